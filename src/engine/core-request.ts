@@ -40,12 +40,12 @@ export const REQUEST_NUMBERS = SUBMIT_NAMES.flatMap((name, at) =>
 );
 
 /** Numbers that every request has. */
-type Own = "promptTokens" | "maxTokens" | "seed" | "order" | "arrivalUs" | "queuedUs";
+type PerRequestNumber = "promptTokens" | "maxTokens" | "seed" | "order" | "arrivalUs" | "queuedUs";
 /** Numbers of a request without special wishes. Unset numbers are 0. */
 export const PLAIN = {
   ...Object.fromEntries(REQUEST_NUMBERS.map(({ name }) => [name, 0])),
   stopTokenIds: [],
-} as unknown as Omit<CoreRequest, Own | "prompt" | "fed">;
+} as unknown as Omit<CoreRequest, PerRequestNumber | "prompt" | "fed">;
 
 /** vLLM's priorities have 64 bits, the core's 32. Larger priorities count as equal. */
 const PRIORITY_MAX = 2 ** 31 - 1;

@@ -114,14 +114,14 @@ export class Engine implements LiveOwner {
   /** Submits a generation, or returns the reason of a refusal. `receiver` is called for each step that gave it tokens. */
   submit(generation: Generation, receiver: Receiver): Submission | Refusal {
     const startedUs = this.#meters === null ? 0 : this.#clock.now();
-    const taken = this.#take(generation, receiver);
-    if (this.#meters === null) return taken;
-    if ("refused" in taken) this.#meters.refused(generation, startedUs);
-    else taken.meter = this.#meters.begun(generation, receiver.streams === true, startedUs, this.#clock.now());
-    return taken;
+    const submission = this.#accept(generation, receiver);
+    if (this.#meters === null) return submission;
+    if ("refused" in submission) this.#meters.refused(generation, startedUs);
+    else submission.meter = this.#meters.begun(generation, receiver.streams === true, startedUs, this.#clock.now());
+    return submission;
   }
 
-  #take(generation: Generation, receiver: Receiver): LiveRequest | Refusal {
+  #accept(generation: Generation, receiver: Receiver): LiveRequest | Refusal {
     if (this.#refuses) return { refused: "paused" };
     if (this.#preQueue.size + this.#receivers.count >= SLOTS) return { refused: "busy" };
     const unread = receiver.endsOnly === true && generation.stopTokenIds.length === 0 && !generation.script;
@@ -233,9 +233,9 @@ export class Engine implements LiveOwner {
   stop(): void {
     this.#refuses = true;
     this.#loop.stop();
-    const held = this.#preQueue.clear();
+    const delayed = this.#preQueue.clear();
     for (const live of this.#receivers.bySlot) live?.settle();
-    this.#recorder?.stop([...held, ...this.#receivers.bySlot]);
+    this.#recorder?.stop([...delayed, ...this.#receivers.bySlot]);
   }
 
   /** Ends a generation for the front end: no output from now on, freed at the next update. Only called by `Submission`. */

@@ -9,7 +9,7 @@ import { type Observer, PREEMPTIONS_MAX, RequestTimeline, type StepFacts, WRITTE
 import type { Core } from "./wasm/core.ts";
 
 /** Largest number of runs and preemptions in all live generations together. Further ones are only counted. */
-const HELD_MAX = 1 << 20;
+const KEPT_MAX = 1 << 20;
 /** Steps with at least this many tokens are divided into parts. */
 const DIVIDED_TOKENS = 64;
 const NO_PARTS = new Float64Array();
@@ -32,8 +32,8 @@ export class FactsRecorder implements LoopObserver {
   /** Open steps, oldest first: time of the plan and number of preemptions. */
   readonly #planned: number[] = [];
   /** Preemptions by a reset of the prefix cache, which count for the next planned step. */
-  #between = 0;
-  #held = 0;
+  #resetPreemptions = 0;
+  #kept = 0;
   /** Generations that have ended and are not reported yet. */
   #ended: RequestTimeline[] = [];
   #turning = false;
@@ -61,8 +61,8 @@ export class FactsRecorder implements LoopObserver {
 
   /** Returns true if another run or preemption may be kept, and counts it. */
   keep(): boolean {
-    if (this.#held >= HELD_MAX) return false;
-    this.#held++;
+    if (this.#kept >= KEPT_MAX) return false;
+    this.#kept++;
     return true;
   }
 
@@ -71,8 +71,8 @@ export class FactsRecorder implements LoopObserver {
     const { views } = this.core;
     const { i32 } = views;
     const preempted = this.preempted(nowUs);
-    this.#planned.push(nowUs, preempted + this.#between);
-    this.#between = 0;
+    this.#planned.push(nowUs, preempted + this.#resetPreemptions);
+    this.#resetPreemptions = 0;
     const handles = (views.word(Word.RowHandleAt) >>> 0) >> 2;
     const tokens = (views.word(Word.RowTokensAt) >>> 0) >> 2;
     const rows = views.word(Word.PlanRows);
@@ -134,7 +134,7 @@ export class FactsRecorder implements LoopObserver {
 
   /** Records a forced reset of the prefix cache between two steps. */
   reset(): void {
-    this.#between += this.preempted(this.clock.now());
+    this.#resetPreemptions += this.preempted(this.clock.now());
   }
 
   /** Starts a step. Lateness below the threshold counts as 0. */
@@ -150,7 +150,7 @@ export class FactsRecorder implements LoopObserver {
 
   /** Starts the delivery of the next step's rows. Returns the step's number. */
   begin(dueUs: number): number {
-    this.#tell();
+    this.#report();
     this.dueUs = dueUs;
     this.#parts = 0;
     this.#facts.tokens = this.core.views.word(Word.OutTokens);
@@ -225,7 +225,7 @@ export class FactsRecorder implements LoopObserver {
       live.timeline.settleLate();
       this.#ended.push(live.timeline);
     }
-    this.#tell();
+    this.#report();
     const facts = this.#facts;
     Object.assign(facts, { tokens: 0, rebasedUs: 0, cause: 0, partsUs: NO_PARTS });
     facts.dueUs = facts.startUs = facts.endUs = Number.NaN;
@@ -254,22 +254,22 @@ export class FactsRecorder implements LoopObserver {
   #turn(): void {
     if (this.#turning) return;
     this.#turning = true;
-    this.clock.turn(this.#told);
+    this.clock.turn(this.#reportAtTurn);
   }
 
-  readonly #told = (): void => {
+  readonly #reportAtTurn = (): void => {
     this.#turning = false;
-    this.#tell();
+    this.#report();
     if (this.#planned.length === 0) this.observer.idle();
   };
 
-  #tell(): void {
+  #report(): void {
     if (this.#ended.length === 0) return;
     const ended = this.#ended;
     this.#ended = [];
     for (const timeline of ended) {
       timeline.closeRun();
-      this.#held -= timeline.runs.length / 3 + timeline.preempted.length / 3;
+      this.#kept -= timeline.runs.length / 3 + timeline.preempted.length / 3;
       this.observer.request(timeline);
     }
   }

@@ -59,7 +59,7 @@ export class Fleet {
           ...(observer ? { observer: observer(rank) } : {}),
           ...(meters ? { meters: meters(rank) } : {}),
           ...(journal ? { journal: journal(rank) } : {}),
-          loopObservers: balance ? [...loopObservers, this.#publishing(rank, balance)] : loopObservers,
+          loopObservers: balance ? [...loopObservers, this.#publisher(rank, balance)] : loopObservers,
         }),
     );
   }
@@ -128,7 +128,7 @@ export class Fleet {
   sleeps(sleep: number, asleep: readonly string[]): void {
     this.#sleep.sleep = sleep;
     this.asleep = asleep;
-    for (const one of this.#loopObservers) one.moved?.(false);
+    for (const observer of this.#loopObservers) observer.moved?.(false);
   }
 
   resume(): void {
@@ -170,7 +170,7 @@ export class Fleet {
   }
 
   /** Returns an observer that publishes an engine's load at the same times as vLLM: before each plan and after each update. */
-  #publishing(rank: number, balance: Balance): LoopObserver {
+  #publisher(rank: number, balance: Balance): LoopObserver {
     const publish = () => {
       const { waiting, deferred, running, kvUsage } = this.engines[rank]!.view("now");
       balance.publish(rank, waiting + deferred, running, kvUsage, this.#clock.now());

@@ -95,10 +95,10 @@ export class Backlog<T> {
 
   constructor(readonly most: number) {}
 
-  add(one: T): void {
+  add(entry: T): void {
     // Dropped in halves, so that dropping a single entry costs nothing.
     if (this.#kept.length >= 2 * this.most) this.#kept = this.#kept.slice(-this.most);
-    this.#kept.push(one);
+    this.#kept.push(entry);
     for (const arrived of this.#arrived.splice(0)) arrived();
   }
 
@@ -119,7 +119,7 @@ export class Backlog<T> {
   }
 }
 
-type Planned = Omit<
+type PlannedIteration = Omit<
   Iteration,
   "endUs" | "queued" | "queuedTokens" | "completed" | "blocksUsed" | "kv" | "kvHere" | "requests"
 >;
@@ -142,14 +142,14 @@ export class Iterations implements Observer {
   #iter = 0;
   #eventId = 0;
 
-  constructor(engine: Pick<EngineConfig, "numGpuBlocks" | "fixes" | "blockSize">, given: IterationsConfig) {
+  constructor(engine: Pick<EngineConfig, "numGpuBlocks" | "fixes" | "blockSize">, options: IterationsConfig) {
     this.#blocksUsable = engine.numGpuBlocks - 1;
     this.#countsResponses = engine.fixes?.includes("responses-counted") === true;
-    this.#requestBlockSize = given.enableIterPerfStats && given.enableIterReqStats ? engine.blockSize : 0;
-    const keeps = given.returnPerfMetrics && given.perfMetricsMaxRequests > 0;
-    this.records = given.enableIterPerfStats ? new Backlog(given.iterStatsMaxIterations) : null;
-    this.requests = keeps ? new Backlog(given.perfMetricsMaxRequests) : null;
-    this.events = given.eventBufferMaxSize > 0 ? new Backlog(given.eventBufferMaxSize) : null;
+    this.#requestBlockSize = options.enableIterPerfStats && options.enableIterReqStats ? engine.blockSize : 0;
+    const keeps = options.returnPerfMetrics && options.perfMetricsMaxRequests > 0;
+    this.records = options.enableIterPerfStats ? new Backlog(options.iterStatsMaxIterations) : null;
+    this.requests = keeps ? new Backlog(options.perfMetricsMaxRequests) : null;
+    this.events = options.eventBufferMaxSize > 0 ? new Backlog(options.eventBufferMaxSize) : null;
     this.events?.add({ id: this.#eventId++, kind: "created" });
   }
 
@@ -157,7 +157,7 @@ export class Iterations implements Observer {
   on(core: Core): LoopObserver {
     const { words } = core.views;
     const view = new PlanView(core, this.#blocksUsable);
-    const open: Planned[] = [];
+    const open: PlannedIteration[] = [];
     const states = this.#requestBlockSize > 0 ? new RequestStates(core, this.#requestBlockSize) : null;
     const scheduled: ReadonlySet<number>[] = [];
     let backlog = 0;
@@ -320,7 +320,7 @@ class PlanView {
     this.#activeBefore = this.#core.views.word(Word.Running);
   }
 
-  planned(iter: number, plannedUs: number): Planned {
+  planned(iter: number, plannedUs: number): PlannedIteration {
     const { views } = this.#core;
     const active = views.word(Word.Running);
     const generations = views.word(Word.PlanDecodes);

@@ -21,7 +21,7 @@ export interface CoreCommand {
 }
 
 /** A request in the core whose `add` was dropped, as read from the core's memory. */
-export interface Remembered {
+export interface RequestFromMemory {
   readonly handle: number;
   readonly promptTokens: number;
   readonly outputTokens: number;
@@ -34,7 +34,7 @@ export interface Remembered {
 export interface JournalText {
   /** Number of dropped commands. 0: the commands are complete. */
   readonly forgotten: number;
-  readonly remembered: readonly Remembered[];
+  readonly remembered: readonly RequestFromMemory[];
   readonly commands: readonly CoreCommand[];
 }
 
@@ -124,16 +124,16 @@ export class Journal {
     return { forgotten: this.#forgotten, remembered: this.#remembered(commands), commands };
   }
 
-  #remembered(commands: readonly CoreCommand[]): Remembered[] {
+  #remembered(commands: readonly CoreCommand[]): RequestFromMemory[] {
     if (this.#core === null || this.#forgotten === 0) return [];
     const known = new Set(commands.map(({ handle }) => handle));
     const { views } = this.#core;
-    const found: Remembered[] = [];
+    const requests: RequestFromMemory[] = [];
     for (let slot = 0; slot < SLOTS; slot++) {
       const of = (field: Field) => views.field(field, slot);
       const handle = (of(Field.Generation) << SLOT_BITS) | slot;
       if (of(Field.Status) === Status.Free || known.has(handle)) continue;
-      found.push({
+      requests.push({
         handle,
         promptTokens: of(Field.Prompt),
         outputTokens: of(Field.Outputs),
@@ -143,7 +143,7 @@ export class Journal {
         seed: of(Field.Seed),
       });
     }
-    return found;
+    return requests;
   }
 
   #begin(call: Call, numbers: number, words: number): void {

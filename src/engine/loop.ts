@@ -7,7 +7,7 @@ import { Coast, Word } from "../../assembly/layout.ts";
 import type { Cancel, Clock } from "../base/clock.ts";
 import type { Batch } from "./batch.ts";
 import { Cause, LATE_US } from "./lateness/causes.ts";
-import { type EndingStep, type LoopObserver, together } from "./lateness/loop-observer.ts";
+import { combineObservers, type EndingStep, type LoopObserver } from "./lateness/loop-observer.ts";
 
 /** If the host is later than one step and this, the loop does not catch up. Engine time is moved forward instead. */
 const REBASE_US = 100_000;
@@ -48,7 +48,7 @@ export interface LoopOptions {
 
 export class Loop {
   readonly #options: LoopOptions;
-  readonly #told: ReturnType<typeof together>;
+  readonly #observers: ReturnType<typeof combineObservers>;
   readonly #openLimit: number;
   /** The step that is being updated. */
   readonly #step: { -readonly [Name in keyof EndingStep]: EndingStep[Name] };
@@ -67,7 +67,7 @@ export class Loop {
 
   constructor(options: LoopOptions) {
     this.#options = options;
-    this.#told = together(options.observers);
+    this.#observers = combineObservers(options.observers);
     this.#step = {
       ...{ plannedUs: 0, dueUs: 0, rebasedUs: 0, startUs: 0, endUs: 0, doneUs: 0, rows: 0 },
       ...{ isTimed: !options.free, isLate: false, cause: Cause.None },
@@ -109,7 +109,7 @@ export class Loop {
       if (this.#ends.length > 0 || this.#stopped) return;
       this.#boundaryUs = Math.max(kickUs, this.#lastEndUs);
       this.#plan();
-      this.#told.moved?.(this.idle);
+      this.#observers.moved?.(this.idle);
       this.#turnsLeft = this.#gathers() ? GATHERING_TURNS : 0;
       this.#gather();
     });
@@ -125,11 +125,11 @@ export class Loop {
     const { batch, release } = this.#options;
     release(this.#boundaryUs);
     while (this.#ends.length < this.#openLimit && batch.hasWork) {
-      this.#told.planning?.();
+      this.#observers.planning?.();
       const durationUs = Math.max(batch.plan(this.#boundaryUs), this.#options.leastUs);
       this.#lastEndUs = Math.max(this.#lastEndUs, this.#boundaryUs) + durationUs;
       this.#ends.push(this.#lastEndUs);
-      this.#told.planned?.(this.#boundaryUs);
+      this.#observers.planned?.(this.#boundaryUs);
     }
   }
 
@@ -139,7 +139,7 @@ export class Loop {
     const { clock } = this.#options;
     if (dueUs === undefined) {
       this.#options.batch.lastPlan.rested();
-      this.#told.rested?.();
+      this.#observers.rested?.();
       return;
     }
     if (this.#stopped) return;
@@ -181,17 +181,17 @@ export class Loop {
     const { clock, deliver } = this.#options;
     const step = this.#step;
     step.startUs = clock.now();
-    this.#told.updating?.(step.startUs);
+    this.#observers.updating?.(step.startUs);
     this.#take();
-    this.#told.started?.(step);
+    this.#observers.started?.(step);
     deliver();
     step.endUs = step.rows > 0 ? clock.now() : step.startUs;
-    this.#told.delivered?.(step);
+    this.#observers.delivered?.(step);
     this.#plan();
     this.#taking = false;
     step.doneUs = step.rows > 0 ? clock.now() : step.endUs;
-    this.#told.stepped?.(step);
-    this.#told.moved?.(this.idle);
+    this.#observers.stepped?.(step);
+    this.#observers.moved?.(this.idle);
   }
 
   /** Updates the oldest open step and, in simulated time, all following steps that no observer needs. */
@@ -238,7 +238,7 @@ export class Loop {
     clock.skip!(this.#boundaryUs);
     // The last step is counted by the code that follows.
     const last = batch.core.views.words[Word.OutRows]! > 0 ? 1 : 0;
-    this.#told.coasted?.((rows > 0 ? 1 : 0) + course[Coast.TokenSteps]! - last);
+    this.#observers.coasted?.((rows > 0 ? 1 : 0) + course[Coast.TokenSteps]! - last);
     return true;
   }
 

@@ -49,19 +49,19 @@ export interface Observer {
 }
 
 /** Returns an observer that calls both. */
-export function bothObservers(one: Observer, other: Observer): Observer {
+export function bothObservers(first: Observer, second: Observer): Observer {
   return {
     step: (facts) => {
-      one.step(facts);
-      other.step(facts);
+      first.step(facts);
+      second.step(facts);
     },
     request: (timeline) => {
-      one.request(timeline);
-      other.request(timeline);
+      first.request(timeline);
+      second.request(timeline);
     },
     idle: () => {
-      one.idle();
-      other.idle();
+      first.idle();
+      second.idle();
     },
   };
 }

@@ -54,8 +54,8 @@ export interface EngineOptions extends SetupExtras {
 
 /** Returns true if no observer needs every single step. */
 export function isAlone({ observer, meters, journal, watcher, loopObservers = [] }: EngineOptions): boolean {
-  const nobody = ![observer, meters, journal, watcher].some((someone) => someone !== undefined);
-  return nobody && loopObservers.every(({ coasted }) => coasted !== undefined);
+  const noObserver = ![observer, meters, journal, watcher].some((observer) => observer !== undefined);
+  return noObserver && loopObservers.every(({ coasted }) => coasted !== undefined);
 }
 
 /** Effect of a pause on running generations (vLLM's `/pause?mode=`). `still`: like `keep`, but not shown to clients. */

@@ -13,16 +13,16 @@ import { heldUs } from "./timing/timing.ts";
 /** Largest deviation of a time from its mean, as a share. */
 const MOST = 0.7;
 
-interface Held<T> {
+interface DelayedItem<T> {
   readonly item: T;
   readonly dueUs: number;
 }
 
 export class PreQueue<T> implements LoopObserver {
   /** Sorted by due time. Arrivals are nearly in order, so a new one nearly always goes to the end. */
-  #held: Held<T>[] = [];
+  #delayed: DelayedItem<T>[] = [];
   #timer: Cancel | null = null;
-  #holdUs = 0;
+  #overheadUs = 0;
   #speed = 1;
   #sigma = 0;
   #drawn = 0;
@@ -41,13 +41,13 @@ export class PreQueue<T> implements LoopObserver {
 
   /** Applies a pace to requests from now on. */
   retime(pace: StepPacing): void {
-    this.#holdUs = heldUs(pace);
+    this.#overheadUs = heldUs(pace);
     this.#speed = pace.speed ?? 1;
     this.#sigma = pace.noise?.overheadSigma ?? 0;
   }
 
   get size(): number {
-    return this.#held.length;
+    return this.#delayed.length;
   }
 
   /**
@@ -58,9 +58,9 @@ export class PreQueue<T> implements LoopObserver {
     const heldUs = ownUs === undefined ? this.#overhead() : Math.round(ownUs / this.#speed);
     const dueUs = Math.max(arrivalUs + heldUs, nowUs);
     if (dueUs === nowUs && nowUs <= this.nextUs()) return false;
-    let at = this.#held.length;
-    while (at > 0 && this.#held[at - 1]!.dueUs > dueUs) at--;
-    this.#held.splice(at, 0, { item, dueUs });
+    let at = this.#delayed.length;
+    while (at > 0 && this.#delayed[at - 1]!.dueUs > dueUs) at--;
+    this.#delayed.splice(at, 0, { item, dueUs });
     if (at === 0) this.#arm();
     return true;
   }
@@ -68,42 +68,42 @@ export class PreQueue<T> implements LoopObserver {
   /** Releases all requests that are due at `untilUs`, in order. */
   release(untilUs: number): void {
     let count = 0;
-    while (count < this.#held.length && this.#held[count]!.dueUs <= untilUs) count++;
+    while (count < this.#delayed.length && this.#delayed[count]!.dueUs <= untilUs) count++;
     if (count === 0) return;
-    const due = this.#held.splice(0, count);
+    const due = this.#delayed.splice(0, count);
     this.#arm();
     for (const { item, dueUs } of due) this.enter(item, dueUs);
   }
 
   /** Releases due requests when the engine is idle, because no boundary would do it. */
   rested(): void {
-    const first = this.#held[0];
+    const first = this.#delayed[0];
     if (first && first.dueUs <= this.clock.now()) this.release(first.dueUs);
   }
 
   drop(item: T): void {
-    const at = this.#held.findIndex((held) => held.item === item);
-    if (at >= 0) this.#held.splice(at, 1);
+    const at = this.#delayed.findIndex((delayed) => delayed.item === item);
+    if (at >= 0) this.#delayed.splice(at, 1);
     if (at === 0) this.#arm();
   }
 
   /** Removes all requests and returns them. */
   clear(): T[] {
-    const items = this.#held.map(({ item }) => item);
-    this.#held = [];
+    const items = this.#delayed.map(({ item }) => item);
+    this.#delayed = [];
     this.#arm();
     return items;
   }
 
   #overhead(): number {
-    if (this.#holdUs === 0 || this.#sigma === 0) return this.#holdUs;
+    if (this.#overheadUs === 0 || this.#sigma === 0) return this.#overheadUs;
     const off = Math.max(-MOST, Math.min(MOST, this.#sigma * normal(mix(this.seed, this.#drawn++))));
-    return Math.round(this.#holdUs * (1 + off));
+    return Math.round(this.#overheadUs * (1 + off));
   }
 
   #arm(): void {
     this.#timer?.();
-    const first = this.#held[0];
+    const first = this.#delayed[0];
     if (!first) this.#timer = null;
     else
       this.#timer = this.clock.at(first.dueUs, () => {

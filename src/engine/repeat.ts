@@ -3,50 +3,50 @@ import { NONE, type Pause, type Reason, SUBMIT_HASHED, SUBMIT_IGNORE_EOS } from 
 import { Batch } from "./batch.ts";
 import type { EngineConfig } from "./config/engine-config.ts";
 import { PLAIN } from "./core-request.ts";
-import { type CoreCommand, type JournalText, type Remembered, requestOf } from "./journal.ts";
+import { type CoreCommand, type JournalText, type RequestFromMemory, requestOf } from "./journal.ts";
 import { coreSetup, type SetupExtras } from "./setup.ts";
 import { startCore } from "./wasm/core.ts";
 
-export interface Repeated {
+export interface ReplayResult {
   /** Commands that ran, including the one that trapped. */
-  readonly given: number;
+  readonly commandsRun: number;
   /** Skipped commands: they name a request that this core does not have, or a step that it would not plan. */
-  readonly passedOver: number;
+  readonly skipped: number;
   /** Requests that got a different handle. From the first of them on, the history differs. */
-  readonly differ: number;
+  readonly differentHandles: number;
   /** The error and the command that caused it. null: no error. */
   readonly trap: { readonly error: Error; readonly command: CoreCommand } | null;
 }
 
 /** `module`: preferably the debug core, which checks invariants after each call. The replay is exact if the journal is complete. */
-export function repeat(
+export function replayJournal(
   module: WebAssembly.Module,
   config: EngineConfig,
   extras: SetupExtras,
   { commands, remembered }: JournalText,
-): Repeated {
+): ReplayResult {
   const batch = new Batch(startCore(module, coreSetup(config, extras)));
   /** Handles of this core by handles of the journal. */
   const handles = new Map<number, number>();
   const startUs = commands.find(({ call }) => call === "plan")?.numbers[0] ?? 0;
-  for (const [i, request] of remembered.entries()) handles.set(request.handle, again(batch, request, i, startUs));
-  let [given, passedOver, differ] = [0, 0, 0];
+  for (const [i, request] of remembered.entries()) handles.set(request.handle, resubmit(batch, request, i, startUs));
+  let [commandsRun, skipped, differentHandles] = [0, 0, 0];
   for (const command of commands) {
     try {
-      if (give(batch, command, handles)) given++;
-      else passedOver++;
-      if (command.call === "add" && handles.get(command.handle) !== command.handle) differ++;
+      if (runCommand(batch, command, handles)) commandsRun++;
+      else skipped++;
+      if (command.call === "add" && handles.get(command.handle) !== command.handle) differentHandles++;
     } catch (error) {
-      return { given: given + 1, passedOver, differ, trap: { error: error as Error, command } };
+      return { commandsRun: commandsRun + 1, skipped, differentHandles, trap: { error: error as Error, command } };
     }
   }
-  return { given, passedOver, differ, trap: null };
+  return { commandsRun, skipped, differentHandles, trap: null };
 }
 
 /** Submits a request again whose `add` was dropped. It starts at its first token and shares no blocks. */
-function again(
+function resubmit(
   batch: Batch,
-  { handle: _, outputTokens: __, ...numbers }: Remembered,
+  { handle: _, outputTokens: __, ...numbers }: RequestFromMemory,
   i: number,
   startUs: number,
 ): number {
@@ -62,7 +62,7 @@ function again(
 }
 
 /** Runs a command. Returns false if it cannot apply. */
-function give(batch: Batch, command: CoreCommand, handles: Map<number, number>): boolean {
+function runCommand(batch: Batch, command: CoreCommand, handles: Map<number, number>): boolean {
   const { call, numbers, words } = command;
   const [a = 0, b = 0, c = 0, d = 0] = numbers;
   switch (call) {

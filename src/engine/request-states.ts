@@ -20,7 +20,7 @@ export interface RequestState {
 }
 
 /** State that is kept per request. */
-interface Known {
+interface TrackedRequest {
   readonly id: number;
   readonly generation: number;
   cachedTokens: number;
@@ -31,7 +31,7 @@ export class RequestStates {
   readonly #core: Core;
   readonly #trt: Int32Array;
   readonly #blockSize: number;
-  readonly #known = new Map<number, Known>();
+  readonly #known = new Map<number, TrackedRequest>();
   #nextId = 1;
 
   constructor(core: Core, blockSize: number) {
@@ -74,32 +74,32 @@ export class RequestStates {
     return states;
   }
 
-  #state(slot: number, { id, cachedTokens }: Known): Omit<RequestState, "scheduled"> {
+  #state(slot: number, { id, cachedTokens }: TrackedRequest): Omit<RequestState, "scheduled"> {
     const { views } = this.#core;
     const prompt = views.field(Field.Prompt, slot);
     const isContext = this.#line(slot, LineField.State) === State.ContextInit;
     const reused = Math.ceil(Math.max(0, cachedTokens) / this.#blockSize);
-    const held = views.field(Field.TableCount, slot);
+    const blocks = views.field(Field.TableCount, slot);
     return {
       id,
       stage: isContext ? "CONTEXT_IN_PROGRESS" : "GENERATION_IN_PROGRESS",
       prefilled: isContext ? this.#line(slot, LineField.Position) : prompt,
       generated: views.field(Field.Outputs, slot),
-      blocks: Math.max(0, held - reused),
-      reusedBlocks: Math.min(reused, held),
-      missedBlocks: held === 0 ? 0 : Math.max(0, Math.ceil(prompt / this.#blockSize) - reused),
+      blocks: Math.max(0, blocks - reused),
+      reusedBlocks: Math.min(reused, blocks),
+      missedBlocks: blocks === 0 ? 0 : Math.max(0, Math.ceil(prompt / this.#blockSize) - reused),
     };
   }
 
-  #of(slot: number): Known {
+  #of(slot: number): TrackedRequest {
     const generation = this.#generation(slot);
     const known = this.#known.get(slot);
     if (known?.generation === generation) return known;
     const id = this.#nextId++;
     const nothing = { prefilled: 0, generated: 0, blocks: 0, reusedBlocks: 0, missedBlocks: 0 };
-    const made: Known = { id, generation, cachedTokens: -1, last: { id, stage: "QUEUED", ...nothing } };
-    this.#known.set(slot, made);
-    return made;
+    const tracked: TrackedRequest = { id, generation, cachedTokens: -1, last: { id, stage: "QUEUED", ...nothing } };
+    this.#known.set(slot, tracked);
+    return tracked;
   }
 
   #generation(slot: number): number {

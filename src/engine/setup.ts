@@ -83,8 +83,8 @@ export function holdSeed(config: EngineConfig, { rank }: Pick<SetupExtras, "rank
 }
 
 /** Returns the complete pace, because the core may have had another one before. */
-export function paceSetup({ timing: given, noise = {}, speed = 1 }: StepPacing) {
-  const timing = faster(given, speed);
+export function paceSetup({ timing: original, noise = {}, speed = 1 }: StepPacing) {
+  const timing = faster(original, speed);
   const table = timing.kind === "table" ? timing : null;
   return {
     // Steps that take no time have no noise.

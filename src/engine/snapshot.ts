@@ -37,7 +37,7 @@ export class Snapshots {
   readonly #core: Core;
   /** Numbers as of the last update. */
   readonly #words: Int32Array;
-  readonly #told: Float64Array;
+  readonly #reported: Float64Array;
   readonly #views: Readonly<Record<Fresh, EngineView>>;
 
   constructor(
@@ -49,11 +49,11 @@ export class Snapshots {
     const bounds = histogramBounds(config);
     this.#core = core;
     const histograms = Object.fromEntries(
-      HISTOGRAMS.map(({ name, unit }, index) => [name, new HistogramOf(core, index, bounds[name], unit)]),
+      HISTOGRAMS.map(({ name, unit }, index) => [name, new CoreHistogram(core, index, bounds[name], unit)]),
     ) as unknown as EngineView["histograms"];
     const { words, totals, kvTotals } = core.views;
     this.#words = words.slice();
-    this.#told = totals.slice();
+    this.#reported = totals.slice();
     const fixed = {
       totals,
       kvTotals,
@@ -63,11 +63,11 @@ export class Snapshots {
       coreMemoryBytes: totals.buffer.byteLength,
       state: sleep,
     };
-    const viewOf = (moving: Pick<NumberSources, "words" | "told">) =>
+    const viewOf = (moving: Pick<NumberSources, "words" | "reported">) =>
       new CoreNumbers({ ...fixed, ...moving }, histograms, adapters, meters ?? null) as CoreNumbers & CoreCounts;
     this.#views = {
-      now: viewOf({ words, told: totals }),
-      step: viewOf({ words: this.#words, told: this.#told }),
+      now: viewOf({ words, reported: totals }),
+      step: viewOf({ words: this.#words, reported: this.#reported }),
     };
   }
 
@@ -75,7 +75,7 @@ export class Snapshots {
   hold(): void {
     const { words, totals } = this.#core.views;
     this.#words.set(words);
-    this.#told.set(totals);
+    this.#reported.set(totals);
   }
 
   /** Returns a live view. Reading it allocates nothing. */
@@ -124,7 +124,7 @@ class CoreNumbers implements Omit<EngineView, keyof CoreCounts> {
   }
 }
 
-class HistogramOf implements HistogramView {
+class CoreHistogram implements HistogramView {
   readonly buckets: Float64Array;
   readonly #sums: Float64Array;
   readonly #index: number;

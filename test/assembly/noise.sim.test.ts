@@ -7,7 +7,7 @@ import type { StepNoise, Timing } from "../../src/engine/config/step-times.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Fleet } from "../../src/engine/fleet.ts";
 import { Journal } from "../../src/engine/journal.ts";
-import { repeat } from "../../src/engine/repeat.ts";
+import { replayJournal } from "../../src/engine/repeat.ts";
 import { findPreset } from "../../src/engine/timing/presets.ts";
 import { faster, stepUs } from "../../src/engine/timing/timing.ts";
 import {
@@ -293,7 +293,7 @@ test("a journal of an engine with noisy steps replays with equal results, as aft
   clock.drain();
   const { preemptions } = engine.snapshot();
   const text = journal.text();
-  const { given, passedOver, differ, trap } = repeat(debug, config, { eosId: EOS }, text);
-  expect([text.forgotten, given, passedOver, differ, trap]).toEqual([0, text.commands.length, 0, 0, null]);
+  const { commandsRun, skipped, differentHandles, trap } = replayJournal(debug, config, { eosId: EOS }, text);
+  expect([text.forgotten, commandsRun, skipped, differentHandles, trap]).toEqual([0, text.commands.length, 0, 0, null]);
   expect(preemptions).toBeGreaterThan(0);
 });

@@ -1,4 +1,4 @@
-/** Do LoRA adapters limit what runs, share no blocks, and show in the snapshot as vLLM shows them? On a virtual clock. */
+/** Checks on a virtual clock that LoRA adapters limit the running requests, share no blocks, and appear in the snapshot as in vLLM. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { createEngine } from "../../src/embed/bun.ts";
@@ -24,7 +24,7 @@ const engineWith = (options: EngineOptions) =>
   );
 const request = (adapter: number, maxTokens = 5) => ({ promptTokens: 20, maxTokens, ignoreEos: true, adapter });
 
-test("at most max-loras different adapters run; who waits for one is deferred and passed", async () => {
+test("at most max-loras adapters run, and requests that wait for one are deferred and skipped", async () => {
   const engine = await engineWith({ maxLoras: 1 });
   const [first, other, plain, again] = [1, 2, 0, 1].map((adapter) => engine.submit(request(adapter))) as [
     Run,
@@ -53,7 +53,7 @@ test("at most max-loras different adapters run; who waits for one is deferred an
   expect(engine.snapshot().adapters.every(({ running, waiting, heard }) => running + waiting + heard === 0)).toBe(true);
 });
 
-test("prompts of different adapters share no block, those of one do", async () => {
+test("prompts of different adapters share no blocks, and prompts of one adapter do", async () => {
   const engine = await engineWith({ maxLoras: 2 });
   const promptIds = Array.from({ length: 64 }, (_, i) => i);
   const cached = (adapter: number) => {
@@ -72,7 +72,7 @@ test.each([
   expect(() => engine.submit({ promptTokens: 1, ...field })).toThrow(message);
 });
 
-test("without enableLora there is no adapter", async () => {
+test("without LoRA no adapter is counted", async () => {
   const engine = await engineWith({ enableLora: false });
   expect(() => engine.submit(request(1))).toThrow("adapter: 1, but enableLora is off");
 });
@@ -84,7 +84,7 @@ describe("any history", () => {
     { weight: 1, arbitrary: fc.record({ cancel: fc.nat(30) }) },
   );
 
-  test("counts in the snapshot are those of the runs, and no more adapters run than may", async () => {
+  test("counts in the snapshot match the requests, and at most max-loras adapters run", async () => {
     const property = fc.asyncProperty(
       fc.integer({ min: 1, max: 3 }),
       fc.boolean(),

@@ -1,4 +1,4 @@
-/** Does a request get its own answer, whatever else the engine does? Text by the tables, scripts, stop ids, min_tokens, end of sequence. */
+/** Checks that a request gets its own answer, independent of other requests: default text, scripts, stop ids, min_tokens and end of sequence. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { SAME_STEP, STEP_IDS_MOST } from "../../src/base/core-limits.ts";
@@ -10,7 +10,7 @@ import { answers, configOf, debug, EOS, promptOf, release, World } from "./simul
 
 setDefaultTimeout(60_000);
 
-/** The ids and the end of one request on an idle engine. */
+/** Returns the ids and the finish reason of one request on an idle engine. */
 function alone(changes: Parameters<World["submit"]>[0], module = debug) {
   const world = new World(configOf({ maxModelLen: 4096, numGpuBlocks: 300 }), { module });
   const heard = world.submit(changes)!;
@@ -32,7 +32,7 @@ describe("default text", () => {
     fc.assert(property, { numRuns: times(60) });
   });
 
-  test("is the same with prefix caching and without, in other pools and other modes", () => {
+  test("is the same with and without prefix caching, in other pools and modes", () => {
     const lives = fc.array(anyLife, { minLength: 4, maxLength: 25, size: "max" });
     const property = fc.property(anyConfig, anyConfig, lives, (one, other, list) => {
       const [first, second] = [one, { ...other, enablePrefixCaching: !one.enablePrefixCaching }].map((config) => {
@@ -44,7 +44,7 @@ describe("default text", () => {
         const also = second![i]!;
         const length = Math.min(heard.ids.length, also.ids.length);
         expect(heard.ids.slice(0, length)).toEqual(also.ids.slice(0, length));
-        // The client left at some time, or the whole answer came.
+        // Either the client disconnected at some time, or the whole answer came.
         if (!heard.ended && !also.ended) expect([heard.ids.length, heard.finish]).toEqual([length, also.finish]);
       });
     });
@@ -56,42 +56,42 @@ describe("ends", () => {
   const seed = 11;
   const text = Array.from({ length: 200 }, (_, position) => nextToken(answers, seed, position));
 
-  test("the planned end-of-sequence id is the last one, and is said to be a stop", () => {
+  test("the planned end-of-sequence id is the last id, with reason stop", () => {
     const wanted = { ids: [...text.slice(0, 4), EOS], finish: Finish.Stop, stopTokenId: -1 };
     expect(alone({ seed, plannedTokens: 5, maxTokens: 9 })).toEqual(wanted);
     expect(alone({ seed, plannedTokens: 5, maxTokens: 5 })).toEqual(wanted);
   });
 
-  test("a limit below the planned end is a length", () => {
+  test("a limit below the planned end gives reason length", () => {
     const wanted = { ids: text.slice(0, 4), finish: Finish.Length, stopTokenId: -1 };
     expect(alone({ seed, plannedTokens: 5, maxTokens: 4 })).toEqual(wanted);
   });
 
-  test("ignore_eos: there is none", () => {
+  test("ignore_eos prevents the end-of-sequence id", () => {
     const wanted = { ids: text.slice(0, 9), finish: Finish.Length, stopTokenId: -1 };
     expect(alone({ seed, plannedTokens: 5, maxTokens: 9, ignoreEos: true })).toEqual(wanted);
   });
 
-  test("min_tokens moves the end of sequence behind itself", () => {
+  test("min_tokens moves the end of sequence after itself", () => {
     const { ids, finish } = alone({ seed, plannedTokens: 2, maxTokens: 40, minTokens: 20 });
     expect([ids.length, finish]).toEqual([21, Finish.Stop]);
     expect(ids.indexOf(EOS)).toBe(20);
   });
 
-  test("the first stop id ends the answer and is named", () => {
+  test("the first stop id ends the answer and is reported", () => {
     const at = text.findIndex((id, i) => i > 10 && text.indexOf(id) === i);
     const wanted = { ids: text.slice(0, at + 1), finish: Finish.Stop, stopTokenId: text[at]! };
     expect(alone({ seed, maxTokens: 100, stopTokenIds: [999_999, text[at]!] })).toEqual(wanted);
   });
 
-  test("stop ids may be many, more than a page of the arena", () => {
+  test("there may be more stop ids than a page of the arena holds", () => {
     const stopTokenIds = Array.from({ length: 1000 }, (_, i) => 900_000 + i);
     const at = text.findIndex((id, i) => i > 5 && text.indexOf(id) === i);
     expect(alone({ seed, maxTokens: 100, stopTokenIds }).ids).toEqual(text.slice(0, 100));
     expect(alone({ seed, maxTokens: 100, stopTokenIds: [...stopTokenIds, text[at]!] }).ids.length).toBe(at + 1);
   });
 
-  test("before min_tokens no stop id comes, from there on one may", () => {
+  test("no stop id comes before min_tokens, and one may after it", () => {
     const property = fc.property(
       fc.integer(),
       fc.nat(60),
@@ -108,12 +108,12 @@ describe("ends", () => {
     fc.assert(property, { numRuns: times(60) });
   });
 
-  test("where every id of the tables is a stop id, min_tokens still holds", () => {
+  test("min_tokens holds even if every id of the tables is a stop id", () => {
     const { ids, finish } = alone({ maxTokens: 30, minTokens: 10, stopTokenIds: [...new Set(answers.ids)] });
     expect([ids.length, finish]).toEqual([11, Finish.Stop]);
   });
 
-  test("the end of the context is a length", () => {
+  test("the end of the context gives reason length", () => {
     const { ids, finish } = alone({ promptIds: promptOf(4090), maxTokens: 1000 });
     expect([ids.length, finish]).toEqual([6, Finish.Length]);
   });
@@ -122,8 +122,8 @@ describe("ends", () => {
 describe("scripts", () => {
   const scriptOf = (length: number) => Uint32Array.from({ length }, (_, i) => 300_000 + i);
 
-  test("come out to the id, and then the end of sequence", () => {
-    // Around the pages in which ids are fed to the core.
+  test("give exactly their ids, and then the end of sequence", () => {
+    // Lengths around the pages in which ids are fed to the core.
     for (const length of [1, 2, 31, 32, 33, 63, 64, 65, 95, 96, 97, 127, 128, 129, 160, 1000]) {
       const script = scriptOf(length);
       expect(alone({ script, maxTokens: 2000 })).toEqual({
@@ -140,7 +140,7 @@ describe("scripts", () => {
     }
   });
 
-  test("survive preemption, many at once, in any mode", () => {
+  test("survive preemption of many requests in any mode", () => {
     const property = fc.property(
       fc.boolean(),
       fc.array(fc.integer({ min: 1, max: 200 }), { minLength: 4, maxLength: 8 }),
@@ -156,7 +156,7 @@ describe("scripts", () => {
     fc.assert(property, { numRuns: times(30) });
   });
 
-  test("of several ids a step are the same ids in as many steps, in any mode, with any end", () => {
+  test("with several ids per step give the same ids in that many steps, in any mode, with any end", () => {
     const sizes = fc.array(fc.integer({ min: 1, max: STEP_IDS_MOST }), { minLength: 1, maxLength: 40 });
     const property = fc.property(fc.boolean(), sizes, fc.integer({ min: 1, max: 900 }), (async, list, maxTokens) => {
       const world = new World(configOf({ asyncScheduling: async, maxModelLen: 4096, numGpuBlocks: 300 }));
@@ -180,16 +180,16 @@ describe("scripts", () => {
     fc.assert(property, { numRuns: times(40) });
   });
 
-  test("an empty one is the end of sequence alone", () => {
+  test("an empty script is only the end of sequence", () => {
     expect(alone({ script: scriptOf(0) })).toEqual({ ids: [EOS], finish: Finish.Stop, stopTokenId: -1 });
   });
 
-  test("shorter than min_tokens: all of it comes, then the end", () => {
+  test("a script shorter than min_tokens comes completely and then ends", () => {
     const { ids, finish } = alone({ script: scriptOf(5), maxTokens: 40, minTokens: 20 });
     expect([ids, finish]).toEqual([[...scriptOf(5), EOS], Finish.Stop]);
   });
 
-  test("an empty one with ignore_eos ends as well", () => {
+  test("an empty script with ignore_eos ends, too", () => {
     expect(alone({ script: scriptOf(0), ignoreEos: true }).finish).not.toBeNull();
   });
 });

@@ -1,4 +1,4 @@
-/** Is the choice among data-parallel ranks vLLM's? The worked example, each term of the score, and how old the counts are. */
+/** Compares the choice among data-parallel ranks with vLLM's: a worked example, each term of the score, and the age of the counts. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/base/virtual-clock.ts";
@@ -9,7 +9,7 @@ type Counts = readonly [waiting: number, running: number, kvUsage: number];
 const MS = 1000;
 const idle = () => 0;
 
-/** A balance whose front has heard these counts at time 0. */
+/** Returns a balance whose front end got these counts at time 0. */
 function heard(counts: readonly Counts[], clientCount = 1, clientIndex = 0): Balance {
   const balance = new Balance(counts.length, -1000 * MS, clientCount, clientIndex);
   for (const [engine, [waiting, running, kvUsage]] of counts.entries())
@@ -20,8 +20,9 @@ function heard(counts: readonly Counts[], clientCount = 1, clientIndex = 0): Bal
 const picks = (balance: Balance, count: number, inFlight = idle as (engine: number) => number, us = 0) =>
   Array.from({ length: count }, () => balance.choose(inFlight, us));
 
-test("the worked example: 5 running against 2 and 2 with a pool that is 90 % full", () => {
-  // Scores 5 and 4 + 2 · 6 · 0.4 = 8.8; then 6 and 8.8, and so on; the local addition makes 0's score grow by one each.
+test("a worked example: 5 running against 2 running and 2 waiting with a pool that is 90 % full", () => {
+  // Scores 5 and 4 + 2 · 6 · 0.4 = 8.8; then 6 and 8.8, and so on. The front end's own addition raises the score of
+  // engine 0 by one each time.
   const balance = heard([
     [0, 5, 0.2],
     [2, 2, 0.9],
@@ -31,49 +32,49 @@ test("the worked example: 5 running against 2 and 2 with a pool that is 90 % ful
   expect(picks(balance, 1)).toEqual([1]);
 });
 
-test("of equals the first from the start wins, and the start moves on with every choice", () => {
+test("of equal engines the first from the start wins, and the start moves with every choice", () => {
   expect(picks(heard([[0, 0, 0], [0, 0, 0], [0, 0, 0]]), 7)).toEqual([0, 1, 2, 0, 1, 2, 0]); // biome-ignore format: a table
-  // The start is at 1 after the first choice, and at 0 again when both have one.
+  // The scan starts at 1 after the first choice, and at 0 again when both engines have one request.
   expect(picks(heard([[0, 0, 0], [0, 1, 0]]), 3)).toEqual([0, 1, 0]); // biome-ignore format: a table
 });
 
-test("several front ends begin at different places, and each counts for all", () => {
+test("several front ends start at different engines, and each counts for all", () => {
   const none: Counts[] = [[0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]; // biome-ignore format: a table
   expect([0, 1, 2].map((client) => heard(none, 3, client).choose(idle, 0))).toEqual([0, 1, 2]);
-  // 3 · 1 in flight weighs more than 2 running; the choice adds 3.
+  // 3 · 1 in flight is more than 2 running. The choice adds 3.
   const balance = heard([[0, 0, 0], [0, 2, 0]], 3); // biome-ignore format: a table
   expect(picks(balance, 2, (engine) => (engine === 0 ? 1 : 0))).toEqual([1, 0]);
 });
 
-test("what is in flight counts where it is more than what was heard", () => {
+test("requests in flight count if they are more than the reported requests", () => {
   expect(heard([[0, 3, 0], [0, 0, 0]]).choose((engine) => [0, 4][engine]!, 0)).toBe(0); // biome-ignore format: a table
   expect(heard([[0, 3, 0], [0, 0, 0]]).choose((engine) => [0, 2][engine]!, 0)).toBe(1); // biome-ignore format: a table
 });
 
-test("a full pool alone weighs nothing: only who waits there does", () => {
+test("a full pool has no weight without waiting requests", () => {
   expect(heard([[0, 1, 1], [0, 2, 0]]).choose(idle, 0)).toBe(0); // biome-ignore format: a table
   expect(heard([[1, 0, 1], [0, 2, 0]]).choose(idle, 0)).toBe(1); // biome-ignore format: a table
   expect(heard([[1, 0, 0.5], [0, 2, 0]]).choose(idle, 0)).toBe(0); // biome-ignore format: a table
 });
 
-test("a change is heard at once after a quiet time, else when 100 ms have passed; own additions are forgotten then", () => {
+test("a change arrives at once after a quiet time, otherwise after 100 ms, and replaces the front end's own additions", () => {
   const balance = new Balance(2, 0);
-  balance.publish(0, 0, 9, 0, 200 * MS); // heard at once
+  balance.publish(0, 0, 9, 0, 200 * MS); // received at once
   expect(picks(balance, 3, idle, 200 * MS)).toEqual([1, 1, 1]);
-  balance.publish(0, 0, 0, 0, 210 * MS); // heard at 300 ms
+  balance.publish(0, 0, 0, 0, 210 * MS); // received at 300 ms
   expect(picks(balance, 6, idle, 299 * MS)).toEqual([1, 1, 1, 1, 1, 1]);
-  // Equal again, and the start is at 1.
+  // Equal again, and the scan starts at 1.
   expect(picks(balance, 2, idle, 300 * MS)).toEqual([1, 0]);
 });
 
-test("the pool's use alone is not worth a message", () => {
+test("a change of the pool's use alone sends no report", () => {
   const balance = new Balance(2, 0);
   balance.publish(0, 1, 1, 0, 200 * MS);
   balance.publish(0, 1, 1, 1, 400 * MS);
   expect(balance.choose((engine) => [0, 3][engine]!, 600 * MS)).toBe(0);
 });
 
-/** The coordinator as vLLM runs it, with timers: what the front hears, event by event. */
+/** The coordinator as vLLM runs it, with timers: the counts that the front end gets, event by event. */
 class Coordinator {
   readonly published: number[][];
   heard: number[][];
@@ -121,7 +122,7 @@ const event = fc.record({
   inFlight: fc.array(fc.nat(6), { minLength: 3, maxLength: 3 }),
 });
 
-test("without a timer it hears what a coordinator with timers tells, and picks by it", () => {
+test("without a timer it gets the same reports as from a coordinator with timers, and chooses the same", () => {
   const property = fc.property(fc.array(event, { minLength: 1, maxLength: 80 }), (events) => {
     const clock = new VirtualClock(0);
     const coordinator = new Coordinator(3, clock);

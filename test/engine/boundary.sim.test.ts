@@ -1,4 +1,4 @@
-/** What happens to those that run and those that wait, when the engine is paused, emptied or told to end everything? */
+/** Checks running and waiting requests when the engine is paused, emptied or told to end all requests. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Finish } from "../../src/engine/interface/types.ts";
@@ -11,7 +11,7 @@ setDefaultTimeout(60_000);
 const modes = [true, false] as const;
 const STEP = 1020;
 
-/** Two that run, two that wait for a place. */
+/** Two requests that run, two that wait for a place. */
 function busy(asyncScheduling: boolean) {
   const config = configOf({
     asyncScheduling,
@@ -32,7 +32,7 @@ const whole = (heard: Heard) => {
 const tokens = (list: readonly Heard[]) => list.map(({ ids }) => ids.length);
 
 describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
-  test("keep: everything freezes but the steps in flight, new ones queue, and all goes on as if nothing had been", () => {
+  test("keep freezes everything except steps in flight, queues new requests, and later continues unchanged", () => {
     const { world, all } = busy(asyncScheduling);
     const before = tokens(all);
     world.engine.pause("keep");
@@ -52,7 +52,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     expect(Math.min(...all.flatMap(({ tokenUs }) => tokenUs.filter((us) => us > resumedUs)))).toBe(resumedUs + STEP);
   });
 
-  test("wait: those that run come to their end, those that wait stay, new ones are refused until it is over", () => {
+  test("wait lets running requests finish, keeps waiting ones, and refuses new ones until the end of the pause", () => {
     const { world, running, waiting } = busy(asyncScheduling);
     world.engine.pause("wait");
     expect(world.submit()).toBeNull();
@@ -66,7 +66,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     waiting.forEach(whole);
   });
 
-  test("abort: all end with abort, once, at the end of the step; blocks are free within one more; new ones are refused until it is over", () => {
+  test("abort ends every request once at the end of the step, frees blocks within one more, and refuses new requests until the end of the pause", () => {
     const { world, all } = busy(asyncScheduling);
     world.engine.pause("abort");
     expect(world.submit()).toBeNull();
@@ -82,7 +82,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     whole(next);
   });
 
-  test("abortAll leaves the engine open", () => {
+  test("abortAll does not pause the engine", () => {
     const { world, all } = busy(asyncScheduling);
     world.engine.abortAll();
     const next = world.submit({ seed: 5 })!;
@@ -92,7 +92,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     expect(world.engine.snapshot().finished).toEqual([0, 1, 4, 0, 0]);
   });
 
-  test("a client may leave while everything is frozen: its place and its blocks are free at once", () => {
+  test("a client that disconnects while everything is frozen frees its place and blocks at once", () => {
     const { world, all, running } = busy(asyncScheduling);
     world.engine.pause("keep");
     world.clock.advanceTo(world.clock.now() + 10 * STEP);
@@ -105,7 +105,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     all.slice(1).forEach(whole);
   });
 
-  test("the prefix cache is emptied only while nobody holds blocks, or when those that run give way", () => {
+  test("the prefix cache is emptied only if no request holds blocks, or with preemption", () => {
     const { world, all } = busy(asyncScheduling);
     expect(world.engine.resetPrefixCache(false)).toBe(false);
     expect(world.engine.resetPrefixCache(true)).toBe(true);
@@ -118,7 +118,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     expect(again.submission.cachedTokens).toBe(0);
   });
 
-  test("held back by constant timing: cancelled and aborted ones never reach the queue", () => {
+  test("requests that are cancelled or aborted before the queue never reach it", () => {
     const world = new World(configOf({ asyncScheduling, timing: { kind: "constant", ttftUs: 5000, itlUs: 100 } }));
     const [left, aborted] = [world.submit()!, world.submit()!];
     world.clock.advanceTo(1000);
@@ -132,7 +132,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     expect(world.engine.snapshot().finished).toEqual([0, 1, 0, 0, 0]);
   });
 
-  test("stopped: no step is planned any more", () => {
+  test("a stopped engine plans no more steps", () => {
     const { world, all } = busy(asyncScheduling);
     const before = tokens(all);
     world.engine.stop();
@@ -141,7 +141,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
   });
 });
 
-test("pauses, resets and aborts at any moment change no answer", () => {
+test("pauses, resets and aborts at any moment do not change answers", () => {
   const acts = fc.array(
     fc.record({
       atUs: fc.nat(80_000),

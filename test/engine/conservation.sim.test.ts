@@ -1,4 +1,4 @@
-/** Does everything add up, whatever happens? Random requests, configurations and front ends, to the end, on virtual time. */
+/** Checks with random requests, configurations and front ends on virtual time that all counts add up in the end. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Total } from "../../assembly/layout.ts";
@@ -12,7 +12,7 @@ import { answerOf, configOf, type Heard, promptOf, release, totalsOf, World, wat
 
 setDefaultTimeout(60_000);
 
-/** What must hold while it runs; gives the core, which the engine keeps to itself. */
+/** Checks laws while the engine runs. Returns the core, which the engine keeps private. */
 function watched(config: EngineConfig, from: number, act: () => void): Core {
   let seen: Core | undefined;
   const done = watchPlans(({ core, rows, tokens }) => {
@@ -32,7 +32,7 @@ function watched(config: EngineConfig, from: number, act: () => void): Core {
   return seen!;
 }
 
-/** Each request ended once, and its ids are those of its answer, whole or cut where the front ended it. */
+/** Checks that each request ended once and got its own ids, complete or cut where the front end ended it. */
 function checkAnswer(heard: Heard, config: EngineConfig): void {
   const answer = answerOf(heard.generation, config.maxModelLen);
   expect(heard.callsAfterEnd).toBe(0);
@@ -46,7 +46,7 @@ function checkAnswer(heard: Heard, config: EngineConfig): void {
   expect({ ids: heard.ids, finish: heard.finish! }).toEqual(answer);
 }
 
-/** At rest nothing is left, and every request is counted once. */
+/** Checks that nothing is left at rest and every request is counted once. */
 function checkRest({ engine, heard }: World, core: Core | undefined, from: number): void {
   const snapshot = engine.snapshot();
   expect(engine.live).toBe(0);
@@ -60,7 +60,7 @@ function checkRest({ engine, heard }: World, core: Core | undefined, from: numbe
   const totals = totalsOf(core, from);
   const [stop, length, abort, error, repetition] = snapshot.finished.map((n) => n - from) as [number, ...number[]];
   expect(stop + length! + abort! + error! + repetition!).toBe(totals[Total.Submitted]!);
-  // Who left while held back never reached the core.
+  // Requests that were cancelled while held never reached the core.
   const leftEarly = heard.length - totals[Total.Submitted]!;
   expect(leftEarly).toBeGreaterThanOrEqual(0);
   expect(leftEarly).toBeLessThanOrEqual(heard.filter(({ ended, events }) => ended && !events.length).length);
@@ -77,7 +77,7 @@ function checkRest({ engine, heard }: World, core: Core | undefined, from: numbe
   }
 }
 
-test("every request ends once with its own answer, and nothing is left or counted twice", () => {
+test("every request ends once with its own answer, nothing is left over, and nothing is counted twice", () => {
   let requests = 0;
   let preempted = 0;
   const property = fc.property(
@@ -99,9 +99,9 @@ test("every request ends once with its own answer, and nothing is left or counte
   expect(preempted).toBeGreaterThan(50);
 });
 
-test("equal priority and equal arrival: two that do not fit together may starve each other for ever, by vLLM's rules", () => {
-  // Found by the property above. The victim is the first of the worst, so each in turn takes the other's blocks while it
-  // prefills in chunks. Choices of one request (n > 1) share their arrival in the real engine too.
+test("two requests with equal priority and arrival that do not fit together may preempt each other for ever, as in vLLM", () => {
+  // Found by the property above. The first of the worst requests is preempted, so each takes the other's blocks in turn
+  // while it prefills in chunks. Choices of one request (n > 1) share their arrival in the real engine, too.
   const config = configOf({
     maxModelLen: 256,
     maxNumSeqs: 2,
@@ -115,7 +115,7 @@ test("equal priority and equal arrival: two that do not fit together may starve 
   const left = (arrivals: readonly number[]) => {
     const world = new World(config, { module: release });
     world.submit({ promptIds: promptOf(67), maxTokens: 103, arrivalUs: arrivals[0]! });
-    world.clock.advanceTo(0); // the first one's step is planned
+    world.clock.advanceTo(0); // the step of the first request is planned
     world.submit({ promptIds: promptOf(111), maxTokens: 71, arrivalUs: arrivals[1]! });
     world.clock.advanceTo(5_000_000);
     return world.engine.live;
@@ -140,7 +140,7 @@ test("the same seeds give the same answers and times, byte for byte", () => {
   fc.assert(property, { numRuns: times(30) });
 });
 
-test("a thousand requests at once, then a thousand over time, with clients that leave", () => {
+test("a thousand requests at once, then a thousand over time, with disconnecting clients", () => {
   const config = configOf({ maxNumSeqs: 64, maxNumBatchedTokens: 512, numGpuBlocks: 400 });
   const draw = seeded(7);
   const below = (n: number) => draw() % n;
@@ -177,10 +177,10 @@ test("a thousand requests at once, then a thousand over time, with clients that 
   checkRest(world, core, 0);
 });
 
-test("receivers that want ends alone: the same ends at the same times, and the same counts", () => {
+test("receivers that only need ends get the same ends at the same times, with the same counts", () => {
   const lives = fc.array(anyLife, { minLength: 3, maxLength: 30, size: "max" });
   const property = fc.property(anyConfig, lives, (config, list) => {
-    // What depends on hearing the tokens is left out.
+    // Leaves out front ends that need the tokens.
     const deaf = list.map((life) =>
       life.leaving.kind === "after" ? life : { ...life, leaving: { kind: "never" as const } },
     );
@@ -198,9 +198,9 @@ test("receivers that want ends alone: the same ends at the same times, and the s
   fc.assert(property, { numRuns: times(60) });
 });
 
-/** Totals and clocks near the ends of 32-bit numbers: a history must not notice where they started. */
+/** Totals and clocks near the limits of 32-bit numbers. The start value must not change the history. */
 test.each([2 ** 31 - 300, 2 ** 32 - 300, 2 ** 31 - 40_000, 2 ** 32 - 40_000, 2 ** 45])(
-  "counters and clock from %d: the same history",
+  "counters and clock that start at %d give the same history",
   (from) => {
     const property = fc.property(
       anyConfig,

@@ -1,4 +1,4 @@
-/** Do several engines on one clock each behave as if alone, and share the work as vLLM's ranks do? */
+/** Checks that several engines on one clock each behave as if alone, and share the work like vLLM's ranks. */
 import { describe, expect, test } from "bun:test";
 import { seeded } from "../../src/base/random.ts";
 import { VirtualClock } from "../../src/base/virtual-clock.ts";
@@ -35,7 +35,7 @@ class Ranks {
 const digest = (heard: readonly Heard[]) =>
   heard.map(({ events }) => events.map((e) => `${e.us}:${e.ids}:${e.finish}`).join(" ")).join("\n");
 
-/** Arrivals at random times with lengths of their own. */
+/** Requests at random times with random lengths. */
 function traffic(ranks: { clock: VirtualClock; submit(changes: Partial<Generation>): unknown }, count: number): void {
   const next = seeded(7);
   for (let i = 0; i < count; i++) {
@@ -49,7 +49,7 @@ function traffic(ranks: { clock: VirtualClock; submit(changes: Partial<Generatio
   ranks.clock.drain();
 }
 
-test("one engine: the fleet is that engine", () => {
+test("a fleet with one engine behaves like that engine", () => {
   const config = configOf({ numGpuBlocks: 40 });
   const ranks = new Ranks(1, config);
   traffic(ranks, 150);
@@ -58,7 +58,7 @@ test("one engine: the fleet is that engine", () => {
   expect(digest(ranks.heard)).toBe(digest(world.heard));
 });
 
-test("three engines: all end with the answer they have alone, each engine does its share, and again the same", () => {
+test("with three engines all requests get the same answers as alone, each engine does its share, and a second run is equal", () => {
   const config = configOf({ numGpuBlocks: 40 });
   const run = () => {
     const ranks = new Ranks(3, config);
@@ -80,16 +80,16 @@ test("three engines: all end with the answer they have alone, each engine does i
   expect(digest(run().heard)).toBe(digest(heard));
 });
 
-test("a burst goes round, whatever was heard in between", () => {
+test("a burst is distributed in turn, independent of reports in between", () => {
   const ranks = new Ranks(4, configOf());
   for (let i = 0; i < 40; i++) ranks.submit({ promptIds: promptOf(40, i), maxTokens: 200, ignoreEos: true });
   expect(ranks.live()).toEqual([10, 10, 10, 10]);
-  ranks.clock.advanceTo(ranks.clock.now() + 150_000); // they run, and the counts are heard
+  ranks.clock.advanceTo(ranks.clock.now() + 150_000); // they run, and the front end gets the counts
   for (let i = 0; i < 8; i++) ranks.submit({ promptIds: promptOf(40, i), maxTokens: 200, ignoreEos: true });
   expect(ranks.live()).toEqual([12, 12, 12, 12]);
 });
 
-test("a named rank takes it, however busy; the others fill up beside it", () => {
+test("a named rank gets the request however busy it is, and other requests avoid it", () => {
   const ranks = new Ranks(2, configOf());
   for (let i = 0; i < 6; i++) ranks.submit({ promptIds: promptOf(40, i), maxTokens: 100, ignoreEos: true, rank: 1 });
   expect(ranks.live()).toEqual([0, 6]);
@@ -97,8 +97,8 @@ test("a named rank takes it, however busy; the others fill up beside it", () => 
   expect(ranks.live()).toEqual([5, 6]);
 });
 
-test("who waits at a full pool weighs more than one", () => {
-  // The pool of rank 0 has 32 blocks and holds one of these, with 25; the second one waits.
+test("a waiting request at a full pool weighs more than one", () => {
+  // The pool of rank 0 has 32 blocks and holds one of these requests, with 25 blocks. The second one waits.
   const timing = { kind: "linear", baseUs: 10_000, prefillUs: 0, decodeUs: 0 } as const;
   const ranks = new Ranks(2, configOf({ numGpuBlocks: 33, maxNumBatchedTokens: 512, timing }));
   for (const stream of [1, 2]) {
@@ -111,12 +111,12 @@ test("who waits at a full pool weighs more than one", () => {
     ranks.submit({ promptIds: promptOf(20, 9), maxTokens: 100, ignoreEos: true });
     return ranks.live();
   };
-  // Rank 0 weighs 2 + 6 · (25 / 32 − 0.5) = 3.69, rank 1 as much as it has.
+  // Rank 0 has the score 2 + 6 · (25 / 32 − 0.5) = 3.69, rank 1 its number of requests.
   for (const rankOne of [1, 2, 3, 4]) expect(choose()).toEqual([2, rankOne]);
   expect(choose()).toEqual([3, 4]);
 });
 
-test("those whom the front ended count as in flight until the next update", () => {
+test("requests that the front end has ended count as in flight until the next update", () => {
   const ranks = new Ranks(2, configOf());
   const first = ranks.submit({ maxTokens: 100, ignoreEos: true, rank: 0 })!;
   ranks.submit({ maxTokens: 100, ignoreEos: true, rank: 1 });
@@ -137,7 +137,7 @@ describe("all together", () => {
     return ranks;
   };
 
-  test("pause abort: ends at the steps' ends, refuses at once, settles at rest", async () => {
+  test("pause abort ends requests at the steps' ends, refuses new ones at once, and resolves at rest", async () => {
     const ranks = four();
     let settled = false;
     const done = ranks.fleet.pause("abort", true).then(() => {
@@ -157,7 +157,7 @@ describe("all together", () => {
     expect([ranks.fleet.paused, after.finish, after.submission.cachedTokens]).toEqual([false, Finish.Length, 0]);
   });
 
-  test("pause wait without clearing: those that run end as ever, and their blocks stay cached", async () => {
+  test("pause wait without clearing lets running requests end and keeps their blocks cached", async () => {
     const ranks = four();
     const done = ranks.fleet.pause("wait", false);
     ranks.clock.drain();
@@ -169,7 +169,7 @@ describe("all together", () => {
     expect(ranksOf.map(({ submission }) => submission.cachedTokens)).toEqual([32, 32]);
   });
 
-  test("pause keep with clearing: what stands still is recomputed, and says the same", async () => {
+  test("pause keep with clearing recomputes frozen requests with the same answers", async () => {
     const ranks = four();
     const done = ranks.fleet.pause("keep", true);
     ranks.clock.drain();
@@ -182,7 +182,7 @@ describe("all together", () => {
       expect({ ids, finish: finish! }).toEqual(answerOf(generation, 512));
   });
 
-  test("resets: only when all could", async () => {
+  test("a reset succeeds only if all engines can reset", async () => {
     const ranks = new Ranks(2, configOf());
     ranks.submit({ maxTokens: 50, ignoreEos: true, rank: 1 });
     ranks.clock.advanceTo(ranks.clock.now() + 5_500);

@@ -1,11 +1,11 @@
-/** Which steps share a turn of the event loop, where steps take no time? Turn by turn, by hand. */
+/** Checks, turn by turn, which steps share a turn of the event loop if steps take no time. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Clock } from "../../src/base/clock.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf } from "./simulated-engine.ts";
 
-/** Time moves by so much at each look; turns are taken when it is told to. */
+/** A clock that advances by a fixed time at each reading. Turns run when the test says so. */
 class TurningClock implements Clock {
   readonly #soon: (() => void)[] = [];
   #turns: (() => void)[] = [];
@@ -28,7 +28,7 @@ class TurningClock implements Clock {
     this.#soon.push(run);
   }
   close(): void {}
-  /** false: nothing waited for it. */
+  /** Returns false if nothing was waiting. */
   take(): boolean {
     this.endTurn();
     const due = this.#turns;
@@ -47,7 +47,7 @@ class TurningClock implements Clock {
 function engineOn(lookUs: number) {
   const clock = new TurningClock(lookUs);
   let turn = 0;
-  /** In which turn each step was taken in. */
+  /** The turn in which each step was updated. */
   const steps: number[] = [];
   const engine = new Engine({
     ...{
@@ -80,7 +80,7 @@ function engineOn(lookUs: number) {
   return { add, turns, steps, heard };
 }
 
-test("answers in one piece that are asked for within two turns share their steps, and end in one turn", () => {
+test("whole answers that are requested within two turns share their steps and end in one turn", () => {
   const { add, turns, steps, heard } = engineOn(1);
   add(8, true);
   turns(1);
@@ -90,18 +90,19 @@ test("answers in one piece that are asked for within two turns share their steps
   turns();
   expect(heard.map(({ ids }) => ids)).toEqual([8, 8, 8]);
   expect(new Set(heard.map(({ endedIn }) => endedIn)).size).toBe(1);
-  // Two steps are planned before the others are there, and two before the last end is known; by themselves they take 30.
+  // Two steps are planned before the other requests arrive, and two before the last end is known. Alone, the requests
+  // would take 30 steps.
   expect(steps.length).toBeLessThanOrEqual(8 + 4);
 });
 
-test("a stream hears of each step in a turn of its own, and of the first without delay", () => {
+test("a stream gets each step in a turn of its own, and the first without delay", () => {
   const { add, turns, heard } = engineOn(1);
   add(8, false);
   turns();
   expect(heard[0]!.turns).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
 });
 
-test("however long steps take, a turn ends behind the step in which 250 us are over, and all requests end", () => {
+test("a turn ends after the step in which 250 us are exceeded, for any step duration, and all requests end", () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 400 }),
@@ -116,7 +117,7 @@ test("however long steps take, a turn ends behind the step in which 250 us are o
         expect(heard.map(({ ids }) => ids)).toEqual(asked.map(([maxTokens]) => maxTokens));
         const inTurn = new Map<number, number>();
         for (const turn of steps) inTurn.set(turn, (inTurn.get(turn) ?? 0) + 1);
-        // Each step looks at the clock twice at least.
+        // Each step reads the clock at least twice.
         for (const count of inTurn.values())
           expect(count).toBeLessThanOrEqual(Math.min(64, 1 + 250 / (2 * lookUs) + 1));
       },

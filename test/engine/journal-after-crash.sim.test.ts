@@ -1,4 +1,4 @@
-/** What is left of a core that broke, and does it break again from that? Provoked through the calls that the server makes. */
+/** Checks the journal of a core that broke, and that replaying it breaks again. The error is provoked through the server's own calls. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,19 +9,22 @@ import { type Crash, readCrash, repeatCrash } from "../../src/cli/serve/crash.ts
 import { Engine } from "../../src/engine/engine.ts";
 import type { Generation, Submission } from "../../src/engine/interface/types.ts";
 import { CALLS, Journal, type JournalText } from "../../src/engine/journal.ts";
-import { repeat } from "../../src/engine/repeat.ts";
+import { replayJournal } from "../../src/engine/repeat.ts";
 import { main } from "../program.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf, release } from "./simulated-engine.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-crash-"));
 afterAll(() => rmSync(folder, { recursive: true }));
-// dist/ for Node.
+// Builds dist/ for Node.
 beforeAll(() => void Bun.spawnSync([process.execPath, "scripts/build.ts", "--library"], { cwd: root }), 60_000);
 const root = new URL("../../", import.meta.url).pathname;
 const config = configOf({ numGpuBlocks: 40, maxModelLen: 256 });
 const extras = { eosId: EOS, answers };
 
-/** A busy engine whose pool is too small, with clients that leave; then what a bug of ours could do: a request without room for a token. */
+/**
+ * A busy engine with a small pool and disconnecting clients; then an error that only a bug of ours could cause: a
+ * request without room for a token.
+ */
 function broken(journal: Journal, requests: number): Error {
   const clock = new VirtualClock();
   const engine = new Engine({ config, clock, module: release, free: false, ...extras, journal });
@@ -29,7 +32,7 @@ function broken(journal: Journal, requests: number): Error {
   const below = (limit: number) => random() % limit;
   const receiver = { onTokens() {} };
   const submit = (changes: Partial<Generation>) => engine.submit(generationOf(changes), receiver) as Submission;
-  // One leaves while nothing runs.
+  // A client disconnects while nothing runs.
   engine.pause("keep");
   submit({}).cancel();
   engine.resume();
@@ -57,10 +60,10 @@ function broken(journal: Journal, requests: number): Error {
   throw new Error("it did not break");
 }
 
-const trapOf = (text: JournalText, module = debug) => repeat(module, config, extras, text);
+const trapOf = (text: JournalText, module = debug) => replayJournal(module, config, extras, text);
 
 describe("the journal", () => {
-  test("holds the whole life of a young core, which repeats command by command and breaks at the same one", () => {
+  test("is complete for a young core, and its replay breaks at the same command", () => {
     const journal = new Journal();
     const error = broken(journal, 60);
     const text = journal.text();
@@ -68,14 +71,14 @@ describe("the journal", () => {
     expect(text.commands.at(-1)).toMatchObject({ call: "add", handle: -1 });
     expect([...new Set(text.commands.map(({ call }) => call))].toSorted()).toEqual([...CALLS].toSorted());
     for (const module of [debug, release]) {
-      const { given, passedOver, differ, trap } = trapOf(text, module);
-      expect([given, passedOver, differ]).toEqual([text.commands.length, 0, 0]);
+      const { commandsRun, skipped, differentHandles, trap } = trapOf(text, module);
+      expect([commandsRun, skipped, differentHandles]).toEqual([text.commands.length, 0, 0]);
       expect(trap!.error.message).toBe(error.message);
       expect(trap!.command).toBe(text.commands.at(-1)!);
     }
   });
 
-  test("an old core: the last commands in bounded memory, and what lives is told from the core's own memory", () => {
+  test("for an old core has the last commands in bounded memory, and the live requests from the core's memory", () => {
     const journal = new Journal(2 ** 10, 2 ** 9);
     const error = broken(journal, 400);
     const { forgotten, remembered, commands } = journal.text();
@@ -92,7 +95,7 @@ describe("the journal", () => {
     expect(trap!.error.message).toBe(error.message);
   });
 
-  test("a prompt that is longer than its memory is kept without its words", () => {
+  test("keeps a prompt that is longer than its memory without its words", () => {
     const journal = new Journal(2 ** 10, 2 ** 4);
     broken(journal, 20);
     const adds = journal.text().commands.filter(({ call }) => call === "add");
@@ -101,7 +104,7 @@ describe("the journal", () => {
   });
 });
 
-/** A server that makes a request without room for a token, on its third step or its third request: a bug that no client can cause. */
+/** A server with a bug that no client can cause: its third step or third request submits a request without room for a token. */
 const buggy = (where: "plan" | "add") => `
   import { Batch } from ${JSON.stringify(`${root}src/engine/batch.ts`)};
   import { runServe } from ${JSON.stringify(`${root}src/cli/serve/serve.ts`)};
@@ -117,7 +120,7 @@ const buggy = (where: "plan" | "add") => `
 
 describe("a server", () => {
   test.each(["plan", "add"] as const)(
-    "whose core breaks in %s: streams are cut, 70, and a file that repeats it in Bun and Node",
+    "whose core breaks in %s cuts its streams, exits with 70, and writes a file that reproduces it in Bun and Node",
     async (where) => {
       const cwd = mkdtempSync(join(folder, "server-"));
       writeFileSync(join(cwd, "server.ts"), buggy(where));
@@ -139,7 +142,7 @@ describe("a server", () => {
         return response.text();
       };
       const answers = await Promise.allSettled([ask(true), ask(false), ask(true)]);
-      // A stream that is cut is an error to its client, never an end.
+      // A stream that is cut must be an error for its client, not an end.
       for (const answer of answers) {
         if (answer.status === "fulfilled") expect(answer.value).not.toContain("[DONE]");
       }
@@ -183,7 +186,7 @@ describe("understudy replay --crash", () => {
     [["--crash", "text"], "text: expected a file that understudy wrote"],
     [["--crash", "other.json", "--seed", "3"], "--crash FILE goes alone"],
     [["--crash"], "--crash: needs a value"],
-  ])("%j: one line and 2", (argv, line) => {
+  ])("%j prints one line and exits with 2", (argv, line) => {
     writeFileSync(join(folder, "other.json"), '{"schema": 1}');
     writeFileSync(join(folder, "text"), "text");
     const { exitCode, out, err } = tried(...argv);
@@ -193,7 +196,7 @@ describe("understudy replay --crash", () => {
     expect(err.split("\n")).toHaveLength(1);
   });
 
-  test("commands that break nothing: said so, and 0", () => {
+  test("commands that break nothing are reported as such, with exit code 0", () => {
     const journal = new Journal();
     broken(journal, 40);
     const { commands } = journal.text();

@@ -1,14 +1,14 @@
 /**
- * Which bugs of other simulators, stand-ins and engines must not happen here? Each test names the reports that it comes
- * from. What shows only over HTTP is in `test/conformance/known-bugs.test.ts`.
+ * Checks that bugs of other simulators, stand-ins and engines do not occur here. Each test names the reports behind it.
+ * `test/conformance/known-bugs.test.ts` has the bugs that only show over HTTP.
  *
- * | Report | Why it is not below |
+ * | Report | Where it is tested instead |
  * |---|---|
- * | aimock#122: a fault mode that is accepted for a stream must act | there are no faults yet; theirs come with the faults |
+ * | aimock#122: a fault mode that is accepted for a stream must act | `test/faults/wire.test.ts` |
  * | aimock, 2,000 streams: durations within 2 % of ideal | `bench:stream` measures it; the server publishes its lateness |
- * | elysia#1801: memory stays bounded with a thousand stalled readers | `test/servers/openai/pipeline/stream.test.ts`, `test/unit/sse.test.ts` |
+ * | elysia#1801: memory stays bounded with a thousand stalled readers | `test/servers/openai/pipeline/stream.test.ts` |
  * | geolens#1240: scrapes of several processes never go backwards | `test/metrics/rows/shared.test.ts` |
- * | TensorRT-LLM's gauges: waiting = active - scheduled, KV use is a fraction | there is no such dialect yet; theirs come with it |
+ * | TensorRT-LLM's gauges: waiting = active - scheduled, KV use is a fraction | `test/metrics/triton/triton.sim.test.ts` |
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
@@ -22,7 +22,7 @@ import { answerOf, configOf, promptOf, release, totalsOf, World, watchPlans } fr
 
 setDefaultTimeout(60_000);
 
-/** Runs `act` and shows each plan to `look`. */
+/** Runs `act` and calls `look` with each plan. */
 function watched<T>(look: (core: Core) => void, act: () => T): T {
   const done = watchPlans(({ core }) => look(core));
   try {
@@ -32,7 +32,7 @@ function watched<T>(look: (core: Core) => void, act: () => T): T {
   }
 }
 
-/** Forty requests that need twelve blocks each, in a pool of thirty: who decodes is preempted again and again. */
+/** Forty requests that need twelve blocks each, in a pool of thirty, so that decoding requests are preempted repeatedly. */
 function crowded(changes: Parameters<typeof configOf>[0] = {}): { world: World; core: Core; plans: number } {
   const config = configOf({ maxNumSeqs: 16, numGpuBlocks: 31, maxModelLen: 256, ...changes });
   const world = new World(config);
@@ -69,21 +69,21 @@ describe.each(modes)("a pool that is far too small, %s", (_, changes) => {
     expect(totals[Total.Preemptions]!).toBeGreaterThan(10);
     expect(world.engine.live).toBe(0);
     expect(world.heard.map(({ finish }) => finish)).toEqual(world.heard.map(() => Finish.Length));
-    // A step without a token is one that computes prompts: far fewer than tokens.
+    // Only steps that compute prompts have no token, so there are far fewer steps than tokens.
     expect(plans).toBeLessThan(40 * 120);
   });
 
-  test("BLIS #1321: preemption in mid decode conserves tokens", () => {
+  test("BLIS #1321: preemption during decode conserves tokens", () => {
     const inDecode = world.heard.filter(({ gapsUs }) => Math.max(...gapsUs) > 10_000);
     expect(inDecode.length).toBeGreaterThan(0);
     for (const heard of world.heard) expect(heard.ids).toEqual(answerOf(heard.generation, 256).ids);
     expect(totals[Total.GenerationTokens]!).toBe(40 * 120);
-    // What is computed again is not prompt again.
+    // Recomputed tokens do not count as prompt tokens again.
     expect(totals[Total.PromptTokens]!).toBe(40 * 70);
     expect(core.views.word(Word.BlocksFree)).toBe(30);
   });
 
-  test("vllm#25780: what is computed again is neither a hit nor a query of the prefix cache", () => {
+  test("vllm#25780: recomputation counts neither as hit nor as query of the prefix cache", () => {
     const { prefixHits, prefixQueries } = world.engine.snapshot();
     const caching = world.config.enablePrefixCaching;
     expect([prefixHits, prefixQueries]).toEqual([0, caching ? 40 * 70 : 0]);
@@ -92,8 +92,9 @@ describe.each(modes)("a pool that is far too small, %s", (_, changes) => {
 });
 
 describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => {
-  test("BLIS #1057: a request that comes back keeps its hashes, and finds what is left of its blocks", () => {
-    // 18 usable blocks of 16. Two grow together; the younger gives way, and nobody else needs all that it leaves.
+  test("BLIS #1057: a re-admitted request keeps its hashes and finds its remaining blocks", () => {
+    // 18 usable blocks of 16. Two requests grow; the younger is preempted, and the other does not need all of its
+    // blocks.
     const world = new World(configOf({ asyncScheduling, numGpuBlocks: 19, maxModelLen: 256 }));
     let core: Core | undefined;
     const [older, younger] = watched(
@@ -114,7 +115,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     expect(younger!.ids).toEqual(answerOf(younger!.generation, 256).ids);
   });
 
-  test("LSS #49, LSS #27: a hit is counted once per request, however many chunks its prompt takes", () => {
+  test("LSS #49, LSS #27: a hit is counted once per request, for any number of chunks", () => {
     const config = configOf({ asyncScheduling, maxNumBatchedTokens: 16, numGpuBlocks: 65 });
     const world = new World(config);
     const counts = () => {
@@ -124,7 +125,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     world.submit({ promptIds: promptOf(200), maxTokens: 20 });
     world.clock.drain();
     expect(counts()).toEqual([0, 200]);
-    // Twelve full blocks are known; what is left, and its answer, takes chunks and steps again.
+    // Twelve full blocks are known. The rest and the answer take chunks and steps again.
     world.submit({ promptIds: Uint32Array.from([...promptOf(200), ...promptOf(100, 5)]), maxTokens: 20 });
     world.clock.drain();
     expect(counts()).toEqual([192, 500]);
@@ -133,7 +134,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     expect(counts()).toEqual([192 + 192, 700]);
   });
 
-  test("llm-d-sim block_cache: only a contiguous beginning hits", () => {
+  test("llm-d-sim block_cache: only contiguous blocks from the start count as hits", () => {
     const world = new World(configOf({ asyncScheduling, numGpuBlocks: 65 }));
     const [a, b, c] = [1, 2, 3].map((stream) => [...promptOf(16, stream)]);
     const hitsOf = (...blocks: number[][]) => {
@@ -144,7 +145,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     };
     expect(hitsOf(a!, b!, c!)).toBe(0);
     expect(hitsOf(a!, b!, c!)).toBe(48);
-    expect(hitsOf(a!, c!, b!)).toBe(16); // the same blocks, behind another beginning
+    expect(hitsOf(a!, c!, b!)).toBe(16); // the same blocks after another beginning
     expect(hitsOf(b!, c!)).toBe(0);
     expect(hitsOf(promptOf(16, 9) as unknown as number[], b!, c!)).toBe(0);
   });
@@ -155,7 +156,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
       const { running, waiting, deferred, kvUsage, blocksUsed } = world.engine.snapshot();
       return [running, waiting, deferred, kvUsage, blocksUsed];
     };
-    // Some decode, one prefills in chunks, some wait; at any moment of their lives.
+    // Some requests decode, one prefills in chunks, some wait. Checked at any moment.
     for (let us = 0; us < 12_000; us += 250) {
       const world = new World(config);
       for (let i = 0; i < 9; i++) world.submit({ promptIds: promptOf(40 + 40 * i, i), maxTokens: 100 });
@@ -164,11 +165,11 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
       const ended = world.clock.now();
       world.clock.drain();
       expect(gauges(world)).toEqual([0, 0, 0, 0, 0]);
-      // The steps that were open ended, and no other had work.
+      // The open steps ended, and no other step had work.
       expect(world.clock.now() - ended).toBeLessThan(5000);
       expect(world.engine.snapshot().finished[Finish.Abort]).toBe(9);
     }
-    // Where no step is open they are zero at once.
+    // If no step is open, they are zero at once.
     const frozen = new World(config);
     for (let i = 0; i < 5; i++) frozen.submit({ promptIds: promptOf(40, i) });
     frozen.clock.advanceTo(4000);
@@ -182,7 +183,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
 
 const lives = fc.array(anyLife, { minLength: 1, maxLength: 40, size: "max" });
 
-test("BLIS #183: submitted = finished + running + waiting + aborted, at every step; refused ones are none of them", () => {
+test("BLIS #183: submitted = finished + running + waiting + aborted at every step, without refused requests", () => {
   let steps = 0;
   fc.assert(
     fc.property(anyConfig, lives, (config, list) => {
@@ -191,7 +192,8 @@ test("BLIS #183: submitted = finished + running + waiting + aborted, at every st
         steps++;
         const totals = totalsOf(core);
         const ended = totals.slice(Total.FinishedStop, Total.Submitted).reduce((sum, n) => sum + n, 0);
-        // The client of those has left: they are counted as ended, and in the queues until the next update.
+        // Clients of these requests have disconnected. The requests count as ended, and stay in the queues until the
+        // next update.
         const leaving = world.engine.inFlight - world.engine.live;
         const inside = core.views.word(Word.Running) + core.views.word(Word.Waiting);
         expect(ended + inside - leaving).toBe(totals[Total.Submitted]!);
@@ -212,7 +214,7 @@ test("BLIS #183: submitted = finished + running + waiting + aborted, at every st
   expect(steps).toBeGreaterThan(1000);
 });
 
-test("vllm#37354, LMCache#2912: no counter ever falls, and no histogram", () => {
+test("vllm#37354, LMCache#2912: no counter and no histogram ever falls", () => {
   let preempted = 0;
   fc.assert(
     fc.property(anyConfig, lives, (config, list) => {
@@ -221,7 +223,7 @@ test("vllm#37354, LMCache#2912: no counter ever falls, and no histogram", () => 
       const look = (core: Core) => {
         const { views } = core;
         const now = [...totalsOf(core), ...views.buckets, ...views.sums];
-        // Plain, since there are some thousand of them.
+        // A plain comparison, because there are some thousand of them.
         for (const [i, was] of before.entries()) if (!(now[i]! >= was)) expect([i, now[i]]).toEqual([i, was]);
         before = now;
         preempted = Math.max(preempted, core.total(Total.Preemptions));
@@ -234,7 +236,7 @@ test("vllm#37354, LMCache#2912: no counter ever falls, and no histogram", () => 
   expect(preempted).toBeGreaterThan(0);
 });
 
-test("llm-d-sim #631, llm-d-sim #633: ten thousand requests, and every event is in the counters", () => {
+test("llm-d-sim #631, llm-d-sim #633: the counters contain every event of ten thousand requests", () => {
   const config = configOf({ maxNumSeqs: 64, maxNumBatchedTokens: 1024, numGpuBlocks: 600 });
   const world = new World(config, { module: release });
   const draw = seeded(11);
@@ -261,7 +263,7 @@ test("llm-d-sim #631, llm-d-sim #633: ten thousand requests, and every event is 
   expect(left).toBeGreaterThan(300);
   expect(finished).toEqual([ends(Finish.Stop), ends(Finish.Length), left, 0, 0]);
   expect(ends(Finish.Stop) + ends(Finish.Length) + left).toBe(10_000);
-  // A client that leaves while its step runs does not hear the token that the engine computed for it.
+  // A client that disconnects during a step does not get the token that the step computed for it.
   const heardTokens = sum(({ ids }) => ids.length);
   expect(generationTokens).toBeWithin(heardTokens, heardTokens + left + 1);
   expect(histograms.timeToFirstToken.count + histograms.interTokenLatency.count).toBe(generationTokens);

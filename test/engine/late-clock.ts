@@ -1,11 +1,11 @@
-/** What is a late host to the engine? A virtual clock that wakes later than it was asked to. */
+/** A virtual clock that wakes later than requested, to simulate a late host. */
 import type { Cancel, Clock } from "../../src/base/clock.ts";
 import { VirtualClock } from "../../src/base/virtual-clock.ts";
 
-/** Wakes `lateUs()` after the time asked for. */
+/** Wakes `lateUs()` after the requested time. */
 export class LateClock implements Clock {
   readonly inner = new VirtualClock();
-  /** For so long the current turn has been at work. */
+  /** Time for which the current turn has been working. */
   workedUs = 0;
   constructor(readonly lateUs: () => number) {}
   now(): number {

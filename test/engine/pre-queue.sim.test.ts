@@ -1,11 +1,11 @@
-/** What does a request cost whose prompt was computed elsewhere? The time until its KV cache is here, and no prefill. */
+/** Tests requests whose prompt was computed elsewhere: they wait for their KV cache and need no prefill. */
 import { expect, test } from "bun:test";
 import type { StepNoise, Timing } from "../../src/engine/config/step-times.ts";
 import { configOf, promptOf, World, watchPlans } from "./simulated-engine.ts";
 
 const timing: Timing = { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20, requestOverheadUs: 12_000 };
 
-test("it is held back so long, at the engine's speed, and others as long as ever", () => {
+test("it is held for this time at the engine's speed, and others for the usual time", () => {
   const noise: StepNoise = { overheadSigma: 0.2 };
   for (const changes of [{}, { noise }, { timing: { ...timing, requestOverheadUs: 0 } }, { speed: 10 }]) {
     const { speed = 1 } = changes as { speed?: number };
@@ -22,16 +22,16 @@ test("it is held back so long, at the engine's speed, and others as long as ever
   expect(own.tokenUs).toEqual([13_500]);
 });
 
-test("no step is longer by its prompt, in one piece or several, whatever else is in it", () => {
+test("its prompt lengthens no step, whole or in chunks, with any other requests", () => {
   const world = new World(configOf({ timing: { ...timing, requestOverheadUs: 0 } }));
   const remote = world.submit({ promptIds: promptOf(300), maxTokens: 2, transferUs: 0 })!;
   const own = world.submit({ promptIds: promptOf(50, 1), maxTokens: 1 })!;
   world.clock.drain();
-  // 128 tokens a step: two of the one alone, then its last 44 beside 50 of the other.
+  // 128 tokens per step: two steps of this request alone, then its last 44 tokens together with 50 of the other.
   expect([remote.tokenUs, own.tokenUs]).toEqual([[3500, 4520], [3500]]);
 });
 
-test("what was preempted is computed here", () => {
+test("a preempted request is computed here", () => {
   const found: number[] = [];
   const done = watchPlans(({ durationUs, rows }) => rows > 0 && found.push(durationUs));
   const world = new World(
@@ -48,7 +48,7 @@ test("what was preempted is computed here", () => {
   done();
   expect(world.engine.snapshot().preemptions).toBe(1);
   const longer = found.filter((us) => us > 1000);
-  // The request computes its prompt and what it had said by then.
+  // The request computes its prompt and its previous output.
   expect(longer).toHaveLength(1);
   expect(longer[0]).toBeWithin(1510, 2100);
 });

@@ -1,19 +1,19 @@
 /**
- * What must hold at every step of any history? Random requests, configurations and front ends on the core that checks
- * itself; here everything is looked at once more from outside, through the core's memory.
+ * Checks properties at every step of random histories: random requests, configurations and front ends on the debug core,
+ * which checks its invariants itself. These tests check again from outside, through the core's memory.
  *
  * | Property | Where |
  * |---|---|
  * | tokens scheduled <= budget, rows <= max_num_seqs | below |
  * | blocks used + free = all, at every step | below |
  * | reference counts equal the block tables | below; `assembly/verify.ts` after every call of the debug core |
- * | a shared block has one content: hits are a contiguous beginning | below; `model/prefix.test.ts`, `model/lru.test.ts` |
+ * | a shared block has one content: hits are a contiguous beginning | below; `test/assembly/prefix.model.test.ts`, `lru.model.test.ts` |
  * | hits <= queries | below |
  * | with finite work the engine drains | below |
  * | with prefix caching on or off the answers are equal | below |
- * | every admitted request ends exactly once, with its own answer | `conservation.test.ts` |
- * | submitted = finished + aborted + refused + live | `known-bugs.test.ts` (BLIS #183), `conservation.test.ts` |
- * | the truth log is the same at any speed | `truth.test.ts` |
+ * | every admitted request ends exactly once, with its own answer | `conservation.sim.test.ts` |
+ * | submitted = finished + aborted + refused + live | `known-bugs.sim.test.ts` (BLIS #183), `conservation.sim.test.ts` |
+ * | the truth log is the same at any speed | `test/truth/log.sim.test.ts` |
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
@@ -26,10 +26,10 @@ import { type Heard, World, watchPlans } from "./simulated-engine.ts";
 
 setDefaultTimeout(120_000);
 
-/** Steps of the default run; FC_RUNS=10 is ten times as many. */
+/** Steps of the default run. FC_RUNS=10 runs ten times as many. */
 const STEPS_LEAST = 10_000;
 
-/** Every request that the core has, by its slot. */
+/** Returns every request in the core, by slot. */
 function inside(world: World, { views }: Core): Map<number, Heard> {
   const found = new Map<number, Heard>();
   for (const heard of world.heard) {
@@ -41,14 +41,14 @@ function inside(world: World, { views }: Core): Map<number, Heard> {
   return found;
 }
 
-/** Block tables, reference counts and the free queue are one account. */
+/** Checks that block tables, reference counts and free queue agree. */
 function checkBlocks(world: World, core: Core): void {
   const { views } = core;
   const { numGpuBlocks, blockSize } = world.config;
   const refsOf = (block: number) =>
     views.i32[((views.word(Word.BlocksAt) >>> 0) >> 2) + block * (BLOCK_BYTES >> 2) + BlockField.Refs]!;
   const holders = new Map<number, { readonly heard: Heard; readonly at: number }[]>();
-  /** Blocks with content: of the others no count is kept, they have one holder or none. */
+  /** Blocks with content. Other blocks have no reference count and at most one holder. */
   const cached = new Set<number>();
   for (const [slot, heard] of inside(world, core)) {
     for (const [at, block] of views.blockTable(slot).entries()) {
@@ -74,7 +74,7 @@ function checkBlocks(world: World, core: Core): void {
         ...promptIds.subarray(0, until),
       ]);
       expect(at).toBe(first!.at);
-      // What stands behind a prompt is an answer, and only with one seed two answers are equal.
+      // After the prompt comes an answer, and two answers are only equal with the same seed.
       if (until <= Math.min(first!.heard.generation.promptIds.length, heard.generation.promptIds.length))
         expect(b).toEqual(a!);
     }
@@ -111,15 +111,15 @@ test(`over ${STEPS_LEAST} random steps everything adds up at each of them`, () =
   fc.assert(property, { numRuns: times(100) });
   expect(runs).toBeGreaterThanOrEqual(times(100));
   expect(steps).toBeGreaterThan(STEPS_LEAST * (runs / 100));
-  // The histories really share and preempt.
+  // The histories do share and preempt.
   expect(Math.min(shared, preempted)).toBeGreaterThan(100);
 });
 
-test("with prefix caching on or off the answers are equal", () => {
+test("answers are equal with and without prefix caching", () => {
   let hits = 0;
   const lives = fc.array(anyLife, { minLength: 5, maxLength: 30, size: "max" });
   const property = fc.property(anyConfig, lives, (config, list) => {
-    // A client that leaves after a time hears more or fewer tokens, but no others.
+    // A client that disconnects after a time gets more or fewer tokens, but no others.
     const [on, off] = [true, false].map((enablePrefixCaching) => {
       const world = new World({ ...config, enablePrefixCaching });
       run(world, list);

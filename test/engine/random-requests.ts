@@ -1,4 +1,4 @@
-/** How do random lives look? Requests with arrivals, lengths, endings and a front end that stops or leaves at any moment. */
+/** Random requests with arrivals, lengths, endings, and a front end that stops or disconnects at any moment. */
 import fc from "fast-check";
 import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import type { StepNoise, Timing } from "../../src/engine/config/step-times.ts";
@@ -34,7 +34,7 @@ const anyNoise: fc.Arbitrary<StepNoise> = fc.record(
   { requiredKeys: [] },
 );
 
-/** Every pool takes one request of `maxModelLen`, as the server's start checks. */
+/** Every pool has room for one request of `maxModelLen`, as the server checks at its start. */
 export const anyConfig: fc.Arbitrary<EngineConfig> = fc
   .record({
     blockSize: fc.constantFrom(1, 4, 16, 32),
@@ -64,12 +64,12 @@ export const anyConfig: fc.Arbitrary<EngineConfig> = fc
     });
   });
 
-/** What the front end does beside listening. */
+/** Actions of the front end. */
 type Leaving =
   | { readonly kind: "never" }
-  /** The client leaves this long after the request arrived; 0: in the same turn. */
+  /** The client disconnects this long after the request arrived. 0: in the same turn. */
   | { readonly kind: "after"; readonly us: number }
-  /** The client leaves, or a stop string is found, when this many tokens have come. */
+  /** The client disconnects, or a stop string is found, after this many tokens. */
   | { readonly kind: "leaves" | "stops"; readonly tokens: number };
 
 export interface Life {
@@ -113,10 +113,10 @@ export const anyLife: fc.Arbitrary<Life> = fc.record({
   ),
 });
 
-/** A few frequent ids, so that they come. */
+/** A few frequent ids, so that they occur. */
 const STOPS = [...answers.ids.slice(0, 6)];
 
-/** The request arrives now, and its front end does what the life says. */
+/** Submits the request now. Its front end acts as `life` says. */
 export function live(world: World, life: Life): Heard | null {
   const { leaving, prompt, stream, maxTokens, minTokens, planned, ignoreEos, stops, priority, seed } = life;
   const script =
@@ -155,8 +155,8 @@ export function live(world: World, life: Life): Heard | null {
 }
 
 /**
- * All lives, to the end. Under the priority policy no two arrive at the same time: of two with equal priority and arrival
- * each takes the other's blocks, in turns and for ever (see conservation.test.ts).
+ * Runs all requests to their end. With the priority policy, no two arrive at the same time, because two with equal
+ * priority and arrival may preempt each other for ever (see conservation.sim.test.ts).
  */
 export function run(world: World, lives: readonly Life[]): void {
   const least = world.config.schedulingPolicy === "priority" ? 1 : 0;

@@ -1,4 +1,4 @@
-/** May a receiver act while the step's rows are handed out? Submit, cancel, finish, from inside its own call. */
+/** Checks receivers that submit, cancel or finish requests during their own call. */
 import { describe, expect, test } from "bun:test";
 import { Finish } from "../../src/engine/interface/types.ts";
 import { answerOf, configOf, type Heard, promptOf, World } from "./simulated-engine.ts";
@@ -9,7 +9,7 @@ const whole = (heard: Heard) => ({ ids: heard.ids, finish: heard.finish! });
 describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
   const config = configOf({ asyncScheduling });
 
-  test("a closed loop: the next request is submitted from the last call of the one before", () => {
+  test("the next request may be submitted from the last call of the one before", () => {
     const world = new World(config);
     let left = 200;
     const next = () => {
@@ -17,7 +17,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
       const heard = world.submit({ promptIds: promptOf(10, left), maxTokens: 1 + (left % 7), seed: left })!;
       heard.afterwards = () => heard.finish !== null && next();
     };
-    // Several end in one step: the slot of a later row is free before its receiver was called.
+    // Several requests end in one step, so the slot of a later row may be free before its receiver is called.
     for (let i = 0; i < 6; i++) next();
     world.clock.drain();
     expect(world.heard.length).toBe(200);
@@ -26,7 +26,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     expect(world.engine.snapshot().finished[Finish.Length]).toBe(200);
   });
 
-  test("one receiver ends another that has a row in the same step, and submits a third", () => {
+  test("one receiver may end another that has a row in the same step, and submit a third", () => {
     const world = new World(config);
     const [first, second] = [1, 2].map((stream) => world.submit({ promptIds: promptOf(9, stream), seed: stream })!);
     let third: Heard | null = null;
@@ -42,7 +42,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     expect(world.engine.live).toBe(0);
   });
 
-  test("one receiver ends another whose last row stands in the same step", () => {
+  test("one receiver may end another whose last row is in the same step", () => {
     const world = new World(config);
     const [first, second] = [1, 2].map((stream) => world.submit({ promptIds: promptOf(9, stream), maxTokens: 3 })!);
     first!.afterwards = () => {
@@ -50,12 +50,12 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     };
     world.clock.drain();
     expect([second!.ids.length, second!.callsAfterEnd]).toEqual([2, 0]);
-    // The engine had counted its end when the client left.
+    // The engine had already counted its end when the client disconnected.
     expect(world.engine.snapshot().finished).toEqual([0, 2, 0, 0, 0]);
     expect(world.engine.live).toBe(0);
   });
 
-  test("a receiver that ends itself with its first token", () => {
+  test("a receiver may end itself with its first token", () => {
     const world = new World(config);
     const heard = world.submit()!;
     heard.afterwards = () => heard.stopAfter(1);
@@ -65,7 +65,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     expect(world.engine.snapshot().histograms.generationTokens.sum).toBe(1);
   });
 
-  test("cached tokens can be read in the last call, whoever was submitted before it", () => {
+  test("cached tokens can be read in the last call, even after other submissions", () => {
     const world = new World(config);
     world.submit({ promptIds: promptOf(64, 1), maxTokens: 1 });
     world.clock.drain();

@@ -1,4 +1,4 @@
-/** Does an engine at rest keep what it knew of generations that have ended? */
+/** Checks that an idle engine keeps no references to ended generations. */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import { Engine } from "../../src/engine/engine.ts";
@@ -7,7 +7,7 @@ import { answers, configOf, debug, EOS, generationOf, promptOf } from "./simulat
 
 const MANY = 64;
 
-/** Nothing but the engine may know them when this has returned. */
+/** After this function returns, only the engine may refer to the receivers. */
 function served(engine: Engine, clock: VirtualClock, endsOnly: boolean): WeakRef<Receiver>[] {
   const receivers = Array.from({ length: MANY }, (_, stream): Receiver => {
     const receiver = { endsOnly, onTokens: () => {} };
@@ -19,15 +19,15 @@ function served(engine: Engine, clock: VirtualClock, endsOnly: boolean): WeakRef
   return receivers.map((receiver) => new WeakRef(receiver));
 }
 
-test.each([false, true])("an engine at rest keeps no receiver of the last step (ends only: %p)", async (endsOnly) => {
+test.each([false, true])("an idle engine keeps no receiver of the last step (ends only: %p)", async (endsOnly) => {
   const clock = new VirtualClock();
   const config = configOf({ maxNumSeqs: MANY, maxNumBatchedTokens: 512 });
   const engine = new Engine({ config, clock, module: debug, free: false, eosId: EOS, answers });
   const served64 = served(engine, clock, endsOnly);
-  // A reference is strong until its turn is over.
+  // A WeakRef that was read stays alive until the end of the turn.
   await new Promise(setImmediate);
   Bun.gc(true);
-  // What stands on the stack by chance is kept, too.
+  // A value that happens to be on the stack is kept, too.
   expect(served64.filter((receiver) => receiver.deref() !== undefined).length).toBeLessThan(MANY / 8);
   expect(engine.view("now").running).toBe(0);
 });

@@ -1,4 +1,7 @@
-/** The pace of a running engine changes at a boundary: what is open ends as planned, what comes after is as if it had always been so. */
+/**
+ * Checks that a running engine changes its pace at a boundary: open steps end as planned, and later steps are as if the
+ * pace had always been the new one.
+ */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { StepPacing } from "../../src/engine/config/engine-config.ts";
@@ -14,17 +17,17 @@ const constant = (itlMs: number, ttftMs = itlMs): Timing => ({
 });
 const change = (world: World, pace: StepPacing) => world.engine.between(() => world.engine.retime(pace));
 
-test("open steps keep their ends, later ones have the new length", () => {
+test("open steps keep their ends, and later ones have the new duration", () => {
   const world = new World(configOf({ timing: constant(10) }));
   const heard = world.submit({ maxTokens: 12, ignoreEos: true })!;
   world.clock.advanceTo(55_000);
   change(world, { timing: constant(4) });
   world.clock.advanceTo(1_000_000);
-  // Two steps are open: asynchronous scheduling has planned the next one too.
+  // Two steps are open, because asynchronous scheduling has also planned the next one.
   expect(heard.gapsUs.map((us) => us / 1000)).toEqual([10, 10, 10, 10, 10, 10, 4, 4, 4, 4, 4]);
 });
 
-test("requests that come afterwards wait before the queue as the new pace says", () => {
+test("later requests wait before the queue by the new pace", () => {
   const world = new World(configOf({ timing: constant(10, 10) }));
   change(world, { timing: constant(10, 50) });
   const heard = world.submit({ maxTokens: 2 })!;
@@ -32,7 +35,7 @@ test("requests that come afterwards wait before the queue as the new pace says",
   expect(heard.ttftUs).toBe(50_000);
 });
 
-test("speed counts, and jitter can be turned on and off", () => {
+test("the speed applies, and jitter can be switched on and off", () => {
   const world = new World(configOf({ timing: constant(10) }));
   const heard = world.submit({ maxTokens: 400, ignoreEos: true })!;
   change(world, { timing: constant(10), speed: 10 });
@@ -60,7 +63,7 @@ const timings = fc.oneof(
   }),
 );
 
-test("after any changes of pace, answers are the same and times those of an engine that began so", () =>
+test("after changes of pace, answers are the same and times equal those of an engine that started with that pace", () =>
   fc.assert(
     fc.property(
       fc.array(timings, { minLength: 2, maxLength: 5 }),

@@ -1,4 +1,4 @@
-/** What do the simulations share? An engine on virtual time, what its receivers heard and when, and what each plan held. */
+/** Shared by the simulations: an engine on virtual time, receivers that record tokens and times, and the plans. */
 import { spyOn } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ import { loadAnswers, nextToken } from "../../src/text/answers/answers.ts";
 
 const read = (name: string) => readFileSync(join(import.meta.dir, "../../build", name));
 export const release = new WebAssembly.Module(read("core.wasm"));
-/** Checks all its invariants after each call. */
+/** Checks all invariants after each call. */
 export const debug = new WebAssembly.Module(read("core.debug.wasm"));
 /** Cores with TensorRT-LLM's policies. */
 export const trtllm = {
@@ -24,14 +24,14 @@ export const trtllm = {
   debug: new WebAssembly.Module(read("trtllm.debug.wasm")),
 };
 export const answers = loadAnswers(read("answers.bin"));
-/** No answer table has it. */
+/** No answer table contains it. */
 export const EOS = 200_002;
 
-/** What the server has where nobody says otherwise. */
+/** Defaults of the server. */
 const { engine: defaults } = engineConfig({});
 
-/** A small engine; the rest as the server's. */
-/** Members of an engine's configuration, and of what only vLLM's scheduler has. */
+/** A small engine with the server's other defaults. */
+/** Changes of an engine's configuration, and of the options that only vLLM's scheduler has. */
 export type ConfigChanges = Partial<Omit<EngineConfig, "vllm">> & { readonly vllm?: Partial<VllmPolicy> };
 
 export function configOf(changes: ConfigChanges = {}): EngineConfig {
@@ -49,7 +49,7 @@ export function configOf(changes: ConfigChanges = {}): EngineConfig {
   };
 }
 
-/** Ids of one stream: equal streams share their prefixes. */
+/** Returns ids of a stream. Equal streams share their prefixes. */
 export const promptOf = (length: number, stream = 0) =>
   Uint32Array.from({ length }, (_, i) => 1000 + ((stream * 7919 + i * 31) % 50_000));
 
@@ -77,13 +77,13 @@ export interface Event {
   readonly stopTokenId: number;
 }
 
-/** One request's front end: keeps what it hears. */
+/** The front end of one request, which records everything it receives. */
 export class Heard implements Receiver {
   readonly events: Event[] = [];
   submission!: Submission;
-  /** Set when the front ended it. */
+  /** True if the front end ended the request. */
   ended = false;
-  /** … with a stop string. */
+  /** True if it did so because of a stop string. */
   stopped = false;
   callsAfterEnd = 0;
   /** Called at the end of each call. */
@@ -133,9 +133,9 @@ export interface WorldOptions {
   readonly module?: WebAssembly.Module;
   readonly startUs?: number;
   readonly countersFrom?: number;
-  /** The receivers want to hear of ends alone. */
+  /** True if receivers only need ends. */
   readonly endsOnly?: boolean;
-  /** Who else listens to the engine. */
+  /** Further observers of the engine. */
   readonly more?: (clock: VirtualClock) => Pick<EngineOptions, "meters" | "loopObservers" | "rank">;
 }
 
@@ -157,7 +157,7 @@ export class World {
     this.engine = new Engine({ ...own, ...more(clock) });
   }
 
-  /** Arrives now; null when it was refused. */
+  /** Submits a request now. Returns null if it was refused. */
   submit(changes: Partial<Generation> = {}): Heard | null {
     const heard = new Heard(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock, this.#endsOnly);
     const taken = this.engine.submit(heard.generation, heard);
@@ -170,7 +170,7 @@ export class World {
     return heard;
   }
 
-  /** Everything delivered, with times from the clock's start: equal runs give equal text. */
+  /** Returns everything that was delivered, with times from the clock's start. Equal runs give equal text. */
   digest(fromUs = 0): string {
     return this.heard
       .map(({ events }) => events.map((e) => `${e.us - fromUs}:${e.ids}:${e.finish ?? ""}:${e.stopTokenId}`).join(" "))
@@ -178,7 +178,7 @@ export class World {
   }
 }
 
-/** What the answer of a generation is, whatever the load: the rules once more, in plain TypeScript. */
+/** Returns the answer of a generation, which does not depend on load: a second implementation of the rules. */
 export function answerOf(generation: Generation, maxModelLen: number): { ids: number[]; finish: Finish } {
   const { script, seed, minTokens, maxTokens, ignoreEos, plannedTokens, stopTokenIds, promptIds } = generation;
   const most = Math.min(maxTokens, maxModelLen - promptIds.length);
@@ -200,7 +200,7 @@ export function answerOf(generation: Generation, maxModelLen: number): { ids: nu
   }
 }
 
-/** One planned step as the core's memory shows it. */
+/** One planned step, read from the core's memory. */
 export interface Planned {
   readonly core: Core;
   readonly nowUs: number;
@@ -210,7 +210,7 @@ export interface Planned {
   readonly load: StepLoad;
 }
 
-/** Shows each plan of every engine to `look`, until the function that it returns is called. */
+/** Calls `look` with each plan of every engine, until the returned function is called. */
 export function watchPlans(look: (planned: Planned) => void): () => void {
   const plan = Batch.prototype.plan;
   const spy = spyOn(Batch.prototype, "plan").mockImplementation(function (this: Batch, nowUs: number) {
@@ -242,6 +242,6 @@ function loadOf({ views }: Core) {
   return { rows, tokens: each.reduce((sum, n) => sum + n, 0), load };
 }
 
-/** All cumulative counters, from where they started. */
+/** Returns all cumulative counters minus their start value. */
 export const totalsOf = (core: Core, from = 0) =>
   Array.from({ length: Total.Count }, (_, total) => core.total(total as Total) - from);

@@ -1,4 +1,4 @@
-/** A receiver that throws costs its own generation, and a core that traps is reported wherever it is called. */
+/** Checks that a receiver that throws only ends its own generation, and that a trap of the core is reported in every call. */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import { Engine } from "../../src/engine/engine.ts";
@@ -10,7 +10,7 @@ import { answers, configOf, EOS, generationOf, release } from "./simulated-engin
 const TOKENS = 6;
 const FAILS_AT = 3;
 
-/** Notes tokens and ends. `fails`: at which token it throws. */
+/** Records tokens and ends. `fails`: the token at which it throws. */
 class Noted implements Receiver {
   tokens = 0;
   finish: Finish | null = null;
@@ -56,7 +56,7 @@ function notedFaults() {
   };
 }
 
-test.each([FAILS_AT, TOKENS])("a receiver that throws at token %d ends alone", (at) => {
+test.each([FAILS_AT, TOKENS])("a receiver that throws at token %d only ends its own request", (at) => {
   const { broke, failed, faults } = notedFaults();
   const { clock, engine, submit } = engineWith(faults);
   const receivers = [new Noted(), new Noted(at), new Breaking(at), new Noted()];
@@ -71,13 +71,13 @@ test.each([FAILS_AT, TOKENS])("a receiver that throws at token %d ends alone", (
   expect(engine.live).toBe(0);
 });
 
-test("without somebody who takes faults a receiver's error reaches whoever moves the clock", () => {
+test("without a fault handler, a receiver's error reaches the caller that advances the clock", () => {
   const { clock, submit } = engineWith();
   submit(new Noted(FAILS_AT));
   expect(() => clock.drain()).toThrow("planted in a receiver");
 });
 
-test("a core that traps is reported, and the caller gets the error too", () => {
+test("a trap of the core is reported and also thrown to the caller", () => {
   const { broke, faults } = notedFaults();
   const { engine } = engineWith(faults);
   expect(() => engine.submit(generationOf({ maxTokens: 0 }), new Noted())).toThrow(CoreTrap);

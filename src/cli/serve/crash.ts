@@ -13,7 +13,7 @@ import {
 import { REQUEST_NUMBERS, SUBMIT_NAMES } from "../../engine/core-request.ts";
 import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import type { CoreCommand, JournalText } from "../../engine/journal.ts";
-import { repeat } from "../../engine/repeat.ts";
+import { replayJournal } from "../../engine/repeat.ts";
 import type { AnswerTables } from "../../text/answers/answers.ts";
 
 const SCHEMA = 1;
@@ -113,11 +113,11 @@ export function repeatCrash(
     const whole = forgotten === 0 ? "the whole life of its core" : `${forgotten} earlier ones are lost`;
     lines.push(`engine ${rank}: ${commands.length} commands, ${whole}`);
     if (forgotten > 0) lines.push(`  begun anew: ${remembered.length} requests that came earlier, an empty cache`);
-    const { given, passedOver, differ, trap } = repeat(module, engine, { eosId, answers }, journal);
-    if (passedOver > 0) lines.push(`  passed over: ${passedOver} that have nothing to act on`);
-    if (forgotten === 0 && differ > 0)
-      lines.push(`  another history: ${differ} requests have another place in the core`);
-    lines.push(`  given: ${given}; ${trap === null ? "nothing broke" : `broke in ${shown(trap.command)}`}`);
+    const { commandsRun, skipped, differentHandles, trap } = replayJournal(module, engine, { eosId, answers }, journal);
+    if (skipped > 0) lines.push(`  passed over: ${skipped} that have nothing to act on`);
+    if (forgotten === 0 && differentHandles > 0)
+      lines.push(`  another history: ${differentHandles} requests have another place in the core`);
+    lines.push(`  given: ${commandsRun}; ${trap === null ? "nothing broke" : `broke in ${shown(trap.command)}`}`);
     if (trap !== null) lines.push(...`${trap.error.stack ?? trap.error}`.split("\n").map((line) => `  ${line}`));
     trapped ||= trap !== null;
   }

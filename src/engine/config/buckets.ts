@@ -47,17 +47,17 @@ export const BOUNDS_MOST = 63;
 /** Rising bounds above 0 that replace vLLM's. */
 export type HistogramBuckets = Readonly<Partial<Record<BucketFamily, readonly number[]>>>;
 
-interface Bounded {
+interface BucketOptions {
   readonly maxModelLen: number;
   readonly histogramBuckets?: HistogramBuckets;
 }
 
 /** Returns the bounds of the core's histograms by `HistogramName`. Bounds for a request's tokens end at `maxModelLen`. */
-export function histogramBounds({ maxModelLen, histogramBuckets: own = {} }: Bounded) {
-  const requestTokens: readonly number[] = own.request_tokens ?? oneTwoFive(maxModelLen);
-  const firstToken = own.time_to_first_token ?? TIME_TO_FIRST_TOKEN;
-  const interToken = own.inter_token_latency ?? INTER_TOKEN;
-  const requestLatency = own.request_latency ?? REQUEST_LATENCY;
+export function histogramBounds({ maxModelLen, histogramBuckets: custom = {} }: BucketOptions) {
+  const requestTokens: readonly number[] = custom.request_tokens ?? oneTwoFive(maxModelLen);
+  const firstToken = custom.time_to_first_token ?? TIME_TO_FIRST_TOKEN;
+  const interToken = custom.inter_token_latency ?? INTER_TOKEN;
+  const requestLatency = custom.request_latency ?? REQUEST_LATENCY;
   return {
     timeToFirstToken: firstToken,
     interTokenLatency: interToken,
@@ -70,10 +70,10 @@ export function histogramBounds({ maxModelLen, histogramBuckets: own = {} }: Bou
     promptTokens: requestTokens,
     generationTokens: requestTokens,
     maxTokens: requestTokens,
-    iterationTokens: own.iteration_tokens ?? ITERATION_TOKENS,
-    requestPreemptions: own.request_num_preemptions ?? PREEMPTIONS,
+    iterationTokens: custom.iteration_tokens ?? ITERATION_TOKENS,
+    requestPreemptions: custom.request_num_preemptions ?? PREEMPTIONS,
     prefillComputed: requestTokens,
-    requestChoices: own.request_params_n ?? CHOICES,
+    requestChoices: custom.request_params_n ?? CHOICES,
     longestChoice: requestTokens,
   } as const satisfies Record<string, readonly number[]>;
 }

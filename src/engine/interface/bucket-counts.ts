@@ -1,7 +1,7 @@
-/** How many values lie between which bounds? A histogram that is counted here and not in the core. */
+/** A histogram that is counted outside the core. */
 import type { HistogramView } from "./types.ts";
 
-/** Bounds are inclusive, in the unit of the values; `buckets` are not cumulative and one more than bounds. */
+/** Bounds are inclusive and in the unit of the values. `buckets` are not cumulative and one more than bounds. */
 export class BucketCounts implements HistogramView {
   readonly buckets: Float64Array;
   sum = 0;

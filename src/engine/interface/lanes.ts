@@ -1,25 +1,23 @@
 /**
- * How do the plain tokens of a step leave by one call? A stream that shows each token by itself has a lane: what stands before
- * and after a token's text, and its socket. Native code (wire/lanes/lanes.c) goes over the outbox and sends an event for each row
- * whose lane is open; it stops at the first that somebody has to look at, so that all happens in the outbox's order.
+ * Sends the plain tokens of a step with one native call. A stream that shows each token by itself has a lane: the text
+ * before and after a token's text, and the socket. Native code (wire/lanes/lanes.c) goes through the outbox and sends
+ * an event for each row whose lane is open. It stops at the first row that a receiver must handle, so that everything
+ * happens in the outbox's order.
  */
 
 import { OUT_WORDS } from "../../../assembly/layout.ts";
 
-/** A stream that takes events directly. */
+/** A stream to which lanes can write events. */
 export interface LaneEnd {
-  /** Number of the socket; negative: it takes none now. */
+  /** Number of the socket. Negative: the stream accepts no events now. */
   readonly fd: number;
-  /** `lane` leads to it: it is to be shut when the stream is full or ends, before its socket closes. */
-  led(lane: Lane): void;
-  /** This is left of an event that the kernel has not taken as a whole. The bytes are the caller's again afterwards. */
-  cameShort(rest: Uint8Array): void;
+  /** Tells the stream which lane leads to it. The stream must shut the lane when it is full or ends, before its socket closes. */
+  onLane(lane: Lane): void;
+  /** Delivers the rest of an event that the kernel did not accept as a whole. The caller reuses the bytes afterwards. */
+  onPartialWrite(rest: Uint8Array): void;
 }
 
-/**
- * Goes over rows of an outbox; layouts of all arguments stand in wire/lanes/lanes.c. Gives the row at which it stopped, or the one to
- * which it was to go.
- */
+/** Goes through rows of an outbox. wire/lanes/lanes.c describes all arguments. Returns the row at which it stopped, or the end of the range. */
 export type NativeWrite = (
   lanes: Int32Array,
   pieces: Uint8Array,
@@ -29,7 +27,7 @@ export type NativeWrite = (
   call: Int32Array,
 ) => number;
 
-/** Words of a lane, before its frame. */
+/** Words of a lane before its frame. */
 enum Word {
   Line,
   Next,
@@ -40,9 +38,9 @@ enum Word {
   Frame,
 }
 const LANE_WORDS = 144;
-/** Longest prefix and suffix together that a lane takes. */
+/** Largest length of prefix and suffix together, in bytes. */
 export const FRAME_MOST_BYTES = 4 * (LANE_WORDS - Word.Frame);
-/** Words of a call, before the event that came short. */
+/** Words of a call, before the event that was only partly written. */
 enum Call {
   From,
   To,
@@ -54,14 +52,14 @@ enum Call {
   Event,
 }
 const PIECE_MOST_BYTES = 255;
-/** Steps whose times can be asked for. */
+/** Number of last steps whose due times are kept. */
 export const TIMES_KEPT = 4096;
 const CALL_BYTES = 4 * Call.Event + 16 + FRAME_MOST_BYTES + PIECE_MOST_BYTES;
 
-/** Texts of tokens as they stand in events, by id, in one piece of memory. Holds what has been shown, so at most a vocabulary. */
+/** Texts of tokens as they appear in events, by id, in one block of memory. Contains the texts sent so far, so at most a vocabulary. */
 export class TokenTexts {
   bytes = new Uint8Array(4096);
-  /** Where they stand, behind their length; 0: not here. */
+  /** Offset of a text by token id, after its length byte. 0: not here. */
   at = new Int32Array(1024);
   #used = 1;
 
@@ -78,7 +76,7 @@ export class TokenTexts {
   }
 }
 
-/** What a generation's tokens take to their stream. */
+/** The path of a generation's plain tokens to their stream. */
 export class Lane {
   #slot: number;
   readonly #lanes: Lanes;
@@ -88,10 +86,10 @@ export class Lane {
     this.#lanes = lanes;
     this.#slot = slot;
     this.#line = line;
-    line.led(this);
+    line.onLane(this);
   }
 
-  /** The token that was just written has this text, and the next ones need nobody, as long as they are like it. */
+  /** Opens the lane. The token that was just written has this text. Further plain tokens need no receiver. */
   goOn(id: number, piece: Uint8Array): void {
     if (this.#slot < 0) return;
     const { fd } = this.#line;
@@ -102,16 +100,16 @@ export class Lane {
     if (this.#slot >= 0) this.#lanes.shut(this.#slot);
   }
 
-  cameShort(rest: Uint8Array): void {
-    this.#line.cameShort(rest);
+  onPartialWrite(rest: Uint8Array): void {
+    this.#line.onPartialWrite(rest);
   }
 
-  /** When one of the last `TIMES_KEPT` steps was due. */
+  /** Returns the due time of one of the last `TIMES_KEPT` steps. */
   dueUs(step: number): number {
     return this.#lanes.dueUs(step);
   }
 
-  /** Tokens that went since it was asked last. `next`: the step after the last of them. */
+  /** Tokens sent since the last `clear`. `next`: the step after the last of them. */
   get tokens(): number {
     return this.#word(Word.Tokens);
   }
@@ -124,13 +122,13 @@ export class Lane {
     return this.#word(Word.Next);
   }
 
-  /** They have been counted. */
+  /** Resets the counts after they have been read. */
   clear(): void {
     this.#lanes.words[this.#slot * LANE_WORDS + Word.Tokens] = 0;
     this.#lanes.words[this.#slot * LANE_WORDS + Word.Bytes] = 0;
   }
 
-  /** The slot is another generation's from now on. */
+  /** Closes the lane, because the slot goes to another generation. */
   close(): void {
     this.#lanes.close(this.#slot);
     this.#slot = -1;
@@ -149,7 +147,7 @@ export class Lanes {
   readonly #lanes: (Lane | null)[] = [];
   readonly #call = new Int32Array(Math.ceil(CALL_BYTES / 4));
   readonly #event = new Uint8Array(this.#call.buffer, 4 * Call.Event);
-  /** By step: when it was due. */
+  /** Due time by step. */
   readonly #timesUs = new Float64Array(TIMES_KEPT);
 
   constructor(native: NativeWrite, texts: TokenTexts) {
@@ -157,7 +155,7 @@ export class Lanes {
     this.#texts = texts;
   }
 
-  /** A lane, shut until it is told to go on; null: the frame is too long. */
+  /** Creates a lane, which is shut until `goOn`. Returns null if the frame is too long. */
   lane(slot: number, line: LaneEnd, prefix: Uint8Array, suffix: Uint8Array): Lane | null {
     if (prefix.length + suffix.length > FRAME_MOST_BYTES) return null;
     const at = slot * LANE_WORDS;
@@ -174,7 +172,7 @@ export class Lanes {
     return lane;
   }
 
-  /** Rows of this step, which was due at `dueUs`, are about to be handed out. */
+  /** Starts the delivery of a step that was due at `dueUs`. */
   begin(step: number, dueUs = 0): void {
     this.#call[Call.Step] = step;
     this.#timesUs[step % TIMES_KEPT] = dueUs;
@@ -184,7 +182,7 @@ export class Lanes {
     return this.#timesUs[step % TIMES_KEPT]!;
   }
 
-  /** Sends rows `from` … `to` of the outbox; the first that is its receiver's, or `to`. `ids`: the outbox's tokens. */
+  /** Sends rows `from` to `to` of the outbox. Returns the first row that a receiver must handle, or `to`. `ids`: the outbox's tokens. */
   write(out: Int32Array, ids: Int32Array, from: number, to: number): number {
     const call = this.#call;
     const { bytes, at } = this.#texts;
@@ -196,14 +194,14 @@ export class Lanes {
       row = this.#native(this.words, bytes, at, out, ids, call);
       const length = call[Call.Length]!;
       if (length === 0) return row;
-      // An error took nothing: the same bytes written once more meet it again, or are taken.
+      // After an error, no byte was accepted. Writing the same bytes again meets the error again or succeeds.
       const slot = out[row * OUT_WORDS]!;
-      this.#lanes[slot]!.cameShort(this.#event.subarray(Math.max(0, call[Call.Taken]!), length));
+      this.#lanes[slot]!.onPartialWrite(this.#event.subarray(Math.max(0, call[Call.Taken]!), length));
     }
     return to;
   }
 
-  /** May rows of this slot need nobody? */
+  /** Returns true if rows of this slot may need no receiver. */
   leads(slot: number): boolean {
     return (this.words[slot * LANE_WORDS] ?? 0) !== 0;
   }
@@ -224,7 +222,7 @@ export class Lanes {
   }
 }
 
-/** A longer copy. */
+/** Returns a longer copy. */
 function grown<T extends Int32Array | Uint8Array>(old: T, kind: new (length: number) => T, least: number): T {
   const longer = new kind(Math.max(least, 2 * old.length));
   longer.set(old);

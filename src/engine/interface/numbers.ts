@@ -1,27 +1,27 @@
 /**
- * Which numbers does a snapshot have, of what kind, and where do they stand? Each is named here once: the types of
- * snapshots, the views of the core, the copies that scrapes read, and what becomes of a number when its process is gone
- * all follow from these tables. Units stand at the end of a name; without one it is a count.
+ * Tables of the numbers in a snapshot: name, kind and source. The types of snapshots, the views of the core, the copies
+ * for scrapes, and the treatment of a dead process's numbers all follow from them. A name ends with its unit; without a
+ * unit it is a count.
  */
 import { Histogram, Total, Word } from "../../../assembly/layout.ts";
 import { KvTotal } from "../../../assembly/trtllm/layout.ts";
 import type { HistogramName } from "./types.ts";
 
-/** A counter only rises; a gauge is what it is at the moment, and a process that is gone holds nothing. */
+/** A counter only rises. A gauge is a current value, which is 0 for a dead process. */
 export type CounterOrGauge = "counter" | "gauge";
 
-/** What a table says of a number. */
-export interface Counted {
+/** Entry of a table. */
+export interface NumberEntry {
   readonly kind: CounterOrGauge;
 }
 
-/** The numbers of a table, as a snapshot has them. */
-export type NumbersOf<Table extends Readonly<Record<string, Counted>>> = { readonly [Name in keyof Table]: number };
+/** The numbers of a table as a snapshot has them. */
+export type NumbersOf<Table extends Readonly<Record<string, NumberEntry>>> = { readonly [Name in keyof Table]: number };
 
-/** The names of a table, in its order. */
+/** Returns the names of a table, in its order. */
 export const namesIn = <Name extends string>(table: Readonly<Record<Name, unknown>>) => Object.keys(table) as Name[];
 
-/** Those numbers of a view, copied. */
+/** Returns a copy of these numbers of a view. */
 export function numbersOf<Name extends string>(view: Readonly<Record<Name, number>>, names: readonly Name[]) {
   const copy = {} as Record<Name, number>;
   for (const name of names) copy[name] = view[name];
@@ -40,15 +40,15 @@ interface PlanNumbers {
   readonly preempted: number;
 }
 
-/** Where an engine's numbers stand. */
+/** Sources of an engine's numbers. */
 export interface NumberSources {
-  /** The core's `Word`s: as they stand, or as the last update left them. */
+  /** The core's `Word`s: current, or as of the last update. */
   readonly words: Int32Array;
-  /** The core's `Total`s, likewise: for those that a plan moves, which vLLM's scheduler tells of with each update. */
-  readonly told: Float64Array;
-  /** The core's `Total`s as they stand. */
+  /** The core's `Total`s that a plan changes. They may be as of the last update, with which vLLM's scheduler reports them. */
+  readonly reported: Float64Array;
+  /** The core's current `Total`s. */
   readonly totals: Float64Array;
-  /** `KvTotal`s of the core of TensorRT-LLM's policies; null: vLLM's. */
+  /** `KvTotal`s of the core with TensorRT-LLM's policies. null for vLLM's. */
   readonly kvTotals: Float64Array | null;
   readonly plan: PlanNumbers;
   readonly blockSize: number;
@@ -57,29 +57,29 @@ export interface NumberSources {
   readonly state: { readonly sleep: number };
 }
 
-interface EngineNumber extends Counted {
+interface EngineNumber extends NumberEntry {
   readonly read: (from: NumberSources) => number;
 }
 
 const gauge = (read: EngineNumber["read"]): EngineNumber => ({ kind: "gauge", read });
 const counter = (read: EngineNumber["read"]): EngineNumber => ({ kind: "counter", read });
-/** A counter of the core that moves at updates and ends. */
+/** A counter of the core that changes at updates and ends. */
 const total = (at: Total) => counter(({ totals }) => totals[at]!);
-/** A counter of the core that moves when a step is planned. */
-const toldTotal = (at: Total) => counter(({ told }) => told[at]!);
+/** A counter of the core that changes when a step is planned. */
+const reportedTotal = (at: Total) => counter(({ reported }) => reported[at]!);
 
-const COUNTER: Counted = { kind: "counter" };
-const GAUGE: Counted = { kind: "gauge" };
+const COUNTER: NumberEntry = { kind: "counter" };
+const GAUGE: NumberEntry = { kind: "gauge" };
 
-/** One engine's. */
+/** Numbers of one engine. */
 export const ENGINE_NUMBERS = {
   /** Requests in execution batches. */
   running: gauge(({ words }) => words[Word.Running]!),
   /** Requests that wait for capacity. */
   waiting: gauge(({ words }) => words[Word.Waiting]! - words[Word.Deferred]!),
-  /** Requests that wait for something of their own. */
+  /** Waiting requests that are not ready, for example for their adapter or grammar. */
   deferred: gauge(({ words }) => words[Word.Deferred]!),
-  /** 0 to 1; cached blocks that nobody uses count as free. */
+  /** 0 to 1. Cached blocks without a holder count as free. */
   kvUsage: gauge(({ words, blocksUsable }) => 1 - words[Word.BlocksFree]! / blocksUsable),
   /** Blocks that requests hold. */
   blocksUsed: gauge(({ words, blocksUsable }) => blocksUsable - words[Word.BlocksFree]!),
@@ -87,58 +87,58 @@ export const ENGINE_NUMBERS = {
   blocksUsable: gauge(({ blocksUsable }) => blocksUsable),
   /** Steps planned since the start. */
   steps: total(Total.Steps),
-  /** When a step was taken in last, engine time; 0 before the first. */
+  /** Engine time of the last update. 0 before the first. */
   takenUs: gauge(({ plan }) => plan.takenUs),
-  /** Steps that were taken in. */
+  /** Steps that were updated. */
   iterations: counter(({ plan }) => plan.taken),
-  /** Sum of the durations of all steps planned so far. */
+  /** Sum of the durations of all planned steps. */
   busyUs: counter(({ plan }) => plan.busyUs),
-  /** Requests that ran or waited when the last step was planned. */
+  /** Requests that ran or waited at the last plan. */
   planRequests: gauge(({ plan }) => plan.requests),
-  /** Those of them with tokens in it; 0 at rest. */
+  /** Requests with tokens in the last planned step. 0 at rest. */
   planScheduled: gauge(({ plan }) => plan.scheduled),
-  /** Scheduled requests that compute their prompt, and the prompt tokens of these. */
+  /** Scheduled requests that compute their prompt. */
   planPrefills: gauge(({ plan }) => plan.prefills),
-  /** Prompt tokens of those. */
+  /** Prompt tokens of these requests. */
   planPrefillTokens: gauge(({ plan }) => plan.prefillTokens),
-  /** Preempted by that plan. */
+  /** Requests preempted by the last plan. */
   planPreempted: gauge(({ plan }) => plan.preempted),
-  /** 0: awake; else one more than the level at which it sleeps. */
+  /** 0: awake. Otherwise the sleep level plus one. */
   sleep: gauge(({ state }) => state.sleep),
-  /** The core's linear memory. */
+  /** Size of the core's linear memory. */
   coreMemoryBytes: gauge(({ coreMemoryBytes }) => coreMemoryBytes),
-  /** Prompt tokens of requests that were admitted. */
+  /** Prompt tokens of requests with a first token. */
   promptTokens: total(Total.PromptTokens),
-  /** Found in the prefix cache among them. */
+  /** Cached tokens among the prompt tokens. */
   promptTokensCached: total(Total.PromptTokensCached),
   /** Output tokens. */
   generationTokens: total(Total.GenerationTokens),
-  /** Requests that lost their blocks. */
-  preemptions: toldTotal(Total.Preemptions),
-  /** Those that an output of the request has told of since: what vLLM's front end has heard. */
+  /** Preemptions of requests. */
+  preemptions: reportedTotal(Total.Preemptions),
+  /** Preemptions that a later output has reported, so that vLLM's front end knows of them. */
   preemptionsTold: total(Total.PreemptionsReported),
-  /** Aborts that the engine decided (a pause); the other aborts are clients that left. */
+  /** Aborts by the engine (a pause). All other aborts are disconnected clients. */
   abortedByEngine: total(Total.FinishedEngineAbort),
   /** Prompt tokens that were looked up in the prefix cache. */
-  prefixQueries: toldTotal(Total.PrefixQueries),
-  /** Found among them. */
-  prefixHits: toldTotal(Total.PrefixHits),
-  /** Lookups for preempted requests that came back: vLLM keeps them apart and shows them nowhere. */
-  preemptedQueries: toldTotal(Total.PreemptedQueries),
-  /** Found among them. */
-  preemptedHits: toldTotal(Total.PreemptedHits),
-  /** Blocks that lookups found, partly alike ones too; of vLLM's policy whole blocks of first lookups. */
-  blocksReused: counter(({ kvTotals, told, blockSize }) =>
-    kvTotals === null ? Math.floor(told[Total.PrefixHits]! / blockSize) : kvTotals[KvTotal.Reused]!,
+  prefixQueries: reportedTotal(Total.PrefixQueries),
+  /** Found tokens among the looked-up ones. */
+  prefixHits: reportedTotal(Total.PrefixHits),
+  /** Lookups of preempted requests at their re-admission. vLLM counts them separately and does not show them. */
+  preemptedQueries: reportedTotal(Total.PreemptedQueries),
+  /** Found tokens among the looked-up ones. */
+  preemptedHits: reportedTotal(Total.PreemptedHits),
+  /** Blocks that lookups found, including partly equal ones. For vLLM's policy, whole blocks of first lookups. */
+  blocksReused: counter(({ kvTotals, reported, blockSize }) =>
+    kvTotals === null ? Math.floor(reported[Total.PrefixHits]! / blockSize) : kvTotals[KvTotal.Reused]!,
   ),
 } as const;
 export const ENGINE_NAMES = namesIn(ENGINE_NUMBERS);
 
-/** Microseconds of the core in a printed second, and what is printed as it is counted. */
+/** Factors from the printed unit to the core's: microseconds per second, and 1 for counts. */
 const SECONDS = 1e6;
 const COUNT = 1;
 
-/** From the core's unit of each of its histograms to the printed one; their bounds are in engine/config/buckets.ts. */
+/** Factor from the printed unit to the core's, by histogram. Bounds are in engine/config/buckets.ts. */
 const UNITS: Readonly<Record<HistogramName, number>> = {
   timeToFirstToken: SECONDS,
   interTokenLatency: SECONDS,
@@ -158,7 +158,7 @@ const UNITS: Readonly<Record<HistogramName, number>> = {
   longestChoice: COUNT,
 };
 
-/** The name in the core's `Histogram`: with a large first letter. */
+/** Returns the index in the core's `Histogram`, whose names start with a capital letter. */
 const inCore = (name: HistogramName) =>
   Histogram[`${name[0]!.toUpperCase()}${name.slice(1)}` as keyof typeof Histogram];
 
@@ -167,58 +167,59 @@ export const HISTOGRAMS = namesIn(UNITS)
   .map((name) => ({ name, unit: UNITS[name] }))
   .sort((a, b) => inCore(a.name) - inCore(b.name));
 
-/** One LoRA adapter's in one engine. */
+/** Numbers of one LoRA adapter in one engine. */
 export const ADAPTER_NUMBERS = {
   /** Requests in execution batches. */
   running: GAUGE,
-  /** Deferred ones included. */
+  /** Includes deferred requests. */
   waiting: GAUGE,
   /**
-   * What vLLM 0.33's front knows (`LoRARequestStates`, `v1/metrics/stats.py`): it hears of a request with its first output.
-   * 0: of none that lives. Else the adapter is named in `vllm:lora_requests_info`, smaller ranks first, and always among
-   * the running and among the waiting ones, since that version writes the same list into both labels.
+   * State that vLLM 0.33's front end keeps (`LoRARequestStates`, `v1/metrics/stats.py`); it learns of a request with
+   * its first output. 0: no live request of the adapter has output. Otherwise the adapter appears in
+   * `vllm:lora_requests_info`, smaller ranks first. It appears among running and waiting adapters, because that version
+   * writes the same list into both labels.
    */
   heard: GAUGE,
 } as const;
 export const ADAPTER_NAMES = namesIn(ADAPTER_NUMBERS);
 
-/** The loop's. */
+/** Numbers of the loop. */
 export const LOOP_NUMBERS = { clockRebasedSeconds: COUNTER, stepsLate: COUNTER } as const;
 export const LOOP_NAMES = namesIn(LOOP_NUMBERS);
 
-/** The loop's histograms, in seconds. */
+/** Histograms of the loop, in seconds. */
 export const LOOP_HISTOGRAMS = [
-  /** How late a step's writing began, and how late its last row was written. */
+  /** Lateness of the start of a step's writing, and of its last row. */
   "stepStartLateness",
   "stepEndLateness",
   "stepWriteDuration",
-  /** What a step takes of the loop's thread: update, writing, the next plan. */
+  /** Time of the event loop's thread for a step: update, writing and the next plan. */
   "stepHostTime",
-  /** How much later than asked for the event loop got to something. */
+  /** Delay of a timer in the event loop. */
   "eventLoopDelay",
 ] as const;
 
-/** What happened outside the core. */
+/** Numbers from outside the core. */
 export const FRONT_NUMBERS = {
-  /** Requests to generation routes that are being answered; event streams among them. */
+  /** Requests to generation routes in progress, and event streams among them. */
   requestsOpen: GAUGE,
   streamsOpen: GAUGE,
-  /** Events that the socket has not taken and ids that wait for it, of answers whose clients do not keep up. */
+  /** Bytes of events and token ids that wait for clients which read too slowly. */
   bytesHeld: GAUGE,
-  /** Requests that a queue limit kept out: that of requests, that of prompt tokens. */
+  /** Requests refused by a queue limit: on requests, and on prompt tokens. */
   rejectedByRequests: COUNTER,
   rejectedByTokens: COUNTER,
-  /** Worker processes that were started in the place of dead ones; 0 in a process of its own. */
+  /** Worker processes that replaced dead ones. 0 without workers. */
   workerRestarts: COUNTER,
   /** Log lines that this process dropped because nothing read them. */
   logLinesDropped: COUNTER,
 } as const;
 export const FRONT_NAMES = namesIn(FRONT_NUMBERS);
 
-/** `understudy_requests_total{outcome}`; refused = answered with 4xx/503 before the engine took it. */
+/** `understudy_requests_total{outcome}`. refused: answered with 4xx/503 before the engine accepted the request. */
 export const OUTCOMES = ["stop", "length", "abort", "refused", "error"] as const;
 
-/** Looks of a parser of tool calls: at a delta or a whole answer, with or without a call, by the API that was asked; counters. */
+/** Counters of a tool-call parser's invocations: on a delta or a whole answer, with or without a call, by API. */
 export const PARSED_HOW = ["Stream", "Whole"] as const;
 export const PARSED_APIS = ["Chat", "Responses"] as const;
 export type ParsedHow = (typeof PARSED_HOW)[number];
@@ -233,6 +234,6 @@ export const TOOL_LOOKS: readonly ToolLook[] = PARSED_HOW.flatMap((how) =>
   [true, false].flatMap((called) => PARSED_APIS.map((api) => toolLook(how, called, api))),
 );
 
-/** What a truth log lost, to full buffers or to the disk: runs of tokens, rows of steps, rows of requests. */
+/** Losses of a truth log through full buffers or the disk: runs of tokens, rows of steps, rows of requests. */
 export const TRUTH_NUMBERS = { run: COUNTER, step: COUNTER, request: COUNTER } as const;
 export const TRUTH_NAMES = namesIn(TRUTH_NUMBERS);

@@ -1,7 +1,4 @@
-/**
- * What the layers above the engine see of it, and what it asks of them. Types only.
- * Times are microseconds on the engine's clock, held in doubles; ids and counts are whole numbers.
- */
+/** Types that other code uses of the engine. Times are microseconds of the engine's clock in doubles. Ids and counts are whole numbers. */
 import type { Histogram } from "../../../assembly/layout.ts";
 import type { Lane, LaneEnd } from "./lanes.ts";
 import type {
@@ -16,170 +13,176 @@ import type {
   TRUTH_NUMBERS,
 } from "./numbers.ts";
 
-/** Why a request ended; numbers and order as `FinishReason` of vLLM 0.33 (`v1/engine/__init__.py`). */
+/** Reason for a request's end. Numbers and order as `FinishReason` of vLLM 0.33 (`v1/engine/__init__.py`). */
 export enum Finish {
-  /** An end of sequence, or a token or text that stops it. */
+  /** End-of-sequence, or a stop token or stop string. */
   Stop = 0,
   /** The limit of tokens, or the end of the context. */
   Length = 1,
-  /** The client left, or somebody took it back. */
+  /** The client disconnected, or the request was cancelled. */
   Abort = 2,
-  /** The engine gave it up. */
+  /** The engine failed the request. */
   Error = 3,
   /** A repeated pattern. */
   Repetition = 4,
 }
 
-/** One sequence to generate, free of any dialect. A request with `n` choices is `n` generations. */
+/** One sequence to generate, independent of the API. A request with `n` choices is `n` generations. */
 export interface Generation {
-  /** The request's name in the truth log, when there is one; the order of submission else. */
+  /** Name of the request in the truth log. Absent: the order of submission. */
   readonly id?: string;
-  /** Token ids of the prompt, at least one. Not kept after `submit` returns, but where requests are held back (request overhead). */
+  /** Token ids of the prompt, at least one. Not kept after `submit` returns, unless the request is held before the queue. */
   readonly promptIds: Uint32Array;
-  /** When given, the prompt's length: `promptIds` then holds two words (low, high) per full block, what identifies its content. */
+  /** If set, the prompt's length. `promptIds` then holds a hash of two words (low, high) per full block. */
   readonly promptTokens?: number;
-  /** Resolved limit of output tokens, at least 1. */
+  /** Limit of output tokens, at least 1. */
   readonly maxTokens: number;
   readonly minTokens: number;
   readonly ignoreEos: boolean;
-  /** Output position (1-based) at which the model says end-of-sequence: drawn by text/answers/answers.ts; null: it runs to `maxTokens`. */
+  /**
+   * Number of the output token that is end-of-sequence, counted from 1, drawn by text/answers/output-lengths.ts. null:
+   * it runs to `maxTokens`.
+   */
   readonly plannedTokens: number | null;
-  /** Ids that end the answer besides the end-of-sequence id. */
+  /** Ids that end the answer, besides the end-of-sequence id. */
   readonly stopTokenIds: readonly number[];
-  /** 32-bit seed of text and length: same seed, same answer, whatever the load. */
+  /** 32-bit seed of text and length. The same seed gives the same answer at any load. */
   readonly seed: number;
-  /** Smaller runs first under `--scheduling-policy priority`. */
+  /** Smaller values run first under `--scheduling-policy priority`. */
   readonly priority: number;
-  /** Equal prompts with different salts share no blocks; "" is none. */
+  /** Equal prompts with different salts share no blocks. "" means no salt. */
   readonly cacheSalt: string;
   readonly skipReadingPrefixCache: boolean;
-  /**
-   * The request waits for something of its own (a grammar that is not compiled) and is not admitted before
-   * `Submission.release`.
-   */
+  /** True if the request is not ready, for example because its grammar is not compiled. It is not admitted before `Submission.release`. */
   readonly blocked?: boolean;
-  /** Number of its LoRA adapter, from 1 to ADAPTERS_MOST (base/core-limits.ts); absent or 0: none. */
+  /** Number of the LoRA adapter, from 1 to ADAPTERS_MOST (base/core-limits.ts). Absent or 0: none. */
   readonly adapter?: number;
-  /** The engine that must take it, by its place in the fleet; absent: whichever the balancing picks. */
+  /** Rank of the engine that must run it. Absent: the balancing chooses. */
   readonly rank?: number;
-  /** Where the prompt has several choices. */
+  /** Set if the prompt has several choices. */
   readonly choices?: Choices;
-  /** True if `/v1/responses` asked for it; absent: another route did. */
+  /** True if the request came from `/v1/responses`. */
   readonly ofResponses?: true;
-  /** When the request reached the server; its TTFT counts from here. */
+  /** Time when the request reached the server. TTFT counts from here. */
   readonly arrivalUs: number;
-  /** When making its prompt into ids began; absent: at its arrival. */
+  /** Time when the conversion of its prompt to ids started. Absent: at its arrival. */
   readonly encodedFromUs?: number;
   /**
-   * How long a request whose prompt was computed elsewhere is held back before the queue, in place of the request
-   * overhead. Steps are not longer by that prompt.
+   * Set if another instance computed the prompt: the time to hold the request before the queue, instead of the request
+   * overhead. The prompt does not lengthen steps.
    */
   readonly transferUs?: number | undefined;
   /**
-   * The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. An id with the bit
-   * SAME_STEP comes in one step with the id after it; at most STEP_IDS_MOST ids make a step (base/core-limits.ts).
+   * The whole answer if it is known in advance (tests, scripted content). Absent: the engine draws it. An id with the
+   * bit SAME_STEP comes in one step with the id after it. At most STEP_IDS_MOST ids make a step (base/core-limits.ts).
    */
   readonly script?: TokenSource;
 }
 
-/** Ids that are read from front to back, a few at a time; a list of them, or something that makes them then. */
+/** Ids that are read from front to back, a few at a time: a list, or a source that computes them on demand. */
 export interface TokenSource {
   readonly length: number;
   subarray(from: number, to: number): Uint32Array;
 }
 
-/** The choices that are made of one prompt, shared by their generations: counted as one when the last has ended. */
+/** The choices of one prompt, shared by their generations. They are counted as one request after the last has ended. */
 export interface Choices {
   readonly count: number;
   left: number;
-  /** Tokens of the longest so far. */
+  /** Tokens of the longest choice so far. */
   longest: number;
 }
 
-/** The front's end of one generation. The loop calls it at most once per step, never per token. */
+/** The front end's receiver of one generation. The loop calls it at most once per step, never per token. */
 export interface Receiver {
-  /** Only the call with `finish` is wanted: the engine then does nothing per token. Without effect where there is a script. */
+  /** True if only the call with `finish` is needed, so that the engine does nothing per token. Ignored with a script. */
   readonly endsOnly?: boolean;
-  /** What it gets goes out token by token. */
+  /** True if a client sees its tokens one by one. */
   readonly streams?: boolean;
-  /** Nobody sees anything of what it gets, nor when it came, before its end. */
+  /** True if no client sees any output, or its time, before the end. */
   readonly gathers?: boolean;
-  /** Bytes of the answer handed to the socket so far; the truth log reads it a turn of the event loop after the end. */
+  /** Bytes of the answer given to the socket so far. The truth log reads it one turn of the event loop after the end. */
   readonly bytes?: number;
   /**
-   * `count` (>= 0) new token ids stand in `ids` from `at` on; `ids` is the engine's own buffer, valid during the call.
-   * `finish` is null while the generation runs. `stopTokenId` is the id of `stopTokenIds` that ended it, or -1.
-   * After a call with `finish` the receiver is not called again.
+   * Delivers `count` (>= 0) new token ids, in `ids` from index `at` on. `ids` is the engine's buffer, valid during the
+   * call. `finish` is null while the generation runs. `stopTokenId` is the id of `stopTokenIds` that ended it, or -1. A
+   * call with `finish` is the last call.
    */
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void;
   /**
-   * `onTokens` threw, and the generation has ended: breaks the answer off. Not called again after that. Absent: `onTokens`
-   * is called once more, with an error as finish.
+   * Breaks the answer off after `onTokens` threw and the generation has ended. The last call. Absent: `onTokens` is
+   * called once more, with an error as finish.
    */
   broken?(): void;
-  /** So many plain tokens went by its lane, and so many bytes with them. */
+  /** Reports tokens, and bytes with them, that were sent through the lane. */
   went?(tokens: number, bytes: number): void;
 }
 
-/** A generation that the engine took. */
+/** A generation that the engine accepted. */
 export interface Submission {
-  /** The client left: slot and blocks are free within one step; the receiver is not called again. */
+  /** The client disconnected. Slot and blocks are free within one step, and the receiver is not called again. */
   cancel(): void;
-  /** The front ended it (stop string found): counted with this reason and `tokens` output tokens. Not called again. */
+  /**
+   * The front end ended the generation (stop string found). Counts it with this reason and `tokens` output tokens. The
+   * receiver is not called again.
+   */
   finish(reason: Finish, tokens: number): void;
-  /** As `finish` with an error, of the scheduler's own: it came with the last token, which a grammar does not allow. */
+  /** Like `finish` with an error of the scheduler, which came with the last token because the grammar does not allow it. */
   reject?(tokens: number): void;
-  /** What a `blocked` generation waited for is there: it may be admitted from the next plan on, and keeps its place. */
+  /** Lets a `blocked` generation be admitted from the next plan on. It keeps its place in the queue. */
   release(): void;
-  /** What plain tokens of `receiver` take to `line` from when it is told to go on; null: there is none, each is the receiver's. */
+  /**
+   * Returns a lane that sends plain tokens of `receiver` to `line` once it is opened. Returns null if there is none;
+   * the receiver then gets each token.
+   */
   lane?(receiver: Receiver, line: LaneEnd, prefix: Uint8Array, suffix: Uint8Array): Lane | null;
-  /** Tells the receiver what went by its lane. */
+  /** Reports to the receiver what its lane has sent. */
   settle?(): void;
-  /** Prompt tokens found in the prefix cache at first admission; known once the first token came. */
+  /** Prompt tokens found in the prefix cache at the first admission. Known after the first token. */
   readonly cachedTokens: number;
-  /** When it was first scheduled; likewise. */
+  /** Time of the first admission. Known after the first token. */
   readonly scheduledUs?: number;
-  /** What is known of its way; null: nobody observes the engine. */
+  /** Times and counts so far. null if no observer watches the engine. */
   readonly timeline?: TimelineFacts | null;
 }
 
-/** The way of a generation so far, of an engine that is observed. Times are NaN where it has not come so far. */
+/** Times and counts of a generation so far, for an observed engine. Times are NaN if the event has not happened. */
 export interface TimelineFacts {
   readonly id: string;
   readonly arrivalUs: number;
   readonly queuedUs: number;
   readonly scheduledUs: number;
-  /** When the step of its first token was due. */
+  /** Due time of the first token's step. */
   readonly prefillEndUs: number;
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly preemptions: number;
-  /** As `settleLate` found them. */
+  /** As of the last `settleLate`. */
   readonly lateSteps: number;
   readonly rebasedUs: number;
-  /** When the step was due whose tokens are being handed out. */
+  /** Due time of the step whose tokens are being delivered. */
   readonly stepDueUs: number;
   settleLate(): void;
 }
 
-/** Why the engine did not take a generation: nothing was kept. */
+/** Reason for refusing a generation. Nothing was kept. */
 export interface Refusal {
   readonly refused: "busy" | "paused";
 }
 
-/** Bounds and counts of one histogram; `buckets[i]` counts values <= `bounds[i]` only (not cumulative), the last is +Inf. */
+/** Bounds and counts of one histogram. `buckets[i]` only counts values of its own bucket (not cumulative); the last is +Inf. */
 export interface HistogramSnapshot {
-  /** Upper bounds of the buckets but the last, rising; seconds or a count. */
+  /** Rising upper bounds of all buckets except the last, in seconds or as a count. */
   readonly bounds: readonly number[];
-  /** Observations in each bucket; one more than there are bounds. */
+  /** Observations in each bucket, one more than bounds. */
   readonly buckets: readonly number[];
-  /** Over all observations, in the unit of the bounds. */
+  /** Sum of all observations, in the unit of the bounds. */
   readonly sum: number;
-  /** Over all observations. */
+  /** Number of all observations. */
   readonly count: number;
 }
 
-/** A live histogram: it moves, and reading it copies nothing. */
+/** A live histogram. It changes, and reading it copies nothing. */
 export interface HistogramView {
   readonly bounds: readonly number[];
   readonly buckets: ArrayLike<number>;
@@ -187,10 +190,10 @@ export interface HistogramView {
   readonly count: number;
 }
 
-/** Names of the core's histograms; time histograms are in seconds. */
+/** Names of the core's histograms. Time histograms are in seconds. */
 export type HistogramName = Uncapitalize<Exclude<keyof typeof Histogram, "Count">>;
 
-/** A histogram for percentiles: counts by fine bucket, in microseconds or tokens; bounds as `fineMiddle` gives them. */
+/** A histogram for percentiles: counts by fine bucket, in microseconds or tokens. `fineMiddle` returns the buckets' values. */
 export interface FineHistogram {
   readonly counts: Float64Array;
   readonly sum: number;
@@ -199,19 +202,19 @@ export interface FineHistogram {
 /** Requests of one LoRA adapter. */
 export interface AdapterSnapshot extends NumbersOf<typeof ADAPTER_NUMBERS> {}
 
-/** One engine at the end of a step, copied: nothing in it moves. Counters count from start. */
+/** A copy of one engine's numbers at the end of a step. Counters count from the start. */
 export interface EngineSnapshot extends NumbersOf<typeof ENGINE_NUMBERS> {
-  /** By `Finish`; aborts are all counted here, whoever decided them. */
+  /** By `Finish`. Includes all aborts, by client or engine. */
   readonly finished: readonly [number, number, number, number, number];
-  /** What `/metrics` shows as histograms. */
+  /** Histograms of `/metrics`. */
   readonly histograms: Readonly<Record<HistogramName, HistogramSnapshot>>;
-  /** By the adapter's number minus one. */
+  /** By adapter number minus one. */
   readonly adapters: readonly AdapterSnapshot[];
-  /** What a server in front of it counts of the generations, in numbers that only their reader knows; empty without one. */
+  /** Counts of a request meter, which only its reader interprets. Empty without a meter. */
   readonly meters: ArrayLike<number>;
 }
 
-/** One engine live: counters and histograms as they stand; reading copies nothing. */
+/** Live numbers of one engine. Reading copies nothing. */
 export interface EngineView extends Omit<EngineSnapshot, "finished" | "histograms"> {
   readonly finished: ArrayLike<number>;
   readonly histograms: Readonly<Record<HistogramName, HistogramView>>;
@@ -219,51 +222,51 @@ export interface EngineView extends Omit<EngineSnapshot, "finished" | "histogram
 
 type LoopHistograms<T> = Readonly<Record<(typeof LOOP_HISTOGRAMS)[number], T>>;
 
-/** How punctual the loop is; seconds. Late = the wall time at which something happened minus when it was due. */
+/** Lateness of the loop in seconds: the wall time of an event minus its due time. */
 export interface LoopSnapshot extends NumbersOf<typeof LOOP_NUMBERS>, LoopHistograms<HistogramSnapshot> {}
 
-/** How punctual the loop is, live: reading copies nothing. */
+/** Live lateness of the loop. Reading copies nothing. */
 export interface LoopView extends NumbersOf<typeof LOOP_NUMBERS>, LoopHistograms<HistogramView> {}
 
-/** What HTTP middleware counts: `HTTP_WIDTH` numbers per route (metrics/rows/http-counts.ts), and the time of all requests in seconds. */
+/** Counts of the HTTP middleware: `HTTP_WIDTH` numbers per route (metrics/rows/http-counts.ts), and the durations of all requests in seconds. */
 export interface HttpSnapshot {
   readonly routes: ArrayLike<number>;
   readonly duration: HistogramSnapshot;
 }
-/** What HTTP middleware counts, live: reading copies nothing. */
+/** Live counts of the HTTP middleware. Reading copies nothing. */
 export interface HttpView {
   readonly routes: ArrayLike<number>;
   readonly duration: HistogramView;
 }
 
-/** What happened outside the core: the front counts every request exactly once by its outcome. */
+/** Numbers from outside the core. Every request is counted exactly once by its outcome. */
 export interface FrontSnapshot extends NumbersOf<typeof FRONT_NUMBERS> {
   readonly outcomes: Readonly<Record<Outcome, number>>;
   readonly toolLooks: Readonly<Record<ToolLook, number>>;
-  /** Answers that each fault acted on, by its id. */
+  /** Answers on which each fault acted, by the fault's id. */
   readonly faults: Readonly<Record<string, number>>;
   readonly http: HttpSnapshot;
 }
 
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** What a truth log lost. */
+/** Losses of a truth log. */
 export interface TruthDropped extends NumbersOf<typeof TRUTH_NUMBERS> {}
 
 export interface Snapshot {
   readonly engines: readonly EngineSnapshot[];
   readonly loop: LoopSnapshot;
   readonly front: FrontSnapshot;
-  /** While a truth log is written. */
+  /** Set while a truth log is written. */
   readonly truth?: TruthDropped;
 }
 
-/** What happened outside the core, live: reading copies nothing. */
+/** Live numbers from outside the core. Reading copies nothing. */
 export interface FrontView extends Omit<FrontSnapshot, "http"> {
   readonly http: HttpView;
 }
 
-/** All numbers live: what a held copy is written from. Any `Snapshot` is one. */
+/** All live numbers, from which snapshot copies are written. Any `Snapshot` is also a view. */
 export interface SnapshotView {
   readonly engines: readonly EngineView[];
   readonly loop: LoopView;

@@ -40,7 +40,7 @@ export interface ProcessorTimes {
 }
 
 /** Work in another thread. */
-class Aside {
+class OtherThreadWork {
   open = 0;
   sinceUs = 0;
   untilUs = Number.NEGATIVE_INFINITY;
@@ -50,7 +50,7 @@ export class Causes {
   /** Last pieces of work on the event loop's thread: cause, start, end. */
   readonly #pieces = new Float64Array(PIECES * WORDS);
   #next = 0;
-  readonly #asides = CAUSE_NAMES.map(() => new Aside());
+  readonly #otherThreads = CAUSE_NAMES.map(() => new OtherThreadWork());
   readonly #overlaps = new Float64Array(CAUSE_NAMES.length + 1);
   readonly #host: ProcessorTimes | null;
   /** End of the last step, and processor times at that moment. */
@@ -79,15 +79,15 @@ export class Causes {
 
   /** Records that another thread was given work. */
   began(cause: Cause, nowUs: number): void {
-    const aside = this.#asides[cause - 1]!;
-    if (aside.open++ === 0) aside.sinceUs = nowUs;
+    const work = this.#otherThreads[cause - 1]!;
+    if (work.open++ === 0) work.sinceUs = nowUs;
   }
 
   /** Records that another thread has finished a piece of work. */
   ended(cause: Cause, nowUs: number): void {
-    const aside = this.#asides[cause - 1]!;
-    aside.open--;
-    aside.untilUs = nowUs;
+    const work = this.#otherThreads[cause - 1]!;
+    work.open--;
+    work.untilUs = nowUs;
   }
 
   /** Records that a step was updated, written and followed by its plan. */
@@ -114,19 +114,19 @@ export class Causes {
     const lateUs = startUs - dueUs;
     const known = this.#work(dueUs, startUs, lateUs / 2);
     if (known !== Cause.None) return known;
-    const collected = this.#canary.deref() === undefined;
-    if (this.#host === null) return collected ? Cause.Collection : Cause.Loop;
+    const garbageCollected = this.#canary.deref() === undefined;
+    if (this.#host === null) return garbageCollected ? Cause.Collection : Cause.Loop;
     const leastUs = Math.min(lateUs, startUs - this.#restUs) / 2;
     // The thread slept before the step was due, so it used little processor time until then.
-    if (this.#host.threadUs() - this.#restThreadUs >= leastUs) return collected ? Cause.Collection : Cause.Loop;
+    if (this.#host.threadUs() - this.#restThreadUs >= leastUs) return garbageCollected ? Cause.Collection : Cause.Loop;
     // No thread of this process had the processor.
     if (this.#host.processUs() - this.#restProcessUs < leastUs) return Cause.Host;
     for (const cause of THREADS) {
-      const { open, sinceUs, untilUs } = this.#asides[cause - 1]!;
+      const { open, sinceUs, untilUs } = this.#otherThreads[cause - 1]!;
       if (untilUs > dueUs || (open > 0 && sinceUs < startUs)) return cause;
     }
     // Garbage is also collected by separate threads.
-    return collected ? Cause.Collection : Cause.Host;
+    return garbageCollected ? Cause.Collection : Cause.Host;
   }
 
   /** Returns the kind of work that fills most of the time, if it fills at least `leastUs`. */

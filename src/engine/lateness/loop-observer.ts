@@ -49,14 +49,14 @@ export interface LoopObserver {
   coasted?(steps: number): void;
 }
 
-type Told = { readonly [Event in keyof Required<LoopObserver>]: LoopObserver[Event] | undefined };
+type ObserverCalls = { readonly [Event in keyof Required<LoopObserver>]: LoopObserver[Event] | undefined };
 
 /** Combines observers, which are called in order. A method without an observer is absent. */
-export function together(observers: readonly LoopObserver[]): Told {
+export function combineObservers(observers: readonly LoopObserver[]): ObserverCalls {
   const all = <Event extends keyof LoopObserver>(event: Event): LoopObserver[Event] | undefined => {
-    const calls = observers.flatMap((one) => {
-      const call = one[event] as ((fact: unknown) => void) | undefined;
-      return call ? [call.bind(one)] : [];
+    const calls = observers.flatMap((observer) => {
+      const call = observer[event] as ((fact: unknown) => void) | undefined;
+      return call ? [call.bind(observer)] : [];
     });
     if (calls.length < 2) return calls[0] as LoopObserver[Event] | undefined;
     const each = (fact: unknown): void => {

@@ -9,10 +9,10 @@ export const TIMING_FORMS =
 /** A longer step must be a mistake in the unit. */
 const LIMIT_US = 3_600_000_000;
 
-type Refused = { readonly error: string };
+type TimingError = { readonly error: string };
 
 /** Returns the timing, or an error in the text. */
-export function parseTiming(text: string): Timing | Refused {
+export function parseTiming(text: string): Timing | TimingError {
   if (text === "none") return { kind: "none" };
   const colon = text.indexOf(":");
   const [form, rest] = colon < 0 ? [text, ""] : [text.slice(0, colon), text.slice(colon + 1)];
@@ -21,18 +21,18 @@ export function parseTiming(text: string): Timing | Refused {
     if ("error" in read) return read;
     const { us } = read;
     const [ttftUs, itlUs] = [Math.round(us.ttft!), Math.round(us.itl!)];
-    if (itlUs < 1) return { error: "itl must be at least 1us; for no time at all there is none" };
+    if (itlUs < 1) return { error: "itl must be at least 1us; for steps without time use none" };
     return { kind: "constant", ttftUs, itlUs };
   }
   if (form === "linear") {
     const read = durations(form, rest, ["base", "prefill", "decode"], ["overhead"]);
     if ("error" in read) return read;
     const { us } = read;
-    if (us.base! < 1) return { error: "base must be at least 1us; for no time at all there is none" };
+    if (us.base! < 1) return { error: "base must be at least 1us; for steps without time use none" };
     return { kind: "linear", baseUs: us.base!, prefillUs: us.prefill!, decodeUs: us.decode!, ...overhead(us) };
   }
   const preset = findPreset(form);
-  if (preset === undefined) return { error: "no such preset" };
+  if (preset === undefined) return { error: "not a preset" };
   if (colon < 0) return preset.timing;
   const read = durations("a preset", rest, [], ["overhead"]);
   return "error" in read ? read : { ...preset.timing, ...overhead(read.us) };
@@ -48,21 +48,21 @@ export function durations(
   text: string,
   names: readonly string[],
   more: readonly string[] = [],
-): Refused | { readonly us: Record<string, number> } {
-  const found: Record<string, number> = {};
+): TimingError | { readonly us: Record<string, number> } {
+  const durationsUs: Record<string, number> = {};
   for (const part of text.split(",")) {
     const [name = "", duration = ""] = part.split("=", 2).map((side) => side.trim());
     if (!names.includes(name) && !more.includes(name))
       return { error: `${form} has ${[...names, ...more].join(", ")}, not "${name}"` };
-    if (name in found) return { error: `${name} is given twice` };
+    if (name in durationsUs) return { error: `${name} is given twice` };
     const us = durationUs(duration);
     if (us === undefined)
-      return { error: `${name}: "${duration}" is no duration; write a number and us, ms or s, as in 20ms` };
+      return { error: `${name}: "${duration}" is not a duration; accepted: a number and us, ms or s, such as 20ms` };
     if (us > LIMIT_US) return { error: `${name}: ${duration} is longer than an hour` };
-    found[name] = us;
+    durationsUs[name] = us;
   }
-  const missing = names.find((name) => !(name in found));
-  return missing ? { error: `${missing} is missing` } : { us: found };
+  const missing = names.find((name) => !(name in durationsUs));
+  return missing ? { error: `${missing} is missing` } : { us: durationsUs };
 }
 
 /** Parses a duration. Refuses a bare number, because its unit is unclear. */

@@ -32,7 +32,7 @@ export function presetsFor(modelName: string, tensorParallelSize?: number): read
   return profiles
     .filter((profile) => profile.model === model)
     .map((profile) => ({ profile, rank: rank(profile) }))
-    .sort((a, b) => a.rank.map((one, i) => one - b.rank[i]!).find((difference) => difference !== 0) ?? 0)
+    .sort((a, b) => a.rank.map((value, i) => value - b.rank[i]!).find((difference) => difference !== 0) ?? 0)
     .map(({ profile }) => profile);
 }
 
@@ -40,8 +40,8 @@ export function presetsFor(modelName: string, tensorParallelSize?: number): read
 function readName(modelName: string): { readonly model: string | undefined; readonly precision: string | undefined } {
   const parts = modelName.split(/[\\/]/).filter(Boolean);
   // A folder of the hub's cache is models--org--name/snapshots/HASH.
-  const cached = parts.findLast((part) => part.startsWith("models--"));
-  const name = (cached?.split("--").at(-1) ?? parts.at(-1) ?? "").toLowerCase();
+  const cacheFolder = parts.findLast((part) => part.startsWith("models--"));
+  const name = (cacheFolder?.split("--").at(-1) ?? parts.at(-1) ?? "").toLowerCase();
   const [, plain = name, precision] = /^(.+?)-(fp8|bf16|fp16|mxfp4)(?:-dynamic|-kv)?$/.exec(name) ?? [];
   const model = Object.keys(models).find((key) => plain === key || plain === nameOf(models[key]!.hub));
   const renamed = plain.replace(/^meta-/, "").replace(/-instruct$/, "");

@@ -5,10 +5,10 @@
 
 import {
   ADAPTER_NUMBERS,
-  type Counted,
   ENGINE_NUMBERS,
   FRONT_NUMBERS,
   LOOP_NUMBERS,
+  type NumberEntry,
   namesIn,
 } from "../../engine/interface/numbers.ts";
 import type { Snapshot } from "../../engine/interface/types.ts";
@@ -57,7 +57,7 @@ export function restartsOf(shape: Shape): Uint8Array {
 }
 
 /** Returns 1 for each gauge. */
-function ones<T extends Readonly<Record<string, Counted>>>(table: T): { [K in keyof T]?: 1 } {
+function ones<T extends Readonly<Record<string, NumberEntry>>>(table: T): { [K in keyof T]?: 1 } {
   const names = namesIn(table).filter((name) => table[name]!.kind === "gauge");
   return Object.fromEntries(names.map((name) => [name, 1])) as { [K in keyof T]?: 1 };
 }

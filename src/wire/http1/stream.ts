@@ -119,7 +119,7 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
     return isInOrder && this.#state === State.Open && !this.#full ? this.#output.fd : -1;
   }
 
-  led(lane: Lane): void {
+  onLane(lane: Lane): void {
     this.#lanes ??= [];
     this.#lanes.push(lane);
   }
@@ -227,7 +227,7 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
     if (this.#state === State.Open) this.#owner.onDrain();
   }
 
-  cameShort(rest: Uint8Array): void {
+  onPartialWrite(rest: Uint8Array): void {
     // Bun tells of room in a socket only after a write of its own came short.
     this.#sent(rest, rest.length);
   }

@@ -238,8 +238,8 @@ test.each([
   ["m extra", '"extra": unexpected'],
   ["m --model n", "the model is given twice"],
   ["--role tritium", '--role: takes vllm or triton or trtllm-serve, not "tritium"'],
-  ["--timing fast", '--timing: "fast": no such preset; it takes none, constant:'],
-  ["--timing constant:ttft=1,itl=1ms", '"1" is no duration'],
+  ["--timing fast", '--timing: "fast": not a preset; it takes none, constant:'],
+  ["--timing constant:ttft=1,itl=1ms", '"1" is not a duration'],
   ["--config nowhere.yaml", '--config: cannot read "nowhere.yaml" (ENOENT)'],
 ])("refused: %s", (line, why) => {
   expect(refused(line)).toContain(why);

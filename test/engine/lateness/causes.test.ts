@@ -1,9 +1,9 @@
-/** Which cause does a late step have, when this or that lay between its due time and its start? */
+/** Checks the cause of a late step for different kinds of work between its due time and its start. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { CAUSE_NAMES, Cause, Causes } from "../../../src/engine/lateness/causes.ts";
 
-/** A thread, and its process, that have used so much. */
+/** A thread and its process that have used this much processor time. */
 const hostOf = (threadUs: number, processUs = threadUs) => ({ threadUs: () => threadUs, processUs: () => processUs });
 
 test.each<[string, (causes: Causes) => void, readonly [thread: number, process?: number], Cause]>([
@@ -59,14 +59,14 @@ test.each<[string, (causes: Causes) => void, readonly [thread: number, process?:
 ])("%s", (_, happened, usedUs, wanted) => {
   const causes = new Causes(hostOf(...usedUs));
   happened(causes);
-  // Marks of the step before are of no use to a thread that counts from 0.
+  // Records of the step before are useless for a thread that counts from 0.
   expect(CAUSE_NAMES[causes.of(1000, 5000) - 1]).toBe(CAUSE_NAMES[wanted - 1]!);
 });
 
-test("steps that were overdue together have one cause, until one was held up by something else", () => {
+test("steps that are overdue together have one cause, until another cause delays one", () => {
   let usedUs = 0;
   const causes = new Causes({ threadUs: () => usedUs, processUs: () => usedUs });
-  // Nobody of ours ran for 80 ms; four steps of 20 ms come one after the other.
+  // No thread of ours ran for 80 ms, in which four steps of 20 ms were due.
   const found = [0, 20_000, 40_000, 60_000].map((dueUs, i) => {
     const startUs = 80_000 + 500 * i;
     const cause = causes.of(dueUs, startUs);
@@ -79,15 +79,15 @@ test("steps that were overdue together have one cause, until one was held up by 
   expect(causes.of(80_000, 92_000)).toBe(Cause.Scrape);
 });
 
-test("without a host what nobody named is the loop's", () => {
+test("without processor times, unrecorded work counts as the loop's", () => {
   expect(new Causes().of(0, 10_000)).toBe(Cause.Loop);
 });
 
-test("garbage that was collected since the last step is found out, where something of ours had the processor", async () => {
+test("garbage collection since the last step is detected, if this process had the processor", async () => {
   let usedUs = 0;
   const causes = new Causes({ threadUs: () => 0, processUs: () => usedUs });
   causes.stepped(0, 10);
-  // What a turn of the event loop has looked at lives until its end.
+  // A WeakRef that was read stays alive until the end of the turn.
   for (let i = 0; i < 3; i++) {
     await Bun.sleep(1);
     Bun.gc(true);
@@ -95,7 +95,7 @@ test("garbage that was collected since the last step is found out, where somethi
   expect(causes.of(1000, 5000)).toBe(Cause.Host);
   usedUs = 4000;
   expect(causes.of(11_000, 15_000)).toBe(Cause.Collection);
-  // The host collects when it wants to, so also behind this step; not behind each of twenty.
+  // The host collects garbage at any time, so it may happen after this step, but not after each of twenty.
   const later = new Set<Cause>();
   for (let step = 1; step <= 20 && !later.has(Cause.Host); step++) {
     causes.stepped(step * 20_000, step * 20_000 + 10);
@@ -106,7 +106,7 @@ test("garbage that was collected since the last step is found out, where somethi
   expect(later).toContain(Cause.Host);
 });
 
-test("any marks: a cause is always one of those that are documented", () => {
+test("for any recorded work, the cause is a documented one", () => {
   const piece = fc.tuple(fc.integer({ min: 1, max: 8 }), fc.nat(10_000), fc.nat(5000));
   fc.assert(
     fc.property(

@@ -1,4 +1,4 @@
-/** Does the server say what it could not hold: a line at most every ten seconds, with numbers that are those of the steps? */
+/** Checks the log line about late steps: at most one every ten seconds, with the numbers of the steps. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { seeded } from "../../../src/base/random.ts";
@@ -33,13 +33,13 @@ function read(atUs: number, line: string): Line {
   return { atUs, ...numbers, meanMs: Number(meanMs), causes: counted, rebasedS: Number(rebasedS ?? 0) };
 }
 
-/** Steps of 50 ms for a minute and more; `lateUs` says how late each wake-up is. */
+/** Runs steps of 50 ms for more than a minute. `lateUs` returns the lateness of each wake-up. */
 function run(lateUs: () => number) {
   const clock = new LateClock(lateUs);
   const lateness = new Lateness();
   const lines: Line[] = [];
   const punctual = new Punctuality({
-    // The log's own line is not to be late: what is tested is when it is asked for.
+    // The log's own timer must not be late, because the test checks its times.
     clock: clock.inner,
     host: null,
     steps: () => lateness.stepStartLateness.count,
@@ -65,12 +65,12 @@ function run(lateUs: () => number) {
   return { lines, steps, rebasedS: lateness.clockRebasedSeconds };
 }
 
-test("nothing is late: no line", () => {
+test("without late steps there is no line", () => {
   expect(run(() => 0).lines).toEqual([]);
   expect(run(() => LATE_US).lines).toEqual([]);
 });
 
-test("every late step is in one line, and lines are ten seconds apart at least", () => {
+test("every late step is in exactly one line, and lines are at least ten seconds apart", () => {
   let several = 0;
   const property = fc.property(fc.integer(), fc.integer({ min: 1, max: 40 }), (seed, rarity) => {
     const draw = seeded(seed);
@@ -92,14 +92,14 @@ test("every late step is in one line, and lines are ten seconds apart at least",
   expect(several).toBeGreaterThan(3);
 });
 
-test("a re-based clock is told, with what it was moved on by", () => {
+test("a line reports by how much engine time was moved forward", () => {
   let calls = 0;
   const { lines, rebasedS } = run(() => (++calls === 7 ? 3_000_000 : 0));
   expect(rebasedS).toBe(3);
   expect(lines).toMatchObject([{ late: 1, causes: 1, mostMs: 3000, meanMs: 3000, rebasedS: 3 }]);
 });
 
-test("the line, to the letter", () => {
+test("the text of the line", () => {
   const clock = new LateClock(() => 0);
   const lines: string[] = [];
   let steps = 100;

@@ -1,4 +1,4 @@
-/** Does a late host change what is decided? Wake-ups that come late: the same steps at the same due times, up to a limit. */
+/** Checks that a late host does not change decisions: with late wake-ups, the same steps happen at the same due times, up to a limit. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { seeded } from "../../../src/base/random.ts";
@@ -21,18 +21,18 @@ interface LateRow {
 
 type Options = ConstructorParameters<typeof Engine>[0];
 
-/** An engine that keeps the pace of this clock. */
+/** Returns an engine on this clock. */
 function engineOn(clock: LateClock, options: Pick<Options, "config" | "loopObservers" | "observer">): Engine {
   return new Engine({ clock, module: debug, free: false, eosId: EOS, answers, ...options });
 }
 
-/** Requests at time 0; what each step was due, when it started, and what the engine counted. */
+/** Runs requests at time 0. Returns due time and start of each step, and the engine's counts. */
 function run(lateUs: () => number, asyncScheduling: boolean) {
   const clock = new LateClock(lateUs);
   const steps: { dueUs: number; startUs: number }[] = [];
-  /** What the truth log says of steps and requests, the times of writing apart. */
+  /** Rows of steps and requests in the truth log, without the times of writing. */
   const truth: unknown[][] = [];
-  /** What it says of lateness. */
+  /** Rows about lateness. */
   const lateRows: LateRow[] = [];
   const engine = engineOn(clock, {
     config: configOf({ asyncScheduling, numGpuBlocks: 40 }),
@@ -55,7 +55,7 @@ function run(lateUs: () => number, asyncScheduling: boolean) {
   return { steps, truth, lateRows, snapshot: engine.snapshot(), lateness: engine.lateness() };
 }
 
-/** What a request's row says of late steps is what the steps of its time say. */
+/** Compares the late steps in a request's row with the steps during its life. */
 function expectLate(row: LateRow, steps: readonly { dueUs: number; startUs: number }[]): void {
   const { prefillEndUs, endUs, rebasedUs } = row.timeline;
   const own = steps.filter(({ dueUs }) => dueUs >= prefillEndUs && dueUs <= endUs);
@@ -68,7 +68,7 @@ function expectLate(row: LateRow, steps: readonly { dueUs: number; startUs: numb
 describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => {
   const punctual = run(() => 0, asyncScheduling);
 
-  test("up to 100 ms late: every boundary is where it was due, and all that is measured is the same", () => {
+  test("up to 100 ms late, every boundary is at its due time and all measurements are the same", () => {
     const property = fc.property(fc.integer(), fc.integer({ min: 1, max: 100_000 }), (seed, most) => {
       const draw = seeded(seed);
       const late = run(() => draw() % most, asyncScheduling);
@@ -87,18 +87,18 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     fc.assert(property, { numRuns: times(30) });
   });
 
-  test("once later than that: the engine's time moves on by it, and the decisions are the same", () => {
+  test("if later once, engine time moves forward by it and decisions are the same", () => {
     let calls = 0;
     const late = run(() => (++calls === 7 ? 3_000_000 : 0), asyncScheduling);
     expect(late.lateness.clockRebasedSeconds).toBe(3);
-    // That step was late by all of it, and the histogram says so.
+    // That step was late by the whole time, which the histogram shows.
     expect(late.lateness.stepStartLateness.sum).toBeCloseTo(3, 6);
     expect(late.lateness.stepsLate).toBe(1);
-    // Only those that were there at that time have it in their rows.
+    // Only requests in progress at that time have it in their rows.
     expect(new Set(late.lateRows.map(({ timeline }) => timeline.rebasedUs))).toEqual(new Set([0, 3_000_000]));
     const gap = (steps: readonly { dueUs: number }[]) => steps.slice(1).map(({ dueUs }, i) => dueUs - steps[i]!.dueUs);
     const [ours, theirs] = [gap(late.steps), gap(punctual.steps)];
-    // One gap is larger, and no burst follows it.
+    // One interval is longer, and no burst follows it.
     expect(ours.filter((us, i) => us !== theirs[i]!).length).toBe(1);
     expect(Math.max(...ours.map((us, i) => us - theirs[i]!))).toBe(3_000_000);
     expect(late.snapshot.finished).toEqual(punctual.snapshot.finished);
@@ -115,7 +115,7 @@ interface Way {
   readonly runs: readonly number[];
 }
 
-/** Requests at these times, whatever the host does; what each step was, and the way of each request. */
+/** Runs requests at these times. Returns the steps and the timeline of each request. */
 function arrivals(lateUs: () => number, config: EngineConfig, at: readonly number[], turns = 1) {
   const clock = new LateClock(lateUs);
   const steps: unknown[] = [];
@@ -130,7 +130,7 @@ function arrivals(lateUs: () => number, config: EngineConfig, at: readonly numbe
       idle() {},
     },
   });
-  /** The next turn of a conversation comes out of the last tokens of the one before. */
+  /** The next turn of a conversation starts with the last tokens of the one before. */
   const submit = (id: string, us: number, turn: number) => {
     const promptIds = promptOf(10 + (us % 50), us % 3);
     const generation = generationOf({ promptIds, maxTokens: 1 + (us % 7), seed: us, id, arrivalUs: clock.now() });
@@ -156,7 +156,7 @@ function expectInOrder(ways: ReadonlyMap<string, Way>, count: number): void {
   }
 }
 
-test("of several that come in one turn to an engine at rest, none is planned before it came", () => {
+test("of several requests that reach an idle engine in one turn, none is planned before its arrival", () => {
   const clock = new LateClock(() => 0);
   const ways: number[][] = [];
   const engine = engineOn(clock, {
@@ -181,7 +181,7 @@ test("of several that come in one turn to an engine at rest, none is planned bef
   ]);
 });
 
-test("time passes while a request is taken in, over a step's end too: none is planned before it was queued", () => {
+test("if time passes while a request is accepted, even past a step's end, it is not planned before it was queued", () => {
   const clock = new (class extends LateClock {
     passes = false;
     override now(): number {
@@ -236,7 +236,7 @@ test.each([
   },
 );
 
-test("requests that come while a boundary is overdue wait for 0 at least: no sum of times ever falls", () => {
+test("requests that arrive while a boundary is overdue wait for at least 0, so no sum of times falls", () => {
   const property = fc.property(
     fc.integer(),
     fc.array(fc.integer({ min: 0, max: 300_000 }), { minLength: 1 }),

@@ -1,11 +1,11 @@
-/** Is everybody told of a loop's steps, in the order of a step's life, and is nothing called that nobody wants? */
+/** Checks that observers are called for a loop's steps in the order of a step's life, and that methods without an observer are absent. */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { Engine } from "../../../src/engine/engine.ts";
-import { type LoopObserver, together } from "../../../src/engine/lateness/loop-observer.ts";
+import { combineObservers, type LoopObserver } from "../../../src/engine/lateness/loop-observer.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf } from "../simulated-engine.ts";
 
-test("calls that nobody wants are absent, one observer is called directly, several in their order", () => {
+test("methods without an observer are absent, a single observer is called directly, and several in order", () => {
   const seen: string[] = [];
   class Two implements LoopObserver {
     readonly name = "two";
@@ -13,17 +13,17 @@ test("calls that nobody wants are absent, one observer is called directly, sever
       seen.push(`${this.name} ${us}`);
     }
   }
-  const told = together([{ planned: (us) => void seen.push(`one ${us}`), moved: () => {} }, new Two()]);
+  const told = combineObservers([{ planned: (us) => void seen.push(`one ${us}`), moved: () => {} }, new Two()]);
   told.planned?.(5);
   expect(seen).toEqual(["one 5", "two 5"]);
   const wanted = Object.entries(told).flatMap(([name, call]) => (call ? [name] : []));
   expect(wanted).toEqual(["planned", "moved"]);
-  expect(Object.values(together([])).filter(Boolean)).toEqual([]);
+  expect(Object.values(combineObservers([])).filter(Boolean)).toEqual([]);
 });
 
 const EVENTS = ["planning", "planned", "updating", "started", "delivered", "stepped", "moved", "rested"] as const;
 
-test("a life of two steps is told from the first plan to rest, with tokens between started and delivered", () => {
+test("observers are called for two steps from the first plan to rest, with tokens between started and delivered", () => {
   const clock = new VirtualClock();
   const seen: string[] = [];
   const observer = Object.fromEntries(EVENTS.map((name) => [name, () => void seen.push(name)])) as LoopObserver;
@@ -43,16 +43,16 @@ test("a life of two steps is told from the first plan to rest, with tokens betwe
   expect(seen.slice(-2)).toEqual(["moved", "rested"]);
 });
 
-test("who does not take several steps as one sees each of them, who does is told how many there were", () => {
+test("an observer without coasted gets each step, and one with it gets their number", () => {
   const stepsOf = (other: LoopObserver) => {
     const clock = new VirtualClock();
-    const seen = { alone: 0, together: 0 };
+    const seen = { alone: 0, coasted: 0 };
     const counting: LoopObserver = {
       delivered({ rows }) {
         seen.alone += rows;
       },
       coasted(steps) {
-        seen.together += steps;
+        seen.coasted += steps;
       },
     };
     const options = { config: configOf({}), clock, module: debug, free: false, eosId: EOS, answers };
@@ -62,8 +62,8 @@ test("who does not take several steps as one sees each of them, who does is told
     clock.until(60_000_000);
     return seen;
   };
-  expect(stepsOf({})).toEqual({ alone: 50, together: 0 });
-  const { alone, together: many } = stepsOf({ coasted() {} });
+  expect(stepsOf({})).toEqual({ alone: 50, coasted: 0 });
+  const { alone, coasted: many } = stepsOf({ coasted() {} });
   expect(many).toBeGreaterThan(40);
   expect(alone + many).toBe(50);
 });

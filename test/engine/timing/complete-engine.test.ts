@@ -1,4 +1,4 @@
-/** The length of a model without a preset follows the blocks that are given, in the block size of its scheduler. */
+/** Checks that the context length of an unknown model follows the given blocks, in its scheduler's block size. */
 import { expect, test } from "bun:test";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
 

@@ -1,4 +1,4 @@
-/** What the sources of the presets say, in milliseconds, and the largest error of our form as a share of the step. */
+/** Values of the presets' sources in milliseconds, and the largest error of our form as a share of the step. */
 export const examples: Readonly<Record<string, Example>> = {
   "gpt-oss-120b-mxfp4-h100-tp2-vllm": {
     prefillMs: { "128": 15.3, "1024": 33.88, "8192": 124.5 },
@@ -150,9 +150,9 @@ export const examples: Readonly<Record<string, Example>> = {
 };
 
 export interface Example {
-  /** Prompt tokens, no prefix -> step. */
+  /** Step time by prompt tokens, without a prefix. */
   readonly prefillMs: Readonly<Record<string, number>>;
-  /** "sequences x context each" -> step. */
+  /** Step time by "sequences x context each". */
   readonly decodeMs: Readonly<Record<string, number>>;
   readonly prefillError: number;
   readonly decodeError: number;

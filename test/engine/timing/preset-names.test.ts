@@ -1,4 +1,4 @@
-/** Which preset does a model's name choose, and is that said at the start? */
+/** Checks which preset a model's name selects, and that the banner names it. */
 import { expect, test } from "bun:test";
 import { describe as banner } from "../../../src/cli/serve/banner.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
@@ -46,7 +46,7 @@ test.each<[name: string, preset: string]>([
 });
 
 test.each(["Qwen/Qwen3-8B", "Qwen/Qwen3-32B-AWQ", "m", "org/", "qwen3", "Llama-3.1-8B/other", "x/models--"])(
-  "%s was not measured: the default preset, and the banner says so",
+  "%s has no measurements: the banner says that the default preset applies",
   (name) => {
     const { config } = accepted(`--model ${name}`);
     expect([config.deployment.preset, config.deployment.presetsOfModel]).toEqual([DEFAULT_PRESET, []]);
@@ -56,7 +56,7 @@ test.each(["Qwen/Qwen3-8B", "Qwen/Qwen3-32B-AWQ", "m", "org/", "qwen3", "Llama-3
   },
 );
 
-test("where several were measured the banner names the one taken and all others", () => {
+test("with several presets, the banner names the selected one and all others", () => {
   const measured = presetNames.filter((name) => name.startsWith("llama-3.1-70b"));
   const shown = presetLine("meta-llama/Llama-3.1-70B-Instruct")!;
   for (const name of measured) expect(shown).toContain(name);
@@ -67,7 +67,7 @@ test("where several were measured the banner names the one taken and all others"
   ).toEqual(measured.sort());
 });
 
-test("--timing has the last word; of other timings the preset still gives pool and length", () => {
+test("--timing overrides the preset's times; with other forms the preset still gives pool and length", () => {
   const other = accepted("Qwen/Qwen3-32B --timing llama-3.1-8b-fp8-l40s-tp1-vllm:overhead=0ms");
   expect(other.config).toMatchObject({
     deployment: { preset: "llama-3.1-8b-fp8-l40s-tp1-vllm" },
@@ -81,7 +81,7 @@ test("--timing has the last word; of other timings the preset still gives pool a
   expect(presetLine("")).toBeUndefined();
 });
 
-test("--tensor-parallel-size chooses among the presets of the model, and says when none has so many GPUs", () => {
+test("--tensor-parallel-size selects among the model's presets, with a notice if none has that many GPUs", () => {
   const taken = (line: string) => [accepted(line).config.deployment.preset, accepted(line).notices.length];
   expect(taken("meta-llama/Llama-3.1-70B-Instruct -tp 4")).toEqual(["llama-3.1-70b-fp8-h100-tp4-vllm", 0]);
   expect(taken("meta-llama/Llama-3.1-70B-Instruct -tp 8")).toEqual(["llama-3.1-70b-fp8-h100-tp8-vllm", 0]);

@@ -1,4 +1,4 @@
-/** Do the presets do in the engine what their sources say? Every example through the core, every benchmark point in a replay. */
+/** Checks the presets in the engine: every example of their sources in the core, and every benchmark point in a replay. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { MEASURED, simulate } from "../../../bench/lib/measured.ts";
@@ -14,7 +14,7 @@ setDefaultTimeout(60_000);
 
 const preset = (name: string) => findPreset(name)!.timing;
 
-/** The core's durations of one step of prompts and of the first one that decodes, for so many prompts of one length. */
+/** Returns the core's durations of one prefill step and of the first decode step, for prompts of one length. */
 function steps(timing: Timing, requests: number, promptTokens: number): { prefillUs: number; decodeUs: number } {
   const tokens = requests * promptTokens;
   const config = configOf({
@@ -42,7 +42,7 @@ function steps(timing: Timing, requests: number, promptTokens: number): { prefil
   return { prefillUs: found[0]!, decodeUs: found[1]! };
 }
 
-test.each(presetNames)("%s: the core's steps are the formula's, in every example of the source", (name) => {
+test.each(presetNames)("the core's steps of %s equal the formula in every example of the source", (name) => {
   const timing = preset(name);
   const { prefillMs, decodeMs } = examples[name]!;
   for (const n of Object.keys(prefillMs).map(Number)) {
@@ -60,18 +60,18 @@ test.each(presetNames)("%s: the core's steps are the formula's, in every example
 describe("measured benchmarks", () => {
   const measured = sampled("properties", Object.keys(MEASURED), 2);
 
-  test.each(measured)("%s: every TPOT within 12 %, and its request overhead makes TTFT no worse", (name) => {
+  test.each(measured)("every TPOT of %s is within 12 %, and its request overhead does not worsen TTFT", (name) => {
     const { tpot, ttft, ttftBare } = ratiosOf(name);
     for (const ratio of tpot) expect(Math.abs(ratio - 1)).toBeLessThan(0.12);
     const error = (ratios: readonly number[]) => ratios.reduce((sum, ratio) => sum + Math.abs(ratio - 1), 0);
     expect(error(ttft)).toBeLessThanOrEqual(error(ttftBare));
-    // Where the engine is vLLM on H100 and H200, the mean error of TTFT is small; docs/timing.md says how large the others' is.
+    // For vLLM on H100 and H200, the mean error of TTFT is small. docs/timing.md lists the others.
     if (/h[12]00-tp\d-vllm/.test(name) && !name.startsWith("gpt-oss")) {
       expect(error(ttft) / ttft.length).toBeLessThan(0.12);
     }
   });
 
-  test("70B, 8,192 in, 1,024 out, 64 at once: a minute of queueing and the plateau come of pool and step time alone", () => {
+  test("70B, 8,192 in, 1,024 out, 64 at once: a minute of queueing and the plateau follow from pool and step time", () => {
     const point = POOLED_POINTS.at(-1)!;
     const [isl, concurrency, ttftMs, tpotMs] = point;
     expect([isl, concurrency, ttftMs, tpotMs]).toEqual([8192, 64, 59_175.4, 52.41]);
@@ -83,7 +83,7 @@ describe("measured benchmarks", () => {
     }
   });
 
-  test("docs/timing.md shows these numbers; cure: npx bun scripts/timing-tables.ts", () => {
+  test("docs/timing.md has these numbers (npx bun scripts/timing-tables.ts writes them)", () => {
     const text = readFileSync(new URL("../../../docs/timing.md", import.meta.url), "utf8");
     const table = /<!-- measured -->\n([\s\S]*?)\n<!-- \/measured -->/.exec(text)![1]!.split("\n");
     expect(table.length).toBe(2 + Object.keys(MEASURED).length);
@@ -92,7 +92,7 @@ describe("measured benchmarks", () => {
   });
 });
 
-test("a chunk more of a prompt costs no more overhead: it is paid once per request", () => {
+test("more chunks cost no more overhead, because it applies once per request", () => {
   const timing = preset("llama-3.1-8b-fp8-h200-tp1-dynamo-profile");
   const once = (maxNumBatchedTokens: number) => {
     const world = new World(
@@ -105,6 +105,6 @@ test("a chunk more of a prompt costs no more overhead: it is paid once per reque
   };
   const [whole, halves] = [once(8192), once(4000)];
   expect(whole).toBeGreaterThan(holdUs(timing));
-  // The decode base once more, and what rounding gives.
+  // The decode base once more, and the effect of rounding.
   expect(Math.abs(halves - whole - 4452.4)).toBeLessThan(2);
 });

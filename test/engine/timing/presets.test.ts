@@ -1,4 +1,4 @@
-/** Do the timing presets and the forms of --timing give the times that their sources say? */
+/** Checks that timing presets and the forms of --timing give the times of their sources. */
 import { expect, test } from "bun:test";
 import { describe as banner } from "../../../src/cli/serve/banner.ts";
 import { engineConfig } from "../../../src/embed/options.ts";
@@ -12,7 +12,7 @@ import { examples } from "./examples.ts";
 const preset = (name: string) => findPreset(name)!.timing;
 const none: StepLoad = { promptTokens: 0, prefix: 0, pairs: 0, decodes: 0, context: 0 };
 
-/** One prompt of `n` new tokens after `prefix` computed ones. */
+/** One prompt of `n` new tokens after `prefix` computed tokens. */
 const prompt = (n: number, prefix = 0): StepLoad => ({
   ...none,
   promptTokens: n,
@@ -33,8 +33,8 @@ test("worked examples of the default preset", () => {
 });
 
 /**
- * The source has a linear pass of its own for decodes; with experts and one sequence it is longer than that of one
- * prompt token (3.237 against 3.035 ms, 4.014 against 3.793), which our form does not tell apart.
+ * The source measured decodes separately from prompts. For models with experts and one sequence, a decode takes longer
+ * than one prompt token (3.237 against 3.035 ms, 4.014 against 3.793), which our form does not distinguish.
  */
 const expertsAtOne: Record<string, number> = {
   "gpt-oss-120b-mxfp4-h100-tp2-vllm": 0.063,
@@ -47,11 +47,11 @@ test("every preset agrees with its source within the stated error", () => {
   expect(presetNames).toHaveLength(15);
   expect(Object.keys(examples).sort()).toEqual([...presetNames].sort());
   for (const [name, example] of Object.entries(examples)) {
-    // The source's values are uncalibrated.
+    // The source's values are not calibrated.
     const timing: Timing = { ...preset(name), scale: 1, overheadUs: 0 };
     const close = (us: number, ms: number, error: number, what: string) =>
       expect(Math.abs(us / 1000 / ms - 1), `${name} ${what}`).toBeLessThanOrEqual(error);
-    // Where the source is a measured time to first token, what stands outside the step is in it.
+    // If the source measured time to first token, its value includes the time outside the step.
     const outsideUs = timesToFirstToken.includes(name) ? holdUs(timing) : 0;
     for (const [n, ms] of Object.entries(example.prefillMs)) {
       close(stepUs(timing, prompt(Number(n))) + outsideUs, ms, example.prefillError, `prefill ${n}`);
@@ -64,7 +64,7 @@ test("every preset agrees with its source within the stated error", () => {
   }
 });
 
-test("the linear table: first value below, last slope above, jumps kept", () => {
+test("the linear table has its first value below, its last slope above, and keeps jumps", () => {
   const bare: Timing = {
     kind: "table",
     name: "bare",
@@ -80,7 +80,7 @@ test("the linear table: first value below, last slope above, jumps kept", () => 
   expect(stepUs({ ...bare, scale: 1.5, overheadUs: 3.5 }, decode(2, 0))).toBe(154); // 153.5, half up
 });
 
-test("a shared base is paid once, the larger one", () => {
+test("a shared base counts once, with the larger value", () => {
   const timing = preset("llama-3.1-8b-fp8-h200-tp1-dynamo-profile");
   const mixed = stepUs(timing, { ...prompt(100), decodes: 10, context: 10_000 });
   expect(mixed).toBe(Math.round(4452.4 + 14.109 * 100 + 0.0009838 * 5050 + 22.245 * 10 + 0.031596 * 10_000));
@@ -110,30 +110,30 @@ test.each([
 });
 
 test.each([
-  ["constant:ttft=200,itl=20ms", '"200" is no duration'],
+  ["constant:ttft=200,itl=20ms", '"200" is not a duration'],
   ["constant:ttft=200ms", "itl is missing"],
   ["constant", "ttft"],
   ["constant:ttft=1ms,itl=0ms", "itl must be at least 1us"],
   ["constant:ttft=1ms,itl=1ms,base=1ms", 'not "base"'],
   ["constant:ttft=1ms,ttft=2ms", "ttft is given twice"],
-  ["constant:ttft=-1ms,itl=1ms", "is no duration"],
+  ["constant:ttft=-1ms,itl=1ms", "is not a duration"],
   ["linear:base=0ms,prefill=1us,decode=1us", "base must be at least 1us"],
-  ["linear:base=2h,prefill=1us,decode=1us", "is no duration"],
+  ["linear:base=2h,prefill=1us,decode=1us", "is not a duration"],
   ["linear:base=7200s,prefill=1us,decode=1us", "longer than an hour"],
-  ["linear:base=1ms,prefill=1us,decode=1us,overhead=3", '"3" is no duration'],
+  ["linear:base=1ms,prefill=1us,decode=1us,overhead=3", '"3" is not a duration'],
   ["linear:base=1ms,prefill=1us,overhead=3ms", "decode is missing"],
   ["constant:ttft=1ms,itl=1ms,overhead=1ms", 'not "overhead"'],
   [`${DEFAULT_PRESET}:`, 'a preset has overhead, not ""'],
   [`${DEFAULT_PRESET}:base=1ms`, 'not "base"'],
-  ["llama:overhead=1ms", "no such preset"],
-  ["llama", "no such preset"],
-  ["", "no such preset"],
+  ["llama:overhead=1ms", "not a preset"],
+  ["llama", "not a preset"],
+  ["", "not a preset"],
 ])("--timing %s is refused", (text, why) => {
   const read = parseTiming(text);
   expect("error" in read && read.error).toContain(why);
 });
 
-test("how steps stray, and how fast time goes", () => {
+test("reads options of noise and speed", () => {
   const { noise, speed } = engineConfig({
     jitter: 0.1,
     jitterTail: "share=0.01,alpha=2",

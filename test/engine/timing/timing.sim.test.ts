@@ -1,4 +1,4 @@
-/** When do tokens come? Exact to the microsecond: idle engines, arrivals in mid-step, and each step against the formula. */
+/** Checks the times of tokens to the microsecond: idle engines, arrivals during a step, and each step against the formula. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import type { Timing } from "../../../src/engine/config/step-times.ts";
@@ -14,7 +14,7 @@ const timingOf = (text: string) => parseTiming(text) as Timing;
 const modes = [true, false] as const;
 
 describe("constant", () => {
-  test("time to first token and inter-token time are the given ones on an idle engine", () => {
+  test("an idle engine has the given time to first token and inter-token time", () => {
     const property = fc.property(
       fc.record({ itlUs: fc.integer({ min: 1, max: 2 ** 31 }), moreUs: fc.nat(2 ** 31), startUs: fc.nat(2 ** 40) }),
       fc.record({ prompt: fc.integer({ min: 1, max: 128 }), maxTokens: fc.integer({ min: 1, max: 40 }) }),
@@ -32,14 +32,14 @@ describe("constant", () => {
     fc.assert(property, { numRuns: times(60) });
   });
 
-  test("the text form means the same", () => {
+  test("the text form has the same effect", () => {
     const world = new World(configOf({ timing: timingOf("constant:ttft=200ms,itl=20ms") }));
     const heard = world.submit()!;
     world.clock.drain();
     expect(heard.tokenUs).toEqual([200_000, 220_000, 240_000, 260_000, 280_000, 300_000, 320_000, 340_000]);
   });
 
-  test("the engine's own histograms say so too", () => {
+  test("the engine's histograms have the same values", () => {
     const world = new World(configOf({ timing: timingOf("constant:ttft=200ms,itl=20ms") }));
     world.submit();
     world.clock.drain();
@@ -54,21 +54,21 @@ describe("constant", () => {
 describe("linear", () => {
   const timing: Timing = { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20 };
 
-  test.each(modes)("alone, asynchronous %p: a prefill step, then decode steps", (asyncScheduling) => {
+  test.each(modes)("a single request, asynchronous %p, has a prefill step, then decode steps", (asyncScheduling) => {
     const world = new World(configOf({ asyncScheduling, timing }));
     const heard = world.submit({ promptIds: promptOf(50), maxTokens: 4 })!;
     world.clock.drain();
     expect(heard.tokenUs).toEqual([1500, 2520, 3540, 4560]);
   });
 
-  test("a long prompt is chunked by the budget: one step per chunk", () => {
+  test("a long prompt is divided by the budget into one step per chunk", () => {
     const world = new World(configOf({ timing, maxNumBatchedTokens: 128 }));
     const heard = world.submit({ promptIds: promptOf(300), maxTokens: 1 })!;
     world.clock.drain();
     expect(heard.tokenUs).toEqual([3 * 1000 + 300 * 10]);
   });
 
-  test("who arrives in mid-step waits for the step that runs and, asynchronous, for the planned one", () => {
+  test("a request that arrives during a step waits for that step and, if asynchronous, for the planned one", () => {
     const property = fc.property(
       fc.constantFrom(...modes),
       fc.integer({ min: 1, max: 20_000 }),
@@ -77,7 +77,7 @@ describe("linear", () => {
         const world = new World(configOf({ asyncScheduling, timing }));
         const first = world.submit({ promptIds: promptOf(20, 1), maxTokens: 40 })!;
         world.clock.advanceTo(atUs);
-        // The first one's tokens mark the ends of the steps: prefill 1200, then 1020 each.
+        // The tokens of the first request mark the ends of the steps: 1200 for the prefill, then 1020 each.
         const ends = Array.from({ length: 40 }, (_, i) => 1200 + 1020 * i);
         const second = world.submit({ promptIds: promptOf(prompt, 2), maxTokens: 2 })!;
         world.clock.drain();
@@ -90,7 +90,7 @@ describe("linear", () => {
     fc.assert(property, { numRuns: times(60) });
   });
 
-  test("from idle two steps are planned at once: one microsecond later waits for both", () => {
+  test("an idle engine plans two steps at once, so a request one microsecond later waits for both", () => {
     for (const [asyncScheduling, firstUs] of [
       [true, 1200 + 1020 + 1220],
       [false, 1200 + 1220],
@@ -104,14 +104,14 @@ describe("linear", () => {
     }
   });
 
-  test("who arrives in the same turn is in the same step, in order of arrival", () => {
+  test("requests of the same turn are in the same step, in order of arrival", () => {
     const world = new World(configOf({ timing, maxNumBatchedTokens: 128 }));
     const all = [1, 2, 3].map((stream) => world.submit({ promptIds: promptOf(50, stream), maxTokens: 1 })!);
     world.clock.drain();
     expect(all.map(({ tokenUs }) => tokenUs[0]!)).toEqual([2280, 2280, 2280 + 1000 + 220]);
   });
 
-  test("time stands still between requests: an idle engine plans at the arrival", () => {
+  test("an idle engine plans at the next arrival", () => {
     const world = new World(configOf({ timing }));
     for (const us of [0, 10_000, 3_000_000, 2 ** 33]) {
       world.clock.advanceTo(us);
@@ -146,7 +146,7 @@ describe("each step lasts what the formula says", () => {
     { minLength: 1, maxLength: 25, size: "max" },
   );
 
-  test("for any load, in any mode, also where victims are taken out of their step", () => {
+  test("for any load in any mode, even if requests are preempted within the step being planned", () => {
     let steps = 0;
     const seen = new Set<string>();
     const property = fc.property(

@@ -174,7 +174,7 @@ test("longer than a lane: each event is its receiver's", () => {
     expect(Buffer.from(texts.bytes.subarray(at, at + texts.bytes[at - 1]!)).toString()).toBe(`${id}`);
   }
   const lanes = new Lanes(() => 0, texts);
-  const end = { fd: 1, led() {}, cameShort() {} };
+  const end = { fd: 1, onLane() {}, onPartialWrite() {} };
   expect(lanes.lane(0, end, Buffer.alloc(FRAME_MOST_BYTES), Buffer.alloc(1))).toBeNull();
   const lane = lanes.lane(100, end, Buffer.alloc(FRAME_MOST_BYTES - 1), Buffer.alloc(1));
   lane!.goOn(1, Buffer.from("1"));

@@ -1,13 +1,13 @@
 /** Step times of gpt-oss. `measured.ts` explains sources and comments. */
 import type { Profile } from "../profile.ts";
-import { measured } from "./measured.ts";
+import { preset } from "./measured.ts";
 
 export const gptOss: readonly Profile[] = [
   /**
    * Data: h100_sxm, vllm 0.24.0. Mixed steps: within 1.1 %, mean 0.4 %. Calibrated on 13 points; before, TPOT was 0.958, TTFT 0.518.
    * Half of the layers use a 128-token window: a hybrid allocator needs about half of bytes_per_token at long context.
    */
-  measured("gpt-oss-120b-mxfp4-h100-tp2-vllm", {
+  preset("gpt-oss-120b-mxfp4-h100-tp2-vllm", {
     engine: "vllm 0.24.0",
     poolTokens: 1225841,
     linearUs: [

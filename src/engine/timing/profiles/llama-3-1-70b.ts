@@ -1,10 +1,10 @@
 /** Step times of Llama 3.1 70B. `measured.ts` explains sources and comments. */
 import type { Profile } from "../profile.ts";
-import { measured } from "./measured.ts";
+import { preset } from "./measured.ts";
 
 export const llama70b: readonly Profile[] = [
   /** Data: b200_sxm, vllm 0.24.0. Mixed steps: within 2.5 %, mean 1.0 %. Calibrated on 10 points; before, TPOT was 1.118, TTFT 0.71. */
-  measured("llama-3.1-70b-fp8-b200-tp2-vllm", {
+  preset("llama-3.1-70b-fp8-b200-tp2-vllm", {
     engine: "vllm 0.24.0",
     poolTokens: 846381,
     linearUs: [
@@ -20,7 +20,7 @@ export const llama70b: readonly Profile[] = [
     requestOverheadUs: 15000,
   }),
   /** Data: h100_sxm, vllm 0.24.0. Mixed steps: within 1.1 %, mean 0.5 %. Calibrated on 8 points; before, TPOT was 0.98, TTFT 0.835. */
-  measured("llama-3.1-70b-fp8-h100-tp2-vllm", {
+  preset("llama-3.1-70b-fp8-h100-tp2-vllm", {
     engine: "vllm 0.24.0",
     poolTokens: 256557,
     linearUs: [
@@ -36,7 +36,7 @@ export const llama70b: readonly Profile[] = [
     requestOverheadUs: 12000,
   }),
   /** Data: h100_sxm, vllm 0.24.0. Mixed steps: within 1.3 %, mean 0.6 %. Calibrated on 10 points; before, TPOT was 0.938, TTFT 0.907. */
-  measured("llama-3.1-70b-fp8-h100-tp4-vllm", {
+  preset("llama-3.1-70b-fp8-h100-tp4-vllm", {
     engine: "vllm 0.24.0",
     poolTokens: 728416,
     linearUs: [
@@ -52,7 +52,7 @@ export const llama70b: readonly Profile[] = [
     requestOverheadUs: 0,
   }),
   /** Data: h100_sxm, vllm 0.24.0. Mixed steps: within 2.3 %, mean 1.1 %. Calibrated on 10 points; before, TPOT was 0.906, TTFT 0.913. */
-  measured("llama-3.1-70b-fp8-h100-tp8-vllm", {
+  preset("llama-3.1-70b-fp8-h100-tp8-vllm", {
     engine: "vllm 0.24.0",
     poolTokens: 1672135,
     linearUs: [
@@ -68,7 +68,7 @@ export const llama70b: readonly Profile[] = [
     requestOverheadUs: 0,
   }),
   /** Data: h200_sxm, trtllm 1.3.0rc20. Mixed steps: within 3.7 %, mean 1.4 %. Calibrated on 10 points; before, TPOT was 1.318, TTFT 0.924. */
-  measured("llama-3.1-70b-fp8-h200-tp4-trtllm", {
+  preset("llama-3.1-70b-fp8-h200-tp4-trtllm", {
     engine: "tensorrt-llm 1.3.0rc20",
     poolTokens: 1448002,
     linearUs: [
@@ -84,7 +84,7 @@ export const llama70b: readonly Profile[] = [
     requestOverheadUs: 15000,
   }),
   /** Data: h200_sxm, vllm 0.24.0. Mixed steps: within 1.6 %, mean 0.7 %. Calibrated on 10 points; before, TPOT was 0.973, TTFT 0.814. */
-  measured("llama-3.1-70b-fp8-h200-tp4-vllm", {
+  preset("llama-3.1-70b-fp8-h200-tp4-vllm", {
     engine: "vllm 0.24.0",
     poolTokens: 1448002,
     linearUs: [

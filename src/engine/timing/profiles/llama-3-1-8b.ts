@@ -1,10 +1,10 @@
 /** Step times of Llama 3.1 8B. `measured.ts` explains sources and comments. */
 import type { Profile } from "../profile.ts";
-import { measured } from "./measured.ts";
+import { preset } from "./measured.ts";
 
 export const llama8b: readonly Profile[] = [
   /** Data: a100_sxm, vllm 0.14.0. Mixed steps: within 5.6 %, mean 1.5 %. Not calibrated. */
-  measured("llama-3.1-8b-bf16-a100-tp1-vllm", {
+  preset("llama-3.1-8b-bf16-a100-tp1-vllm", {
     engine: "vllm 0.14.0",
     poolTokens: 467295,
     linearUs: [
@@ -19,7 +19,7 @@ export const llama8b: readonly Profile[] = [
     requestOverheadUs: 12000,
   }),
   /** Data: h100_sxm, vllm 0.24.0. Mixed steps: within 2.9 %, mean 1.3 %. Not calibrated. */
-  measured("llama-3.1-8b-bf16-h100-tp1-vllm", {
+  preset("llama-3.1-8b-bf16-h100-tp1-vllm", {
     engine: "vllm 0.24.0",
     poolTokens: 467295,
     linearUs: [
@@ -41,7 +41,7 @@ export const llama8b: readonly Profile[] = [
    * prefill 2.6 / 9 %, decode 6.5 / 33 % (above 1,000 sequences). Pool: the profile's own `max_kv_tokens`.
    */
   {
-    ...measured("llama-3.1-8b-fp8-h200-tp1-dynamo-profile", {
+    ...preset("llama-3.1-8b-fp8-h200-tp1-dynamo-profile", {
       engine: "vllm (version not stated), disaggregated",
       poolTokens: 945029,
       linearTokens: [1],
@@ -55,7 +55,7 @@ export const llama8b: readonly Profile[] = [
     valid: { tokensPerStep: [100, 16372], prefixTokens: [0, 0], sequences: [1, 1573], contextEach: [350, 13585] },
   },
   /** Data: h200_sxm, vllm 0.24.0. Mixed steps: within 2.5 %, mean 1.3 %. Not calibrated. */
-  measured("llama-3.1-8b-fp8-h200-tp1-vllm", {
+  preset("llama-3.1-8b-fp8-h200-tp1-vllm", {
     engine: "vllm 0.24.0",
     poolTokens: 978300,
     linearUs: [
@@ -69,7 +69,7 @@ export const llama8b: readonly Profile[] = [
     requestOverheadUs: 12000,
   }),
   /** Data: l40s, vllm 0.24.0. Mixed steps: within 4.2 %, mean 1.6 %. Not calibrated. */
-  measured("llama-3.1-8b-fp8-l40s-tp1-vllm", {
+  preset("llama-3.1-8b-fp8-l40s-tp1-vllm", {
     engine: "vllm 0.24.0",
     poolTokens: 270425,
     linearUs: [

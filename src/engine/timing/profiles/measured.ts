@@ -25,7 +25,7 @@ const GPU_MEMORY_BYTES: Readonly<Record<string, number>> = {
   l40s: 48305799168,
 };
 
-interface Measured extends Pick<Profile, "engine" | "poolTokens">, Pick<TableTiming, "linearUs" | "decode"> {
+interface PresetFigures extends Pick<Profile, "engine" | "poolTokens">, Pick<TableTiming, "linearUs" | "decode"> {
   readonly prefill: Omit<TableTiming["prefill"], "prefixUs">;
   readonly requestOverheadUs: number;
   readonly linearTokens?: readonly number[];
@@ -35,7 +35,7 @@ interface Measured extends Pick<Profile, "engine" | "poolTokens">, Pick<TableTim
 }
 
 /** `name`: key of `models`, precision, GPU, tensor parallelism and engine, separated by dashes. */
-export function measured(name: string, { engine, poolTokens, prefill, ...figures }: Measured): Profile {
+export function preset(name: string, { engine, poolTokens, prefill, ...figures }: PresetFigures): Profile {
   const [, model, precision, gpu, tp] = /^(.+)-(bf16|fp8|mxfp4)-(\w+)-tp(\d+)-/.exec(name)!;
   return {
     ...{ name, model: model!, gpu: gpu!, tp: Number(tp), precision: precision!, engine, poolTokens },

@@ -1,10 +1,10 @@
 /** Step times of Qwen3. `measured.ts` explains sources and comments. */
 import type { Profile } from "../profile.ts";
-import { measured } from "./measured.ts";
+import { preset } from "./measured.ts";
 
 export const qwen3: readonly Profile[] = [
   /** Data: h100_sxm, vllm 0.24.0. Mixed steps: within 1.7 %, mean 0.7 %. Not calibrated. */
-  measured("qwen3-30b-a3b-bf16-h100-tp1-vllm", {
+  preset("qwen3-30b-a3b-bf16-h100-tp1-vllm", {
     engine: "vllm 0.24.0",
     poolTokens: 165297,
     linearUs: [
@@ -18,7 +18,7 @@ export const qwen3: readonly Profile[] = [
     requestOverheadUs: 12000,
   }),
   /** Data: h100_sxm, vllm 0.24.0. Mixed steps: within 1.9 %, mean 0.7 %. Not calibrated. */
-  measured("qwen3-32b-bf16-h100-tp2-vllm", {
+  preset("qwen3-32b-bf16-h100-tp2-vllm", {
     engine: "vllm 0.24.0",
     poolTokens: 339885,
     linearUs: [
@@ -33,7 +33,7 @@ export const qwen3: readonly Profile[] = [
     requestOverheadUs: 12000,
   }),
   /** Data: h200_sxm, vllm 0.24.0. Mixed steps: within 2.4 %, mean 1.0 %. Not calibrated. */
-  measured("qwen3-32b-fp8-h200-tp1-vllm", {
+  preset("qwen3-32b-fp8-h200-tp1-vllm", {
     engine: "vllm 0.24.0",
     poolTokens: 394812,
     linearUs: [
