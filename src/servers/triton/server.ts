@@ -30,6 +30,7 @@ import { tritonApp } from "./http/app.ts";
 import type { KvCache, ServerAround } from "./inference/around.ts";
 import { TritonFaults } from "./inference/faults.ts";
 import { forwardPattern } from "./inference/forwarded.ts";
+import { HeldBodies } from "./inference/held-bodies.ts";
 import { TritonServer } from "./inference/server.ts";
 import { TraceSettings } from "./inference/trace-settings.ts";
 import { gpuFacts } from "./metrics/gpus.ts";
@@ -69,7 +70,7 @@ async function listen(parts: OpenAiParts, config: TritonServerConfig): Promise<L
     config,
     memory: new SharedMemory(),
     waiting: new WaitingBytes(WAITING_BYTES),
-    coming: new WaitingBytes(config.overHttp.maxBodyBytes),
+    bodies: new HeldBodies(parts.backend),
     messages: new HeldMessages(HELD_BYTES),
     turns: parts.backend,
     traces: new TraceSettings(),

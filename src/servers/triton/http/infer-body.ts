@@ -85,7 +85,7 @@ const NOTHING: Asked = { parameters: [], priority: 0, timeoutUs: 0, sequence: NO
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-interface Limits {
+export interface Limits {
   readonly model: string;
   readonly memory: SharedMemory;
   readonly input: InputLimits;
