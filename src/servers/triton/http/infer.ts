@@ -23,7 +23,7 @@ import {
 } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
 import { type AnsweredModel, inferBody, inferParts, isLargeAnswer } from "./infer-answer.ts";
-import { type InferWish, inferWish, inferWishInPieces, type Limits, rawWish } from "./infer-body.ts";
+import { type InferLimits, type InferWish, inferWish, inferWishInPieces, rawWish } from "./infer-body.ts";
 import { declaredBytes, jsonTooLarge, rawTooLarge } from "./input-limit.ts";
 import { unpackedBody } from "./unpacked-body.ts";
 
@@ -96,7 +96,7 @@ function inferUnless(
 }
 
 /** `head`: bytes of JSON. */
-async function inferLarge(asked: Asked, body: Uint8Array, head: number, limits: Limits): Promise<HandlerAnswer> {
+async function inferLarge(asked: Asked, body: Uint8Array, head: number, limits: InferLimits): Promise<HandlerAnswer> {
   const { call } = asked;
   const read = async () => {
     const wish = await inTurns(inferWishInPieces(body, head, limits), call.around.turns);
