@@ -29,6 +29,7 @@ import { tritonApp } from "./http/app.ts";
 import type { KvCache, ServerAround } from "./inference/around.ts";
 import { TritonFaults } from "./inference/faults.ts";
 import { forwardPattern } from "./inference/forwarded.ts";
+import { HeldBodies } from "./inference/held-bodies.ts";
 import { TritonServer } from "./inference/server.ts";
 import { TraceSettings } from "./inference/trace-settings.ts";
 import { gpuFacts } from "./metrics/gpus.ts";
@@ -73,7 +74,7 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
     config,
     memory: new SharedMemory(),
     waiting: new WaitingBytes(WAITING_BYTES),
-    coming: new WaitingBytes(config.overHttp.maxBodyBytes),
+    bodies: new HeldBodies(backend),
     messages: new HeldMessages(HELD_BYTES),
     turns: backend,
     traces: new TraceSettings(),

@@ -10,7 +10,7 @@ import { openAiFrontEnd } from "./openai/app.ts";
 /** Rejects with `PortError` where the port is in use. */
 export function openAiServer(
   { config: { listen }, backend, time, chance, text }: OpenAiKernel,
-  { server, config, waiting, coming, turns }: Pick<ServerAround, "server" | "config" | "waiting" | "coming" | "turns">,
+  { server, config, waiting, bodies, turns }: Pick<ServerAround, "server" | "config" | "waiting" | "bodies" | "turns">,
   metrics: () => Promise<string>,
 ): HttpServer {
   const {
@@ -24,7 +24,7 @@ export function openAiServer(
     ...openai!,
     server,
     waiting,
-    coming,
+    bodies,
     turns,
     renderChat,
     vocabulary,

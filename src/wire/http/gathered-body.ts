@@ -1,53 +1,68 @@
 /** Puts a body together, where many may come at once and none may hold others up. */
 import { type EventLoopTurns, turn } from "../../base/pieces.ts";
 import type { HttpRequest } from "./request.ts";
-import type { WaitingBytes } from "./waiting-bytes.ts";
 
 const LARGE_BYTES = 65_536;
 const FIRST_BYTES = 1_048_576;
 const GROWTH = 4;
 
-/** What is thrown where it cannot be taken. */
-export interface BodyRefusals {
-  /** More than `most` bytes. */
-  readonly tooLarge: (most: number) => unknown;
-  /** More of all bodies than may come at once. */
-  readonly tooMany: () => unknown;
+/** Limits the memory of all bodies that come to a server. */
+export interface BodyAdmission {
+  /** Settles when there is room for so many bytes. Rejects if there is none in time, or if the client leaves. */
+  enter(bytes: number): Promise<void> | undefined;
+  /** Counts bytes that came. */
+  came(bytes: number): void;
+  /** Settles when more may come. Rejects as `enter`. */
+  goesOn(): Promise<void> | undefined;
+  /** All of the body has come. */
+  cameWhole(): void;
 }
 
-/** `coming`: bytes of all bodies that have not come whole. Rejects with what `refusals` gives, or when the client leaves. */
+/**
+ * Reads a body of at most `most` bytes. Rejects with the result of `tooLarge` if it is longer, with the error of `admission`,
+ * or if the client leaves. Bodies of at most 1 MiB need no admission.
+ */
 export async function gatheredBody(
   request: Pick<HttpRequest, "headers" | "body">,
-  coming: WaitingBytes,
+  admission: BodyAdmission,
   most: number,
-  refusals: BodyRefusals,
+  tooLarge: (most: number) => unknown,
   turns: EventLoopTurns,
 ): Promise<Uint8Array> {
-  const parts: Uint8Array[] = [];
-  let bytes = 0;
-  const said = Number(request.headers.get("content-length") ?? 0);
-  // A large one is put where it belongs as it comes: putting it together at the end would hold others up.
-  const whole = said > LARGE_BYTES ? new Gathered(said) : null;
+  const stated = request.headers.get("content-length");
+  const expected = stated === null ? most : Number(stated);
+  if (stated !== null && expected > FIRST_BYTES) await admission.enter(expected);
+  const gathered = new Gathered(expected);
+  let counted = 0;
   const take = (part: Uint8Array) => {
-    bytes += part.length;
-    coming.held(part.length);
-    if (bytes > most) throw refusals.tooLarge(most);
-    if (coming.exceeded) throw refusals.tooMany();
-    if (whole === null) parts.push(part);
-    else whole.add(part);
+    if (gathered.length + part.length > most) throw tooLarge(most);
+    gathered.add(part);
+  };
+  const count = () => {
+    admission.came(gathered.length - counted);
+    counted = gathered.length;
+  };
+  const admit = async () => {
+    if (stated === null && counted <= FIRST_BYTES && gathered.length > FIRST_BYTES) await admission.enter(expected);
+    count();
+    await admission.goesOn();
   };
   try {
     // The memory of parts that are given is free at once, which the host would let gather.
-    if (whole !== null && "give" in request) await given(request as unknown as GivingRequest, take, turns);
-    else for await (const part of request.body ?? []) take(part);
+    if (expected > LARGE_BYTES && "give" in request)
+      await given(request as unknown as GivingRequest, take, () => turn(turns).then(admit));
+    else
+      for await (const part of request.body ?? []) {
+        take(part);
+        await admit();
+      }
   } catch (error) {
-    whole?.free();
+    gathered.free();
     throw error;
-  } finally {
-    coming.held(-bytes);
   }
-  if (whole !== null) return whole.bytes;
-  return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+  count();
+  admission.cameWhole();
+  return gathered.bytes;
 }
 
 /** The part of a socket's request that hands its body over without a stream. */
@@ -58,36 +73,42 @@ interface GivingRequest {
   drop(): void;
 }
 
-/** Takes each part as it comes. What `take` throws ends that, and rejects. */
-async function given(request: GivingRequest, take: (part: Uint8Array) => void, turns: EventLoopTurns): Promise<void> {
+/** Takes each part as it comes. Rejects with the first error of `take` or `between`. */
+async function given(
+  request: GivingRequest,
+  take: (part: Uint8Array) => void,
+  between: () => Promise<void>,
+): Promise<void> {
   const refusals: unknown[] = [];
+  const refuse = (error: unknown) => {
+    refusals.push(error);
+    request.drop();
+  };
   const to = (part: Uint8Array) => {
     if (refusals.length > 0) return;
     try {
       take(part);
     } catch (error) {
-      refusals.push(error);
-      request.drop();
+      refuse(error);
     }
   };
-  const all = request.give(to, () => turn(turns));
+  const all = request.give(to, () => between().catch(refuse));
   await all.catch((left) => refusals.push(left));
   if (refusals.length > 0) throw refusals[0];
 }
 
-/** Grows fourfold up to what was said: what was said may never come. */
+/** Grows fourfold, up to the bytes that are expected: these may never come. */
 class Gathered {
-  readonly #said: number;
-  #whole: Buffer;
-  #length = 0;
+  length = 0;
+  readonly #expected: number;
+  #whole: Buffer = Buffer.alloc(0);
 
-  constructor(said: number) {
-    this.#said = said;
-    this.#whole = Buffer.allocUnsafeSlow(Math.min(said, FIRST_BYTES));
+  constructor(expected: number) {
+    this.#expected = expected;
   }
 
   get bytes(): Buffer {
-    return this.#whole.subarray(0, this.#length);
+    return this.#whole.subarray(0, this.length);
   }
 
   /** Gives the memory back, which the host would do some collections later. */
@@ -96,14 +117,15 @@ class Gathered {
   }
 
   add(part: Uint8Array): void {
-    const needed = this.#length + part.length;
+    const needed = this.length + part.length;
     if (needed > this.#whole.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.#said, GROWTH * needed)));
+      const wanted = Math.min(this.#expected, Math.max(LARGE_BYTES, GROWTH * needed));
+      const larger = Buffer.allocUnsafeSlow(Math.max(needed, wanted));
       larger.set(this.bytes);
       this.free();
       this.#whole = larger;
     }
-    this.#whole.set(part, this.#length);
-    this.#length = needed;
+    this.#whole.set(part, this.length);
+    this.length = needed;
   }
 }

@@ -4,7 +4,7 @@
  * for a second; from then on, while others wait, for as much as has come, and the rest of it waits behind them.
  */
 
-import type { Backend } from "../../../kernel/backend.ts";
+import type { Timer } from "../../../wire/http/deadlines.ts";
 import type { OpenAiServerConfig } from "../request/openai-config.ts";
 
 /** So long nobody else has what is still to come of a body. */
@@ -18,7 +18,7 @@ interface Waiting {
 
 /** A body that was let in. */
 interface Inside {
-  readonly bytes: number;
+  bytes: number;
   came: number;
   /** What counts of it: all, or as much as had come. */
   share: number;
@@ -27,7 +27,7 @@ interface Inside {
 
 export class BodyRoom {
   readonly #most: number;
-  readonly #backend: Pick<Backend, "nowUs" | "after">;
+  readonly #backend: Timer;
   readonly #inside = new Map<object, Inside>();
   #waiting: Waiting[] = [];
   /** True while no body is inside and none waits, so that `leave` has nothing to do. */
@@ -36,7 +36,7 @@ export class BodyRoom {
   #looking = false;
 
   /** `most`: bytes of all large bodies; one that is larger goes alone. */
-  constructor(most: number, backend: Pick<Backend, "nowUs" | "after">) {
+  constructor(most: number, backend: Timer) {
     this.#most = most;
     this.#backend = backend;
   }
@@ -62,6 +62,15 @@ export class BodyRoom {
     const inside = this.#inside.get(request);
     if (inside === undefined || inside.share > inside.came || inside.came >= inside.bytes) return true;
     return this.#wait(request, inside.bytes - inside.share);
+  }
+
+  /** All of the body has come. From now on its share is its length, even if a larger body was expected. */
+  cameWhole(request: object): void {
+    const inside = this.#inside.get(request);
+    if (inside === undefined) return;
+    this.#used += inside.came - inside.share;
+    inside.bytes = inside.share = inside.came;
+    this.#next();
   }
 
   /** The request's body is read and used, or will not be. */
@@ -128,7 +137,7 @@ const isWhole = ({ share, bytes }: Inside) => share >= bytes;
 const rooms = new WeakMap<OpenAiServerConfig, BodyRoom>();
 
 /** The room of a server: one of the largest bodies, of which several copies are made while it is read. */
-export function bodyRoomOf(config: OpenAiServerConfig, backend: Pick<Backend, "nowUs" | "after">): BodyRoom {
+export function bodyRoomOf(config: OpenAiServerConfig, backend: Timer): BodyRoom {
   const room = rooms.get(config) ?? new BodyRoom(config.listen.maxBodyBytes, backend);
   rooms.set(config, room);
   return room;

@@ -1,7 +1,6 @@
 /** How does an answer of megabytes reach its client? Part by part, as it is taken, with turns of the event loop between. */
 
-import { turn } from "../../../base/pieces.ts";
-import type { Backend } from "../../../kernel/backend.ts";
+import { type EventLoopTurns, turn } from "../../../base/pieces.ts";
 import type { PartSink } from "../../../wire/http/sink.ts";
 
 /** Waits for a client that does not keep up. */
@@ -33,16 +32,16 @@ export async function sendParts(
   parts: Iterable<Uint8Array>,
   sink: PartSink,
   gate: Gate,
-  backend: Pick<Backend, "consumed" | "after" | "nowUs">,
+  turns: EventLoopTurns,
   areShared = false,
 ): Promise<void> {
   for (const part of parts) {
     // The first one too: a hundred that ask at once are answered a turn each.
-    await turn(backend);
+    await turn(turns);
     if (sink.full) await gate.opens();
     if (gate.gone) return;
     sink.write(part);
-    backend.consumed(areShared ? TURN_BYTES : part.length);
+    turns.consumed?.(areShared ? TURN_BYTES : part.length);
   }
 }
 

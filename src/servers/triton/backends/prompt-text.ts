@@ -3,6 +3,7 @@
  * would take 15 ms each time that it is copied, in which the event loop does nothing else.
  */
 import { turn } from "../../../base/pieces.ts";
+import { AtATime } from "../../../wire/grpc/at-a-time.ts";
 import type { ModelRequest } from "../behaviours/behaviour.ts";
 import { textParts } from "../tensors/datatypes.ts";
 import type { LlmAround } from "./around.ts";
@@ -33,10 +34,15 @@ export async function encodeText(
 ): Promise<Uint32Array> {
   if (bytes.length <= COPIED_BYTES || front.length > 0 || encoder.encodeUtf8 === undefined)
     return encoder.encode([...front, decodedText(bytes)], true, true);
-  const copy = new Uint8Array(bytes.length);
-  for (let at = 0; at < bytes.length; at += COPIED_BYTES) {
-    copy.set(bytes.subarray(at, at + COPIED_BYTES), at);
-    await turn(backend);
-  }
-  return encoder.encodeUtf8(copy, true, true);
+  return copied.run(async () => {
+    const copy = new Uint8Array(bytes.length);
+    for (let at = 0; at < bytes.length; at += COPIED_BYTES) {
+      copy.set(bytes.subarray(at, at + COPIED_BYTES), at);
+      await turn(backend);
+    }
+    return encoder.encodeUtf8!(copy, true, true);
+  });
 }
+
+/** The encoder's thread does one text at a time, so that the copies of others would only take memory. */
+const copied = new AtATime(1);

@@ -5,7 +5,8 @@ import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, FaultOrder, HeldBytes, HttpFront, SinkEvents } from "../../../wire/http/sink.ts";
 import { Gate, sendParts } from "../../openai/front/send-parts.ts";
 import type { ServerAround } from "../inference/around.ts";
-import { HTTP_STATUS, invalidArg, TritonError } from "../model-config/status.ts";
+import { HeldBody } from "../inference/held-bodies.ts";
+import { HTTP_STATUS, invalidArg, type TritonError } from "../model-config/status.ts";
 import { isAscii, toBytesText } from "../tensors/datatypes.ts";
 import { rapidText } from "../tensors/tensor-json.ts";
 
@@ -52,6 +53,9 @@ export interface HttpCall {
    * here; rejects when the client leaves.
    */
   body(): Uint8Array | Promise<Uint8Array>;
+  /** The memory that the body takes until the request is answered. */
+  readonly held: HeldBody;
+  /** Answers, after which the body's memory counts no more. A handler that answers by a stream calls `held.leave`. */
   answer(answer: HttpAnswer): void;
   /** One of so many bytes, as fast as the client takes them. */
   answerParts(answer: Omit<HttpAnswer, "body">, parts: readonly Uint8Array[], bytes: number): void;
@@ -62,7 +66,6 @@ export interface HttpCall {
 
 const tooLarge = (most: number) => invalidArg(`request body exceeds the ${most} bytes that are taken here`);
 
-const refused = { tooLarge, tooMany: () => new TritonError("UNAVAILABLE", "too many bytes of bodies come at once") };
 /** A text up to here leaves as it is; more are better looked at as bytes. */
 const SHORT = 16_384;
 
@@ -70,6 +73,7 @@ export class SocketCall implements HttpCall {
   readonly method: string;
   readonly found: readonly (string | undefined)[];
   readonly around: ServerAround;
+  readonly held: HeldBody;
   readonly #request: HttpRequest;
   readonly #front: HttpFront;
   #response: Response | null = null;
@@ -82,6 +86,7 @@ export class SocketCall implements HttpCall {
     this.method = context.request.method;
     this.found = found;
     this.around = around;
+    this.held = new HeldBody(context.request, around.bodies);
   }
 
   /** There, or settles, when the answer has begun. */
@@ -127,13 +132,11 @@ export class SocketCall implements HttpCall {
   body(): Uint8Array | Promise<Uint8Array> {
     const most = this.around.config.overHttp.maxBodyBytes;
     if (Number(this.header("content-length") ?? 0) > most) throw tooLarge(most);
-    return (
-      this.#front.body(this.#request) ??
-      gatheredBody(this.#request, this.around.coming, most, refused, this.around.turns)
-    );
+    return this.#front.body(this.#request) ?? gatheredBody(this.#request, this.held, most, tooLarge, this.around.turns);
   }
 
   answer({ status, headers, body }: HttpAnswer): void {
+    this.held.leave();
     const isShort = typeof body === "string" && body.length <= SHORT && isAscii(body);
     const sent = isShort || typeof body !== "string" ? body : Buffer.from(body, "latin1");
     this.#begun(this.#front.answer(this.#request, status, headers, sent, body.length));
@@ -143,7 +146,7 @@ export class SocketCall implements HttpCall {
     const gate = new Gate();
     const { sink, response } = this.#front.beginWhole(this.#request, gate, status, headers, bytes);
     this.#begun(response);
-    void sendParts(parts, sink, gate, this.around.turns);
+    void sendParts(parts, sink, gate, this.around.turns).finally(() => this.held.leave());
   }
 
   open(owner: SinkEvents, waiting: HeldBytes): EventSink {

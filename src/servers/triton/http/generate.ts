@@ -21,9 +21,10 @@ import { asObject, asString, documentInPieces, documentOf, find, within } from "
 import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { type JsonNode, LongList, LongText } from "../tensors/json-nodes.ts";
 import { rapidText, readElements, writeElements } from "../tensors/tensor-json.ts";
-import { readElementsInPieces } from "../tensors/tensor-json-pieces.ts";
+import { elementsTexts, isOneElement, readElementsInPieces } from "../tensors/tensor-json-pieces.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
+import { isLargeAnswer } from "./infer-answer.ts";
 import { parameterIn } from "./infer-body.ts";
 import {
   beyond,
@@ -61,10 +62,14 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
 }
 
 /** Reads large bodies in pieces. */
-async function read(body: Uint8Array, model: Served, { around: { server, config, turns } }: HttpCall) {
+async function read(body: Uint8Array, model: Served, { held, around: { server, config, turns } }: HttpCall) {
   if (!isLarge(body)) return atOnce(readGenerate(documentOf(body), model, server.facts, config.overHttp));
-  const document = await inTurns(documentInPieces(body), turns);
-  return inTurns(readGenerate(document, model, server.facts, config.overHttp), turns);
+  return held.parse(body.length, async () => {
+    const document = await inTurns(documentInPieces(body), turns);
+    const fields = await inTurns(readGenerate(document, model, server.facts, config.overHttp), turns);
+    held.free(body);
+    return fields;
+  });
 }
 
 /** Reads a body of /generate. Throws a `TritonError`. */
@@ -190,8 +195,10 @@ class Writer {
   readonly #model: Served;
   readonly #events: EventQueue;
   #begun = false;
-  /** Without a stream: one object per response. */
-  readonly #whole: string[] = [];
+  /** Without a stream: one object per response. A long one is written when it is sent. */
+  readonly #whole: (string | InferAnswer)[] = [];
+  /** True once the model writes events past the queue. */
+  #isPlain = false;
 
   constructor(call: HttpCall, streams: boolean, id: string, model: Served) {
     this.#call = call;
@@ -211,9 +218,10 @@ class Writer {
   }
 
   respond(answer: InferAnswer | TritonError | null, final: boolean): void {
-    let text: string | null = null;
+    let text: string | InferAnswer | null = null;
     let failed = answer instanceof TritonError;
     if (answer instanceof TritonError) text = errorText(answer.message);
+    else if (answer !== null && !this.#isPlain && isLong(answer)) text = answer;
     else if (answer !== null) {
       try {
         text = objectText(answer, this.#id, this.#model);
@@ -230,39 +238,82 @@ class Writer {
       this.#call.begin(failed ? FAILED : 200, { ...(this.#streams ? STREAM : WHOLE), ...load });
     }
     if (text !== null) {
-      if (this.#streams) this.#write(`data: ${text}\n\n`);
+      if (this.#streams) this.#write("data: ", text, "\n\n");
       else this.#whole.push(text);
     }
     if (!final) return;
-    if (!this.#streams) this.#write(this.#whole.length === 1 ? this.#whole[0]! : errorText(NOT_ONE));
-    this.#events.end();
+    if (!this.#streams) this.#write("", this.#whole.length === 1 ? this.#whole[0]! : errorText(NOT_ONE), "");
+    this.#events.end(() => this.#call.held.leave());
   }
 
   /** Responses of a stream differ in the text alone. */
   plainText(name: string): PlainText | null {
-    if (!this.#streams) return null;
+    if (!this.#streams || this.#events.hadLong) return null;
+    this.#isPlain = true;
     const output: Tensor = { name, datatype: "BYTES", shape: [1], data: packTexts([MARK]) };
     const parts = `data: ${objectText({ outputs: [output], parameters: [] }, this.#id, this.#model)}\n\n`.split(MARK);
     const [before, after] = parts.map((part) => Buffer.from(part, "latin1"));
     return parts.length === 2 ? this.#events.plain(before!, after!) : null;
   }
 
-  #write(text: string): void {
-    this.#events.write(Buffer.from(text, "latin1"));
+  #write(before: string, text: string | InferAnswer, after: string): void {
+    if (typeof text === "string") {
+      this.#events.write(Buffer.from(before + text + after, "latin1"));
+      return;
+    }
+    const parts = objectParts(text, this.#id, this.#model, before, after);
+    const bytes = text.outputs.reduce((sum, { data }) => sum + data.length, 0);
+    this.#events.writeLong(parts, bytes);
   }
 }
 
-/** Sorted by name: outputs, parameters, and what every answer has. */
-function objectText(answer: InferAnswer, id: string, { name, version }: Served): string {
-  const members: (readonly [string, string])[] = [
+/** True if an answer is written in parts. Tensors that JSON cannot hold are refused before anything is sent. */
+const isLong = (answer: InferAnswer): boolean =>
+  isLargeAnswer(answer) && answer.outputs.every(({ datatype }) => datatype !== "FP16" && datatype !== "BF16");
+
+/** Names and values, sorted by name: outputs, parameters, and the members of every answer. */
+function membersOf(answer: InferAnswer, id: string, { name, version }: Served): (readonly [string, string | Tensor])[] {
+  const members: (readonly [string, string | Tensor])[] = [
     ...(id === "" ? [] : [["id", rapidText(toBytesText(id))] as const]),
     ["model_name", rapidText(toBytesText(name))],
     ["model_version", `"${version}"`],
     ...answer.parameters.map(([key, value]) => [key, parameterText(value)] as const),
-    ...answer.outputs.map((output) => [toBytesText(output.name), valueText(output)] as const),
+    ...answer.outputs.map((output) => [toBytesText(output.name), output] as const),
   ];
-  members.sort(([a], [b]) => (a < b ? -1 : 1));
-  return `{${members.map(([key, value]) => `${rapidText(key)}:${value}`).join(",")}}`;
+  return members.sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+function objectText(answer: InferAnswer, id: string, served: Served): string {
+  const member = ([key, value]: readonly [string, string | Tensor]) =>
+    `${rapidText(key)}:${typeof value === "string" ? value : valueText(value)}`;
+  return `{${membersOf(answer, id, served).map(member).join(",")}}`;
+}
+
+/** Bytes of a part of a long answer, about. */
+const PART_BYTES = 32_768;
+
+/** Yields the bytes of `objectText` in parts, between `before` and `after`. */
+function* objectParts(
+  answer: InferAnswer,
+  id: string,
+  served: Served,
+  before: string,
+  after: string,
+): Generator<Uint8Array, void> {
+  let text = `${before}{`;
+  for (const [at, [key, value]] of membersOf(answer, id, served).entries()) {
+    text += `${at === 0 ? "" : ","}${rapidText(key)}:`;
+    const isList = typeof value !== "string" && !isOneElement(value);
+    if (isList) text += "[";
+    for (const piece of typeof value === "string" ? [value] : elementsTexts(value)) {
+      text += piece;
+      if (text.length < PART_BYTES) continue;
+      yield Buffer.from(text, "latin1");
+      text = "";
+    }
+    if (isList) text += "]";
+  }
+  yield Buffer.from(`${text}}${after}`, "latin1");
 }
 
 function valueText(output: Tensor): string {

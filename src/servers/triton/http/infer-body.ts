@@ -85,7 +85,7 @@ const NOTHING: Asked = { parameters: [], priority: 0, timeoutUs: 0, sequence: NO
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-interface Limits {
+export interface InferLimits {
   readonly model: string;
   readonly memory: SharedMemory;
   readonly input: InputLimits;
@@ -99,7 +99,7 @@ export function rawWish(body: Uint8Array): InferWish {
 }
 
 /** `head`: how many bytes are JSON. Throws a `TritonError`. */
-export function inferWish(body: Uint8Array, head: number, limits: Limits): InferWish {
+export function inferWish(body: Uint8Array, head: number, limits: InferLimits): InferWish {
   const isWhole = head === body.length;
   const document = documentOf(isWhole ? body : body.subarray(0, head));
   const { read, inputs, asked } = begun(document, isWhole ? NO_DATA : body.subarray(head), limits);
@@ -108,7 +108,7 @@ export function inferWish(body: Uint8Array, head: number, limits: Limits): Infer
 }
 
 /** As `inferWish`, of a large body. */
-export function* inferWishInPieces(body: Uint8Array, head: number, limits: Limits): Pieces<InferWish> {
+export function* inferWishInPieces(body: Uint8Array, head: number, limits: InferLimits): Pieces<InferWish> {
   const document = yield* documentInPieces(body.subarray(0, head));
   const { read, inputs, asked } = begun(document, body.subarray(head), limits);
   for (const one of fewOf("inputs", arrayIn(document, "inputs"))) {
@@ -126,7 +126,7 @@ export function* inferWishInPieces(body: Uint8Array, head: number, limits: Limit
 const shortIn = (value: JsonNode, name: string): string => shortName(name, stringIn(value, name));
 
 /** What stands before the inputs. */
-function begun(document: JsonNode, rest: Uint8Array, { memory }: Limits) {
+function begun(document: JsonNode, rest: Uint8Array, { memory }: InferLimits) {
   const id = find(document, "id") === undefined ? "" : shortIn(document, "id");
   const asked = find(document, "parameters");
   const inputs: InferInput[] = [];
@@ -134,7 +134,7 @@ function begun(document: JsonNode, rest: Uint8Array, { memory }: Limits) {
   return { read, inputs, asked: asked === undefined ? NOTHING : readParameters(asked) };
 }
 
-function wishOf(document: JsonNode, read: Reading, asked: Asked, limits: Limits): InferWish {
+function wishOf(document: JsonNode, read: Reading, asked: Asked, limits: InferLimits): InferWish {
   const { id, inputs } = read;
   const { parameters, priority, timeoutUs, sequence, binary } = asked;
   if (read.rest.length > 0) throw invalidArg(`unexpected additional input data for model '${limits.model}'`);
@@ -198,7 +198,7 @@ export function parameterIn(name: string, value: JsonNode): InferParameters[numb
   );
 }
 
-function readInput(value: JsonNode, read: Reading, limits: Limits): InferInput {
+function readInput(value: JsonNode, read: Reading, limits: InferLimits): InferInput {
   const input = inputOf(value, read, limits, readElements);
   checkTexts(input, input.data, value, limits);
   return input;
@@ -209,7 +209,7 @@ function checkTexts(
   { name, datatype }: Omit<InferInput, "data">,
   { length }: Uint8Array,
   value: JsonNode,
-  { input }: Limits,
+  { input }: InferLimits,
 ) {
   if (datatype === "BYTES" && length > mostInputBytes(input) && find(value, "data") !== undefined)
     throw madeTooLarge(name, length, input);
@@ -218,7 +218,7 @@ function checkTexts(
 /** Reads the elements that stand in JSON. */
 type Elements<T> = (name: string, data: JsonNode, datatype: Datatype | null, count: number, missing: string) => T;
 
-function inputOf<T>(value: JsonNode, read: Reading, limits: Limits, elements: Elements<T>) {
+function inputOf<T>(value: JsonNode, read: Reading, limits: InferLimits, elements: Elements<T>) {
   const parameters = find(value, "parameters");
   oneSource(value, parameters ?? null);
   const name = shortIn(value, "name");
@@ -285,7 +285,7 @@ function inputData<T>(
   parameters: JsonNode | undefined,
   { name, type, shape }: { readonly name: string; readonly type: string; readonly shape: readonly number[] },
   read: Reading,
-  { model, input, facts }: Limits,
+  { model, input, facts }: InferLimits,
   elements: Elements<T>,
 ): Uint8Array | T {
   const binary = find(parameters ?? null, "binary_data_size");

@@ -3,7 +3,7 @@
 import { Readable } from "node:stream";
 import { createDeflate, createGzip, deflateSync, gzipSync } from "node:zlib";
 import { andThen } from "../../../base/maybe-promise.ts";
-import { inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
+import { inTurns, isLarge } from "../../../base/pieces.ts";
 import type { InferAnswer, RequestFields } from "../inference/request.ts";
 import type { Served } from "../inference/served.ts";
 import { versionNumber } from "../inference/version-number.ts";
@@ -23,7 +23,7 @@ import {
 } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
 import { type AnsweredModel, inferBody, inferParts, isLargeAnswer } from "./infer-answer.ts";
-import { type InferWish, inferWish, inferWishInPieces, rawWish } from "./infer-body.ts";
+import { type InferLimits, type InferWish, inferWish, inferWishInPieces, rawWish } from "./infer-body.ts";
 import { declaredBytes, jsonTooLarge, rawTooLarge } from "./input-limit.ts";
 import { unpackedBody } from "./unpacked-body.ts";
 
@@ -64,7 +64,7 @@ function unlessDisturbed(given: Uint8Array, asked: Asked): HandlerAnswer | Promi
     return { ...plain(errorText("Unsupported compression type"), HTTP_STATUS.UNSUPPORTED), headers };
   }
   if (encoding !== "identity" && given.length === 0) return plainError(invalidArg("nothing to be decompressed"));
-  const body = encoding === "identity" ? given : unpackedBody(given, call.around.config.overHttp);
+  const body = encoding === "identity" ? given : unpackedBody(given, call.around.config.overHttp, call.held);
   return andThen(body, withBody, asked);
 }
 
@@ -86,7 +86,7 @@ function inferUnless(
   const refused = head === 0 ? rawTooLarge(body.length, overHttp) : jsonTooLarge(head, overHttp);
   if (refused !== null) return jsonError(refused);
   const limits = { model: name, memory, input: overHttp, facts: server.facts };
-  if (head > 0 && isLarge(body)) return inferLarge(asked, inferWishInPieces(body, head, limits));
+  if (head > 0 && isLarge(body)) return inferLarge(asked, body, head, limits);
   try {
     return submitted(asked, head === 0 ? rawWish(body) : inferWish(body, head, limits));
   } catch (error) {
@@ -95,9 +95,17 @@ function inferUnless(
   }
 }
 
-async function inferLarge(asked: Asked, reading: Pieces<InferWish>): Promise<HandlerAnswer> {
+/** `head`: bytes of JSON. */
+async function inferLarge(asked: Asked, body: Uint8Array, head: number, limits: InferLimits): Promise<HandlerAnswer> {
+  const { call } = asked;
+  const read = async () => {
+    const wish = await inTurns(inferWishInPieces(body, head, limits), call.around.turns);
+    // Tensors that were sent as they are stand in the body.
+    if (head === body.length) call.held.free(body);
+    return wish;
+  };
   try {
-    return submitted(asked, await inTurns(reading, asked.call.around.turns));
+    return submitted(asked, await call.held.parse(head, read));
   } catch (error) {
     if (!(error instanceof TritonError)) throw error;
     return jsonError(error);

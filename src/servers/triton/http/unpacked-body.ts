@@ -5,6 +5,7 @@
 import { promisify } from "node:util";
 import { constants, inflateRaw, inflateRawSync } from "node:zlib";
 import { startOfDeflate } from "../../../wire/http/deflate-start.ts";
+import type { HeldBody } from "../inference/held-bodies.ts";
 import { beyond, type InputLimits, mostInputBytes } from "./input-limit.ts";
 
 /** Bodies up to this size are unpacked at once. Larger ones may become megabytes, and a thread of the runtime unpacks them. */
@@ -13,18 +14,20 @@ const inflated = promisify(inflateRaw);
 
 /**
  * Returns the content of the first gzip member or zlib stream. Bytes after it, its checksum and its end do not count.
- * Returns nothing for a body that is neither. Throws a `TritonError` for content beyond the limit.
+ * Returns nothing for a body that is neither. Throws a `TritonError` for content beyond the limit. `held`: counts the content
+ * in place of the body, from before it is unpacked.
  */
-export function unpackedBody(body: Uint8Array, limits: InputLimits): Uint8Array | Promise<Uint8Array> {
+export function unpackedBody(body: Uint8Array, limits: InputLimits, held: HeldBody): Uint8Array | Promise<Uint8Array> {
   const from = startOfDeflate(body);
   if (from === null) return new Uint8Array();
-  const how = { maxOutputLength: mostInputBytes(limits), finishFlush: constants.Z_SYNC_FLUSH };
+  const most = mostInputBytes(limits);
+  const how = { maxOutputLength: most, finishFlush: constants.Z_SYNC_FLUSH };
   const packed = body.subarray(from);
   const instead = (error: unknown): Uint8Array => {
     if (!(error instanceof RangeError)) return new Uint8Array();
-    throw beyond(limits, (most) => `Decompressed data size exceeds the maximum allowed value of ${most} bytes.`);
+    throw beyond(limits, (bytes) => `Decompressed data size exceeds the maximum allowed value of ${bytes} bytes.`);
   };
-  if (packed.length > UNPACKED_AT_ONCE_BYTES) return inflated(packed, how).catch(instead);
+  if (packed.length > UNPACKED_AT_ONCE_BYTES) return held.replace(most, () => inflated(packed, how).catch(instead));
   try {
     return inflateRawSync(packed, how);
   } catch (error) {

@@ -7,6 +7,7 @@ import type { TritonLogSettings, TritonServerConfig } from "../config/triton-con
 import type { SharedMemory } from "../tensors/shared-memory.ts";
 import type { TritonFaults } from "./faults.ts";
 import type { ForwardPattern } from "./forwarded.ts";
+import type { HeldBodies } from "./held-bodies.ts";
 import type { TritonServer } from "./server.ts";
 import type { TraceSettings } from "./trace-settings.ts";
 
@@ -29,8 +30,8 @@ export interface ServerAround {
   readonly forwards: ForwardPattern | null;
   /** Answers that their clients do not read, over HTTP and gRPC. */
   readonly waiting: WaitingBytes;
-  /** Bodies over HTTP that have not come whole. */
-  readonly coming: WaitingBytes;
+  /** Memory of large bodies over HTTP. */
+  readonly bodies: HeldBodies;
   /** Memory of messages over gRPC. */
   readonly messages: HeldMessages;
   /** Between pieces of what is large; told of each stream that begins. */

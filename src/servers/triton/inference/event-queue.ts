@@ -1,8 +1,13 @@
-/** Where do events of a stream wait whose client does not keep up? At most so many: with more its request is cancelled, the stream broken off. */
+/**
+ * Keeps the events of a stream while its client does not keep up. If too many wait, the request is cancelled and the stream
+ * broken off. A long event leaves in parts, which are made as the client takes them.
+ */
 
 import { type EventLoopTurns, turn } from "../../../base/pieces.ts";
+import { logUnexpected } from "../../../base/unexpected.ts";
 import type { EventSink, HeldBytes, SinkEvents } from "../../../wire/http/sink.ts";
 import type { WaitingBytes } from "../../../wire/http/waiting-bytes.ts";
+import { Gate, sendParts } from "../../openai/front/send-parts.ts";
 import type { PlainText } from "../behaviours/behaviour.ts";
 
 /** Events, and bytes of those that have waited for a turn of the event loop: before that no client could have read them. */
@@ -10,11 +15,22 @@ const WAITING_MOST = 4096;
 const WAITING_BYTES_MOST = 16 * 2 ** 20;
 const NOTHING = new Uint8Array();
 
+interface LongEvent {
+  readonly parts: Iterable<Uint8Array>;
+  /** Memory that the parts are made of. */
+  readonly bytes: number;
+}
+
 export class EventQueue {
   readonly #sink: EventSink;
   readonly #gone: (broken: boolean) => void;
   readonly #all: WaitingBytes;
-  readonly #waiting: Uint8Array[] = [];
+  readonly #waiting: (Uint8Array | LongEvent)[] = [];
+  /** Tells the long event that is being sent what the sink tells. Null if there is none. */
+  #gate: Gate | null = null;
+  /** True once there was a long event: what is written past the queue could overtake it. */
+  hadLong = false;
+  #over = () => {};
   #bytes = 0;
   readonly #turns: EventLoopTurns;
   /** The part of `#bytes` that has come in this turn of the event loop. */
@@ -46,7 +62,7 @@ export class EventQueue {
 
   write(event: Uint8Array): void {
     if (this.#left) return;
-    if (this.#waiting.length === 0 && !this.#sink.full) this.#sink.writeParts(event, NOTHING, NOTHING);
+    if (this.#isIdle && !this.#sink.full) this.#sink.writeParts(event, NOTHING, NOTHING);
     else {
       this.#waiting.push(event);
       this.#count(event.length);
@@ -56,6 +72,19 @@ export class EventQueue {
     // First: what is cancelled may end the stream at once, and an end would look like that of a whole answer.
     this.reset();
     this.#gone(false);
+  }
+
+  /** Writes an event in parts of at most 64 KiB. `bytes`: memory that they are made of. An error of `parts` breaks the stream off. */
+  writeLong(parts: Iterable<Uint8Array>, bytes: number): void {
+    if (this.#left) return;
+    this.hadLong = true;
+    this.#waiting.push({ parts, bytes });
+    this.#all.held(bytes);
+    this.#drain();
+  }
+
+  get #isIdle(): boolean {
+    return this.#waiting.length === 0 && this.#gate === null;
   }
 
   #came(bytes: number): void {
@@ -82,9 +111,14 @@ export class EventQueue {
     };
   }
 
-  end(): void {
+  /** Ends the stream. `over` is called when all of it has left, or if nobody is there for it. */
+  end(over = () => {}): void {
     this.#ends = true;
-    this.#drain();
+    this.#over = over;
+    if (this.#left) {
+      this.#sink.end();
+      over();
+    } else this.#drain();
   }
 
   /** Breaks the stream off. */
@@ -95,12 +129,40 @@ export class EventQueue {
   }
 
   #drain(): void {
-    while (this.#waiting.length > 0 && !this.#sink.full) {
+    this.#gate?.onDrain();
+    while (this.#gate === null && this.#waiting.length > 0 && !this.#sink.full) {
       const event = this.#waiting.shift()!;
+      if (!(event instanceof Uint8Array)) {
+        void this.#send(event);
+        return;
+      }
       this.#count(-event.length);
       this.#sink.writeParts(event, NOTHING, NOTHING);
     }
-    if (this.#ends && this.#waiting.length === 0) this.#sink.end();
+    if (!this.#ends || !this.#isIdle) return;
+    this.#sink.end();
+    this.#over();
+  }
+
+  async #send({ parts, bytes }: LongEvent): Promise<void> {
+    const sink = this.#sink;
+    const gate = new Gate();
+    this.#gate = gate;
+    const into = {
+      write: (part: Uint8Array) => sink.writeParts(part, NOTHING, NOTHING),
+      get full() {
+        return sink.full;
+      },
+    };
+    try {
+      await sendParts(parts, into, gate, this.#turns);
+    } catch (error) {
+      logUnexpected("an answer could not be written and is broken off", error);
+      this.reset();
+    }
+    this.#gate = null;
+    this.#all.held(-bytes);
+    if (!this.#left) this.#drain();
   }
 
   #leave(broken = false): void {
@@ -110,8 +172,11 @@ export class EventQueue {
   }
 
   #drop(): void {
+    for (const event of this.#waiting) if (!(event instanceof Uint8Array)) this.#all.held(-event.bytes);
     this.#waiting.length = 0;
     this.#count(-this.#bytes);
+    this.#gate?.onGone();
+    if (this.#ends) this.#over();
   }
 
   #count(bytes: number): void {

@@ -10,6 +10,7 @@ import type { Context } from "../../../wire/http/sink.ts";
 import type { WaitingBytes } from "../../../wire/http/waiting-bytes.ts";
 import type { TritonOpenAiConfig } from "../config/triton-config.ts";
 import { EventQueue } from "../inference/event-queue.ts";
+import { type HeldBodies, HeldBody } from "../inference/held-bodies.ts";
 import type { InferAnswer, InferInput, InferRequest } from "../inference/request.ts";
 import type { TritonServer } from "../inference/server.ts";
 import { TritonError } from "../model-config/status.ts";
@@ -23,8 +24,8 @@ export interface OpenAiFront extends FrontSettings, Omit<TritonOpenAiConfig, "ho
   readonly server: TritonServer;
   /** Answers that their clients do not read. */
   readonly waiting: WaitingBytes;
-  /** Bodies that have not come whole. */
-  readonly coming: WaitingBytes;
+  /** Memory of large bodies. */
+  readonly bodies: HeldBodies;
   readonly turns: EventLoopTurns;
   readonly maxInputBytes: number;
   readonly metrics: () => Promise<string | Uint8Array>;
@@ -74,18 +75,17 @@ export function openAiFrontEnd(front: OpenAiFront): ElysiaApplication {
       server.unload(name, false);
       return { status: "success", model: name };
     }),
-    "POST /v1/chat/completions": guarded(async (context) => {
-      const body = readOpenAi(await bodyOf(context, front), CHAT);
+    "POST /v1/chat/completions": withBody(front, (context, bytes) => {
+      const body = readOpenAi(bytes, CHAT);
       return generated(context, front, chatAsked(body, models.find(String(body.model)), front), true);
     }),
-    "POST /v1/completions": guarded(async (context) => {
-      const body = readOpenAi(await bodyOf(context, front), COMPLETION);
+    "POST /v1/completions": withBody(front, (context, bytes) => {
+      const body = readOpenAi(bytes, COMPLETION);
       return generated(context, front, completionAsked(body, models.find(String(body.model)), front), false);
     }),
-    "POST /v1/embeddings": guarded(async (context) => {
-      const body = readOpenAi(await bodyOf(context, front), EMBEDDING);
-      return embedded(context, front, body, models);
-    }),
+    "POST /v1/embeddings": withBody(front, (context, bytes) =>
+      embedded(context, front, readOpenAi(bytes, EMBEDDING), models),
+    ),
   };
   const fixed = Object.keys(handlers).filter((route) => !route.includes(":"));
   const methods = new Map(fixed.map((route) => route.split(" ").toReversed() as [string, string]));
@@ -105,8 +105,20 @@ class TooLarge {
   constructor(readonly message: string) {}
 }
 
-/** Rejects with `TooLarge`. */
-async function bodyOf(context: Context, { maxInputBytes, coming, turns }: OpenAiFront): Promise<Uint8Array> {
+/** A handler that needs the body. Its memory counts until the answer is made, or its stream has begun. */
+function withBody(front: OpenAiFront, handle: (context: Context, body: Uint8Array) => Promise<Response>): Handler {
+  return guarded(async (context) => {
+    const held = new HeldBody(context.request, front.bodies);
+    try {
+      return await handle(context, await bodyOf(context, held, front));
+    } finally {
+      held.leave();
+    }
+  });
+}
+
+/** Rejects with `TooLarge`, or with a `TritonError` if there is no room for the body in time. */
+async function bodyOf(context: Context, held: HeldBody, { maxInputBytes, turns }: OpenAiFront): Promise<Uint8Array> {
   const { request } = context;
   const tooLarge = () =>
     new TooLarge(
@@ -116,10 +128,8 @@ async function bodyOf(context: Context, { maxInputBytes, coming, turns }: OpenAi
   if (said > maxInputBytes) throw tooLarge();
   const whole = context.front.body(request);
   if (whole !== null) return whole;
-  return gatheredBody(request, coming, maxInputBytes, { tooLarge, tooMany }, turns);
+  return gatheredBody(request, held, maxInputBytes, tooLarge, turns);
 }
-
-const tooMany = () => new Error("too many bytes of bodies come at once");
 
 /** What is thrown becomes an answer: client errors 400, errors of the schema 422, all else 500. */
 function guarded(handle: Handler): Handler {

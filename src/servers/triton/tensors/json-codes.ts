@@ -10,6 +10,7 @@ export enum Code {
   Colon = 58,
   LargeE = 69,
   OpenBracket = 91,
+  Backslash = 92,
   CloseBracket = 93,
   SmallE = 101,
   F = 102,

@@ -47,19 +47,17 @@ export type JsonNode =
   | LongList
   | readonly JsonNode[];
 
-/** A text of a large body, in the parts in which it was read: joining megabytes would hold up the event loop. */
+/** A long text of a large body. Its bytes stand in the body. */
 export class LongText {
-  readonly parts: readonly string[];
-  readonly length: number;
+  constructor(readonly bytes: Buffer) {}
 
-  constructor(parts: readonly string[]) {
-    this.parts = parts;
-    this.length = parts.reduce((sum, { length }) => sum + length, 0);
+  get length(): number {
+    return this.bytes.length;
   }
 
   /** The text in one go. */
   get text(): string {
-    return this.parts.join("");
+    return this.bytes.toString("latin1");
   }
 }
 

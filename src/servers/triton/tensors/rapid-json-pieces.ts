@@ -6,11 +6,12 @@ import type { Pieces } from "../../../base/pieces.ts";
 import { Code } from "./json-codes.ts";
 import { JsonMembers, type JsonNode, LongList, LongText, SHORT_LIST } from "./json-nodes.ts";
 import { HELD, RapidJsonError, RapidJsonParser } from "./rapid-json.ts";
+import { TextInPlace } from "./text-in-place.ts";
 
 /** Bytes that are made a text at a time. */
 const WINDOW_BYTES = 65_536;
-/** A text of more parts stays in parts. */
-const SHORT_TEXT_PARTS = 16;
+/** A longer text stays in the body. */
+const SHORT_TEXT_BYTES = 2 ** 20;
 /** With fewer ahead the window moves: more than what is read between two looks at it, but for what can be endless. */
 const AHEAD_BYTES = 4096;
 /** A token that ends so near to the window's end may go on behind it. */
@@ -18,7 +19,10 @@ const EDGE_BYTES = 16;
 /** Values between two stops. */
 const VALUES_OF_A_PIECE = 128;
 
-/** Throws a `RapidJsonError`, as `parseRapidJson` does. Lists of more than `SHORT_LIST` items are a `LongList`. */
+/**
+ * Throws a `RapidJsonError`, as `parseRapidJson` does. Lists of more than `SHORT_LIST` items are a `LongList`. Writes long
+ * texts into the body, which nobody may read as JSON from then on.
+ */
 export function* rapidJsonInPieces(body: Uint8Array): Pieces<JsonNode> {
   return yield* new Reader(body).document();
 }
@@ -128,14 +132,13 @@ class Reader {
 
   /** Reads the rest of a text, which began in this window. */
   *#text(): Pieces<string | LongText> {
-    const parts: string[] = [];
-    do {
-      parts.push(this.#window.made);
-      this.#window = this.#open(this.#base + this.#window.at, WINDOW_BYTES);
-      yield;
-    } while (!this.#window.textOn(this.#last));
-    parts.push(this.#window.made);
-    return parts.length > SHORT_TEXT_PARTS ? new LongText(parts) : parts.join("");
+    const text = new TextInPlace(this.#bytes, this.#base + this.#window.at, this.#window.made);
+    const isWhole = yield* text.read();
+    this.#window = this.#open(text.at, WINDOW_BYTES);
+    // Reads the error once more, and throws it.
+    if (!isWhole) this.#window.textOn(true);
+    const { bytes } = text;
+    return bytes.length > SHORT_TEXT_BYTES ? new LongText(bytes) : bytes.toString("latin1");
   }
 
   /** Gives what the member's value begins with. */

@@ -13,13 +13,24 @@ import {
   writeTexts,
 } from "./datatypes.ts";
 import { type JsonNode, LongList, LongText, NumberPart } from "./json-nodes.ts";
-import { checkReadable, DEPTH_MOST, elementsText, isBig, nestedTooDeep, stored, takers } from "./tensor-json.ts";
+import {
+  checkReadable,
+  DEPTH_MOST,
+  elementsText,
+  isBig,
+  nestedTooDeep,
+  rapidText,
+  stored,
+  takers,
+} from "./tensor-json.ts";
 
 /** Items that were no part of numbers, between two stops. */
 const ITEMS_OF_A_PIECE = 128;
 /** Elements written at a time, and bytes of texts. */
 const WRITTEN_ELEMENTS = 1024;
 const WRITTEN_BYTES = 16_384;
+/** Bytes of a long text that are copied at a time. */
+const COPIED_BYTES = 65_536;
 
 type List = readonly JsonNode[] | LongList;
 const isList = (value: JsonNode): value is List => value instanceof LongList || Array.isArray(value);
@@ -128,38 +139,60 @@ function* packedInPieces(items: Iterator<JsonNode | NumberPart, void>): Pieces<U
 }
 
 /** Writes an element of a BYTES tensor: four bytes of length, then the text. Returns the position behind it. */
-function* written({ parts, length }: LongText, bytes: Buffer, from: number): Pieces<number> {
-  bytes.writeUInt32LE(length, from);
-  let at = from + LENGTH_BYTES;
-  for (const part of parts) {
-    at += bytes.write(part, at, "latin1");
+function* written({ bytes: text }: LongText, bytes: Buffer, from: number): Pieces<number> {
+  bytes.writeUInt32LE(text.length, from);
+  const to = from + LENGTH_BYTES;
+  for (let at = 0; at < text.length; at += COPIED_BYTES) {
+    bytes.set(text.subarray(at, at + COPIED_BYTES), to + at);
     yield;
   }
-  return at;
+  return to + text.length;
 }
 
-/** Parts of what `elementsText` gives. */
+/** Yields the result of `elementsText` in parts of about 16 KiB. */
 export function* elementsTexts(tensor: Omit<Tensor, "shape">): Generator<string, void> {
   const { name, datatype, data } = tensor;
   const step = datatype === "BYTES" ? 0 : WRITTEN_ELEMENTS * ELEMENT_BYTES[datatype];
   let end = 0;
   for (let from = 0; from < data.length; from = end) {
+    if (from > 0) yield ",";
     end = step === 0 ? textsEnd(data, from) : Math.min(data.length, from + step);
-    const text = elementsText({ name, datatype, data: data.subarray(from, end) });
-    yield from === 0 ? text : `,${text}`;
+    if (step === 0 && isLongText(data, from, end)) yield* quotedParts(data, from + LENGTH_BYTES, end);
+    else yield elementsText({ name, datatype, data: data.subarray(from, end) });
   }
 }
 
-/** Whole texts from here on; of one that is not whole what there is. */
+/** Returns the end of the texts that are written at a time: several short texts or one long text. Includes a cut text. */
 function textsEnd(data: Uint8Array, from: number): number {
   const view = new DataView(data.buffer, data.byteOffset, data.length);
   let at = from;
   while (at < data.length && at - from < WRITTEN_BYTES) {
     if (at + LENGTH_BYTES > data.length) return data.length;
-    at += LENGTH_BYTES + view.getUint32(at, true);
+    const length = view.getUint32(at, true);
+    if (length > WRITTEN_BYTES && at > from) return at;
+    at += LENGTH_BYTES + length;
   }
   return Math.min(data.length, at);
 }
+
+/** True if the bytes are one long text that is not cut. */
+function isLongText(data: Uint8Array, from: number, end: number): boolean {
+  const length = end - from - LENGTH_BYTES;
+  return length > WRITTEN_BYTES && new DataView(data.buffer, data.byteOffset).getUint32(from, true) === length;
+}
+
+/** Yields a text as JSON. Each character is escaped by itself, so that the text may be cut anywhere. */
+function* quotedParts(data: Uint8Array, from: number, end: number): Generator<string, void> {
+  const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
+  yield '"';
+  for (let at = from; at < end; at += WRITTEN_BYTES)
+    yield rapidText(bytes.toString("latin1", at, Math.min(end, at + WRITTEN_BYTES))).slice(1, -1);
+  yield '"';
+}
+
+/** True if the data are one element. */
+export const isOneElement = ({ datatype, data }: Omit<Tensor, "shape">): boolean =>
+  datatype === "BYTES" ? isLongText(data, 0, data.length) : data.length === ELEMENT_BYTES[datatype];
 
 /** Counts the texts of a large tensor, so that nobody does it in one go; those that are not whole are left to who says so. */
 export function* countTexts(data: Uint8Array): Pieces<void> {

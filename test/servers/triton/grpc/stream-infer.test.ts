@@ -5,6 +5,7 @@ import { Inference } from "../../../../src/servers/triton/grpc/answers.ts";
 import { streamInferMethod } from "../../../../src/servers/triton/grpc/stream-infer.ts";
 import { tritonApp } from "../../../../src/servers/triton/http/app.ts";
 import type { ServerAround } from "../../../../src/servers/triton/inference/around.ts";
+import { HeldBodies } from "../../../../src/servers/triton/inference/held-bodies.ts";
 import type { GrpcCall } from "../../../../src/wire/grpc/call.ts";
 import { WaitingBytes } from "../../../../src/wire/http/waiting-bytes.ts";
 import { pureServer } from "../../../triton/pure-server.ts";
@@ -18,7 +19,7 @@ const config = {
 const around = {
   server: pureServer([`--model-repository=${import.meta.dir}/../../../triton/models`, "--load-time=0"], clock),
   config,
-  coming: new WaitingBytes(1000),
+  bodies: new HeldBodies({ nowUs: () => 0 }),
   waiting: new WaitingBytes(1000),
   faults: { may: () => false },
   turns: {

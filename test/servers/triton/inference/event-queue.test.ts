@@ -107,3 +107,41 @@ test("a stream that would wait beyond what all may is broken off; one that leave
   other.queue.write(event);
   expect([other.told, all.bytes]).toEqual([["event of 40", "gone"], 0]);
 });
+
+test("a long event leaves in parts as the client takes them, and what follows waits behind it", async () => {
+  const { queue, told, all, drain, turn } = stalled();
+  let made = 0;
+  function* parts() {
+    for (; made < 3; made++) yield new Uint8Array(made + 1);
+  }
+  let isOver = false;
+  queue.writeLong(parts(), 1000);
+  queue.write(new Uint8Array(7));
+  queue.end(() => {
+    isOver = true;
+  });
+  expect([all.bytes, queue.hadLong]).toEqual([1007, true]);
+  for (let read = 0; read < 3; read++) {
+    for (let wait = 0; wait < 5; wait++) await turn();
+    expect(told.length).toBe(read + 1);
+    expect(isOver).toBe(false);
+    drain();
+  }
+  for (let wait = 0; wait < 5; wait++) await turn();
+  expect(told).toEqual(["event of 1", "event of 2", "event of 3", "event of 7", "end"]);
+  expect([all.bytes, isOver]).toEqual([0, true]);
+});
+
+test("nothing is kept of a long event whose client leaves", async () => {
+  const { queue, told, all, turn, leave } = stalled();
+  let isOver = false;
+  queue.writeLong([new Uint8Array(1), new Uint8Array(2)], 1000);
+  queue.writeLong([new Uint8Array(3)], 500);
+  queue.end(() => {
+    isOver = true;
+  });
+  for (let wait = 0; wait < 5; wait++) await turn();
+  leave();
+  for (let wait = 0; wait < 5; wait++) await turn();
+  expect([told, all.bytes, isOver]).toEqual([["event of 1", "gone"], 0, true]);
+});

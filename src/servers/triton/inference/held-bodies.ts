@@ -1,0 +1,137 @@
+/**
+ * Limits the memory of large request bodies over HTTP, of all requests of a server together.
+ *
+ * A body of more than 1 MiB is read when there is room for it. It counts until its request is answered, because its bytes
+ * or the tensors made of them exist until then. Parsing takes several times the memory of the body, so that there is a
+ * smaller room for the bodies that are parsed at the same time.
+ */
+import type { EventLoopTurns } from "../../../base/pieces.ts";
+import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
+import type { BodyAdmission } from "../../../wire/http/gathered-body.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
+import { SMALL_BODY_BYTES } from "../../../wire/http/unfinished.ts";
+import { BodyRoom } from "../../openai/front/body-room.ts";
+import { TritonError } from "../model-config/status.ts";
+
+/**
+ * Bytes of large bodies from the start of reading to the answer. Bytes of JSON count twice, because tensors and answers
+ * are copies of them. A larger body is read alone.
+ */
+const HELD_BYTES_MOST = 256 * 2 ** 20;
+const JSON_WEIGHT = 2;
+/** Bytes of large bodies that are parsed at the same time. A larger one is parsed alone. */
+const PARSED_BYTES_MOST = 64 * 2 ** 20;
+/** Seconds that a body waits for room, also in the middle of its arrival. */
+const ROOM_WAIT_S = 120;
+
+/** The rooms of a server. */
+export class HeldBodies {
+  readonly held: BodyRoom;
+  readonly parsed: BodyRoom;
+  /** Watches bodies that wait for room. Null without timers. */
+  readonly late: Deadlines | null;
+  readonly turns: EventLoopTurns;
+
+  /** `most`: bytes of large bodies from the start of reading to the answer. */
+  constructor(turns: EventLoopTurns, most = HELD_BYTES_MOST) {
+    this.turns = turns;
+    this.held = new BodyRoom(most, turns);
+    this.parsed = new BodyRoom(PARSED_BYTES_MOST, turns);
+    this.late = deadlines(ROOM_WAIT_S, turns);
+  }
+}
+
+/** The account of one body. Methods that reject do so with a `TritonError` if there is no room in time. */
+export class HeldBody implements BodyAdmission {
+  readonly #request: HttpRequest;
+  readonly #rooms: HeldBodies;
+  #isWhole = false;
+  #isCounted = false;
+  #bytes = 0;
+  /** How often a byte counts. */
+  #weight = JSON_WEIGHT;
+
+  constructor(request: HttpRequest, rooms: HeldBodies) {
+    this.#request = request;
+    this.#rooms = rooms;
+  }
+
+  enter(bytes: number): Promise<void> | undefined {
+    this.#isCounted = true;
+    const json = Number(this.#request.headers.get("inference-header-content-length") ?? bytes);
+    this.#weight = json >= 0 && json < bytes ? 1 + ((JSON_WEIGHT - 1) * json) / bytes : JSON_WEIGHT;
+    this.#request.signal.addEventListener("abort", () => this.#isWhole || this.leave());
+    return this.#admitted(this.#rooms.held.enter(this, bytes * this.#weight));
+  }
+
+  came(bytes: number): void {
+    this.#bytes += bytes;
+    if (this.#isCounted) this.#rooms.held.came(this, bytes * this.#weight);
+  }
+
+  goesOn(): Promise<void> | undefined {
+    return this.#isCounted ? this.#admitted(this.#rooms.held.goesOn(this)) : undefined;
+  }
+
+  cameWhole(): void {
+    this.#isWhole = true;
+    if (this.#isCounted) this.#rooms.held.cameWhole(this);
+  }
+
+  /** Makes other bytes of the body, at most `most`. They count in place of the body. */
+  async replace(most: number, make: () => Promise<Uint8Array> | Uint8Array): Promise<Uint8Array> {
+    this.leave();
+    await this.enter(most);
+    const made = await make();
+    this.came(made.length);
+    this.cameWhole();
+    return made;
+  }
+
+  /** Does work that takes several times the memory of the bytes, when there is room for it. */
+  async parse<T>(bytes: number, work: () => Promise<T>): Promise<T> {
+    if (bytes <= SMALL_BODY_BYTES) return work();
+    await this.#rooms.parsed.enter(this, bytes);
+    this.#rooms.parsed.came(this, bytes);
+    try {
+      return await work();
+    } finally {
+      this.#rooms.parsed.leave(this);
+    }
+  }
+
+  /** Gives the memory of a large body back, of which nothing is kept. A collection of garbage would do so later. */
+  free({ buffer }: Uint8Array): void {
+    if (this.#isCounted && this.#isWhole) (buffer as ArrayBuffer).transfer(0);
+  }
+
+  /** The request is answered, or will not be. */
+  leave(): void {
+    if (!this.#isCounted) return;
+    this.#isCounted = false;
+    this.#rooms.held.leave(this);
+    this.#rooms.turns.consumed?.(this.#bytes);
+  }
+
+  #admitted(entering: Promise<boolean> | true): Promise<void> | undefined {
+    return entering === true ? undefined : this.#inTime(entering);
+  }
+
+  #inTime(entering: Promise<boolean>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const refused = new TritonError("UNAVAILABLE", "too many bytes of bodies come at once");
+      const watched: Expiring = {
+        expire: () => {
+          reject(refused);
+          this.leave();
+        },
+      };
+      this.#rooms.late?.watch(watched);
+      void entering.then((isGranted) => {
+        this.#rooms.late?.forget(watched);
+        if (isGranted) resolve();
+        else reject(new Error("the client left"));
+      });
+    });
+  }
+}
