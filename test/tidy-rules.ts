@@ -181,15 +181,11 @@ function membersOf(files: readonly SourceFile[], names: RegExp): ReadonlyMap<str
 /** Returns the number of members of each type of a configuration. */
 export const configMembers = (files: readonly SourceFile[]) => membersOf(files, /Config$/);
 
-/** The file that has what a server receives: `Kernel`, and a type for each group of its members. */
-const KERNEL = "src/kernel/kernel.ts";
+/** Types that carry parts of a server to its routes: the kernel with its groups, and what requests pass on their way. */
+const BAGS = /^(Kernel(?!Config$|Options$)\w*|RouteDeps|Serving|ServerTraits|ServerAround|LlmAround)$/;
 
-/** Returns the number of members of the kernel and of each of its groups. */
-export const kernelMembers = (files: readonly SourceFile[]) =>
-  membersOf(
-    files.filter(({ path }) => path === KERNEL),
-    /^Kernel/,
-  );
+/** Returns the number of members of the kernel, of each of its groups, and of the types that carry parts of a server onwards. */
+export const bagMembers = (files: readonly SourceFile[]) => membersOf(files, BAGS);
 
 function wrongImport(from: string, to: string): string | undefined {
   const [mine, theirs] = [roomOf(from), roomOf(to)];

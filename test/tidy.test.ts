@@ -2,12 +2,12 @@
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import {
+  bagMembers,
   circlesOf,
   configMembers,
   exportedTwice,
   folderOf,
   foldersIn,
-  kernelMembers,
   readmeWrong,
   roomOf,
   roomsIn,
@@ -312,12 +312,19 @@ test("no type of a configuration has more than 20 members", () => {
   expect([...members].filter(([, count]) => count > 20)).toEqual([]);
 });
 
-test("a server receives at most 12 members, and at most 12 in a group of them", () => {
+test("a server receives at most 12 members, and passes at most 12 on", () => {
   const wide = "export interface Kernel<C extends D = D> {\n  readonly a: { b: 1 };\n  c(\n    d: 1,\n  ): void;\n}\n";
-  expect([...kernelMembers([{ path: "src/kernel/kernel.ts", text: wide }])]).toEqual([["Kernel", 2]]);
-  const members = kernelMembers(source.map((path) => ({ path, text: read(path) })));
+  const passed = "export interface Serving extends RouteDeps {\n  readonly a: 1;\n}\n";
+  const deps =
+    "export interface RouteDeps {\n  readonly b: 1;\n}\nexport interface KernelConfig {\n  readonly c: 1;\n}\n";
+  expect([...bagMembers([{ path: "", text: wide + passed + deps }])]).toEqual([
+    ["Kernel", 2],
+    ["Serving", 2],
+    ["RouteDeps", 1],
+  ]);
+  const members = bagMembers(source.map((path) => ({ path, text: read(path) })));
   expect(members.get("Kernel")).toBeGreaterThan(8);
-  expect(members.size).toBe(9);
+  expect(members.size).toBe(14);
   expect([...members].filter(([, count]) => count > 12)).toEqual([]);
 });
 

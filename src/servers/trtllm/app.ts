@@ -6,6 +6,7 @@
 import { logUnexpected } from "../../base/unexpected.ts";
 import { type Handler, type RouteTable, routes } from "../../wire/http/routes.ts";
 import { LoraAdapters } from "../openai/front/adapters.ts";
+import { Bodies } from "../openai/front/admission.ts";
 import { type Context, Http } from "../openai/front/http.ts";
 import { JsonParts } from "../openai/front/send-parts.ts";
 import type { DialectHost } from "../openai/pipeline/dialect.ts";
@@ -86,7 +87,7 @@ export function trtllmApp(
   };
   const tools = toolsOf(kernel);
   const server = serverOf(kernel, { tools: tools && { ...tools, namedIsText: true } });
-  const generator = new Generator(kernel, { http, server, limits, adapters, thread: null });
+  const generator = new Generator({ kernel, http, limits, thread: null, bodies: new Bodies(kernel) }, server, adapters);
   const ofVllm = dialectHost(generator, (body, exact, changes) => {
     useResponse(body, limits);
     return chatValuePieces(body, limits, exact, changes);

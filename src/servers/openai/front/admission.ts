@@ -33,11 +33,11 @@ export class Admission {
     this.#accounting.settled(outcome);
   };
 
-  constructor(kernel: OpenAiKernel) {
+  constructor(kernel: OpenAiKernel, bodies: Bodies) {
     this.#accounting = kernel.metrics.accounting;
     this.#backend = kernel.backend;
     this.#overload = new Overload(kernel);
-    this.#bodies = new Bodies(kernel);
+    this.#bodies = bodies;
     this.#deadlines = deadlines(connectionLimitsOf(kernel.config).requestTimeoutS, kernel.backend);
   }
 

@@ -19,7 +19,8 @@ import type { JsonParts } from "./send-parts.ts";
 /** Fields that were given, by name. */
 export type CheckedFields = ReadonlyMap<string, unknown>;
 
-export interface Desk {
+/** What the routes of a server share. Made once. */
+export interface RouteDeps {
   readonly kernel: OpenAiKernel;
   readonly http: Http;
   readonly limits: Limits;
@@ -39,10 +40,10 @@ export interface Answering {
   readonly ofIds?: (ids: Uint32Array<ArrayBuffer>) => Promise<Json>;
 }
 
-export async function answered(context: Context, desk: Desk, answering: Answering): Promise<Response> {
-  const { http } = desk;
+export async function answered(context: Context, deps: RouteDeps, answering: Answering): Promise<Response> {
+  const { http } = deps;
   try {
-    const json = await answerOf(context, desk, answering);
+    const json = await answerOf(context, deps, answering);
     return typeof json === "object" && "status" in json ? http.error(context, json) : http.json(context, json);
   } catch (refusal) {
     if (refusal instanceof Refused) return http.error(context, refusal.answer);
@@ -53,7 +54,7 @@ export async function answered(context: Context, desk: Desk, answering: Answerin
 
 async function answerOf(
   context: Context,
-  { kernel: { backend }, limits, bodies, thread }: Desk,
+  { kernel: { backend }, limits, bodies, thread }: RouteDeps,
   { check, made, ofIds }: Answering,
 ): Promise<Json | ErrorAnswer> {
   const contentType = context.request.headers.get("content-type");

@@ -7,10 +7,9 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { optional, record, required } from "../../pydantic/structures.ts";
 import { bool, FAIL, int, nullable, State, type Type, text } from "../../pydantic/types.ts";
 import { validationErrors } from "../../pydantic/validate.ts";
-import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { LoraAdapters } from "./adapters.ts";
-import { Bodies } from "./admission.ts";
-import type { Context, Http } from "./http.ts";
+import type { RouteDeps } from "./checked.ts";
+import type { Context } from "./http.ts";
 
 type Checked = ReadonlyMap<string, unknown>;
 
@@ -25,8 +24,7 @@ const unloadBody = record("UnloadLoRAAdapterRequest", {
   lora_int_id: optional(nullable(int())),
 });
 
-export function loraRoutes(kernel: OpenAiKernel, http: Http, adapters: LoraAdapters) {
-  const bodies = new Bodies(kernel);
+export function loraRoutes({ http, bodies }: RouteDeps, adapters: LoraAdapters) {
   const answer = async (context: Context, type: Type<Checked>, act: (body: Checked) => ErrorAnswer | string) => {
     const bytes = await bodies.read(context);
     if ("status" in bytes) return http.error(context, bytes);

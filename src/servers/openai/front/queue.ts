@@ -17,6 +17,8 @@ export class Queue {
   readonly #limits: LiveValue<QueueLimits>;
   readonly #backend: Backend;
   readonly #accounting: Accounting;
+  /** The order in which requests came, which they keep while their prompts are encoded. */
+  readonly arrivals = new ArrivalOrder();
   #backlog = 0;
   /** Generations of requests that came in, and tokens of their prompts, which the engine has not got yet. */
   #comingCount = 0;

@@ -11,17 +11,19 @@ import type { CountedOnce, Ticket } from "../../../kernel/accounting.ts";
 import type { Recording } from "../../../text/canned/fixtures/recording.ts";
 import type { Handler } from "../../../wire/http/routes.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
+import type { LoraAdapters } from "../front/adapters.ts";
 import { Admission } from "../front/admission.ts";
+import type { RouteDeps } from "../front/checked.ts";
 import type { Context } from "../front/http.ts";
 import { loadHeader } from "../front/load-header.ts";
-import { ArrivalOrder, Queue } from "../front/queue.ts";
+import { Queue } from "../front/queue.ts";
 import { FaultOrders } from "../overrides/fault-orders.ts";
 import { questionOf } from "../overrides/fixtures.ts";
 import { disturbsAny, type Ordering, Orders } from "../overrides/orders.ts";
 import { engineBusy, internalError, paused } from "../request/errors.ts";
 import { Transfers } from "../request/kv-transfer.ts";
-import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { Encoding } from "../request/prompts.ts";
+import type { ServerTraits } from "../request/server-traits.ts";
 import { CollectedAnswer, type Told, type WholeAnswer } from "./collect.ts";
 import { answerContext, TRUTH_HEADER } from "./context.ts";
 import { follow } from "./follow.ts";
@@ -101,12 +103,13 @@ class InBackground implements Told {
 export class Generator {
   readonly serving: Serving;
 
-  constructor(kernel: OpenAiKernel, given: Pick<Serving, "http" | "server" | "limits" | "adapters" | "thread">) {
+  constructor(deps: RouteDeps, server: ServerTraits, adapters: LoraAdapters) {
+    const { kernel, bodies } = deps;
     this.serving = {
-      ...given,
-      kernel,
-      admission: new Admission(kernel),
-      arrivals: new ArrivalOrder(),
+      ...deps,
+      server,
+      adapters,
+      admission: new Admission(kernel, bodies),
       orders: new Orders(kernel),
       faults: new FaultOrders(kernel, {
         faulted: (id) => kernel.metrics.accounting.faulted?.(id),

@@ -2,7 +2,6 @@
 
 import { inTurns } from "../../../base/pieces.ts";
 import { Refused } from "../../pydantic/refusals.ts";
-import { Bodies } from "../front/admission.ts";
 import { checkModel } from "../front/models.ts";
 import { BodyReading } from "../front/reading/thread.ts";
 import { internalError } from "../request/errors.ts";
@@ -15,9 +14,8 @@ import { templateHabits } from "./template-habits.ts";
 
 /** `chat`: makes a request of a chat's body. */
 export function dialectHost(generator: Generator, chat: DialectHost["chat"]): DialectHost {
-  const { kernel, http, limits, server, thread } = generator.serving;
+  const { kernel, http, limits, bodies, server, thread } = generator.serving;
   const { backend, config, text, time } = kernel;
-  const bodies = new Bodies(kernel);
   return {
     limits,
     parses: Boolean(server.reasoning || server.tools),

@@ -94,11 +94,12 @@ export function prepare(
   const checking = structure ? checkingOf(structure, encoder) : null;
   const writing = ordered === null ? writingFor(serving, received, ordering) : checking;
   const isHeld = ordered !== null && isByToken(ordered) && hasGrammar(request);
-  const isReady = writing === null && badWords === null && orderedIds === null && !isHeld && serving.arrivals.clear;
+  const isReady =
+    writing === null && badWords === null && orderedIds === null && !isHeld && serving.queue.arrivals.clear;
   if (isReady && !encoding.pending && !isLong(encoding.prompts)) return plain(encoding.prompts);
   const grammar = isHeld ? import("../overrides/script-grammar.ts").then(({ permitted }) => permitted) : null;
   const pending = Promise.all([Promise.all(encoding.prompts), badWords, orderedIds, grammar]);
-  return serving.arrivals.pass(awaited(serving, received, writing, pending));
+  return serving.queue.arrivals.pass(awaited(serving, received, writing, pending));
 }
 
 /** Nothing but its prompts is to be prepared. */

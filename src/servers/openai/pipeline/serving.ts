@@ -1,4 +1,4 @@
-/** What do all requests share on their way to the engine, and what does each bring? */
+/** The parts of a server that requests pass on their way to the engine, and what each request brings. Types only. */
 
 import type { PackedParts } from "../../../text/tokens/packed-parts.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
@@ -6,33 +6,24 @@ import type { Body } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { LoraAdapters } from "../front/adapters.ts";
 import type { Admission } from "../front/admission.ts";
-import type { Http } from "../front/http.ts";
-import type { ArrivalOrder, Queue } from "../front/queue.ts";
-import type { ReadingThread } from "../front/reading/thread.ts";
+import type { RouteDeps } from "../front/checked.ts";
+import type { Queue } from "../front/queue.ts";
 import type { FaultOrders } from "../overrides/fault-orders.ts";
 import type { Orders } from "../overrides/orders.ts";
 import type { Cut } from "../request/generation.ts";
 import type { Transfers } from "../request/kv-transfer.ts";
-import type { OpenAiKernel } from "../request/openai-config.ts";
-import type { Limits } from "../request/request.ts";
 import type { ServerTraits } from "../request/server-traits.ts";
 import type { FormedRequest } from "./form.ts";
 
 /** The parts of a server that requests pass. */
-export interface Serving {
-  readonly kernel: OpenAiKernel;
-  readonly http: Http;
+export interface Serving extends RouteDeps {
   readonly server: ServerTraits;
-  readonly limits: Limits;
   readonly adapters: LoraAdapters;
   readonly admission: Admission;
-  readonly arrivals: ArrivalOrder;
   readonly orders: Orders;
   readonly faults: FaultOrders;
   readonly queue: Queue;
   readonly transfers: Transfers;
-  /** Reads the largest bodies; null: there is no such thread. */
-  readonly thread: ReadingThread | null;
 }
 
 /** A request whose body was read. */

@@ -6,8 +6,7 @@
 import { inTurns, mapped, type Pieces } from "../../../base/pieces.ts";
 import { embedding } from "../../../text/answers/embedding.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
-import { Bodies } from "../../openai/front/admission.ts";
-import { answered, type CheckedFields, type Desk, fitting } from "../../openai/front/checked.ts";
+import { answered, type CheckedFields, fitting, type RouteDeps } from "../../openai/front/checked.ts";
 import type { Context } from "../../openai/front/http.ts";
 import { JsonParts } from "../../openai/front/send-parts.ts";
 import { badRequest, engineDead, validationRefusal } from "../../openai/request/errors.ts";
@@ -41,22 +40,22 @@ const NUMBERS_MOST = INPUTS_MOST * 512;
 const NUMBERS_AT_A_TIME = 1024;
 
 export class Embeddings {
-  readonly #desk: Desk;
+  readonly #deps: RouteDeps;
   readonly #dimensions: number;
 
   /** `dimensions`: of requests that do not say. */
-  constructor(desk: Omit<Desk, "bodies">, dimensions: number) {
-    this.#desk = { ...desk, bodies: new Bodies(desk.kernel) };
+  constructor(deps: RouteDeps, dimensions: number) {
+    this.#deps = deps;
     this.#dimensions = dimensions;
   }
 
   answer(context: Context): Promise<Response> {
     const made = (checked: CheckedFields) => this.#made(context.request, checked);
-    return answered(context, this.#desk, { check: (body) => fitting(embeddingBody, body), made });
+    return answered(context, this.#deps, { check: (body) => fitting(embeddingBody, body), made });
   }
 
   async #made({ headers }: HttpRequest, checked: CheckedFields): Promise<JsonParts> {
-    const { backend, chance, config, engines, time } = this.#desk.kernel;
+    const { backend, chance, config, engines, time } = this.#deps.kernel;
     if (!engines.alive.get()) throw new Refused(engineDead);
     const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;
     if (dimensions < 1) throw new Refused(badRequest("Dimensions must be greater than 0"));
@@ -87,9 +86,9 @@ export class Embeddings {
 
   #encoded(prompt: string | Uint32Array): Uint32Array | Promise<Uint32Array> {
     if (typeof prompt !== "string") return prompt;
-    const wrong = checkPromptText(prompt, this.#desk.limits);
+    const wrong = checkPromptText(prompt, this.#deps.limits);
     if (wrong !== null) throw new Refused(wrong);
-    const { encoder } = this.#desk.kernel.text.model;
+    const { encoder } = this.#deps.kernel.text.model;
     return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, true);
   }
 
@@ -99,7 +98,7 @@ export class Embeddings {
     prompts: readonly (string | Uint32Array)[],
     oversized: Int | null,
   ): Pieces<ErrorAnswer | null> {
-    const { limits } = this.#desk;
+    const { limits } = this.#deps;
     const most = limits.maxModelLen;
     for (const [at, ids] of all.entries()) {
       const fromText = typeof prompts[at] === "string";

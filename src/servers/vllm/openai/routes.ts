@@ -4,7 +4,8 @@ import { logUnexpected } from "../../../base/unexpected.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import { type Handler, type RouteTable, routes } from "../../../wire/http/routes.ts";
 import { LoraAdapters } from "../../openai/front/adapters.ts";
-import type { Desk } from "../../openai/front/checked.ts";
+import { Bodies } from "../../openai/front/admission.ts";
+import type { RouteDeps } from "../../openai/front/checked.ts";
 import { type Context, Http } from "../../openai/front/http.ts";
 import { loraRoutes } from "../../openai/front/lora-routes.ts";
 import { modelList } from "../../openai/front/models.ts";
@@ -51,13 +52,14 @@ export function openai(
   const limits = limitsOf(kernel, adapters);
   const server = serverOf(kernel, { logprobs });
   const thread = reading && threadOf(kernel, reading);
-  const generator = new Generator(kernel, { http, server, limits, adapters, thread });
-  const tokenizer = new Tokenizer({ kernel, http, limits, thread });
+  const deps = { kernel, http, limits, thread, bodies: new Bodies(kernel) };
+  const generator = new Generator(deps, server, adapters);
+  const tokenizer = new Tokenizer(deps);
   const host = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
   const health = (context: Context) => http.empty(context, engines.alive.get() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(time.epochSeconds()), chance.newId);
-  const lora = config.models.runtimeLora ? loraRoutes(kernel, http, adapters) : [];
-  const asked = routesAskedFor({ kernel, http, limits, thread });
+  const lora = config.models.runtimeLora ? loraRoutes(deps, adapters) : [];
+  const asked = routesAskedFor(deps);
   const scaleOut = config.openai.front.scaleOut ? scaleOutNotBuilt : scaleOutDisabled;
   const switchedOff = Object.fromEntries(
     SCALE_OUT.map((path) => [`POST ${path}`, (context: Context) => http.error(context, scaleOut)]),
@@ -100,8 +102,8 @@ export function openai(
 }
 
 /** Those of single options. */
-function routesAskedFor(desk: Omit<Desk, "bodies">): Record<string, Handler> {
-  const { http, kernel } = desk;
+function routesAskedFor(deps: RouteDeps): Record<string, Handler> {
+  const { http, kernel } = deps;
   const { backend, config, engines, text } = kernel;
   const { readiness, tokenizerInfo: tellsTokenizer } = config.openai.front;
   const { embeddingDimensions } = config.openai.requests;
@@ -111,7 +113,7 @@ function routesAskedFor(desk: Omit<Desk, "bodies">): Record<string, Handler> {
     found["GET /health/ready"] = (context) => http.empty(context, isReady() ? 200 : 503);
   }
   if (embeddingDimensions !== undefined) {
-    const embeddings = new Embeddings(desk, embeddingDimensions);
+    const embeddings = new Embeddings(deps, embeddingDimensions);
     found["POST /v1/embeddings"] = (context) => embeddings.answer(context);
   }
   if (tellsTokenizer) {

@@ -6,8 +6,7 @@
 import { inTurns, mapped, type Pieces } from "../../../base/pieces.ts";
 import { byteCharacters } from "../../../text/tokens/byte-characters.ts";
 import type { PromptPart } from "../../../text/tokens/types.ts";
-import { Bodies } from "../../openai/front/admission.ts";
-import { answered, type CheckedFields, type Desk } from "../../openai/front/checked.ts";
+import { answered, type CheckedFields, type RouteDeps } from "../../openai/front/checked.ts";
 import type { Context } from "../../openai/front/http.ts";
 import { JsonParts } from "../../openai/front/send-parts.ts";
 import type { OpenAiKernel } from "../../openai/request/openai-config.ts";
@@ -49,12 +48,12 @@ export const tokenizeBody: Type<CheckedFields> = union(
 export class Tokenizer {
   readonly #kernel: OpenAiKernel;
   readonly #limits: Limits;
-  readonly #desk: Desk;
+  readonly #deps: RouteDeps;
 
-  constructor(desk: Omit<Desk, "bodies">) {
-    this.#kernel = desk.kernel;
-    this.#limits = desk.limits;
-    this.#desk = { ...desk, bodies: new Bodies(desk.kernel) };
+  constructor(deps: RouteDeps) {
+    this.#kernel = deps.kernel;
+    this.#limits = deps.limits;
+    this.#deps = deps;
   }
 
   tokenize(context: Context): Promise<Response> {
@@ -65,7 +64,7 @@ export class Tokenizer {
       const ids = await inTurns(encodedPieces(text.model.encoder, parts, allowSpecial, addSpecial), backend);
       return inTurns(this.#counted(ids, checked.get("return_token_strs") === true), backend);
     };
-    return answered(context, this.#desk, { check: (body) => chatFitting(tokenizeBody, body), made });
+    return answered(context, this.#deps, { check: (body) => chatFitting(tokenizeBody, body), made });
   }
 
   /** Special tokens stay in the text, ids outside the vocabulary are nothing. */
@@ -77,7 +76,7 @@ export class Tokenizer {
       return said;
     };
     const made = (checked: CheckedFields) => ofIds(countable(checked.get("tokens") as Int[]));
-    return answered(context, this.#desk, { check: (body) => chatFitting(detokenizeBody, body), made, ofIds });
+    return answered(context, this.#deps, { check: (body) => chatFitting(detokenizeBody, body), made, ofIds });
   }
 
   *#counted(ids: Uint32Array, spelled: boolean): Pieces<JsonParts> {
