@@ -38,15 +38,15 @@ const NO_HTTP: HttpView = {
 export interface Accounting {
   opened(): void;
   settled(outcome: Outcome): void;
-  /** An event stream began, or came to its end. */
+  /** Counts an event stream that began (1) or ended (-1). */
   stream(change: 1 | -1): void;
-  /** So many bytes more, or fewer, wait for clients that do not keep up. */
+  /** Adds to the bytes that wait for slow clients. Negative: fewer wait. */
   held(bytes: number): void;
-  /** A parser of tool calls has looked at a delta or a whole answer. */
+  /** Counts a delta or a whole answer that a parser of tool calls has read. */
   parsed?(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void;
-  /** A fault acted on an answer; by its id. */
+  /** Counts an answer that a fault acted on, by the id of the fault. */
   faulted?(id: string): void;
-  /** A queue limit kept a request out. */
+  /** Counts a request that a limit of the queue refused. */
   rejected?(by: "requests" | "tokens"): void;
 }
 
@@ -61,7 +61,7 @@ export class Accounts implements FrontView {
   rejectedByTokens = 0;
   readonly workerRestarts = 0;
 
-  /** `http`: what is counted per route, where there is HTTP. */
+  /** `http`: counts of HTTP requests by route. */
   constructor(readonly http: HttpView = NO_HTTP) {}
 
   /** Counts lines of the whole process, because all of its servers share standard output. */
@@ -78,33 +78,28 @@ export class Accounts implements FrontView {
     this.outcomes[outcome]++;
   }
 
-  /** An event stream began, or came to its end. */
   stream(change: 1 | -1): void {
     this.streamsOpen += change;
   }
 
-  /** So many bytes more, or fewer, wait for clients that do not keep up. */
   held(bytes: number): void {
     this.bytesHeld += bytes;
   }
 
-  /** A queue limit kept a request out. */
   rejected(by: "requests" | "tokens"): void {
     if (by === "requests") this.rejectedByRequests++;
     else this.rejectedByTokens++;
   }
 
-  /** A parser of tool calls has looked at a delta or a whole answer. */
   parsed(how: ParsedHow, called: boolean, api: ParsedApi): void {
     this.toolLooks[toolLook(how, called, api)]++;
   }
 
-  /** A fault acted on an answer. */
   faulted(id: string): void {
     this.faults[id]!++;
   }
 
-  /** A copy. */
+  /** Returns a copy of all numbers. */
   snapshot(): FrontSnapshot {
     const { routes, duration } = this.http;
     const { bounds, buckets, sum, count } = duration;
@@ -119,7 +114,7 @@ export class Accounts implements FrontView {
   }
 }
 
-/** Wraps the accounts so that whoever shows them is told of each move. */
+/** Returns accounts that call `shown.moved` after each change. */
 export function watched(accounts: Accounts, shown: { readonly moved: () => void }) {
   return {
     opened() {
@@ -170,7 +165,7 @@ type Visiting = HttpRequest & { [VISIT]?: CountedVisit | undefined };
 export class HttpAccounts implements HttpView {
   readonly routes: Float64Array;
   readonly duration = new BucketCounts(ALL_SECONDS);
-  /** By method and handler. */
+  /** Index of a route by method and handler. */
   readonly #places = new Map<string, Map<string, number>>();
   readonly #nowUs: () => number;
   readonly #counted: () => void;

@@ -1,29 +1,30 @@
 /** The interface through which the routes of a server reach its engines. Types only. */
 import type { Generation, Receiver, Refusal, Submission } from "../engine/interface/types.ts";
 
-/** The engines of a server. */
+/** Members that are absent are not offered: a test or a simulation may have only the others. */
 export interface Backend {
+  /** Hands a generation to an engine. `receiver` gets its tokens; it is not called before `submit` returns. */
   submit(generation: Generation, receiver: Receiver): Submission | Refusal;
-  /** Settles when a few milliseconds of the thread hold nobody up: awaited before work on large bodies and prompts. */
+  /** Resolves when the thread has some milliseconds before the next step. Await it before work on large bodies and prompts. */
   spare(): Promise<void>;
-  /** A body of so many bytes was read: what becomes of it is garbage soon. */
+  /** Counts bytes that will soon be garbage: those of a body that was read, or of a long answer that was written. */
   consumed(bytes: number): void;
-  /** A request for a stream was read: what that leaves behind is garbage. */
+  /** Counts the garbage of reading one request for a stream. */
   read?(): void;
-  /** A stream begins: what making it leaves behind is garbage. */
+  /** Counts the garbage of beginning one stream. */
   opened?(): void;
-  /** Before each request: steps that came due while others were read are taken in. */
+  /** Runs the steps that came due while other requests were read. Call it before each request. */
   catchUp?(): void;
-  /** The engine's clock; arrivals are stamped with it. */
+  /** The time of the engines' clock, microseconds. `Generation.arrivalUs` is such a time. */
   nowUs(): number;
-  /** Generations that have not ended. */
+  /** Number of generations that have not ended. */
   inFlight?(): number;
-  /** Those that wait, and the share of the KV pool that is in use. */
+  /** Number of generations that wait, and the share of the KV pool that is in use, 0 to 1. */
   load?(): { readonly waiting: number; readonly kvUsage: number };
-  /** For scripts: no step is planned from the next boundary on, or again. */
+  /** Stops the engines at the end of the current step, or lets them continue. Scripts use it. */
   standStill?(still: boolean): void;
-  /** For scripts: at the end of this turn the engine dies. */
+  /** Kills the engines at the end of this turn of the event loop. Scripts use it. */
   die?(): void;
-  /** Runs `act` so much later; gives what takes it back. */
+  /** Calls `act` after `us` microseconds. Returns a function that cancels the call. */
   after?(us: number, act: () => void): () => void;
 }

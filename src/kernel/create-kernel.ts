@@ -31,9 +31,9 @@ import { RequestHistory } from "./request-history.ts";
 import { type StreamWrites, streamWritesOf } from "./stream-writes.ts";
 import { builtFiles, laidFor, lengthsOf, markedText, textOf } from "./text.ts";
 
-/** A disk that hangs must not hold the exit. */
+/** Longest wait for the truth log at the end: a disk that hangs must not delay the exit. */
 const TRUTH_CLOSE_MS = 5000;
-/** vLLM looks so often whether its engine still lives, and ends when it does not. */
+/** How often vLLM checks whether its engine is alive. It ends if the engine is not. */
 const WATCHDOG_US = 5_000_000;
 
 export interface KernelOptions {
@@ -159,7 +159,7 @@ export async function createKernel<C extends KernelConfig>(
     time: { clock, lastingClock: reusable.clock, epochSeconds: options.epochSeconds ?? epochSeconds, epochUs },
     chance: {
       newId: options.newId ?? idsOf(config.seed === null ? null : mix(config.seed, place?.index ?? 0)),
-      // In order of arrival they repeat from one start to the next.
+      // With a seed they repeat from one start to the next, in the order of arrival.
       nextSeed: config.seed === null ? randomSeed : seeded(config.seed + fleet.engineFirst),
     },
     text: { model, canned, openCanned, rules: options.rules, naturalLength },
@@ -236,13 +236,13 @@ function historyOf(
   );
 }
 
-/** Microseconds since 1970 at the clock's 0. The wall's is that of all processes of a server; others follow from what was handed in. */
+/** Returns microseconds since 1970 at the clock's 0. All processes of a server share that of the machine's clock. Other clocks follow from `given`. */
 function epochOf(clock: Clock, given: Pick<KernelOptions, "clock" | "epochSeconds">): number {
   if (!given.clock && !given.epochSeconds) return epochUsOf(0);
   return Math.round((given.epochSeconds ?? epochSeconds)() * 1e6) - clock.now();
 }
 
-/** The engine's life, which a script may end. */
+/** Creates the state of the engines, which a script may kill. */
 function lifeOf(clock: Clock, end: () => void) {
   const alive = new LiveCell(true);
   const died = Promise.withResolvers<void>();

@@ -1,4 +1,4 @@
-/** Which engines does a server have, and who is told what they do? The truth log, the last requests, journals, the step log. */
+/** Creates the engines of a process, with their observers: the truth log, the last requests, journals, the step log. */
 
 import { logUnexpected } from "../base/unexpected.ts";
 import { flatEngineConfig } from "../engine/config/engine-config.ts";
@@ -22,17 +22,17 @@ import type { Marks } from "./marks.ts";
 import type { Place } from "./place.ts";
 import { StepLog } from "./step-log.ts";
 
-/** One of several processes may be killed, and goes on as another: of its truth little is to be lost. */
+/** Options of the truth log of one of several processes. It writes often, because such a process may be killed and replaced. */
 const HASTY = { ...RING, lingerUs: 50_000 };
 
 export interface FleetParts {
   readonly engines: Fleet;
-  /** By engine, what its core was told last. */
+  /** The last calls of each core, by engine. */
   readonly journals: readonly Journal[];
   readonly truth: TruthLog | null;
   readonly recent: RecentRows | null;
   readonly steps: StepLog | null;
-  /** Number of this process's first engine among those of all processes. */
+  /** Number of this process's first engine among the engines of all processes. */
   readonly engineFirst: number;
 }
 
@@ -43,22 +43,22 @@ export interface EnginePartsOptions {
   readonly punctual: Punctuality;
   readonly marks: Marks;
   readonly log: (line: string) => void;
-  /** File of the step log. */
+  /** Path of the file that gets the times of steps. undefined: none is written. */
   readonly stepLog: string | undefined;
   readonly place: Place | undefined;
   /** Microseconds since 1970 at the clock's 0. */
   readonly epochUs: number;
-  /** Makes what plain tokens take to their streams; null: their receivers write them. */
+  /** Creates the lanes of an engine, which write plain tokens to streams natively. null: receivers write all tokens. */
   readonly lanes: (() => Lanes) | null;
-  /** Called when an engine cannot go on. */
+  /** Called when an engine cannot continue. */
   readonly broke: (error: Error) => void;
-  /** Who else is told of the steps. */
+  /** Further observers of steps. */
   readonly loopObservers: readonly LoopObserver[];
   /** Records iterations and requests. null: nothing records them. */
   readonly iterations: Iterations | null;
 }
 
-/** Servers of a process share the compiled code. */
+/** Compiled cores by their bytes. Servers of the same process share them. */
 const modules = new WeakMap<ArrayBuffer, WebAssembly.Module>();
 
 function compiled(core: ArrayBuffer): WebAssembly.Module {

@@ -6,22 +6,22 @@ import { SpareTime } from "../base/time/spare-time.ts";
 import { Cause } from "../engine/lateness/causes.ts";
 import type { Marks } from "./marks.ts";
 
-/** Reading a body of half a megabyte, giving it to the encoder or hashing its prompt. */
+/** Duration of reading a body of half a megabyte, handing it to the encoder or hashing its prompt. */
 const LONG_WORK_US = 6000;
 const LONG_WORK_PATIENCE_US = 200_000;
-/** Making a piece of an answer about the last requests. */
+/** Duration of writing a piece of an answer about the last requests. */
 const PIECE_US = 500;
 const PIECE_PATIENCE_US = 20_000;
-/** A whole collection with 10,000 open streams takes 25 to 45 ms. */
+/** Reserved for a full collection of garbage. With 10,000 open streams it takes 25 to 45 ms. */
 const COLLECTION_US = 60_000;
 const COLLECTION_PATIENCE_US = 2_000_000;
 
 export interface Gaps {
-  /** Settles when the thread has time for long work. */
+  /** Resolves when the thread has time for long work. */
   readonly long: SpareTime;
-  /** Settles when the thread has time for a piece of less than a millisecond. */
+  /** Resolves when the thread has time for a piece of work of less than a millisecond. */
   readonly pieces: SpareTime;
-  /** Collects garbage where no step is late for it. */
+  /** Collects garbage in gaps, so that no step is late because of it. */
   readonly garbage: Garbage;
 }
 

@@ -10,22 +10,22 @@ import type { TruthConfig } from "../truth/truth-config.ts";
 import type { ConnectionLimits } from "../wire/http/front-limits.ts";
 import type { ListenConfig } from "../wire/http1/listen-config.ts";
 
-/** `--kv-transfer-time`: until the KV cache of a prompt that was computed elsewhere is here. */
+/** The time of `--kv-transfer-time`, in which the KV cache of a prompt arrives that another server computed. */
 export interface KvTransferTime {
   readonly baseUs: number;
-  /** Per token of the prompt. */
+  /** Added per token of the prompt. */
   readonly tokenUs: number;
-  /** Deviation of a normal distribution, cut at 0.3 and 1.7 times the mean. */
+  /** Standard deviation of a normal distribution, cut at 0.3 and 1.7 times the mean. */
   readonly deviationUs: number;
-  /** What of it the first step takes anyway: it is not waited for. */
+  /** The part that overlaps the first step. It is subtracted from the wait. */
   readonly stepUs: number;
 }
 
-/** `--lora-modules`: a model name of its own. */
+/** An adapter of `--lora-modules`, which requests select by its name in place of the model. */
 export interface LoraModule {
   readonly name: string;
   readonly path: string;
-  /** The parent in the list of models; null: the first served name. */
+  /** Parent in the list of models. null: the first served name. */
   readonly baseModelName: string | null;
 }
 
@@ -34,16 +34,16 @@ export interface ModelsConfig {
   readonly model: string;
   /** At least one; the first is the one that answers carry. */
   readonly servedModelNames: readonly string[];
-  /** An adapter's number is its place here, from 1. */
+  /** The number of an adapter is its position here, from 1. */
   readonly loraModules: readonly LoraModule[];
-  /** Adapters may be loaded and unloaded by request. */
+  /** True if requests may load and unload adapters. */
   readonly runtimeLora?: boolean;
 }
 
-/** What the server logs. */
+/** The lines that the server logs. */
 export interface LogsConfig {
   readonly disableAccessLog: boolean;
-  /** No warnings about HTTP itself: what is not HTTP, or another protocol. */
+  /** True if there is no warning about bytes that are not HTTP, or that ask for another protocol. */
   readonly disableWarnings: boolean;
   readonly disableLogStats: boolean;
   readonly enableLogRequests: boolean;
@@ -65,13 +65,13 @@ export function logsOf(
   };
 }
 
-/** Limits and waits of requests before they are in the queue of an engine. */
+/** Limits of requests, and waits before they enter the queue of an engine. */
 export interface QueueConfig {
   readonly maxNumQueuedReqs?: number;
   readonly maxNumQueuedTokens?: number;
-  /** Share of its prompt that a request must find in the prefix cache; absent: requests may not ask for it either. */
+  /** Share of its prompt that a request must find in the prefix cache, 0 to 1. Absent: requests cannot set a share either. */
   readonly cacheHitThreshold?: number;
-  /** Absent: whatever requests say of remote prefill and decode means nothing. */
+  /** Absent: fields of requests about remote prefill and decode have no effect. */
   readonly kvTransferTime?: KvTransferTime;
 }
 
@@ -80,12 +80,12 @@ export interface QueueConfig {
  * values are `LiveValue`s of `LiveSettings`.
  */
 export interface KernelConfig {
-  /** `--seed`, where it was given: ids and the seeds of requests that bring none repeat. null: they are drawn by chance. */
+  /** `--seed`. With it ids, and seeds of requests that bring none, repeat. null: they are random. */
   readonly seed: number | null;
   readonly engine: FixedEngineConfig;
-  /** Engines of that configuration behind the server, at least 1. */
+  /** Number of engines of a process, at least 1. All have the configuration `engine`. */
   readonly dataParallelSize: number;
-  /** Processes that serve on the port, each with that many engines; at least 1. */
+  /** Number of processes that serve on the port, at least 1. */
   readonly workers: number;
   readonly models: ModelsConfig;
   readonly deployment: DeploymentConfig;

@@ -11,11 +11,11 @@ import type { Fixtures } from "../text/canned/fixtures/fixtures.ts";
 import { FRONT_LIMITS, type OverloadLimits } from "../wire/http/front-limits.ts";
 import type { KvTransferTime, QueueConfig, StartConfig } from "./kernel-config.ts";
 
-/** vLLM's limits of its queue. */
+/** Limits of the queue, as in vLLM. */
 export type QueueLimits = Pick<QueueConfig, "maxNumQueuedReqs" | "maxNumQueuedTokens">;
-/** Requests that fail by chance. */
+/** How often requests fail by chance, and how. */
 export type FailureRate = Pick<FaultsConfig, "failureRate" | "failureTypes">;
-/** Answers that are disturbed by chance. */
+/** How often answers are disturbed by chance, and how. */
 export type FaultRate = Pick<FaultsConfig, "faultRate" | "faultTypes">;
 
 /** The values that `/admin/config` changes. `KernelConfig`, which a running server reads, does not have them. */
@@ -26,7 +26,7 @@ interface ChangeableConfig {
   readonly queueLimits: QueueLimits;
   readonly failures: FailureRate;
   readonly faults: FaultRate;
-  /** undefined: requests wait for no transfer. */
+  /** undefined: requests do not wait for a transfer. */
   readonly kvTransferTime: KvTransferTime | undefined;
   readonly logsAccess: boolean;
   readonly logsRequests: boolean;
@@ -60,7 +60,7 @@ function cellsOf(config: StartConfig): LiveCells {
   return Object.fromEntries(cells) as LiveCells;
 }
 
-/** Who may change the server, and what it would be then. */
+/** The key that permits changes of a running server, and the options that they change. */
 export interface Admin {
   readonly key: string;
   readonly options: {
@@ -71,16 +71,16 @@ export interface Admin {
 
 type Changes = Readonly<Record<string, unknown>>;
 
-/** What the routes of a changing server do. */
+/** What the routes under `/admin` call. */
 export interface AdminOptions {
   readonly key: string;
-  /** What holds, by names of options. */
+  /** Returns the current values by names of options. */
   read(): Changes;
-  /** Takes the changes; or says what is wrong with which of them, and then nothing has changed. */
+  /** Applies the changes and returns null. If one of them is wrong, returns it and changes nothing. */
   change(changes: Changes): Promise<WrongChange | null>;
 }
 
-/** What is wrong with a change, and with which key; null where no single key is at fault. */
+/** The error of a change. `key` is null if no single key is at fault. */
 export interface WrongChange {
   readonly key: string | null;
   readonly message: string;
@@ -106,7 +106,7 @@ export class LiveSettings {
     };
   }
 
-  /** The fixtures in force; `first` are those of the start. */
+  /** Returns fixtures that always answer with the current folder. `first`: the fixtures of the start. */
   following(first: Fixtures | undefined): Fixtures {
     this.#fixtures = first ?? null;
     return {
@@ -115,7 +115,7 @@ export class LiveSettings {
     };
   }
 
-  /** What the owner of the key can do. `open` rejects with a `UserError`. */
+  /** Returns the functions behind the routes under `/admin`. `open` rejects with a `UserError`. */
   changing(
     { key, options }: Admin,
     retime: (pace: StepPacing) => void,

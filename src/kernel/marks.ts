@@ -1,10 +1,10 @@
-/** What did the thread do when a step was due? Long work is wrapped here, so that late steps find their cause. */
+/** Notes the long work of a thread, so that a late step is explained by the work that ran when it was due. */
 
 import type { Clock } from "../base/clock.ts";
 import { Cause, type Causes, type ProcessorTimes } from "../engine/lateness/causes.ts";
 import type { Encoder } from "../text/tokens/types.ts";
 
-/** Processor time of the calling thread and its process. */
+/** Processor time of the calling thread and of its process, microseconds. */
 export const thisHost: ProcessorTimes = {
   threadUs: () => sum(process.threadCpuUsage()),
   processUs: () => sum(process.cpuUsage()),
@@ -20,7 +20,7 @@ export class Marks {
     readonly clock: Clock,
   ) {}
 
-  /** Does the work at once. */
+  /** Calls `work` and notes how long it took. */
   timed<T>(cause: Cause, work: () => T): T {
     const fromUs = this.clock.now();
     try {
@@ -34,7 +34,7 @@ export class Marks {
     return (line) => this.timed(Cause.Log, () => write(line));
   }
 
-  /** To be told when another thread has such work, and when it is done with it. */
+  /** Returns a function to call when another thread begins such work (true) and ends it (false). */
   aside(cause: Cause): (busy: boolean) => void {
     return (busy) => {
       if (busy) this.causes.began(cause, this.clock.now());
@@ -42,20 +42,20 @@ export class Marks {
     };
   }
 
-  /** What follows in the same turn of the event loop, after `pass` has settled, is work on a long prompt. */
+  /** Awaits `pass`, then notes the rest of that turn of the event loop as work on a long prompt. */
   async beforeLongPrompt(pass: () => Promise<unknown>): Promise<void> {
     await pass();
     const fromUs = this.clock.now();
-    // The end of the microtasks that follow: work of the turn after it is not counted.
+    // Called after the microtasks of this turn, so that work of the next turn is not counted.
     this.clock.turn(() => this.causes.did(Cause.Tokenization, fromUs, this.clock.now()));
   }
 
-  /** Both, for whoever has work of one kind on this thread and on another. */
+  /** Returns `timed` and `aside` for one cause. */
   of(cause: Cause): { timed<T>(work: () => T): T; busy(busy: boolean): void } {
     return { timed: (work) => this.timed(cause, work), busy: this.aside(cause) };
   }
 
-  /** An encoder whose thread's work is known. */
+  /** Wraps an encoder, so that the work of its thread is noted. */
   encoder(inner: Encoder): Encoder {
     const busy = this.aside(Cause.Tokenization);
     return {
@@ -80,7 +80,7 @@ export class Marks {
             },
           }
         : {}),
-      // Without it constrained answers would be written on the loop's thread.
+      // If it were missing, constrained answers would be written on the loop's thread.
       ...(inner.write
         ? {
             write: (structure, seeds) => {
@@ -95,7 +95,7 @@ export class Marks {
   }
 }
 
-/** How late the event loop is, twice a second. */
+/** Calls `delayed` twice a second with the delay of the event loop, microseconds. */
 export function sampleEventLoop(clock: Clock, delayed: (us: number) => void): void {
   const sample = (dueUs: number) =>
     clock.at(dueUs, () => {

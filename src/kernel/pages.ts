@@ -1,4 +1,4 @@
-/** How do a server's numbers become pages of metrics? Held copies on this thread, pages from a worker; one page for all processes. */
+/** Makes pages of metrics from the numbers of a server. Numbers are copied on this thread and printed by a worker. With several processes a page shows them all. */
 
 import type { Clock } from "../base/clock.ts";
 import type { Fleet } from "../engine/fleet.ts";
@@ -22,10 +22,10 @@ import type { StreamWrites } from "./stream-writes.ts";
 export interface PageParts {
   readonly renderer: Renderer;
   readonly identity: Identity;
-  /** Where this is one of several processes: what the others see of it. */
+  /** Publishes the numbers of this process to the others. null: there are no others. */
   readonly shown: Publisher | null;
   snapshot(): Snapshot;
-  /** To be called before each update of an engine. */
+  /** Keeps the numbers that an update changes. Call it before each update of an engine. */
   beforeUpdate(nowUs: number): void;
 }
 
@@ -75,7 +75,7 @@ export async function pagePartsOf(options: PageOptions): Promise<PageParts> {
   };
 }
 
-/** Pages of all processes, from the memory that they share. */
+/** Creates a renderer of pages of all processes, from the memory that they share. */
 function ofAll(setup: ReturnType<typeof setupOf>, place: Place, shown: Publisher, clock: Clock): Renderer {
   const shape = { ...setup.shape, engines: place.workers * setup.shape.engines };
   const publish = () => {
@@ -85,7 +85,7 @@ function ofAll(setup: ReturnType<typeof setupOf>, place: Place, shown: Publisher
   return new Renderer(publish, { ...setup, shape, pages: place.pages }, clock);
 }
 
-/** Live views for the held copies: made once, read at each copy. */
+/** Returns a function that returns live views of the numbers. The views are made once. */
 function viewsOf(engines: Fleet, front: Accounts, truth: TruthLog | null): Source {
   const loop = engines.latenessView();
   const views = { now: engines.views("now"), step: engines.views("step") };

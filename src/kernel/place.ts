@@ -1,15 +1,18 @@
-/** Which of several processes that serve on the same port is this one? */
+/** The place of a process among several that serve on the same port (`--workers`). Types only. */
+
 import type { Fleet } from "../engine/fleet.ts";
 import type { Pages } from "../metrics/rows/shared.ts";
 import type { EngineControl } from "./engine-control.ts";
 
 export interface Place {
-  /** From 0. */
+  /** Number of this process, from 0. */
   readonly index: number;
+  /** Number of processes. */
   readonly workers: number;
-  /** How long the server took to start, seconds. */
+  /** Duration of the start of the server, seconds. */
   readonly loadS: number;
+  /** Memory with the numbers of all processes, which every process maps. */
   readonly pages: Pages;
-  /** What acts on the engines of all processes. */
+  /** Returns a control of the engines of all processes. `own`: the engines of this one. */
   readonly control: (own: Fleet) => EngineControl;
 }

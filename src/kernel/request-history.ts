@@ -1,9 +1,18 @@
-/** What did clients send, and what became of it? The last requests, with their bodies while there is room, for tests. */
+/** Keeps the last requests of clients and how they were answered, with their bodies while there is room. For tests. */
 
-import type { Outcome, TimelineFacts } from "../engine/interface/types.ts";
+import type { Finish, Outcome, Submission, TimelineFacts } from "../engine/interface/types.ts";
 import type { HttpRequest } from "../wire/http/request.ts";
 import type { ClientGeneration, ClientRequest } from "./client-request.ts";
-import type { Witness, WitnessedChoice } from "./witness.ts";
+
+/** The part of one choice that has been generated so far. */
+export interface KeptChoice {
+  readonly tokens: number;
+  readonly finish: Finish | null;
+  readonly named: string | null;
+  readonly called: boolean;
+  /** null: the engine has not accepted the choice, or only its numbers are kept. */
+  readonly submission: Pick<Submission, "timeline"> | null;
+}
 
 interface Entry {
   readonly method: string;
@@ -15,14 +24,14 @@ interface Entry {
   status: number | null;
   outcome: ClientRequest["outcome"];
   endMs: number | null;
-  /** For a generation, which ends with its last token. */
+  /** True for a request for a generation, which ends with its last token. */
   asks: boolean;
-  choices: readonly WitnessedChoice[];
+  choices: readonly KeptChoice[];
   generations: readonly ClientGeneration[];
 }
 
 export const REQUESTS_KEPT = 1000;
-/** Bodies together; a larger one is not kept, and the oldest ones go first. */
+/** Most bytes of all bodies together. The oldest are dropped first. A larger body is not kept. */
 export const BODY_BYTES_KEPT = 64 * 2 ** 20;
 const SECRET = /^(authorization|proxy-authorization|cookie|.*(api-?key|token|secret))$/;
 const FINISHES = ["stop", "length", "abort", null, "repetition"];
@@ -32,22 +41,24 @@ const OUTCOMES: Readonly<Partial<Record<Outcome, ClientRequest["outcome"]>>> = {
   refused: "refused",
 };
 
-export class RequestHistory implements Witness {
+export class RequestHistory {
   readonly #nowMs: () => number;
   readonly #epochMs: (us: number) => number;
   #entries: Entry[] = [];
   #of = new WeakMap<HttpRequest, Entry>();
   #bodyBytes = 0;
-  /** Generations that have not ended. */
+  /** Number of requests for generations that have not ended. */
   open = 0;
+  /** Number of the next request. */
   next = 0;
 
-  /** `epochMs`: milliseconds since 1970 of a time of the engines' clock. */
+  /** `epochMs` converts a time of the engines' clock into milliseconds since 1970. */
   constructor(nowMs: () => number, epochMs: (us: number) => number) {
     this.#nowMs = nowMs;
     this.#epochMs = epochMs;
   }
 
+  /** Keeps a request whose head has come. Called before its key is checked. */
   came(request: HttpRequest): void {
     const { url, method } = request;
     const headers: Record<string, string> = {};
@@ -63,6 +74,7 @@ export class RequestHistory implements Witness {
     if (this.#entries.length > REQUESTS_KEPT) this.#drop(this.#entries.shift()!);
   }
 
+  /** Keeps the body. */
   body(request: HttpRequest, bytes: Uint8Array): void {
     const entry = this.#of.get(request);
     if (entry === undefined) return;
@@ -76,6 +88,7 @@ export class RequestHistory implements Witness {
     }
   }
 
+  /** Notes that the request asks for a generation. `ended` follows. */
   asks(request: HttpRequest): void {
     const entry = this.#of.get(request);
     if (entry === undefined) return;
@@ -85,12 +98,14 @@ export class RequestHistory implements Witness {
     entry.endMs = null;
   }
 
-  generates(request: HttpRequest, choices: readonly WitnessedChoice[]): void {
+  /** Notes that the engine has accepted the first choice. */
+  generates(request: HttpRequest, choices: readonly KeptChoice[]): void {
     const entry = this.#of.get(request);
     if (entry === undefined) return;
     entry.choices = choices;
   }
 
+  /** Notes the status. Called when the head of the answer leaves. */
   answered(request: HttpRequest, status: number): void {
     const entry = this.#of.get(request);
     if (entry === undefined) return;
@@ -98,17 +113,18 @@ export class RequestHistory implements Witness {
     if (!entry.asks) this.#end(entry, status < 400 ? "answered" : status < 500 ? "refused" : "failed");
   }
 
-  /** Whoever answered it: what `answered` has told is not changed. */
+  /** Notes the status unless `answered` did. */
   left(request: HttpRequest, status: number): void {
     if (this.#of.get(request)?.status === null) this.answered(request, status);
   }
 
+  /** Notes the outcome of a generation. Called once. */
   ended(request: HttpRequest, outcome: Outcome): void {
     const entry = this.#of.get(request);
     if (entry === undefined) return;
     const { choices } = entry;
     this.open--;
-    // Numbers in place of the answer itself, which takes memory.
+    // Keeps numbers in place of the answer, which takes memory.
     entry.generations = this.#ways(choices);
     entry.choices = choices.map(({ tokens, finish, named, called }) => ({
       ...{ tokens, finish, named, called, submission: null },
@@ -116,27 +132,29 @@ export class RequestHistory implements Witness {
     this.#end(entry, OUTCOMES[outcome] ?? "answered");
   }
 
-  /** The oldest first. */
+  /** Returns the kept requests, the oldest first. */
   requests(): ClientRequest[] {
     return this.#entries.map((entry) => this.#shown(entry));
   }
 
+  /** Returns the newest request. undefined: none has come. */
   last(): ClientRequest | undefined {
     const entry = this.#entries.at(-1);
     return entry && this.#shown(entry);
   }
 
-  /** Numbers count what has come; the oldest that is kept, and the next one. */
+  /** Number of the oldest request that is kept. Requests are numbered from 0 in the order in which they came. */
   get first(): number {
     return this.next - this.#entries.length;
   }
 
+  /** Returns a request by its number. undefined: it is not kept. */
   row(number: number): ClientRequest | undefined {
     const entry = this.#entries[number - this.first];
     return entry && this.#shown(entry);
   }
 
-  /** Nothing has come so far. */
+  /** Forgets all requests, and begins again with number 0. */
   clear(): void {
     this.#entries = [];
     this.next = 0;
@@ -151,7 +169,7 @@ export class RequestHistory implements Witness {
     return { ...entry, body: body && readBody(body), tokens, finish: choices.map(finishOf), generations: ways };
   }
 
-  #ways(choices: readonly WitnessedChoice[]): ClientGeneration[] {
+  #ways(choices: readonly KeptChoice[]): ClientGeneration[] {
     return choices.flatMap(({ submission }) => (submission?.timeline ? [this.#way(submission.timeline)] : []));
   }
 
@@ -178,7 +196,7 @@ const BARE: Omit<Entry, "method" | "path" | "headers" | "arrivalMs"> = {
   ...{ choices: [], generations: [] },
 };
 
-function finishOf({ finish, named, called }: WitnessedChoice): string | null {
+function finishOf({ finish, named, called }: KeptChoice): string | null {
   if (finish === null) return null;
   return named ?? (called && finish === 0 ? "tool_calls" : FINISHES[finish]!);
 }

@@ -1,8 +1,8 @@
-/** When was each step due, and when was it written? A file of doubles (due, start, end; microseconds) for measuring tools. */
+/** Records when each step was due, when it began and when it ended. Writes a file of doubles in microseconds, for measuring tools. */
 import { writeFileSync } from "node:fs";
 import type { EndingStep, LoopObserver } from "../engine/lateness/loop-observer.ts";
 
-/** Steps kept; later ones are not. */
+/** Most steps that are recorded. Later ones are not. */
 const LIMIT = 2_000_000;
 
 export class StepLog implements LoopObserver {

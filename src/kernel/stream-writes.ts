@@ -1,4 +1,5 @@
-/** How do the events of streams leave this server? Decided once at the start, by trying. */
+/** Chooses how events of streams are written: by native code, or by a call from JavaScript each. Tries the native code once, at the start. */
+
 import { UserError } from "../base/start-errors.ts";
 import { Lanes, TokenTexts } from "../engine/interface/lanes.ts";
 import { nativeLanes, triedLanes } from "../wire/lanes/native-lanes.ts";
@@ -7,9 +8,9 @@ import type { KernelConfig } from "./kernel-config.ts";
 
 export interface StreamWrites {
   readonly mode: StreamWritesMode;
-  /** Makes those of an engine; null: each event is a call from JavaScript. */
+  /** Creates the lanes of an engine. null: each event is a call from JavaScript. */
   readonly lanes: (() => Lanes) | null;
-  /** Why, where something else than the order decided it. */
+  /** Reason why the mode differs from the wanted one. Absent: it does not. */
   readonly why?: string;
 }
 

@@ -1,4 +1,5 @@
-/** What are a server's prompts and answers made of? The vocabulary and its encoder, what was laid down beforehand, lengths. */
+/** Loads the text of a server: vocabulary and encoder, prepared answers, lengths of answers. */
+
 import { open } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import type { DueTime } from "../base/time/due-time.ts";
@@ -11,10 +12,10 @@ import { builtInText, folderText, type TextModel } from "../text/text-model.ts";
 import type { KernelConfig } from "./kernel-config.ts";
 import type { Marks } from "./marks.ts";
 
-/** Files made by the build, beside the sources. */
+/** A file that the build made. */
 const built = (name: string) => Bun.file(new URL(`../../build/${name}`, import.meta.url));
 
-/** In memory that threads share: the encoder's needs no copy. */
+/** Reads a file of the build into memory that threads share, so that the thread of the encoder needs no copy. */
 async function shared(name: string): Promise<Uint8Array> {
   const file = await open(new URL(`../../build/${name}`, import.meta.url));
   try {
@@ -26,7 +27,7 @@ async function shared(name: string): Promise<Uint8Array> {
   }
 }
 
-/** Rejects with one line where the build has not been made. */
+/** Rejects with one line if the build is not complete. */
 async function read(name: string) {
   const [core, vocabulary, answers] = await Promise.all([
     built(`${name}.wasm`).arrayBuffer(),
@@ -38,7 +39,7 @@ async function read(name: string) {
   return { core, vocabulary, answers };
 }
 
-/** By the core's name: servers of a process share what was read. */
+/** Files by the name of the core. Servers of the same process share them. */
 const files = new Map<string, ReturnType<typeof read>>();
 
 export function builtFiles(engine: EngineConfig): ReturnType<typeof read> {
@@ -56,17 +57,17 @@ export async function textOf(
   due: DueTime,
 ): Promise<TextModel> {
   if (given.tokenizer) return folderText(given.tokenizer);
-  // With more than one processor the threads do not meet.
+  // With several processors the two threads do not wait for each other.
   const shared = availableParallelism() === 1 ? due.shared : null;
   return builtInText(built.vocabulary, built.answers, given.reasoningParser !== undefined, shared);
 }
 
-/** With the time of its encoder's thread marked. */
+/** Returns the text with an encoder whose work is noted in `marks`. */
 export function markedText(text: TextModel, marks: Marks): TextModel {
   return { ...text, encoder: marks.encoder(text.encoder) };
 }
 
-/** `first`: of several processes that read the same folder this one speaks. Rejects as `laidDown`. */
+/** Opens the prepared answers. `host.first`: true for the one process of a server that logs about them. Rejects as `laidDown` does. */
 export function laidFor(
   given: Parameters<typeof laidDown>[0],
   { vocabulary }: TextModel,
