@@ -6,15 +6,16 @@ import type { StreamedAnswer } from "./stream.ts";
 const LOOKS = 20;
 
 /**
- * Writes `comment` to a stream that was silent for the seconds of `keepAliveS`, if there are any. Looks now and then, so that
- * a token costs nothing. So a comment comes up to a look late.
+ * Writes `comment` to a stream that was silent for `keepAliveS` seconds. Looks now and then, so that a token costs nothing. So a
+ * comment comes up to a look late.
  */
 export function watchSilence(
   answer: StreamedAnswer,
-  { answers: { keepAliveS = 0 }, backend: { after } }: ServerTraits,
+  { backend: { after } }: ServerTraits,
+  keepAliveS: number,
   comment: string,
 ): void {
-  if (keepAliveS === 0 || after === undefined) return;
+  if (after === undefined) return;
   const lookUs = (keepAliveS * 1e6) / LOOKS;
   let bytes = -1;
   let silent = 0;

@@ -42,8 +42,9 @@ export class StreamedAnswer implements SinkEvents {
     this.context = context;
     this.#running = context.prompts.length * context.output.n;
     this.choices = Array.from({ length: this.#running }, (_, index) => new StreamedChoice(this, index));
-    const { keepAlive } = context.form;
-    if (keepAlive) watchSilence(this, context.server, keepAlive);
+    const { form, server } = context;
+    const { keepAliveS = 0 } = server.answers;
+    if (keepAliveS > 0 && form.keepAlive) watchSilence(this, server, keepAliveS, form.keepAlive);
   }
 
   /** The engine has all choices. */
