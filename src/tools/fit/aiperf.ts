@@ -25,7 +25,7 @@ export function isAiperf(json: JsonRecord): boolean {
 
 const LENGTHS = ["input_sequence_length", "output_sequence_length"];
 
-/** Returns the run, or what is missing. */
+/** Returns the run, or a text that names the missing fields. */
 export function aiperfRun(json: JsonRecord, source: string): FitRun | string {
   const mean = (tag: string) => metric(json, tag, "avg");
   const means = {
@@ -55,7 +55,7 @@ export function isAiperfRecord(json: JsonRecord): boolean {
   return objectAt(json, "metadata") !== undefined && objectAt(json, "metrics") !== undefined;
 }
 
-/** Returns the run, or what is missing. Skips warm-up, cancelled and failed requests. */
+/** Returns the run, or a text that names the missing data. Skips warm-up, cancelled and failed requests. */
 export function aiperfRecords(records: readonly JsonRecord[], source: string): FitRun | string {
   const requests: AnsweredRequest[] = [];
   for (const record of records) {

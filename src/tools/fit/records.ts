@@ -50,7 +50,7 @@ export function recordedStream(json: JsonRecord, name: string): RecordedStream |
 }
 
 interface StreamTimes {
-  /** Microseconds after the request. */
+  /** Arrival time of each token, in microseconds after the request. */
   readonly tokensUs: readonly number[];
   /** Time of the event with the finish reason, in microseconds after the request. */
   readonly endUs: number;

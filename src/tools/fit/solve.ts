@@ -55,7 +55,7 @@ interface Row {
   readonly factors: readonly number[];
   readonly us: number;
   readonly kind: Equation["kind"];
-  /** Weight within all equations, so that each kind has the same total. `share`: factor for outliers. */
+  /** Weight of an equation of this kind. Both kinds have the same total weight. `share`: reduces the weight of outliers. */
   readonly kindWeight: number;
   readonly medianUs: number;
   share: number;

@@ -16,7 +16,7 @@ export function isVllm(json: JsonRecord): boolean {
   return "mean_ttft_ms" in json && "total_input_tokens" in json;
 }
 
-/** Returns the run, or what is missing. */
+/** Returns the run, or a text that names the missing fields. */
 export function vllmRun(json: JsonRecord, source: string): FitRun | string {
   const format = "understudy" in json ? "understudy load" : "vllm bench serve";
   const most = json.max_concurrency;
@@ -41,7 +41,7 @@ export function vllmRun(json: JsonRecord, source: string): FitRun | string {
 
 const rateOf = ({ request_rate: rate }: JsonRecord) => (typeof rate === "number" ? rate : Number.POSITIVE_INFINITY);
 
-/** Returns the answered requests, or what is missing. Null if the result has no lists. */
+/** Returns the answered requests, or a text that names the missing fields. Null if the result has no lists. */
 function answeredRequests(json: JsonRecord): AnsweredRequest[] | null | string {
   const { input_lens: inputs, output_lens: outputs, ttfts, itls, start_times: starts } = json;
   if (ttfts === undefined || itls === undefined) return null;

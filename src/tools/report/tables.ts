@@ -50,7 +50,7 @@ export function latencyTable(part: UnderstudyPart): Markup | null {
   const { sched_delay_ms: delay, steady, adj = {} } = part;
   const distributions: Record<string, Distribution> = { ...part.distributions, ...(delay && { sched_delay: delay }) };
   const { itl, icl } = distributions;
-  // With one token per chunk both metrics are equal, so one row is enough.
+  // With one token per chunk, ITL and ICL are equal, so one row is enough.
   const isBoth = itl !== undefined && icl !== undefined && JSON.stringify(itl) === JSON.stringify(icl);
   const metrics = inTableOrder(Object.keys(distributions)).filter(
     (metric) => distributions[metric]!.count > 0 && !(isBoth && metric === "icl"),

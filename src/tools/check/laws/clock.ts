@@ -185,11 +185,11 @@ function tooFast(c: Case, times: readonly TotalTime[]): LawOutcome[] {
 export const clockLaws = [
   law("G21", {
     sentence:
-      "counters, counts and sums are below 2^63, and times are ones that a clock can give; between two scrapes a time grows by at most the elapsed time · the requests under way",
+      "counters, counts and sums are below 2^63, and times are possible for a clock; between two scrapes a time grows by at most the elapsed time · the requests under way",
     needs: ["one scrape", "two scrapes"],
     tolerance: "10 years per request; of known servers 30 days for requests of unknown age",
     means:
-      "A start lies behind its end, or a number was subtracted from a smaller one: rates and averages of it are void.",
+      "A start time is later than its end time, or a number was subtracted from a smaller one. Rates and averages of it are wrong.",
     looksLike: LOOKS_LIKE,
     check: (c) => {
       const times = timesOf(c.look.exposition.byName);

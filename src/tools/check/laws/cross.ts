@@ -40,7 +40,7 @@ export const cross = [
     sentence: "queue, running requests and the share of used blocks are equal in all dialects while nothing moves",
     needs: ["rest"],
     tolerance: "2e-6 for the share",
-    means: "Two dialects of one engine show different moments, or one of them is made up.",
+    means: "Two dialects of one engine show different moments, or one of them is wrong.",
     check: (c) => {
       needTwo(c);
       // TensorRT-LLM's gauges are from its last poll of statistics, vLLM's from the last step. Under load they differ.
@@ -81,7 +81,7 @@ export const cross = [
   }),
   law("X03", {
     sentence:
-      "ends + client aborts + refusals + under way = requests accepted by HTTP = Triton's successes + failures + under way",
+      "finished requests + client aborts + refusals + requests under way = requests accepted by HTTP = Triton's successes + failures + requests under way",
     needs: ["one scrape", "rest", "truth"],
     means: "A request is lost between the layers, or counted twice.",
     check: (c) => {
@@ -102,7 +102,7 @@ export const cross = [
     },
   }),
   law("X04", {
-    sentence: "the driver's sums of tokens, cached tokens and preemptions = the counters, at rest",
+    sentence: "at rest, the load generator's totals of tokens, cached tokens and preemptions = the counters",
     needs: ["rest", "truth"],
     means: "The server's counters do not show what the clients saw.",
     check: (c) => {

@@ -12,7 +12,7 @@ const FLUSHED_EVERY = 64;
 export const dynamo = [
   law("D01", {
     sentence: "requests_started_total = Σ requests_total + inflight_requests",
-    means: "A request that started neither ended nor is under way, or is both.",
+    means: "A request that started is counted neither as ended nor as in flight, or as both.",
     looksLike: "dynamo#2576: in-flight leaks on an early return",
     check: (c) => {
       const [started, open] = [c.now.get("requests_started_total"), c.now.get("inflight_requests")];
@@ -23,7 +23,7 @@ export const dynamo = [
   }),
   law("D02", {
     sentence: "inflight_requests = active_requests; queued_requests ≤ inflight_requests",
-    means: "The two gauges of the same thing differ, or more is queued than there is.",
+    means: "Two gauges of the same number differ, or more requests are queued than in flight.",
     looksLike: "dynamo#8054, dynamo#2576",
     check: ({ now }) => {
       const inflight = now.get("inflight_requests");
@@ -35,12 +35,12 @@ export const dynamo = [
   }),
   law("D03", {
     sentence: "request_duration_seconds count = Σ requests_total",
-    means: "Ends without a duration, or durations without an end.",
+    means: "Requests ended without an observed duration, or the other way round.",
     check: ({ now }) => equal(now.get("request_duration_seconds_count"), now.get("requests_total")),
   }),
   law("D04", {
     sentence: "time_to_first_token count = input_sequence_tokens count ≥ output_sequence_tokens count",
-    means: "First tokens, prompts and answers are not those of the same requests.",
+    means: "First tokens, prompts and answers were observed for different requests.",
     check: ({ now }) => {
       const first = now.get("time_to_first_token_seconds_count");
       return [
@@ -52,7 +52,7 @@ export const dynamo = [
   law("D05", {
     sentence: "output_tokens_total ≥ output_sequence_tokens sum; = at clean rest",
     needs: ["one scrape", "clean", "rest"],
-    means: "Finished answers hold more tokens than were streamed.",
+    means: "Finished answers have more tokens than were streamed.",
     check: ({ now, cleanRest }) => {
       const [all, ended] = [now.get("output_tokens_total"), now.get("output_sequence_tokens_sum")];
       return cleanRest ? equal(all, ended) : atLeast(all, ended);
@@ -61,7 +61,7 @@ export const dynamo = [
   law("D06", {
     sentence: "inter_token_latency count ≤ output_tokens_total − time_to_first_token count",
     tolerance: `${FLUSHED_EVERY} per request under way`,
-    means: "More gaps between tokens than there are.",
+    means: "More gaps between tokens were observed than there can be.",
     check: ({ now }) => {
       const gaps = now.get("inter_token_latency_seconds_count");
       const most = minus(now.get("output_tokens_total"), now.get("time_to_first_token_seconds_count"));
@@ -97,7 +97,7 @@ export const dynamo = [
     sentence: "disconnected_clients never falls, and model_cancellation_total grows at least as much",
     severity: "W",
     needs: ["two scrapes"],
-    means: "A gauge by type, yet it counts; a client that left cancels a request.",
+    means: "The gauge counts disconnects, so it must not fall. Each disconnect cancels a request.",
     looksLike: "dynamo#2953: the metric of disconnects",
     check: (c) => {
       const left = c.delta("disconnected_clients");
@@ -110,7 +110,7 @@ export const dynamo = [
   page("D10", {
     sentence: "the model_* gauges of configuration and component_total_blocks do not change",
     needs: ["two scrapes"],
-    means: "The configuration of a model that serves has changed, or the series of another model took its place.",
+    means: "The configuration of a running model has changed, or another model's series took its place.",
     check: (c) => {
       const names = [...c.look.exposition.byName.keys()].filter(
         (name) =>
@@ -134,7 +134,7 @@ export const dynamo = [
   page("D11", {
     sentence: "Σ stage_requests ≤ Σ active_requests",
     severity: "W",
-    means: "More requests are in the stages than there are.",
+    means: "More requests are in the stages than are active.",
     check: ({ now }) => atMost(now.get("stage_requests"), now.get("active_requests")),
   }),
 ];

@@ -99,20 +99,20 @@ const ROUTER_MIRRORS =
 export const general = [
   law("G01", {
     sentence: "the text parses with a strict parser and ends in a newline",
-    means: "Some scrapers take it, others drop the whole target.",
+    means: "Some scrapers accept the page, others drop the whole target.",
     looksLike: "vllm#56919: spaces in label values",
     check: (c) => [...faults(c, "syntax"), ...mild(faults(c, "lost-blank"))],
   }),
   law("G02", {
-    sentence: "a series (name and label set) stands once in a scrape",
+    sentence: "a series (name and label set) occurs once in a scrape",
     means: "Prometheus keeps the first and drops the others silently, or rejects the scrape.",
     looksLike: "gpustack#6218: a duplicate _created series; aibrix#1614: one per rank; several workers behind one page",
     check: (c) => faults(c, "duplicate"),
   }),
   law("G03", {
-    sentence: "a family has one TYPE, before its samples, and stands in one piece; HELP and TYPE never change",
+    sentence: "a family has one TYPE, before its samples, and its lines form one block; HELP and TYPE never change",
     needs: ["one scrape", "two scrapes"],
-    means: "Two registries were pasted together, or a header was lost on the way: tools then guess what a number is.",
+    means: "Two registries were joined, or a header line was lost. Tools then guess the type of a number.",
     check: (c) => {
       const changed =
         c.lookBefore === null
@@ -126,8 +126,8 @@ export const general = [
     },
   }),
   law("G04", {
-    sentence: 'no NaN and no ±Inf but le="+Inf" and the quantiles of an empty summary',
-    means: "A ratio of nothing to nothing stands where a number belongs.",
+    sentence: 'no NaN and no ±Inf, except le="+Inf" and the quantiles of an empty summary',
+    means: "A value is the result of 0 divided by 0, not a number.",
     check: (c) =>
       families(c).flatMap((family) =>
         family.samples.flatMap((sample): Mismatch[] => {
@@ -141,19 +141,19 @@ export const general = [
       ),
   }),
   law("G05", {
-    sentence: "the buckets of a histogram do not fall with le",
-    means: "Buckets hold the values between bounds, not up to them, or were read while they moved.",
+    sentence: "the bucket counts of a histogram do not fall with rising le",
+    means: "Buckets count the values between two bounds, not up to a bound, or were read while they changed.",
     check: (c) => faults(c, "monotone"),
   }),
   law("G06", {
-    sentence: 'every histogram has le="+Inf", _sum and _count, and the first is the last',
-    means: "histogram_quantile() of it is wrong or empty.",
+    sentence: 'every histogram has le="+Inf", _sum and _count, and the +Inf bucket equals _count',
+    means: "histogram_quantile() over it is wrong or empty.",
     looksLike: "gpustack#6218",
     check: (c) => faults(c, "infinity"),
   }),
   law("G07", {
     sentence: "a histogram without observations has sum 0 and empty buckets",
-    means: "It was not set up, or reset by halves.",
+    means: "The histogram was not initialised, or only partly reset.",
     check: (c) =>
       histograms(c).flatMap(({ series: { count, sum, buckets } }) => {
         if (count === null || count.value !== 0) return [];
@@ -162,9 +162,9 @@ export const general = [
       }),
   }),
   law("G08", {
-    sentence: "the sum of a histogram lies between what its buckets allow at least and at most",
+    sentence: "the sum of a histogram is between the minimum and the maximum that its buckets allow",
     tolerance: "1e-9 relative",
-    means: "Values and buckets are not of the same observations: milliseconds for seconds, or a wrong sum.",
+    means: "Sum and buckets are from different observations: milliseconds instead of seconds, or a wrong sum.",
     check: (c) =>
       histograms(c).flatMap(({ series }) => {
         const bounds = sumBounds(series);
@@ -179,16 +179,16 @@ export const general = [
   }),
   law("G09", {
     sentence:
-      "the bounds of a histogram are the same for all label sets and all the time (W: those of the known version)",
+      "the bounds of a histogram are the same for all label sets and at all times (W: equal to those of the known version)",
     needs: ["one scrape", "two scrapes"],
-    means: "Sums over label sets and rates over time mix different buckets; or this is another version.",
+    means: "Sums over label sets and rates over time mix different buckets, or the page is from another version.",
     looksLike: "vllm#8178: drift between versions",
     check: (c) => families(c).flatMap((family) => boundsOf(family, c)),
   }),
   law("G14", {
     sentence: "counts of requests, tokens and blocks are whole numbers of at least 0; no counter is below 0",
     tolerance: "1e-9",
-    means: "A count is an average, or something was subtracted twice.",
+    means: "A count is an average, or a number was subtracted twice.",
     check: (c) =>
       families(c).flatMap((family) =>
         family.samples.flatMap((sample): LawOutcome[] => {
@@ -201,8 +201,8 @@ export const general = [
       ),
   }),
   law("G15", {
-    sentence: "shares lie within [0, 1], whatever their names say",
-    means: "A percentage, or a number of blocks, stands where a share belongs.",
+    sentence: "shares are within [0, 1], even if their names say percent",
+    means: "The value is a percentage or a number of blocks, not a share.",
     looksLike: "max − used as the fraction of KV blocks",
     check: (c) =>
       families(c).flatMap((family) =>
@@ -215,9 +215,9 @@ export const general = [
       ),
   }),
   law("G18", {
-    sentence: "counters end in _total and nothing else does, but for the known exceptions",
+    sentence: "counters end in _total, and other types do not, except for known families",
     severity: "W",
-    means: "Whoever writes rate() by the name takes a gauge for a counter, or misses one.",
+    means: "Tools that choose rate() by the name treat a gauge as a counter, or miss a counter.",
     looksLike: "dynamo#3035: a gauge named _total; sglang#10672: gauges that should be counters",
     check: (c) =>
       families(c).flatMap(({ name, type, samples }): Mismatch[] => {

@@ -67,9 +67,9 @@ const LIKE_AN_ID =
 
 export const overTime = [
   law("G10", {
-    sentence: "counters, buckets and counts never fall, nor do sums of what is never negative",
+    sentence: "counters, buckets and counts never fall, nor do sums of values that are never negative",
     needs: ["two scrapes"],
-    means: "rate() takes a fall for a restart and adds the whole value again.",
+    means: "rate() treats a fall as a restart and adds the whole value again.",
     looksLike:
       "geolens#1240: a page that another worker answers each time; vllm#37354 and LMCache#2912: a negative delta; kthena#975",
     check: (c) => {
@@ -86,8 +86,7 @@ export const overTime = [
     sentence:
       "after a restart all counters fall together and the start time grows; a process that answered before did not start later",
     needs: ["two scrapes"],
-    means:
-      "A part of the counters was reset while the process went on, or several processes answer behind one address.",
+    means: "Some counters were reset while the process continued, or several processes answer at one address.",
     looksLike: "geolens#1240",
     check: (c) => {
       if (c.lookBefore === null) throw new NotCheckable(c.whyAlone);
@@ -119,9 +118,9 @@ export const overTime = [
     },
   }),
   law("G12", {
-    sentence: "no series disappears while the process lives",
+    sentence: "no series disappears while the process runs",
     needs: ["two scrapes"],
-    means: "Queries over it end; what comes back starts a new series.",
+    means: "Queries over the series end. If it returns, it starts anew.",
     looksLike: "vllm#8178: metrics vanish",
     check: (c) => {
       void c.before;
@@ -137,9 +136,9 @@ export const overTime = [
   }),
   law("G13", {
     sentence:
-      "the label names of a family are the same in all its series, and no new series come while models and engines stay (W: a label that the known server does not have, on a part of the families)",
+      "the label names of a family are the same in all its series, and no new series appear while models and engines stay the same (W: a label that the known server does not have, on some of the families)",
     needs: ["one scrape", "two scrapes"],
-    means: "A label takes a value per request: the number of series grows for ever.",
+    means: "A label has a value per request, so the number of series grows without limit.",
     looksLike: "vllm#56919 and others: a request id or free text as a label",
     check: (c) => [
       ...[...c.look.exposition.families.values()].flatMap((family) => labelsOf(family, c)),
@@ -147,9 +146,10 @@ export const overTime = [
     ],
   }),
   law("G16", {
-    sentence: "two scrapes at rest, with no request in between, are equal, but for process, host and clock",
+    sentence:
+      "two scrapes at rest, with no request in between, are equal, except for values of process, host and clock",
     needs: ["rest", "two scrapes"],
-    means: "Something moves although nothing happens: an average drifts, or a gauge is late.",
+    means: "A value changes although the server is idle: an average drifts, or a gauge is late.",
     looksLike: "vllm#29928, sglang#4244: gauges that are stale when idle",
     check: (c) => {
       c.needStill();
@@ -160,10 +160,10 @@ export const overTime = [
     },
   }),
   law("G17", {
-    sentence: "_created times do not change, are not in the future, and not before the start of the process",
+    sentence: "_created times do not change, and are neither in the future nor before the start of the process",
     severity: "W",
     needs: ["one scrape", "two scrapes"],
-    means: "A series was made anew, or its time is made up.",
+    means: "A series was created again, or its time is wrong.",
     check: (c) => {
       const start = startOf(c.look.exposition);
       const before = c.lookBefore === null ? null : indexOf(c.lookBefore.exposition);
@@ -184,10 +184,10 @@ export const overTime = [
     },
   }),
   law("G19", {
-    sentence: "at rest every gauge of what is under way is 0",
+    sentence: "at rest every gauge of running work is 0",
     needs: ["rest"],
     tolerance: "within 1 s of the last end",
-    means: "Something is still counted as running, waiting or held although nothing is.",
+    means: "Requests or blocks are still counted as running, waiting or in use although the server is idle.",
     looksLike: "vllm#22545, vllm#29928, dynamo#2576, sglang#4244: leaks and stale gauges; a router starves the pod",
     check: (c) => {
       const gauges = [...c.look.exposition.families.values()].flatMap(({ samples }) =>
@@ -202,7 +202,7 @@ export const overTime = [
     sentence: "Δ generation tokens ≤ max_num_seqs · steps · (1 + draft tokens)",
     severity: "W",
     needs: ["two scrapes", "--max-num-seqs"],
-    means: "More tokens than the steps could make: they are counted twice.",
+    means: "More tokens were counted than the steps can produce. They may be counted twice.",
     check: (c) => {
       const steps = c.page.maybe("vllm:iteration_tokens_total_count");
       if (steps === null) throw new NotCheckable("no count of steps here (vllm:iteration_tokens_total)");

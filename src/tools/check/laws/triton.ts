@@ -132,7 +132,7 @@ function summaries({ now }: Case) {
 export const tritonLaws = [
   law("N01", {
     sentence:
-      "inference_count ≥ inference_request_success − cache hits; = when every batch is one and there is no cache",
+      "inference_count ≥ inference_request_success − cache hits; = if every batch size is one and there is no cache",
     needs: ["one scrape", "--batch-of-one"],
     means: "More requests succeeded than inferences were made: failures count as successes.",
     looksLike: "server#8521 and server#7713: failures counted as successes",
@@ -171,7 +171,7 @@ export const tritonLaws = [
     },
   }),
   law("N04", {
-    sentence: "no request succeeded ⇒ all duration counters are 0",
+    sentence: "if no request succeeded, all duration counters are 0",
     means: "Time was counted for requests that did not succeed.",
     check: (c) => {
       needCounters(c);
@@ -181,8 +181,9 @@ export const tritonLaws = [
     },
   }),
   law("N05", {
-    sentence: "inference_request_failure has the reasons BACKEND, CANCELED, OTHER and REJECTED from load",
-    means: "rate() misses the first failure of a kind whose series was not there at 0.",
+    sentence:
+      "inference_request_failure has the reasons BACKEND, CANCELED, OTHER and REJECTED as soon as the model is loaded",
+    means: "rate() misses the first failure of a reason whose series did not exist with value 0.",
     check: (c) => {
       const { now } = c;
       c.needWhole();
@@ -195,7 +196,7 @@ export const tritonLaws = [
   law("N06", {
     sentence: "inference_pending_request_count ≥ 0, 0 at rest, always 0 for ensembles",
     needs: ["one scrape", "rest"],
-    means: "Requests are pending that nobody sent, or an ensemble counts those of its steps.",
+    means: "Requests are pending that no client sent, or an ensemble counts those of its steps.",
     looksLike: "server#6494: wrong for ensembles",
     check: (c) => {
       const pending = c.now.get("inference_pending_request_count");
@@ -225,7 +226,7 @@ export const tritonLaws = [
     },
   }),
   law("N08", {
-    sentence: "the quantiles of a summary do not fall with q; Nan for all of them or none",
+    sentence: "the quantiles of a summary do not fall with rising q; either all or none of them are Nan",
     severity: "W",
     means: "A higher quantile is smaller than a lower one.",
     check: (c) => {
@@ -247,7 +248,7 @@ export const tritonLaws = [
   law("N09", {
     sentence: "at rest inference_first_response_histogram_ms count ≤ successes + failures; for decoupled models always",
     needs: ["rest", "--decoupled"],
-    means: "More first responses than requests.",
+    means: "More first responses were observed than there were requests.",
     looksLike: "PR#7694 and vllm_backend PR#61: bucket values are not tested",
     check: (c) => {
       const first = c.now.of("inference_first_response_histogram_ms").count;
@@ -260,7 +261,7 @@ export const tritonLaws = [
     },
   }),
   law("N10", {
-    sentence: "with counter_latencies=false the other counters stay at 0, too (as the real server's do)",
+    sentence: "with counter_latencies=false the other counters also stay at 0, as on the real server",
     severity: "I",
     means: "Triton 2.51 freezes success, count, exec_count and failure with the latencies; this server does not.",
     check: (c) => {
@@ -274,7 +275,7 @@ export const tritonLaws = [
   }),
   law("N11", {
     sentence:
-      "/v2/models/stats and the metrics keep the same books, until a model is loaded over itself: successes, inferences, executions; success time ≥ request duration",
+      "/v2/models/stats and the metrics agree on successes, inferences and executions, until a loaded model is loaded again; success time ≥ request duration",
     needs: ["rest", "stats"],
     means: "Two counts of the same requests differ.",
     check: (c) => {
@@ -299,8 +300,8 @@ export const tritonLaws = [
     },
   }),
   page("N12", {
-    sentence: "memory used ≤ memory there is, for GPU, CPU and the pinned pool; utilisation within [0, 1]",
-    means: "More memory is in use than there is, or a share is a percentage.",
+    sentence: "used memory ≤ total memory, for GPU, CPU and the pinned pool; utilisation within [0, 1]",
+    means: "More memory is in use than exists, or a share is a percentage.",
     check: (c) => {
       const outcomes: LawOutcome[] = [];
       for (const kind of ["gpu_memory", "cpu_memory", "pinned_memory_pool"]) {

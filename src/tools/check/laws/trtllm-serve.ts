@@ -23,7 +23,7 @@ export const trtllmServe = [
   law("S01", {
     sentence:
       "num_scheduled_requests ≤ num_requests_running ≤ max_num_active_requests; scheduled = context + generation",
-    means: "More is scheduled than runs, or runs than may.",
+    means: "More requests are scheduled than run, or more run than are allowed.",
     check: ({ now }) => {
       const [scheduled, running] = [now.get("num_scheduled_requests"), now.get("num_requests_running")];
       return [
@@ -36,7 +36,7 @@ export const trtllmServe = [
   law("S02", {
     sentence: "kv_cache_utilization = used blocks ÷ max blocks; used + free = max",
     tolerance: "1e-6",
-    means: "Blocks were lost, or the share is not theirs.",
+    means: "Blocks were lost, or the share is not computed from these blocks.",
     check: ({ now }) => {
       const [used, most] = [now.get("kv_cache_used_blocks"), now.get("kv_cache_max_blocks")];
       return [
@@ -48,7 +48,7 @@ export const trtllmServe = [
   law("S03", {
     sentence:
       "request_queue_time_seconds count = Σ request_success_total (1.0 to 1.2: at most); e2e, first token, prefill and decode counts at most that",
-    means: "A request's end reached one family and not the other.",
+    means: "A finished request was counted in one family and not in the other.",
     check: (c) => {
       const { now } = c;
       const ended = now.get("request_success_total");
@@ -65,7 +65,7 @@ export const trtllmServe = [
   law("S04", {
     sentence:
       "prompt_cached_tokens_total ≤ prompt_tokens_total; prompt_cached_tokens_per_request sum = prompt_cached_tokens_total",
-    means: "More tokens were cached than prompted, or two counts of them differ.",
+    means: "More prompt tokens were cached than there are, or two counts of them differ.",
     check: ({ now }) => {
       const cached = now.get("prompt_cached_tokens_total");
       return [
@@ -77,7 +77,7 @@ export const trtllmServe = [
   law("S05", {
     sentence: "generation_tokens_total moves only when a request ends",
     needs: ["two scrapes"],
-    means: "Tokens are counted while they stream; this server counts them at the end.",
+    means: "Tokens were counted while they stream, but this server counts them when the request ends.",
     check: (c: Case) => {
       const tokens = c.delta("generation_tokens_total");
       return tokens.value > 0 ? atLeast(c.delta("request_success_total"), term("1, as tokens were counted", 1)) : null;
@@ -87,7 +87,7 @@ export const trtllmServe = [
     sentence: "kv_cache_hit_rate ≈ reused ÷ (reused + missed) blocks",
     severity: "W",
     tolerance: "1e-3",
-    means: "The rate is not that of the counters.",
+    means: "The hit rate does not match the counters.",
     check: ({ now }) => {
       const reused = now.get("kv_cache_reused_blocks_total");
       const all = plus(reused, now.get("kv_cache_missed_blocks_total"));

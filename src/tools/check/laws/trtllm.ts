@@ -59,7 +59,7 @@ function knownAtStart(c: Case, broken: LawOutcome): LawOutcome {
 export const trtllmLaws = [
   law("T01", {
     sentence: "request waiting = active − scheduled, at least 0",
-    means: "The queue is not what was taken over and not scheduled.",
+    means: "The waiting requests are not the active ones that are not scheduled.",
     looksLike: "the waiting proposal for the endpoint picker",
     check: (c) => {
       const waiting = requests(c, "waiting");
@@ -69,7 +69,7 @@ export const trtllmLaws = [
   law("T02", {
     sentence: "request scheduled = request context + in-flight generation_requests",
     means:
-      "A scheduled request is in its context or its generation phase: a value is missing, and those after it slid up by one.",
+      "A scheduled request is in its context or its generation phase. If the sum is wrong, a value is missing, and the values after it are shifted by one.",
     looksLike: "a group of statistics shifted by one series",
     check: (c) => equal(requests(c, "scheduled"), plus(requests(c, "context"), inflight(c, "generation_requests"))),
   }),
@@ -79,7 +79,7 @@ export const trtllmLaws = [
     check: (c) => atMost(requests(c, "active"), requests(c, "max")),
   }),
   law("T04", {
-    sentence: "KV blocks used + free = max; max and tokens_per do not change once they are there",
+    sentence: "KV blocks used + free = max; max and tokens_per do not change after they are first reported",
     needs: ["one scrape", "two scrapes"],
     means: "Blocks were lost, or are counted twice.",
     looksLike: "tensorrtllm_backend#645: no maximum of KV blocks in the metrics",
@@ -98,7 +98,7 @@ export const trtllmLaws = [
     },
   }),
   law("T05", {
-    sentence: "KV blocks fraction = used ÷ max (0 where there are none)",
+    sentence: "KV blocks fraction = used ÷ max (0 if there are no blocks)",
     tolerance: "1e-6: six decimals",
     means: "The fraction is not the share of blocks in use; max − used is a number of blocks.",
     looksLike: "the proposal to report max − used as the fraction",
@@ -112,7 +112,7 @@ export const trtllmLaws = [
   law("T06", {
     sentence: "KV blocks reused does not fall",
     needs: ["two scrapes"],
-    means: "A gauge by type, yet it counts all reuses since the start.",
+    means: "The gauge counts all reuses since the start, so it must not fall.",
     looksLike: "tensorrtllm_backend#537 and #592: reused blocks missing",
     check: (c) => atLeast(c.delta("kv_cache_block_metrics", { kv_cache_block_type: "reused" }), term("0", 0)),
   }),
@@ -120,7 +120,8 @@ export const trtllmLaws = [
     sentence:
       "iteration_counter and timestamp (µs) do not fall, and move together (of several engines on one page the timestamp is the latest one's)",
     needs: ["two scrapes"],
-    means: "Iterations without time or time without iterations; the timestamp may be in seconds.",
+    means:
+      "The iteration counter moved without the timestamp, or the other way round. The timestamp may be in seconds.",
     check: (c) => {
       const iterations = c.delta("general_metrics", general("iteration_counter"));
       const timestamp = c.delta("general_metrics", general("timestamp"));
@@ -144,7 +145,7 @@ export const trtllmLaws = [
   }),
   law("T08", {
     sentence: "in-flight total_context_tokens ≥ request context; 0 if no request is in its context phase",
-    means: "Prompts without tokens, or tokens without prompts.",
+    means: "Requests in the context phase have no tokens, or tokens are counted without such requests.",
     check: (c) => {
       const context = requests(c, "context");
       const tokens = inflight(c, "total_context_tokens");
@@ -164,7 +165,7 @@ export const trtllmLaws = [
   }),
   law("T10", {
     sentence: "input_token_len count ≥ output_token_len count; both at most the model's successes and failures",
-    means: "Lengths were observed of requests that no counter knows.",
+    means: "Lengths were observed for requests that no counter has.",
     looksLike: "tensorrtllm_backend#582: failures stay 0 while clients get 5xx; #667",
     check: (c) => {
       const core = new Reading(c.look.exposition, "nv_", c.now.group, c.now.byName);
@@ -176,8 +177,9 @@ export const trtllmLaws = [
     },
   }),
   law("T11", {
-    sentence: "all series of all groups exist from load (older versions: all but waiting, reused and fraction)",
-    means: "A statistic was not found when the group was filled; those behind it may stand one series too early.",
+    sentence:
+      "all series of all groups exist as soon as the model is loaded (older versions: all except waiting, reused and fraction)",
+    means: "A statistic was missing when the group was filled. The statistics after it may be in the wrong series.",
     looksLike: "tensorrtllm_backend#645: Failed to find Max KV cache blocks in metrics",
     check: (c) => {
       c.needWhole();

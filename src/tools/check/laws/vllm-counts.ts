@@ -39,7 +39,7 @@ const CLEAN_REST = ["one scrape", "clean", "rest"] as const;
 export const counts = [
   law("V09", {
     sentence: "prompt_tokens_total = Σ prompt_tokens_by_source_total",
-    means: "Prompt tokens came from nowhere, or from two places at once.",
+    means: "Some prompt tokens have no source, or two.",
     check: ({ now }) => equal(now.get("prompt_tokens_total"), now.get("prompt_tokens_by_source_total")),
   }),
   law("V10", {
@@ -53,7 +53,7 @@ export const counts = [
   }),
   law("V11", {
     sentence: "Σ prompt_tokens_cached_by_source_total = prefix_cache_hits_total + external_prefix_cache_hits_total",
-    means: "Hits were counted without tokens, or tokens without hits.",
+    means: "Cache hits and cached tokens do not match.",
     looksLike: "vllm#25780: hits counted again after a preemption; vllm-ascend#16639: hits stay 0",
     check: ({ now }) =>
       equal(
@@ -63,13 +63,13 @@ export const counts = [
   }),
   law("V12", {
     sentence: "prompt_tokens_cached_total ≤ Σ prompt_tokens_cached_by_source_total",
-    means: "Cached tokens are counted with the first output, after admission: there cannot be more of them.",
+    means:
+      "Cached tokens are counted with the first output, which is after admission. So they cannot exceed the tokens counted at admission.",
     check: ({ now }) => atMost(now.get("prompt_tokens_cached_total"), now.get("prompt_tokens_cached_by_source_total")),
   }),
   law("V13", {
     sentence: "iteration_tokens_total_sum = prompt_tokens_by_source_total of local_compute + generation_tokens_total",
-    means:
-      "The steps did not hold the tokens that the counters show: some were lost, or cached ones were counted as computed.",
+    means: "The steps have other tokens than the counters: some were lost, or cached tokens were counted as computed.",
     looksLike: "llm-d-inference-sim#631: a lossy path of metrics",
     check: ({ now }) =>
       equal(
@@ -79,20 +79,20 @@ export const counts = [
   }),
   law("V14", {
     sentence: "time_to_first_token_seconds_count ≥ request_success_total of stop, length and repetition",
-    means: "Requests ended well that never had a first token.",
+    means: "Requests finished successfully without a first token.",
     looksLike: "vllm#8115 the other way round",
     check: (c) => atLeast(counted(c, "time_to_first_token_seconds"), success(c.now, ENDED_WELL)),
   }),
   law("V15", {
     sentence: "e2e_request_latency_seconds_count = Σ request_success_total",
-    means: "A request is counted as ended in one family and not in the other.",
+    means: "A finished request is counted in one family and not in the other.",
     looksLike: "vllm#31503: ends that reach one counter only",
     check: (c) => equal(finished(c), success(c.now)),
   }),
   law("V16", {
     sentence:
       "all histograms with one observation per finished request have the same count; request_params_max_tokens at most that",
-    means: "One of the observations at a request's end is missing or made twice.",
+    means: "One of the observations at the end of a request is missing, or was made twice.",
     check: (c) => {
       const ends = finished(c);
       const equalCounts = PER_REQUEST.flatMap((name) => {
@@ -106,17 +106,18 @@ export const counts = [
   law("V21", {
     sentence: "generation_tokens_total ≥ request_generation_tokens_sum; = at clean rest",
     needs: CLEAN_REST,
-    means: "Finished requests hold more tokens than were made; at clean rest, tokens were made for nobody.",
+    means:
+      "Finished requests have more tokens than were generated. At clean rest: tokens were generated that belong to no finished request.",
     check: ({ now, cleanRest }) => {
       const [all, ended] = [now.get("generation_tokens_total"), now.get("request_generation_tokens_sum")];
       return cleanRest ? equal(all, ended) : atLeast(all, ended);
     },
   }),
   law("V22", {
-    sentence: "prompt_tokens_total ≥ request_prompt_tokens_sum where the engine aborted nothing; = at clean rest",
+    sentence: "prompt_tokens_total ≥ request_prompt_tokens_sum if the engine aborted no request; = at clean rest",
     needs: CLEAN_REST,
     means:
-      "At clean rest every prompt token belongs to a finished request; a difference is prompts of requests that never ended.",
+      "At clean rest every prompt token belongs to a finished request. A difference means that some requests never ended.",
     looksLike: "vllm#55634: aborted requests count in prompt_tokens_total only",
     check: (c) => {
       const [all, ended] = [c.now.get("prompt_tokens_total"), c.now.get("request_prompt_tokens_sum")];
@@ -135,7 +136,7 @@ export const counts = [
   law("V23", {
     sentence: "at clean rest request_prefill_kv_computed_tokens_sum = prompt_tokens_total − prompt_tokens_cached_total",
     needs: CLEAN_REST,
-    means: "Computed and cached tokens do not make the prompts.",
+    means: "Computed and cached tokens do not add up to the prompt tokens.",
     check: (c) => {
       c.needCleanRest();
       const computed = minus(c.now.get("prompt_tokens_total"), c.now.get("prompt_tokens_cached_total"));
@@ -145,7 +146,8 @@ export const counts = [
   law("V24", {
     sentence:
       "time_to_first_token_seconds_count + inter_token_latency_seconds_count ≤ generation_tokens_total; = without speculation; up to one more per request that failed or that the engine aborted",
-    means: "Each output is a first one or has a latency to the one before: some are observed twice, or not at all.",
+    means:
+      "Each output is the first one or has a latency after the one before. Some outputs are observed twice, or not at all.",
     looksLike: "vllm#42661: tokens that share a chunk; stream intervals leaking into the engine's counts",
     check: (c) => {
       const observed = plus(counted(c, "time_to_first_token_seconds"), counted(c, "inter_token_latency_seconds"));
@@ -168,7 +170,7 @@ export const counts = [
     sentence: "first tokens without an end ≤ requests running or waiting, if no client left; none at clean rest",
     needs: CLEAN_REST,
     means:
-      "More requests had a first token than ended or are under way. Clients that left explain it, and vLLM counts those nowhere.",
+      "More requests had a first token than have ended or are under way. Clients that disconnected explain it, because vLLM does not count them.",
     looksLike: "vllm#8115: 8060 first tokens, 3918 finished requests",
     check: (c) => {
       const open = minus(counted(c, "time_to_first_token_seconds"), finished(c));
@@ -184,7 +186,7 @@ export const counts = [
     sentence:
       "request_max_num_generation_tokens and request_params_n count alike, at most e2e; at clean rest Σ n = e2e count",
     needs: CLEAN_REST,
-    means: "Parents (requests) and children (choices of n > 1) are mixed up.",
+    means: "Requests and their choices (n > 1) are confused.",
     check: (c) => {
       const [most, n] = [c.now.of("request_max_num_generation_tokens"), c.now.of("request_params_n")];
       const [ends, tokens] = [finished(c), c.now.get("request_generation_tokens_sum")];
@@ -202,7 +204,7 @@ export const counts = [
   law("V27", {
     sentence: "num_preemptions_total ≥ request_num_preemptions_sum; = at clean rest",
     needs: CLEAN_REST,
-    means: "Preemptions of requests and of the engine are not the same ones.",
+    means: "The preemptions of requests do not match those of the engine.",
     looksLike: "vllm#5051",
     check: ({ now, cleanRest }) => {
       const [all, ended] = [now.get("num_preemptions_total"), now.get("request_num_preemptions_sum")];
@@ -212,7 +214,7 @@ export const counts = [
   law("V28", {
     sentence: "no prompt or answer is longer than max_model_len, nor both together",
     needs: ["one scrape", "--max-model-len"],
-    means: "Requests are longer than the model allows: not truncated, or counted wrongly.",
+    means: "Requests are longer than the model allows. They were not truncated, or their tokens are counted wrongly.",
     check: (c) => {
       const most = c.parameter("maxModelLen");
       const [prompts, answers] = [c.now.of("request_prompt_tokens"), c.now.of("request_generation_tokens")];
@@ -230,8 +232,8 @@ export const counts = [
     check: ({ now }) => atLeast(now.get("request_generation_tokens_sum"), success(now, ["stop", "length"])),
   }),
   law("V31", {
-    sentence: "every request with a limit: request_generation_tokens_sum ≤ request_params_max_tokens_sum",
-    means: "Answers went on past max_tokens.",
+    sentence: "if every request has a limit, request_generation_tokens_sum ≤ request_params_max_tokens_sum",
+    means: "Answers continued after max_tokens.",
     check: ({ now }) => {
       const [made, limit] = [now.of("request_generation_tokens"), now.of("request_params_max_tokens")];
       return made.count.value === limit.count.value ? atMost(made.sum, limit.sum) : null;
@@ -247,7 +249,8 @@ export const timeLaws = [
   law("V17", {
     sentence: "request_inference_time_seconds_sum = prefill + decode",
     tolerance: "1e-9 relative per observation",
-    means: "Time of running requests is neither prefill nor decode, or both: the clock started again at a preemption.",
+    means:
+      "Time of running requests is counted neither as prefill nor as decode, or as both. The timer may have restarted at a preemption.",
     check: ({ now }) => {
       const inference = now.of("request_inference_time_seconds");
       const parts = plus(now.get("request_prefill_time_seconds_sum"), now.get("request_decode_time_seconds_sum"));
@@ -257,7 +260,7 @@ export const timeLaws = [
   law("V18", {
     sentence: "request_queue_time_seconds_sum + request_inference_time_seconds_sum ≤ e2e_request_latency_seconds_sum",
     tolerance: "1 ms per request",
-    means: "A request waited and ran longer than it took: the arrival is taken too late.",
+    means: "Waiting and running took longer than the whole request. Its arrival is recorded too late.",
     check: (c) => {
       const e2e = c.now.of("e2e_request_latency_seconds");
       const inside = plus(c.now.get("request_queue_time_seconds_sum"), c.now.get("request_inference_time_seconds_sum"));
@@ -266,10 +269,10 @@ export const timeLaws = [
     },
   }),
   law("V19", {
-    sentence: "where the engine aborted nothing: time_to_first_token_seconds_sum ≥ queue + prefill",
+    sentence: "if the engine aborted no request: time_to_first_token_seconds_sum ≥ queue + prefill",
     tolerance: "1 ms per request",
     means:
-      "The first token came before queue and prefill were over: TTFT is measured from scheduling, not from arrival.",
+      "The first token came before the end of queue and prefill. TTFT may be measured from scheduling, not from arrival.",
     looksLike: "vllm#46652, seen from the client's side",
     check: (c) => {
       if (!noEngineAborts(c)) return null;
@@ -282,7 +285,8 @@ export const timeLaws = [
     sentence: "inter_token_latency_seconds_sum ≥ request_decode_time_seconds_sum; = at clean rest",
     needs: CLEAN_REST,
     tolerance: "1e-9 relative per observation",
-    means: "Decode time is the sum of its gaps: a gap was lost at a preemption, or the first token counts as one.",
+    means:
+      "Decode time must be the sum of the token gaps. A gap was lost at a preemption, or the first token counts as a gap.",
     check: ({ now, cleanRest }) => {
       const gaps = now.of("inter_token_latency_seconds");
       const decode = now.get("request_decode_time_seconds_sum");
@@ -293,7 +297,7 @@ export const timeLaws = [
   law("V29", {
     sentence: "request_time_per_output_token_seconds_sum ≤ request_decode_time_seconds_sum",
     tolerance: "1e-9 relative per observation",
-    means: "Times per token add up to more than the decode times that they are parts of: a wrong unit.",
+    means: "Times per output token add up to more than the decode times. The unit may be wrong.",
     check: ({ now }) => {
       const perToken = now.of("request_time_per_output_token_seconds");
       const decode = now.get("request_decode_time_seconds_sum");

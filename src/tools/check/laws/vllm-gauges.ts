@@ -51,20 +51,20 @@ const ABORTS = "vllm#29928 and vllm#22545: gauges stay up after all requests wer
 export const gauges = [
   law("V01", {
     sentence: "num_requests_waiting = Σ num_requests_waiting_by_reason",
-    means: "The total of the queue and its parts were taken at different moments or one of them is wrong.",
+    means: "The total of the queue and its parts are from different moments, or one of them is wrong.",
     check: ({ now }) => equal(now.get("num_requests_waiting"), now.get("num_requests_waiting_by_reason")),
   }),
   law("V02", {
     sentence: "num_requests_running ≤ max_num_seqs",
     needs: ["one scrape", "--max-num-seqs"],
-    means: "More requests run than a step can hold: admission lets too many in, or ended ones are still counted.",
+    means: "More requests run than a step allows. Admission accepts too many, or finished requests are still counted.",
     check: (c) => atMost(c.now.get("num_requests_running"), term("max_num_seqs", c.parameter("maxNumSeqs"))),
   }),
   law("V03", {
     sentence: "kv_cache_usage_perc · (num_gpu_blocks − 1) is a whole number",
     tolerance: "1e-6 · blocks",
     means:
-      "The share is not one of whole blocks: it was divided by the pool with the null block, averaged, or made up.",
+      "The share does not correspond to whole blocks. It was divided by the pool including the null block, averaged, or invented.",
     looksLike: "used ÷ N in place of 1 − free ÷ (N − 1)",
     check: (c) => {
       const usable = blocks(c) - 1;
@@ -73,8 +73,8 @@ export const gauges = [
     },
   }),
   law("V04", {
-    sentence: "no request running or waiting ⇒ kv_cache_usage_perc = 0",
-    means: "Blocks are held that no request holds. (A prefill server that keeps blocks for a decode server may do so.)",
+    sentence: "if no request runs or waits, kv_cache_usage_perc = 0",
+    means: "Blocks are in use without a request. (A prefill server that keeps blocks for a decode server may do so.)",
     looksLike: ABORTS,
     check: ({ now }) => {
       const unfinished = plus(now.get("num_requests_running"), now.get("num_requests_waiting"));
@@ -86,7 +86,7 @@ export const gauges = [
   law("V05", {
     sentence: "a request runs ⇔ blocks are in use (a deferred one may hold blocks too)",
     means:
-      "Requests run without blocks (freed too early, or the gauge of running requests is stuck), or blocks are held by nobody.",
+      "Requests run without blocks (freed too early, or the gauge of running requests is stuck), or blocks are in use without a request.",
     looksLike: ABORTS,
     check: ({ now }) => {
       const running = now.get("num_requests_running");
@@ -102,7 +102,7 @@ export const gauges = [
   law("V06", {
     sentence:
       "prefix_cache_hits_total ≤ prefix_cache_queries_total, and is a multiple of the block size; the external ones too",
-    means: "Tokens were found in the cache that nobody looked up, or parts of blocks were.",
+    means: "Cache hits were counted without a lookup, or for parts of blocks.",
     looksLike: "vllm#25780: recomputed tokens after a preemption counted as hits; llm-d-inference-sim#356",
     check: (c) => {
       const outcomes = [];
@@ -121,9 +121,9 @@ export const gauges = [
     },
   }),
   law("V07", {
-    sentence: "no token queried ⇒ no token hit",
+    sentence: "without new queries there are no new hits",
     needs: ["two scrapes"],
-    means: "Hits grow without a lookup: they are counted again for each chunk of a prompt or after a preemption.",
+    means: "Hits grow without a lookup. They are counted again for each chunk of a prompt, or after a preemption.",
     looksLike: "hits counted per chunk; vllm#25780",
     check: (c) => {
       const queries = c.delta("prefix_cache_queries_total");

@@ -94,7 +94,7 @@ export const whole = [
     sentence:
       "request_success_total has all five finished_reason series from the start (before 0.30 at least stop, length, abort)",
     severity: "W",
-    means: "rate() misses the first end of a kind whose series was not there at 0.",
+    means: "rate() misses the first finished request of a reason whose series did not exist with value 0.",
     looksLike: "vllm#8178: metrics vanish between versions",
     check: (c) => {
       const { now } = c;
@@ -114,9 +114,9 @@ export const whole = [
   }),
   group("V33", {
     sentence:
-      "a client that leaves adds to no end: Δ e2e count = requests answered (or those and the aborts), and nothing stays held",
+      "a client that disconnects is not counted as finished: Δ e2e count = answered requests (or those and the aborts), and no resources stay in use",
     needs: ["two scrapes", "rest", "truth"],
-    means: "A cancelled request was counted as finished, or what it held is still held.",
+    means: "A cancelled request was counted as finished, or its resources are still in use.",
     looksLike: "vllm#31503, vllm#55634",
     check: (c) => {
       const answered = c.truthDelta("finished");
@@ -135,9 +135,10 @@ export const whole = [
     },
   }),
   group("V34", {
-    sentence: "cache_config_info: one series per engine, value 1, whole block_size and num_gpu_blocks, constant labels",
+    sentence:
+      "cache_config_info: one series per engine, value 1, integers in block_size and num_gpu_blocks, constant labels",
     needs: ["one scrape", "two scrapes"],
-    means: "Endpoint pickers read block size and pool from it and go blind.",
+    means: "Endpoint pickers read the block size and the pool size from it, and cannot work without them.",
     check: (c) => {
       const infos = c.now.samples("cache_config_info");
       if (infos.length === 0) throw new NotCheckable("no vllm:cache_config_info here");
@@ -160,8 +161,8 @@ export const whole = [
   }),
   page("V35", {
     sentence:
-      "lora_requests_info: the newest series names at most max_lora running adapters, none empty, none from the future",
-    means: "The adapters that are said to run cannot all run.",
+      "lora_requests_info: the newest series names at most max_lora running adapters, no empty name, no time in the future",
+    means: "More adapters are listed as running than can run.",
     check: (c) => {
       const all = c.now.samples("lora_requests_info");
       if (all.length === 0) throw new NotCheckable("no vllm:lora_requests_info here");
@@ -180,8 +181,8 @@ export const whole = [
   }),
   group("V36", {
     sentence:
-      "speculation: accepted ≤ draft tokens; per position not rising, their sum the accepted; tokens ≥ accepted + drafts",
-    means: "Drafts were accepted that were never made, or positions out of order.",
+      "speculation: accepted ≤ draft tokens; counts per position do not rise and add up to the accepted tokens; tokens ≥ accepted + drafts",
+    means: "More draft tokens were accepted than drafted, or positions were accepted out of order.",
     check: ({ now }) => {
       const drafts = now.get("spec_decode_num_drafts_total");
       const accepted = now.get("spec_decode_num_accepted_tokens_total");
@@ -203,7 +204,7 @@ export const whole = [
   page("V37", {
     sentence: "a request refused at admission adds to admission_rejections_total and to no other counter of the engine",
     needs: ["two scrapes", "truth"],
-    means: "A refused request left traces in the engine, or its refusal none.",
+    means: "A refused request was counted in the engine, or its refusal was not counted.",
     check: (c) => {
       const refused = c.truthDelta("refused");
       const rejected = c.delta("admission_rejections_total");
@@ -222,7 +223,7 @@ export const whole = [
   }),
   group("V38", {
     sentence: "engine_sleep_state: exactly one of awake, weights_offloaded, discard_all is 1",
-    means: "The engine sleeps and is awake, or neither.",
+    means: "The engine is reported as asleep and awake, or as neither.",
     check: ({ now }) => {
       const states = now.samples("engine_sleep_state");
       if (states.length === 0) throw new NotCheckable(`no ${now.text("engine_sleep_state")} here`);
@@ -234,10 +235,11 @@ export const whole = [
     },
   }),
   page("V39", {
-    sentence: "http_requests_total of /v1 with 2xx ≥ finished requests − those under way",
+    sentence: "http_requests_total of /v1 with 2xx ≥ finished requests − requests under way",
     severity: "W",
     tolerance: "requests under way",
-    means: "More requests finished than were answered: ends are counted twice, or requests come past HTTP.",
+    means:
+      "More requests finished than were answered. Finished requests are counted twice, or requests do not come through HTTP.",
     check: (c) => {
       const answered = c.page
         .samples("http_requests_total", { status: "2xx" })
@@ -253,7 +255,7 @@ export const whole = [
   }),
   page("V40", {
     sentence:
-      "several engines: every family with an engine label has a series for each of them; their blocks divide evenly",
+      "with several engines, every family with an engine label has a series for each engine, and num_gpu_blocks is a multiple of their number",
     means: "An engine is missing from some families: sums over engines and comparisons per engine are wrong.",
     looksLike: "aibrix#1614",
     check: (c) => {
@@ -282,7 +284,7 @@ export const whole = [
     needs: ["window", "clean"],
     tolerance: LITTLES_TOLERANCE,
     means:
-      "Time of requests reached no histogram, or the gauges are stale. (Clients that left make the left side larger.)",
+      "Time of requests is missing in the histograms, or the gauges are stale. (Clients that disconnected make the left side larger.)",
     looksLike: "sglang#4244: stale gauges",
     check: (c) => {
       const gauge = c.now.get("num_requests_running").value + c.now.get("num_requests_waiting").value;
@@ -316,7 +318,7 @@ export const whole = [
       "steps: Δ iteration_tokens_total_count ≤ Δt ÷ shortest step (tokens per step have no bound: a chunked prompt counts whole at its first token)",
     severity: "I",
     needs: ["two scrapes", "--min-step-ms"],
-    means: "More steps than there was time for.",
+    means: "More steps were counted than fit into the time.",
     check: (c) => {
       const shortestS = c.parameter("minStepMs") / 1000;
       const elapsedS = c.look.atS - (c.lookBefore?.atS ?? c.look.atS);
