@@ -69,7 +69,7 @@ export class CodingStage implements PartReceiver {
   readonly #charset: Firing | null;
   readonly #coding: Firing | null;
   #encoder: Encoder | null = null;
-  #held: Part[] = [];
+  #waiting: Part[] = [];
 
   constructor(firings: readonly Firing[], down: PartReceiver) {
     this.#down = down;
@@ -98,8 +98,8 @@ export class CodingStage implements PartReceiver {
       this.#down.part(part);
       return;
     }
-    this.#held.push(part);
-    if (this.#held.length >= this.#coding!.number("events")) this.#release();
+    this.#waiting.push(part);
+    if (this.#waiting.length >= this.#coding!.number("events")) this.#release();
   }
 
   /** Returns the first event from this index on that is encoded. */
@@ -122,13 +122,13 @@ export class CodingStage implements PartReceiver {
   #event = 0;
 
   #release(): void {
-    const held = this.#held;
-    const last = held.at(-1);
+    const parts = this.#waiting;
+    const last = parts.at(-1);
     if (last === undefined) return;
-    this.#held = [];
+    this.#waiting = [];
     this.#event = last.event;
-    const bytes = this.#encoder!.push(Buffer.concat(held.map((part) => part.bytes)));
-    const completeEvents = held.reduce((sum, part) => sum + part.completeEvents, 0);
+    const bytes = this.#encoder!.push(Buffer.concat(parts.map((part) => part.bytes)));
+    const completeEvents = parts.reduce((sum, part) => sum + part.completeEvents, 0);
     this.#down.part({ ...last, bytes, completeEvents });
   }
 }

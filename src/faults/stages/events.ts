@@ -125,7 +125,7 @@ export class EventStage {
   #editedAll(events: readonly StreamEvent[], firing: Firing): readonly StreamEvent[] {
     const [first] = events;
     if (events.length === 1 && first!.isOriginal) return this.#edited(first!, firing);
-    return events.flatMap((one) => (one.isOriginal ? this.#edited(one, firing) : [one]));
+    return events.flatMap((event) => (event.isOriginal ? this.#edited(event, firing) : [event]));
   }
 
   #remember(event: StreamEvent): void {

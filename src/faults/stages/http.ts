@@ -133,8 +133,8 @@ export class HttpStage implements PartReceiver {
       h10.fired++;
       const how = h10.word();
       const many = Array.from({ length: h10.number("fields") }, (_, i): [string, string] => [`x-flood-${i}`, `${i}`]);
-      const one: [string, string] = how === "long" ? ["x-long", "x".repeat(LONG)] : ["x-bytes", "caf\xc3\xa9 \xff"];
-      head = { ...head, fields: [...head.fields, ...(how === "many" ? many : [one])] };
+      const field: [string, string] = how === "long" ? ["x-long", "x".repeat(LONG)] : ["x-bytes", "caf\xc3\xa9 \xff"];
+      head = { ...head, fields: [...head.fields, ...(how === "many" ? many : [field])] };
     }
     const date = fieldOf(head, "date");
     if (t5?.word() === "clock" && date !== null) {
@@ -151,8 +151,8 @@ export class HttpStage implements PartReceiver {
     const how = h9?.word();
     if (!h9 || (how !== "100" && how !== "103")) return;
     h9.fired++;
-    const said = how === "100" ? "100 Continue" : "103 Early Hints\r\nlink: </v1/models>; rel=preload";
-    const text = `HTTP/${this.#http2 ? "2" : "1.1"} ${said}\r\n\r\n`;
+    const start = how === "100" ? "100 Continue" : "103 Early Hints\r\nlink: </v1/models>; rel=preload";
+    const text = `HTTP/${this.#http2 ? "2" : "1.1"} ${start}\r\n\r\n`;
     this.#down.part(framing(TEXT(text), -1, true, false));
     this.#down.wait(h9.number("before"));
   }
@@ -168,7 +168,7 @@ export class HttpStage implements PartReceiver {
     for (const id of ["H3", "H4"]) if (this.#named.has(id)) this.#named.get(id)!.fired = 0;
     this.#framing = "chunked";
     this.#sendHead(this.#head!);
-    for (const one of this.#kept.splice(0)) this.#chunk(one);
+    for (const part of this.#kept.splice(0)) this.#chunk(part);
   }
 
   #length(): void {

@@ -74,7 +74,7 @@ export class SegmentStage implements PartReceiver {
   readonly #joined: Firing | null;
   readonly #down: PartReceiver;
   readonly #places = new PositionFinder();
-  #held: Part[] = [];
+  #waiting: Part[] = [];
   #events = 0;
 
   constructor(firings: readonly Firing[], down: PartReceiver) {
@@ -149,20 +149,20 @@ export class SegmentStage implements PartReceiver {
       this.#down.part(part);
       return;
     }
-    this.#held.push(part);
+    this.#waiting.push(part);
     if (part.flush && ++this.#events >= this.#joined.number("events")) this.#release();
   }
 
   #release(): void {
-    const held = this.#held;
-    if (held.length === 0) return;
+    const parts = this.#waiting;
+    if (parts.length === 0) return;
     const joined = this.#joined!;
-    this.#held = [];
+    this.#waiting = [];
     this.#events = 0;
     joined.fired++;
     if (joined.id === "T4") this.#down.wait(joined.number("pause"));
-    const last = held.length - 1;
-    for (const [at, part] of held.entries())
+    const last = parts.length - 1;
+    for (const [at, part] of parts.entries())
       this.#down.part(joined.id === "T4" ? part : { ...part, flush: at === last });
   }
 }
