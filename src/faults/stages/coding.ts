@@ -1,6 +1,6 @@
 /** Third stage: content encoding. Both encoders add one event at a time, and each result can be decoded at once. */
 import { constants, crc32, deflateRawSync } from "node:zlib";
-import type { Firing } from "../plan/firing.ts";
+import type { FaultRun } from "../plan/fault-run.ts";
 import type { AnswerHead, Part, PartReceiver } from "../plan/types.ts";
 import { fieldOf, withField } from "./heads.ts";
 
@@ -66,15 +66,15 @@ function brotli(): Encoder {
 
 export class CodingStage implements PartReceiver {
   readonly #down: PartReceiver;
-  readonly #charset: Firing | null;
-  readonly #coding: Firing | null;
+  readonly #charset: FaultRun | null;
+  readonly #coding: FaultRun | null;
   #encoder: Encoder | null = null;
   #waiting: Part[] = [];
 
-  constructor(firings: readonly Firing[], down: PartReceiver) {
+  constructor(runs: readonly FaultRun[], down: PartReceiver) {
     this.#down = down;
-    this.#charset = firings.find(({ id }) => id === "B2") ?? null;
-    this.#coding = firings.find(({ id }) => id === "H6") ?? null;
+    this.#charset = runs.find(({ id }) => id === "B2") ?? null;
+    this.#coding = runs.find(({ id }) => id === "H6") ?? null;
   }
 
   head(head: AnswerHead): void {
