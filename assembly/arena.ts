@@ -132,15 +132,15 @@ export function hashAt(slot: i32, index: i32): u64 {
 
 /** Returns the index of the slot's entry number `index` in the page columns. Walks from the nearer end of the list of pages. */
 export function entry(slot: i32, index: i32): i32 {
-  const wanted = index >> PAGE_BITS;
+  const pageIndex = index >> PAGE_BITS;
   const last = row(slot).pageCount - 1;
   let page: i32;
-  if (wanted > last >> 1) {
+  if (pageIndex > last >> 1) {
     page = row(slot).lastPage;
-    for (let at = last; at > wanted; at--) page = pagePrev[page - 1];
+    for (let at = last; at > pageIndex; at--) page = pagePrev[page - 1];
   } else {
     page = row(slot).firstPage;
-    for (let at = 0; at < wanted; at++) page = pageNext[page - 1];
+    for (let at = 0; at < pageIndex; at++) page = pageNext[page - 1];
   }
   return ((page - 1) << PAGE_BITS) + (index & (PAGE_BLOCKS - 1));
 }

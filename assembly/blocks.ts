@@ -2,7 +2,7 @@
 // (`v1/core/block_pool.py`). The queue is a ring instead of a linked list. Block 0 is the null block.
 //
 // In a large pool, the memory of a new block is in no processor cache. The code therefore touches little memory per
-// block and knows in advance which: the queue holds the hash of each free block, and a block's row is written only once
+// block and knows in advance which. The queue holds the hash of each free block, and a block's row is only written once
 // its content is known.
 
 import { column, column64 } from "./column";

@@ -64,8 +64,8 @@ export function eventCleared(): void {
   if (room(1)) push(Event.Cleared);
 }
 
-function room(wanted: i32): bool {
-  if (used + wanted <= capacity) return true;
+function room(size: i32): bool {
+  if (used + size <= capacity) return true;
   setWord(Word.EventsLost, word(Word.EventsLost) + 1);
   return false;
 }

@@ -4,7 +4,7 @@
 import { column } from "./column";
 import { maxNumSeqs } from "./config";
 
-/** Addresses of 64-bit words, and a cell that receives what was read, because the compiler would remove a load without use. */
+/** Addresses of 64-bit words, and a cell that receives the loaded values, because the compiler would remove an unused load. */
 let places = changetype<StaticArray<i32>>(0);
 let most: i32 = 0;
 let count: i32 = 0;

@@ -35,8 +35,8 @@ export function publishHistograms(): void {
 }
 
 /**
- * Records one value. Negative values count as 0. They occur if time is not simulated: a step then begins with its
- * event-loop turn, so a request that arrives while the step's tokens are written arrives after the step's time.
+ * Records one value. Negative values count as 0. They occur if time is not simulated, because a step then starts with
+ * its event-loop turn. A request that arrives while the step's tokens are written is later than the step.
  */
 export function observe(histogram: Histogram, value: f64): void {
   observeMany(histogram, max(value, 0), 1);

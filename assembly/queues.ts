@@ -60,12 +60,12 @@ export function removeRunningAt(index: i32): void {
 }
 /** Removes requests that have just ended. The others keep their order. */
 export function pruneRunning(): void {
-  let kept = 0;
+  let left = 0;
   for (let at = 0; at < runningCount; at++) {
     const slot = running[at];
-    if (row(slot).status === Status.Running) running[kept++] = slot;
+    if (row(slot).status === Status.Running) running[left++] = slot;
   }
-  runningCount = kept;
+  runningCount = left;
   setWord(Word.Running, runningCount);
 }
 export function runningIndexOf(slot: i32): i32 {

@@ -1,6 +1,6 @@
 // State of the requests. The fields that every step touches lie together in a row of two cache lines. The others are
-// columns indexed by slot. (Measured: rows make a decode step 40 % faster than columns.) A handle combines a slot and
-// its generation, so that a step in flight can tell a request from a later request in the same slot.
+// columns indexed by slot. Measured: a decode step is 40 % faster with rows than with columns only. A handle combines a
+// slot and its generation, so that a step in flight can tell a request from a later request in the same slot.
 import { column, columnF } from "./column";
 import { setAddress, setWord } from "./header";
 import { FEED, Field, GENERATIONS, NONE, ROW_BYTES, SLOT_BITS, SLOTS, Status, Word } from "./layout";

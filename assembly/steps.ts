@@ -9,7 +9,10 @@ export let rowHandle = changetype<StaticArray<i32>>(0);
 export let rowTokens = changetype<StaticArray<i32>>(0);
 export let rowFlags = changetype<StaticArray<i32>>(0);
 let counts = changetype<StaticArray<i32>>(0);
-/** Handles that the last schedule call preempted, took back from the step, or refused blocks; and those that have ended since the last call. */
+/**
+ * Handles of requests that the last schedule call preempted, took back from the step, or refused blocks; and of
+ * requests that have ended since the call before.
+ */
 let preempted = changetype<StaticArray<i32>>(0);
 let undone = changetype<StaticArray<i32>>(0);
 let refused = changetype<StaticArray<i32>>(0);

@@ -76,10 +76,10 @@ function verifyRunning(): void {
     assert((row(slot).flags & SUBMIT_BLOCKED) === 0, "a blocked request runs");
     verifyCounts(slot);
     adapters[lora[slot]] = adapters[lora[slot]] + 1;
-    const held = row(slot).tableCount;
-    assert(held * blockSize >= row(slot).computed, "computed tokens lie outside the request's blocks");
-    let at = held > 0 ? entry(slot, 0) : 0;
-    for (let index = 0; index < held; index++) {
+    const blocks = row(slot).tableCount;
+    assert(blocks * blockSize >= row(slot).computed, "computed tokens lie outside the request's blocks");
+    let at = blocks > 0 ? entry(slot, 0) : 0;
+    for (let index = 0; index < blocks; index++) {
       const block = entryBlock(at);
       assert(block > 0 && block < numGpuBlocks, "a table holds no block");
       assert(holders[block] >= 0, "a block in use is in the free queue");
@@ -90,7 +90,7 @@ function verifyRunning(): void {
         assert(hashOf(block) === entryHash(at), "a cached block has other content");
         assert(find(hashOf(block)) !== 0, "a cached block cannot be found");
       }
-      if (index + 1 < held) at = nextEntry(at);
+      if (index + 1 < blocks) at = nextEntry(at);
     }
   }
   for (let i = 0; i < runningLength(); i++) verifyHolders(running[i]);

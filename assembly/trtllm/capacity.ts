@@ -168,12 +168,12 @@ function lastStarted(from: i32, to: i32): i32 {
 
 /** Returns the number of blocks that become free in this plan when the request is paused. */
 function freedBy(slot: i32): i32 {
-  const held = row(slot).tableCount;
+  const blocks = row(slot).tableCount;
   let freed = 0;
   let at = entry(slot, 0);
-  for (let i = 0; i < held; i++) {
+  for (let i = 0; i < blocks; i++) {
     if (countOff(entryBlock(at))) freed++;
-    if (i + 1 < held) at = nextEntry(at);
+    if (i + 1 < blocks) at = nextEntry(at);
   }
   return freed;
 }

@@ -84,12 +84,12 @@ export function blocksToCompletion(slot: i32, l: Line, walked: bool): i32 {
 /** Returns the blocks that the request still needs for its next step, or for its next two steps with TWO_STEP_LOOKAHEAD. */
 export function blocksForStep(slot: i32, l: Line, walked: bool): i32 {
   const drafts = row(slot).drafts;
-  const held = credit(slot, l, walked);
+  const credited = credit(slot, l, walked);
   if (!l.isContext) {
     const next = min(l.end, max(l.held + stepsAhead * (drafts + 1), l.length + l.flight));
     return blocksOf(next) - blocksOf(l.held);
   }
-  return l.started ? 0 : blocksOf(min(l.context + drafts, l.end)) - held;
+  return l.started ? 0 : blocksOf(min(l.context + drafts, l.end)) - credited;
 }
 
 /** Takes cached blocks for the prompt of a first chunk. The prompt's last token is always computed, so its block is not taken. */
@@ -166,26 +166,26 @@ function tokensAlike(slot: i32, from: i32, most: i32, block: i32): i32 {
  */
 export function fillPrompt(slot: i32): bool {
   const l = line(slot);
-  const wanted = keepsBlocks ? blocksOf(l.context) : 0;
-  if (wanted - row(slot).tableCount > blocksFree()) {
+  const needed = keepsBlocks ? blocksOf(l.context) : 0;
+  if (needed - row(slot).tableCount > blocksFree()) {
     release(slot, 0);
     forget(l);
     return false;
   }
-  while (row(slot).tableCount < wanted) {
+  while (row(slot).tableCount < needed) {
     const block = takeBlock();
     retainPrompt(slot, row(slot).tableCount, block);
     appendBlock(slot, block);
   }
   l.held = l.context;
-  l.room = keepsBlocks ? wanted * blockSize : i32.MAX_VALUE;
+  l.room = keepsBlocks ? needed * blockSize : i32.MAX_VALUE;
   const hit = l.position;
   const first = preemptions[slot] === 0;
   if (first) cachedPrompt[slot] = hit + 1;
   if (!prefixCaching) return true;
   const reused = blocksOf(hit);
   countKv(KvTotal.Reused, reused);
-  countKv(KvTotal.Missed, wanted - reused);
+  countKv(KvTotal.Missed, needed - reused);
   if (hit % blockSize > 0) countKv(KvTotal.ReusedPartly, 1);
   if (copied) countKv(KvTotal.Copied, 1);
   if (!reads(slot)) return true;
@@ -197,8 +197,8 @@ export function fillPrompt(slot: i32): bool {
 
 /** Makes room for the known tokens and those in flight, usually one more than before. Returns false if no block is free. */
 export function hold(slot: i32, l: Line): bool {
-  const wanted = l.length + l.flight;
-  while (l.room < wanted) {
+  const needed = l.length + l.flight;
+  while (l.room < needed) {
     if (blocksFree() === 0) return false;
     const block = takeBlock();
     countKv(KvTotal.Generated, 1);
@@ -206,7 +206,7 @@ export function hold(slot: i32, l: Line): bool {
     appendBlock(slot, block);
     l.room += blockSize;
   }
-  l.held = wanted;
+  l.held = needed;
   return true;
 }
 
@@ -222,7 +222,7 @@ export function storeFull(slot: i32, tokens: i32): void {
 function storeBlocks(slot: i32, full: i32): i32 {
   const blocks = min(min(full, row(slot).hashCount), row(slot).tableCount);
   if (blocks === 0) return 0;
-  const kept = line(slot).keep !== 0;
+  const keepsIds = line(slot).keep !== 0;
   let parent = 0;
   let at = entry(slot, 0);
   let fresh = blocks;
@@ -236,7 +236,7 @@ function storeBlocks(slot: i32, full: i32): i32 {
       }
       block = entryBlock(at);
       attach(block, parent, hash, blockSize);
-      if (kept) copyIds(slot, block, tokenPlace(slot, i * blockSize), blockSize);
+      if (keepsIds) copyIds(slot, block, tokenPlace(slot, i * blockSize), blockSize);
     }
     parent = block;
     if (i + 1 < blocks) at = nextEntry(at);
@@ -273,11 +273,11 @@ function copyIds(slot: i32, block: i32, from: i32, tokens: i32): void {
 
 /** Stores the blocks of the first `tokens` tokens, including a last block that is not full, and gives all blocks back, the last first. */
 export function release(slot: i32, tokens: i32): void {
-  const held = row(slot).tableCount;
-  if (held === 0) return;
+  const blocks = row(slot).tableCount;
+  if (blocks === 0) return;
   if (prefixCaching && tokens > 0) storeAll(slot, tokens);
-  let at = entry(slot, held - 1);
-  for (let i = held - 1; i >= 0; i--) {
+  let at = entry(slot, blocks - 1);
+  for (let i = blocks - 1; i >= 0; i--) {
     giveBlock(entryBlock(at));
     if (i > 0) at = prevEntry(at);
   }

@@ -87,7 +87,7 @@ export enum KvTotal {
   AllocatedNew,
   Reused,
   Missed,
-  /** Reused blocks of which only a part was reused, and those of them that were copied. */
+  /** Partly reused blocks, and how many of these were copied. */
   ReusedPartly,
   Copied,
   /** Blocks allocated for generated tokens. */
@@ -126,9 +126,9 @@ export const PRIORITY_MOST = 100;
 export const PRIORITY_DEFAULT = 35;
 
 /**
- * Input of `retain` in the input buffer: a row for generated tokens (only its priority and duration are used), then a
- * row per range: first token, first token after the range, priority, duration in ms. NO_TIME as end means to the end of
- * the prompt; as duration, for ever.
+ * Input of `retain` in the input buffer. First a row for generated tokens, of which only priority and duration are
+ * used. Then a row per range: first token, first token after the range, priority, duration in ms. NO_TIME as end means
+ * to the end of the prompt; as duration, for ever.
  */
 export const RANGES_MOST = 16;
 export const RANGE_WORDS = 4;

@@ -1,5 +1,5 @@
-// TensorRT-LLM's micro-batch scheduler: chooses among the requests that fit those that run in the next step, and their
-// tokens, within max_batch_size and max_num_tokens. Source: `microBatchScheduler.cpp` and its Python twin in
+// TensorRT-LLM's micro-batch scheduler: selects, from the requests that fit, the batch of the next step and its tokens,
+// within max_batch_size and max_num_tokens. Source: `microBatchScheduler.cpp` and its Python twin in
 // `_torch/pyexecutor/scheduler/scheduler.py`.
 import { column } from "../column";
 import { chunkedPrefill, maxNumBatchedTokens, maxNumSeqs } from "../config";
@@ -134,7 +134,7 @@ function costOf(l: Line, chunk: i32): i32 {
   return reusable === 0 || reusable + chunk < l.rest ? chunk : l.rest - reusable;
 }
 
-/** Shares `tokens` among the chunks by the chunking policy. Then keeps as many draft tokens of the last chunks as there is room for. */
+/** Shares `tokens` among the chunks by the chunking policy. Then keeps as many draft tokens of the last chunks as fit. */
 function shareTokens(count: i32, tokens: i32): void {
   const used =
     chunkingPolicy === ChunkingPolicy.EqualProgress ? shareEqually(count, tokens) : shareInOrder(count, tokens);
@@ -160,11 +160,11 @@ function shareEqually(count: i32, tokens: i32): i32 {
     moved = false;
     for (let i = 0; i < count; i++) {
       const l = line(chunked[i]);
-      const wanted = min(l.chunk + chunkUnit, l.rest);
-      const more = costOf(l, wanted) - costOf(l, l.chunk);
-      if (wanted === l.chunk || used + more > tokens || wanted > maxContextLength) continue;
+      const chunk = min(l.chunk + chunkUnit, l.rest);
+      const more = costOf(l, chunk) - costOf(l, l.chunk);
+      if (chunk === l.chunk || used + more > tokens || chunk > maxContextLength) continue;
       used += more;
-      l.chunk = wanted;
+      l.chunk = chunk;
       moved = true;
     }
   }

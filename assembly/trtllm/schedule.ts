@@ -277,9 +277,9 @@ function fill(slot: i32, l: Line, now: f64): bool {
 
 /** Makes room for one more token of each generating request and pauses those without a block. Returns the number of requests left. */
 function holdTokens(): i32 {
-  const wanted = trtWord(TrtWord.Generations);
+  const generations = trtWord(TrtWord.Generations);
   let left = 0;
-  for (let i = 0; i < wanted; i++) {
+  for (let i = 0; i < generations; i++) {
     const slot = generationAt(i);
     keepGeneration(left, slot);
     if (hold(slot, line(slot))) left++;

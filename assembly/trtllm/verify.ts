@@ -47,8 +47,8 @@ function verifyActive(): void {
     assert(l.isContext || l.started, "a request generates without blocks");
     assert(!keepsBlocks || l.room === row(slot).tableCount * blockSize, "a request's room is not that of its blocks");
     assert(l.held <= l.room, "a request holds more tokens than its blocks");
-    const kept = row(slot).prompt + row(slot).outputs;
-    assert(l.keep === 0 || l.keep === tokenPlace(slot, kept - 1) + 1, "kept token ids are miscounted");
+    const tokens = row(slot).prompt + row(slot).outputs;
+    assert(l.keep === 0 || l.keep === tokenPlace(slot, tokens - 1) + 1, "tokens token ids are miscounted");
     if (l.isContext) contexts++;
     let at = row(slot).tableCount > 0 ? entry(slot, 0) : 0;
     for (let left = row(slot).tableCount; left > 0; left--) {

@@ -7,7 +7,7 @@ import type { Core } from "./wasm/core.ts";
 export class Adapters {
   readonly #core: Core;
   /** By adapter number minus one. Adapters that no request has used yet are 0. */
-  readonly held: { -readonly [Key in keyof AdapterSnapshot]: number }[] = [];
+  readonly snapshots: { -readonly [Key in keyof AdapterSnapshot]: number }[] = [];
   /** Live requests with output, and the rank of the adapter's first such request. */
   readonly #heard: { count: number; rank: number }[] = [];
   #ranks = 0;
@@ -27,8 +27,8 @@ export class Adapters {
   }
 
   #place(count: number): void {
-    while (this.held.length < count) {
-      this.held.push({ running: 0, waiting: 0, heard: 0 });
+    while (this.snapshots.length < count) {
+      this.snapshots.push({ running: 0, waiting: 0, heard: 0 });
       this.#heard.push({ count: 0, rank: 0 });
     }
   }
@@ -48,16 +48,16 @@ export class Adapters {
 
   /** Copies the counts at the end of a step. */
   hold(): void {
-    const { held } = this;
+    const { snapshots } = this;
     if (this.#known === 0) return;
     const { views } = this.#core;
     const running = (views.word(Word.AdapterRunningAt) >>> 0) >> 2;
     const waiting = (views.word(Word.AdapterWaitingAt) >>> 0) >> 2;
     for (let i = 0; i < this.#known; i++) {
       const { count, rank } = this.#heard[i]!;
-      held[i]!.running = views.i32[running + i + 1]!;
-      held[i]!.waiting = views.i32[waiting + i + 1]!;
-      held[i]!.heard = count > 0 ? rank : 0;
+      snapshots[i]!.running = views.i32[running + i + 1]!;
+      snapshots[i]!.waiting = views.i32[waiting + i + 1]!;
+      snapshots[i]!.heard = count > 0 ? rank : 0;
     }
   }
 }

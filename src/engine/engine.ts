@@ -64,7 +64,7 @@ export class Engine implements LiveOwner {
     this.#batch = new Batch(core, options.journal);
     this.#meters = options.meters ?? null;
     this.#adapters = new Adapters(core, options.adapters ?? 0);
-    this.#snapshots = new Snapshots(core, options, this.#adapters.held, this.#batch.lastPlan);
+    this.#snapshots = new Snapshots(core, options, this.#adapters.snapshots, this.#batch.lastPlan);
     const timelineAt = (slot: number) => this.#receivers.bySlot[slot]?.timeline ?? undefined;
     const { observer } = options;
     this.#recorder = observer ? new FactsRecorder(core, clock, observer, timelineAt) : null;

@@ -33,7 +33,7 @@ export class FactsRecorder implements LoopObserver {
   readonly #planned: number[] = [];
   /** Preemptions by a reset of the prefix cache, which count for the next planned step. */
   #resetPreemptions = 0;
-  #kept = 0;
+  #keptCount = 0;
   /** Generations that have ended and are not reported yet. */
   #ended: RequestTimeline[] = [];
   #turning = false;
@@ -61,8 +61,8 @@ export class FactsRecorder implements LoopObserver {
 
   /** Returns true if another run or preemption may be kept, and counts it. */
   keep(): boolean {
-    if (this.#kept >= KEPT_MAX) return false;
-    this.#kept++;
+    if (this.#keptCount >= KEPT_MAX) return false;
+    this.#keptCount++;
     return true;
   }
 
@@ -123,9 +123,9 @@ export class FactsRecorder implements LoopObserver {
     for (let i = 0; i < count; i++) {
       const timeline = this.#find(views.i32[handles + i]!);
       if (!timeline) continue;
-      const kept = timeline.preempted.length === 3 * timeline.preemptions;
+      const isComplete = timeline.preempted.length === 3 * timeline.preemptions;
       timeline.preemptions++;
-      if (kept && timeline.preemptions <= PREEMPTIONS_MAX && this.keep()) {
+      if (isComplete && timeline.preemptions <= PREEMPTIONS_MAX && this.keep()) {
         timeline.preempted.push(nowUs, Number.NaN, Number.NaN);
       }
     }
@@ -269,7 +269,7 @@ export class FactsRecorder implements LoopObserver {
     this.#ended = [];
     for (const timeline of ended) {
       timeline.closeRun();
-      this.#kept -= timeline.runs.length / 3 + timeline.preempted.length / 3;
+      this.#keptCount -= timeline.runs.length / 3 + timeline.preempted.length / 3;
       this.observer.request(timeline);
     }
   }

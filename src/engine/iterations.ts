@@ -90,27 +90,27 @@ export type KvEvent =
 
 /** A queue with a limit. The oldest entries are dropped. */
 export class Backlog<T> {
-  #kept: T[] = [];
+  #entries: T[] = [];
   #arrived: (() => void)[] = [];
 
   constructor(readonly most: number) {}
 
   add(entry: T): void {
     // Dropped in halves, so that dropping a single entry costs nothing.
-    if (this.#kept.length >= 2 * this.most) this.#kept = this.#kept.slice(-this.most);
-    this.#kept.push(entry);
+    if (this.#entries.length >= 2 * this.most) this.#entries = this.#entries.slice(-this.most);
+    this.#entries.push(entry);
     for (const arrived of this.#arrived.splice(0)) arrived();
   }
 
   get isEmpty(): boolean {
-    return this.#kept.length === 0;
+    return this.#entries.length === 0;
   }
 
   /** Returns and removes all entries. */
   take(): readonly T[] {
-    const taken = this.#kept.slice(-this.most);
-    this.#kept = [];
-    return taken;
+    const entries = this.#entries.slice(-this.most);
+    this.#entries = [];
+    return entries;
   }
 
   /** Calls `act` once, with the next entry. */

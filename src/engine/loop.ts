@@ -15,13 +15,13 @@ const REBASE_US = 100_000;
 /** Duration that the core returns for a step in which nothing can run although requests remain. */
 const EMPTY_STEP_US = 1000;
 
-/** Time for which free steps share a turn of the event loop if no client sees the times of their tokens, and their largest number. */
+/** How long free steps may share a turn of the event loop, if no client sees the times of their tokens; and how many steps may share it. */
 const FREE_US = 250;
 const FREE_STEPS_MOST = 64;
 
 /**
  * Turns of the event loop before the first step is updated. Requests that arrive at about the same time then share
- * steps, and their answers are sent together, which wakes a client with several requests once (`bench:short`: a tenth
+ * steps, and their answers are sent together. A client with several requests wakes up once (`bench:short`: a tenth
  * less; more turns gave no more).
  */
 const GATHERING_TURNS = 2;

@@ -86,7 +86,7 @@ export class RequestTimeline implements TimelineFacts {
   reason: Finish | null = null;
   /** Tokens as counted at the end. A stop string can make this smaller than the tokens of the runs. */
   outputTokens = 0;
-  /** Number of all preemptions; and for those that are kept: time, time of re-admission, cached tokens then. */
+  /** Number of all preemptions; then time, time of re-admission and cached tokens of each preemption that is kept. */
   preemptions = 0;
   readonly preempted: number[] = [];
   /** Tokens that were not cached at a re-admission and were computed again. */

@@ -77,20 +77,20 @@ export class Receivers {
     const { out, tokens, words } = batch.core.views;
     const rows = words[Word.OutRows]!;
     this.#look(rows);
-    let given = 0;
+    let delivered = 0;
     let nextPart = recorder === null ? Number.POSITIVE_INFINITY : recorder.nextPart;
     for (let i = 0; i < rows; i++) {
-      if (given >= nextPart) nextPart = recorder!.part();
+      if (delivered >= nextPart) nextPart = recorder!.part();
       const row = i * OUT_WORDS;
       if (lanes?.leads(out[row]!)) {
-        const next = lanes.write(out, tokens, i, Math.min(rows, i + Math.ceil(nextPart - given)));
-        given += next - i;
+        const next = lanes.write(out, tokens, i, Math.min(rows, i + Math.ceil(nextPart - delivered)));
+        delivered += next - i;
         if (next > i) {
           i = next - 1;
           continue;
         }
       }
-      given += out[row + 2]!;
+      delivered += out[row + 2]!;
       this.#handOver(this.#rows[i], row);
     }
     this.#release(rows);

@@ -1,6 +1,7 @@
 /**
  * State of each request at an iteration's update, which `enable_iter_req_stats` adds to a record (`_populate_req_stats`
- * of `py_executor.py`, 1.3 line): active requests, those that arrived since the plan, and those that just ended.
+ * of `py_executor.py`, 1.3 line). Covers active requests, requests that arrived since the plan, and requests that just
+ * ended.
  */
 import { Field, Word } from "../../assembly/layout.ts";
 import { LINE_BYTES, LineField, State, TrtWord } from "../../assembly/trtllm/layout.ts";

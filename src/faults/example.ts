@@ -126,15 +126,15 @@ function messageOf(text: string): Uint8Array {
 function exampleEvents(kind: keyof typeof TITLES, least: number): string[] {
   const chunk = (delta: object, reason: string | null = null) =>
     `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 1, model: "m", choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`;
-  const said: string[] = [];
+  const deltas: string[] = [];
   do {
-    if (kind === "tools") said.push(...toolDeltas(chunk));
-    else if (kind === "reasoning") said.push(...REASONING_PIECES.map((reasoning) => chunk({ reasoning })));
-    said.push(...(kind === "tools" ? [] : TEXT_PIECES.map((content) => chunk({ content }))));
-  } while (kind === "text" && said.length < least);
+    if (kind === "tools") deltas.push(...toolDeltas(chunk));
+    else if (kind === "reasoning") deltas.push(...REASONING_PIECES.map((reasoning) => chunk({ reasoning })));
+    deltas.push(...(kind === "tools" ? [] : TEXT_PIECES.map((content) => chunk({ content }))));
+  } while (kind === "text" && deltas.length < least);
   return [
     chunk({ role: "assistant", content: "" }),
-    ...said,
+    ...deltas,
     chunk({}, kind === "tools" ? "tool_calls" : "stop"),
     "data: [DONE]\n\n",
   ];

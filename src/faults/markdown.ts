@@ -36,7 +36,7 @@ function lineOf(row: FaultRow): string {
 
 /** Returns one text if the rules of all ways agree. If not, puts the names of its ways before each text. */
 function byWay(rules: ReturnType<typeof faultRulesOf>, name: "oracle" | "text"): string {
-  const said = Map.groupBy(rules, ({ rule }) => rule[name]);
-  if (said.size === 1) return rules[0]!.rule[name];
-  return [...said].map(([text, some]) => `${some.map(({ way }) => `\`${way}\``).join(", ")}: ${text}`).join("; ");
+  const byText = Map.groupBy(rules, ({ rule }) => rule[name]);
+  if (byText.size === 1) return rules[0]!.rule[name];
+  return [...byText].map(([text, some]) => `${some.map(({ way }) => `\`${way}\``).join(", ")}: ${text}`).join("; ");
 }

@@ -6,7 +6,7 @@
 import { planText } from "./parse.ts";
 import type { FaultAccount } from "./pipeline.ts";
 import { FaultDraws } from "./plan/draws.ts";
-import { Firing } from "./plan/firing.ts";
+import { FaultRun } from "./plan/fault-run.ts";
 import type { EventCounts, Plan, WireOperation } from "./plan/types.ts";
 import { CALL_CODES } from "./rows/grpc.ts";
 import { actsOn } from "./rows/row.ts";
@@ -22,8 +22,8 @@ export class MessagePipeline {
   /** Text of a plan that orders the same again. */
   readonly line: string;
   readonly #counts: EventCounts = { came: 0, dropped: 0, whole: 0, cut: 0 };
-  readonly #firings: readonly Firing[];
-  readonly #callFaults: readonly Firing[];
+  readonly #runs: readonly FaultRun[];
+  readonly #callFaults: readonly FaultRun[];
   readonly #segments: SegmentStage;
   readonly #end: EndStage;
   /** gRPC status code that replaces the call's own; null if none does. */
@@ -38,8 +38,8 @@ export class MessagePipeline {
     const usedKey = plan.key ?? key;
     const draws = new FaultDraws(plan.seed, usedKey);
     this.line = planText(plan, usedKey);
-    this.#firings = plan.faults.map((fault, place) => new Firing(fault, place, draws));
-    const possible = this.#firings.filter(({ fault: { row } }) => actsOn(row, "grpc"));
+    this.#runs = plan.faults.map((fault, place) => new FaultRun(fault, place, draws));
+    const possible = this.#runs.filter(({ fault: { row } }) => actsOn(row, "grpc"));
     this.#callFaults = possible.filter(({ fault: { row } }) => row.stage === "grpc");
     this.#end = new EndStage(possible, this.#counts, true, () => false);
     this.#segments = new SegmentStage(possible, this.#end);
@@ -47,8 +47,8 @@ export class MessagePipeline {
 
   /** Starts the answer. `block`: the encoded head. */
   begin(block: Uint8Array): WireOperation[] {
-    const firing = this.#callFaults.find(({ id, fault }) => id === "G1" && fault.position.kind === "head");
-    if (firing !== undefined) this.#stop(firing);
+    const run = this.#callFaults.find(({ id, fault }) => id === "G1" && fault.position.kind === "head");
+    if (run !== undefined) this.#stop(run);
     else {
       this.#begun = true;
       this.#segments.part({ bytes: block, event: -1, from: 0, completeEvents: 0, flush: true, done: false });
@@ -63,16 +63,16 @@ export class MessagePipeline {
       this.#counts.dropped++;
       return [];
     }
-    for (const firing of this.#callFaults) {
-      if (firing.id === "G2" || !firing.due(event, false)) continue;
-      if (firing.id === "G1") {
+    for (const run of this.#callFaults) {
+      if (run.id === "G2" || !run.due(event, false)) continue;
+      if (run.id === "G1") {
         this.#counts.dropped++;
-        this.#stop(firing);
+        this.#stop(run);
         return this.#end.takeOperations();
       }
-      firing.fired++;
+      run.fired++;
       this.stopped = true;
-      misstate(bytes, firing.word());
+      misstate(bytes, run.word());
     }
     this.#segments.part({ bytes, event, from: 0, completeEvents: 1, flush: true, done: false });
     return this.#end.takeOperations();
@@ -89,20 +89,20 @@ export class MessagePipeline {
 
   /** Returns the counts up to now. */
   account(): FaultAccount {
-    const fired = this.#firings.map(({ id, fault, fired: times }) => ({ id, fault: fault.text, times }));
+    const fired = this.#runs.map(({ id, fault, fired: times }) => ({ id, fault: fault.text, times }));
     return { ...this.#counts, fired };
   }
 
   #spoilTrailers(): void {
-    const firing = this.#callFaults.find(({ id }) => id === "G2");
-    if (firing === undefined) return;
-    firing.fired++;
-    this.trailers = firing.word();
+    const run = this.#callFaults.find(({ id }) => id === "G2");
+    if (run === undefined) return;
+    run.fired++;
+    this.trailers = run.word();
   }
 
-  #stop(firing: Firing): void {
-    firing.fired++;
-    this.status = CALL_CODES[firing.word()]!;
+  #stop(run: FaultRun): void {
+    run.fired++;
+    this.status = CALL_CODES[run.word()]!;
     this.stopped = true;
   }
 }

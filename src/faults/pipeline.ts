@@ -6,7 +6,7 @@
 import { planText } from "./parse.ts";
 import { FaultDraws } from "./plan/draws.ts";
 import type { StreamEvent } from "./plan/event.ts";
-import { Firing } from "./plan/firing.ts";
+import { FaultRun } from "./plan/fault-run.ts";
 import type { AnswerHead, EventCounts, Plan, WireOperation } from "./plan/types.ts";
 import { actsOn } from "./rows/row.ts";
 import { CodingStage } from "./stages/coding.ts";
@@ -32,14 +32,14 @@ export class FaultPipeline {
   /** Text of a plan that orders the same again. */
   readonly line: string;
   readonly #counts: EventCounts = { came: 0, dropped: 0, whole: 0, cut: 0 };
-  readonly #firings: readonly Firing[];
+  readonly #runs: readonly FaultRun[];
   readonly #events: EventStage;
   readonly #text: TextStage;
   readonly #coding: CodingStage;
   readonly #http: HttpStage;
   readonly #segments: SegmentStage;
   readonly #end: EndStage;
-  readonly #swap: Firing | null;
+  readonly #swap: FaultRun | null;
   #swapped: StreamEvent[] = [];
   #added = 0;
   /** No fault acts on an event before this index. */
@@ -53,13 +53,13 @@ export class FaultPipeline {
     const usedKey = plan.key ?? key;
     const draws = new FaultDraws(plan.seed, usedKey);
     this.line = planText(plan, usedKey);
-    this.#firings = plan.faults.map((fault, place) => new Firing(fault, place, draws));
+    this.#runs = plan.faults.map((fault, place) => new FaultRun(fault, place, draws));
     const room = (bytes: number) => {
       if (this.#added + bytes > ADDED_MOST) return false;
       this.#added += bytes;
       return true;
     };
-    const possible = this.#firings.filter(({ fault: { row } }) => actsOn(row, http2 ? "2" : "1.1"));
+    const possible = this.#runs.filter(({ fault: { row } }) => actsOn(row, http2 ? "2" : "1.1"));
     let closes = () => false;
     this.#end = new EndStage(possible, this.#counts, http2, () => closes());
     this.#segments = new SegmentStage(possible, this.#end);
@@ -139,7 +139,7 @@ export class FaultPipeline {
 
   /** Returns the counts up to now. */
   account(): FaultAccount {
-    const fired = this.#firings.map(({ id, fault, fired }) => ({ id, fault: fault.text, times: fired }));
+    const fired = this.#runs.map(({ id, fault, fired }) => ({ id, fault: fault.text, times: fired }));
     return { ...this.#counts, fired };
   }
 

@@ -33,8 +33,8 @@ export interface RenderedPage {
 }
 
 /**
- * Blocks the calling thread until `Turn` differs from `seen`, and returns it. A wake-up alone is not a new order: the
- * other thread may lose its core between moving `Turn` and `notify`, and its late `notify` then wakes a thread that has
+ * Blocks the calling thread until `Turn` differs from `seen`, and returns it. A wake-up alone is not a new order. The
+ * other thread may be interrupted between changing `Turn` and `notify`. Its late `notify` then wakes a thread that has
  * already taken the order.
  */
 export function awaitTurn(order: Int32Array, seen: number): number {

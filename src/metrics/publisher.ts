@@ -1,6 +1,6 @@
 /**
  * Updates a process's shared page of numbers: after a change, at once if the last update was long enough ago, else a
- * little later; and before this process answers a scrape. Without changes, does nothing.
+ * little later. Also updates it before this process answers a scrape. Without changes, does nothing.
  */
 import type { Cancel, Clock } from "../base/clock.ts";
 import type { SnapshotCopies } from "./rows/held.ts";

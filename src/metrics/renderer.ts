@@ -1,6 +1,6 @@
 /**
  * Gets metrics pages from a worker thread. The event loop's thread copies the numbers into shared memory, wakes the
- * worker and waits for a message with the page. (Ordering by message took half of a scrape's time on this thread.) The
+ * worker and waits for a message with the page. Ordering by message took half of a scrape's time on this thread. The
  * worker starts with the first scrape, so a server that is never scraped has no cost.
  */
 
@@ -27,8 +27,8 @@ export const WAITING_MAX = 256;
 
 /**
  * For this long after a scrape, spare pages are made that no scrape receives, to keep memory and compiled code ready
- * for the next scrape. A virtual machine may take a microsecond for each memory page that was not touched for a second;
- * a scrape every second took four times as long as one every 100 ms.
+ * for the next scrape. A virtual machine may take a microsecond for each memory page that was not touched for a second.
+ * Scrapes every second therefore took four times as long as scrapes every 100 ms.
  */
 const READY_FOR_US = 90_000_000;
 const READY_EVERY_US = 100_000;

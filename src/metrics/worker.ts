@@ -61,7 +61,7 @@ class WarmUp {
   readonly #render: ReturnType<typeof pages>;
   readonly #encoded = new PageEncoder();
   readonly #pages: number;
-  #made = 0;
+  #pageCount = 0;
 
   constructor({ shape, refreshes, identity }: RendererSetup["setup"]) {
     this.#pages = WARM_PAGES / shape.engines;
@@ -72,9 +72,9 @@ class WarmUp {
 
   /** Makes a page. Returns true if it was the last. */
   async page(view: View, numbers: Float64Array, nowUs: number, rest: StepRest): Promise<boolean> {
-    this.#made++;
-    const moved = numbers.map((value) => value + this.#made);
+    this.#pageCount++;
+    const moved = numbers.map((value) => value + this.#pageCount);
     this.#encoded.of(await this.#render.parts(view, this.#read(moved), "text", nowUs, rest));
-    return this.#made >= this.#pages;
+    return this.#pageCount >= this.#pages;
   }
 }

@@ -30,7 +30,7 @@ export class TruthFile {
   #lead = "";
   /** Lines that wait for a write, and how many rows they contain. */
   #text = "";
-  #held = { run: 0, step: 0, request: 0 };
+  #waiting = { run: 0, step: 0, request: 0 };
   #written = { step: 0, request: 0 };
   #warned = false;
 
@@ -46,16 +46,16 @@ export class TruthFile {
   /** Adds a row in ASCII, without a line end. */
   line(text: string, kind: RowKind, runs: number): void {
     this.#put(text);
-    if (kind !== RowKind.Fault) this.#held[kind === RowKind.Step ? "step" : "request"]++;
-    this.#held.run += runs;
+    if (kind !== RowKind.Fault) this.#waiting[kind === RowKind.Step ? "step" : "request"]++;
+    this.#waiting.run += runs;
     if (this.#text.length >= CHUNK) this.flush();
   }
 
   /** Writes the waiting lines. */
   flush(): void {
-    const { run, step, request } = this.#held;
+    const { run, step, request } = this.#waiting;
     const text = this.#text;
-    this.#held = { run: 0, step: 0, request: 0 };
+    this.#waiting = { run: 0, step: 0, request: 0 };
     this.#text = "";
     if (text === "") return;
     if (this.#save(text)) {

@@ -13,8 +13,8 @@ const GENERATION_ID = /^(?:\d+_)?(?:chatcmpl-(.*)|cmpl-(.*)-\d+)$/s;
 
 /** Returns the client's request id from the id of a generation, or null if the id has another form. */
 export function requestIdOf(id: string): string | null {
-  const found = GENERATION_ID.exec(id);
-  return found ? (found[1] ?? found[2]!) : null;
+  const match = GENERATION_ID.exec(id);
+  return match ? (match[1] ?? match[2]!) : null;
 }
 
 /** Calls `line` for each row of the page with its text, ASCII without a line end, and the number of its runs. */

@@ -62,14 +62,14 @@ export function createInlineTruthLog(config: TruthLogConfig, about: LogHeader, w
 /** Returns the reason why the file cannot be written, or undefined. Call it before the start. */
 export function unwritable(file: string): string | undefined {
   try {
-    const found = statSync(file, { throwIfNoEntry: false });
-    if (found?.isDirectory()) return "it is a folder";
-    if (found && !found.isFile()) return undefined;
+    const stat = statSync(file, { throwIfNoEntry: false });
+    if (stat?.isDirectory()) return "it is a folder";
+    if (stat && !stat.isFile()) return undefined;
     const folder = dirname(file);
     if (!statSync(folder).isDirectory()) return `${folder} is not a folder`;
     // Rotation renames files, so the folder must be writable, too.
     accessSync(folder, constants.W_OK);
-    if (found) accessSync(file, constants.W_OK);
+    if (stat) accessSync(file, constants.W_OK);
     return undefined;
   } catch (error) {
     const { code } = error as { code?: string };

@@ -133,12 +133,12 @@ export class TruthQueries {
   async *#lists(since: string, limit: number, steps: boolean): Pieces<void> {
     const { recent, about, peers } = this.#options;
     const cursors = since === "end" ? [] : since.split(".");
-    const wanted = (index: number, left: number): TruthQuery => {
-      const own = cursors[index] ?? "";
-      return { since: since === "end" ? "end" : own === "" ? null : Number(own), limit: left, steps };
+    const queryOf = (index: number, left: number): TruthQuery => {
+      const cursor = cursors[index] ?? "";
+      return { since: since === "end" ? "end" : cursor === "" ? null : Number(cursor), limit: left, steps };
     };
     const index = peers?.index ?? 0;
-    const page = yield* this.#own(rowsSince(recent!, about, wanted(index, limit)));
+    const page = yield* this.#own(rowsSince(recent!, about, queryOf(index, limit)));
     if (peers === null) {
       yield `${JSON.stringify(page)}\n`;
       return;
@@ -147,7 +147,7 @@ export class TruthQueries {
     pages[index] = page;
     let left = limit - page.requests;
     for (const other of peers.others) {
-      const answer = await peers.list(other, wanted(other, left));
+      const answer = await peers.list(other, queryOf(other, left));
       pages[other] = answer?.page ?? null;
       left -= answer?.page.requests ?? 0;
       if (answer !== null) yield answer.rows;

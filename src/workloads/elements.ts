@@ -27,7 +27,7 @@ export function* elements(pieces: Iterable<Buffer>): Generator<Element> {
   let escaped = false;
   /** True inside text that is not an object and was already reported. */
   let junk = false;
-  const held = new GrowingBytes(LINE_LIMIT);
+  const buffer = new GrowingBytes(LINE_LIMIT);
   let isTooLong = false;
   for (const piece of pieces) {
     let from = depth > 0 ? 0 : -1;
@@ -53,16 +53,16 @@ export function* elements(pieces: Iterable<Buffer>): Generator<Element> {
       } else if (byte === QUOTE) {
         inString = true;
       } else if (byte === CLOSE && --depth === 0) {
-        const isWhole = !isTooLong && held.append(piece, from, at + 1);
-        yield { line: startLine, text: isWhole ? held.bytes().toString() : null };
-        held.clear();
+        const isWhole = !isTooLong && buffer.append(piece, from, at + 1);
+        yield { line: startLine, text: isWhole ? buffer.bytes().toString() : null };
+        buffer.clear();
         isTooLong = false;
         from = -1;
       }
     }
-    if (from >= 0 && !isTooLong && !held.append(piece, from, piece.length)) {
+    if (from >= 0 && !isTooLong && !buffer.append(piece, from, piece.length)) {
       isTooLong = true;
-      held.release();
+      buffer.release();
     }
   }
   if (depth > 0) yield { line: startLine, text: null };

@@ -82,15 +82,15 @@ export class TraceFile {
 
   /** Returns lines without their ends (LF or CRLF), and without blank lines. */
   *lines(): Generator<Line> {
-    const held = new GrowingBytes(LINE_LIMIT);
+    const buffer = new GrowingBytes(LINE_LIMIT);
     let isTooLong = false;
     let number = 0;
     const take = (last: Buffer): Line => {
       number++;
-      const isWhole = !isTooLong && (held.length === 0 || held.append(last, 0, last.length));
+      const isWhole = !isTooLong && (buffer.length === 0 || buffer.append(last, 0, last.length));
       const text =
-        isWhole && last.length <= LINE_LIMIT ? textOf(held.length === 0 ? last : held.bytes(), number) : null;
-      held.clear();
+        isWhole && last.length <= LINE_LIMIT ? textOf(buffer.length === 0 ? last : buffer.bytes(), number) : null;
+      buffer.clear();
       isTooLong = false;
       return { number, text };
     };
@@ -101,12 +101,12 @@ export class TraceFile {
         from = end + 1;
         if (line.text !== "") yield line;
       }
-      if (!isTooLong && !held.append(piece, from, piece.length)) {
+      if (!isTooLong && !buffer.append(piece, from, piece.length)) {
         isTooLong = true;
-        held.release();
+        buffer.release();
       }
     }
-    if (isTooLong || held.length > 0) {
+    if (isTooLong || buffer.length > 0) {
       const line = take(Buffer.alloc(0));
       if (line.text !== "") yield line;
     }

@@ -42,7 +42,7 @@ export const builds = [
 ] as const;
 
 /** How the core gets a request's outputs: fed by the test, in pages, or drawn by the core. */
-export interface Given extends Spec {
+export interface PairRequest extends Spec {
   readonly fed: boolean;
   readonly seed: number;
 }
@@ -52,7 +52,7 @@ export class Pair {
   readonly batch: Batch;
   readonly model: SchedulerModel;
   readonly #handles = new Map<number, number>();
-  readonly #given = new Map<number, Given>();
+  readonly #given = new Map<number, PairRequest>();
   readonly #fedUpTo = new Map<number, number>();
   readonly #bySlot = new Map<number, number>();
   #now = 0;
@@ -77,7 +77,7 @@ export class Pair {
     this.#compareState();
   }
 
-  add(spec: Given): void {
+  add(spec: PairRequest): void {
     const salt = saltWords(spec.salt);
     const handle = this.batch.add({
       ...PLAIN,

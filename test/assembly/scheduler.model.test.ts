@@ -5,7 +5,7 @@ import { Pause, Reason } from "../../assembly/layout.ts";
 import { mix } from "../../src/base/random.ts";
 import { type EngineConfig, engineConfigOf } from "../../src/engine/config/engine-config.ts";
 import { times } from "../size.ts";
-import { builds, EOS, type Given, Pair } from "./pair.ts";
+import { builds, EOS, Pair, type PairRequest } from "./pair.ts";
 
 setDefaultTimeout(120_000);
 
@@ -123,7 +123,7 @@ const STOP = 7;
 /** Runs a history. The pair compares core and model after every call. */
 class History {
   readonly pair: Pair;
-  readonly #added: Given[] = [];
+  readonly #added: PairRequest[] = [];
 
   constructor(
     readonly config: EngineConfig,
@@ -188,7 +188,7 @@ class History {
       if (k + 1 === op.eosAt) return EOS;
       return k + 1 === op.stopAt ? STOP : 600_000 + no * 200 + k;
     };
-    const spec: Given = {
+    const spec: PairRequest = {
       no,
       prompt,
       maxTokens: op.maxTokens,

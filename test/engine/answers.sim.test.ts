@@ -5,7 +5,7 @@ import { SAME_STEP, STEP_IDS_MOST } from "../../src/base/core-limits.ts";
 import { Finish } from "../../src/engine/interface/types.ts";
 import { nextToken } from "../../src/text/answers/answers.ts";
 import { times } from "../size.ts";
-import { anyConfig, anyLife, run } from "./random-requests.ts";
+import { anyConfig, anyRequest, run } from "./random-requests.ts";
 import { answers, configOf, debug, EOS, promptOf, release, World } from "./simulated-engine.ts";
 
 setDefaultTimeout(60_000);
@@ -33,8 +33,8 @@ describe("default text", () => {
   });
 
   test("is the same with and without prefix caching, in other pools and modes", () => {
-    const lives = fc.array(anyLife, { minLength: 4, maxLength: 25, size: "max" });
-    const property = fc.property(anyConfig, anyConfig, lives, (one, other, list) => {
+    const requests = fc.array(anyRequest, { minLength: 4, maxLength: 25, size: "max" });
+    const property = fc.property(anyConfig, anyConfig, requests, (one, other, list) => {
       const [first, second] = [one, { ...other, enablePrefixCaching: !one.enablePrefixCaching }].map((config) => {
         const world = new World(config);
         run(world, list);

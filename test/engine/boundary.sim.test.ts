@@ -3,8 +3,8 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Finish } from "../../src/engine/interface/types.ts";
 import { times } from "../size.ts";
-import { anyConfig, anyLife, live } from "./random-requests.ts";
-import { answerOf, configOf, type Heard, promptOf, World } from "./simulated-engine.ts";
+import { anyConfig, anyRequest, live } from "./random-requests.ts";
+import { answerOf, configOf, promptOf, type RecordingReceiver, World } from "./simulated-engine.ts";
 
 setDefaultTimeout(60_000);
 
@@ -25,11 +25,11 @@ function busy(asyncScheduling: boolean) {
   world.clock.advanceTo(5 * STEP);
   return { world, all, running: all.slice(0, 2), waiting: all.slice(2) };
 }
-const whole = (heard: Heard) => {
+const whole = (heard: RecordingReceiver) => {
   const { ids, finish } = answerOf(heard.generation, 512);
   expect([heard.ids, heard.finish, heard.callsAfterEnd]).toEqual([ids, finish, 0]);
 };
-const tokens = (list: readonly Heard[]) => list.map(({ ids }) => ids.length);
+const tokens = (list: readonly RecordingReceiver[]) => list.map(({ ids }) => ids.length);
 
 describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
   test("keep freezes everything except steps in flight, queues new requests, and later continues unchanged", () => {
@@ -149,8 +149,8 @@ test("pauses, resets and aborts at any moment do not change answers", () => {
     }),
     { maxLength: 12 },
   );
-  const lives = fc.array(anyLife, { minLength: 1, maxLength: 25, size: "max" });
-  const property = fc.property(anyConfig, lives, acts, (config, list, doings) => {
+  const requests = fc.array(anyRequest, { minLength: 1, maxLength: 25, size: "max" });
+  const property = fc.property(anyConfig, requests, acts, (config, list, doings) => {
     const world = new World(config);
     for (const { atUs, what } of doings) {
       world.clock.at(atUs, () => {
@@ -160,9 +160,9 @@ test("pauses, resets and aborts at any moment do not change answers", () => {
       });
     }
     const least = config.schedulingPolicy === "priority" ? 1 : 0;
-    for (const life of list) {
-      world.clock.advanceTo(world.clock.now() + Math.max(life.gapUs, least));
-      live(world, life);
+    for (const request of list) {
+      world.clock.advanceTo(world.clock.now() + Math.max(request.gapUs, least));
+      live(world, request);
     }
     world.clock.drain(2_000_000);
     world.engine.resume();

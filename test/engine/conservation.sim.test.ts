@@ -7,8 +7,17 @@ import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import { Finish } from "../../src/engine/interface/types.ts";
 import type { Core } from "../../src/engine/wasm/core.ts";
 import { times } from "../size.ts";
-import { anyConfig, anyLife, type Life, live, run } from "./random-requests.ts";
-import { answerOf, configOf, type Heard, promptOf, release, totalsOf, World, watchPlans } from "./simulated-engine.ts";
+import { anyConfig, anyRequest, live, type RandomRequest, run } from "./random-requests.ts";
+import {
+  answerOf,
+  configOf,
+  promptOf,
+  type RecordingReceiver,
+  release,
+  totalsOf,
+  World,
+  watchPlans,
+} from "./simulated-engine.ts";
 
 setDefaultTimeout(60_000);
 
@@ -33,7 +42,7 @@ function watched(config: EngineConfig, from: number, act: () => void): Core {
 }
 
 /** Checks that each request ended once and got its own ids, complete or cut where the front end ended it. */
-function checkAnswer(heard: Heard, config: EngineConfig): void {
+function checkAnswer(heard: RecordingReceiver, config: EngineConfig): void {
   const answer = answerOf(heard.generation, config.maxModelLen);
   expect(heard.callsAfterEnd).toBe(0);
   const finishes = heard.events.filter(({ finish }) => finish !== null).length;
@@ -78,24 +87,24 @@ function checkRest({ engine, heard }: World, core: Core | undefined, from: numbe
 }
 
 test("every request ends once with its own answer, nothing is left over, and nothing is counted twice", () => {
-  let requests = 0;
+  let requestCount = 0;
   let preempted = 0;
   const property = fc.property(
     anyConfig,
-    fc.array(anyLife, { minLength: 1, maxLength: 60, size: "max" }),
-    (config, lives) => {
+    fc.array(anyRequest, { minLength: 1, maxLength: 60, size: "max" }),
+    (config, requests) => {
       const world = new World(config);
-      const core = watched(config, 0, () => run(world, lives));
+      const core = watched(config, 0, () => run(world, requests));
       expect(world.refused).toBe(0);
-      expect(world.heard.length).toBe(lives.length);
+      expect(world.heard.length).toBe(requests.length);
       for (const heard of world.heard) checkAnswer(heard, config);
       checkRest(world, core, 0);
-      requests += lives.length;
+      requestCount += requests.length;
       preempted += core?.total(Total.Preemptions) ?? 0;
     },
   );
   fc.assert(property, { numRuns: times(250) });
-  expect(requests).toBeGreaterThan(1000);
+  expect(requestCount).toBeGreaterThan(1000);
   expect(preempted).toBeGreaterThan(50);
 });
 
@@ -127,11 +136,11 @@ test("two requests with equal priority and arrival that do not fit together may 
 test("the same seeds give the same answers and times, byte for byte", () => {
   const property = fc.property(
     anyConfig,
-    fc.array(anyLife, { minLength: 5, maxLength: 30, size: "max" }),
-    (config, lives) => {
+    fc.array(anyRequest, { minLength: 5, maxLength: 30, size: "max" }),
+    (config, requests) => {
       const digest = () => {
         const world = new World(config);
-        run(world, lives);
+        run(world, requests);
         return `${world.digest()}\n${JSON.stringify(world.engine.snapshot())}`;
       };
       expect(digest()).toBe(digest());
@@ -144,7 +153,7 @@ test("a thousand requests at once, then a thousand over time, with disconnecting
   const config = configOf({ maxNumSeqs: 64, maxNumBatchedTokens: 512, numGpuBlocks: 400 });
   const draw = seeded(7);
   const below = (n: number) => draw() % n;
-  const lifeOf = (gapUs: number): Life => ({
+  const lifeOf = (gapUs: number): RandomRequest => ({
     gapUs,
     stream: below(5),
     prompt: 1 + below(200),
@@ -178,11 +187,11 @@ test("a thousand requests at once, then a thousand over time, with disconnecting
 });
 
 test("receivers that only need ends get the same ends at the same times, with the same counts", () => {
-  const lives = fc.array(anyLife, { minLength: 3, maxLength: 30, size: "max" });
-  const property = fc.property(anyConfig, lives, (config, list) => {
+  const requests = fc.array(anyRequest, { minLength: 3, maxLength: 30, size: "max" });
+  const property = fc.property(anyConfig, requests, (config, list) => {
     // Leaves out front ends that need the tokens.
-    const deaf = list.map((life) =>
-      life.leaving.kind === "after" ? life : { ...life, leaving: { kind: "never" as const } },
+    const deaf = list.map((request) =>
+      request.leaving.kind === "after" ? request : { ...request, leaving: { kind: "never" as const } },
     );
     const history = (endsOnly: boolean) => {
       const world = new World(config, { endsOnly });
@@ -204,11 +213,11 @@ test.each([2 ** 31 - 300, 2 ** 32 - 300, 2 ** 31 - 40_000, 2 ** 32 - 40_000, 2 *
   (from) => {
     const property = fc.property(
       anyConfig,
-      fc.array(anyLife, { minLength: 8, maxLength: 30, size: "max" }),
-      (config, lives) => {
+      fc.array(anyRequest, { minLength: 8, maxLength: 30, size: "max" }),
+      (config, requests) => {
         const history = (startUs: number, countersFrom: number) => {
           const world = new World(config, { startUs, countersFrom });
-          const core = watched(config, countersFrom, () => run(world, lives));
+          const core = watched(config, countersFrom, () => run(world, requests));
           checkRest(world, core, countersFrom);
           return { digest: world.digest(startUs), totals: core ? totalsOf(core, countersFrom) : [] };
         };

@@ -6,20 +6,30 @@ import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { Fleet } from "../../src/engine/fleet.ts";
 import { Finish, type Generation } from "../../src/engine/interface/types.ts";
-import { answerOf, answers, configOf, debug, EOS, generationOf, Heard, promptOf, World } from "./simulated-engine.ts";
+import {
+  answerOf,
+  answers,
+  configOf,
+  debug,
+  EOS,
+  generationOf,
+  promptOf,
+  RecordingReceiver,
+  World,
+} from "./simulated-engine.ts";
 
 class Ranks {
   readonly clock = new VirtualClock(1_000_000);
   readonly fleet: Fleet;
-  readonly heard: Heard[] = [];
+  readonly heard: RecordingReceiver[] = [];
 
   constructor(engines: number, config: EngineConfig) {
     const { clock } = this;
     this.fleet = new Fleet({ engines, config, clock, module: debug, free: false, eosId: EOS, answers });
   }
 
-  submit(changes: Partial<Generation> = {}): Heard | null {
-    const heard = new Heard(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock);
+  submit(changes: Partial<Generation> = {}): RecordingReceiver | null {
+    const heard = new RecordingReceiver(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock);
     const taken = this.fleet.submit(heard.generation, heard);
     if ("refused" in taken) return null;
     heard.submission = taken;
@@ -32,7 +42,7 @@ class Ranks {
   }
 }
 
-const digest = (heard: readonly Heard[]) =>
+const digest = (heard: readonly RecordingReceiver[]) =>
   heard.map(({ events }) => events.map((e) => `${e.us}:${e.ids}:${e.finish}`).join(" ")).join("\n");
 
 /** Requests at random times with random lengths. */

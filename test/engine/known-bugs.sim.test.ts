@@ -17,7 +17,7 @@ import { seeded } from "../../src/base/random.ts";
 import { Finish } from "../../src/engine/interface/types.ts";
 import type { Core } from "../../src/engine/wasm/core.ts";
 import { times } from "../size.ts";
-import { anyConfig, anyLife, run } from "./random-requests.ts";
+import { anyConfig, anyRequest, run } from "./random-requests.ts";
 import { answerOf, configOf, promptOf, release, totalsOf, World, watchPlans } from "./simulated-engine.ts";
 
 setDefaultTimeout(60_000);
@@ -181,12 +181,12 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
   });
 });
 
-const lives = fc.array(anyLife, { minLength: 1, maxLength: 40, size: "max" });
+const requests = fc.array(anyRequest, { minLength: 1, maxLength: 40, size: "max" });
 
 test("BLIS #183: submitted = finished + running + waiting + aborted at every step, without refused requests", () => {
   let steps = 0;
   fc.assert(
-    fc.property(anyConfig, lives, (config, list) => {
+    fc.property(anyConfig, requests, (config, list) => {
       const world = new World(config);
       const look = (core: Core) => {
         steps++;
@@ -217,7 +217,7 @@ test("BLIS #183: submitted = finished + running + waiting + aborted at every ste
 test("vllm#37354, LMCache#2912: no counter and no histogram ever falls", () => {
   let preempted = 0;
   fc.assert(
-    fc.property(anyConfig, lives, (config, list) => {
+    fc.property(anyConfig, requests, (config, list) => {
       const world = new World(config);
       let before: number[] = [];
       const look = (core: Core) => {

@@ -21,8 +21,8 @@ import { BLOCK_BYTES, BlockField, Field, NONE, SLOT_BITS, SLOTS, Status, Total, 
 import type { LiveRequest } from "../../src/engine/live.ts";
 import type { Core } from "../../src/engine/wasm/core.ts";
 import { times } from "../size.ts";
-import { anyConfig, anyLife, run } from "./random-requests.ts";
-import { type Heard, World, watchPlans } from "./simulated-engine.ts";
+import { anyConfig, anyRequest, run } from "./random-requests.ts";
+import { type RecordingReceiver, World, watchPlans } from "./simulated-engine.ts";
 
 setDefaultTimeout(120_000);
 
@@ -30,8 +30,8 @@ setDefaultTimeout(120_000);
 const STEPS_LEAST = 10_000;
 
 /** Returns every request in the core, by slot. */
-function inside(world: World, { views }: Core): Map<number, Heard> {
-  const found = new Map<number, Heard>();
+function inside(world: World, { views }: Core): Map<number, RecordingReceiver> {
+  const found = new Map<number, RecordingReceiver>();
   for (const heard of world.heard) {
     const { handle } = heard.submission as LiveRequest;
     const slot = handle % SLOTS;
@@ -47,7 +47,7 @@ function checkBlocks(world: World, core: Core): void {
   const { numGpuBlocks, blockSize } = world.config;
   const refsOf = (block: number) =>
     views.i32[((views.word(Word.BlocksAt) >>> 0) >> 2) + block * (BLOCK_BYTES >> 2) + BlockField.Refs]!;
-  const holders = new Map<number, { readonly heard: Heard; readonly at: number }[]>();
+  const holders = new Map<number, { readonly heard: RecordingReceiver; readonly at: number }[]>();
   /** Blocks with content. Other blocks have no reference count and at most one holder. */
   const cached = new Set<number>();
   for (const [slot, heard] of inside(world, core)) {
@@ -83,8 +83,8 @@ function checkBlocks(world: World, core: Core): void {
 
 test(`over ${STEPS_LEAST} random steps everything adds up at each of them`, () => {
   let [steps, shared, preempted, runs] = [0, 0, 0, 0];
-  const lives = fc.array(anyLife, { minLength: 5, maxLength: 40, size: "max" });
-  const property = fc.property(anyConfig, lives, (config, list) => {
+  const requests = fc.array(anyRequest, { minLength: 5, maxLength: 40, size: "max" });
+  const property = fc.property(anyConfig, requests, (config, list) => {
     const world = new World(config);
     let seen: Core | undefined;
     const done = watchPlans(({ core, rows, tokens }) => {
@@ -117,8 +117,8 @@ test(`over ${STEPS_LEAST} random steps everything adds up at each of them`, () =
 
 test("answers are equal with and without prefix caching", () => {
   let hits = 0;
-  const lives = fc.array(anyLife, { minLength: 5, maxLength: 30, size: "max" });
-  const property = fc.property(anyConfig, lives, (config, list) => {
+  const requests = fc.array(anyRequest, { minLength: 5, maxLength: 30, size: "max" });
+  const property = fc.property(anyConfig, requests, (config, list) => {
     // A client that disconnects after a time gets more or fewer tokens, but no others.
     const [on, off] = [true, false].map((enablePrefixCaching) => {
       const world = new World({ ...config, enablePrefixCaching });

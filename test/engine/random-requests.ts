@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import type { StepNoise, Timing } from "../../src/engine/config/step-times.ts";
-import { answers, configOf, type Heard, promptOf, type World } from "./simulated-engine.ts";
+import { answers, configOf, promptOf, type RecordingReceiver, type World } from "./simulated-engine.ts";
 
 export const anyTiming: fc.Arbitrary<Timing> = fc.oneof(
   fc.constant<Timing>({ kind: "none" }),
@@ -65,14 +65,14 @@ export const anyConfig: fc.Arbitrary<EngineConfig> = fc
   });
 
 /** Actions of the front end. */
-type Leaving =
+type FrontEndAction =
   | { readonly kind: "never" }
   /** The client disconnects this long after the request arrived. 0: in the same turn. */
   | { readonly kind: "after"; readonly us: number }
   /** The client disconnects, or a stop string is found, after this many tokens. */
   | { readonly kind: "leaves" | "stops"; readonly tokens: number };
 
-export interface Life {
+export interface RandomRequest {
   readonly gapUs: number;
   readonly stream: number;
   readonly prompt: number;
@@ -86,10 +86,10 @@ export interface Life {
   readonly salt: string;
   readonly skip: boolean;
   readonly seed: number;
-  readonly leaving: Leaving;
+  readonly leaving: FrontEndAction;
 }
 
-export const anyLife: fc.Arbitrary<Life> = fc.record({
+export const anyRequest: fc.Arbitrary<RandomRequest> = fc.record({
   gapUs: fc.oneof(fc.constant(0), fc.nat(100), fc.nat(8000)),
   stream: fc.nat(3),
   prompt: fc.integer({ min: 1, max: 150 }),
@@ -104,7 +104,7 @@ export const anyLife: fc.Arbitrary<Life> = fc.record({
   skip: fc.boolean(),
   seed: fc.integer({ min: 0, max: 50 }),
   leaving: fc.oneof(
-    { arbitrary: fc.constant<Leaving>({ kind: "never" }), weight: 3 },
+    { arbitrary: fc.constant<FrontEndAction>({ kind: "never" }), weight: 3 },
     fc.record({ kind: fc.constant("after" as const), us: fc.oneof(fc.constant(0), fc.nat(200), fc.nat(60_000)) }),
     fc.record({
       kind: fc.constantFrom("leaves" as const, "stops" as const),
@@ -117,12 +117,12 @@ export const anyLife: fc.Arbitrary<Life> = fc.record({
 const STOPS = [...answers.ids.slice(0, 6)];
 
 /** Submits the request now. Its front end acts as `life` says. */
-export function live(world: World, life: Life): Heard | null {
-  const { leaving, prompt, stream, maxTokens, minTokens, planned, ignoreEos, stops, priority, seed } = life;
+export function live(world: World, request: RandomRequest): RecordingReceiver | null {
+  const { leaving, prompt, stream, maxTokens, minTokens, planned, ignoreEos, stops, priority, seed } = request;
   const script =
-    life.script === null
+    request.script === null
       ? undefined
-      : Uint32Array.from({ length: life.script }, (_, i) => 500_000 + (seed % 1000) * 1000 + i);
+      : Uint32Array.from({ length: request.script }, (_, i) => 500_000 + (seed % 1000) * 1000 + i);
   const heard = world.submit({
     promptIds: promptOf(prompt, stream),
     maxTokens,
@@ -132,8 +132,8 @@ export function live(world: World, life: Life): Heard | null {
     stopTokenIds: stops ? STOPS : [],
     seed,
     priority,
-    cacheSalt: life.salt,
-    skipReadingPrefixCache: life.skip,
+    cacheSalt: request.salt,
+    skipReadingPrefixCache: request.skip,
     ...(script ? { script } : {}),
   });
   if (!heard) return null;
@@ -158,11 +158,11 @@ export function live(world: World, life: Life): Heard | null {
  * Runs all requests to their end. With the priority policy, no two arrive at the same time, because two with equal
  * priority and arrival may preempt each other for ever (see conservation.sim.test.ts).
  */
-export function run(world: World, lives: readonly Life[]): void {
+export function run(world: World, requests: readonly RandomRequest[]): void {
   const least = world.config.schedulingPolicy === "priority" ? 1 : 0;
-  for (const life of lives) {
-    world.clock.advanceTo(world.clock.now() + Math.max(life.gapUs, least));
-    live(world, life);
+  for (const request of requests) {
+    world.clock.advanceTo(world.clock.now() + Math.max(request.gapUs, least));
+    live(world, request);
   }
   world.clock.drain(2_000_000);
 }

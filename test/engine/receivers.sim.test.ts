@@ -1,10 +1,10 @@
 /** Checks receivers that submit, cancel or finish requests during their own call. */
 import { describe, expect, test } from "bun:test";
 import { Finish } from "../../src/engine/interface/types.ts";
-import { answerOf, configOf, type Heard, promptOf, World } from "./simulated-engine.ts";
+import { answerOf, configOf, promptOf, type RecordingReceiver, World } from "./simulated-engine.ts";
 
 const modes = [true, false] as const;
-const whole = (heard: Heard) => ({ ids: heard.ids, finish: heard.finish! });
+const whole = (heard: RecordingReceiver) => ({ ids: heard.ids, finish: heard.finish! });
 
 describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
   const config = configOf({ asyncScheduling });
@@ -29,7 +29,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
   test("one receiver may end another that has a row in the same step, and submit a third", () => {
     const world = new World(config);
     const [first, second] = [1, 2].map((stream) => world.submit({ promptIds: promptOf(9, stream), seed: stream })!);
-    let third: Heard | null = null;
+    let third: RecordingReceiver | null = null;
     first!.afterwards = () => {
       if (first!.ids.length !== 3) return;
       second!.cancel();

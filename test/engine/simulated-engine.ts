@@ -78,7 +78,7 @@ export interface Event {
 }
 
 /** The front end of one request, which records everything it receives. */
-export class Heard implements Receiver {
+export class RecordingReceiver implements Receiver {
   readonly events: Event[] = [];
   submission!: Submission;
   /** True if the front end ended the request. */
@@ -142,7 +142,7 @@ export interface WorldOptions {
 export class World {
   readonly clock: VirtualClock;
   readonly engine: Engine;
-  readonly heard: Heard[] = [];
+  readonly heard: RecordingReceiver[] = [];
   readonly #endsOnly: boolean;
   refused = 0;
 
@@ -158,8 +158,12 @@ export class World {
   }
 
   /** Submits a request now. Returns null if it was refused. */
-  submit(changes: Partial<Generation> = {}): Heard | null {
-    const heard = new Heard(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock, this.#endsOnly);
+  submit(changes: Partial<Generation> = {}): RecordingReceiver | null {
+    const heard = new RecordingReceiver(
+      generationOf({ arrivalUs: this.clock.now(), ...changes }),
+      this.clock,
+      this.#endsOnly,
+    );
     const taken = this.engine.submit(heard.generation, heard);
     if ("refused" in taken) {
       this.refused++;
@@ -201,7 +205,7 @@ export function answerOf(generation: Generation, maxModelLen: number): { ids: nu
 }
 
 /** One planned step, read from the core's memory. */
-export interface Planned {
+export interface PlanInMemory {
   readonly core: Core;
   readonly nowUs: number;
   readonly durationUs: number;
@@ -211,7 +215,7 @@ export interface Planned {
 }
 
 /** Calls `look` with each plan of every engine, until the returned function is called. */
-export function watchPlans(look: (planned: Planned) => void): () => void {
+export function watchPlans(look: (planned: PlanInMemory) => void): () => void {
   const plan = Batch.prototype.plan;
   const spy = spyOn(Batch.prototype, "plan").mockImplementation(function (this: Batch, nowUs: number) {
     const durationUs = plan.call(this, nowUs);

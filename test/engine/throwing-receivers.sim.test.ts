@@ -11,7 +11,7 @@ const TOKENS = 6;
 const FAILS_AT = 3;
 
 /** Records tokens and ends. `fails`: the token at which it throws. */
-class Noted implements Receiver {
+class FailingReceiver implements Receiver {
   tokens = 0;
   finish: Finish | null = null;
   constructor(readonly fails = Number.POSITIVE_INFINITY) {}
@@ -23,7 +23,7 @@ class Noted implements Receiver {
   }
 }
 
-class Breaking extends Noted {
+class Breaking extends FailingReceiver {
   breaks = 0;
   broken(): void {
     this.breaks++;
@@ -59,7 +59,7 @@ function notedFaults() {
 test.each([FAILS_AT, TOKENS])("a receiver that throws at token %d only ends its own request", (at) => {
   const { broke, failed, faults } = notedFaults();
   const { clock, engine, submit } = engineWith(faults);
-  const receivers = [new Noted(), new Noted(at), new Breaking(at), new Noted()];
+  const receivers = [new FailingReceiver(), new FailingReceiver(at), new Breaking(at), new FailingReceiver()];
   for (const receiver of receivers) submit(receiver);
   clock.drain();
   expect(receivers.map(({ tokens }) => tokens)).toEqual([TOKENS, at, at, TOKENS]);
@@ -73,13 +73,13 @@ test.each([FAILS_AT, TOKENS])("a receiver that throws at token %d only ends its 
 
 test("without a fault handler, a receiver's error reaches the caller that advances the clock", () => {
   const { clock, submit } = engineWith();
-  submit(new Noted(FAILS_AT));
+  submit(new FailingReceiver(FAILS_AT));
   expect(() => clock.drain()).toThrow("planted in a receiver");
 });
 
 test("a trap of the core is reported and also thrown to the caller", () => {
   const { broke, faults } = notedFaults();
   const { engine } = engineWith(faults);
-  expect(() => engine.submit(generationOf({ maxTokens: 0 }), new Noted())).toThrow(CoreTrap);
+  expect(() => engine.submit(generationOf({ maxTokens: 0 }), new FailingReceiver())).toThrow(CoreTrap);
   expect(broke).toHaveLength(1);
 });

@@ -37,7 +37,7 @@ const ASKED: Readonly<Record<string, readonly [path: string, body: object]>> = {
 };
 const eventsIn = (text: string) => text.match(/^data: /gm)?.length ?? 0;
 
-interface Leaving {
+interface LeaveCase {
   readonly asked: string;
   /** Number of events to wait for. */
   readonly after: number;
@@ -45,7 +45,7 @@ interface Leaving {
   readonly way: Way;
 }
 
-const leavings: Leaving[] = Object.keys(ASKED).flatMap((asked) =>
+const leavings: LeaveCase[] = Object.keys(ASKED).flatMap((asked) =>
   WAYS.flatMap((way) => [
     ...[1, 3, 20].map((after) => ({ asked, after, way, streams: true })),
     { asked, after: 0, way, streams: true },

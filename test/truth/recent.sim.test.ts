@@ -13,13 +13,13 @@ import { dueTimes, factsOf, run, small } from "./simulated-run.ts";
 
 const about: LogHeader = { engine: flatEngineConfig(small), engines: 1, epochUs: 0 };
 
-interface Told {
+interface PageContent {
   readonly steps: StepLine[];
   readonly requests: RequestLine[];
   readonly page: PageLine;
 }
 
-function tell(recent: RecentRows, since: number | "end" | null, limit: number, withSteps = true): Told {
+function tell(recent: RecentRows, since: number | "end" | null, limit: number, withSteps = true): PageContent {
   const pieces = rowsSince(recent, about, { since, limit, steps: withSteps });
   let text = "";
   for (;;) {
@@ -38,7 +38,7 @@ function tell(recent: RecentRows, since: number | "end" | null, limit: number, w
 }
 
 /** Reads all rows, page by page. */
-function tellAll(recent: RecentRows, limit: number): Told {
+function tellAll(recent: RecentRows, limit: number): PageContent {
   const steps = new Map<number, StepLine>();
   const requests: RequestLine[] = [];
   let page: PageLine | null = null;

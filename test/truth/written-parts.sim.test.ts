@@ -11,7 +11,7 @@ import { LateClock } from "../engine/late-clock.ts";
 import { configOf, debug, EOS, generationOf } from "../engine/simulated-engine.ts";
 import { times } from "../size.ts";
 
-interface Written {
+interface WriteTimes {
   readonly steps: readonly StepLine[];
   /** Times at which each request's receiver got its tokens, by order. */
   readonly handedUs: readonly (readonly number[])[];
@@ -30,7 +30,7 @@ class WritingClock extends LateClock {
 }
 
 /** Gives each of `requests` three tokens. Writing the n-th token of a step takes `costUs(n)`. */
-function written(requests: number, costUs: (place: number) => number): Written {
+function runSteps(requests: number, costUs: (place: number) => number): WriteTimes {
   const clock = new WritingClock();
   const steps: StepLine[] = [];
   const rows: RunsLine[] = [];
@@ -79,7 +79,7 @@ test("a step with at least 64 tokens has the time at which each eighth was writt
     [64, 7],
     [130, 7],
   ] as const) {
-    const { steps } = written(requests, () => 10);
+    const { steps } = runSteps(requests, () => 10);
     const full = steps.filter(({ tokens }) => tokens === requests);
     expect(full).toHaveLength(3);
     for (const { writtenUs, writeStartUs, writeEndUs } of full) {
@@ -93,7 +93,7 @@ test("a step with at least 64 tokens has the time at which each eighth was writt
 });
 
 test("a step that was written in no time has no parts", () => {
-  for (const { writtenUs } of written(100, () => 0).steps) expect(writtenUs).toBeUndefined();
+  for (const { writtenUs } of runSteps(100, () => 0).steps) expect(writtenUs).toBeUndefined();
 });
 
 test("a token's time from the rows is off by at most the unevenness within its part", () => {
@@ -104,7 +104,7 @@ test("a token's time from the rows is off by at most the unevenness within its p
   });
   fc.assert(
     fc.property(any, ({ requests, slow, slowUs }) => {
-      const { steps, handedUs, rows } = written(requests, (place) => (place === slow ? slowUs : 8));
+      const { steps, handedUs, rows } = runSteps(requests, (place) => (place === slow ? slowUs : 8));
       const places = new TokenTimes();
       for (const step of steps) places.add(step);
       const part = Math.ceil(requests / 8) + 1;

@@ -7,7 +7,7 @@ import type { EngineConfig } from "../../engine/config/engine-config.ts";
 import { moreTokens } from "../../engine/config/kv-cache-dtypes.ts";
 import { brokenRule, doubtful } from "../../engine/config/rules.ts";
 import type { Timing } from "../../engine/config/step-times.ts";
-import { completeEngine, type EngineBase, type GivenEngine } from "../../engine/timing/complete-engine.ts";
+import { completeEngine, type EngineBase, type EngineInput } from "../../engine/timing/complete-engine.ts";
 import { models } from "../../engine/timing/models.ts";
 import { parseTiming, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../../engine/timing/presets.ts";
@@ -97,7 +97,7 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Given>
 
 type LandedServe = LandedConfig<typeof serveOptions>;
 
-const givenEngine = (values: ServeValues, { seed, engine }: LandedServe, timing: Timing): GivenEngine => ({
+const givenEngine = (values: ServeValues, { seed, engine }: LandedServe, timing: Timing): EngineInput => ({
   ...engine,
   timing,
   seed: seed ?? 0,

@@ -1,6 +1,6 @@
 /**
- * Data types of the KV cache (`CacheDType` of vLLM 0.33, `config/cache.py`), and how much smaller than 16 bits they
- * are, for which the presets' pools are estimated. Sizes: `v1/kv_cache_interface.py`.
+ * Data types of the KV cache (`CacheDType` of vLLM 0.33, `config/cache.py`), and their size compared with 16 bits, for
+ * which the presets' pools are estimated. Sizes: `v1/kv_cache_interface.py`.
  */
 
 /** null: the size depends on the model or attention backend, which presets do not state, so the pool stays as it is. */

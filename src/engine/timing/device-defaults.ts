@@ -40,8 +40,8 @@ export function poolBlocks(profile: Profile, gpuMemoryUtilization: number, block
 }
 
 /**
- * Returns the number of blocks in TensorRT-LLM's pool. `fraction` is the pool's share of the memory that the weights leave free.
- * The preset's pool is what they leave of 0.92 of the memory. `times`: as in `poolBlocks`.
+ * Returns the number of blocks in TensorRT-LLM's pool. `fraction` is the pool's share of the memory that is free after
+ * loading the weights. The preset's pool is that free memory for a share of 0.92. `times`: as in `poolBlocks`.
  */
 export function trtllmPoolBlocks(profile: Profile, fraction: number, tokensPerBlock: number, times: number): number {
   const restBytes = profile.tp * (1 - GPU_MEMORY_UTILIZATION) * profile.gpuMemoryBytes;

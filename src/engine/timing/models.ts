@@ -1,4 +1,4 @@
-/** Names and largest sequence lengths of the models behind the presets. Lengths: `max_position_embeddings` of each. */
+/** Names and largest sequence lengths of the presets' models. Lengths: `max_position_embeddings` of each. */
 export interface PresetModel {
   readonly hub: string;
   readonly maxModelLen: number;

@@ -78,7 +78,7 @@ export function actsOn({ id, http, stage }: FaultRow, over: FaultCarrier): boole
 
 /** Returns the parameter whose words are the fault's ways; undefined: the fault has one way. */
 export const wayParameter = ({ parameters }: Pick<FaultRow, "parameters">) =>
-  parameters.find((one) => one.type === "word");
+  parameters.find((parameter) => parameter.type === "word");
 
 /** Returns the rule of one way; the row's own rule if `way` is not one of its words. */
 export function ruleOf(row: FaultRow, way: string): FaultRule {

@@ -1,6 +1,6 @@
 /** Third stage: content encoding. Both encoders add one event at a time, and each result can be decoded at once. */
 import { constants, crc32, deflateRawSync } from "node:zlib";
-import type { Firing } from "../plan/firing.ts";
+import type { FaultRun } from "../plan/fault-run.ts";
 import type { AnswerHead, Part, PartReceiver } from "../plan/types.ts";
 import { fieldOf, withField } from "./heads.ts";
 
@@ -66,15 +66,15 @@ function brotli(): Encoder {
 
 export class CodingStage implements PartReceiver {
   readonly #down: PartReceiver;
-  readonly #charset: Firing | null;
-  readonly #coding: Firing | null;
+  readonly #charset: FaultRun | null;
+  readonly #coding: FaultRun | null;
   #encoder: Encoder | null = null;
-  #held: Part[] = [];
+  #waiting: Part[] = [];
 
-  constructor(firings: readonly Firing[], down: PartReceiver) {
+  constructor(runs: readonly FaultRun[], down: PartReceiver) {
     this.#down = down;
-    this.#charset = firings.find(({ id }) => id === "B2") ?? null;
-    this.#coding = firings.find(({ id }) => id === "H6") ?? null;
+    this.#charset = runs.find(({ id }) => id === "B2") ?? null;
+    this.#coding = runs.find(({ id }) => id === "H6") ?? null;
   }
 
   head(head: AnswerHead): void {
@@ -98,8 +98,8 @@ export class CodingStage implements PartReceiver {
       this.#down.part(part);
       return;
     }
-    this.#held.push(part);
-    if (this.#held.length >= this.#coding!.number("events")) this.#release();
+    this.#waiting.push(part);
+    if (this.#waiting.length >= this.#coding!.number("events")) this.#release();
   }
 
   /** Returns the first event from this index on that is encoded. */
@@ -122,13 +122,13 @@ export class CodingStage implements PartReceiver {
   #event = 0;
 
   #release(): void {
-    const held = this.#held;
-    const last = held.at(-1);
+    const parts = this.#waiting;
+    const last = parts.at(-1);
     if (last === undefined) return;
-    this.#held = [];
+    this.#waiting = [];
     this.#event = last.event;
-    const bytes = this.#encoder!.push(Buffer.concat(held.map((part) => part.bytes)));
-    const completeEvents = held.reduce((sum, part) => sum + part.completeEvents, 0);
+    const bytes = this.#encoder!.push(Buffer.concat(parts.map((part) => part.bytes)));
+    const completeEvents = parts.reduce((sum, part) => sum + part.completeEvents, 0);
     this.#down.part({ ...last, bytes, completeEvents });
   }
 }

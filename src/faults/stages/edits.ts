@@ -26,42 +26,41 @@ const USAGE = { prompt_tokens: 1, total_tokens: 2, completion_tokens: 1 };
 const usage = (completion: number) => ({ ...USAGE, completion_tokens: completion, total_tokens: completion + 1 });
 
 export const EDITS: Readonly<Record<string, Edit>> = {
-  B2: (event, { firing }) =>
-    firing.word() === "lines" ? only(withText(event, (text) => text + LINE_SEPARATORS)) : [event],
-  B3(event, { firing, kept }) {
-    const how = firing.word();
+  B2: (event, { run }) => (run.word() === "lines" ? only(withText(event, (text) => text + LINE_SEPARATORS)) : [event]),
+  B3(event, { run, kept }) {
+    const how = run.word();
     if (how === "replaced") return only(withText(event, (text) => `${text}\ufffd`));
     if (how === "lone") return only(withText(event, (text) => text + HIGH));
     const half = withText(event, (text) => (kept.high ? LOW + text : text) + HIGH);
     if (half !== null) kept.high = true;
     return only(half);
   },
-  S14(event, { firing, kept }) {
-    const how = firing.word();
+  S14(event, { run, kept }) {
+    const how = run.word();
     if (how === "twice") return [sameDone(event), event];
     if (how === "swapped") kept.late = [event];
     return [];
   },
-  E1(event, { firing }) {
-    if (firing.word() === "bare" && !event.done) return only(changed(event, withoutReason));
+  E1(event, { run }) {
+    if (run.word() === "bare" && !event.done) return only(changed(event, withoutReason));
     return event.done ? [] : null;
   },
   E2: (event) => only(changed(event, withoutReason)),
-  E4(event, { firing, dialect, kept, lastData }) {
-    if (firing.word() === "error") kept.late = [errorEvent(event, dialect)];
+  E4(event, { run, dialect, kept, lastData }) {
+    if (run.word() === "error") kept.late = [errorEvent(event, dialect)];
     else kept.late = [added(event, lastData, null)];
     return [event];
   },
-  E5(event, { firing }) {
-    if (firing.word() === "twice" || event.data !== "[DONE]") return [event, sameDone(event)];
+  E5(event, { run }) {
+    if (run.word() === "twice" || event.data !== "[DONE]") return [event, sameDone(event)];
     const texts = { bare: "[DONE]\n\n", tight: "data:[DONE]\n\n", quoted: 'data: "[DONE]"\n\n' };
-    return [{ ...event, text: texts[firing.word() as keyof typeof texts] }];
+    return [{ ...event, text: texts[run.word() as keyof typeof texts] }];
   },
-  J1(event, { firing, dialect, stop }) {
+  J1(event, { run, dialect, stop }) {
     if (event.done) return null;
     stop("error");
-    if (firing.word() === "bare") return [{ ...added(event, bareError()), text: `{"error":${bareError()}}\n\n` }];
-    const error = firing.word() === "own" ? errorEvent(event, dialect) : added(event, bareError(), "error");
+    if (run.word() === "bare") return [{ ...added(event, bareError()), text: `{"error":${bareError()}}\n\n` }];
+    const error = run.word() === "own" ? errorEvent(event, dialect) : added(event, bareError(), "error");
     return dialect === "chat" || dialect === "completions" ? [error, added(event, "[DONE]", null)] : [error];
   },
   J2(event, { stop }) {
@@ -70,8 +69,8 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     return [added(event, "error: upstream connect error or disconnect before headers", null)];
   },
   J3: (event, { first }) => (event.data === "[DONE]" ? [usageChunk(event, first), event] : null),
-  J4: (event, { firing }) => {
-    const how = firing.word();
+  J4: (event, { run }) => {
+    const how = run.word();
     const odd = copied(event, (json) => {
       const choice = choiceOf(json);
       if (choice === undefined || reasonOf(json) !== null) return false;
@@ -85,20 +84,20 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     });
     return before(odd, event);
   },
-  J5: (event, { firing }) =>
+  J5: (event, { run }) =>
     only(
       changed(event, (json) => {
         const delta = choiceOf(json)?.delta;
         if (!delta) return false;
-        const how = firing.word();
+        const how = run.word();
         if (how === "none" && !("role" in delta)) return false;
         if (how === "none") delete delta.role;
         else choiceOf(json).delta = { ...delta, role: how === "each" ? "assistant" : "" };
         return true;
       }),
     ),
-  J6(event, { firing }) {
-    const how = firing.word();
+  J6(event, { run }) {
+    const how = run.word();
     const json = jsonOf(event);
     const ends = reasonOf(json) !== null;
     if (choiceOf(json) === undefined || ends === (how === "empty")) return null;
@@ -112,7 +111,7 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     );
   },
   J7: toolEdit,
-  J8(event, { firing }) {
+  J8(event, { run }) {
     const odd = changed(event, (json) => {
       const choice = choiceOf(json);
       const text = textIn(json)?.text;
@@ -123,7 +122,7 @@ export const EDITS: Readonly<Record<string, Edit>> = {
         : { text_offset: [0], token_logprobs: ["\u0001"], tokens: [text], top_logprobs: [{}] };
       return true;
     });
-    return odd && [withData(odd, odd.data!.replaceAll('"\\u0001"', firing.word() === "nan" ? "NaN" : "-Infinity"))];
+    return odd && [withData(odd, odd.data!.replaceAll('"\\u0001"', run.word() === "nan" ? "NaN" : "-Infinity"))];
   },
   J9(event, { lastText }) {
     const tail = lastText.slice(-3);
@@ -141,8 +140,8 @@ export const EDITS: Readonly<Record<string, Edit>> = {
       }),
       event,
     ),
-  J11(event, { firing, kept, first }) {
-    const how = firing.word();
+  J11(event, { run, kept, first }) {
+    const how = run.word();
     if (event.data === "[DONE]") return how === "after" ? [usageChunk(event, first), event] : null;
     const json = jsonOf(event);
     const tokens = ((kept.tokens as number | undefined) ?? 0) + 1;
@@ -155,8 +154,8 @@ export const EDITS: Readonly<Record<string, Edit>> = {
       }),
     );
   },
-  J12(event, { firing }) {
-    const how = firing.word();
+  J12(event, { run }) {
+    const how = run.word();
     if (how === "stream")
       return before(
         copied(event, (json) => {
@@ -171,10 +170,10 @@ export const EDITS: Readonly<Record<string, Edit>> = {
       changed(event, (json) => how in json && Object.assign(json, { [how]: how === "created" ? 1 : `other-${how}` })),
     );
   },
-  J13(event, { firing }) {
+  J13(event, { run }) {
     const json = jsonOf(event);
     if (json === null || textIn(json) === null) return null;
-    const how = firing.word();
+    const how = run.word();
     if (how === "reasoning")
       return only(
         changed(event, (chunk) => Object.assign(choiceOf(chunk)?.delta ?? chunk, { reasoning_content: "thinking" })),
@@ -188,10 +187,10 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     }[how];
     return [withData(event, `${event.data!.slice(0, -1)},${more}}`)];
   },
-  J14(event, { firing }) {
+  J14(event, { run }) {
     const json = jsonOf(event);
     if (textIn(json) === null) return null;
-    const blank = firing.word() === "blank";
+    const blank = run.word() === "blank";
     return blank || reasonOf(json) !== null ? only(withText(event, () => (blank ? " " : ""))) : [];
   },
   J15: (event) => only(withText(event, (text) => text + TRICKY)),
@@ -221,12 +220,12 @@ export const EDITS: Readonly<Record<string, Edit>> = {
       event,
     );
   },
-  J19: (event, { firing }) =>
+  J19: (event, { run }) =>
     only(
       changed(event, (json) => {
         const delta = choiceOf(json)?.delta;
         const text = delta?.reasoning ?? delta?.reasoning_content;
-        const fields = firing.word() === "old" ? ["reasoning_content"] : ["reasoning", "reasoning_content"];
+        const fields = run.word() === "old" ? ["reasoning_content"] : ["reasoning", "reasoning_content"];
         const present = ["reasoning", "reasoning_content"].filter((name) => delta?.[name] !== undefined);
         if (typeof text !== "string" || present.join() === fields.join()) return false;
         for (const name of present) delete delta[name];

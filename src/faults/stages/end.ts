@@ -1,5 +1,5 @@
 /** Last stage: ends the answer early and decides what happens to the connection. */
-import type { Firing } from "../plan/firing.ts";
+import type { FaultRun } from "../plan/fault-run.ts";
 import type { AnswerEnding, ConnectionEffect, EventCounts, Part, PartReceiver, WireOperation } from "../plan/types.ts";
 import { STREAM_CODES } from "../rows/row.ts";
 import { PositionFinder } from "./places.ts";
@@ -7,18 +7,18 @@ import { PositionFinder } from "./places.ts";
 const CUTTING = ["E6", "E7", "E8", "T2", "E10"];
 const SPARES = ["accept", "goaway"];
 
-const codeOf = (firing: Firing): number => STREAM_CODES[firing.word("code")]!;
+const codeOf = (run: FaultRun): number => STREAM_CODES[run.word("code")]!;
 
 /** Collects the operations. */
 export class EndStage implements PartReceiver {
   readonly #counts: EventCounts;
-  readonly #cutting: readonly Firing[];
-  readonly #named: ReadonlyMap<string, Firing>;
+  readonly #cutting: readonly FaultRun[];
+  readonly #named: ReadonlyMap<string, FaultRun>;
   readonly #places = new PositionFinder();
   readonly #closes: () => boolean;
   readonly #http2: boolean;
   /** Fault that sends GOAWAY while the answer continues. */
-  readonly #away: Firing | null;
+  readonly #away: FaultRun | null;
   #operations: WireOperation[] = [];
   #segment: Uint8Array[] = [];
   #event = -1;
@@ -26,14 +26,14 @@ export class EndStage implements PartReceiver {
   over = false;
 
   /** `closes`: returns true if the bytes written so far make the connection unusable. */
-  constructor(firings: readonly Firing[], counts: EventCounts, http2: boolean, closes: () => boolean) {
+  constructor(runs: readonly FaultRun[], counts: EventCounts, http2: boolean, closes: () => boolean) {
     this.#counts = counts;
     this.#http2 = http2;
     this.#closes = closes;
-    const spares = ({ fault }: Firing) => SPARES.includes(`${fault.values.how}`);
-    this.#cutting = firings.filter((firing) => CUTTING.includes(firing.id) && !spares(firing));
-    this.#away = firings.find((firing) => firing.id === "E10" && spares(firing)) ?? null;
-    this.#named = new Map(firings.map((firing) => [firing.id, firing]));
+    const spares = ({ fault }: FaultRun) => SPARES.includes(`${fault.values.how}`);
+    this.#cutting = runs.filter((run) => CUTTING.includes(run.id) && !spares(run));
+    this.#away = runs.find((run) => run.id === "E10" && spares(run)) ?? null;
+    this.#named = new Map(runs.map((run) => [run.id, run]));
   }
 
   /** Returns the operations since the last call. */
@@ -57,7 +57,7 @@ export class EndStage implements PartReceiver {
     this.#pace = part.pace;
     this.#push(first === undefined ? part.bytes : part.bytes.subarray(0, first.at!), away);
     if (first !== undefined) {
-      this.#cut(first.firing);
+      this.#cut(first.run);
       return;
     }
     this.#counts.whole += part.completeEvents;
@@ -68,7 +68,7 @@ export class EndStage implements PartReceiver {
   next(event: number): number {
     if (this.over || this.#segment.length > 0) return event;
     let next = this.#away === null ? Number.POSITIVE_INFINITY : this.#places.next(this.#away, event);
-    for (const firing of this.#cutting) next = Math.min(next, this.#places.next(firing, event));
+    for (const run of this.#cutting) next = Math.min(next, this.#places.next(run, event));
     return next;
   }
 
@@ -80,8 +80,8 @@ export class EndStage implements PartReceiver {
   }
 
   /** Returns the first position in the part at which the answer ends. */
-  #first(part: Part): { readonly firing: Firing; readonly at: number | null } | undefined {
-    const places = this.#cutting.map((firing) => ({ firing, at: this.#places.at(firing, part) }));
+  #first(part: Part): { readonly run: FaultRun; readonly at: number | null } | undefined {
+    const places = this.#cutting.map((run) => ({ run, at: this.#places.at(run, part) }));
     return places.filter(({ at }) => at !== null).toSorted((a, b) => a.at! - b.at!)[0];
   }
 
@@ -96,9 +96,9 @@ export class EndStage implements PartReceiver {
     this.#segment.push(bytes.subarray(away));
   }
 
-  #goAway(firing: Firing, unserved: boolean): void {
-    firing.fired++;
-    this.#operations.push({ kind: "goaway", code: codeOf(firing), unserved });
+  #goAway(run: FaultRun, unserved: boolean): void {
+    run.fired++;
+    this.#operations.push({ kind: "goaway", code: codeOf(run), unserved });
   }
 
   wait(us: number): void {
@@ -117,14 +117,14 @@ export class EndStage implements PartReceiver {
     this.#end((stays !== undefined && !this.#http2) || this.#closes() ? "fin" : "done");
   }
 
-  #cut(firing: Firing): void {
+  #cut(run: FaultRun): void {
     this.#flush();
-    if (firing.id === "E10" && firing.word() === "unserved") this.#goAway(firing, true);
-    else firing.fired++;
-    if (firing.id === "E7") this.wait(firing.number("after"));
-    else if (firing.id === "T2") this.wait(firing.number("for"));
-    const resets = firing.id === "E7" || firing.id === "T2" || (firing.id === "E8" && firing.word() === "rst");
-    if (firing.id === "E10" && firing.word() === "reset") this.#end("reset", codeOf(firing));
+    if (run.id === "E10" && run.word() === "unserved") this.#goAway(run, true);
+    else run.fired++;
+    if (run.id === "E7") this.wait(run.number("after"));
+    else if (run.id === "T2") this.wait(run.number("for"));
+    const resets = run.id === "E7" || run.id === "T2" || (run.id === "E8" && run.word() === "rst");
+    if (run.id === "E10" && run.word() === "reset") this.#end("reset", codeOf(run));
     else this.#end(resets ? "rst" : "fin");
   }
 

@@ -1,12 +1,12 @@
 /** First stage: drops, repeats, reorders or changes events. */
 import { dialectOf, type EventJson, eventsIn, jsonOf, type StreamEvent, textIn } from "../plan/event.ts";
-import type { Firing } from "../plan/firing.ts";
+import type { FaultRun } from "../plan/fault-run.ts";
 import type { AnswerDialect, EventCounts } from "../plan/types.ts";
 import { EDITS } from "./edits.ts";
 
 /** Data that an edit can use. */
 export interface EditContext {
-  readonly firing: Firing;
+  readonly run: FaultRun;
   readonly dialect: AnswerDialect;
   /** The parsed JSON of the answer's first event. */
   readonly first: EventJson;
@@ -26,13 +26,13 @@ const LOOK_BACK = ["E4", "J9"];
 /** Faults that change ends of answers and tool calls, but never a plain piece of text. */
 const NO_TEXT = ["E1", "E2", "E5", "J3", "J7", "J16"];
 
-function nextEdit(firing: Firing, event: number): number {
-  const { id } = firing;
+function nextEdit(run: FaultRun, event: number): number {
+  const { id } = run;
   // The fault may still act, so the text of each event must be remembered.
-  if (LOOK_BACK.includes(id)) return firing.isOver ? Number.POSITIVE_INFINITY : event;
-  const how = `${firing.fault.values.how}`;
+  if (LOOK_BACK.includes(id)) return run.isOver ? Number.POSITIVE_INFINITY : event;
+  const how = `${run.fault.values.how}`;
   const spares = NO_TEXT.includes(id) || (id === "J6" && how !== "empty") || (id === "J11" && how === "after");
-  return spares ? Number.POSITIVE_INFINITY : firing.nextDue(event);
+  return spares ? Number.POSITIVE_INFINITY : run.nextDue(event);
 }
 
 export type StopReason = "error" | "gone";
@@ -42,11 +42,11 @@ export type Edit = (event: StreamEvent, editing: EditContext) => readonly Stream
 
 export class EventStage {
   readonly #counts: EventCounts;
-  readonly #firings: readonly Firing[];
+  readonly #runs: readonly FaultRun[];
   readonly #room: (bytes: number) => boolean;
   /** True if a fault needs the event before. */
   readonly #looksBack: boolean;
-  readonly #kept = new Map<Firing, Record<string, unknown>>();
+  readonly #kept = new Map<FaultRun, Record<string, unknown>>();
   #dialect: AnswerDialect | null = null;
   #first: EventJson = {};
   #lastText = "";
@@ -55,21 +55,21 @@ export class EventStage {
   /** Events that a fault holds back until the next event. */
   #late: StreamEvent[] = [];
 
-  constructor(firings: readonly Firing[], counts: EventCounts, room: (bytes: number) => boolean) {
+  constructor(runs: readonly FaultRun[], counts: EventCounts, room: (bytes: number) => boolean) {
     this.#counts = counts;
     this.#room = room;
-    this.#firings = firings.filter(({ id }) => id in EDITS);
-    this.#looksBack = this.#firings.some(({ id }) => LOOK_BACK.includes(id));
+    this.#runs = runs.filter(({ id }) => id in EDITS);
+    this.#looksBack = this.#runs.some(({ id }) => LOOK_BACK.includes(id));
   }
 
   /** Returns the events that replace a text of one or several events. */
   take(text: string): readonly StreamEvent[] {
     const events = eventsIn(text, this.#counts.came);
-    if (events.length === 1 && events[0]!.isOriginal && this.#firings.length > 0) {
+    if (events.length === 1 && events[0]!.isOriginal && this.#runs.length > 0) {
       this.#counts.came++;
       return this.#event(events[0]!);
     }
-    if (this.#firings.length === 0) {
+    if (this.#runs.length === 0) {
       for (const { isOriginal } of events) if (isOriginal) this.#counts.came++;
       return events;
     }
@@ -85,7 +85,7 @@ export class EventStage {
   next(event: number): number {
     if (this.stopped !== null || this.#late.length > 0) return event;
     let next = Number.POSITIVE_INFINITY;
-    for (const firing of this.#firings) next = Math.min(next, nextEdit(firing, event));
+    for (const run of this.#runs) next = Math.min(next, nextEdit(run, event));
     return next;
   }
 
@@ -115,17 +115,17 @@ export class EventStage {
     const late = this.#late;
     this.#late = [];
     let events: readonly StreamEvent[] = [event];
-    for (const firing of this.#firings) events = this.#editedAll(events, firing);
+    for (const run of this.#runs) events = this.#editedAll(events, run);
     if (!events.some(({ isOriginal }) => isOriginal) && !this.#late.some(({ isOriginal }) => isOriginal))
       this.#counts.dropped++;
     if (this.#looksBack) this.#remember(event);
     return late.length === 0 ? events : [...events, ...late];
   }
 
-  #editedAll(events: readonly StreamEvent[], firing: Firing): readonly StreamEvent[] {
+  #editedAll(events: readonly StreamEvent[], run: FaultRun): readonly StreamEvent[] {
     const [first] = events;
-    if (events.length === 1 && first!.isOriginal) return this.#edited(first!, firing);
-    return events.flatMap((one) => (one.isOriginal ? this.#edited(one, firing) : [one]));
+    if (events.length === 1 && first!.isOriginal) return this.#edited(first!, run);
+    return events.flatMap((event) => (event.isOriginal ? this.#edited(event, run) : [event]));
   }
 
   #remember(event: StreamEvent): void {
@@ -133,17 +133,17 @@ export class EventStage {
     if (text !== undefined) [this.#lastText, this.#lastData] = [text, event.data!];
   }
 
-  #edited(event: StreamEvent, firing: Firing): readonly StreamEvent[] {
+  #edited(event: StreamEvent, run: FaultRun): readonly StreamEvent[] {
     const dialect = this.#dialect;
-    if (dialect === null || !firing.fault.row.dialects.includes(dialect)) return [event];
-    if (!firing.due(event.index, event.done) && !removesReason(firing)) return [event];
-    const kept = this.#kept.get(firing) ?? {};
-    this.#kept.set(firing, kept);
+    if (dialect === null || !run.fault.row.dialects.includes(dialect)) return [event];
+    if (!run.due(event.index, event.done) && !removesReason(run)) return [event];
+    const kept = this.#kept.get(run) ?? {};
+    this.#kept.set(run, kept);
     const stop = (how: StopReason) => {
       this.stopped = how;
     };
-    const edited = EDITS[firing.id]!(event, {
-      firing,
+    const edited = EDITS[run.id]!(event, {
+      run,
       dialect,
       first: this.#first,
       lastText: this.#lastText,
@@ -153,7 +153,7 @@ export class EventStage {
       room: this.#room,
     });
     if (edited === null) return [event];
-    firing.fired++;
+    run.fired++;
     if (kept.late) {
       this.#late.push(...(kept.late as StreamEvent[]));
       kept.late = undefined;
@@ -163,4 +163,4 @@ export class EventStage {
 }
 
 /** E1,bare removes the last event and also the finish reason before it. */
-const removesReason = ({ id, fault }: Firing): boolean => id === "E1" && fault.values.how === "bare";
+const removesReason = ({ id, fault }: FaultRun): boolean => id === "E1" && fault.values.how === "bare";

@@ -3,12 +3,12 @@ import type { AnswerHead } from "../plan/types.ts";
 
 /** Returns the value of a field, or null. `name` is lower case; servers write names in different cases. */
 export function fieldOf({ fields }: AnswerHead, name: string): string | null {
-  return fields.find(([one]) => one.toLowerCase() === name)?.[1] ?? null;
+  return fields.find(([field]) => field.toLowerCase() === name)?.[1] ?? null;
 }
 
 /** Returns the head with this field, at its old position or at the end. null removes the field. */
 export function withField(head: AnswerHead, name: string, value: string | null): AnswerHead {
-  const at = head.fields.findIndex(([one]) => one.toLowerCase() === name);
+  const at = head.fields.findIndex(([field]) => field.toLowerCase() === name);
   const fields = [...head.fields];
   if (value === null) {
     if (at >= 0) fields.splice(at, 1);
@@ -25,11 +25,11 @@ export function headBytes({ version, status, reason, fields }: AnswerHead): Uint
 
 /** Parses the text that `headBytes` writes. */
 export function headIn(text: string): AnswerHead {
-  const [line = "", ...lines] = text.slice(0, text.indexOf("\r\n\r\n")).split("\r\n");
-  const [, version = "1.1", status = "200", reason = ""] = /^HTTP\/(\S+) (\d+) ?(.*)$/.exec(line) ?? [];
-  const fields = lines.map((one): [string, string] => [
-    one.slice(0, one.indexOf(":")),
-    one.slice(one.indexOf(":") + 2),
+  const [statusLine = "", ...lines] = text.slice(0, text.indexOf("\r\n\r\n")).split("\r\n");
+  const [, version = "1.1", status = "200", reason = ""] = /^HTTP\/(\S+) (\d+) ?(.*)$/.exec(statusLine) ?? [];
+  const fields = lines.map((line): [string, string] => [
+    line.slice(0, line.indexOf(":")),
+    line.slice(line.indexOf(":") + 2),
   ]);
   return { version, status: Number(status), reason, fields };
 }

@@ -1,5 +1,5 @@
 /** Fourth stage: HTTP heads, lengths and chunks. */
-import type { Firing } from "../plan/firing.ts";
+import type { FaultRun } from "../plan/fault-run.ts";
 import type { AnswerHead, EventCounts, Part, PartReceiver } from "../plan/types.ts";
 import { fieldOf, framingOf, headBytes, withField } from "./heads.ts";
 
@@ -26,7 +26,7 @@ export const BAD_GATEWAY =
 export class HttpStage implements PartReceiver {
   readonly #down: PartReceiver;
   readonly #counts: EventCounts;
-  readonly #named: ReadonlyMap<string, Firing>;
+  readonly #named: ReadonlyMap<string, FaultRun>;
   readonly #room: (bytes: number) => boolean;
   /** HTTP/2 frames replace chunk lines, and heads have no fields about the connection. */
   readonly #http2: boolean;
@@ -41,7 +41,7 @@ export class HttpStage implements PartReceiver {
   closes = false;
 
   constructor(
-    firings: readonly Firing[],
+    runs: readonly FaultRun[],
     down: PartReceiver,
     counts: EventCounts,
     room: (bytes: number) => boolean,
@@ -51,7 +51,7 @@ export class HttpStage implements PartReceiver {
     this.#down = down;
     this.#counts = counts;
     this.#room = room;
-    this.#named = new Map(firings.map((firing) => [firing.id, firing]));
+    this.#named = new Map(runs.map((run) => [run.id, run]));
   }
 
   head(original: AnswerHead): void {
@@ -80,9 +80,9 @@ export class HttpStage implements PartReceiver {
   }
 
   /** Returns the fault, except for the ways `both` and `close`, which HTTP/2 cannot have: two lengths, and no length. */
-  #possible(id: string): Firing | undefined {
-    const firing = this.#named.get(id);
-    return this.#http2 && ["both", "close"].includes(firing?.word() ?? "") ? undefined : firing;
+  #possible(id: string): FaultRun | undefined {
+    const run = this.#named.get(id);
+    return this.#http2 && ["both", "close"].includes(run?.word() ?? "") ? undefined : run;
   }
 
   part(part: Part): void {
@@ -133,8 +133,8 @@ export class HttpStage implements PartReceiver {
       h10.fired++;
       const how = h10.word();
       const many = Array.from({ length: h10.number("fields") }, (_, i): [string, string] => [`x-flood-${i}`, `${i}`]);
-      const one: [string, string] = how === "long" ? ["x-long", "x".repeat(LONG)] : ["x-bytes", "caf\xc3\xa9 \xff"];
-      head = { ...head, fields: [...head.fields, ...(how === "many" ? many : [one])] };
+      const field: [string, string] = how === "long" ? ["x-long", "x".repeat(LONG)] : ["x-bytes", "caf\xc3\xa9 \xff"];
+      head = { ...head, fields: [...head.fields, ...(how === "many" ? many : [field])] };
     }
     const date = fieldOf(head, "date");
     if (t5?.word() === "clock" && date !== null) {
@@ -151,8 +151,8 @@ export class HttpStage implements PartReceiver {
     const how = h9?.word();
     if (!h9 || (how !== "100" && how !== "103")) return;
     h9.fired++;
-    const said = how === "100" ? "100 Continue" : "103 Early Hints\r\nlink: </v1/models>; rel=preload";
-    const text = `HTTP/${this.#http2 ? "2" : "1.1"} ${said}\r\n\r\n`;
+    const start = how === "100" ? "100 Continue" : "103 Early Hints\r\nlink: </v1/models>; rel=preload";
+    const text = `HTTP/${this.#http2 ? "2" : "1.1"} ${start}\r\n\r\n`;
     this.#down.part(framing(TEXT(text), -1, true, false));
     this.#down.wait(h9.number("before"));
   }
@@ -168,7 +168,7 @@ export class HttpStage implements PartReceiver {
     for (const id of ["H3", "H4"]) if (this.#named.has(id)) this.#named.get(id)!.fired = 0;
     this.#framing = "chunked";
     this.#sendHead(this.#head!);
-    for (const one of this.#kept.splice(0)) this.#chunk(one);
+    for (const part of this.#kept.splice(0)) this.#chunk(part);
   }
 
   #length(): void {
@@ -197,7 +197,7 @@ export class HttpStage implements PartReceiver {
   }
 
   /** Sends the next `bytes` kept bytes as one chunk. */
-  #rechunk(h7: Firing, bytes: number): void {
+  #rechunk(h7: FaultRun, bytes: number): void {
     h7.fired++;
     const parts: Part[] = [];
     let left = bytes;
@@ -215,7 +215,7 @@ export class HttpStage implements PartReceiver {
     this.#framed(parts, bytes, null, null);
   }
 
-  #framed(parts: readonly Part[], bytes: number, h1: Firing | null, h2: Firing | null): void {
+  #framed(parts: readonly Part[], bytes: number, h1: FaultRun | null, h2: FaultRun | null): void {
     if (bytes === 0) return;
     const { event, done } = parts[0]!;
     if (this.#http2) {
@@ -261,12 +261,12 @@ export class HttpStage implements PartReceiver {
   }
 
   /** Returns the fault if it acts on this part. */
-  #due(id: string, part: Part): Firing | null {
-    const firing = this.#named.get(id);
-    if (firing === undefined || firing.word() === "garbage") return null;
-    if (id === "H2" ? firing.word() !== "extension" : !firing.due(part.event, part.done)) return null;
-    firing.fired++;
-    return firing;
+  #due(id: string, part: Part): FaultRun | null {
+    const run = this.#named.get(id);
+    if (run === undefined || run.word() === "garbage") return null;
+    if (id === "H2" ? run.word() !== "extension" : !run.due(part.event, part.done)) return null;
+    run.fired++;
+    return run;
   }
 }
 

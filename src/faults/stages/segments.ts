@@ -1,5 +1,5 @@
 /** Fifth stage: divides bytes into segments and sets the waits between them. */
-import type { Firing } from "../plan/firing.ts";
+import type { FaultRun } from "../plan/fault-run.ts";
 import type { BytePace, Part, PartReceiver } from "../plan/types.ts";
 import { PositionFinder } from "./places.ts";
 
@@ -21,80 +21,78 @@ interface SegmentCut {
 const NO_CUTS: readonly SegmentCut[] = [];
 
 /** Returns the cuts of a part. */
-type CutFinder = (part: Part, firing: Firing, places: PositionFinder) => readonly SegmentCut[];
+type CutFinder = (part: Part, run: FaultRun, places: PositionFinder) => readonly SegmentCut[];
 
 const CUTS: Readonly<Record<string, CutFinder>> = {
-  B1(part, firing, places) {
-    if (firing.fault.position.offset !== null || firing.fault.position.kind === "byte")
-      return atPlace(part, firing, places);
+  B1(part, run, places) {
+    if (run.fault.position.offset !== null || run.fault.position.kind === "byte") return atPlace(part, run, places);
     if (part.from < 0) return NO_CUTS;
-    const split = characters(part.bytes, firing.number("byte"));
-    return split.length > 0 && places.covers(firing, part) ? split.map((at) => ({ at, waitUs: 0 })) : NO_CUTS;
+    const split = characters(part.bytes, run.number("byte"));
+    return split.length > 0 && places.covers(run, part) ? split.map((at) => ({ at, waitUs: 0 })) : NO_CUTS;
   },
-  B4(part, firing, places) {
-    if (firing.fault.position.offset !== null || firing.fault.position.kind === "byte")
-      return atPlace(part, firing, places);
-    if (part.from !== 0 || part.event < 0 || part.bytes.length < 2 || !places.covers(firing, part)) return NO_CUTS;
-    return [{ at: firing.offset(part.event, part.bytes.length), waitUs: 0 }];
+  B4(part, run, places) {
+    if (run.fault.position.offset !== null || run.fault.position.kind === "byte") return atPlace(part, run, places);
+    if (part.from !== 0 || part.event < 0 || part.bytes.length < 2 || !places.covers(run, part)) return NO_CUTS;
+    return [{ at: run.offset(part.event, part.bytes.length), waitUs: 0 }];
   },
-  B7(part, firing, places) {
+  B7(part, run, places) {
     const at = part.from < 0 ? -1 : lastBoundary(part.bytes);
-    return at > 0 && places.covers(firing, part) ? [{ at, waitUs: 0 }] : NO_CUTS;
+    return at > 0 && places.covers(run, part) ? [{ at, waitUs: 0 }] : NO_CUTS;
   },
-  S1(part, firing) {
-    if (firing.word() !== "split" || part.from < 0 || part.event < 0) return NO_CUTS;
+  S1(part, run) {
+    if (run.word() !== "split" || part.from < 0 || part.event < 0) return NO_CUTS;
     const cuts: SegmentCut[] = [];
     for (let at = part.bytes.indexOf(LF, 1); at >= 0; at = part.bytes.indexOf(LF, at + 1))
       if (part.bytes[at - 1] === CR) cuts.push({ at, waitUs: 0 });
     return cuts;
   },
-  T1: (part, firing, places) => atPlace(part, firing, places, firing.number("for")),
-  T5(part, firing, places) {
-    if (firing.word() === "clock" || places.at(firing, part) !== 0) return NO_CUTS;
-    firing.fired++;
-    return [{ at: 0, waitUs: jitter(firing, part.event) }];
+  T1: (part, run, places) => atPlace(part, run, places, run.number("for")),
+  T5(part, run, places) {
+    if (run.word() === "clock" || places.at(run, part) !== 0) return NO_CUTS;
+    run.fired++;
+    return [{ at: 0, waitUs: jitter(run, part.event) }];
   },
 };
 
 /** Paces of the faults that send bytes slowly. */
-const PACES: Readonly<Record<string, (firing: Firing) => BytePace>> = {
-  B6: (firing) => ({ bytes: firing.number("bytes"), gapUs: firing.number("gap") }),
-  T3(firing) {
-    const rate = firing.number("rate");
+const PACES: Readonly<Record<string, (run: FaultRun) => BytePace>> = {
+  B6: (run) => ({ bytes: run.number("bytes"), gapUs: run.number("gap") }),
+  T3(run) {
+    const rate = run.number("rate");
     const bytes = Math.max(1, Math.ceil(rate / TRICKLES));
     return { bytes, gapUs: Math.round((bytes / rate) * 1e6) };
   },
 };
 
 export class SegmentStage implements PartReceiver {
-  readonly #firings: readonly Firing[];
-  readonly #paced: readonly Firing[];
+  readonly #runs: readonly FaultRun[];
+  readonly #paced: readonly FaultRun[];
   /** One pace object per fault, so that consecutive parts with the same pace can be recognised. */
-  readonly #paces = new Map<Firing, BytePace>();
-  readonly #joined: Firing | null;
+  readonly #paces = new Map<FaultRun, BytePace>();
+  readonly #joined: FaultRun | null;
   readonly #down: PartReceiver;
   readonly #places = new PositionFinder();
-  #held: Part[] = [];
+  #waiting: Part[] = [];
   #events = 0;
 
-  constructor(firings: readonly Firing[], down: PartReceiver) {
-    this.#firings = firings.filter(({ id }) => id in CUTS);
-    this.#paced = firings.filter(({ id }) => id in PACES);
-    this.#joined = firings.find(({ id }) => id === "B5" || id === "T4") ?? null;
+  constructor(runs: readonly FaultRun[], down: PartReceiver) {
+    this.#runs = runs.filter(({ id }) => id in CUTS);
+    this.#paced = runs.filter(({ id }) => id in PACES);
+    this.#joined = runs.find(({ id }) => id === "B5" || id === "T4") ?? null;
     this.#down = down;
   }
 
   head(): void {}
 
   part(original: Part): void {
-    if (this.#firings.length === 0 && this.#paced.length === 0) {
+    if (this.#runs.length === 0 && this.#paced.length === 0) {
       this.#pass(original);
       return;
     }
     const part = this.#paced.length === 0 ? original : this.#withPace(original);
     let cuts = NO_CUTS;
-    for (const firing of this.#firings) {
-      const more = CUTS[firing.id]!(part, firing, this.#places);
+    for (const run of this.#runs) {
+      const more = CUTS[run.id]!(part, run, this.#places);
       if (more.length > 0) cuts = cuts.length === 0 ? more : [...cuts, ...more];
     }
     this.#places.passed(part);
@@ -110,14 +108,14 @@ export class SegmentStage implements PartReceiver {
   /** Counts every fault that covers the part, and uses the pace of the first. */
   #withPace(part: Part): Part {
     let pace: BytePace | undefined;
-    for (const firing of this.#paced)
-      if (this.#places.covers(firing, part)) pace ??= this.#paces.get(firing) ?? this.#paceOf(firing);
+    for (const run of this.#paced)
+      if (this.#places.covers(run, part)) pace ??= this.#paces.get(run) ?? this.#paceOf(run);
     return pace === undefined ? part : { ...part, pace };
   }
 
-  #paceOf(firing: Firing): BytePace {
-    const pace = PACES[firing.id]!(firing);
-    this.#paces.set(firing, pace);
+  #paceOf(run: FaultRun): BytePace {
+    const pace = PACES[run.id]!(run);
+    this.#paces.set(run, pace);
     return pace;
   }
 
@@ -125,8 +123,8 @@ export class SegmentStage implements PartReceiver {
   next(event: number): number {
     if (this.#joined !== null) return event;
     let next = Number.POSITIVE_INFINITY;
-    for (const firing of this.#firings) next = Math.min(next, this.#places.next(firing, event));
-    for (const firing of this.#paced) next = Math.min(next, this.#places.next(firing, event));
+    for (const run of this.#runs) next = Math.min(next, this.#places.next(run, event));
+    for (const run of this.#paced) next = Math.min(next, this.#places.next(run, event));
     return next;
   }
 
@@ -149,20 +147,20 @@ export class SegmentStage implements PartReceiver {
       this.#down.part(part);
       return;
     }
-    this.#held.push(part);
+    this.#waiting.push(part);
     if (part.flush && ++this.#events >= this.#joined.number("events")) this.#release();
   }
 
   #release(): void {
-    const held = this.#held;
-    if (held.length === 0) return;
+    const parts = this.#waiting;
+    if (parts.length === 0) return;
     const joined = this.#joined!;
-    this.#held = [];
+    this.#waiting = [];
     this.#events = 0;
     joined.fired++;
     if (joined.id === "T4") this.#down.wait(joined.number("pause"));
-    const last = held.length - 1;
-    for (const [at, part] of held.entries())
+    const last = parts.length - 1;
+    for (const [at, part] of parts.entries())
       this.#down.part(joined.id === "T4" ? part : { ...part, flush: at === last });
   }
 }
@@ -178,10 +176,10 @@ function slice(part: Part, from: number, to: number): Part {
   };
 }
 
-function atPlace(part: Part, firing: Firing, places: PositionFinder, waitUs = 0): readonly SegmentCut[] {
-  const at = places.at(firing, part);
+function atPlace(part: Part, run: FaultRun, places: PositionFinder, waitUs = 0): readonly SegmentCut[] {
+  const at = places.at(run, part);
   if (at === null) return NO_CUTS;
-  firing.fired++;
+  run.fired++;
   return [{ at, waitUs }];
 }
 
@@ -204,10 +202,10 @@ function lastBoundary(bytes: Uint8Array): number {
 }
 
 /** Draws microseconds from the fault's distribution with its median. */
-function jitter(firing: Firing, event: number): number {
-  const median = firing.number("median");
-  const fraction = (n: number) => (firing.below(2 * event + n, 2 ** 24) + 1) / (2 ** 24 + 1);
+function jitter(run: FaultRun, event: number): number {
+  const median = run.number("median");
+  const fraction = (n: number) => (run.below(2 * event + n, 2 ** 24) + 1) / (2 ** 24 + 1);
   const normal = Math.sqrt(-2 * Math.log(fraction(0))) * Math.cos(2 * Math.PI * fraction(1));
-  const times = firing.word() === "pareto" ? (2 * fraction(0)) ** (-1 / PARETO) : Math.exp(normal);
+  const times = run.word() === "pareto" ? (2 * fraction(0)) ** (-1 / PARETO) : Math.exp(normal);
   return Math.min(JITTER_MOST_US, Math.round(median * times));
 }

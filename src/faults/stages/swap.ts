@@ -35,9 +35,9 @@ function wholeJson(all: readonly EventJson[]): EventJson {
 }
 
 function choiceIn(all: readonly EventJson[], index: number, isText: boolean): EventJson {
-  const mine = all.flatMap(({ choices = [] }) => choices.filter((one: EventJson) => one.index === index));
-  const reason = mine.findLast((one) => one.finish_reason)?.finish_reason ?? null;
-  const joined = (name: string) => mine.map((one) => (isText ? one : one.delta)?.[name] ?? "").join("");
+  const choices = all.flatMap(({ choices: some = [] }) => some.filter((choice: EventJson) => choice.index === index));
+  const reason = choices.findLast((choice) => choice.finish_reason)?.finish_reason ?? null;
+  const joined = (name: string) => choices.map((choice) => (isText ? choice : choice.delta)?.[name] ?? "").join("");
   if (isText) return { index, text: joined("text"), finish_reason: reason };
   return { index, message: { role: "assistant", content: joined("content") }, finish_reason: reason };
 }

@@ -1,6 +1,6 @@
 /** Second stage: changes how an event is written. Text has one character per byte from here on, so that offsets are bytes. */
 import type { StreamEvent } from "../plan/event.ts";
-import type { Firing } from "../plan/firing.ts";
+import type { FaultRun } from "../plan/fault-run.ts";
 import type { PartReceiver } from "../plan/types.ts";
 
 const MARK = "\xef\xbb\xbf";
@@ -27,27 +27,25 @@ interface EventDraft {
 }
 
 /** Changes the text. Returns false if the fault cannot act on it. */
-type TextEdit = (draft: EventDraft, firing: Firing) => unknown;
+type TextEdit = (draft: EventDraft, run: FaultRun) => unknown;
 
 export class TextStage {
-  readonly #firings: readonly Firing[];
+  readonly #runs: readonly FaultRun[];
   readonly #down: PartReceiver;
   readonly #room: (bytes: number) => boolean;
   #endless = false;
   #line = 0;
 
   /** `room`: returns true if the plan may add this many bytes. */
-  constructor(firings: readonly Firing[], down: PartReceiver, room: (bytes: number) => boolean) {
-    this.#firings = firings
-      .filter(({ id }) => id in WRITES)
-      .toSorted((a, b) => ORDER.indexOf(a.id) - ORDER.indexOf(b.id));
+  constructor(runs: readonly FaultRun[], down: PartReceiver, room: (bytes: number) => boolean) {
+    this.#runs = runs.filter(({ id }) => id in WRITES).toSorted((a, b) => ORDER.indexOf(a.id) - ORDER.indexOf(b.id));
     this.#down = down;
     this.#room = room;
   }
 
   take(event: StreamEvent): void {
     const { index, isOriginal, done } = event;
-    if (!this.#endless && !this.#firings.some((firing) => firing.due(index, done))) {
+    if (!this.#endless && !this.#runs.some((run) => run.due(index, done))) {
       this.#down.part({
         bytes: Buffer.from(event.text),
         event: index,
@@ -59,8 +57,7 @@ export class TextStage {
       return;
     }
     const draft: EventDraft = { text: bytesAsText(event.text), event, stage: this };
-    for (const firing of this.#firings)
-      if (firing.due(index, done) && WRITES[firing.id]!(draft, firing) !== false) firing.fired++;
+    for (const run of this.#runs) if (run.due(index, done) && WRITES[run.id]!(draft, run) !== false) run.fired++;
     if (this.#endless) draft.text = draft.text.replace(/[\r\n]/g, "");
     this.#send(draft.text, index, isOriginal ? 1 : 0, done);
   }
@@ -69,7 +66,7 @@ export class TextStage {
   next(event: number): number {
     if (this.#endless) return event;
     let next = Number.POSITIVE_INFINITY;
-    for (const firing of this.#firings) next = Math.min(next, firing.nextDue(event));
+    for (const run of this.#runs) next = Math.min(next, run.nextDue(event));
     return next;
   }
 
@@ -118,24 +115,24 @@ const isJson = ({ event }: EventDraft) => event.data?.startsWith("{") === true;
 const dataAt = (text: string) => text.indexOf("data:") + 6;
 
 const WRITES: Readonly<Record<string, TextEdit>> = {
-  T7: ({ event, stage }, firing) =>
-    stage.silence(firing.number("for"), firing.number("every"), firing.word() === "comments", event),
-  S5: ({ event, stage }, firing) => stage.silence(firing.number("for"), firing.number("every"), true, event),
-  S12(draft, firing) {
-    const more = firing.number("bytes") - draft.text.length;
+  T7: ({ event, stage }, run) =>
+    stage.silence(run.number("for"), run.number("every"), run.word() === "comments", event),
+  S5: ({ event, stage }, run) => stage.silence(run.number("for"), run.number("every"), true, event),
+  S12(draft, run) {
+    const more = run.number("bytes") - draft.text.length;
     const end = draft.text.lastIndexOf("}");
     if (!isJson(draft) || end === -1 || more <= 0 || !draft.stage.room(more)) return false;
     draft.text = draft.text.slice(0, end) + " ".repeat(more) + draft.text.slice(end);
   },
-  S9(draft, firing) {
+  S9(draft, run) {
     if (!isJson(draft)) return false;
-    if (firing.word() === "single") draft.text = draft.text.replace(/\n\n$/, "\n");
+    if (run.word() === "single") draft.text = draft.text.replace(/\n\n$/, "\n");
     // Between two members, where JSON allows white space.
     else draft.text = draft.text.replace(/,"(?=[a-z_]+":)/, ',\ndata: "');
   },
-  S10(draft, firing) {
+  S10(draft, run) {
     if (!isData(draft)) return false;
-    const how = firing.word();
+    const how = run.word();
     const fields = Object.entries(FIELDS).filter(([name]) => how === "all" || how === name);
     const text = fields.filter(([name]) => name !== "event" || draft.event.name === null).map(([, line]) => line);
     if (text.length === 0) return false;
@@ -144,33 +141,32 @@ const WRITES: Readonly<Record<string, TextEdit>> = {
   S3(draft) {
     draft.text = draft.text.replace(/^(data|event|id|retry): /gm, "$1:");
   },
-  S7(draft, firing) {
+  S7(draft, run) {
     if (!isJson(draft)) return false;
-    const offset = firing.fault.position.offset ?? dataAt(draft.text) + 1 + firing.below(draft.event.index, 40);
+    const offset = run.fault.position.offset ?? dataAt(draft.text) + 1 + run.below(draft.event.index, 40);
     if (offset >= draft.text.length - 2) return false;
     draft.text = draft.text.slice(0, offset) + PING + draft.text.slice(offset);
   },
-  B9(draft, firing) {
+  B9(draft, run) {
     if (!isJson(draft)) return false;
     const inText = draft.text.search(/"(content|text|delta|reasoning|thinking)":"/);
     const usual = inText === -1 ? dataAt(draft.text) + 2 : draft.text.indexOf(':"', inText) + 2;
-    const offset = firing.fault.position.offset ?? usual;
+    const offset = run.fault.position.offset ?? usual;
     if (offset >= draft.text.length) return false;
-    draft.text =
-      draft.text.slice(0, offset) + (firing.word() === "ff" ? "\xff" : "\xe2\x82") + draft.text.slice(offset);
+    draft.text = draft.text.slice(0, offset) + (run.word() === "ff" ? "\xff" : "\xe2\x82") + draft.text.slice(offset);
   },
-  S15(draft, firing) {
+  S15(draft, run) {
     if (!isJson(draft)) return false;
     const from = dataAt(draft.text) + 1;
-    const offset = firing.fault.position.offset ?? from + firing.below(draft.event.index, CUT_BEFORE);
+    const offset = run.fault.position.offset ?? from + run.below(draft.event.index, CUT_BEFORE);
     if (offset < from || offset >= draft.text.length - 2) return false;
     draft.text = draft.text.slice(0, offset);
   },
   S16: ({ event, stage }) => stage.extra("event: ping\n\n", event),
-  S6: ({ event, stage }, firing) => stage.extra(firing.word() === "colon" ? "data:\n\n" : "data\n\n", event),
+  S6: ({ event, stage }, run) => stage.extra(run.word() === "colon" ? "data:\n\n" : "data\n\n", event),
   S8: ({ event, stage }) => stage.extra("data: : ping\n\n", event),
-  S4(draft, firing) {
-    draft.text = COMMENTS[firing.word()]! + draft.text;
+  S4(draft, run) {
+    draft.text = COMMENTS[run.word()]! + draft.text;
   },
   S11(draft) {
     draft.text = draft.text.replace(/\n\n$/, "");
@@ -178,15 +174,15 @@ const WRITES: Readonly<Record<string, TextEdit>> = {
   S1(draft) {
     draft.text = draft.text.replaceAll("\n", "\r\n");
   },
-  S2(draft, firing) {
-    const mixed = firing.word() === "mixed";
+  S2(draft, run) {
+    const mixed = run.word() === "mixed";
     draft.text = draft.text.replace(/\n/g, () => (mixed ? draft.stage.nextEnd() : "\r"));
   },
   B8(draft) {
     draft.text = MARK + draft.text;
   },
-  S13(draft, firing) {
-    const bytes = firing.number("bytes");
+  S13(draft, run) {
+    const bytes = run.number("bytes");
     if (!draft.stage.room(bytes)) return false;
     draft.stage.endless(bytes, draft.event);
   },

@@ -19,11 +19,11 @@ const eachCall = (event: StreamEvent, change: (call: EventJson) => unknown) =>
     ),
   );
 
-export const toolEdit: Edit = (event, { firing, kept }) => {
+export const toolEdit: Edit = (event, { run, kept }) => {
   const calls = callsOf(jsonOf(event));
   if (calls === null) return null;
   const [first] = calls;
-  switch (firing.word()) {
+  switch (run.word()) {
     case "no-index":
       return eachCall(event, (call) => void delete call.index);
     case "zero":
@@ -94,12 +94,12 @@ interface PartialCall {
 }
 
 /** J16: deltas of tool calls with fields that are missing, repeated or of another type. */
-export const toolFieldsEdit: Edit = (event, { firing, kept }) => {
+export const toolFieldsEdit: Edit = (event, { run, kept }) => {
   const json = jsonOf(event);
   const calls = callsOf(json) ?? [];
   kept.calls ??= new Map<number, PartialCall>();
   const known = kept.calls as Map<number, PartialCall>;
-  const how = firing.word();
+  const how = run.word();
   if (how === "object") return withObjects(event, json, calls, known);
   if (calls.length === 0) return null;
   if (how === "no-function") return functionLater(event, calls);

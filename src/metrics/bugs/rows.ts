@@ -8,6 +8,6 @@ export function withBugs(rows: readonly Row[], identity: Identity): readonly Row
   const on = identity.bugs.map((name) => bugs[name]);
   return rows.map((row) =>
     // Matches the name that the row has without bugs.
-    on.reduce((made, bug) => (bug.row && bug.families.includes(row.name) ? bug.row(made) : made), row),
+    on.reduce((changed, bug) => (bug.row && bug.families.includes(row.name) ? bug.row(changed) : changed), row),
   );
 }

@@ -20,14 +20,14 @@ export function stuck(names: readonly BugName[], source: Source): StickyGauges |
   const on = names.flatMap((name) => bugs[name].sticks ?? []);
   if (on.length === 0) return null;
   const now = source("now").engines;
-  const kept = source("step").engines.map((view, rank) =>
+  const stickyValues = source("step").engines.map((view, rank) =>
     on.map((sticks) => new StickyValues(view, now[rank]!, sticks)),
   );
-  const engines = source("step").engines.map((view, rank) => overlaid(view, kept[rank]!));
+  const engines = source("step").engines.map((view, rank) => overlaid(view, stickyValues[rank]!));
   return {
     source: (fresh) => (fresh === "now" ? source(fresh) : { ...source(fresh), engines }),
     observe() {
-      for (const engine of kept) for (const values of engine) values.observe();
+      for (const engine of stickyValues) for (const values of engine) values.observe();
     },
   };
 }
@@ -73,10 +73,10 @@ class StickyValues {
   }
 }
 
-function overlaid(view: EngineView, kept: readonly StickyValues[]): EngineView {
+function overlaid(view: EngineView, stickyValues: readonly StickyValues[]): EngineView {
   return new Proxy(view, {
     get(target, field) {
-      for (const values of kept) {
+      for (const values of stickyValues) {
         const value = values.of(field);
         if (value !== undefined) return value;
       }

@@ -56,31 +56,31 @@ function blocksAsFraction(row: Row): Row {
 }
 
 const lacksCache = ({ engine }: MetricsSource) => (engine.enablePrefixCaching ? undefined : "--enable-prefix-caching");
-const PREEMPTION = "a preempted request comes back and finds its blocks in the cache";
+const PREEMPTION = "a preempted request resumes and finds its blocks in the cache";
 
 export const bugs: Readonly<Record<BugName, Bug>> = {
   "stuck-kv-usage": {
     thread: "vllm#29928",
-    there: "When all requests are cancelled no step follows, and the gauges keep what the last one left.",
-    here: "After the last client left, the share of KV blocks stays where it was until the next step with a request.",
+    there: "If all requests are cancelled, no further step runs, and the gauges keep their last values.",
+    here: "After the last client disconnected, the share of KV blocks keeps its value until the next step with a request.",
     families: ["vllm:kv_cache_usage_perc"],
     finds: { V04: "one scrape", G19: "rest" },
-    load: "all that run are cancelled at once",
+    load: "all running requests are cancelled at once",
     sticks: { fields: ["kvUsage"], after: "an end from outside" },
   },
   "stuck-requests": {
     thread: "vllm#22545",
     there: "After a load test whose requests were all aborted, running and waiting requests stay in the statistics.",
-    here: "After the last client left, running and waiting stay where they were until the next step with a request.",
+    here: "After the last client disconnected, running and waiting keep their values until the next step with a request.",
     families: ["vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:num_requests_waiting_by_reason"],
     finds: { V05: "one scrape", G19: "rest" },
-    load: "all that run are cancelled at once",
+    load: "all running requests are cancelled at once",
     sticks: { fields: ["running", "waiting", "deferred"], after: "an end from outside" },
   },
   "recomputed-hits": {
     thread: "vllm#25780",
-    there: "A preempted request finds its own blocks again, and that counted as hits of the prefix cache.",
-    here: "The lookups of requests that come back after a preemption count as all others.",
+    there: "A preempted request finds its own blocks again, which counted as hits of the prefix cache.",
+    here: "Lookups of requests that resume after a preemption count like all others.",
     families: ["vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"],
     finds: { V11: "one scrape", V08: "clean, rest" },
     load: PREEMPTION,
@@ -93,7 +93,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
   },
   "repeated-first-tokens": {
     thread: "vllm#8115",
-    there: "8,060 first tokens stand against 3,918 finished requests.",
+    there: "There are 8,060 first tokens and 3,918 finished requests.",
     here: "Each first token is observed twice.",
     families: ["vllm:time_to_first_token_seconds"],
     finds: { V24: "one scrape", V25: "clean, rest" },
@@ -103,8 +103,8 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
   "negative-delta": {
     thread: "LMCache#2912, vllm#37354",
     there:
-      "A request that comes back after a preemption reports more tokens from outside than are cached, and the difference, below 0, is added to a counter.",
-    here: "What a preempted request finds again is taken off the prompt tokens that came from the cache.",
+      "A request that resumes after a preemption reports more external tokens than are cached, and the negative difference is added to a counter.",
+    here: "Tokens that a preempted request finds again are subtracted from the prompt tokens that came from the cache.",
     families: ["vllm:prompt_tokens_by_source_total"],
     finds: { G10: "two scrapes", V10: "one scrape" },
     load: PREEMPTION,
@@ -116,8 +116,8 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
   },
   "ensemble-pending": {
     thread: "triton-inference-server/server#6494",
-    there: "In an ensemble the pending requests are those of the wrong models.",
-    here: "The ensemble, which has no queue, shows the requests that its steps have under way as pending.",
+    there: "In an ensemble, pending requests are counted for the wrong models.",
+    here: "The ensemble, which has no queue, shows requests in progress in its steps as pending.",
     families: ["nv_inference_pending_request_count"],
     finds: { N06: "one scrape" },
     load: "any request, while it runs",
@@ -128,10 +128,10 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
   "failures-succeed": {
     thread: "triton-inference-server/server#8521",
     there: "A model answers with an error, and the request counts as a success.",
-    here: "Failures count as successes, of every model.",
+    here: "Failures count as successes for every model.",
     families: ["nv_inference_request_success", "nv_inference_request_failure"],
     finds: { N01: "one scrape" },
-    load: "a request that the engine refuses, as after `/pause`",
+    load: "a request that the engine refuses, for example after `/pause`",
     row: (row) =>
       row.name === "nv_inference_request_failure"
         ? valued(() => 0)(row)
@@ -140,7 +140,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
   },
   "gauge-total": {
     thread: "dynamo#3035",
-    there: "The gauge of requests in flight was to be called dynamo_component_inflight_requests_total.",
+    there: "The proposed name of the gauge of requests in flight was dynamo_component_inflight_requests_total.",
     here: "The gauge of open streams is called understudy_streams_open_total.",
     families: ["understudy_streams_open"],
     finds: { G18: "one scrape" },
@@ -158,8 +158,8 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
   },
   "stale-gauges": {
     thread: "sglang#4244",
-    there: "The throughput keeps its last value when nothing runs any more.",
-    here: "TensorRT-LLM's gauges of requests and blocks keep what they were before the last request ended.",
+    there: "The throughput keeps its last value when no request runs any more.",
+    here: "TensorRT-LLM's gauges of requests and blocks keep their values from before the last request ended.",
     families: [
       "nv_trt_llm_request_metrics",
       "nv_trt_llm_kv_cache_block_metrics",
@@ -174,8 +174,8 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
   },
   "open-leak": {
     thread: "dynamo#2576",
-    there: "A request that returns early is never taken off the requests in flight.",
-    here: "Requests that were refused stay open.",
+    there: "A request that returns early stays among the requests in flight.",
+    here: "Refused requests stay open.",
     families: ["understudy_requests_open"],
     finds: { G19: "rest" },
     load: "a request that is refused",
@@ -183,7 +183,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
   },
   "worker-saw-tooth": {
     thread: "geolens#1240",
-    there: "Each of several processes behind one port keeps its own metrics, and any of them answers a scrape.",
+    there: "Each of several processes on one port keeps its own metrics, and any of them answers a scrape.",
     here: "Each worker shows its own numbers under the labels of the first.",
     families: [],
     finds: { G10: "two scrapes" },
@@ -193,8 +193,8 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
   },
   "duplicate-series": {
     thread: "gpustack#6218",
-    there: "The `_created` series of some families stand twice, and Prometheus drops the scrape.",
-    here: "The times at which the ends of requests began to be counted stand twice.",
+    there: "The `_created` series of some families occur twice, and Prometheus drops the scrape.",
+    here: "The creation times of the counter of ended requests occur twice.",
     families: ["vllm:request_success_total"],
     finds: { G02: "one scrape" },
     load: "none",
@@ -205,7 +205,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
   },
   "fraction-blocks": {
     thread: "a proposal for the endpoint picker of the Gateway API",
-    there: "The fraction of KV blocks in use was to be max − used, a number of blocks.",
+    there: "The proposed fraction of KV blocks in use was max − used, which is a number of blocks.",
     here: "The fraction of TensorRT-LLM's KV blocks is max − used.",
     families: ["nv_trt_llm_kv_cache_block_metrics"],
     finds: { T05: "one scrape", G15: "one scrape" },

@@ -43,13 +43,13 @@ const QUANTILES_MAX = 32;
 const SWITCHES = ["counter_latencies", "histogram_latencies", "summary_latencies"];
 const SETTINGS = `each value is one setting: ${SWITCHES.join(", ")} =true or =false, summary_quantiles=0.5:0.05,0.9:0.01`;
 
-type GivenTritonMetrics = Pick<TritonMetricsConfig, "metrics" | "gpu" | "cpu" | "intervalMs"> & {
+type TritonMetricsInput = Pick<TritonMetricsConfig, "metrics" | "gpu" | "cpu" | "intervalMs"> & {
   readonly listen?: { readonly host?: string; readonly port?: number };
 };
 
 /** `host`: the address of the server, where the port of the metrics is unless another address is given. */
 export function completeTritonMetrics(
-  { metrics, gpu, cpu, intervalMs, listen: { port, ...address } = {} }: GivenTritonMetrics,
+  { metrics, gpu, cpu, intervalMs, listen: { port, ...address } = {} }: TritonMetricsInput,
   settings: Settings,
   { host, ensemble = DEFAULT_ENSEMBLE }: { readonly host: string; readonly ensemble?: string | undefined },
 ): TritonMetricsConfig {

@@ -87,7 +87,7 @@ export function tritonIdentity(config: TritonSource, loadS: number): TritonIdent
     requestsMax: engine.maxNumSeqs,
     ...(engine.trtllm?.capacitySchedulerPolicy === "STATIC_BATCH" ? { staticBatch: true } : {}),
     gpus: triton.gpu ? Array.from({ length: tp }, () => gpuIdentity) : [],
-    // For a Triton server, what is on its GPUs counts.
+    // For a Triton server, only the memory of weights and KV pool counts.
     gpuBytesHeld: config.metrics.role === "triton" ? weightBytes + kvBytes : tp * usedBytes,
   };
 }

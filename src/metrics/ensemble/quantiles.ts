@@ -71,8 +71,8 @@ class Estimator {
     this.#compress();
     const { length, values, gains, slacks } = this.#samples;
     if (length === 0) return Number.NaN;
-    const wanted = Math.trunc(quantile * this.#count);
-    const bound = wanted + this.#allowed(wanted, length) / 2;
+    const targetRank = Math.trunc(quantile * this.#count);
+    const bound = targetRank + this.#allowed(targetRank, length) / 2;
     let rank = 0;
     for (let i = 1; i < length; i++) {
       rank += gains[i - 1]!;

@@ -1,7 +1,7 @@
 /**
- * Metrics of older vLLM versions. From 0.8 on, vLLM has the engine that is simulated, so a version's page is that of
- * 0.33 without later families and with families that were removed since (`v1/metrics/loggers.py` of each version). 0.6
- * and 0.7 had another engine (v0).
+ * Metrics of older vLLM versions. From 0.8 on, vLLM has the engine that is simulated. A version's page is therefore
+ * that of 0.33, without later families and with families that were removed since (`v1/metrics/loggers.py` of each
+ * version). 0.6 and 0.7 had another engine (v0).
  */
 import { CURRENT, type MetricsProfile } from "../config/metrics-profiles.ts";
 import { type Proof, type Row, withCreated } from "../rows/table.ts";

@@ -179,7 +179,7 @@ function cutBounds(
   { bounds, buckets, sum, count }: HistogramSnapshot,
   last = Number.POSITIVE_INFINITY,
 ): HistogramSnapshot {
-  const kept = bounds.filter((bound) => bound <= last);
-  const above = buckets.slice(kept.length).reduce((total, bucket) => total + bucket, 0);
-  return { bounds: kept, buckets: [...buckets.slice(0, kept.length), above], sum, count };
+  const lowBounds = bounds.filter((bound) => bound <= last);
+  const above = buckets.slice(lowBounds.length).reduce((total, bucket) => total + bucket, 0);
+  return { bounds: lowBounds, buckets: [...buckets.slice(0, lowBounds.length), above], sum, count };
 }

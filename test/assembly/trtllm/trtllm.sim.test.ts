@@ -8,8 +8,16 @@ import { CAPACITY_POLICIES, CHUNKING_POLICIES } from "../../../src/engine/config
 import { Finish } from "../../../src/engine/interface/types.ts";
 import type { Core } from "../../../src/engine/wasm/core.ts";
 import { Replay } from "../../../src/tools/replay/replay.ts";
-import { anyConfig, anyLife, run } from "../../engine/random-requests.ts";
-import { answerOf, configOf, type Heard, promptOf, trtllm, World, watchPlans } from "../../engine/simulated-engine.ts";
+import { anyConfig, anyRequest, run } from "../../engine/random-requests.ts";
+import {
+  answerOf,
+  configOf,
+  promptOf,
+  type RecordingReceiver,
+  trtllm,
+  World,
+  watchPlans,
+} from "../../engine/simulated-engine.ts";
 import { parts } from "../../golden/trtllm/bench.ts";
 import { House } from "../../metrics/triton/simulated-page.ts";
 import { times } from "../../size.ts";
@@ -39,7 +47,7 @@ const anyTrtllm: fc.Arbitrary<EngineConfig> = fc
     };
   });
 
-function expectAnswer(heard: Heard, { maxModelLen }: EngineConfig): void {
+function expectAnswer(heard: RecordingReceiver, { maxModelLen }: EngineConfig): void {
   const { ids, finish } = answerOf(heard.generation, maxModelLen);
   expect(heard.callsAfterEnd).toBe(0);
   if (heard.ended) {
@@ -52,7 +60,7 @@ function expectAnswer(heard: Heard, { maxModelLen }: EngineConfig): void {
 test("random histories: every request gets its own answer once, despite pauses, and nothing is left behind", () => {
   let pauses = 0;
   fc.assert(
-    fc.property(anyTrtllm, fc.array(anyLife, { minLength: 1, maxLength: 25 }), (config, lives) => {
+    fc.property(anyTrtllm, fc.array(anyRequest, { minLength: 1, maxLength: 25 }), (config, requests) => {
       let core: Core | null = null;
       const stop = watchPlans(({ core: planned, rows, tokens }) => {
         core = planned;
@@ -62,7 +70,7 @@ test("random histories: every request gets its own answer once, despite pauses, 
       });
       const world = new World(config, { module: trtllm.debug });
       try {
-        run(world, lives);
+        run(world, requests);
       } finally {
         stop();
       }
@@ -101,10 +109,10 @@ function inParts(run: () => string): string {
 
 test("the fast path for pure decode iterations makes the same plans as the full path, in both builds", () => {
   fc.assert(
-    fc.property(anyTrtllm, fc.array(anyLife, { minLength: 1, maxLength: 12 }), (config, lives) => {
+    fc.property(anyTrtllm, fc.array(anyRequest, { minLength: 1, maxLength: 12 }), (config, requests) => {
       const digest = (module: WebAssembly.Module) => {
         const world = new World(config, { module });
-        run(world, lives);
+        run(world, requests);
         return `${world.digest()}${JSON.stringify(world.engine.snapshot("now"))}`;
       };
       const short = digest(trtllm.release);

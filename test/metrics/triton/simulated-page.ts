@@ -10,7 +10,15 @@ import { Ensemble, ensembleWidth } from "../../../src/metrics/ensemble/ensemble.
 import { pages } from "../../../src/metrics/page.ts";
 import { copiesReader, SnapshotCopies } from "../../../src/metrics/rows/held.ts";
 import type { Identity } from "../../../src/metrics/rows/identity.ts";
-import { answers, configOf, debug, EOS, generationOf, Heard, trtllm } from "../../engine/simulated-engine.ts";
+import {
+  answers,
+  configOf,
+  debug,
+  EOS,
+  generationOf,
+  RecordingReceiver,
+  trtllm,
+} from "../../engine/simulated-engine.ts";
 import { parseExposition } from "../parse.ts";
 import { emptySnapshot, identity } from "../snapshots.ts";
 
@@ -24,7 +32,7 @@ export const EPOCH_US = 1.8e15;
 export class House {
   readonly clock = new VirtualClock(0);
   readonly engine: Engine;
-  readonly heard: Heard[] = [];
+  readonly heard: RecordingReceiver[] = [];
   readonly #print: () => Promise<string>;
 
   constructor(readonly config: EngineConfig = configOf()) {
@@ -68,8 +76,8 @@ export class House {
     this.#print = () => print("tritonserver", read(held.refresh(clock.now())));
   }
 
-  submit(changes: Partial<Generation> = {}, streams = true): Heard | null {
-    const heard = new Streaming(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock);
+  submit(changes: Partial<Generation> = {}, streams = true): RecordingReceiver | null {
+    const heard = new StreamReceiver(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock);
     heard.streams = streams;
     const taken = this.engine.submit(heard.generation, heard);
     if ("refused" in taken) return null;
@@ -103,6 +111,6 @@ export class House {
   }
 }
 
-class Streaming extends Heard {
+class StreamReceiver extends RecordingReceiver {
   streams = true;
 }

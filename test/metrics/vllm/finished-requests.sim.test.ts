@@ -7,7 +7,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import type { EngineConfig, FixName } from "../../../src/engine/config/engine-config.ts";
 import { type Choices, type EngineSnapshot, Finish } from "../../../src/engine/interface/types.ts";
-import { anyConfig, anyLife, live } from "../../engine/random-requests.ts";
+import { anyConfig, anyRequest, live } from "../../engine/random-requests.ts";
 import { configOf, promptOf, World } from "../../engine/simulated-engine.ts";
 import { times } from "../../size.ts";
 
@@ -64,7 +64,7 @@ test("counters always agree with each other, and gauges are 0 after all requests
   const property = fc.property(
     anyConfig,
     anyFixes,
-    fc.array(fc.record({ life: anyLife, after: fc.constantFrom("scrape", "", "", "pause") }), { maxLength: 40 }),
+    fc.array(fc.record({ request: anyRequest, after: fc.constantFrom("scrape", "", "", "pause") }), { maxLength: 40 }),
     fc.constantFrom("drain", "cancel all", "pause"),
     (config, fixes, events, end) => {
       const world = new World({ ...config, fixes });
@@ -72,9 +72,9 @@ test("counters always agree with each other, and gauges are 0 after all requests
         checkLaws(world.engine.snapshot(), fixes);
         checkLaws(world.engine.snapshot("now"), fixes);
       };
-      for (const { life, after } of events) {
-        world.clock.advanceTo(world.clock.now() + life.gapUs);
-        live(world, life);
+      for (const { request, after } of events) {
+        world.clock.advanceTo(world.clock.now() + request.gapUs);
+        live(world, request);
         if (after === "pause") {
           world.engine.pause("abort");
           world.clock.advanceTo(world.clock.now() + 500);

@@ -2,7 +2,7 @@
 
 import { seeded } from "../../../src/base/random.ts";
 import type { EngineConfig } from "../../../src/engine/config/engine-config.ts";
-import { configOf, type Heard, promptOf, release, World } from "../../engine/simulated-engine.ts";
+import { configOf, promptOf, type RecordingReceiver, release, World } from "../../engine/simulated-engine.ts";
 
 export interface BenchmarkOptions {
   readonly config: Partial<EngineConfig>;
@@ -44,9 +44,9 @@ export class Benchmark {
       }),
       { module: release },
     );
-    const heard: Heard[] = [];
+    const heard: RecordingReceiver[] = [];
     const { clock } = world;
-    const submit = (): Heard => {
+    const submit = (): RecordingReceiver => {
       const stream = heard.length;
       const lengths = { promptIds: promptOf(draw(input), stream), maxTokens: draw(output) };
       const one = world.submit({ ...lengths, seed: stream, ignoreEos: true })!;

@@ -26,9 +26,9 @@ function compiled(): { readonly write: NativeWrite; readonly hear: (send: Send) 
   const lanes = new URL("../../../src/wire/lanes/lanes.c", import.meta.url).pathname;
   writeFileSync(
     source,
-    `typedef int (*Heard)(int, const void *, int);
-     static Heard heard;
-     void hear(Heard send) { heard = send; }
+    `typedef int (*RecordingReceiver)(int, const void *, int);
+     static RecordingReceiver heard;
+     void hear(RecordingReceiver send) { heard = send; }
      #define syscall the_tests_send
      #include "${lanes}"
      long the_tests_send(long number, long fd, const void *bytes, long length, long flags, long to, long to_length) {

@@ -11,7 +11,7 @@ import { pages } from "../../../../src/metrics/page.ts";
 import { copiesReader, SnapshotCopies } from "../../../../src/metrics/rows/held.ts";
 import { setupOf } from "../../../../src/metrics/setup.ts";
 import { checkScrapes, type Scrape } from "../../../../src/tools/check/index.ts";
-import { anyConfig, anyLife, live } from "../../../engine/random-requests.ts";
+import { anyConfig, anyRequest, live } from "../../../engine/random-requests.ts";
 import { World } from "../../../engine/simulated-engine.ts";
 import { emptySnapshot } from "../../../metrics/snapshots.ts";
 import { times } from "../../../size.ts";
@@ -52,7 +52,7 @@ function scraped(config: EngineConfig) {
 
 const anyEvent = fc.record({
   // V08 warns about requests that skip the prefix cache, because no metric counts them.
-  life: anyLife.map((life) => ({ ...life, skip: false })),
+  request: anyRequest.map((request) => ({ ...request, skip: false })),
   after: fc.constantFrom("", "", "scrape", "scrape", "abort", "keep", "reset", "quiet"),
 });
 
@@ -63,9 +63,9 @@ test("random requests, pauses and cache resets at any time break no law", async 
     const { clock, engine } = world;
     const pass = (us: number) => clock.advanceTo(clock.now() + us);
     await look(true);
-    for (const { life, after } of events) {
-      pass(Math.max(1, life.gapUs));
-      live(world, life);
+    for (const { request, after } of events) {
+      pass(Math.max(1, request.gapUs));
+      live(world, request);
       if (after === "abort" || after === "keep") {
         engine.pause(after);
         pass(500);

@@ -7,7 +7,7 @@ const PLACES = 0x40000000;
 /** Number of events for which `nextDue` draws chances in advance. */
 const CHANCES = 64;
 
-export class Firing {
+export class FaultRun {
   readonly fault: PlannedFault;
   /** Index in the plan. */
   readonly place: number;
