@@ -33,7 +33,7 @@ import { type Admitted, admit, type Decision, readRequest } from "./read-request
 import { sendLong } from "./send-long.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 import { StreamedAnswer } from "./stream.ts";
-import { type Job, type NotTaken, submitChoices } from "./submit.ts";
+import { type Job, type NotTaken, submitChoices, submitOnly } from "./submit.ts";
 import { truthSummary } from "./truth-summary.ts";
 
 const CLIENT_GONE = 499; // nobody reads it
@@ -291,6 +291,7 @@ export class Generator {
 
   /** Submits the choices to the engine. Returns the reason if it does not take them, or null. */
   #submitted(job: Job, choices: Choices, taken: () => void): MaybePromise<NotTaken | null> {
+    if (choices.length === 1) return submitOnly(this.serving, job, choices, taken);
     return atOnceOrInTurns(submitChoices(this.serving, job, choices, taken), this.serving.kernel.backend);
   }
 
