@@ -1,7 +1,7 @@
 /**
  * What does a streamed token cost, and how punctual are the steps?
  *
- *   bun run bench:stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift|view|fit] [--varied] [--long-prompts | --under-load]
+ *   bun run bench:stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift|view|fit|fresh] [--varied] [--long-prompts | --under-load]
  *                        [--streams N] [--seconds N] [--server "command"] [--realtime] [--no-save]
  *   bun run bench:stream --base REV [--pairs 5] …: against an earlier revision, REV, REV again and this tree in turns.
  *
@@ -17,6 +17,7 @@
  *    5,000 streams reach, gaps and memory of 1,000 and 2,000, scrapes beside 500; with `--minutes` memory over so many.
  * 6. fit, only when asked for (`--only fit [--base REV] [--pairs 7] [--warm 15] [--quiet-log]`): CPU per request and per
  *    token of warm servers, as a + b · tokens, of this tree, the C loop, bare Elysia, bare `Bun.listen` and REV's server.
+ * 7. fresh, only when asked for (`--only fresh [--pairs 10]`): CPU per event in seconds 2 to 9 of so many fresh servers.
  */
 import { BASE_FLAGS, compareWithBase } from "../lib/base.ts";
 import { has, known, text } from "../lib/options.ts";
@@ -25,6 +26,7 @@ import { costs } from "./costs.ts";
 import { cpuPerToken } from "./cpu.ts";
 import { drift } from "./drift.ts";
 import { fit } from "./fit.ts";
+import { fresh } from "./fresh.ts";
 import { paced } from "./paced.ts";
 import { sends } from "./sends.ts";
 import { view } from "./view.ts";
@@ -60,5 +62,6 @@ if (!only || only === "sends") figures.sends = await sends();
 if (!only || only === "paced") figures.paced = await paced();
 if (only === "drift") figures.drift = await drift();
 if (only === "fit") figures.fit = await fit();
+if (only === "fresh") figures.fresh = await fresh();
 if (only === "view") figures.view = await view();
 save("stream", figures);

@@ -25,12 +25,26 @@ export function andThen(
   return value instanceof Promise ? thenLater(value, next, a, b, c, d) : next(value, a, b, c, d);
 }
 
-/** A function with a closure keeps its arguments in an object from the start, so the closure is made here and not in `andThen`. */
-const thenLater = (
+/**
+ * Calls `next` with what the promise resolves to and `rest`. For hot paths, which call `next` themselves if there is no
+ * promise: `andThen` is called with so many functions that the compiler inlines none of them. A function with a closure
+ * keeps its arguments in an object from the start, so the closure is made here.
+ */
+export function thenLater<T, A extends Arguments, R>(
+  value: Promise<T>,
+  next: (value: T, ...rest: A) => MaybePromise<R>,
+  ...rest: A
+): Promise<R>;
+export function thenLater(
   value: Promise<unknown>,
   next: (value: unknown, a: unknown, b: unknown, c: unknown, d: unknown) => unknown,
-  ...[a, b, c, d]: [unknown, unknown, unknown, unknown]
-) => value.then((resolved) => next(resolved, a, b, c, d));
+  a?: unknown,
+  b?: unknown,
+  c?: unknown,
+  d?: unknown,
+): Promise<unknown> {
+  return value.then((resolved) => next(resolved, a, b, c, d));
+}
 
 /** Returns the value. If it is a promise that rejects, calls `failed` with the error and `rest` and returns the result. */
 export function orElse<T, A extends [unknown?], R>(

@@ -32,6 +32,8 @@ let last = {
   date: "",
   before: "",
   behind: "",
+  /** The whole head of a stream. */
+  stream: "",
 };
 
 /**
@@ -47,8 +49,9 @@ export function uvicornHead(
 ): string {
   if (last.headers !== headers || last.status !== status || last.date !== date || last.close !== close)
     last = made(status, headers, close, date);
-  const length = bytes === null || bytes === CHUNKED ? "" : `content-length: ${bytes}\r\n`;
-  return `${last.before}${length}${last.behind}${bytes === CHUNKED ? "transfer-encoding: chunked\r\n\r\n" : "\r\n"}`;
+  if (bytes === CHUNKED) return last.stream;
+  const length = bytes === null ? "" : `content-length: ${bytes}\r\n`;
+  return `${last.before}${length}${last.behind}\r\n`;
 }
 
 function made(status: number, headers: Readonly<Record<string, string>>, close: boolean, date: string): typeof last {
@@ -61,7 +64,8 @@ function made(status: number, headers: Readonly<Record<string, string>>, close: 
     else before += line;
   }
   if (close) behind += "connection: close\r\n";
-  return { status, headers, close, date, before, behind };
+  const stream = `${before}${behind}transfer-encoding: chunked\r\n\r\n`;
+  return { status, headers, close, date, before, behind, stream };
 }
 
 function statusLine(status: number): string {

@@ -33,6 +33,8 @@ enum State {
 
 const CR = 13;
 const LF = 10;
+/** A character of a text takes at most so many bytes. */
+const UTF8_MOST = 3;
 /** Eight digits and the line's end. */
 const SIZE_BYTES = 10;
 const END_BYTES = 2;
@@ -130,11 +132,16 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
       this.#full = true;
     }
     if (this.#state !== State.Open) return this.#state !== State.Early;
-    const length = Buffer.byteLength(event);
-    const into = this.#roomFor(length);
-    const at = putSize(into, length, into === gathered ? gatheredBytes : 0);
-    into.write(event, at, "utf8");
-    return this.#chunk(into, at + length);
+    const isLong = event.length * UTF8_MOST > ROOM;
+    const guess = isLong ? Buffer.byteLength(event) : event.length;
+    const into = this.#roomFor(isLong ? guess : guess * UTF8_MOST);
+    const from = into === gathered ? gatheredBytes : 0;
+    const at = putSize(into, guess, from);
+    const length = into.write(event, at, "utf8");
+    if (length === guess) return this.#chunk(into, at + length);
+    // Not ASCII: the size is another one, and may have more digits.
+    const start = putSize(into, length, from);
+    return this.#chunk(into, start + into.write(event, start, "utf8"));
   }
 
   writeParts(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean {

@@ -285,7 +285,8 @@ export class Http {
   #log({ request, front }: Context, status: number): void {
     const from = front.requestIP(request);
     const client = from === null ? "" : `${from.address}:${from.port}`;
-    const path = request.url.slice(pathAt(request.url));
+    const { target = "" } = request;
+    const path = target.startsWith("/") ? target : request.url.slice(pathAt(request.url));
     const phrase = PHRASES[status] ?? STATUS_CODES[status] ?? "";
     this.#kernel.log(
       `INFO:     ${client} - "${request.method} ${path} HTTP/${front.version(request)}" ${status} ${phrase}`,

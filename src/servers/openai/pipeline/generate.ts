@@ -3,7 +3,7 @@
  * continues at once if the one before it did not have to wait. Decisions about scheduling are the engine's.
  */
 
-import { andThen, type MaybePromise, orElse } from "../../../base/maybe-promise.ts";
+import { andThen, type MaybePromise, orElse, thenLater } from "../../../base/maybe-promise.ts";
 import { atOnceOrInTurns } from "../../../base/pieces.ts";
 import { logUnexpected } from "../../../base/unexpected.ts";
 import type { Outcome } from "../../../engine/interface/types.ts";
@@ -35,7 +35,7 @@ import { type Admitted, admit, type Decision, readRequest } from "./read-request
 import { sendLong } from "./send-long.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 import { StreamedAnswer } from "./stream.ts";
-import { type Job, type NotTaken, submitChoices } from "./submit.ts";
+import { type Job, type NotTaken, submitChoices, submitOnly } from "./submit.ts";
 import { truthSummary } from "./truth-summary.ts";
 
 const CLIENT_GONE = 499; // nobody reads it
@@ -142,7 +142,9 @@ export class Generator {
     const exchange = { context, ticket, form: null };
     try {
       const reading = readRequest(this.serving, context, reader);
-      return orElse(andThen(reading, this.#admit, exchange), this.#failed, exchange);
+      const answered =
+        reading instanceof Promise ? thenLater(reading, this.#admit, exchange) : this.#admit(reading, exchange);
+      return answered instanceof Promise ? orElse(answered, this.#failed, exchange) : answered;
     } catch (error) {
       return this.#failed(error, exchange);
     }
@@ -160,14 +162,19 @@ export class Generator {
   readonly #admit = (received: Received | Declined, exchange: Exchange): Answered => {
     if ("error" in received) return this.#refuse(exchange, received.error);
     exchange.form = received.form;
-    return andThen(admit(this.serving, received), this.#order, exchange, received);
+    const admitted = admit(this.serving, received);
+    return admitted instanceof Promise
+      ? thenLater(admitted, this.#order, exchange, received)
+      : this.#order(admitted, exchange, received);
   };
 
   readonly #order = (admitted: Decision, exchange: Exchange, received: Received): Answered => {
     const { ordering } = admitted;
     const isDisturbed = ordering !== undefined && (ordering.fault !== "" || disturbsAny(this.serving.kernel));
     const instead = isDisturbed ? this.#disturbed(exchange, received, ordering) : null;
-    return andThen(instead, this.#encode, exchange, received, admitted);
+    return instead === null
+      ? this.#encode(null, exchange, received, admitted)
+      : thenLater(instead, this.#encode, exchange, received, admitted);
   };
 
   /** `instead`: the error that a plan of faults orders in place of the answer, or null. */
@@ -181,7 +188,10 @@ export class Generator {
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);
     if (admitted.ordering.recorded) return this.#playBack(exchange, received, admitted.ordering.recorded);
     const encodedFromUs = this.serving.kernel.backend.nowUs();
-    return andThen(encode(this.serving, received), this.#prepare, exchange, received, admitted, encodedFromUs);
+    const encoding = encode(this.serving, received);
+    return encoding instanceof Promise
+      ? thenLater(encoding, this.#prepare, exchange, received, admitted, encodedFromUs)
+      : this.#prepare(encoding, exchange, received, admitted, encodedFromUs);
   };
 
   readonly #prepare = (
@@ -284,6 +294,7 @@ export class Generator {
 
   /** Submits the choices to the engine. Returns the reason if it does not take them, or null. */
   #submitted(job: Job, choices: Choices, taken: () => void): MaybePromise<NotTaken | null> {
+    if (choices.length === 1) return submitOnly(this.serving, job, choices, taken);
     return atOnceOrInTurns(submitChoices(this.serving, job, choices, taken), this.serving.kernel.backend);
   }
 

@@ -1,6 +1,6 @@
 /** How does a body become a request, and may it come in? What needs no prompt's ids: size, JSON, fields, queue limits, orders. */
 
-import { andThen } from "../../../base/maybe-promise.ts";
+import { andThen, thenLater } from "../../../base/maybe-promise.ts";
 import { inTurns, isLarge } from "../../../base/pieces.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context } from "../../../wire/http/sink.ts";
@@ -38,7 +38,9 @@ export function readRequest(
   const kind = isWhole ? "text" : (reader.thread ?? "text");
   const begin = () => thread?.begin({ kind, contentType: http.headers.get("content-type"), limits }) ?? null;
   const reading = admission.read(context, begin);
-  return andThen(reading, readBody, serving, http, reader);
+  return reading instanceof Promise
+    ? thenLater(reading, readBody, serving, http, reader)
+    : readBody(reading, serving, http, reader);
 }
 
 function readBody(

@@ -23,7 +23,7 @@ const NOTHING = new Uint8Array();
 /** One stream: its choices write through it. Give it the sink, then a submission to each choice, then call `accepted`. */
 export class StreamedAnswer implements SinkEvents {
   readonly context: AnswerContext;
-  readonly choices: readonly StreamedChoice[];
+  readonly choices: StreamedChoice[] = [];
   sink!: EventSink;
   #opened = false;
   /** The opening is being written in turns; and what follows it where a choice failed meanwhile. */
@@ -41,7 +41,7 @@ export class StreamedAnswer implements SinkEvents {
   constructor(context: AnswerContext) {
     this.context = context;
     this.#running = context.prompts.length * context.output.n;
-    this.choices = Array.from({ length: this.#running }, (_, index) => new StreamedChoice(this, index));
+    while (this.choices.length < this.#running) this.choices.push(new StreamedChoice(this, this.choices.length));
     const { form, server } = context;
     const { keepAliveS = 0 } = server.answers;
     if (keepAliveS > 0 && form.keepAlive) watchSilence(this, server, keepAliveS, form.keepAlive);

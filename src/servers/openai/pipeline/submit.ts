@@ -45,16 +45,11 @@ export function* submitChoices(
   choices: readonly AnswerChoice[],
   taken: () => void,
 ): Pieces<NotTaken | null> {
-  const { orders, kernel, queue } = serving;
+  const { queue } = serving;
   const { context, received } = job;
-  const { request, http, form } = received;
+  const { request, http } = received;
   const { n } = request;
-  const { script } = job.fitted;
-  const plan = planOf(serving, job);
-  logReceived(serving, job, plan.adapter);
-  const { cacheHitThreshold } = kernel.config.queue;
-  const least = cacheHitThreshold === undefined ? 0 : leastShare(cacheHitThreshold, kernel.config, request, http, form);
-  const together = script && orders.begins(script, choices.length);
+  const shared = sharedOf(serving, job, choices.length);
   let siblings: Choices | undefined;
   let tokens = 0;
   /** Tokens of the prompts of the choices that are not handed over. */
@@ -62,7 +57,7 @@ export function* submitChoices(
   for (let index = 0; index < choices.length; index++) {
     const choice = choices[index]!;
     if (n > 1 && index % n === 0) siblings = { count: n, left: n, longest: 0 };
-    const refused = submitChoice(serving, job, { plan, siblings, least, together }, choice);
+    const refused = submitChoice(serving, job, shared, choice, siblings);
     if (refused !== null) {
       takeBack(choices, context.server);
       return refused;
@@ -84,22 +79,46 @@ export function* submitChoices(
   return null;
 }
 
+/** As `submitChoices`, for the only choice of a request: without a generator, nor a look at the clock. */
+export function submitOnly(
+  serving: Serving,
+  job: Job,
+  choices: readonly AnswerChoice[],
+  taken: () => void,
+): NotTaken | null {
+  const refused = submitChoice(serving, job, sharedOf(serving, job, 1), choices[0]!, undefined);
+  if (refused === null) taken();
+  else takeBack(choices, job.context.server);
+  return refused;
+}
+
 /** What the choices of a request have in common. */
 interface Shared {
   readonly plan: RequestPlan;
-  /** The choices of the prompt; undefined: there is one. */
-  readonly siblings: Choices | undefined;
   /** The share of the prompt that must be in the prefix cache. */
   readonly least: number;
   /** Gathers outputs that are to pile up; null: none are. */
   readonly together: Together | null;
 }
 
+function sharedOf(serving: Serving, job: Job, count: number): Shared {
+  const { orders, kernel } = serving;
+  const { request, http, form } = job.received;
+  const { script } = job.fitted;
+  const plan = planOf(serving, job);
+  logReceived(serving, job, plan.adapter);
+  const { cacheHitThreshold } = kernel.config.queue;
+  const least = cacheHitThreshold === undefined ? 0 : leastShare(cacheHitThreshold, kernel.config, request, http, form);
+  return { plan, least, together: script && orders.begins(script, count) };
+}
+
+/** `siblings`: the choices of the prompt; undefined if there is one. */
 function submitChoice(
   { kernel, orders, queue }: Serving,
   { context, fitted, received }: Job,
-  { plan, siblings, least, together }: Shared,
+  { plan, least, together }: Shared,
   choice: AnswerChoice,
+  siblings: Choices | undefined,
 ): "busy" | "paused" | null {
   const { index } = choice;
   const { n } = context.output;

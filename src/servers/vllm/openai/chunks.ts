@@ -23,6 +23,9 @@ export const COPIED_NULL = ',"reasoning_content":null';
 
 /** JSON of what a parser made of a text. */
 export function deltaJson({ content, reasoning, calls }: Delta, field: ReasoningField = "reasoning"): string {
+  // Most deltas of most servers.
+  if (typeof content === "string" && reasoning === undefined && calls.length === 0 && field !== "both")
+    return `{"content":"${escapeJson(content)}"}`;
   const members: string[] = [];
   const text = (value: string | null) => (value === null ? "null" : `"${escapeJson(value)}"`);
   if (content !== undefined) members.push(`"content":${text(content)}`);

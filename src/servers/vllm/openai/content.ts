@@ -116,16 +116,30 @@ function errorsOf(type: Type<unknown>, value: PythonValue): readonly LineError[]
 
 type Given = readonly [shapes: readonly MessageShape[], messages: readonly PythonValue[], limits: Limits];
 
-/** Reads the conversation for the template. Throws `Refused`. */
-export const readMessages = (...given: Given): ChatMessage[] => atOnce(messagePieces(...given));
+/** Reads the conversation for the template. Throws `Refused`. Without a generator, which would cost a short chat a fortieth. */
+export function readMessages(...[shapes, messages, limits]: Given): ChatMessage[] {
+  const conversation: ChatMessage[] = [];
+  for (let i = 0; i < messages.length; i++)
+    conversation.push(readMessage(shapes[i] as MessageShape, messages[i]!, limits));
+  for (let i = 0; i < conversation.length; i++) checkMessage(conversation[i]!);
+  return notEmpty(conversation);
+}
 
 /** As `readMessages`, for messages of which there may be hundreds of thousands. */
 export function* messagePieces(...[shapes, messages, limits]: Given): Pieces<ChatMessage[]> {
   const conversation = yield* mapped(messages, (message, i) => readMessage(shapes[i] as MessageShape, message, limits));
-  for (const [at, { role, toolCalls }] of conversation.entries()) {
-    if (role === "assistant" && toolCalls !== null) checkCallTypes(toolCalls);
+  for (const [at, message] of conversation.entries()) {
+    checkMessage(message);
     if ((at + 1) % ITEMS_OF_A_PIECE === 0) yield;
   }
+  return notEmpty(conversation);
+}
+
+function checkMessage({ role, toolCalls }: ChatMessage): void {
+  if (role === "assistant" && toolCalls !== null) checkCallTypes(toolCalls);
+}
+
+function notEmpty(conversation: ChatMessage[]): ChatMessage[] {
   if (conversation.length === 0)
     throw new Refused(badRequest("Cannot apply chat template to an empty conversation. Provide at least one message."));
   return conversation;

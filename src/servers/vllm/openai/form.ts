@@ -100,7 +100,7 @@ abstract class OpenAiForm extends ChunkedForm {
   /** What all chunks begin with. */
   protected get head(): string {
     const { id, created, model } = this.context;
-    this.#head ??= `data: {"id":${JSON.stringify(id)},"object":"${this.#kind.object}","created":${created},"model":${JSON.stringify(model)},"choices":[`;
+    this.#head ??= `data: {"id":${quoted(id)},"object":"${this.#kind.object}","created":${created},"model":${quoted(model)},"choices":[`;
     return this.#head;
   }
 
@@ -117,7 +117,7 @@ abstract class OpenAiForm extends ChunkedForm {
 
   get #fingerprint(): string {
     const { fingerprint } = this.context.server;
-    return fingerprint === null ? "" : `,"system_fingerprint":${JSON.stringify(fingerprint)}`;
+    return fingerprint === null ? "" : `,"system_fingerprint":${quoted(fingerprint)}`;
   }
 
   #usageChunk(choices: readonly ChoiceSoFar[]): string {
@@ -163,17 +163,18 @@ export class ChatForm extends OpenAiForm {
     const promptIds = output.returnTokenIds ? prompts[0]!.ids : null;
     const ids = promptIds === null ? "null" : [...idParts(promptIds)].join("");
     const text = JSON.stringify(promptText);
-    const role = JSON.stringify(output.role);
-    const indices = Array.from({ length: prompts.length * output.n }, (_, index) => index);
-    const roles = indices.map(
-      (index) =>
+    const role = quoted(output.role);
+    const events: string[] = [];
+    const count = prompts.length * output.n;
+    for (let index = 0; index < count; index++)
+      events.push(
         `${this.head}{"index":${index},"delta":{"role":${role},"content":""${this.#copied}},"logprobs":null,"finish_reason":null}]${usage},"prompt_token_ids":${ids},"prompt_text":${text}}\n\n`,
-    );
-    if (output.lastMessage === "") return roles;
+      );
+    if (output.lastMessage === "") return events;
     const echo = escapeJson(output.lastMessage);
-    const echoOf = (index: number) =>
-      `${this.prefix(index)}${echo}"${this.#copied}},"logprobs":null,"finish_reason":null}]${usage}}\n\n`;
-    return [...roles, ...indices.map(echoOf)];
+    for (let index = 0; index < count; index++)
+      events.push(`${this.prefix(index)}${echo}"${this.#copied}},"logprobs":null,"finish_reason":null}]${usage}}\n\n`);
+    return events;
   }
 
   protected parts({ choice, delta, ids, from, logprobs }: Piece): EventParts | null {
@@ -268,6 +269,11 @@ export class CompletionForm extends OpenAiForm {
   protected prefix(index: number): string {
     return `${this.head}{"index":${index},"text":"`;
   }
+}
+
+/** JSON of a text, in which there is seldom anything to escape. */
+function quoted(text: string): string {
+  return `"${escapeJson(text)}"`;
 }
 
 function counts(prompt: number, completion: number): string {
