@@ -13,7 +13,7 @@ import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
 import type { Access, HttpVisit, OpenAiOptions } from "./front.ts";
 import { mayRelease, ORDER_HEADER, releasesEngine } from "./order-header.ts";
-import { Gate, type JsonParts, partsOf, sendParts } from "./send-parts.ts";
+import { type AnswerParts, Gate, partsOf, sendParts } from "./send-parts.ts";
 import { routeOf } from "./served.ts";
 
 export type { Context } from "../../../wire/http/sink.ts";
@@ -86,7 +86,7 @@ export class Http {
     return this.#options.httpAccounting?.take(request) ?? null;
   }
 
-  json(context: Context, body: string | JsonParts, more?: Readonly<Record<string, string>>): Response {
+  json(context: Context, body: string | AnswerParts, more?: Readonly<Record<string, string>>): Response {
     return this.#texts(context, 200, body, more ? { ...more, ...JSON_HEADERS } : JSON_HEADERS);
   }
 
@@ -104,7 +104,7 @@ export class Http {
     return this.#answer(context, status, null, EMPTY_HEADERS);
   }
 
-  html(context: Context, body: JsonParts): Response {
+  html(context: Context, body: AnswerParts): Response {
     return this.#texts(context, 200, body, HTML_HEADERS);
   }
 
@@ -150,7 +150,7 @@ export class Http {
   #texts(
     context: Context,
     status: number,
-    body: string | JsonParts,
+    body: string | AnswerParts,
     headers: Readonly<Record<string, string>>,
   ): Response {
     const isText = typeof body === "string";

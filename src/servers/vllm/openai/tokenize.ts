@@ -10,7 +10,8 @@ import { Bodies } from "../../openai/front/body.ts";
 import { answered, type CheckedFields, type Desk } from "../../openai/front/checked.ts";
 import type { OpenAiOptions } from "../../openai/front/front.ts";
 import type { Context } from "../../openai/front/http.ts";
-import { JsonParts } from "../../openai/front/send-parts.ts";
+import type { AnswerParts } from "../../openai/front/send-parts.ts";
+import { LongBody, LongTexts } from "../../openai/pipeline/long-body.ts";
 import { decodedParts, encodedPieces, incompatible } from "../../openai/request/prompts.ts";
 import type { Limits } from "../../openai/request/request.ts";
 import { Refused } from "../../pydantic/refusals.ts";
@@ -64,43 +65,44 @@ export class Tokenizer {
       const { parts, allowSpecial, addSpecial } = await inTurns(this.#prompt(checked, body), backend);
       // A chat of many messages has millions of parts.
       const ids = await inTurns(encodedPieces(encoder, parts, allowSpecial, addSpecial), backend);
-      return inTurns(this.#counted(ids, checked.get("return_token_strs") === true), backend);
+      return inTurns(
+        this.#counted(ids as Uint32Array<ArrayBuffer>, checked.get("return_token_strs") === true),
+        backend,
+      );
     };
     return answered(context, this.#desk, { check: (body) => chatFitting(tokenizeBody, body), made });
   }
 
   /** Special tokens stay in the text, ids outside the vocabulary are nothing. */
   detokenize(context: Context): Promise<Response> {
-    const ofIds = async (ids: Uint32Array<ArrayBuffer>) => {
-      const said = await inTurns(this.#said(ids), this.#options.backend);
-      // Megabytes that are old by now: only a whole collection would find them.
-      ids.buffer.transfer(0);
-      return said;
-    };
+    const ofIds = (ids: Uint32Array<ArrayBuffer>) => inTurns(this.#said(ids), this.#options.backend);
     const made = (checked: CheckedFields) => ofIds(countable(checked.get("tokens") as Int[]));
     return answered(context, this.#desk, { check: (body) => chatFitting(detokenizeBody, body), made, ofIds });
   }
 
-  *#counted(ids: Uint32Array, spelled: boolean): Pieces<JsonParts> {
-    const json = new JsonParts();
-    json.add(`{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen},"tokens":`);
-    yield* listed(json, ids, String);
-    json.add(',"token_strs":');
-    if (spelled) yield* listed(json, ids, (id) => JSON.stringify(this.#string(id)));
-    else json.add("null");
-    json.add("}");
-    return json.end();
+  #counted(ids: Uint32Array<ArrayBuffer>, spelled: boolean): Pieces<AnswerParts> {
+    const long = new LongTexts();
+    const list = (one: (id: number) => string) => long.text(0, () => listed(ids, one));
+    const names = spelled ? list((id) => JSON.stringify(this.#string(id))) : "null";
+    const start = `{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen}`;
+    return this.#measured(`${start},"tokens":${list(String)},"token_strs":${names}}`, long, ids);
   }
 
-  *#said(ids: Uint32Array): Pieces<JsonParts> {
-    const json = new JsonParts();
-    json.add('{"prompt":"');
-    for (const text of decodedParts(this.#options.vocabulary, ids)) {
-      json.add(JSON.stringify(text).slice(1, -1));
-      yield;
-    }
-    json.add('"}');
-    return json.end();
+  #said(ids: Uint32Array<ArrayBuffer>): Pieces<AnswerParts> {
+    const { vocabulary } = this.#options;
+    const long = new LongTexts();
+    const text = long.text(0, function* () {
+      for (const part of decodedParts(vocabulary, ids)) yield JSON.stringify(part).slice(1, -1);
+    });
+    return this.#measured(`{"prompt":"${text}"}`, long, ids);
+  }
+
+  /** An answer that is made of ids. A long one is made as it is sent: with the ids it would take hundreds of megabytes. */
+  *#measured(body: string, long: LongTexts, { buffer }: Uint32Array<ArrayBuffer>): Pieces<AnswerParts> {
+    const made = new LongBody(body, long);
+    yield* made.measure(this.#options.backend.consumed);
+    // Megabytes that are old by now: only a whole collection would find them.
+    return made.answer(() => void (buffer.byteLength >= OLD_BYTES && buffer.transfer(0)));
   }
 
   /** Throws `Refused`. */
@@ -149,14 +151,15 @@ export class Tokenizer {
 /** Ids that are written as JSON at a time. */
 const IDS_AT_A_TIME = 1024;
 
-/** Adds a list. */
-function* listed(json: JsonParts, ids: Uint32Array, one: (id: number) => string): Pieces<void> {
-  json.add("[");
-  for (let at = 0; at < ids.length; at += IDS_AT_A_TIME) {
-    json.add(`${at > 0 ? "," : ""}${Array.from(ids.subarray(at, at + IDS_AT_A_TIME), one).join()}`);
-    yield;
-  }
-  json.add("]");
+/** Ids of so many bytes are freed when they are used. Fewer may share their memory. */
+const OLD_BYTES = 2 ** 20;
+
+/** Yields a list as JSON. */
+function* listed(ids: Uint32Array, one: (id: number) => string): Generator<string, void> {
+  yield "[";
+  for (let at = 0; at < ids.length; at += IDS_AT_A_TIME)
+    yield `${at > 0 ? "," : ""}${Array.from(ids.subarray(at, at + IDS_AT_A_TIME), one).join()}`;
+  yield "]";
 }
 
 const BYTE_CHARACTERS = byteCharacters();
