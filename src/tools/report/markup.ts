@@ -1,4 +1,8 @@
-/** How does foreign text get into a page? Escaped, whatever it holds: names, commands and errors come from anywhere. */
+/**
+ * Puts text from outside into a page: names, commands and errors come from anywhere. HTML is escaped, and control
+ * characters become visible, because a file may be shown on a terminal, which obeys them.
+ */
+import { visibleText } from "../../base/printable.ts";
 
 /** Text that is HTML already. */
 export class Markup {
@@ -15,7 +19,8 @@ const ESCAPES: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-export const escaped = (text: string): string => text.replace(/[&<>"']/g, (character) => ESCAPES[character]!);
+export const escaped = (text: string): string =>
+  visibleText(text).replace(/[&<>"']/g, (character) => ESCAPES[character]!);
 
 /** A template of HTML: strings and numbers are escaped, nothing stands for null, undefined and false, lists are joined. */
 export function markup(parts: TemplateStringsArray, ...pieces: readonly Piece[]): Markup {
@@ -31,6 +36,9 @@ function textOf(piece: Piece): string {
 /** JSON that can stand in a script element, whatever is in it. */
 export function jsonFor(data: unknown): Markup {
   return new Markup(
-    JSON.stringify(data).replace(/[<\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`),
+    JSON.stringify(data, (_, value) => (typeof value === "string" ? visibleText(value) : value)).replaceAll(
+      "<",
+      "\\u003c",
+    ),
   );
 }
