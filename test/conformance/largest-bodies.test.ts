@@ -3,8 +3,9 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { type Server, serve } from "../server.ts";
 
-/** Watchers end a server at about 1000. */
+/** Watchers end a server at about 1000, for bodies of 60 MB. Texts here have half of that, because they take long to encode. */
 const MB_MOST = 850;
+const HALF_MB_MOST = 520;
 let server: Server;
 beforeAll(async () => {
   server = await serve(["--served-model-name", "m", "--timing", "none"]);
@@ -15,11 +16,11 @@ const peakMb = () => Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${server
 
 /** The path, the body, and what the answer begins with. */
 const BODIES: Readonly<Record<string, readonly [string, () => string, string]>> = {
-  "a text of 60 million tokens": ["/tokenize", () => textOf("$%"), '{"count":60000000,'],
+  "a text of 30 million tokens": ["/tokenize", () => textOf("$%"), '{"count":30000000,'],
   "a text whose tokens are spelled": [
     "/tokenize",
     () => textOf("word ").replace("{", '{"return_token_strs":true,'),
-    '{"count":12000001,',
+    '{"count":6000001,',
   ],
   "a bias of 2 million tokens": [
     "/v1/completions",
@@ -29,18 +30,16 @@ const BODIES: Readonly<Record<string, readonly [string, () => string, string]>> 
   ],
   "ids of long tokens": ["/detokenize", () => `{"tokens":[${"65,".repeat(11_999_990)}65]}`, '{"prompt":"'],
 };
-const textOf = (unit: string) => `{"prompt":"${unit.repeat(60_000_000 / unit.length)}"}`;
+const textOf = (unit: string) => `{"prompt":"${unit.repeat(30_000_000 / unit.length)}"}`;
 
 test.each(Object.entries(BODIES))(
   "%s",
   async (_, [path, body, start]) => {
-    for (let round = 0; round < 2; round++) {
-      const answer = await fetch(server.url + path, { method: "POST", body: body(), headers: JSON_TYPE });
-      const bytes = Buffer.from(await answer.arrayBuffer());
-      expect(bytes.toString("latin1", 0, start.length)).toBe(start);
-      expect(bytes.length).toBe(Number(answer.headers.get("content-length")));
-      expect(peakMb()).toBeLessThan(MB_MOST);
-    }
+    const answer = await fetch(server.url + path, { method: "POST", body: body(), headers: JSON_TYPE });
+    const bytes = Buffer.from(await answer.arrayBuffer());
+    expect(bytes.toString("latin1", 0, start.length)).toBe(start);
+    expect(bytes.length).toBe(Number(answer.headers.get("content-length")));
+    expect(peakMb()).toBeLessThan(path === "/tokenize" ? HALF_MB_MOST : MB_MOST);
   },
   180_000,
 );

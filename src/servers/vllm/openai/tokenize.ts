@@ -83,7 +83,7 @@ export class Tokenizer {
   #counted(ids: Uint32Array<ArrayBuffer>, spelled: boolean): Pieces<AnswerParts> {
     const long = new LongTexts();
     const list = (one: (id: number) => string) => long.text(0, () => listed(ids, one));
-    const names = spelled ? list((id) => JSON.stringify(this.#string(id))) : "null";
+    const names = spelled ? list(this.#spelling()) : "null";
     const start = `{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen}`;
     return this.#measured(`${start},"tokens":${list(String)},"token_strs":${names}}`, long, ids);
   }
@@ -135,6 +135,18 @@ export class Tokenizer {
     const given = [messages, generation, open, shown, plainNames] as const;
     const parts = renderChat.pieces === undefined ? renderChat(...given) : yield* renderChat.pieces(...given);
     return { parts, allowSpecial: false, addSpecial: special ?? false };
+  }
+
+  /** The spelling of a token as JSON, made once per token: a text has the same ones again and again. */
+  #spelling(): (id: number) => string {
+    const known = new Map<number, string>();
+    return (id) => {
+      const before = known.get(id);
+      if (before !== undefined) return before;
+      const made = JSON.stringify(this.#string(id));
+      known.set(id, made);
+      return made;
+    };
   }
 
   /** As the vocabulary file spells tokens; special ones stand as they are. */
