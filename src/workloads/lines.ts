@@ -11,6 +11,8 @@ import { TraceError } from "./trace.ts";
 const PIECE = 1 << 18;
 /** A longer line is no line of a trace. */
 export const LINE_LIMIT = 1 << 24;
+/** A line or an element that goes on for longer is an error: it may never end. */
+export const ENDLESS_BYTES = 1 << 26;
 
 /** Most bytes of an unpacked gzip file. */
 export const UNPACKED_MOST = 1 << 29;
@@ -80,10 +82,11 @@ export class TraceFile {
     }
   }
 
-  /** Lines without their ends (LF or CRLF), blank ones left out. */
+  /** Lines without their ends (LF or CRLF), blank ones left out. Throws a TraceError at a line that may be endless. */
   *lines(): Generator<Line> {
     const held = new GrowingBytes(LINE_LIMIT);
     let isTooLong = false;
+    let openBytes = 0;
     let number = 0;
     const take = (last: Buffer): Line => {
       number++;
@@ -99,8 +102,12 @@ export class TraceFile {
       for (let end = piece.indexOf(10); end >= 0; end = piece.indexOf(10, from)) {
         const line = take(piece.subarray(from, end));
         from = end + 1;
+        openBytes = 0;
         if (line.text !== "") yield line;
       }
+      openBytes += piece.length - from;
+      if (openBytes > ENDLESS_BYTES)
+        throw new TraceError(`"${this.path}": line ${number + 1} has more than ${ENDLESS_BYTES} bytes`);
       if (!isTooLong && !held.append(piece, from, piece.length)) {
         isTooLong = true;
         held.release();
