@@ -36,6 +36,12 @@ export function printableLines(text: string): string {
     .join("\n");
 }
 
+/** A text of any length for a page: characters as in `printable` become visible escapes, but LF and tabs stay. */
+export const visibleText = (text: string): string =>
+  text.replace(EACH_UNPRINTABLE, (character) =>
+    character === "\n" || character === "\t" ? character : escapeOf(character),
+  );
+
 /** JSON whose texts hold no character that a terminal obeys: JSON's own escapes stand for them. */
 export function printableJson(
   value: unknown,

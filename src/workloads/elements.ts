@@ -1,6 +1,7 @@
 /** Reads a JSON array of any size element by element. Finds each object by its braces and ignores braces in strings. */
 import { GrowingBytes } from "../base/growing-bytes.ts";
-import { LINE_LIMIT } from "./lines.ts";
+import { ENDLESS_BYTES, LINE_LIMIT } from "./lines.ts";
+import { TraceError } from "./trace.ts";
 
 export interface Element {
   /** Line of the first brace, counted from 1. */
@@ -18,7 +19,7 @@ const CLOSE = 125;
 /** Space, tab, line ends, comma, brackets of the array, and the three bytes of a byte order mark. */
 const BETWEEN = new Set([32, 9, 10, 13, 44, 91, 93, 0xef, 0xbb, 0xbf]);
 
-/** Returns the objects of an array, or of lines with objects. */
+/** Returns the objects of an array, or of lines with objects. Throws a TraceError at an element that may be endless. */
 export function* elements(pieces: Iterable<Buffer>): Generator<Element> {
   let line = 1;
   let startLine = 1;
@@ -29,7 +30,10 @@ export function* elements(pieces: Iterable<Buffer>): Generator<Element> {
   let junk = false;
   const buffer = new GrowingBytes(LINE_LIMIT);
   let isTooLong = false;
+  /** Bytes since the last object, or other element, ended. */
+  let openBytes = 0;
   for (const piece of pieces) {
+    let ended = 0;
     let from = depth > 0 ? 0 : -1;
     for (let at = 0; at < piece.length; at++) {
       const byte = piece[at]!;
@@ -45,7 +49,11 @@ export function* elements(pieces: Iterable<Buffer>): Generator<Element> {
           startLine = line;
         }
       } else if (depth === 0) {
-        if (byte === NEWLINE || byte === COMMA) junk = false;
+        if (byte === NEWLINE || byte === COMMA) {
+          junk = false;
+          openBytes = 0;
+          ended = at;
+        }
         if (byte === QUOTE) inString = true;
         if (junk || BETWEEN.has(byte)) continue;
         junk = true;
@@ -58,8 +66,13 @@ export function* elements(pieces: Iterable<Buffer>): Generator<Element> {
         buffer.clear();
         isTooLong = false;
         from = -1;
+        openBytes = 0;
+        ended = at;
       }
     }
+    openBytes += piece.length - ended;
+    if (openBytes > ENDLESS_BYTES)
+      throw new TraceError(`the element that begins in line ${startLine} has more than ${ENDLESS_BYTES} bytes`);
     if (from >= 0 && !isTooLong && !buffer.append(piece, from, piece.length)) {
       isTooLong = true;
       buffer.release();

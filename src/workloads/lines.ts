@@ -11,6 +11,8 @@ import { TraceError } from "./trace.ts";
 const PIECE = 1 << 18;
 /** Longest line of a trace, in bytes. */
 export const LINE_LIMIT = 1 << 24;
+/** A line or an element of more bytes is an error, because it may never end. */
+export const ENDLESS_BYTES = 1 << 26;
 
 /** Largest size of an unpacked gzip file, in bytes. */
 export const UNPACKED_MOST = 1 << 29;
@@ -80,10 +82,11 @@ export class TraceFile {
     }
   }
 
-  /** Returns lines without their ends (LF or CRLF), and without blank lines. */
+  /** Returns lines without their ends (LF or CRLF), and without blank lines. Throws a TraceError at a line that may be endless. */
   *lines(): Generator<Line> {
     const buffer = new GrowingBytes(LINE_LIMIT);
     let isTooLong = false;
+    let openBytes = 0;
     let number = 0;
     const take = (last: Buffer): Line => {
       number++;
@@ -99,8 +102,12 @@ export class TraceFile {
       for (let end = piece.indexOf(10); end >= 0; end = piece.indexOf(10, from)) {
         const line = take(piece.subarray(from, end));
         from = end + 1;
+        openBytes = 0;
         if (line.text !== "") yield line;
       }
+      openBytes += piece.length - from;
+      if (openBytes > ENDLESS_BYTES)
+        throw new TraceError(`"${this.path}": line ${number + 1} has more than ${ENDLESS_BYTES} bytes`);
       if (!isTooLong && !buffer.append(piece, from, piece.length)) {
         isTooLong = true;
         buffer.release();

@@ -5,6 +5,7 @@ import { connect } from "node:http2";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { hostCheck, isHostPattern } from "../../src/wire/http/host-check.ts";
+import { HeaderFields } from "../../src/wire/http1/request.ts";
 import { main } from "../program.ts";
 import { eventually } from "../server.ts";
 
@@ -12,7 +13,13 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-hosts-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 test("a host is compared without its port, in any case, with names, addresses and wildcards", () => {
-  const isAllowed = hostCheck(["localhost", "*.Example.com", "127.0.0.1", "[::1]"])!;
+  const check = hostCheck(["localhost", "*.Example.com", "127.0.0.1", "[::1]"])!;
+  const fields = (...hosts: readonly string[]) =>
+    new HeaderFields(["Accept", ...hosts.map(() => "Host")], ["*/*", ...hosts]);
+  const isAllowed = (host: string | null) => check(host === null ? fields() : fields(host));
+  expect(check(fields("localhost", "a.example.com"))).toBe(true);
+  expect(check(fields("localhost", "evil.com"))).toBe(false);
+  expect(check(fields("evil.com", "localhost"))).toBe(false);
   for (const host of [
     "localhost",
     "LOCALHOST:8000",
@@ -102,6 +109,41 @@ for (const [role, [flags, paths, count]] of Object.entries(ROLES)) {
     }
   });
 }
+
+/** The status of the answer to a request with these header lines. */
+async function statusOf(url: string, lines: readonly string[]): Promise<string> {
+  const { hostname, port } = new URL(url);
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const data = (_: unknown, bytes: Uint8Array) => resolve(Buffer.from(bytes).toString("latin1", 9, 12));
+  const socket = await Bun.connect({ hostname, port: Number(port), socket: { data } });
+  socket.write(`GET /health HTTP/1.1\r\n${lines.map((line) => `${line}\r\n`).join("")}\r\n`);
+  const status = await promise;
+  socket.end();
+  return status;
+}
+
+test("each Host header of a request must be allowed; without the option several are answered, as by uvicorn", async () => {
+  const [good, evil] = ["Host: good.example", "hOST: evil.example"];
+  const [checked, open] = await Promise.all([
+    started("--port 0 --allowed-hosts good.example"),
+    started("--port 0 --seed 1"),
+  ]);
+  try {
+    for (const [lines, status] of [
+      [[good], "200"],
+      [[good, good], "200"],
+      [[good, evil], "400"],
+      [[evil, good], "400"],
+    ] as const) {
+      expect([lines, await statusOf(checked.urls[0]!, lines)]).toEqual([lines, status]);
+      expect(await statusOf(open.urls[0]!, lines)).toBe("200");
+    }
+  } finally {
+    checked.server.kill();
+    open.server.kill();
+    await Promise.all([checked.server.exited, open.server.exited]);
+  }
+});
 
 test("without the option every host is answered, and HTTP/2 is checked with it", async () => {
   const open = await started("--port 0");

@@ -337,18 +337,22 @@ export function dict<V>(item: Type<V>): Type<Map<string, V>> {
     },
     *pieces(value, state) {
       if (!isDict(value)) return state.fail("dict_type", "Input should be a valid dictionary", value);
-      const items = new Map<string, V>();
+      // A dictionary whose values stay as they are is not copied: it may have millions of members.
+      let items: Map<unknown, unknown> | null = value instanceof Map ? null : new Map();
       let failed = false;
       let seen = 0;
       for (const key of keysOf(value)) {
         if (++seen % ITEMS_OF_A_PIECE === 0) yield;
         const before = state.count;
-        const checked = item.check(get(value, key) as PythonValue, state);
+        const given = get(value, key) as PythonValue;
+        const checked = item.check(given, state);
         if (checked === FAIL) failed = true;
-        else items.set(key, checked);
+        else if (items !== null) items.set(key, checked);
+        else if (!Object.is(checked, given))
+          items = new Map(value as Map<string, PythonValue>).set(key, checked as never);
         state.prefix(before, key);
       }
-      return failed ? FAIL : items;
+      return failed ? FAIL : ((items ?? value) as Map<string, V>);
     },
   };
 }

@@ -18,6 +18,8 @@ const PIECES = 64;
 const PIECE_CHARACTERS_MOST = 2 ** 20;
 /** Larger memory is given back when a prompt is done. */
 const KEPT_NUMBERS = 65_536;
+/** More ids stay in the memory in which they were collected. */
+const CUT_NUMBERS = 2 ** 20;
 
 export class BpeEncoder {
   readonly #ids: TokenIds;
@@ -54,7 +56,7 @@ export class BpeEncoder {
     return this.#ids.index;
   }
 
-  /** The ids of the parts, one after the other, in an array of its own. Contract as `Encoder.encode`. */
+  /** The ids of the parts, one after the other, in memory of their own, which may be longer. Contract as `Encoder.encode`. */
   encode(parts: readonly PromptPart[], allowSpecial: boolean): Uint32Array<ArrayBuffer> {
     this.#count = 0;
     for (const part of parts) {
@@ -69,9 +71,11 @@ export class BpeEncoder {
     if (this.#scratch.length > KEPT_NUMBERS) this.#scratch = new Uint8Array(256);
     this.#merger.release();
     if (this.#out.length <= KEPT_NUMBERS) return this.#out.slice(0, this.#count);
-    const ids = new Uint32Array(this.#out.buffer.transfer(this.#count * Uint32Array.BYTES_PER_ELEMENT));
+    const { buffer } = this.#out;
     this.#out = new Uint32Array(1024);
-    return ids;
+    // Cutting makes a copy. What nobody wrote to takes no memory.
+    if (this.#count > CUT_NUMBERS) return new Uint32Array(buffer, 0, this.#count);
+    return new Uint32Array(buffer.transfer(this.#count * Uint32Array.BYTES_PER_ELEMENT));
   }
 
   #withSpecials(text: string): void {
@@ -122,6 +126,7 @@ export class BpeEncoder {
   #grow(): void {
     const wider = new Uint32Array(2 * this.#out.length);
     wider.set(this.#out);
+    this.#out.buffer.transfer(0); // frees it at once
     this.#out = wider;
   }
 }

@@ -1,4 +1,8 @@
-/** Inserts foreign text into a page, always escaped, because names, commands and errors may contain markup. */
+/**
+ * Inserts foreign text into a page: names, commands and errors may contain markup. HTML is escaped. Control characters become
+ * visible, because somebody may print the file on a terminal, which would obey them.
+ */
+import { visibleText } from "../../base/printable.ts";
 
 /** Text that is HTML already and is not escaped again. */
 export class Markup {
@@ -15,7 +19,8 @@ const ESCAPES: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-export const escaped = (text: string): string => text.replace(/[&<>"']/g, (character) => ESCAPES[character]!);
+export const escaped = (text: string): string =>
+  visibleText(text).replace(/[&<>"']/g, (character) => ESCAPES[character]!);
 
 /** A template tag for HTML. Strings and numbers are escaped; null, undefined and false give no text; lists are joined. */
 export function markup(parts: TemplateStringsArray, ...pieces: readonly Piece[]): Markup {
@@ -31,6 +36,9 @@ function textOf(piece: Piece): string {
 /** Returns JSON that is safe inside a script element. */
 export function jsonFor(data: unknown): Markup {
   return new Markup(
-    JSON.stringify(data).replace(/[<\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`),
+    JSON.stringify(data, (_, value) => (typeof value === "string" ? visibleText(value) : value)).replaceAll(
+      "<",
+      "\\u003c",
+    ),
   );
 }

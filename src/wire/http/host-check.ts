@@ -3,6 +3,8 @@
  * rebinding). Follows Starlette 1.10 (`middleware/trustedhost.py`), and also reads IPv6 addresses, which it does not.
  */
 
+import type { HttpHeaders } from "./request.ts";
+
 /** The answer to a request with another host: status, headers and body of Starlette. */
 export const INVALID_HOST = {
   status: 400,
@@ -28,14 +30,27 @@ export function isHostPattern(text: string): boolean {
   );
 }
 
-/** Returns the check of a `Host` header, `null` meaning that there is none, or null if every host is allowed. */
-export function hostCheck(allowed: readonly string[]): ((host: string | null) => boolean) | null {
+/**
+ * Returns the check of the `Host` headers of a request, or null if every host is allowed. Each of them must be allowed:
+ * uvicorn with httptools accepts several (h11 does not), Starlette reads the first, and a proxy in between may read another.
+ */
+export function hostCheck(allowed: readonly string[]): ((headers: Pick<HttpHeaders, "forEach">) => boolean) | null {
   if (allowed.includes("*")) return null;
   const patterns = allowed.map((pattern) => pattern.toLowerCase().replace(/^\[(.*)\]$/, "$1"));
   const names = new Set(patterns.filter((pattern) => !pattern.startsWith("*")));
   const ends = patterns.filter((pattern) => pattern.startsWith("*")).map((pattern) => pattern.slice(1));
-  return (host) => {
-    const name = nameIn(host ?? "");
+  const isAllowed = (host: string) => {
+    const name = nameIn(host);
     return names.has(name) || ends.some((end) => name.endsWith(end));
+  };
+  return (headers) => {
+    let hosts = 0;
+    let others = 0;
+    headers.forEach((value, name) => {
+      if (name !== "host") return;
+      hosts++;
+      if (!isAllowed(value)) others++;
+    });
+    return hosts > 0 && others === 0;
   };
 }

@@ -223,7 +223,7 @@ export class HttpServer implements HttpFront, ServerSide {
   handle(exchange: ServedExchange): void {
     const { request } = exchange;
     const { method, target } = request;
-    if (this.#isAllowed !== null && !this.#isAllowed(request.headers.get("host"))) {
+    if (this.#isAllowed !== null && !this.#isAllowed(request.headers)) {
       exchange.answer(INVALID_HOST.status, INVALID_HOST.headers, INVALID_HOST.body);
       return;
     }

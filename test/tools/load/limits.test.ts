@@ -19,7 +19,7 @@ import { FETCHED_MOST, fetchText, ServerQueries } from "../../../src/tools/load/
 import { compareWithTruth, ServerTruthSource } from "../../../src/tools/load/truth.ts";
 import { WireReader } from "../../../src/tools/stress/wire-reader.ts";
 import { elements } from "../../../src/workloads/elements.ts";
-import { LINE_LIMIT, TraceFile } from "../../../src/workloads/lines.ts";
+import { ENDLESS_BYTES, LINE_LIMIT, TraceFile } from "../../../src/workloads/lines.ts";
 import { SORTED_MOST } from "../../../src/workloads/sorted.ts";
 import { truth } from "../../../src/workloads/truth.ts";
 import { main } from "../../program.ts";
@@ -336,6 +336,36 @@ test("16 MiB of a line and of an element of a trace", () => {
     element(LINE_LIMIT + 1).subarray(5 * MIB),
   ];
   expect(Array.from(elements(pieces), ({ text }) => text?.length ?? null)).toEqual([LINE_LIMIT, null]);
+});
+
+test("64 MiB of a line or an element without an end", () => {
+  expect(ENDLESS_BYTES).toBe(64 * MIB);
+  const piece = Buffer.alloc(MIB, "a");
+  function* endless(begin: string) {
+    yield Buffer.from(begin);
+    for (let sent = 0; sent < 1000; sent++) yield piece;
+  }
+  for (const begin of ['{}, {"a":"', "a", '"', '{}\n{"a":1},\n {'])
+    expect(() => [...elements(endless(begin))], begin).toThrow("has more than 67108864 bytes");
+  const ended = Buffer.concat([piece, Buffer.from('"},{"a":"')]);
+  function* long() {
+    yield Buffer.from('{"a":"');
+    for (let sent = 0; sent < 100; sent++) yield ended;
+  }
+  expect([...elements(long())]).toHaveLength(101);
+});
+
+test.each([
+  [["truth", "-"], 'understudy truth: "-": line 1 has more than 67108864 bytes'],
+  [["replay", "-", "--format", "mooncake"], 'understudy replay: "-": line 1 has more than 67108864 bytes'],
+])("an endless line as input of %j ends with one line and code 2", async (words, why) => {
+  const child = Bun.spawn([process.execPath, main, ...words], {
+    stdin: Bun.file("/dev/zero"),
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [code, out, err] = await Promise.all([child.exited, child.stdout.text(), child.stderr.text()]);
+  expect([code, out, err]).toEqual([2, "", `${why}\n`]);
 });
 
 test("requests of a truth log, which are held to be sorted", () => {

@@ -1,6 +1,7 @@
 /** Tests that the page of a run shows its numbers, for any names and any length of the run, and loads nothing. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { visibleText } from "../../../src/base/printable.ts";
 import { distributionOf } from "../../../src/tools/report/distribution.ts";
 import { html } from "../../../src/tools/report/index.ts";
 import { fourDigits } from "../../../src/tools/report/numbers.ts";
@@ -18,6 +19,19 @@ test("the inline script is valid", () => {
   const scripts = [...html(result(), []).matchAll(/<script>([\s\S]*?)<\/script>/g)];
   expect(scripts).toHaveLength(1);
   expect(() => new Function(scripts[0]![1]!)).not.toThrow();
+});
+
+/** The page's own script. */
+const SCRIPT = /<script>[\s\S]*?<\/script>/;
+
+test("an escape sequence from a server is shown, in texts and in plots", async () => {
+  const name = "\u001b[31mred\u009b2J";
+  const failure = { kind: name, message: name };
+  const page = html(result({ title: name, errors: { [name]: 1 } }), [record(0, 5, { requestId: name, failure })]);
+  const { data, text } = await read(page);
+  expect(page.replace(SCRIPT, "")).not.toMatch(/\p{Cc}(?<![\n\t])/u);
+  expect(text).toContain("\\x1b[31mred\\x9b2J");
+  expect(data.waterfall!.ids).toEqual(["\\x1b[31mred\\x9b2J"]);
 });
 
 test("names, commands and errors appear as text, and nothing is loaded", () => {
@@ -53,7 +67,8 @@ test("names, commands and errors appear as text, and nothing is loaded", () => {
       expect(elements.filter((tag) => tag === "script")).toHaveLength(2);
       expect([addresses, handlers]).toEqual([[], []]);
       expect(new Set(elements)).toEqual(new Set(plain.elements));
-      expect(data.waterfall!.ids).toEqual([three.toWellFormed()]);
+      expect(data.waterfall!.ids).toEqual([visibleText(three)]);
+      expect(page.replace(SCRIPT, "").replaceAll(/[\n\t]/g, "")).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u);
     }),
     { numRuns: times(60) },
   );

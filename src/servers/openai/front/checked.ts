@@ -14,7 +14,7 @@ import type { Bodies } from "./admission.ts";
 import type { Context, Http } from "./http.ts";
 import { checkModel } from "./models.ts";
 import { BodyReading, type ReadingThread } from "./reading/thread.ts";
-import type { JsonParts } from "./send-parts.ts";
+import type { AnswerParts } from "./send-parts.ts";
 
 /** Fields that were given, by name. */
 export type CheckedFields = ReadonlyMap<string, unknown>;
@@ -30,7 +30,7 @@ export interface RouteDeps {
 }
 
 /** JSON of an answer. */
-type Json = string | JsonParts;
+type Json = string | AnswerParts;
 
 /** How a body is answered; all may throw `Refused`. */
 export interface Answering {

@@ -15,7 +15,7 @@ import type { OpenAiKernel } from "../request/openai-config.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
 import { mayRelease, ORDER_HEADER, releasesEngine } from "./order-header.ts";
-import { Gate, type JsonParts, partsOf, sendParts } from "./send-parts.ts";
+import { type AnswerParts, Gate, partsOf, sendParts } from "./send-parts.ts";
 import { routeOf } from "./served.ts";
 
 export type { Context } from "../../../wire/http/sink.ts";
@@ -113,7 +113,7 @@ export class Http {
     return this.#kernel.metrics.httpAccounts.take(request) ?? null;
   }
 
-  json(context: Context, body: string | JsonParts, more?: Readonly<Record<string, string>>): Response {
+  json(context: Context, body: string | AnswerParts, more?: Readonly<Record<string, string>>): Response {
     return this.#texts(context, 200, body, more ? { ...more, ...JSON_HEADERS } : JSON_HEADERS);
   }
 
@@ -131,7 +131,7 @@ export class Http {
     return this.#answer(context, status, null, EMPTY_HEADERS);
   }
 
-  html(context: Context, body: JsonParts): Response {
+  html(context: Context, body: AnswerParts): Response {
     return this.#texts(context, 200, body, HTML_HEADERS);
   }
 
@@ -177,7 +177,7 @@ export class Http {
   #texts(
     context: Context,
     status: number,
-    body: string | JsonParts,
+    body: string | AnswerParts,
     headers: Readonly<Record<string, string>>,
   ): Response {
     const isText = typeof body === "string";

@@ -48,8 +48,17 @@ export async function sendParts(
 /** Characters that are made bytes at a time. */
 const PART_CHARACTERS = 65_536;
 
+/** An answer of a known length in parts, which may be made as they are sent. */
+export interface AnswerParts {
+  readonly bytes: number;
+  /** Gone through once, from its beginning. */
+  readonly parts: Iterable<Uint8Array>;
+  /** True if the parts are sent to others, too, so that they are no garbage when they were sent. */
+  readonly areShared: boolean;
+}
+
 /** A text that is put together bit by bit, as bytes in parts that are neither long nor very short. */
-export class JsonParts {
+export class JsonParts implements AnswerParts {
   bytes = 0;
   readonly parts: Uint8Array[] = [];
   readonly areShared: boolean;

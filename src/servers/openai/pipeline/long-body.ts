@@ -4,6 +4,7 @@
  * tells the length alone, which stands in the head, and the second one is sent as fast as the client takes it.
  */
 import type { Pieces } from "../../../base/pieces.ts";
+import type { AnswerParts } from "../front/send-parts.ts";
 
 /** Stands for a text in a body, with its number: JSON has no such character. */
 const MARK = "\0";
@@ -86,6 +87,20 @@ export class LongBody {
       return;
     }
     for (const text of this.texts()) yield Buffer.from(text);
+  }
+
+  /** Bytes of the whole in parts, once, after `measure`. Their memory is free when they were sent; then calls `sent`. */
+  answer(sent = () => {}): AnswerParts {
+    return { bytes: this.bytes, parts: this.#dropped(sent), areShared: false };
+  }
+
+  *#dropped(sent: () => void): Generator<Uint8Array, void> {
+    try {
+      yield* this.parts();
+    } finally {
+      this.drop();
+      sent();
+    }
   }
 
   /** Sent, or never to be. */

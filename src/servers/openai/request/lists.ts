@@ -4,7 +4,7 @@
  * vLLM 0.33, `sampling_params.py`: the texts; when they are said: `sampling.ts`.
  */
 
-import { atOnce, kept, mapped, type Pieces } from "../../../base/pieces.ts";
+import { atOnce, ITEMS_OF_A_PIECE, kept, type Pieces } from "../../../base/pieces.ts";
 import { IdSet } from "../../../text/answers/id-set.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { repr, reprPieces } from "../../pydantic/repr.ts";
@@ -110,16 +110,33 @@ function* keysError(bias: ReadonlyMap<string, number>): Pieces<ErrorAnswer | nul
   return validationError(message, "logit_bias", shown);
 }
 
+/** A key as Python prints the number. Such keys are different numbers, others may be the same. */
+const PRINTED = /^(?:0|-?[1-9]\d{0,14})$/;
+
+const biasId = (key: string): Int => (PRINTED.test(key) ? Number(key) : toInt(BigInt(key.trim().replace(/[_+]/g, ""))));
+
+/** Keeps no list of the keys: there may be millions. */
 function* biasOf(bias: ReadonlyMap<string, number>, size: number): Pieces<LogitBias | ErrorAnswer> {
-  const keys = yield* kept(bias.keys(), () => true);
-  const ids = yield* mapped(keys, (key) => toInt(BigInt(key.trim().replace(/[_+]/g, ""))));
-  const wrong = yield* strangeError("logit_bias", ids, size);
-  if (wrong !== null) return wrong;
-  const values = yield* kept(bias.values(), () => true);
-  let at = 0;
-  const forced = yield* kept(ids as number[], () => values[at++]! >= MAX_BIAS);
-  at = 0;
-  const never = yield* kept(ids as number[], () => values[at++]! <= -MAX_BIAS);
+  let arePrinted = true;
+  let seen = 0;
+  for (const key of bias.keys()) {
+    if (++seen % ITEMS_OF_A_PIECE === 0) yield;
+    arePrinted &&= PRINTED.test(key);
+  }
+  const once = arePrinted ? null : new Set<Int>();
+  const strange: Int[] = [];
+  const forced: number[] = [];
+  const never: number[] = [];
+  for (const [key, value] of bias) {
+    if (++seen % ITEMS_OF_A_PIECE === 0) yield;
+    const id = biasId(key);
+    if (id < 0 || id >= size) {
+      if (once === null || !once.has(id)) strange.push(id);
+      once?.add(id);
+    } else if (value >= MAX_BIAS) forced.push(id as number);
+    else if (value <= -MAX_BIAS) never.push(id as number);
+  }
+  if (strange.length > 0) return outsideError("logit_bias", yield* reprPieces(strange), size);
   return { forced, never };
 }
 

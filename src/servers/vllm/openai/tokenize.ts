@@ -8,7 +8,8 @@ import { byteCharacters } from "../../../text/tokens/byte-characters.ts";
 import type { PromptPart } from "../../../text/tokens/types.ts";
 import { answered, type CheckedFields, type RouteDeps } from "../../openai/front/checked.ts";
 import type { Context } from "../../openai/front/http.ts";
-import { JsonParts } from "../../openai/front/send-parts.ts";
+import type { AnswerParts } from "../../openai/front/send-parts.ts";
+import { LongBody, LongTexts } from "../../openai/pipeline/long-body.ts";
 import type { OpenAiKernel } from "../../openai/request/openai-config.ts";
 import { decodedParts, encodedPieces, incompatible } from "../../openai/request/prompts.ts";
 import type { Limits } from "../../openai/request/request.ts";
@@ -62,43 +63,44 @@ export class Tokenizer {
       const { parts, allowSpecial, addSpecial } = await inTurns(this.#prompt(checked, body), backend);
       // A chat of many messages has millions of parts.
       const ids = await inTurns(encodedPieces(text.model.encoder, parts, allowSpecial, addSpecial), backend);
-      return inTurns(this.#counted(ids, checked.get("return_token_strs") === true), backend);
+      return inTurns(
+        this.#counted(ids as Uint32Array<ArrayBuffer>, checked.get("return_token_strs") === true),
+        backend,
+      );
     };
     return answered(context, this.#deps, { check: (body) => chatFitting(tokenizeBody, body), made });
   }
 
   /** Special tokens stay in the text, ids outside the vocabulary are nothing. */
   detokenize(context: Context): Promise<Response> {
-    const ofIds = async (ids: Uint32Array<ArrayBuffer>) => {
-      const said = await inTurns(this.#said(ids), this.#kernel.backend);
-      // Megabytes that are old by now: only a whole collection would find them.
-      ids.buffer.transfer(0);
-      return said;
-    };
+    const ofIds = (ids: Uint32Array<ArrayBuffer>) => inTurns(this.#said(ids), this.#kernel.backend);
     const made = (checked: CheckedFields) => ofIds(countable(checked.get("tokens") as Int[]));
     return answered(context, this.#deps, { check: (body) => chatFitting(detokenizeBody, body), made, ofIds });
   }
 
-  *#counted(ids: Uint32Array, spelled: boolean): Pieces<JsonParts> {
-    const json = new JsonParts();
-    json.add(`{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen},"tokens":`);
-    yield* listed(json, ids, String);
-    json.add(',"token_strs":');
-    if (spelled) yield* listed(json, ids, (id) => JSON.stringify(this.#string(id)));
-    else json.add("null");
-    json.add("}");
-    return json.end();
+  #counted(ids: Uint32Array<ArrayBuffer>, spelled: boolean): Pieces<AnswerParts> {
+    const long = new LongTexts();
+    const list = (one: (id: number) => string) => long.text(0, () => listed(ids, one));
+    const names = spelled ? list(this.#spelling()) : "null";
+    const start = `{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen}`;
+    return this.#measured(`${start},"tokens":${list(String)},"token_strs":${names}}`, long, ids);
   }
 
-  *#said(ids: Uint32Array): Pieces<JsonParts> {
-    const json = new JsonParts();
-    json.add('{"prompt":"');
-    for (const text of decodedParts(this.#kernel.text.model.vocabulary, ids)) {
-      json.add(JSON.stringify(text).slice(1, -1));
-      yield;
-    }
-    json.add('"}');
-    return json.end();
+  #said(ids: Uint32Array<ArrayBuffer>): Pieces<AnswerParts> {
+    const { vocabulary } = this.#kernel.text.model;
+    const long = new LongTexts();
+    const text = long.text(0, function* () {
+      for (const part of decodedParts(vocabulary, ids)) yield JSON.stringify(part).slice(1, -1);
+    });
+    return this.#measured(`{"prompt":"${text}"}`, long, ids);
+  }
+
+  /** An answer that is made of ids. A long one is made as it is sent: with the ids it would take hundreds of megabytes. */
+  *#measured(body: string, long: LongTexts, { buffer }: Uint32Array<ArrayBuffer>): Pieces<AnswerParts> {
+    const made = new LongBody(body, long);
+    yield* made.measure(this.#kernel.backend.consumed);
+    // Megabytes that are old by now: only a whole collection would find them.
+    return made.answer(() => void (buffer.byteLength >= OLD_BYTES && buffer.transfer(0)));
   }
 
   /** Throws `Refused`. */
@@ -133,6 +135,18 @@ export class Tokenizer {
     return { parts, allowSpecial: false, addSpecial: special ?? false };
   }
 
+  /** The spelling of a token as JSON, made once per token: a text has the same ones again and again. */
+  #spelling(): (id: number) => string {
+    const known = new Map<number, string>();
+    return (id) => {
+      const before = known.get(id);
+      if (before !== undefined) return before;
+      const made = JSON.stringify(this.#string(id));
+      known.set(id, made);
+      return made;
+    };
+  }
+
   /** As the vocabulary file spells tokens; special ones stand as they are. */
   #string(id: number): string {
     const { vocabulary, blanks } = this.#kernel.text.model;
@@ -147,14 +161,15 @@ export class Tokenizer {
 /** Ids that are written as JSON at a time. */
 const IDS_AT_A_TIME = 1024;
 
-/** Adds a list. */
-function* listed(json: JsonParts, ids: Uint32Array, one: (id: number) => string): Pieces<void> {
-  json.add("[");
-  for (let at = 0; at < ids.length; at += IDS_AT_A_TIME) {
-    json.add(`${at > 0 ? "," : ""}${Array.from(ids.subarray(at, at + IDS_AT_A_TIME), one).join()}`);
-    yield;
-  }
-  json.add("]");
+/** Ids of so many bytes are freed when they are used. Fewer may share their memory. */
+const OLD_BYTES = 2 ** 20;
+
+/** Yields a list as JSON. */
+function* listed(ids: Uint32Array, one: (id: number) => string): Generator<string, void> {
+  yield "[";
+  for (let at = 0; at < ids.length; at += IDS_AT_A_TIME)
+    yield `${at > 0 ? "," : ""}${Array.from(ids.subarray(at, at + IDS_AT_A_TIME), one).join()}`;
+  yield "]";
 }
 
 const BYTE_CHARACTERS = byteCharacters();

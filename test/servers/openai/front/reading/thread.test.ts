@@ -80,6 +80,8 @@ test("all errors of a body are counted, few are kept, and the branches of a unio
 test("lists, objects and members are counted, in texts they are not", () => {
   expect(valuesIn(`[${"[],".repeat(2_000_001)}0]`)).toContain("lists and objects");
   expect(valuesIn(`[${"0,".repeat(12_000_001)}0]`)).toContain("members");
+  expect(valuesIn(`{${'"1":1,'.repeat(2_200_001)}}`)).toContain("objects of a body have at most 2200000 members");
+  expect(valuesIn(`{${'":":1,'.repeat(2_000_001)}}`)).toBeNull();
   expect(valuesIn(`["${'[{,\\"'.repeat(3_000_000)}"]`)).toBeNull();
   expect(valuesIn("[".repeat(1000))).toBeNull();
 });
