@@ -1,6 +1,6 @@
 /** How does a body become a request, and may it come in? What needs no prompt's ids: size, JSON, fields, queue limits, orders. */
 
-import { andThen, thenLater } from "../../../base/maybe-promise.ts";
+import { thenLater } from "../../../base/maybe-promise.ts";
 import { inTurns, isLarge } from "../../../base/pieces.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context } from "../../../wire/http/sink.ts";
@@ -137,7 +137,7 @@ export function admit(
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);
   if (full !== null) return { error: full };
   const ordering = orders.of(http, request, body);
-  return andThen(ordering, admitted, choices);
+  return ordering instanceof Promise ? thenLater(ordering, admitted, choices) : admitted(ordering, choices);
 }
 
 function admitted(ordering: Ordering, choices: number): Decision {
