@@ -132,7 +132,7 @@ function isQuiet(): bool {
   return !keepsBlocks || active * stepsAhead <= blocksFree();
 }
 
-/** Makes the same plan as the other path, for an iteration that is quiet. */
+/** Plans a quiet iteration: faster than `capacity`, `microBatch` and `execute`, with the same result. */
 function planQuiet(now: f64): f64 {
   const active = runningLength();
   begin();

@@ -112,7 +112,7 @@ export function countEnd(slot: i32, reason: Reason, tokens: i32, now: f64): void
   observe(Histogram.PrefillComputed, <f64>(row(slot).prompt - (hasNoOutput ? 0 : max(cachedPrompt[slot] - 1, 0))));
   if ((row(slot).flags & SUBMIT_CHOICE) === 0) observeChoices(1, tokens);
   if (hasNoOutput) {
-    // No output brought the times of queue and schedule, so vLLM computes from the zero of the machine's clock.
+    // vLLM learns the times of queue and schedule with the first output; without one, it counts from zero of the clock.
     const sinceZero = reason === Reason.EngineAbort && (fixes & FIX_ABORT_TIMES) === 0 ? now : 0;
     observe(Histogram.QueueTime, 0);
     observe(Histogram.PrefillTime, sinceZero);

@@ -19,7 +19,7 @@ const PREFIX_BYTES = 5;
 const WRONG_BY = 16;
 
 export class MessagePipeline {
-  /** Text of a plan that orders the same again. */
+  /** Text of a plan that reproduces the same faults. */
   readonly line: string;
   readonly #counts: EventCounts = { came: 0, dropped: 0, whole: 0, cut: 0 };
   readonly #runs: readonly FaultRun[];

@@ -41,7 +41,7 @@ export function parsePlan(text: string): Plan {
   return { faults, ...readOptions(hash === -1 ? "" : text.slice(hash + 1), hash + 1) };
 }
 
-/** Returns the text of a plan that orders the same again. */
+/** Returns the text of a plan that reproduces the same faults. */
 export function planText({ faults, seed }: Plan, key: string): string {
   return `${faults.map(({ text }) => text).join(";")}#seed=${seed},key=${encodeURIComponent(key)}`;
 }

@@ -29,7 +29,7 @@ export interface FaultAccount extends EventCounts {
 }
 
 export class FaultPipeline {
-  /** Text of a plan that orders the same again. */
+  /** Text of a plan that reproduces the same faults. */
   readonly line: string;
   readonly #counts: EventCounts = { came: 0, dropped: 0, whole: 0, cut: 0 };
   readonly #runs: readonly FaultRun[];
