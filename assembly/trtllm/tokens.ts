@@ -42,7 +42,7 @@ export function keepPrompt(slot: i32, root: u64): bool {
   roots[slot] = root;
   const input = <usize>(<u32>word(Word.InputAt));
   const l = line(slot);
-  // Any place at which a page begins makes the next token take a new page.
+  // A position at the start of a page makes `keepToken` allocate a page for its token.
   l.keep = PAGE;
   for (let i = 0; i < tokens; i++) keepToken(slot, l, load<i32>(input + ((<usize>i) << 2)));
   return true;

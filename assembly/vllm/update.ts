@@ -173,7 +173,7 @@ function handleRow(handle: i32, n: i32, samples: bool, now: f64): void {
     outFlags = endOf(slot, flags, token, outputs);
     putToken(token);
   }
-  // The next plan reckons with one token, so it must not take the fast path.
+  // The fast path assumes that a step brings one token. Here more came, so the next plan must not take it.
   if (outputs - before > 1) r.quietUntil = 0;
   if (asyncScheduling && !isStale && r.placeholders > 0) {
     r.placeholders = r.placeholders - 1;

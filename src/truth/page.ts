@@ -4,7 +4,7 @@
  */
 import { type RequestTimeline, type StepFacts, WRITTEN_PARTS } from "../engine/observer.ts";
 
-/** Words of a page. An empty page has room for the longest row with all its runs and preemptions. */
+/** Number of words in a page. An empty page has room for the longest row with all its runs and preemptions. */
 export const PAGE_WORDS = 32_768;
 /** Largest number of bytes of an id that are kept. */
 export const ID_BYTES = 512;

@@ -22,7 +22,7 @@ export class Peers {
   /** Indices of the other processes. */
   readonly others: readonly number[];
 
-  /** `page`: path of a file in the shared folder. */
+  /** `page`: path of any file in the folder that all processes share. */
   constructor(
     page: string,
     readonly index: number,

@@ -99,7 +99,7 @@ export const ENGINE_NUMBERS = {
   planScheduled: gauge(({ plan }) => plan.scheduled),
   /** Scheduled requests that compute their prompt. */
   planPrefills: gauge(({ plan }) => plan.prefills),
-  /** Prompt tokens of these requests. */
+  /** Prompt tokens that the last planned step computes. */
   planPrefillTokens: gauge(({ plan }) => plan.prefillTokens),
   /** Requests preempted by the last plan. */
   planPreempted: gauge(({ plan }) => plan.preempted),

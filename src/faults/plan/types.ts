@@ -148,7 +148,7 @@ export interface EventCounts {
   came: number;
   /** Removed by a fault. */
   dropped: number;
-  /** Written completely. */
+  /** Handed to the connection with all bytes. */
   whole: number;
   /** After the point at which a fault ended the answer, or across it. */
   cut: number;

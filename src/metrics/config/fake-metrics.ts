@@ -217,7 +217,7 @@ function objectOf(value: unknown, takes: string): Readonly<Record<string, unknow
     const object: unknown = typeof value === "string" ? JSON.parse(value) : value;
     if (typeof object === "object" && object !== null) return object as Readonly<Record<string, unknown>>;
   } catch {
-    // The error is thrown below.
+    // Text that is not JSON gets the same error as a value of another type, below.
   }
   throw new FakeMetricsError(`${takes}, not ${JSON.stringify(value)}`);
 }

@@ -15,17 +15,17 @@ export const TOKENS: readonly number[] = [10, 50, 100, 500, 1000];
 /** Offsets of a model's numbers. */
 export const ModelWord = {
   success: 0,
-  /** By `FAILURE_REASONS`. */
+  /** One number per entry of `FAILURE_REASONS`. */
   failures: 1,
   count: 5,
   executions: 6,
-  /** Sums by `SPANS`, in whole microseconds. */
+  /** One sum per entry of `SPANS`, in whole microseconds. */
   durations: 7,
   /** Buckets (not cumulative), then the sum. */
   firstResponse: 12,
   inputTokens: 18,
   outputTokens: 25,
-  /** By `SPANS` and quantile: the estimate plus one, or 0 if there is none. */
+  /** For each entry of `SPANS`, one number per quantile: the estimate plus one, or 0 if there is none. */
   quantiles: 32,
 } as const;
 

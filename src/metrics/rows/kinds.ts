@@ -18,11 +18,11 @@ import { HTTP_WIDTH, HttpWord, STATUS_CLASSES } from "./http-counts.ts";
 
 /** What happens to a number after its process has died, and how the numbers of several processes are combined. */
 export enum NumberKind {
-  /** Becomes 0. Combined by sum. */
+  /** Becomes 0 when its process dies. Several processes: the sum. */
   Gauge = 0,
-  /** Is kept, and the next process adds to it. Combined by sum. Includes histograms, outcomes and losses. */
+  /** Is kept, and the next process adds to it. Several processes: the sum. Includes histograms, outcomes and losses. */
   Counter = 1,
-  /** Time of a first event, 0 for never. Is kept. Combined by the earliest. */
+  /** Time of a first event, 0 for never. Is kept. Several processes: the earliest. */
   First = 2,
 }
 
@@ -56,7 +56,7 @@ export function restartsOf(shape: Shape): Uint8Array {
   return marked(layout, { ...zero, front: { ...zero.front, workerRestarts: 1 } });
 }
 
-/** Returns 1 for each gauge. */
+/** Returns the gauges of the table, each with the number 1. */
 function ones<T extends Readonly<Record<string, NumberEntry>>>(table: T): { [K in keyof T]?: 1 } {
   const names = namesIn(table).filter((name) => table[name]!.kind === "gauge");
   return Object.fromEntries(names.map((name) => [name, 1])) as { [K in keyof T]?: 1 };
