@@ -118,7 +118,7 @@ export class Load {
         graceUs: settings.graceS * 1e6,
       });
       const used = process.cpuUsage(cpuBefore);
-      // Only the thread of the event loop, because compilers and collectors on other threads do not delay sending and reading.
+      // Count only the CPU time of the event loop's thread, because compilers and collectors on other threads do not delay sending and reading.
       const loop = process.threadCpuUsage(loopBefore);
       const measuredUs = Math.max(1, clock.now() - beforeUs);
       await metrics?.after();
