@@ -77,7 +77,7 @@ async function load(values: LoadValues, given: Settings, clock: WallClock): Prom
 
 const width = (): number => (process.stderr.columns || 80) - 1;
 
-/** Throws an Unmeasured, after all was shown and written, where nothing was measured. */
+/** Throws a `NoMeasurementError` if nothing was measured, after it has printed and written everything. */
 function finish(settings: Settings, loaded: LoadOutcome, files: LoadFiles): void {
   show(settings, loaded);
   files.write(loaded.result, loaded.records);

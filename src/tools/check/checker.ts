@@ -70,7 +70,7 @@ export class Checker {
   readonly #states: LawState[];
   readonly #parameters: Parameters;
   readonly #clean: boolean;
-  readonly #said: readonly string[];
+  readonly #callerVersions: readonly string[];
   readonly #naming: NamingOptions;
   readonly #namesMissing: Set<string>;
   #hasSeries = false;
@@ -105,7 +105,7 @@ export class Checker {
       }));
     this.#parameters = options.parameters ?? {};
     this.#clean = options.clean ?? false;
-    this.#said = options.engineVersions ?? [];
+    this.#callerVersions = options.engineVersions ?? [];
     this.#naming = { names: options.names, restGauges: options.restGauges };
     this.#namesMissing = new Set([...Object.keys(options.names?.families ?? {}), ...(options.restGauges ?? [])]);
   }
@@ -124,7 +124,7 @@ export class Checker {
     }
     const page = namedPage(written, this.#naming);
     const { exposition, dialects: spoken } = page;
-    for (const name of page.found) this.#namesMissing.delete(name);
+    for (const name of page.usedNames) this.#namesMissing.delete(name);
     this.#hasSeries ||= [...exposition.byName.keys()].some((name) =>
       spoken.some(({ prefix }) => name.startsWith(prefix)),
     );
@@ -133,7 +133,7 @@ export class Checker {
     const groups = new Map(spoken.map((dialect) => [dialect.name, groupsOf(exposition, dialect)]));
     const versions = new Map<DialectName, PageVersion>();
     for (const dialect of spoken) {
-      const version = versionOf(exposition, dialect, this.#said, page.mapped?.name === dialect.name);
+      const version = versionOf(exposition, dialect, this.#callerVersions, page.mapped?.name === dialect.name);
       if (version !== null) versions.set(dialect.name, version);
     }
     const { excerpt } = exposition;
@@ -214,8 +214,8 @@ export class Checker {
       outcomes = Array.isArray(outcome) ? (outcome as readonly LawOutcome[]) : [outcome as LawOutcome];
     } catch (failure) {
       if (!(failure instanceof NotCheckable)) throw failure;
-      state.reason = look.page.shown(failure.message);
-      if (failure.isTold) state.elsewhere = state.reason;
+      state.reason = look.page.toPageNames(failure.message);
+      if (failure.isAlwaysReported) state.elsewhere = state.reason;
       return;
     }
     state.looks++;
@@ -242,8 +242,8 @@ export class Checker {
     const beforeS = before !== null && state.law.needs.includes("two scrapes") ? before.atS : null;
     const { id: law } = state.law;
     const hint = looksLike === undefined ? {} : { looksLike };
-    const shown = ({ text, value }: Term): Term => ({ text: look.page.shown(text), value });
-    const sides = { left: shown(left), relation, right: shown(right) };
+    const withPageNames = ({ text, value }: Term): Term => ({ text: look.page.toPageNames(text), value });
+    const sides = { left: withPageNames(left), relation, right: withPageNames(right) };
     const violation: Violation = { law, severity, ...sides, source, atS, beforeS, ...hint };
     if (known !== undefined) {
       if (state.notes.length < VIOLATIONS_KEPT) state.notes.push({ ...violation, known });

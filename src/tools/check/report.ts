@@ -66,7 +66,7 @@ function tableOf({ name, report }: CheckedTarget, { all = false, quiet = false }
   if (quiet) return lines.join("\n");
   if (leftOut > 0) lines.push(`  ${leftOut} engines or models not judged, because there are too many`);
   for (const excerpt of excerpts) lines.push(`  ${excerptText(excerpt)}`);
-  lines.push(`  ${seen(report)}`);
+  lines.push(`  ${dialectLine(report)}`);
   if (all) lines.push(...others(report));
   lines.push(`  ${verdictSummary(report)}${all ? "" : " (--all lists them)"}`);
   // After a long list the reader sees only its end, so name the violated laws again.
@@ -92,7 +92,7 @@ function excerptText({ source, gaps, cut }: ScrapeExcerpt): string {
 }
 
 /** Prints the recognised dialects: `vllm V0, up to 0.11 (shown by …); 2 scrapes, 1 restart`. */
-function seen({ dialects, versions, scrapes, restarts }: Report): string {
+function dialectLine({ dialects, versions, scrapes, restarts }: Report): string {
   const spoken = dialects.map((name) => {
     const version = versions.find(({ of }) => of === name);
     if (version === undefined) return name;

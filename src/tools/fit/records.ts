@@ -70,7 +70,7 @@ function readEvents({ events }: Recording): StreamTimes | null {
       const [first, other] = looseList(json.choices);
       const choice = looseObject(first) as Json;
       if (other !== undefined || (choice?.index ?? 0) !== 0) return null;
-      // The first chunk of a chat has only the role and no token.
+      // Skip the first chunk of a chat, which has only the role and no token.
       const speaks = choice?.delta?.role !== undefined && !choice.delta.content && !choice.finish_reason;
       if ((choice !== null && !speaks) || DELTAS.test(textOf(json.type))) tokensUs.push(us);
       if (choice?.finish_reason || ENDS.includes(json.type)) endUs = us;

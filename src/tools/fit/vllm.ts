@@ -54,7 +54,7 @@ function answeredRequests(json: JsonRecord): AnsweredRequest[] | null | string {
       numberIn((list as unknown[])[i]),
     ) as [number, number, number, number];
     if (!Array.isArray(gaps) || !gaps.every((gap) => typeof gap === "number")) return "numbers under itls";
-    // Failed requests have no first token.
+    // Skip failed requests, which have no first token.
     if (!(outputTokens >= 1 && ttft > 0 && inputTokens >= 1 && Number.isFinite(start))) continue;
     const sentUs = start * 1e6;
     let us = sentUs + ttft * 1e6;

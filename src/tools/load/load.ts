@@ -118,7 +118,7 @@ export class Load {
         graceUs: settings.graceS * 1e6,
       });
       const used = process.cpuUsage(cpuBefore);
-      // Only the thread of the event loop, because compilers and collectors on other threads do not delay sending and reading.
+      // Count only the CPU time of the event loop's thread, because compilers and collectors on other threads do not delay sending and reading.
       const loop = process.threadCpuUsage(loopBefore);
       const measuredUs = Math.max(1, clock.now() - beforeUs);
       await metrics?.after();
@@ -154,11 +154,11 @@ export class Load {
 
   /** Opens the dataset. Throws a TraceError if that fails. */
   async #dataset(server: ServerQueries): Promise<LoadDataset> {
-    const { dataset: asked, dialect, model, seed, count } = this.#settings;
-    const counts = !isTriton(dialect) && asked.name !== "custom";
+    const { dataset: datasetOptions, dialect, model, seed, count } = this.#settings;
+    const counts = !isTriton(dialect) && datasetOptions.name !== "custom";
     return dataset({
-      ...asked,
-      chat: dialect !== "openai" && !(asked.name === "custom" && !generates(dialect)),
+      ...datasetOptions,
+      chat: dialect !== "openai" && !(datasetOptions.name === "custom" && !generates(dialect)),
       count: counts ? await server.counter(model) : null,
       seed,
       limit: count,
@@ -362,8 +362,8 @@ export class Load {
 const isCapped = ({ loop, concurrency }: Settings): boolean => loop.kind !== "closed" && concurrency !== null;
 
 async function comparisonOf(source: TruthSource, records: readonly RequestRecord[]) {
-  const wanted = new Set(records.filter(isGoodAnswer).map(joinIdOf));
-  return compareWithTruth(records, await source.end(wanted));
+  const ids = new Set(records.filter(isGoodAnswer).map(joinIdOf));
+  return compareWithTruth(records, await source.end(ids));
 }
 
 /** Says why no request was answered. `unknown`: a sentence that the server does not know the model, or null. */

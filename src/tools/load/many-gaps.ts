@@ -96,11 +96,11 @@ export class ChunkKeeper {
 
   /** Returns the distributions of all gaps, including those of records that kept their times. Null if all records did. */
   distributions(
-    kept: readonly RequestRecord[],
+    records: readonly RequestRecord[],
     percentiles: readonly number[],
   ): { readonly itl: Distribution; readonly icl: Distribution } | null {
     if (this.#itl === null || this.#icl === null) return null;
-    for (const record of kept) this.#count(record);
+    for (const record of records) this.#count(record);
     return { itl: this.#itl.distribution(percentiles), icl: this.#icl.distribution(percentiles) };
   }
 

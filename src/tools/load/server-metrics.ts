@@ -114,7 +114,7 @@ const SAMPLE = /^([a-zA-Z_:][\w:]*(?:\{.*\})?)\s+(\S+)/;
 function pageOf(text: string): Page {
   const series: Record<string, number> = {};
   const counters = new Set<string>();
-  let kept = 0;
+  let seriesCount = 0;
   for (const line of text.split("\n")) {
     const [, family, type] = /^# TYPE (\S+) (\S+)/.exec(line) ?? [];
     if (family !== undefined) {
@@ -123,11 +123,11 @@ function pageOf(text: string): Page {
       continue;
     }
     const [, name, valueText] = line.startsWith("#") ? [] : (SAMPLE.exec(line) ?? []);
-    if (name === undefined || nameOf(name).endsWith("_bucket") || kept >= SERIES_MOST) continue;
+    if (name === undefined || nameOf(name).endsWith("_bucket") || seriesCount >= SERIES_MOST) continue;
     const value = Number(valueText);
     if (!Number.isFinite(value)) continue;
     series[name] = value;
-    kept++;
+    seriesCount++;
   }
   return { series, counters };
 }

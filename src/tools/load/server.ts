@@ -39,7 +39,7 @@ export class ServerQueries {
 
   /** Returns `preferred`, or the server's first model. Throws a TraceError if there is none, or if the server cannot be reached. */
   async model(dialect: LoadDialect, preferred: string | null): Promise<string> {
-    // The gRPC port answers nothing but gRPC.
+    // The gRPC port has no HTTP, so it cannot be asked for models.
     if (dialect === "triton-grpc") return preferred ?? TRITON_MODEL;
     const { status, names } = await this.#listedModels();
     const name = preferred ?? (isTriton(dialect) ? TRITON_MODEL : names[0]);

@@ -49,7 +49,7 @@ export interface TruthSource {
   /** Follows the run. `ended` returns the number of requests that have ended. */
   follow(ended: () => number): void;
   /** Returns all lines after the run, one JSON object each. `wanted`: ids that should be among them. */
-  end(wanted: ReadonlySet<string>): Promise<Iterable<string>>;
+  end(ids: ReadonlySet<string>): Promise<Iterable<string>>;
 }
 
 /** Rows of a running server. `next`: cursor of the next call. `missed`: number of rows that the server has dropped. */
@@ -165,11 +165,11 @@ export class TruthLogSource implements TruthSource {
 
   follow(): void {}
 
-  async end(wanted: ReadonlySet<string>): Promise<Iterable<string>> {
+  async end(ids: ReadonlySet<string>): Promise<Iterable<string>> {
     for (let tries = 1; tries < FILE_TRIES; tries++) {
       let rowCount = 0;
-      for (const line of this.#lines()) if (wanted.has(requestIdIn(line) ?? "")) rowCount++;
-      if (rowCount >= wanted.size) break;
+      for (const line of this.#lines()) if (ids.has(requestIdIn(line) ?? "")) rowCount++;
+      if (rowCount >= ids.size) break;
       await new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + FILE_WAIT_US, resolve));
     }
     return this.#lines();

@@ -71,9 +71,9 @@ function cdf(
   const all = allBounds.filter((bound) => bound >= least && bound <= most).sort((a, b) => a - b);
   const positive = all.filter((bound) => bound > 0.01);
   const log = all[0]! >= 0 && positive.length > 1 && positive.at(-1)! > LOG_FROM * positive[0]!;
-  const shown = log ? positive : all;
+  const visible = log ? positive : all;
   // A single value is drawn as a step from 0 or to 0.
-  const range = shown.length > 1 ? shown : [0, ...shown].sort((a, b) => a - b);
+  const range = visible.length > 1 ? visible : [0, ...visible].sort((a, b) => a - b);
   const some = evenly(range.length, LINE_POINTS).map((at) => range[at]!);
   const isApart = (bound: number, before = 0) => before > 0 && bound > GAP * before;
   const bounds = some.flatMap((bound, i) => (isApart(bound, some[i - 1]) ? [bound / 1.001, bound] : [bound]));
@@ -95,9 +95,9 @@ function cdf(
 
 /** Returns the smallest bound that at least this share of the values does not exceed. */
 function quantile({ bounds, counts }: Histogram, share: number): number {
-  const wanted = share * counts.reduce((sum, count) => sum + count, 0);
+  const target = share * counts.reduce((sum, count) => sum + count, 0);
   let [below, at] = [counts[0]!, 0];
-  while (below < wanted && at + 1 < counts.length) below += counts[++at]!;
+  while (below < target && at + 1 < counts.length) below += counts[++at]!;
   return bounds[at]!;
 }
 

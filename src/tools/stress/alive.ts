@@ -86,7 +86,7 @@ class AliveProcess {
     if (this.isOver) this.#next(null);
     else this.#child.write(`${JSON.stringify(caseLine)}\n`);
     const answer = await line;
-    // JudgeContext may continue for a while after the answer, and by then this process may run another case.
+    // Judging may continue for a while after the answer, and by then this process may run another case.
     signal.removeEventListener("abort", abort);
     if (answer === null)
       return this.#crashed(this.#complaint.trim().split("\n").at(-1) || "the process ended without an answer");

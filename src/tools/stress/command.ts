@@ -56,11 +56,11 @@ export function commandClient(
 }
 
 /** Collects a stream as text. Calls `came` for each part. */
-async function textOf(stream: AsyncIterable<Uint8Array>, came: () => void): Promise<string> {
+async function textOf(stream: AsyncIterable<Uint8Array>, onPart: () => void): Promise<string> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
   for await (const part of stream) {
-    came();
+    onPart();
     bytes += part.length;
     if (bytes <= OUTPUT_MOST) parts.push(part);
   }

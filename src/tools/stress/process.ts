@@ -86,7 +86,7 @@ export class ClientProcess {
     try {
       this.#peakBytes = peakOf(this.#child.pid);
     } catch {
-      // The program has ended, or the system does not say.
+      // The program has ended, or the system does not report its memory.
     }
   }
 

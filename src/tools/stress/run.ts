@@ -113,15 +113,15 @@ async function askAll(
 async function askOnce({ client, settings, server, over }: Asker, run: CaseRun, more: boolean): Promise<ClientReport> {
   const { id, withTools } = run.stressCase;
   const answered = new AbortController();
-  const asked = client({ url: server.urlOf(run.stressCase), id, signal: over.signal, more, withTools }).catch(
+  const answer = client({ url: server.urlOf(run.stressCase), id, signal: over.signal, more, withTools }).catch(
     (why: unknown) => clientReport({ ended: "crashed", error: why instanceof Error ? why.message : String(why) }),
   );
-  const reports = await Promise.race([asked, hung(run, settings, answered.signal)]);
+  const report = await Promise.race([answer, hung(run, settings, answered.signal)]);
   answered.abort();
-  if (reports.ended !== "hung") return reports;
+  if (report.ended !== "hung") return report;
   over.abort();
-  await Promise.race([asked, stressPause(settings.clock, GRACE_US)]);
-  return reports;
+  await Promise.race([answer, stressPause(settings.clock, GRACE_US)]);
+  return report;
 }
 
 /** Resolves when the last byte was sent too long ago and no more is to come. */

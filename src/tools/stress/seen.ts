@@ -80,14 +80,14 @@ export function reportIn(json: unknown): ClientReport | null {
     isRecord(call) && typeof call.name === "string" && typeof call.arguments === "string";
   if (toolCalls !== null && !(Array.isArray(toolCalls) && toolCalls.every(isCall))) return null;
   if (error !== null && !(isRecord(error) && typeof error.kind === "string")) return null;
-  const said = isRecord(error) ? `${error.kind}: ${typeof error.message === "string" ? error.message : ""}` : null;
+  const errorText = isRecord(error) ? `${error.kind}: ${typeof error.message === "string" ? error.message : ""}` : null;
   return clientReport({
     text: json.text,
     finish,
     usage: usage as ClientReport["usage"],
     toolCalls: toolCalls as ClientReport["toolCalls"],
     reasoning,
-    error: said,
+    error: errorText,
     own: isRecord(error) && typeof error.own === "boolean" ? error.own : null,
     ended: (json.ended as ClientReport["ended"] | undefined) ?? "answered",
   });

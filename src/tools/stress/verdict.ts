@@ -82,9 +82,12 @@ type VerdictReason = readonly [StressVerdict, string];
 
 function firstRed(evidence: CaseEvidence): VerdictReason {
   const { stressCase, seen, wire, reached, growth } = evidence;
-  const said = seen?.find(({ error }) => error !== null)?.error;
+  const clientError = seen?.find(({ error }) => error !== null)?.error;
   if (wire.requests.length === 0)
-    return ["never-called", `No request came to the case's address.${said ? ` The client says: ${said}` : ""}`];
+    return [
+      "never-called",
+      `No request came to the case's address.${clientError ? ` The client says: ${clientError}` : ""}`,
+    ];
   if (!reached) return ["void", "The answer did not reach the fault's place."];
   const all = seen ?? [];
   if (all.some(({ ended }) => ended === "hung") && stressCase.allows !== "policy")

@@ -80,9 +80,9 @@ async function posted(
   const bytes = await body();
   if (openCase === undefined) return { status: 404, json: { error: "no such case; GET /cases lists them" } };
   if (bytes === null) return { status: 413, json: { error: "too large; at most 32 MiB are accepted" } };
-  const seen = reportIn(parsed(bytes));
-  if (seen === null) return { status: 400, json: { error: `must have this shape: ${REPORT_SHAPE}` } };
-  openCase.seen.push(seen);
+  const report = reportIn(parsed(bytes));
+  if (report === null) return { status: 400, json: { error: `must have this shape: ${REPORT_SHAPE}` } };
+  openCase.seen.push(report);
   const result = await caseResult(judging, openCase.stressCase, openCase.run, openCase.seen, null, 0);
   if (openCase.seen.length >= openCase.stressCase.asks) openCase.result = result;
   const { verdict, why, requests } = result;

@@ -114,7 +114,7 @@ function play(
   const client = {
     prepare: () => {
       prepared++;
-      return { text: "{}", asked: UsageLevel.EachChunk };
+      return { text: "{}", usageLevel: UsageLevel.EachChunk };
     },
     whenQuiet: (work: () => boolean) => {
       while (isQuiet(sent.length - 1) && work());

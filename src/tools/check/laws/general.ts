@@ -223,7 +223,7 @@ export const general = [
       families(c).flatMap(({ name, type, samples }): Mismatch[] => {
         if (c.look.exposition.format === "openmetrics") return [];
         const counter = type === "counter";
-        const total = /_total$/.test(c.look.page.shown(name));
+        const total = /_total$/.test(c.look.page.toPageNames(name));
         if (type === "untyped" || counter === total || samples.length === 0) return [];
         const known = counter
           ? countersWithoutTotal.some((pattern) => pattern.test(name))

@@ -126,9 +126,9 @@ export const overTime = [
       void c.before;
       c.needWhole();
       const now = indexOf(c.look.exposition);
-      const gone = [...indexOf(c.before.exposition).values()].filter((sample) => !now.has(seriesKey(sample)));
+      const missing = [...indexOf(c.before.exposition).values()].filter((sample) => !now.has(seriesKey(sample)));
       const loaded = loadedModels(c.look.exposition);
-      return gone.flatMap((sample): Mismatch[] => {
+      return missing.flatMap((sample): Mismatch[] => {
         if (sample.labels.pid !== undefined || isUnloaded(sample, loaded) || CLEARED.test(sample.name)) return [];
         return [complaint(`${text(sample)} is gone; it was ${sample.value}`, 0)];
       });

@@ -235,8 +235,8 @@ export const counts = [
     sentence: "if every request has a limit, request_generation_tokens_sum ≤ request_params_max_tokens_sum",
     means: "Answers continued after max_tokens.",
     check: ({ now }) => {
-      const [made, limit] = [now.of("request_generation_tokens"), now.of("request_params_max_tokens")];
-      return made.count.value === limit.count.value ? atMost(made.sum, limit.sum) : null;
+      const [generated, limit] = [now.of("request_generation_tokens"), now.of("request_params_max_tokens")];
+      return generated.count.value === limit.count.value ? atMost(generated.sum, limit.sum) : null;
     },
   }),
 ];

@@ -97,9 +97,9 @@ const AMBIENT: readonly RegExp[] = [
   /uptime/,
   /^vllm:lora_requests_info$/,
   /_created$/,
-  // Quantiles of a sliding window, and host memory.
+  // Summaries are quantiles of a sliding window, so they change without requests.
   /_summary_(us|per_model)$/,
-  // These lag by up to 100 ms. Law T12 checks them instead.
+  // TensorRT-LLM's gauges lag by up to 100 ms. Law T12 checks them instead.
   /^nv_trt_llm_/,
   // The router of vLLM's production stack: host values, sliding windows, and values that it last scraped from its engines.
   /^router_\w+_usage_percent$/,

@@ -72,15 +72,15 @@ export interface Mismatch {
 }
 
 /**
- * Thrown inside a law that cannot be judged here. With "told", the report gives the reason even if the law was judged for
+ * Thrown inside a law that cannot be judged here. With "always", the report gives the reason even if the law was judged for
  * other groups and held.
  */
 export class NotCheckable extends Error {
-  readonly isTold: boolean;
+  readonly isAlwaysReported: boolean;
 
-  constructor(why: string, told?: "told") {
+  constructor(why: string, report?: "always") {
     super(why);
-    this.isTold = told !== undefined;
+    this.isAlwaysReported = report !== undefined;
   }
 }
 

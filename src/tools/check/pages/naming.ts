@@ -23,11 +23,11 @@ export interface NamedPage {
   /** Families that the caller's mapping named. Null without a mapping. */
   readonly mapped: MappedDialect | null;
   /** Replaces canonical names in a text by those of the page. */
-  readonly shown: (text: string) => string;
+  readonly toPageNames: (text: string) => string;
   /** True for a gauge of running work, which is 0 if no request is under way. */
   readonly isUnderWay: (name: string, labels: ScrapedLabels) => boolean;
   /** Names of the caller's mapping and rest gauges that the page has. */
-  readonly found: readonly string[];
+  readonly usedNames: readonly string[];
 }
 
 /** Families to which the caller's mapping gave names of a dialect. */
@@ -104,9 +104,9 @@ export function namedPage(written: Exposition, { names, restGauges = [] }: Namin
     written,
     dialects: spoken,
     mapped: names === undefined ? null : { name: names.dialect, families: renamed.mapped },
-    shown: (text) => renamed.shown(text),
+    toPageNames: (text) => renamed.toPageNames(text),
     isUnderWay: (name, labels) => gauges.has(name) || isInProgress(name, labels),
-    found: [...renamed.found, ...restGauges.filter((name) => written.byName.has(name))],
+    usedNames: [...renamed.usedNames, ...restGauges.filter((name) => written.byName.has(name))],
   };
 }
 
@@ -202,10 +202,10 @@ class Renaming {
   /** Canonical families that the caller's mapping named. */
   readonly mapped = new Set<string>();
   /** Keys of the caller's mapping that the page has. */
-  readonly found: readonly string[];
+  readonly usedNames: readonly string[];
   readonly #written = new Map<string, Set<string>>();
   readonly #labels: ReadonlyMap<string, string>;
-  readonly #found = new Set<string>();
+  readonly #usedNames = new Set<string>();
 
   constructor(
     page: Exposition,
@@ -215,7 +215,7 @@ class Renaming {
     const labels = Object.entries(names?.labels ?? {});
     this.#labels = new Map(labels.map(([written, canonical]) => [canonical, written]));
     this.exposition = rules.length === 0 && names === undefined ? page : this.#rename(page);
-    this.found = [...this.#found];
+    this.usedNames = [...this.#usedNames];
   }
 
   /** Returns the canonical name of a family or sample of the page. */
@@ -224,7 +224,7 @@ class Renaming {
   }
 
   /** Replaces canonical names and labels in a text by those of the page. */
-  shown(text: string): string {
+  toPageNames(text: string): string {
     if (this.rules.length === 0 && this.names === undefined) return text;
     const named = text.replace(/[a-zA-Z_:][\w:]*/g, (token) => this.#shownName(token));
     if (this.#labels.size === 0) return named;
@@ -291,6 +291,6 @@ class Renaming {
     this.#written.set(name, (this.#written.get(name) ?? new Set()).add(written));
     if (key === null) return;
     this.mapped.add(name);
-    this.#found.add(key);
+    this.#usedNames.add(key);
   }
 }

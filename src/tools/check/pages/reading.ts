@@ -85,9 +85,9 @@ export class Reading {
     const labels: Record<string, string> = { ...this.group };
     for (const [label, value] of Object.entries(where))
       labels[label] = typeof value === "string" ? value : value.join("|");
-    const own = this.prefix + name;
+    const fullName = this.prefix + name;
     const former = this.prefix + formerName(name);
-    return seriesText(!this.byName.has(own) && this.byName.has(former) ? former : own, labels);
+    return seriesText(!this.byName.has(fullName) && this.byName.has(former) ? former : fullName, labels);
   }
 }
 

@@ -47,7 +47,7 @@ function readLabels(text: string, at: number): Pairs | string {
     at = skipBlanks(text, value.end);
     if (text[at] === ",") at++;
     else if (text[at] !== "}")
-      return `label ${name} is followed by ${shown(text[at])}, must be followed by a comma or a brace`;
+      return `label ${name} is followed by ${charText(text[at])}, must be followed by a comma or a brace`;
   }
 }
 
@@ -84,7 +84,7 @@ function short(text: string): string {
   return text.length > 40 ? `${text.slice(0, 40)}…` : text;
 }
 
-function shown(char: string | undefined): string {
+function charText(char: string | undefined): string {
   return char === undefined ? "the end of the line" : `"${char}"`;
 }
 

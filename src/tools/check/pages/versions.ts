@@ -162,7 +162,7 @@ const VERSIONS: readonly Row[] = [
       const isOld = requests.size > 0 && !requests.has("waiting") && !blocks.has("reused") && !blocks.has("fraction");
       return isOld && isWhole ? "no waiting, reused or fraction" : undefined;
     },
-    // tensorrtllm_backend#537: still missing in 0.11.
+    // Versions up to 0.11 lack the series `waiting` (tensorrtllm_backend#537).
     covers: (version) => isVllm(version) && below(version, "0.12"),
   },
   {
@@ -198,19 +198,19 @@ const VERSIONS: readonly Row[] = [
 ];
 
 /**
- * Returns the version range of a dialect. Null if its versions do not differ. `said`: versions that the caller gave.
+ * Returns the version range of a dialect. Null if its versions do not differ. `callerVersions`: versions that the caller gave.
  * `isMapped`: true if the caller mapped the families of a custom engine, so that only the caller can know the version.
  */
 export function versionOf(
   exposition: Exposition,
   dialect: CheckedDialect,
-  said: readonly string[],
+  callerVersions: readonly string[],
   isMapped = false,
 ): PageVersion | null {
   const rows = VERSIONS.filter(({ of }) => of === dialect.name);
   const newest = rows.at(-1);
   if (newest === undefined) return null;
-  for (const version of said) {
+  for (const version of callerVersions) {
     const row = rows.find(({ covers }) => covers(plain(version)));
     if (row !== undefined) return recognised(row, `--engine-version ${version}`);
   }

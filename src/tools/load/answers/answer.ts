@@ -145,10 +145,10 @@ export class Answer implements EventReceiver {
 
   match(bytes: Uint8Array, at: number, end: number): number {
     if (this.#keepText || this.done) return -1;
-    const found = this.#patterns.match(bytes, at, end);
-    if (found === null) return -1;
-    this.#chunk(found[0].tokens);
-    return found[1];
+    const match = this.#patterns.match(bytes, at, end);
+    if (match === null) return -1;
+    this.#chunk(match[0].tokens);
+    return match[1];
   }
 
   event(bytes: Uint8Array, from: number, to: number, isError: boolean): void {

@@ -6,10 +6,10 @@ import { type LooseObject, looseObject, shownJson } from "../../../base/json-obj
 
 /** Members that only error objects have. */
 const ERROR_MEMBERS = [
-  // OpenAI, vLLM, Triton, Anthropic; lists of errors (GraphQL, Cloudflare); cloud gateways (Apigee, Envoy).
+  // Members in errors of OpenAI, vLLM, Triton and Anthropic; lists of errors (GraphQL, Cloudflare); cloud gateways (Apigee, Envoy).
   ...["error", "errors", "fault", "exception", "failure"],
   ...["error_message", "errorMessage", "error_msg", "error_code", "errorCode", "error_type", "err"],
-  // FastAPI and problem details (RFC 9457).
+  // Member in errors of FastAPI and in problem details (RFC 9457).
   "detail",
 ];
 /** Members that give the kind of an object, or how the request ended. */

@@ -65,13 +65,13 @@ export interface PendingRequest {
 
 export interface PreparedBody {
   readonly text: string;
-  readonly asked: UsageLevel;
+  readonly usageLevel: UsageLevel;
 }
 
 interface Flight {
   readonly order: PendingRequest;
   readonly startUs: number;
-  asked: UsageLevel;
+  usageLevel: UsageLevel;
   exchange: ClientExchange;
   sending: SendHandle;
   readonly ended: (record: RequestRecord, text: string) => void;
@@ -88,7 +88,7 @@ const SWEEP_US = 100_000;
 
 export class Client implements LoadClient {
   /** Which `stream_options` are currently sent. Reduced when the server refuses them. */
-  asked = UsageLevel.EachChunk;
+  usageLevel = UsageLevel.EachChunk;
   readonly connections: Connections;
   readonly #options: ClientOptions;
   readonly #clock: Clock;
@@ -140,7 +140,7 @@ export class Client implements LoadClient {
 
   /** Makes the body of a request without history ahead of time. */
   prepare(turn: Turn): PreparedBody {
-    return { text: JSON.stringify(bodyOf(turn, [], this.#options.body, this.asked)), asked: this.asked };
+    return { text: JSON.stringify(bodyOf(turn, [], this.#options.body, this.usageLevel)), usageLevel: this.usageLevel };
   }
 
   /**
@@ -157,7 +157,7 @@ export class Client implements LoadClient {
     const flight: Flight = {
       order,
       startUs: this.#clock.now(),
-      asked: this.asked,
+      usageLevel: this.usageLevel,
       exchange: null as unknown as ClientExchange,
       sending: null as unknown as SendHandle,
       ended,
@@ -188,14 +188,14 @@ export class Client implements LoadClient {
   }
 
   #bodyOf({ prepared, turn, history }: PendingRequest): string {
-    if (prepared?.asked === this.asked) return prepared.text;
-    return JSON.stringify(bodyOf(turn, history, this.#options.body, this.asked));
+    if (prepared?.usageLevel === this.usageLevel) return prepared.text;
+    return JSON.stringify(bodyOf(turn, history, this.#options.body, this.usageLevel));
   }
 
   #launch(flight: Flight, body = this.#bodyOf(flight.order)): void {
     const { order } = flight;
     const { body: options } = this.#options;
-    flight.asked = this.asked;
+    flight.usageLevel = this.usageLevel;
     const { requestId } = order;
     const payload = options.dialect === "triton-http" ? `{"id":${JSON.stringify(requestId)},${body.slice(1)}` : body;
     const length = Buffer.byteLength(payload);
@@ -218,7 +218,7 @@ export class Client implements LoadClient {
   #ended(flight: Flight): void {
     const { exchange } = flight;
     if (this.#asksTooMuch(flight)) {
-      if (this.asked === flight.asked) this.asked++;
+      if (this.usageLevel === flight.usageLevel) this.usageLevel++;
       this.#launch(flight);
       return;
     }
@@ -252,9 +252,9 @@ export class Client implements LoadClient {
   }
 
   /** True if the server refused `stream_options` with 400 or 422. The request is then sent again with fewer of them. */
-  #asksTooMuch({ exchange: { status, errorText }, asked }: Flight): boolean {
+  #asksTooMuch({ exchange: { status, errorText }, usageLevel }: Flight): boolean {
     const { dialect, stream } = this.#options.body;
-    if ((status !== 400 && status !== 422) || asked === UsageLevel.Nothing || !stream) return false;
+    if ((status !== 400 && status !== 422) || usageLevel === UsageLevel.Nothing || !stream) return false;
     if (!DIALECTS[dialect].asksUsage) return false;
     return /continuous_usage_stats|stream_options|include_usage/.test(errorText);
   }

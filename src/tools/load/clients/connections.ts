@@ -242,7 +242,7 @@ export class Connections {
     const { receiver } = connection;
     connection.receiver = null;
     if (receiver === null || receiver.over) return;
-    // The server closed the idle connection while the request was on its way.
+    // The server closed the idle connection while the request was on its way, so send the request again.
     if (connection.reused && !receiver.begun) {
       this.resent++;
       connection.next = this.#open(connection.request, receiver);

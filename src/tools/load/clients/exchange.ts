@@ -137,7 +137,7 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
       this.#bodyBytes += to - from;
       if (this.#isBareJson) this.#keepError(bytes, from, to);
       this.#events.push(bytes, from, to);
-      // No later bytes can make it a good answer, and the stream may be endless.
+      // Stop reading, because no later bytes can make it a good answer, and the stream may be endless.
       if (this.answer.isMalformed) this.#leave();
       return;
     }

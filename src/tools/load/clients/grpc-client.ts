@@ -26,7 +26,7 @@ const CODES = ["OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEE
   ["ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE"],
   ["UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"],
 );
-const NOTHING_AHEAD: PreparedBody = { text: "", asked: UsageLevel.Nothing };
+const NOTHING_AHEAD: PreparedBody = { text: "", usageLevel: UsageLevel.Nothing };
 
 interface GrpcConnection {
   readonly session: ClientHttp2Session;

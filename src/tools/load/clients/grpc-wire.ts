@@ -112,22 +112,22 @@ const DIMS_MOST = 64;
 export function modelIn(name: string, message: Uint8Array): TritonInputs {
   const reader = new BinaryReader(message);
   let [batched, decoupled] = [false, false];
-  const found: { name: string; type: string; dims: number[]; optional: boolean }[] = [];
+  const drafts: { name: string; type: string; dims: number[]; optional: boolean }[] = [];
   const input = () => {
-    const one = { name: "", type: "INVALID", dims: [] as number[], optional: false };
+    const draft = { name: "", type: "INVALID", dims: [] as number[], optional: false };
     within(reader, (field) => {
-      if (field === 1) one.name = reader.string();
-      else if (field === 2) one.type = TYPES[reader.int32()] ?? "INVALID";
+      if (field === 1) draft.name = reader.string();
+      else if (field === 2) draft.type = TYPES[reader.int32()] ?? "INVALID";
       else if (field === 4) {
         const end = reader.uint32() + reader.pos;
         while (reader.pos < end) {
-          if (one.dims.length === DIMS_MOST) throw new Error(`an input of more than ${DIMS_MOST} dimensions`);
-          one.dims.push(Number(reader.int64()));
+          if (draft.dims.length === DIMS_MOST) throw new Error(`an input of more than ${DIMS_MOST} dimensions`);
+          draft.dims.push(Number(reader.int64()));
         }
-      } else if (field === 8) one.optional = reader.bool();
+      } else if (field === 8) draft.optional = reader.bool();
       else return false;
     });
-    found.push(one);
+    drafts.push(draft);
   };
   fieldsIn(reader, message.length, (outer) => {
     if (outer !== 1) return false;
@@ -142,7 +142,9 @@ export function modelIn(name: string, message: Uint8Array): TritonInputs {
       else return false;
     });
   });
-  const inputs = found.map((one): TritonInput => inputOf(one.name, one.type, one.dims, one.optional, batched));
+  const inputs = drafts.map(
+    (draft): TritonInput => inputOf(draft.name, draft.type, draft.dims, draft.optional, batched),
+  );
   return { name, decoupled, inputs };
 }
 

@@ -137,7 +137,7 @@ export class ResponseParser {
       held.append(bytes, at, to);
     } else {
       held.append(bytes, at, to);
-      // The empty line may have begun in the piece before.
+      // The empty line that ends the head may have begun in the piece before.
       headEnd = endOfHead(held.bytes(), Math.max(0, before - 3), held.length);
       if (headEnd >= 0) {
         const head = latin1(held.bytes(), 0, headEnd);
