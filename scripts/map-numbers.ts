@@ -9,7 +9,7 @@
  * entered when one of its functions is called first. A change of folder is a file that stands in another folder than the file
  * entered before it. Code of other threads is not seen. Helpers count like the functions that call them, so this finds more files
  * than a reader who follows the main calls: 85 instead of 66 when it was written, with 24 changes between folders directly under
- * `src`. Since callers test the fields of rare features themselves, and files that are read together are one, it finds 43 files
+ * `src`. Since callers test the fields of rare features themselves, and files that are read together are one, it finds 42 files
  * and 14 changes. `test/scripts/map-numbers.test.ts` limits both. Of the 20 recorded chats the most frequent way counts, because
  * a timer may run in between. `--files` prints that way.
  */

@@ -23,8 +23,7 @@ const MOST = 0.7;
 const SALT = 0x510e527f;
 
 /** What the field says; null: neither. Throws `Refused`. */
-export function kvTransferOf(field: PythonDict | null, streams: boolean): KvTransfer | null {
-  if (field === null) return null;
+export function kvTransferOf(field: PythonDict, streams: boolean): KvTransfer | null {
   const [remotePrefill, remoteDecode] = [isTrue(field, "do_remote_prefill"), isTrue(field, "do_remote_decode")];
   if (remoteDecode && streams)
     throw new Refused(badRequest("an answer with do_remote_decode cannot be streamed", "stream"));

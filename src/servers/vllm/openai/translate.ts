@@ -321,7 +321,7 @@ function common(
   sampling: SamplingFields,
   exact: boolean,
 ): CommonRequest {
-  const { stop, stream_options: options, repetition_detection: detection } = values;
+  const { stop, stream_options: options, repetition_detection: detection, kv_transfer_params: transfer } = values;
   const order = get(body, "understudy") ?? null;
   const includeUsage = options?.get("include_usage") === true;
   const orNull = (value: Int | null) => (value === null ? null : Number(value));
@@ -353,7 +353,8 @@ function common(
     addSpecialTokens: values.add_special_tokens,
     order: order === null ? null : orderOf(order, exact),
     cacheHitThreshold: limits.judgesCache === true ? thresholdOf(body) : null,
-    kvTransfer: limits.transfersKv === true ? kvTransferOf(values.kv_transfer_params, values.stream === true) : null,
+    kvTransfer:
+      transfer !== null && limits.transfersKv === true ? kvTransferOf(transfer, values.stream === true) : null,
     repetition: detection === null ? null : repetitionOf(detection, values.min_tokens),
     sampling,
   };
