@@ -1,19 +1,62 @@
 /**
- * How long from exec to the first /health 200, and to the first streamed token?
+ * Measures the time from exec to the first `/health` 200 and to the first streamed token, against a bare Elysia server from
+ * exec to its first answer. Each round starts each server once, so that what else the machine does falls on all of them;
+ * ratios are medians over the rounds.
+ *
+ * `bundle`: the packaged program under Bun, which `bunx --bun understudy` and a container start. `checkout`: the launcher's
+ * program of this checkout, which also looks whether its bundle is up to date. `source`: `bun src/main.ts`. `launcher`: the
+ * package's command, which Node runs. `node`: Node with an empty script, the launcher's own time.
  *
  *   bun run bench:start [--runs 15] [--server "command"] [--realtime] [--no-save]
+ *
+ * `--server` adds another program, such as one of another commit.
  */
 import { median } from "./lib/numbers.ts";
-import { known, number } from "./lib/options.ts";
-import { freePort, scheduled, serverCommand } from "./lib/process.ts";
+import { known, number, text } from "./lib/options.ts";
+import { freePort, scheduled } from "./lib/process.ts";
 import { chat } from "./lib/prompt.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 
-const BAR_MS = { health: 250, token: 700 };
-const HEALTH = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+/** Times of the bare server. */
+const BAR = { health: 2, token: 2.7 };
+const MODEL = "m";
+const FLAGS = ["--timing", "none", "--served-model-name", MODEL];
 
 known(["--runs", "--server", "--realtime", "--no-save"]);
+
+interface Contender {
+  readonly command: readonly string[];
+  /** Path that answers 200 once the server is up. Null: the command ends by itself. */
+  readonly health: string | null;
+  readonly streams?: boolean;
+}
+
+const packed = `${root}build/npm/llm-understudy`;
+const bun = process.execPath;
+const serve = (...command: readonly string[]): Contender => ({
+  command: [...command, "serve", ...FLAGS],
+  health: "/health",
+  streams: true,
+});
+const other = text("--server", "");
+const contenders: Readonly<Record<string, Contender>> = {
+  bare: { command: [bun, "bench/lib/bare-elysia.ts"], health: "/health" },
+  bundle: serve(bun, `${packed}/server/main.js`),
+  "bundle, trtllm-serve": {
+    ...serve(bun, `${packed}/server/main.js`),
+    command: [bun, `${packed}/server/main.js`, "serve", "--timing", "none", "--role", "trtllm-serve"],
+  },
+  "bundle, triton": {
+    command: [bun, `${packed}/server/main.js`, "serve", "--role", "triton", "--grpc-port", "0", "--metrics-port", "0"],
+    health: "/v2/health/ready",
+  },
+  checkout: serve(bun, "scripts/run.ts"),
+  source: serve(bun, "src/main.ts"),
+  launcher: serve("node", `${packed}/bin/understudy`),
+  node: { command: ["node", "-e", ""], health: null },
+  ...(other ? { "--server": { command: [...other.split(" "), ...FLAGS], health: "/health", streams: true } } : {}),
+};
 
 /** Sends `text` on a new connection; resolves with true when `wanted` stands in the answer, false when it cannot be had. */
 function ask(port: number, text: string, wanted: string): Promise<boolean> {
@@ -39,7 +82,7 @@ function ask(port: number, text: string, wanted: string): Promise<boolean> {
 }
 
 function streamRequest(): string {
-  const body = JSON.stringify(chat("Say something.", 4));
+  const body = JSON.stringify(chat("Say something.", 4, { model: MODEL }));
   return [
     "POST /v1/chat/completions HTTP/1.1",
     "Host: 127.0.0.1",
@@ -50,46 +93,67 @@ function streamRequest(): string {
   ].join("\r\n");
 }
 
-async function once(): Promise<{ healthMs: number; tokenMs: number }> {
+interface Times {
+  readonly healthMs: number;
+  /** NaN: the server streams no tokens. */
+  readonly tokenMs: number;
+}
+
+async function once({ command, health, streams }: Contender): Promise<Times> {
   const port = freePort();
-  const command = [...serverCommand(["--timing", "none"]), "--port", String(port)];
+  const flag = health === "/v2/health/ready" ? "--http-port" : "--port";
+  const words = health === null ? command : [...command, flag, String(port)];
   const began = performance.now();
-  const child = Bun.spawn(scheduled(command), { cwd: root, stdout: "ignore", stderr: "inherit" });
+  const child = Bun.spawn(scheduled(words), { cwd: root, stdout: "ignore", stderr: "inherit" });
+  if (health === null) {
+    await child.exited;
+    return { healthMs: performance.now() - began, tokenMs: Number.NaN };
+  }
   try {
-    while (!(await ask(port, HEALTH, " 200 "))) {
-      if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}`);
+    while (!(await ask(port, `GET ${health} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`, " 200 "))) {
+      if (child.exitCode !== null) throw new Error(`${words.join(" ")} ended with ${child.exitCode}`);
       await Bun.sleep(1);
     }
     const healthMs = performance.now() - began;
-    if (!(await ask(port, streamRequest(), '"content":'))) throw new Error("no token came");
-    return { healthMs, tokenMs: performance.now() - began };
+    if (streams && !(await ask(port, streamRequest(), '"content":'))) throw new Error("no token came");
+    return { healthMs, tokenMs: streams ? performance.now() - began : Number.NaN };
   } finally {
     child.kill();
     await child.exited;
   }
 }
 
-const runs: Awaited<ReturnType<typeof once>>[] = [];
 const wanted = number("--runs", 15);
-await once(); // reads the files into the page cache
-for (let i = 0; i < wanted; i++) {
-  progress(`start: ${i + 1} of ${wanted}`);
-  runs.push(await once());
+const names = Object.keys(contenders);
+const runs: Record<string, Times[]> = Object.fromEntries(names.map((name) => [name, []]));
+for (let round = -1; round < wanted; round++) {
+  progress(`start: ${round + 1} of ${wanted}`);
+  for (const name of names) {
+    const times = await once(contenders[name]!);
+    // The first round reads the files into the page cache, and makes the bundle of the checkout.
+    if (round >= 0) runs[name]!.push(times);
+  }
 }
-const row = (name: string, values: number[]) => [name, median(values), Math.min(...values), Math.max(...values)];
-const health = runs.map(({ healthMs }) => healthMs);
-const token = runs.map(({ tokenMs }) => tokenMs);
-table(`From exec, ms, ${wanted} starts`, [
-  ["", "median", "least", "most"],
-  row("first /health 200", health),
-  row("first streamed token", token),
-]);
-console.log(`  ${bar("health", median(health), BAR_MS.health, "ms")}`);
-console.log(`  ${bar("token", median(token), BAR_MS.token, "ms")}`);
-save("start", {
-  runs: wanted,
-  healthMs: median(health),
-  tokenMs: median(token),
-  mostHealthMs: Math.max(...health),
-  mostTokenMs: Math.max(...token),
+
+const ratioTo = (bare: readonly Times[], of: readonly Times[], key: keyof Times) =>
+  median(of.map((times, round) => times[key] / bare[round]!.healthMs));
+const rows = names.map((name) => {
+  const [all, bare] = [runs[name]!, runs.bare!];
+  const health = all.map(({ healthMs }) => healthMs);
+  return {
+    name,
+    healthMs: median(health),
+    leastHealthMs: Math.min(...health),
+    tokenMs: median(all.map(({ tokenMs }) => tokenMs)),
+    healthTimes: ratioTo(bare, all, "healthMs"),
+    tokenTimes: ratioTo(bare, all, "tokenMs"),
+  };
 });
+table(`From exec, ms, ${wanted} starts each, in turns`, [
+  ["", "first 200", "least", "first token", "200 ÷ bare", "token ÷ bare"],
+  ...rows.map((row) => [row.name, row.healthMs, row.leastHealthMs, row.tokenMs, row.healthTimes, row.tokenTimes]),
+]);
+const bundle = rows.find(({ name }) => name === "bundle")!;
+console.log(`  ${bar("health", bundle.healthTimes, BAR.health, "times the bare server")}`);
+console.log(`  ${bar("token", bundle.tokenTimes, BAR.token, "times the bare server")}`);
+save("start", { runs: wanted, rows });

@@ -188,13 +188,16 @@ async function stageServer(to: string): Promise<void> {
   });
 }
 
+/** The file that the command starts in a checkout. */
+const RUN = "../scripts/run.ts";
+
 /** The command, which starts the bundle in place of the sources. */
 function command(to: string): void {
   for (const name of readdirSync(`${root}bin`)) copy(to, `bin/${name}`);
   const path = `${to}/bin/understudy`;
   const text = readFileSync(path, "utf8");
-  if (!text.includes("../src/main.ts")) throw new Error("bin/understudy does not start src/main.ts");
-  writeFileSync(path, text.replace("../src/main.ts", "../server/main.js"), { mode: 0o755 });
+  if (!text.includes(RUN)) throw new Error(`bin/understudy does not start ${RUN}`);
+  writeFileSync(path, text.replace(RUN, "../server/main.js"), { mode: 0o755 });
 }
 
 // The compiler leaves declarations of files that are gone.

@@ -4,6 +4,7 @@
  * the processes between us and the runner on top are looked at: when one of them has lost its parent, we end in order.
  */
 import { existsSync, readFileSync } from "node:fs";
+import { programEntry } from "./fresh-program.ts";
 
 const LOOK_MS = 500;
 /** What npm and `bun run` put into the environment of what they run: who has neither was started by a user. */
@@ -50,4 +51,4 @@ if (!existsSync(`${root}build/core.wasm`)) console.error("first start: building,
 const build = Bun.spawn([process.execPath, `${root}scripts/build.ts`], { stdio: ["ignore", "inherit", "inherit"] });
 if ((await build.exited) !== 0) process.exit(1);
 process.argv.splice(2, 0, "serve");
-await import("../src/main.ts");
+await import(programEntry());

@@ -1,7 +1,7 @@
 /** Which command is meant? Each has its file in `cli/`, loaded only when it runs. */
 import { existsSync } from "node:fs";
 import { version } from "../package.json";
-import { ignoreClosedOutput } from "./base/line-writer.ts";
+import { ignoreClosedOutput } from "./base/output.ts";
 
 const USAGE = `understudy ${version}: stands in for an LLM inference server
 
@@ -33,7 +33,8 @@ function asked(): readonly string[] {
 }
 
 const [command, ...rest] = asked();
-ignoreClosedOutput();
+// A server takes its output over itself.
+if (command !== "serve") ignoreClosedOutput();
 
 if (NEEDS_BUILT.includes(command ?? "") && !isBuilt()) {
   console.error(

@@ -89,7 +89,8 @@ test("the tarballs hold what runs, and nothing else", () => {
     (path) => !/^(bin|build|dist|docs|server|testing|types|vitest)\/|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
   );
   expect(strangers).toEqual([]);
-  expect(statSync(packages.server).size).toBeLessThan(4_000_000);
+  // Four tenths of it are bytecode of the server, which halves the time of a start.
+  expect(statSync(packages.server).size).toBeLessThan(9_000_000);
   const bytes = engine.map((path) => statSync(join(folder, "node_modules/llm-understudy-engine", path)).size);
   // The engine's options come with the whole table of serve's, twice (ESM and CommonJS): each parser name of vLLM counts four times.
   expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(525_000);

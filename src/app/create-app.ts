@@ -1,5 +1,7 @@
 /** Starts and ends a server: first its kernel, then its listeners over it. */
 
+import { loadExpressionLibraries } from "../base/expression-libraries.ts";
+import { workWhenIdle } from "../base/time/idle-work.ts";
 import type { Fleet } from "../engine/fleet.ts";
 import type { JournalText } from "../engine/journal.ts";
 import {
@@ -29,6 +31,8 @@ export interface App
   readonly eosId: number;
   /** The last calls of each core, by engine. */
   journals(): JournalText[];
+  /** Begins the work that the first requests do not need. Call once, after the start. Each piece waits until no request runs. */
+  workWhenIdle(): void;
   /**
    * Waits up to `graceS` seconds for running requests, then ends them with reason abort. Returns the reason if the process
    * must end with an error.
@@ -80,6 +84,7 @@ export async function startApp<C extends KernelConfig>(
     otherUrls = {},
     handle,
     banner,
+    idleWork = [],
     drain,
     turnTo,
     stop,
@@ -87,6 +92,7 @@ export async function startApp<C extends KernelConfig>(
     await first.lifecycle.close();
     throw why;
   });
+  let stopIdleWork = () => {};
   return {
     url,
     tritonUrl,
@@ -107,6 +113,10 @@ export async function startApp<C extends KernelConfig>(
     snapshot: () => kernel.metrics.snapshot(),
     eosId: first.text.model.vocabulary.eosId,
     journals: () => kernel.engines.journals.map((journal) => journal.text()),
+    workWhenIdle() {
+      const isIdle = () => kernel.engines.fleet.live === 0;
+      stopIdleWork = workWhenIdle(first.time.clock, isIdle, [...idleWork, loadExpressionLibraries]);
+    },
     async renew(anew, turned) {
       const before = kernel;
       kernel = await createKernel(config, routes, anew, reusable);
@@ -120,6 +130,7 @@ export async function startApp<C extends KernelConfig>(
     async close(graceS) {
       const { time, lifecycle } = kernel;
       const { clock } = time;
+      stopIdleWork();
       const stopped = stop();
       const untilUs = clock.now() + graceS * 1e6;
       // The server looks first: when the time is over, the kernel aborts what still runs, and the server would see nothing left.

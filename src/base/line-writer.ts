@@ -1,11 +1,4 @@
-/**
- * Writes log lines to standard output and standard error without blocking, within a limit on the lines that wait.
- * A pipe that is closed, or that nobody reads, must not end or stop a server. Bun 1.4.5 helps with neither:
- * `process.stdout.write` raises an uncaught error after EPIPE and keeps unread text without limit, and `console.log`
- * blocks the thread while a pipe is full.
- */
-import { Console } from "node:console";
-import { writeSync } from "node:fs";
+/** Writes lines to a stream without blocking, within a limit on the lines that wait. */
 import { nextTurn } from "./clock.ts";
 
 /** Bytes of text that wait for a reader, per stream. Lines beyond are dropped and counted. */
@@ -160,48 +153,5 @@ export class LineWriter {
     const notice = `${this.notice(this.#unreported)}\n`;
     this.#unreported = 0;
     this.#push(notice, Buffer.byteLength(notice));
-  }
-}
-
-/** What the console and `process.stdout` need of a stream. */
-function writeTo(writer: LineWriter) {
-  return (chunk: string | Uint8Array, encoding?: unknown, done?: unknown): boolean => {
-    writer.add(typeof chunk === "string" ? chunk : Buffer.from(chunk).toString());
-    const callback = typeof encoding === "function" ? encoding : done;
-    if (typeof callback === "function") queueMicrotask(() => callback(null));
-    return true;
-  };
-}
-
-/**
- * Makes everything that this thread prints pass through a `LineWriter`: `console`, `process.stdout.write` and
- * `process.stderr.write`, of our own code and of a user's `model.ts`. Call once, before the first line.
- * `name` begins the notice of dropped lines. Returns the writer of standard output.
- */
-export function takeOverOutput(name: string): LineWriter {
-  const notice = (dropped: number) =>
-    `${name}: ${dropped} log ${dropped === 1 ? "line was" : "lines were"} dropped because nothing read them`;
-  const take = (stream: NodeJS.WriteStream, fd: number) => {
-    const write = stream.write.bind(stream);
-    // The callback of each write receives the same error.
-    stream.on("error", () => {});
-    const writer = new LineWriter({ write: (text, done) => write(text, done) }, notice);
-    stream.write = writeTo(writer) as typeof stream.write;
-    process.on("exit", () => writer.finish((bytes) => writeSync(fd, bytes)));
-    return writer;
-  };
-  const out = take(process.stdout, 1);
-  take(process.stderr, 2);
-  // Without `console.write` and reading by `for await`, which are only of Bun.
-  globalThis.console = new Console({ stdout: process.stdout, stderr: process.stderr }) as typeof console;
-  return out;
-}
-
-/** Makes a command go on without its output if the reader has gone, as after `| head -1`: it ends as usual, without a stack trace. */
-export function ignoreClosedOutput(): void {
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on("error", (error: Error & { code?: string }) => {
-      if (error.code !== "EPIPE") throw error;
-    });
   }
 }

@@ -1,6 +1,6 @@
 /** The child of `child-link.ts`, on Bun: serves what the lines of its input ask for, until the input ends. */
 
-import { ignoreClosedOutput } from "../base/line-writer.ts";
+import { ignoreClosedOutput } from "../base/output.ts";
 import type { AskedRequest } from "./answers.ts";
 import { type Deferred, deferred, type Running, type ServerCall } from "./server.ts";
 import type { ChildReport, ChildRequest } from "./server-child.ts";

@@ -13,6 +13,7 @@ import type { Listeners } from "./server.ts";
 
 export interface OnePort<C extends KernelConfig> extends Listeners<C> {
   readonly server: HttpServer;
+  readonly idleWork: readonly (() => Promise<void>)[];
   /** Undefined: the port speaks plain HTTP. */
   readonly tls: TlsFiles | undefined;
 }
@@ -47,6 +48,7 @@ export function onePort<C extends KernelConfig>(
     tritonUrl: null,
     http2Url: null,
     handle: (request) => mounted.handle(request),
+    idleWork: [() => mounted.load()],
     async turnTo(next) {
       mounted = mount(next, routesOf);
       server.serve(mounted);

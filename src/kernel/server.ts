@@ -31,6 +31,8 @@ export interface Listeners<C extends KernelConfig = KernelConfig> {
    * the process must end with an error.
    */
   readonly drain?: (untilUs: number) => Promise<string | undefined>;
+  /** Work that the first requests do not need, for idle time (`workWhenIdle`). */
+  readonly idleWork?: readonly (() => unknown)[];
   /** Answers a request as a client on the socket gets it answered. A stream is the body of the `Response`. */
   handle(request: Request): Promise<Response>;
   /** Sends new requests to this kernel. Streams of earlier requests end with their engines. */

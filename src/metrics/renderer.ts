@@ -1,7 +1,7 @@
 /**
  * Gets metrics pages from a worker thread. The event loop's thread copies the numbers into shared memory, wakes the
  * worker and waits for a message with the page. Ordering by message took half of a scrape's time on this thread. The
- * worker starts with the first scrape, so a server that is never scraped has no cost.
+ * worker starts in the first idle moment (`prepare`) or with the first scrape.
  */
 
 import type { Cancel, Clock } from "../base/clock.ts";
@@ -35,6 +35,8 @@ const READY_EVERY_US = 100_000;
 /** The first spare pages come at shorter intervals, so that their code is compiled before the second scrape. */
 const SOON_PAGES = 100;
 const SOON_EVERY_US = 30_000;
+/** Time for which `prepare` has spare pages made. More of them would keep 10 MB of memory. */
+const PREPARED_FOR_US = 70_000;
 
 type Bytes = Uint8Array<ArrayBuffer>;
 interface Order {
@@ -108,6 +110,15 @@ export class Renderer {
     } finally {
       this.#waiting--;
     }
+  }
+
+  /** Starts the worker, which then makes some spare pages. For idle time: the first scrape finds a worker that is ready. */
+  prepare(view: View): void {
+    if (this.#worker !== null) return;
+    this.#view = view;
+    this.#readyUntilUs = this.#clock.now() + PREPARED_FOR_US;
+    this.#begin(view, "text", false);
+    this.#orderSpare();
   }
 
   /** Sets the names of the adapters by number, for all later pages. The worker receives no messages, so it is replaced. */

@@ -29,6 +29,8 @@ self.onmessage = async ({ data: { setup, order, copies, times } }: MessageEvent<
   const shared = setup.pages ? new AllPages(setup.pages) : null;
   let warmUp: WarmUp | null = null;
   let isWarm = false;
+  /** Pages of the real numbers. */
+  let made = 0;
   for (let turn = 0; ; ) {
     turn = awaitTurn(order, turn);
     // No newer order arrives before this one is answered, unless this order's page is a spare.
@@ -37,12 +39,14 @@ self.onmessage = async ({ data: { setup, order, copies, times } }: MessageEvent<
     // If this order is a spare, a new order may arrive while it is read. It is then taken in the next turn.
     const wanted = order[OrderWord.Wanted] === turn;
     const [view, format] = [order[OrderWord.View]!, PAGE_FORMATS[order[OrderWord.Format]!]!];
-    if (!wanted && !isWarm) {
+    // The first page shows the real numbers in any case, so that the next page finds the parts that both have in common.
+    if (!wanted && !isWarm && made > 0) {
       warmUp ??= new WarmUp(setup);
       isWarm = await warmUp.page(views[view]!, shared?.read() ?? copies, times[OrderTime.NowUs]!, rest);
       if (isWarm) warmUp = null;
       continue;
     }
+    made++;
     const parts = await render.parts(
       views[view]!,
       read(shared?.read() ?? copies),

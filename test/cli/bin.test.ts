@@ -1,5 +1,5 @@
 /** How does the command on the path start Bun? Replay and load get the compiler's options that are measured to be best for them. */
-import { expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,6 +14,9 @@ const bin = new URL("../../bin/understudy", import.meta.url).pathname;
 
 /** Without options of Bun's own: a run of all tests sets some (scripts/test-lanes.ts). */
 const plain = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^BUN_JSC_/.test(name)));
+
+// The first start of changed sources makes their bundle.
+beforeAll(() => void Bun.spawnSync(["node", bin, "version"]), 60_000);
 
 /** Environment of the Bun that the command has started, while it waits for its input; `ends`: it does not end with that. */
 async function environmentOf(
@@ -32,7 +35,7 @@ async function environmentOf(
   const { pid, stdin } = command;
   try {
     const child = () => readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").trim();
-    await eventually(() => child() !== "" && readFileSync(`/proc/${child()}/cmdline`, "latin1").includes("main.ts"));
+    await eventually(() => child() !== "" && readFileSync(`/proc/${child()}/cmdline`, "latin1").includes("run.ts"));
     return readFileSync(`/proc/${child()}/environ`, "latin1").split("\0");
   } finally {
     if (ends) command.kill();

@@ -1,7 +1,7 @@
 /** `understudy proxy --to URL`: plans of faults before a real server, and a record of what passes. */
 
 import { epochSeconds, WallClock } from "../../base/clock.ts";
-import { takeOverOutput } from "../../base/line-writer.ts";
+import { takeOverOutput } from "../../base/output.ts";
 import { whenOrphaned } from "../../base/parent.ts";
 import { UserError } from "../../base/start-errors.ts";
 import { BrokenPlan, parsePlan, planByChance } from "../../faults/order.ts";

@@ -5,7 +5,7 @@ import type { App } from "../../app/create-app.ts";
 import { Link } from "../../app/workers/link.ts";
 import type { WorkerSetup } from "../../app/workers/messages.ts";
 import { countFrom } from "../../base/clock.ts";
-import { takeOverOutput } from "../../base/line-writer.ts";
+import { takeOverOutput } from "../../base/output.ts";
 import type { Place } from "../../kernel/place.ts";
 import { USAGE_ERROR } from "../refuse.ts";
 import { onTrap, start } from "./serve.ts";
@@ -33,6 +33,7 @@ async function serve(setup: WorkerSetup): Promise<void> {
   if (paused) void app.engines.pause("keep", false);
   onTrap(config, app);
   await link.say({ listening: app.url });
+  app.workWhenIdle();
 }
 
 /** In order, once, however often it is asked. */

@@ -6,9 +6,9 @@ import type { ServeConfig } from "../../app/config/serve-config.ts";
 import type { App } from "../../app/create-app.ts";
 import { WallClock, wallUs } from "../../base/clock.ts";
 import { OWN_DESCRIPTORS, openFileLimit } from "../../base/descriptors.ts";
-import { takeOverOutput } from "../../base/line-writer.ts";
 import { hostAndPort } from "../../base/listen-url.ts";
 import { timedLine } from "../../base/log-time.ts";
+import { takeOverOutput } from "../../base/output.ts";
 import { whenOrphaned } from "../../base/parent.ts";
 import { NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
 import { PortError, UserError } from "../../base/start-errors.ts";
@@ -83,6 +83,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
   endOnSignal(config, app);
   printText(app.banner?.(startedMs()) ?? describe(config, app, startedMs(), app.streamWrites));
   ready({ url: app.url || null, metricsUrl: app.tritonUrl, http2Url: app.http2Url, ...app.otherUrls });
+  app.workWhenIdle();
   void app.died.then(async () => {
     printError("understudy serve: the engine is dead, as its script wanted");
     await app.close(0);
@@ -120,7 +121,7 @@ export async function start(
   const stepLog = process.env.UNDERSTUDY_STEP_LOG;
   try {
     const app = await createApp(config, {
-      log: (line) => process.stdout.write(`${timedLine(line, config.role)}\n`),
+      log: (line) => console.log(timedLine(line, config.role)),
       stepLog: stepLog && place ? `${stepLog}.w${place.index}` : stepLog,
       place,
       admin,

@@ -95,8 +95,6 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
     grpc = config.grpc && grpcServer(kernel, around);
     if (config.openai) openai = (await import("./triton-openai.ts")).openAiServer(kernel, around, page);
     metrics = metricsServer(kernel, page);
-    // The first page takes three times as long as the next: nobody waits for it. TensorRT-LLM's families start a thread.
-    if (metrics !== null && counts.trtllm.size === 0) await page();
   } catch (why) {
     await closed();
     throw why;
@@ -112,6 +110,8 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
     banner: (startedMs) =>
       bannerOf(config, server, { url: urlOf(http) ?? "", grpc, metrics: tritonUrl, openai: urlOf(openai) }, startedMs),
     handle: (request) => app.handle(request),
+    // The first page takes three times as long as the next.
+    idleWork: metrics === null ? [] : [page],
     turnTo: () => Promise.reject(new Error("a Triton server does not begin anew behind its listeners")),
     async drain(untilUs) {
       return (await endsBy(untilUs, server, time.clock)) ? undefined : EXPIRED;

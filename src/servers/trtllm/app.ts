@@ -52,6 +52,9 @@ const PROMETHEUS = "text/plain; version=1.0.0; charset=utf-8";
 /** Most responses that `/v1/responses` stores. */
 const RESPONSES_KEPT = 1000;
 
+/** Routes that are called without Elysia: those of load, and those that clients ask before Elysia is loaded. */
+const HOT = ["POST /v1/chat/completions", "POST /v1/completions", "GET /health", "GET /version", "GET /v1/models"];
+
 /** Makes the table of routes. `otherMethods`: the methods of other routes on the port, by path. */
 export function trtllmApp(
   given: OpenAiKernel,
@@ -110,15 +113,12 @@ export function trtllmApp(
   const page: Handler = (context) => http.typed(context, prometheusPage(counts, facts), PROMETHEUS);
   // The real server mounts an application here, which ignores the rest of the path.
   if (returnPerfMetrics) for (const rest of ["", "/*"]) handlers[`GET /prometheus/metrics${rest}`] = page;
-  const hot: Record<string, Handler> = {
-    "POST /v1/chat/completions": generator.answering(chat),
-    "POST /v1/completions": generator.answering(completion),
-  };
+  handlers["POST /v1/chat/completions"] = generator.answering(chat);
+  handlers["POST /v1/completions"] = generator.answering(completion);
   return {
     before: http.before,
     routes: [
-      ...routes(hot, true),
-      ...routes({ ...handlers, ...(config.openai.front.disableFastapiDocs ? {} : docsOf(http)) }),
+      ...routes({ ...handlers, ...(config.openai.front.disableFastapiDocs ? {} : docsOf(http)) }, HOT),
       ...responses(RESPONSES_KEPT, responsesHabits(served)).routes(host),
     ],
     unmatched: (context) => http.fallback(context),

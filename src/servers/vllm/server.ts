@@ -41,6 +41,7 @@ async function start(kernel: OpenAiKernel): Promise<Listeners<OpenAiServerConfig
   const triton = await listenAsTriton().catch((why) => closed(why, "metrics"));
   return {
     ...port,
+    idleWork: [() => renderer.prepare("role"), ...port.idleWork],
     tritonUrl: triton && listenUrl(triton),
     http2Url: http2 && listenUrl({ hostname: server.hostname, port: http2.port }, tls),
     async turnTo(next) {

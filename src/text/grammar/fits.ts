@@ -2,7 +2,7 @@
  * Does a value fit a schema? Only asked where drawing alone cannot know: `not`, `oneOf`, `if`, `contains`, values of an
  * `enum` beside other keywords.
  */
-import { RE2JS } from "re2js";
+import { re2 } from "../../base/expression-libraries.ts";
 import { fromPlain, type Json, type JsonObject, sameJson } from "./json-text.ts";
 import { asSchema, isKeywords, type Keywords, numberOr, pointed, properties, type Schema, schemas } from "./schema.ts";
 import { spend } from "./work.ts";
@@ -66,7 +66,7 @@ export function matches(value: string, pattern: string): boolean {
   // To be compiled, and matched.
   spend(pattern.length * (16 + value.length / 8));
   try {
-    return RE2JS.compile(pattern).matcher(value).find();
+    return re2().compile(pattern).matcher(value).find();
   } catch {
     return true;
   }

@@ -3,7 +3,8 @@
  * expression; nothing is matched by trial, so no expression takes longer than its text. Lookaround and references back
  * are not looked at, as the grammar libraries behind vLLM leave them out or refuse them.
  */
-import { type AST, RegExpParser } from "@eslint-community/regexpp";
+import type { AST } from "@eslint-community/regexpp";
+import { regExpParser } from "../../base/expression-libraries.ts";
 import type { Draws } from "./draws.ts";
 import { isTooDeep, spend } from "./work.ts";
 
@@ -67,7 +68,7 @@ function plain(source: string): string {
 
 function parse(given: string): AST.Pattern {
   const source = plain(given);
-  const parser = new RegExpParser({ ecmaVersion: 2025 });
+  const parser = regExpParser();
   try {
     return parser.parsePattern(source, 0, source.length, { unicode: true });
   } catch {

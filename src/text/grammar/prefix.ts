@@ -2,7 +2,8 @@
  * May a text still become one that a regular expression matches, and does it match already? All ways at once, character by
  * character, so that no expression takes longer than its text. For scripts, which may say what no grammar would let through.
  */
-import { type AST, RegExpParser } from "@eslint-community/regexpp";
+import type { AST } from "@eslint-community/regexpp";
+import { regExpParser } from "../../base/expression-libraries.ts";
 
 /** Takes a character from one state to the next. */
 interface State {
@@ -20,7 +21,7 @@ export class Prefix {
 
   /** Throws a `SyntaxError` of the parser, or a `RangeError` where it has too many states. */
   constructor(source: string) {
-    const tree = new RegExpParser({ ecmaVersion: 2025 }).parsePattern(source, 0, source.length, { unicode: true });
+    const tree = regExpParser().parsePattern(source, 0, source.length, { unicode: true });
     this.#now = reached([this.#build(tree, END)]);
   }
 

@@ -1,5 +1,5 @@
 /** Writes the proxy's own answers: errors, and answers that a plan gives in place of the server. */
-import { STATUS_CODES } from "node:http";
+import { STATUS_TEXTS } from "../../base/status-texts.ts";
 import { CHUNKED, type WireStyle } from "../../wire/http1/head.ts";
 import type { HeaderLines } from "./fields.ts";
 import { writtenHead } from "./heads.ts";
@@ -15,7 +15,7 @@ const head: WireStyle["head"] = (status, headers, bytes, close) => {
   if (bytes === CHUNKED) lines.push(["transfer-encoding", "chunked"]);
   else if (bytes !== null) lines.push(["content-length", `${bytes}`]);
   if (close) lines.push(["connection", "close"]);
-  return writtenHead(status, STATUS_CODES[status] ?? "", lines as HeaderLines);
+  return writtenHead(status, STATUS_TEXTS[status] ?? "", lines as HeaderLines);
 };
 
 function refusal(status: number, message: string): string {

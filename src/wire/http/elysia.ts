@@ -1,8 +1,11 @@
 /**
  * Builds Elysia from a table of routes. Elysia matches paths, and serves all but the hot routes, and programs that call
  * `app.handle(request)`. Nothing here reads what Elysia keeps of the routes.
+ *
+ * Elysia is loaded by the first request that needs it, or by `load` in idle time: it takes 20 to 40 ms, as much as all other
+ * code of a server's start.
  */
-import { Elysia } from "elysia";
+import type { Elysia } from "elysia";
 import { asResponses } from "./as-response.ts";
 import { type Application, hotRoutes, NO_PARAMS, type RouteTable } from "./routes.ts";
 import type { Context, HttpFront } from "./sink.ts";
@@ -13,13 +16,34 @@ export interface ElysiaApplication extends Required<Application> {
 }
 
 export function application(table: RouteTable): ElysiaApplication {
-  const { before, unmatched, failed } = table;
   let server: HttpFront | null = null;
   // A request from a socket is never a web `Request`.
   const contextOf = (request: Request): Context => ({
     request,
     front: request instanceof Request ? asResponses : server!,
   });
+  let app: Pick<Elysia, "fetch" | "handle"> | null = null;
+  let loading: Promise<Pick<Elysia, "fetch" | "handle">> | null = null;
+  const loaded = async () => {
+    loading ??= elysiaOf(table, contextOf);
+    app = await loading;
+    return app;
+  };
+  return {
+    // Elysia reads method and URL of a request, both of which the socket's request has.
+    fetch: (request) =>
+      app === null ? loaded().then((elysia) => elysia.fetch(request as Request)) : app.fetch(request as Request),
+    hot: hotRoutes(table),
+    handle: async (request) => (await loaded()).handle(request),
+    load: async () => void (await loaded()),
+    attach(front) {
+      server = front;
+    },
+  };
+}
+
+async function elysiaOf({ before, unmatched, failed, routes }: RouteTable, contextOf: (request: Request) => Context) {
+  const { Elysia } = await import("elysia");
   // A slash too many is another path: FastAPI redirects it.
   const app = new Elysia({ strictPath: true });
   // Elysia reads the text of these functions to find the members of its context that they need.
@@ -29,17 +53,9 @@ export function application(table: RouteTable): ElysiaApplication {
       code === "NOT_FOUND" ? unmatched?.(contextOf(request)) : failed?.(contextOf(request), error),
     );
   // `params` is undefined for a path without parameters, although the types deny it.
-  for (const { method, path, handle } of table.routes)
+  for (const { method, path, handle } of routes)
     app.route(method, path, ({ request, params }) => handle(contextOf(request), params ?? NO_PARAMS), {
       parse: "none",
     });
-  return {
-    // Elysia reads method and URL of a request, both of which the socket's request has.
-    fetch: (request) => app.fetch(request as Request),
-    hot: hotRoutes(table),
-    handle: app.handle,
-    attach(front) {
-      server = front;
-    },
-  };
+  return app;
 }

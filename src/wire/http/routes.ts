@@ -37,13 +37,18 @@ export interface Application {
   readonly hot?: HotRoutes;
   /** Called once by the server that sends the answers. */
   attach?(front: HttpFront): void;
+  /** Loads what `fetch` needs, which the first call of `fetch` does otherwise. Absent: nothing is left to load. */
+  load?(): Promise<void>;
 }
 
-/** Makes routes of handlers by method and path: `POST /pause`. */
-export const routes = (handlers: Readonly<Record<string, Handler>>, isHot = false): RouteEntry[] =>
+/** Makes routes of handlers by method and path: `POST /pause`. `hot`: true if all are hot, or the list of the hot ones. */
+export const routes = (
+  handlers: Readonly<Record<string, Handler>>,
+  hot: boolean | readonly string[] = false,
+): RouteEntry[] =>
   Object.entries(handlers).map(([route, handle]) => {
     const [method = "", path = ""] = route.split(" ");
-    return { method, path, handle, isHot };
+    return { method, path, handle, isHot: typeof hot === "boolean" ? hot : hot.includes(route) };
   });
 
 /** The hot routes of a table, with `before` in front of each. Paths with parameters or a query are not found here. */

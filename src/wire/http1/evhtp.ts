@@ -1,12 +1,12 @@
 /** How does Triton's HTTP library write? libevhtp's heads: the handler's lines, then length and type; no date, no server. */
-import { STATUS_CODES } from "node:http";
+import { STATUS_TEXTS } from "../../base/status-texts.ts";
 import { CHUNKED, type WireStyle } from "./head.ts";
 
 /** Where libevhtp's words are others. */
 const OWN_WORDS: Readonly<Record<number, string>> = { 405: "Not Allowed" };
 
 function head(status: number, headers: Readonly<Record<string, string>>, bytes: number | null, close: boolean): string {
-  let text = `HTTP/1.1 ${status} ${OWN_WORDS[status] ?? STATUS_CODES[status]}\r\n`;
+  let text = `HTTP/1.1 ${status} ${OWN_WORDS[status] ?? STATUS_TEXTS[status]}\r\n`;
   for (const name in headers) text += `${name}: ${headers[name]}\r\n`;
   if (bytes === CHUNKED) text += "Transfer-Encoding: chunked\r\n";
   else if (bytes !== null) text += `Content-Length: ${bytes}\r\n`;

@@ -1,5 +1,5 @@
 /** What does the head of an answer look like? uvicorn's lines in uvicorn's order (`httptools_impl.py`, `send`): date and server first. */
-import { STATUS_CODES } from "node:http";
+import { STATUS_TEXTS } from "../../base/status-texts.ts";
 
 /** As `http.HTTPStatus` of Python 3.11, where Node's table says otherwise. */
 const PYTHON: Readonly<Record<number, string>> = {
@@ -71,7 +71,7 @@ function made(status: number, headers: Readonly<Record<string, string>>, close: 
 function statusLine(status: number): string {
   let line = statusLines.get(status);
   if (line === undefined) {
-    line = `HTTP/1.1 ${status} ${PYTHON[status] ?? STATUS_CODES[status] ?? ""}\r\n`;
+    line = `HTTP/1.1 ${status} ${PYTHON[status] ?? STATUS_TEXTS[status] ?? ""}\r\n`;
     statusLines.set(status, line);
   }
   return line;

@@ -1,5 +1,4 @@
 /** How does a server get a certificate without any file? It signs one for itself: X.509 v3 over P-256, in DER by hand. */
-import { generateKeyPairSync, sign } from "node:crypto";
 import { hostname } from "node:os";
 import { randomHex } from "../../base/random.ts";
 
@@ -18,6 +17,7 @@ const ALT_NAMES = "551d11";
 
 /** For this machine by name, and for itself; PEM. */
 export function selfSigned(): { readonly cert: string; readonly key: string } {
+  const { generateKeyPairSync, sign } = process.getBuiltinModule("node:crypto");
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const algorithm = der(SEQUENCE, oid(ECDSA_WITH_SHA256));
   const name = der(SEQUENCE, der(SET, der(SEQUENCE, oid(COMMON_NAME), der(UTF8, Buffer.from("understudy")))));

@@ -2,13 +2,13 @@
  * Who may change a server that runs? Whoever has the key of `--admin-key`: `GET /admin/config` says what holds, `POST`
  * changes some of it, all or nothing. Without the option the path is unknown. Ours; vLLM has nothing like it.
  */
-import { timingSafeEqual } from "node:crypto";
+import { isSameDigest, sha256 } from "../../../base/digest.ts";
 import { jsonObjectIn } from "../../../base/json-object.ts";
 import type { AdminOptions } from "../../../kernel/live-settings.ts";
 import { routes } from "../../../wire/http/routes.ts";
 import { badRequest, unauthorized } from "../request/errors.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
-import { type Context, digest, Http } from "./http.ts";
+import { type Context, Http } from "./http.ts";
 
 const PATH = "/admin/config";
 /** The paths and their methods, so that other methods there get 405. */
@@ -19,12 +19,12 @@ const LENGTH_MOST = 65_536;
 /** Makes the routes of the administrator. */
 export function adminRoutes(kernel: OpenAiKernel, admin: AdminOptions) {
   const http = new Http(kernel, {});
-  const known = digest(admin.key);
+  const known = sha256(admin.key);
   // One change after the other: each begins with what the last one left.
   let before: Promise<unknown> = Promise.resolve();
   const stranger = (context: Context): Response | undefined => {
     const [, key = ""] = /^bearer (.*)$/i.exec(context.request.headers.get("authorization") ?? "") ?? [];
-    return timingSafeEqual(digest(key), known) ? undefined : http.error(context, unauthorized);
+    return isSameDigest(sha256(key), known) ? undefined : http.error(context, unauthorized);
   };
   const shown = (context: Context) => http.json(context, JSON.stringify(admin.read()));
   return routes({

@@ -3,8 +3,8 @@
  * methods that are not served (vLLM 0.33 over FastAPI 0.136, uvicorn, Starlette's CORS middleware without origins).
  */
 
-import { createHash, timingSafeEqual } from "node:crypto";
-import { STATUS_CODES } from "node:http";
+import { isSameDigest, sha256 } from "../../../base/digest.ts";
+import { STATUS_TEXTS } from "../../../base/status-texts.ts";
 import type { HttpVisit } from "../../../kernel/accounting.ts";
 import { OWN_PATHS } from "../../../metrics/rows/http-counts.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
@@ -72,7 +72,7 @@ export class Http {
     this.#habits = habits;
     this.#releases = mayRelease(kernel);
     this.#adds = enableRequestIdHeaders || podHeaders !== undefined || habits.withoutCors === true;
-    this.#keys = apiKeys.map(digest);
+    this.#keys = apiKeys.map(sha256);
     this.#room = bodyRoomOf(config, backend);
     this.#cors = new Cors(cors);
     this.#methods = new Map(Object.entries(methods));
@@ -208,9 +208,9 @@ export class Http {
 
   /** Every key is looked at, each in the same time whatever it holds. */
   #fits(key: string): boolean {
-    const given = digest(key);
+    const given = sha256(key);
     let fits = false;
-    for (const known of this.#keys) fits = timingSafeEqual(given, known) || fits;
+    for (const known of this.#keys) fits = isSameDigest(given, known) || fits;
     return fits;
   }
 
@@ -287,7 +287,7 @@ export class Http {
     const client = from === null ? "" : `${from.address}:${from.port}`;
     const { target = "" } = request;
     const path = target.startsWith("/") ? target : request.url.slice(pathAt(request.url));
-    const phrase = PHRASES[status] ?? STATUS_CODES[status] ?? "";
+    const phrase = PHRASES[status] ?? STATUS_TEXTS[status] ?? "";
     this.#kernel.log(
       `INFO:     ${client} - "${request.method} ${path} HTTP/${front.version(request)}" ${status} ${phrase}`,
     );
@@ -303,11 +303,6 @@ const PHRASES: Readonly<Record<number, string>> = {
 function bytesOf(body: string | typeof OPENED | Whole | null): number {
   if (typeof body === "string") return Buffer.byteLength(body);
   return typeof body === "object" && body !== null ? body.bytes : 0;
-}
-
-/** Hashes to one length, so that comparing tells nothing of the key's. */
-export function digest(key: string): Uint8Array {
-  return createHash("sha256").update(key).digest();
 }
 
 /** Where the path begins in an absolute URL. */

@@ -3,7 +3,6 @@
  * images are equal tokens, so that they find each other in the prefix cache, and different ones are not. Nobody looks
  * into them, and nothing is fetched. Without the option they are refused, as by a model of text.
  */
-import { createHash } from "node:crypto";
 import type { RenderChat } from "../../../text/tokens/chat-template.ts";
 import type { PromptPart, Vocabulary } from "../../../text/tokens/types.ts";
 import type { OpenAiKernel } from "./openai-config.ts";
@@ -14,7 +13,7 @@ const MARKED = /\u{10fffc}([0-9a-f]{8})\u{10fffc}/u;
 
 /** Stands for an image in the text of its message. */
 export function imageMark(url: string): string {
-  return `${MARK}${createHash("sha1").update(url).digest("hex").slice(0, 8)}${MARK}`;
+  return `${MARK}${new Bun.CryptoHasher("sha1").update(url).digest("hex").slice(0, 8)}${MARK}`;
 }
 
 /** Returns the kernel with a template that renders images. Without `--image-tokens`, returns it unchanged. */
@@ -37,7 +36,7 @@ function expanded(part: PromptPart, tokens: number, vocabulary: Vocabulary): Pro
 
 /** The ids that stand for an image where no template puts it into its place. */
 export function imageIds(image: string, tokens: number, vocabulary: Vocabulary): number[] {
-  const hash = createHash("sha1").update(image).digest().readUInt32BE();
+  const hash = new Bun.CryptoHasher("sha1").update(image).digest().readUInt32BE();
   return new Array(tokens).fill(tokenOf(hash, vocabulary));
 }
 

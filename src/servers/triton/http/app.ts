@@ -58,9 +58,9 @@ function answerLater(answer: Promise<HandlerAnswer>, call: SocketCall): void {
   );
 }
 
-/** All paths and methods. A POST is answered without Elysia, whatever its path is. */
+/** All paths and methods. GET and POST are answered without Elysia, whatever the path is. */
 export function tritonApp(around: ServerAround): ElysiaApplication {
   const handle = handler(around);
-  const hot = { of: (method: string) => (method === "POST" ? handle : undefined) };
+  const hot = { of: (method: string) => (method === "POST" || method === "GET" ? handle : undefined) };
   return { ...application({ routes: routes({ "ALL /*": handle }) }), hot };
 }

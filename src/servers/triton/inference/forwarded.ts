@@ -3,7 +3,8 @@
  * `--grpc-header-forward-pattern`: `http_server.cc`, `infer_handler.h`, `command_line_parser.cc` (2026).
  */
 
-import { RE2JS } from "re2js";
+import type { RE2JS } from "re2js";
+import { re2 } from "../../../base/expression-libraries.ts";
 import { UserError } from "../../../base/start-errors.ts";
 import { invalidArg } from "../model-config/status.ts";
 import type { VersionFacts } from "../model-config/versions.ts";
@@ -30,7 +31,7 @@ export function forwardPattern(
   if (pattern === null) return null;
   let compiled: RE2JS;
   try {
-    compiled = RE2JS.compile(`(?i)${pattern}`);
+    compiled = re2().compile(`(?i)${pattern}`);
   } catch (error) {
     const why = (error as Error).message;
     throw new UserError(`--${protocol}-header-forward-pattern ${pattern}`, `takes a pattern of RE2 (${why})`);

@@ -1,5 +1,4 @@
 /** Are two configurations the same? Their digests tell: a large one is neither kept as a text nor made one in one go. */
-import { createHash } from "node:crypto";
 import type { Pieces } from "../../../base/pieces.ts";
 import { isSmall, type PythonValue } from "../../pydantic/value.ts";
 import type { Value } from "./pbtxt.ts";
@@ -18,7 +17,7 @@ export function* signatureOf(config: Value): Pieces<string> {
 
 /** Hashes a text that differs where values do. */
 class Signing {
-  readonly #hash = createHash("sha256");
+  readonly #hash = new Bun.CryptoHasher("sha256");
   #text = "";
   /** Values that are small, with their names, and have not become text. */
   #batch: (string | Value)[] = [];

@@ -4,8 +4,8 @@
  */
 
 import { Database, type Statement } from "bun:sqlite";
-import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
+import { sha256 } from "../../../base/digest.ts";
 import { UserError } from "../../../base/start-errors.ts";
 import type { Vocabulary } from "../../tokens/types.ts";
 import { answerOf, type GivenAnswer, wordsOf } from "./row.ts";
@@ -88,7 +88,7 @@ class OpenDataset implements AnswerDataset {
 
   answerTo(promptIds: Uint32Array, room: Room, draw: number): Uint32Array | string | null {
     const bytes = new Uint8Array(promptIds.buffer, promptIds.byteOffset, promptIds.byteLength);
-    const row = this.#index.rowFor(createHash("sha256").update(bytes).digest(), room, draw);
+    const row = this.#index.rowFor(sha256(bytes), room, draw);
     const read = this.#read(row);
     if ("broken" in read) {
       this.#say(`dataset: row ${row} cannot be used: ${read.broken}`);

@@ -1,0 +1,7 @@
+import { expect, test } from "bun:test";
+import { STATUS_CODES } from "node:http";
+import { STATUS_TEXTS } from "../../src/base/status-texts.ts";
+
+test("the table of reason phrases is node:http's", () => {
+  expect(STATUS_TEXTS as object).toEqual(STATUS_CODES);
+});
