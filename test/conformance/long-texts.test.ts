@@ -62,3 +62,19 @@ test("65,536 characters of a text as tool calls are read, more are refused", asy
   expect(await refusal(65_536)).not.toContain(limit);
   expect(await refusal(65_537)).toContain(limit);
 });
+
+test("a 404 quotes 65,536 characters of a model's name", async () => {
+  server = await serve(["--served-model-name", "m", "--timing", "none"]);
+  for (const [length, quoted] of [
+    [65_536, "n".repeat(65_536)],
+    [65_537, `${"n".repeat(65_536)}…`],
+    [16 * MIB, `${"n".repeat(65_536)}…`],
+  ] as const) {
+    const body = JSON.stringify({ model: "n".repeat(length), prompt: "a" });
+    const answer = await fetch(`${server.url}/v1/completions`, { method: "POST", body, headers: JSON_TYPE });
+    expect(answer.status).toBe(404);
+    const { error } = (await answer.json()) as { error: { message: string } };
+    expect(error.message === `The model \`${quoted}\` does not exist. Valid aliases: m.`).toBe(true);
+  }
+});
+const JSON_TYPE = { "content-type": "application/json" };

@@ -14,6 +14,31 @@ export interface ErrorAnswer {
   readonly asItIs?: boolean;
 }
 
+/** An answer whose JSON is long and stays bytes: as a text it would be copied in one go, which stops the event loop. */
+export class LongError implements ErrorAnswer {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly asItIs?: boolean;
+  readonly #bytes: Uint8Array<ArrayBuffer>;
+
+  /** `bytes`: JSON as UTF-8, in place of the body of `answer`. */
+  constructor({ status, headers, asItIs }: Omit<ErrorAnswer, "body">, bytes: Uint8Array<ArrayBuffer>) {
+    this.status = status;
+    if (headers !== undefined) this.headers = headers;
+    if (asItIs !== undefined) this.asItIs = asItIs;
+    this.#bytes = bytes;
+  }
+
+  /** Freed when the answer is sent. */
+  get bytes(): Uint8Array<ArrayBuffer> {
+    return this.#bytes;
+  }
+
+  get body(): string {
+    return new TextDecoder().decode(this.#bytes);
+  }
+}
+
 /** Thrown where Python raises through pydantic. `read-body.ts` catches it and returns its answer. */
 export class Refused {
   constructor(readonly answer: ErrorAnswer) {}

@@ -95,7 +95,16 @@ function say(id: number): void {
   const text = wholeText(bytes);
   bytes.buffer.transfer(0);
   const said = answerTo(order, text);
-  self.postMessage({ id, ...said } satisfies FromThread, movable(said));
+  if ("error" in said && said.error.body.length > LONG_ERROR) postLong(id, said.error);
+  else self.postMessage({ id, ...said } satisfies FromThread, movable(said));
+}
+
+/** Characters of an error that the loop gets as a text: it would copy more in one go. */
+const LONG_ERROR = 65_536;
+
+function postLong(id: number, { body, ...long }: ErrorAnswer): void {
+  const bytes = new TextEncoder().encode(body);
+  self.postMessage({ id, long, bytes } satisfies FromThread, [bytes.buffer]);
 }
 
 /** What the loop gets without a copy. */

@@ -1,8 +1,13 @@
-/** When is a call's time over? Many calls share one alarm: long times are kept a little coarser, by less than a hundredth. */
+/**
+ * Ends calls whose time is over. Many calls share one alarm: long times are kept a little coarser, by less than a hundredth.
+ * Thousands of calls whose time is over at once end in several turns of the event loop.
+ */
 import type { Clock } from "../../base/clock.ts";
 import type { Expiring } from "../http/deadlines.ts";
 
 const LEAST_US = 2000;
+/** Calls end for so long in one turn of the event loop. */
+const PIECE_US = 1000;
 const STEPS = 128;
 const UNITS: Readonly<Record<string, number>> = { H: 3600e6, M: 60e6, S: 1e6, m: 1000, u: 1, n: 0.001 };
 
@@ -38,6 +43,18 @@ export class CallDeadlines {
   #ring(dueUs: number): void {
     const slot = this.#slots.get(dueUs)!;
     this.#slots.delete(dueUs);
-    for (const one of slot) one.expire();
+    this.#expire(slot);
+  }
+
+  #expire(slot: Set<Expiring>): void {
+    const untilUs = this.#clock.now() + PIECE_US;
+    for (const one of slot) {
+      slot.delete(one);
+      one.expire();
+      const nowUs = this.#clock.now();
+      if (nowUs < untilUs) continue;
+      if (slot.size > 0) this.#clock.at(nowUs, () => this.#expire(slot));
+      return;
+    }
   }
 }

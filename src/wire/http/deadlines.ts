@@ -1,7 +1,13 @@
-/** What has taken too long? All that is watched gets the same time, so the oldest is due first and one alarm is enough. */
+/**
+ * Ends what has taken too long. All that is watched gets the same time, so that the oldest is due first and one alarm is
+ * enough. Thousands that are due at once end in several turns of the event loop.
+ */
 
 import type { Clock } from "../../base/clock.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
+
+/** Requests and connections end for so long in one turn of the event loop. */
+const PIECE_US = 1000;
 
 /** Time, and what may happen later. */
 export interface Timer {
@@ -58,7 +64,7 @@ export class Deadlines {
     this.#armed = false;
     const nowUs = this.#backend.nowUs();
     for (const [one, dueUs] of this.#watched) {
-      if (dueUs > nowUs) break;
+      if (dueUs > nowUs || this.#backend.nowUs() - nowUs >= PIECE_US) break;
       this.#watched.delete(one);
       try {
         one.expire();

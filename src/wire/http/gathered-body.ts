@@ -4,7 +4,7 @@ import type { HttpRequest } from "./request.ts";
 
 const LARGE_BYTES = 65_536;
 const FIRST_BYTES = 1_048_576;
-const GROWTH = 4;
+const GROWTH = 64;
 
 /** Limits the memory of all bodies that come to a server. */
 export interface BodyAdmission {
@@ -97,7 +97,10 @@ async function given(
   if (refusals.length > 0) throw refusals[0];
 }
 
-/** Grows fourfold, up to the bytes that are expected: these may never come. */
+/**
+ * Grows up to the bytes that are expected, which may never come. Memory that nobody wrote to costs nothing, so that the
+ * steps are large and little is copied.
+ */
 class Gathered {
   length = 0;
   readonly #expected: number;

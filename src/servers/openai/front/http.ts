@@ -9,13 +9,13 @@ import type { HttpVisit } from "../../../kernel/accounting.ts";
 import { OWN_PATHS } from "../../../metrics/rows/http-counts.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../../../wire/http/sink.ts";
-import type { ErrorAnswer } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, LongError } from "../../pydantic/refusals.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../request/errors.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
 import { mayRelease, ORDER_HEADER, releasesEngine } from "./order-header.ts";
-import { type AnswerParts, Gate, partsOf, sendParts } from "./send-parts.ts";
+import { type AnswerParts, Gate, partsOf, partsOfBytes, sendParts } from "./send-parts.ts";
 import { routeOf } from "./served.ts";
 
 export type { Context } from "../../../wire/http/sink.ts";
@@ -167,7 +167,9 @@ export class Http {
     return { sink: whole.sink!, response };
   }
 
-  error(context: Context, { status, body, headers }: ErrorAnswer): Response {
+  error(context: Context, error: ErrorAnswer): Response {
+    const { status, headers } = error;
+    const body = error instanceof LongError ? partsOfBytes(error.bytes) : error.body;
     if (headers === undefined) return this.#texts(context, status, body, JSON_HEADERS);
     const { "content-type": type = JSON_HEADERS["content-type"] } = headers;
     return this.#texts(context, status, body, { ...headers, ...JSON_HEADERS, "content-type": type });

@@ -98,6 +98,19 @@ export class JsonParts implements AnswerParts {
   }
 }
 
+/** Bytes of a long answer, in such parts, which are not copied. Their memory is freed when they were sent. */
+export function partsOfBytes(bytes: Uint8Array<ArrayBuffer>): AnswerParts {
+  return { bytes: bytes.length, parts: freedParts(bytes), areShared: false };
+}
+
+function* freedParts(bytes: Uint8Array<ArrayBuffer>): Generator<Uint8Array, void> {
+  try {
+    for (let at = 0; at < bytes.length; at += PART_CHARACTERS) yield bytes.subarray(at, at + PART_CHARACTERS);
+  } finally {
+    bytes.buffer.transfer(0);
+  }
+}
+
 /** Bytes of a long text, in such parts. */
 export function* partsOf(text: string): Generator<Uint8Array, void> {
   for (let at = 0; at < text.length; ) {

@@ -95,10 +95,15 @@ export const orderNotAllowed: ErrorAnswer = errorAnswer(
 );
 
 /** `Valid aliases` are the served names; adapters are not listed. */
+/** Most characters of an unknown name that are quoted. Megabytes would be copied several times in one go. */
+export const QUOTED_NAME_MOST = 65_536;
+
+/** 404 for a model that is not served. */
 export function unknownModel(model: string, limits: Pick<Limits, "servedModelNames">): ErrorAnswer {
   const aliases = limits.servedModelNames.join(", ");
+  const quoted = model.length > QUOTED_NAME_MOST ? `${model.slice(0, QUOTED_NAME_MOST)}…` : model;
   return errorAnswer(
-    `The model \`${model}\` does not exist. Valid aliases: ${aliases}.`,
+    `The model \`${quoted}\` does not exist. Valid aliases: ${aliases}.`,
     "NotFoundError",
     "model",
     404,

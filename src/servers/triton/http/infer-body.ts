@@ -16,7 +16,7 @@ import {
   arrayIn,
   asArray,
   asBoolean,
-  asBytesText,
+  asShortText,
   asString,
   asUnsigned,
   documentInPieces,
@@ -171,7 +171,7 @@ function readParameters(value: JsonNode): Asked {
     if (name === "sequence_id") {
       const isText = !isJsonNumber(one) || one instanceof Real || one < 0;
       read.sequence.id = isText
-        ? within("Unable to parse 'sequence_id'", asBytesText, one)
+        ? within("Unable to parse 'sequence_id'", asShortText, one)
         : BigInt(one as number | bigint);
     } else if (name === "sequence_start") read.sequence.start = boolean();
     else if (name === "sequence_end") read.sequence.end = boolean();
@@ -190,7 +190,7 @@ function readParameters(value: JsonNode): Asked {
 /** Texts, whole and other numbers, booleans; throws a `TritonError` for anything else. */
 export function parameterIn(name: string, value: JsonNode): InferParameters[number][1] {
   if (typeof value === "string" || typeof value === "boolean" || isSigned(value)) return value;
-  if (value instanceof LongText) return value.text;
+  if (value instanceof LongText) return within(`parameter '${fromBytesText(name)}'`, asShortText, value);
   if (typeof value === "bigint") return new Real(Number(value));
   if (value instanceof Real) return value;
   throw invalidArg(

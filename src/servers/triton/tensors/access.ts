@@ -1,8 +1,8 @@
 /** How does Triton take values out of JSON? With its words where they are of another kind: `triton_json.h` of its common library. */
 import type { Pieces } from "../../../base/pieces.ts";
-import { internal, TritonError } from "../model-config/status.ts";
+import { internal, invalidArg, TritonError } from "../model-config/status.ts";
 import { fromBytesText } from "./datatypes.ts";
-import { JsonMembers, type JsonNode, LongList, LongText, Real } from "./json-nodes.ts";
+import { JsonMembers, type JsonNode, LongList, LongText, Real, SHORT_TEXT_BYTES } from "./json-nodes.ts";
 import { parseRapidJson, RapidJsonError } from "./rapid-json.ts";
 import { rapidJsonInPieces } from "./rapid-json-pieces.ts";
 
@@ -93,7 +93,14 @@ export function asBytesText(value: JsonNode): string {
   return value;
 }
 
-export const asString = (value: JsonNode): string => fromBytesText(asBytesText(value));
+/** A text of bytes of at most 1 MiB: a longer one would be copied in one go. */
+export function asShortText(value: JsonNode): string {
+  if (value instanceof LongText)
+    throw invalidArg(`a text of ${value.length} bytes: a stand-in takes ${SHORT_TEXT_BYTES} here`);
+  return asBytesText(value);
+}
+
+export const asString = (value: JsonNode): string => fromBytesText(asShortText(value));
 
 export function asBoolean(value: JsonNode): boolean {
   if (typeof value !== "boolean") throw internal("attempt to access JSON non-boolean as boolean");

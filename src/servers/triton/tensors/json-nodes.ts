@@ -47,6 +47,9 @@ export type JsonNode =
   | LongList
   | readonly JsonNode[];
 
+/** A longer text of a large body is a `LongText`. */
+export const SHORT_TEXT_BYTES = 2 ** 20;
+
 /** A long text of a large body. Its bytes stand in the body. */
 export class LongText {
   constructor(readonly bytes: Buffer) {}

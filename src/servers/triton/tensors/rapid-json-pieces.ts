@@ -3,15 +3,14 @@
  * the body as text: the parser's own words, numbers and errors, in pieces.
  */
 import type { Pieces } from "../../../base/pieces.ts";
+import { invalidArg } from "../model-config/status.ts";
 import { Code } from "./json-codes.ts";
-import { JsonMembers, type JsonNode, LongList, LongText, SHORT_LIST } from "./json-nodes.ts";
+import { JsonMembers, type JsonNode, LongList, LongText, SHORT_LIST, SHORT_TEXT_BYTES } from "./json-nodes.ts";
 import { HELD, RapidJsonError, RapidJsonParser } from "./rapid-json.ts";
 import { TextInPlace } from "./text-in-place.ts";
 
 /** Bytes that are made a text at a time. */
 const WINDOW_BYTES = 65_536;
-/** A longer text stays in the body. */
-const SHORT_TEXT_BYTES = 2 ** 20;
 /** With fewer ahead the window moves: more than what is read between two looks at it, but for what can be endless. */
 const AHEAD_BYTES = 4096;
 /** A token that ends so near to the window's end may go on behind it. */
@@ -20,7 +19,7 @@ const EDGE_BYTES = 16;
 const VALUES_OF_A_PIECE = 128;
 
 /**
- * Throws a `RapidJsonError`, as `parseRapidJson` does. Lists of more than `SHORT_LIST` items are a `LongList`. Writes long
+ * Throws a `RapidJsonError`, as `parseRapidJson` does, and a `TritonError` for a name of more than 1 MiB. Lists of more than `SHORT_LIST` items are a `LongList`. Writes long
  * texts into the body, which nobody may read as JSON from then on.
  */
 export function* rapidJsonInPieces(body: Uint8Array): Pieces<JsonNode> {
@@ -146,7 +145,7 @@ class Reader {
     if (first !== Code.Quote) this.#window.fail("Missing a name for object member.");
     // Short ones come again with each request, and are kept.
     const name = this.#scalar(this.#base + this.#window.at, first);
-    open.name = (name === REST ? yield* this.#token(first) : name) as string;
+    open.name = name === REST ? yield* this.#longName() : (name as string);
     let next = this.#peek();
     while (next === GOES_ON) next = yield* this.#later();
     if (next !== Code.Colon) this.#window.fail("Missing a colon after a name of object member.");
@@ -154,6 +153,14 @@ class Reader {
     next = this.#peek();
     while (next === GOES_ON) next = yield* this.#later();
     return next;
+  }
+
+  /** Reads a name that goes on behind the window. Throws a `TritonError` if it is longer than a short text. */
+  *#longName(): Pieces<string> {
+    this.#window.beginText();
+    const name = this.#window.textOn(this.#last) ? this.#window.made : yield* this.#text();
+    if (typeof name === "string") return name;
+    throw invalidArg(`a name of ${name.length} bytes: a stand-in takes ${SHORT_TEXT_BYTES}`);
   }
 
   /** Behind an item: does another one come? Whole numbers of a list are read here, as far as they stand in a row. */

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { atOnce } from "../../../../src/base/pieces.ts";
 import { parameterIn } from "../../../../src/servers/triton/http/infer-body.ts";
-import { asBytesText } from "../../../../src/servers/triton/tensors/access.ts";
+import { asBytesText, asString } from "../../../../src/servers/triton/tensors/access.ts";
 import { type Datatype, ELEMENT_BYTES, packTexts } from "../../../../src/servers/triton/tensors/datatypes.ts";
 import { JsonMembers, type JsonNode, LongList, LongText } from "../../../../src/servers/triton/tensors/json-nodes.ts";
 import { parseRapidJson } from "../../../../src/servers/triton/tensors/rapid-json.ts";
@@ -56,7 +56,11 @@ test("a text of megabytes stays in the body on its way into a tensor, and is a t
   }
   expect(document.get("text_input")).toBeInstanceOf(LongText);
   expect(asBytesText(document.get("text_input")!)).toBe(expected.get("text_input") as string);
-  expect(parameterIn("p", document.get("text_input")!)).toBe(expected.get("text_input") as string);
+  const most = "a stand-in takes 1048576 here";
+  expect(() => parameterIn("p", document.get("text_input")!)).toThrow(most);
+  expect(() => asString(document.get("text_input")!)).toThrow(most);
+  const long = Buffer.from(`{"${"n".repeat(2 ** 20)}":1,"${"n".repeat(2 ** 20 + 1)}":1}`);
+  expect(() => atOnce(rapidJsonInPieces(long))).toThrow("a name of 1048577 bytes: a stand-in takes 1048576");
 });
 
 const blanks = fc.constantFrom("", " ", "\n\t", " ".repeat(70_000));

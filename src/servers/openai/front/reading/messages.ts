@@ -46,7 +46,12 @@ export type ThreadAnswer =
   | { readonly read: ThreadRead }
   | { readonly text: BodyText }
   | { readonly tokens: Uint32Array<ArrayBuffer> };
+/** An error whose body, as UTF-8, is in memory that is handed over. */
+export interface LongThreadError {
+  readonly long: Omit<ErrorAnswer, "body">;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
 export type FromThread =
-  | ({ readonly id: number } & (ThreadAnswer | { readonly failed: string }))
+  | ({ readonly id: number } & (ThreadAnswer | LongThreadError | { readonly failed: string }))
   /** So many bytes are live when it has nothing to do: the runtime keeps what nobody else does. */
   | { readonly keptBytes: number };

@@ -6,6 +6,7 @@
 import { onThreadEnd } from "../../../../base/thread-end.ts";
 import { logUnexpected } from "../../../../base/unexpected.ts";
 import type { Backend } from "../../../../kernel/backend.ts";
+import { LongError } from "../../../pydantic/refusals.ts";
 import type { FromThread, ThreadAnswer, ThreadOrder, ThreadStart, ToThread } from "./messages.ts";
 
 /** The thread ends when it had nothing to do for so long: its memory is free again. */
@@ -86,6 +87,7 @@ export class ReadingThread {
       this.#waiting.delete(data.id);
       if (this.#waiting.size === 0) worker.unref();
       if ("failed" in data) waiting?.reject(new Error(data.failed));
+      else if ("long" in data) waiting?.resolve({ error: new LongError(data.long, data.bytes) });
       else waiting?.resolve(data);
     };
     onThreadEnd(worker, (why) => {
