@@ -1,5 +1,5 @@
 /** Names the encodings of messages, packs answers, and chooses the encoding of answers. Each message says whether it is packed. */
-import { deflateSync, gzipSync } from "node:zlib";
+import { zlib } from "../../base/zlib.ts";
 
 export type GrpcEncoding = "gzip" | "deflate";
 /** As an answer tells what a request may use. */
@@ -8,7 +8,7 @@ export const ACCEPTED = "identity, deflate, gzip";
 export const isEncoding = (name: string): name is GrpcEncoding => name === "gzip" || name === "deflate";
 
 export const packedMessage = (bytes: Uint8Array, encoding: GrpcEncoding): Buffer =>
-  (encoding === "gzip" ? gzipSync : deflateSync)(bytes);
+  (encoding === "gzip" ? zlib().gzipSync : zlib().deflateSync)(bytes);
 
 export type CompressionLevel = "none" | "low" | "medium" | "high";
 

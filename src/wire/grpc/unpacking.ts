@@ -3,7 +3,7 @@
  * once. Another one is unpacked by a thread of the runtime, part by part, so that it neither blocks the event loop nor
  * takes more memory than the limit, however small its packed bytes are.
  */
-import { createGunzip, createInflate, gunzipSync, inflateSync } from "node:zlib";
+import { zlib } from "../../base/zlib.ts";
 import { AtATime } from "./at-a-time.ts";
 import type { GrpcEncoding } from "./compression.ts";
 import { freed, GatheredBytes } from "./gathered-bytes.ts";
@@ -53,7 +53,7 @@ export class Unpacking {
     const expected = Math.min(this.#most, encoding === "gzip" ? lengthSaid(bytes) : this.#most);
     const held = this.#held;
     return new Promise((settle) => {
-      const unpacker = (encoding === "gzip" ? createGunzip : createInflate)({ chunkSize: PART_BYTES });
+      const unpacker = (encoding === "gzip" ? zlib().createGunzip : zlib().createInflate)({ chunkSize: PART_BYTES });
       let isSettled = false;
       const fail = (why: NotUnpacked) => {
         if (isSettled) return;
@@ -93,7 +93,7 @@ const lengthSaid = (bytes: Uint8Array): number =>
 
 function unpackedAtOnce(bytes: Uint8Array, encoding: GrpcEncoding, most: number): Buffer | "large" | "broken" {
   try {
-    return (encoding === "gzip" ? gunzipSync : inflateSync)(bytes, { maxOutputLength: most });
+    return (encoding === "gzip" ? zlib().gunzipSync : zlib().inflateSync)(bytes, { maxOutputLength: most });
   } catch (error) {
     return (error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE" ? "large" : "broken";
   }

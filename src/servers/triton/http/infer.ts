@@ -1,9 +1,8 @@
 /** What does `POST /v2/models/M/infer` do? `http_server.cc`, `HandleInfer` (2026), and what 2.51 was seen to answer. */
 
-import { Readable } from "node:stream";
-import { createDeflate, createGzip, deflateSync, gzipSync } from "node:zlib";
 import { andThen } from "../../../base/maybe-promise.ts";
 import { inTurns, isLarge } from "../../../base/pieces.ts";
+import { zlib } from "../../../base/zlib.ts";
 import type { InferAnswer, RequestFields } from "../inference/request.ts";
 import type { Served } from "../inference/served.ts";
 import { versionNumber } from "../inference/version-number.ts";
@@ -162,8 +161,9 @@ async function answerInParts(
 
 /** In the runtime's own threads. */
 async function packedParts(parts: readonly Uint8Array[], encoding: NonNullable<Encoding>): Promise<Uint8Array[]> {
-  const packer = encoding === "gzip" ? createGzip() : createDeflate();
+  const packer = encoding === "gzip" ? zlib().createGzip() : zlib().createDeflate();
   const packed: Uint8Array[] = [];
+  const { Readable } = process.getBuiltinModule("node:stream");
   for await (const part of Readable.from(parts).pipe(packer)) packed.push(part);
   return packed;
 }
@@ -202,6 +202,7 @@ function bestEncoding(accepted: string | null): Encoding {
 }
 
 function packed(body: string | Uint8Array, encoding: NonNullable<Encoding>): Uint8Array {
+  const { gzipSync, deflateSync } = zlib();
   return (encoding === "gzip" ? gzipSync : deflateSync)(typeof body === "string" ? Buffer.from(body, "latin1") : body);
 }
 

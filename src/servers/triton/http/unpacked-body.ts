@@ -2,15 +2,14 @@
  * Unpacks a body of `/infer` as the real server does (`data_compressor.h`, 2026): the bytes say whether they are gzip or zlib,
  * not the header, and an error of zlib is not an error of the request.
  */
-import { promisify } from "node:util";
-import { constants, inflateRaw, inflateRawSync } from "node:zlib";
+
+import { zlib } from "../../../base/zlib.ts";
 import { startOfDeflate } from "../../../wire/http/deflate-start.ts";
 import type { HeldBody } from "../inference/held-bodies.ts";
 import { beyond, type InputLimits, mostInputBytes } from "./input-limit.ts";
 
 /** Bodies up to this size are unpacked at once. Larger ones may become megabytes, and a thread of the runtime unpacks them. */
 const UNPACKED_AT_ONCE_BYTES = 4096;
-const inflated = promisify(inflateRaw);
 
 /**
  * Returns the content of the first gzip member or zlib stream. Bytes after it, its checksum and its end do not count.
@@ -21,13 +20,18 @@ export function unpackedBody(body: Uint8Array, limits: InputLimits, held: HeldBo
   const from = startOfDeflate(body);
   if (from === null) return new Uint8Array();
   const most = mostInputBytes(limits);
+  const { constants, inflateRaw, inflateRawSync } = zlib();
   const how = { maxOutputLength: most, finishFlush: constants.Z_SYNC_FLUSH };
   const packed = body.subarray(from);
+  const inflated = () =>
+    new Promise<Uint8Array>((done, fail) => {
+      inflateRaw(packed, how, (error, content) => (error ? fail(error) : done(content)));
+    });
   const instead = (error: unknown): Uint8Array => {
     if (!(error instanceof RangeError)) return new Uint8Array();
     throw beyond(limits, (bytes) => `Decompressed data size exceeds the maximum allowed value of ${bytes} bytes.`);
   };
-  if (packed.length > UNPACKED_AT_ONCE_BYTES) return held.replace(most, () => inflated(packed, how).catch(instead));
+  if (packed.length > UNPACKED_AT_ONCE_BYTES) return held.replace(most, () => inflated().catch(instead));
   try {
     return inflateRawSync(packed, how);
   } catch (error) {
