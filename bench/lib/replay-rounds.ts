@@ -1,7 +1,7 @@
 /** How long does the same replay take, again and again in one process? `rounds` and then what `understudy replay` takes; JSON. */
 
 import { parseFlags } from "../../src/cli/options/flags.ts";
-import { given } from "../../src/cli/options/given.ts";
+import { optionInput } from "../../src/cli/options/given.ts";
 import { lookup } from "../../src/cli/options/lookup.ts";
 import { takeReplayOptions } from "../../src/cli/replay/replay-options.ts";
 import { resolveFlags } from "../../src/cli/serve/resolve.ts";
@@ -23,7 +23,7 @@ const seconds: number[] = [];
 let totals = { requests: 0, outputTokens: 0, tokens: 0 };
 for (let round = 0; round < Number(times); round++) {
   const trace = openTrace(path, own.values.format ?? null);
-  const defaults = trace.format === "mooncake" ? [given(lookup("block-size")!, ["512"], "bench")] : [];
+  const defaults = trace.format === "mooncake" ? [optionInput(lookup("block-size")!, ["512"], "bench")] : [];
   const resolved = resolveFlags({ ...flags, positional: [] }, {}, () => "", defaults);
   if ("error" in resolved) throw new Error(resolved.error);
   const { engine } = resolved.config;

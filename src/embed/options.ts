@@ -4,7 +4,7 @@
  */
 
 import type { ServeConfig } from "../app/config/serve-config.ts";
-import type { Given } from "../cli/options/given.ts";
+import type { OptionInput } from "../cli/options/given.ts";
 import type { Option } from "../cli/options/option.ts";
 import { serveConfig } from "../cli/options/serve-config.ts";
 import { type OptionName, type ServeValues, serveOptions } from "../cli/options/serve-options.ts";
@@ -68,7 +68,7 @@ export function resolve(
   defaults: ServeValues,
 ): { readonly config: ServeConfig; readonly values: ServeValues } {
   const values: Record<string, unknown> = { ...defaults };
-  const said = new Map<string, Given>();
+  const said = new Map<string, OptionInput>();
   for (const [key, value] of Object.entries(options)) {
     if (value === undefined) continue;
     const name = dashed(key);

@@ -1,13 +1,13 @@
 /** What does the YAML file of llm-d-inference-sim say? Its keys are its flags without the dashes; ours may stand beside them. */
 import type { Node } from "yaml";
-import { type Given, given, SERVE, type UsageError, unknown, wrongValue } from "../options/given.ts";
+import { type OptionInput, optionInput, SERVE, type UsageError, unknown, wrongValue } from "../options/given.ts";
 import { lookup } from "../options/lookup.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
 import type { Said } from "./llm-d-timing.ts";
 
 export interface FromYaml {
   readonly said: ReadonlyMap<string, Said>;
-  readonly ours: readonly Given[];
+  readonly ours: readonly OptionInput[];
 }
 
 export function fromYaml(config: Said | null, readFile: (path: string) => string): FromYaml | UsageError {
@@ -31,7 +31,7 @@ function parse(text: string, path: string): FromYaml | UsageError {
   if (document.contents === null) return { said: new Map(), ours: [] };
   if (!isMap(document.contents)) return { error: `${path}:1: takes a mapping of options, as in "port: 8000"` };
   const said = new Map<string, Said>();
-  const ours: Given[] = [];
+  const ours: OptionInput[] = [];
   for (const { key, value } of document.contents.items) {
     const name = String(isScalar(key) ? key.value : key);
     const where = `${lineAt((key as Node).range![0])}: ${name}`;
@@ -41,7 +41,7 @@ function parse(text: string, path: string): FromYaml | UsageError {
     const isSwitch = its && (its.key.takes === "switch" || its.key.takes === "toggle");
     if (isSwitch && !/^(true|false)$/.test(texts.join())) return wrongValue(where, "true or false", texts.join());
     if (its) said.set(its.name, { texts: its.sets ? texts : texts.map(opposite), where });
-    else if (found && name !== "config") ours.push(given(found, found.sets ? texts : texts.map(opposite), where));
+    else if (found && name !== "config") ours.push(optionInput(found, found.sets ? texts : texts.map(opposite), where));
     else return unknown(where, "key", name, { ...SERVE, own: Object.keys(KEYS).filter((key) => !lookup(key)) });
   }
   return { said, ours };

@@ -4,7 +4,7 @@
  */
 import type { Environment } from "../options/environment.ts";
 import { type Flags, parseFlags } from "../options/flags.ts";
-import { type Given, given, type UsageError, wrongValue } from "../options/given.ts";
+import { type OptionInput, optionInput, type UsageError, wrongValue } from "../options/given.ts";
 import { lookup } from "../options/lookup.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
 import { Latencies } from "./llm-d-live.ts";
@@ -35,7 +35,7 @@ const OWN = "a default of llm-d-inference-sim";
 
 export interface Translated {
   readonly flags: Flags;
-  readonly defaults: readonly Given[];
+  readonly defaults: readonly OptionInput[];
   /** From the start until `/health/ready` says so. */
   readonly startupUs: number;
   readonly latencies: Latencies;
@@ -64,13 +64,13 @@ export function fromLlmD(
 }
 
 function translate(said: Sayings, rest: Flags): Translated {
-  const options: Given[] = [];
+  const options: OptionInput[] = [];
   const notices: string[] = [];
   for (const [name, { texts, where }] of said) {
     const { fate, takes } = KEYS[name]!;
     // An empty list is the default.
     if (takes === "list" && texts.length === 0) continue;
-    if ("as" in fate) options.push(given(lookup(fate.as)!, texts, where));
+    if ("as" in fate) options.push(optionInput(lookup(fate.as)!, texts, where));
     else if ("differs" in fate && meant(texts)) notices.push(`${where}: ${fate.differs}`);
     else if ("unsupported" in fate && meant(texts)) notices.push(`${where}: not supported; ${fate.unsupported}`);
   }
@@ -105,8 +105,8 @@ function translate(said: Sayings, rest: Flags): Translated {
     ...(Number(asked("v")?.texts[0]) >= DEBUG ? { "enable-log-requests": ["true", asked("v")!.where] as const } : {}),
     ...(isOn(asked("log-http")) ? { "disable-uvicorn-access-log": ["false", "--log-http"] as const } : {}),
   };
-  const own = Object.entries(DEFAULTS).map(([name, text]) => given(lookup(name)!, [text], OWN));
-  const made = Object.entries(shaped).map(([name, [text, where]]) => given(lookup(name)!, [text], where));
+  const own = Object.entries(DEFAULTS).map(([name, text]) => optionInput(lookup(name)!, [text], OWN));
+  const made = Object.entries(shaped).map(([name, [text, where]]) => optionInput(lookup(name)!, [text], where));
   return {
     flags: { ...rest, given: [...options, ...rest.given] },
     defaults: [...own, ...made],

@@ -1,12 +1,12 @@
 /**
  * Completes abbreviated flags of `vllm serve`, as Python's argparse does for it (`_get_option_tuples`; vLLM leaves `allow_abbrev`
- * on in `utils/argparse_utils.py`, 0.33). Flags of this program alone are never completed, nor do they make a prefix ambiguous.
+ * on in `utils/argparse_utils.py`, 0.33). Flags that vLLM does not have are never completed, and never make a prefix ambiguous.
  */
 import { aliases, ignoredOptions, shortFlags } from "./ignored-flags.ts";
 import { type Option, type OptionRow, ownValue } from "./option.ts";
 import { serveOptions } from "./serve-options.ts";
 
-/** Second names that vLLM registers. */
+/** Aliases that vLLM registers. The other aliases are those of trtllm-serve. */
 const VLLM_ALIASES = ["device-memory-utilization"];
 
 let registered: readonly string[] | null = null;
@@ -26,21 +26,21 @@ function flagsOf(): string[] {
     flags.add(`--${name}`);
     if (arity !== "toggle") continue;
     flags.add(`--no-${name}`);
-    // `EnableDisableAction`: each of a pair is accepted for the other.
+    // `EnableDisableAction` accepts --disable-x for --enable-x, and --enable-x for --disable-x.
     if (name.startsWith("enable-")) flags.add(`--disable-${name.slice("enable-".length)}`);
     if (name.startsWith("disable-")) flags.add(`--enable-${name.slice("disable-".length)}`);
   }
   return [...flags];
 }
 
-/** A flag that an argument may stand for. */
+/** A flag that an argument may abbreviate. */
 export interface Completion {
   readonly flag: string;
-  /** Text behind a flag of one letter (`-n4`); absent: there is none. */
+  /** Value attached to a flag of one letter, as the 4 of `-n4`; absent if the flag has no attached value. */
   readonly attached?: string;
 }
 
-/** Returns the flags that `written`, an argument without `=` and what follows it, may abbreviate; empty: none. */
+/** Returns the flags that an argument may abbreviate, perhaps none. `written`: the argument up to its `=`. */
 export function completionsOf(written: string): readonly Completion[] {
   if (written.startsWith("--")) {
     const prefix = written.replaceAll("_", "-");
@@ -53,7 +53,7 @@ export function completionsOf(written: string): readonly Completion[] {
   });
 }
 
-/** Words the refusal as argparse does. */
+/** Returns argparse's error message for an ambiguous abbreviation. */
 export function ambiguous(token: string, completions: readonly Completion[]): string {
   return `ambiguous option: ${token} could match ${completions.map(({ flag }) => flag).join(", ")}`;
 }

@@ -1,21 +1,21 @@
 /**
- * Which bounds does `--custom-histogram-buckets` give vLLM's histograms? Rules and words of vLLM 0.33
+ * Checks the bucket bounds of `--custom-histogram-buckets`. Rules and error messages are those of vLLM 0.33
  * (`config/observability.py`, `ObservabilityConfig.custom_histogram_buckets`).
  */
 import { BOUNDS_MOST, BUCKET_FAMILIES, type BucketFamily, type HistogramBuckets } from "../../engine/config/buckets.ts";
 import { pythonRepr } from "../../metrics/rows/text.ts";
 import { jsonObject } from "./option.ts";
 
-/** Any JSON object; what stands in it is judged by `wrongBuckets`, which says where it is wrong. */
+/** Accepts any JSON object. `wrongBuckets` checks its content, because it can name the wrong entry. */
 export const bucketsOption = jsonObject(
   `a JSON object of rising bounds, as {"request_latency": [0.1, 1]}, by ${BUCKET_FAMILIES.join(", ")}`,
 );
 
-/** The line of an error for bounds that vLLM refuses, or undefined. `where`: the place where the option was given. */
+/** Returns vLLM's error message for bounds that it refuses, else undefined. `where`: place of the option. */
 export function wrongBuckets(given: Readonly<Record<string, unknown>> = {}, where: string): string | undefined {
   for (const [family, bounds] of Object.entries(given)) {
     if (!BUCKET_FAMILIES.includes(family as BucketFamily))
-      return `${where}: unknown bucket family '${family}'; known families: [${BUCKET_FAMILIES.map((one) => `'${one}'`).join(", ")}]`;
+      return `${where}: unknown bucket family '${family}'; known families: [${BUCKET_FAMILIES.map((name) => `'${name}'`).join(", ")}]`;
     const wrong = Array.isArray(bounds) ? wrongBounds(bounds) : "a list of numbers is needed";
     if (wrong !== undefined) return `${where}: ['${family}']: ${wrong}`;
   }
@@ -38,5 +38,5 @@ function wrongBounds(bounds: readonly unknown[]): string | undefined {
     : undefined;
 }
 
-/** Returns the bounds under their type. The server does not start with them unless `wrongBuckets` returns undefined. */
+/** Casts the bounds to their type. Call it only for bounds that pass `wrongBuckets`; the server does not start with others. */
 export const checkedBuckets = (given: Readonly<Record<string, unknown>>) => given as HistogramBuckets;

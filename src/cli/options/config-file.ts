@@ -1,18 +1,18 @@
-/** What does the file of --config say? The keys of `vllm serve --config`: options without the dashes in front. */
+/** Reads options from the YAML file of --config. Its keys are those of `vllm serve --config`: flags without leading dashes. */
 import type { Node, Pair, Scalar, YAMLMap } from "yaml";
-import { type Given, given, inRole, SERVE, type UsageError, unknown, wrongValue } from "./given.ts";
+import { inRole, type OptionInput, optionInput, SERVE, type UsageError, unknown, wrongValue } from "./given.ts";
 import { type FoundOption, lookup } from "./lookup.ts";
 import { ownValue } from "./option.ts";
 
-/** Parts of TensorRT-LLM's files (`--extra_llm_api_options`): what stands in them are options here, some by another name. */
+/** Sections of TensorRT-LLM's files (`--extra_llm_api_options`), with the keys whose options have another name here. */
 const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   kv_cache_config: { dtype: "kv-cache-dtype" },
   scheduler_config: {},
 };
 
-/** `path` is only for messages. `role`: the one that the command line names; else the file may. */
-export function parseConfigFile(text: string, path: string, role?: string): readonly Given[] | UsageError {
-  // Here and not above: loading the package takes longer than all the rest of the configuration.
+/** Parses the file. `path`: for messages. `role`: the role of the command line; undefined: the file may name it. */
+export function parseConfigFile(text: string, path: string, role?: string): readonly OptionInput[] | UsageError {
+  // Loaded only if there is a file, because loading takes longer than the rest of the configuration.
   const { LineCounter, isMap, isScalar, parseDocument } = require("yaml") as typeof import("yaml");
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
@@ -30,8 +30,8 @@ export function parseConfigFile(text: string, path: string, role?: string): read
   function optionsIn(
     items: readonly Pair[],
     names: Readonly<Record<string, string>> = {},
-  ): readonly Given[] | UsageError {
-    const said: Given[] = [];
+  ): readonly OptionInput[] | UsageError {
+    const said: OptionInput[] = [];
     for (const item of items) {
       const section = isScalar(item.key) && isMap(item.value) ? ownValue(SECTIONS, String(item.key.value)) : undefined;
       const found = section ? optionsIn((item.value as YAMLMap).items, section) : optionOf(item, names);
@@ -41,7 +41,10 @@ export function parseConfigFile(text: string, path: string, role?: string): read
     return said;
   }
 
-  function optionOf({ key, value }: Pair, names: Readonly<Record<string, string>>): readonly Given[] | UsageError {
+  function optionOf(
+    { key, value }: Pair,
+    names: Readonly<Record<string, string>>,
+  ): readonly OptionInput[] | UsageError {
     const name = String(isScalar(key) ? key.value : key);
     const where = `${lineAt((key as Node).range![0])}: ${name}`;
     const found = lookup(ownValue(names, name) ?? name, command.names);
@@ -49,10 +52,10 @@ export function parseConfigFile(text: string, path: string, role?: string): read
     if (found.name === "config") return { error: `${where}: a configuration file cannot name another one` };
     const texts = found.ignored ? [] : textsOf(found, value as Node | null);
     if (texts === undefined) return wrongValue(where, found.option.accepts, written(value as Node | null));
-    return [given(found, texts, where)];
+    return [optionInput(found, texts, where)];
   }
 
-  /** Numbers stand as they were written, so that 1e3 or 1.0 is no whole number here either. */
+  /** Returns the values as text, or undefined. Numbers keep their spelling, because 1e3 and 1.0 are not whole numbers for flags. */
   function textsOf({ option, sets }: FoundOption, value: Node | null): readonly string[] | undefined {
     if (option.arity === "toggle" || option.arity === "switch") {
       return isScalar(value) && typeof value.value === "boolean" ? [String(value.value === sets)] : undefined;

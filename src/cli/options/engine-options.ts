@@ -1,4 +1,4 @@
-/** The options of an engine: its scheduler, its KV cache, its adapters. Names and defaults without `ours` are those of `vllm serve` 0.33. */
+/** Options of the scheduler, the KV cache and LoRA adapters. Those without `ours` have names and defaults of `vllm serve` 0.33. */
 
 import { ADAPTERS_MOST, REQUESTS_MOST } from "../../base/core-limits.ts";
 import { KV_CACHE_DTYPES } from "../../engine/config/kv-cache-dtypes.ts";
@@ -15,73 +15,74 @@ export const engineOptions = {
       ...integer(1, 256),
       ...initially(1),
       about:
-        "Engines behind this server, each with its own queue and KV pool; requests are balanced as vLLM does. Also -dp.",
+        "Number of engines, each with its own queue and KV pool. Requests are balanced between them as in vLLM. Also -dp.",
     },
     "max-num-seqs": {
       lands: "engine.maxNumSeqs",
       ...integer(1, REQUESTS_MOST),
       default: "by the preset's GPU",
-      about: "Most sequences in one step.",
+      about: "Maximum sequences in one step.",
     },
     "max-num-active-seqs": {
       lands: "engine.maxNumActiveSeqs",
       ...integer(1, REQUESTS_MOST),
       default: "max-num-seqs",
-      about: "Most requests that admission lets run; at most max-num-seqs.",
+      about: "Maximum requests that run at once; at most --max-num-seqs.",
     },
     "max-num-batched-tokens": {
       lands: "engine.maxNumBatchedTokens",
       ...humanInteger(1),
       default: "by the preset's GPU",
-      about: "Most tokens in one step.",
+      about: "Maximum tokens in one step.",
     },
     "max-num-scheduled-tokens": {
       lands: "engine.maxNumScheduledTokens",
       ...humanInteger(1),
       default: "max-num-batched-tokens",
-      about: "Token budget of a step; at most max-num-batched-tokens.",
+      about: "Token budget of a step; at most --max-num-batched-tokens.",
     },
     "scheduling-policy": {
       lands: "engine.schedulingPolicy",
       ...choice("fcfs", "priority"),
       ...initially("fcfs"),
-      about: "Who runs first: by arrival, or by the request's priority (a smaller value first).",
+      about:
+        "Order in which requests run. fcfs: by arrival; priority: by the request's priority, smallest value first.",
     },
     "enable-chunked-prefill": {
       lands: "engine.enableChunkedPrefill",
       ...toggle,
       ...initially(true),
-      about: "A long prompt may be spread over several steps.",
+      about: "Compute long prompts in chunks over several steps.",
     },
     "async-scheduling": {
       lands: "engine.asyncScheduling",
       ...toggle,
       ...initially(true),
-      about: "Plan the next step while one runs.",
+      about: "Schedule the next step while one runs.",
     },
     "long-prefill-token-threshold": {
       lands: "engine.vllm.longPrefillTokenThreshold",
       ...integer(0),
       ...initially(0),
-      about: "Most prompt tokens of one request per step while others wait or run; 0 is off.",
+      about: "Maximum prompt tokens of one request per step while other requests wait or run; 0: no limit.",
     },
     "long-prefill-token-threshold-adaptive": {
       lands: "engine.vllm.longPrefillTokenThresholdAdaptive",
       ...toggle,
       ...initially(false),
-      about: "Never less than a fair share of the token budget.",
+      about: "Raise --long-prefill-token-threshold to a fair share of the token budget if it is lower.",
     },
     "prefill-schedule-interval": {
       lands: "engine.vllm.prefillScheduleInterval",
       ...integer(1),
       ...initially(1),
-      about: "Prefill only in every n-th step; those between decode alone.",
+      about: "Compute prompts only in every n-th step; the steps between only decode.",
     },
     "scheduler-reserve-full-isl": {
       lands: "engine.vllm.schedulerReserveFullIsl",
       ...toggle,
       ...initially(true),
-      about: "Admit a request only when its whole prompt fits into the free blocks.",
+      about: "Admit a request only if its whole prompt fits into the free blocks.",
     },
     watermark: {
       lands: "engine.vllm.watermark",
@@ -97,19 +98,20 @@ export const engineOptions = {
       ...integer(1),
       initial: null,
       default: "none",
-      about: "Size of the KV pool in blocks, in place of the preset's. One block is set aside.",
+      about:
+        "Size of the KV pool in blocks, in place of the preset's. One of them is the null block, which holds no tokens.",
     },
     "gpu-memory-utilization": {
       lands: "deployment.gpuMemoryUtilization",
       ...number(0, 1, "min"),
       ...initially(GPU_MEMORY_UTILIZATION),
-      about: "Share of the preset's GPU memory; what the weights leave of it is the KV pool.",
+      about: "Share of the preset's GPU memory for weights and KV pool. The pool gets the part that the weights leave.",
     },
     "enable-prefix-caching": {
       lands: "engine.enablePrefixCaching",
       ...toggle,
       ...initially(true),
-      about: "Requests with an equal beginning share its blocks.",
+      about: "Share KV blocks between requests whose prompts begin alike.",
     },
   }),
   ...serveGroup("LoRA", {
@@ -117,13 +119,13 @@ export const engineOptions = {
       feeds: "engine.maxLoras",
       ...toggle,
       default: "false",
-      about: "LoRA adapters may be used; how many at once, is max-loras.",
+      about: "Serve LoRA adapters; --max-loras limits how many run at once.",
     },
     "max-loras": {
       lands: "engine.maxLoras",
       ...integer(1, ADAPTERS_MOST),
       ...initially(1),
-      about: "Most different adapters that run at once; requests for others are passed over until one is free.",
+      about: "Maximum different adapters that run at once. Requests for other adapters wait.",
     },
     "lora-modules": {
       lands: "models.loraModules",
@@ -131,7 +133,7 @@ export const engineOptions = {
       ...loraModules,
       initial: [],
       default: "none",
-      about: "Adapters as name=path or JSON; a request names one in place of the model. The path need not exist.",
+      about: "Adapters as name=path or JSON. A request names an adapter as its model. The path need not exist.",
     },
   }),
   ...serveGroup("Scheduler", {
@@ -139,7 +141,7 @@ export const engineOptions = {
       feeds: "deployment.preset",
       ...integer(1, 1024),
       default: "the preset's",
-      about: "GPUs of one engine: among the presets measured for the model, the one with so many is taken. Also -tp.",
+      about: "GPUs of one engine. Chooses the model's preset that was measured with this number. Also -tp.",
     },
   }),
   ...serveGroup("KV cache", {
@@ -148,7 +150,8 @@ export const engineOptions = {
       ...choice(...KV_CACHE_DTYPES),
       metavar: "TYPE",
       default: "auto",
-      about: "Type of keys and values, as vLLM names it. With fp8 (fp8_e4m3, fp8_e5m2, fp8_inc) twice the tokens fit.",
+      about:
+        "Data type of the KV cache, by vLLM's names. With fp8 (fp8_e4m3, fp8_e5m2, fp8_inc) it holds twice the tokens.",
     },
   }),
   ...serveGroup("Server", {
@@ -157,7 +160,7 @@ export const engineOptions = {
       as: checkedBuckets,
       ...bucketsOption,
       default: "none",
-      about: `Bounds of vLLM's histograms by family, as {"request_latency": [0.1, 1]}: docs/metrics.md.`,
+      about: `Bucket bounds of vLLM's histograms by family, as {"request_latency": [0.1, 1]}: docs/metrics.md.`,
     },
   }),
 };

@@ -1,21 +1,21 @@
-/** What does the environment say? `UNDERSTUDY_MAX_NUM_SEQS` is --max-num-seqs. */
-import { type Given, given, type UsageError, wrongValue } from "./given.ts";
+/** Reads options from environment variables. `UNDERSTUDY_MAX_NUM_SEQS` is --max-num-seqs. */
+import { type OptionInput, optionInput, type UsageError, wrongValue } from "./given.ts";
 import { lookup, nearNames } from "./lookup.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const PREFIX = "UNDERSTUDY_";
 
-/** vLLM keeps all of them for ever. */
+/** Value of --response-store if the variable enables the store. vLLM itself has no limit. */
 const STORED_RESPONSES = "10000";
 
-export interface FromEnvironment {
-  readonly given: readonly Given[];
-  /** vLLM's `VLLM_API_KEY` and `VLLM_HTTP_TIMEOUT_KEEP_ALIVE`, and so on, which count when no other place says something else. */
-  readonly fallback: readonly Given[];
-  /** vLLM's `VLLM_SERVER_DEV_MODE`. */
+export interface EnvironmentInput {
+  readonly given: readonly OptionInput[];
+  /** Options from vLLM's variables, such as `VLLM_API_KEY`. They count only if the option is set nowhere else. */
+  readonly fallback: readonly OptionInput[];
+  /** Value of vLLM's `VLLM_SERVER_DEV_MODE`. */
   readonly devMode: boolean;
-  /** vLLM's `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. */
+  /** Value of vLLM's `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. */
   readonly runtimeLora: boolean;
   readonly notices: readonly string[];
 }
@@ -24,9 +24,12 @@ export function environmentName(option: string): string {
   return PREFIX + option.toUpperCase().replaceAll("-", "_");
 }
 
-/** Lists are split at commas; `VLLM_API_KEY` is one key, as in vLLM. An unknown name is no error: others may use the prefix. */
-export function fromEnvironment(env: Environment): FromEnvironment | UsageError {
-  const said: Given[] = [];
+/**
+ * Reads all variables. Lists are split at commas; `VLLM_API_KEY` is one key, as in vLLM. Unknown names are not errors, because
+ * other programs may use the prefix.
+ */
+export function fromEnvironment(env: Environment): EnvironmentInput | UsageError {
+  const said: OptionInput[] = [];
   const notices: string[] = [];
   for (const [variable, text] of Object.entries(env)) {
     if (!variable.startsWith(PREFIX) || text === undefined) continue;
@@ -35,16 +38,16 @@ export function fromEnvironment(env: Environment): FromEnvironment | UsageError 
     if (!found) {
       const near = nearNames(name).map(environmentName);
       if (near.length > 0)
-        notices.push(`${variable} is no option and was not used; did you mean ${near.join(" or ")}?`);
+        notices.push(`${variable} is not an option and has no effect; did you mean ${near.join(" or ")}?`);
     } else if (/^(tcp|udp|sctp):\/\//.test(text)) {
-      // Kubernetes sets UNDERSTUDY_PORT=tcp://… in every pod beside a service of that name.
-      notices.push(`${variable}=${text} looks like a Kubernetes service address and was not used`);
+      // Kubernetes sets UNDERSTUDY_PORT=tcp://… in every pod if a service has the name "understudy".
+      notices.push(`${variable}=${text} looks like a Kubernetes service address and has no effect`);
     } else if (found.option.arity === "toggle" || found.option.arity === "switch") {
       const value = { true: true, "1": true, false: false, "0": false }[text.toLowerCase()];
       if (value === undefined) return wrongValue(variable, "true, false, 1 or 0", text);
-      said.push(given(found, [String(value === found.sets)], variable));
+      said.push(optionInput(found, [String(value === found.sets)], variable));
     } else {
-      said.push(given(found, found.option.arity === "list" ? text.split(",") : [text], variable));
+      said.push(optionInput(found, found.option.arity === "list" ? text.split(",") : [text], variable));
     }
   }
   const key = env.VLLM_API_KEY;
@@ -56,11 +59,11 @@ export function fromEnvironment(env: Environment): FromEnvironment | UsageError 
   return {
     given: said,
     fallback: [
-      ...(key ? [given(lookup("api-key")!, [key], "VLLM_API_KEY")] : []),
-      ...(keepAlive ? [given(lookup("timeout-keep-alive")!, [keepAlive], "VLLM_HTTP_TIMEOUT_KEEP_ALIVE")] : []),
+      ...(key ? [optionInput(lookup("api-key")!, [key], "VLLM_API_KEY")] : []),
+      ...(keepAlive ? [optionInput(lookup("timeout-keep-alive")!, [keepAlive], "VLLM_HTTP_TIMEOUT_KEEP_ALIVE")] : []),
       ...(Number(stores) === 0
         ? []
-        : [given(lookup("response-store")!, [STORED_RESPONSES], "VLLM_ENABLE_RESPONSES_API_STORE")]),
+        : [optionInput(lookup("response-store")!, [STORED_RESPONSES], "VLLM_ENABLE_RESPONSES_API_STORE")]),
     ],
     devMode: Number(mode) !== 0,
     runtimeLora: /^\s*(1|true)\s*$/i.test(env.VLLM_ALLOW_RUNTIME_LORA_UPDATING ?? ""),

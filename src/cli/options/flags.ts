@@ -1,26 +1,26 @@
-/** Reads a command line by the rules of vLLM's parser. Abbreviated flags are accepted where the command says so. */
+/** Parses a command line by the rules of vLLM's parser, with abbreviated flags if the command accepts them. */
 import { ambiguous, type Completion, completionsOf } from "./abbreviations.ts";
-import { type Command, type Given, given, SERVE, type UsageError, unknown } from "./given.ts";
+import { type Command, type OptionInput, optionInput, SERVE, type UsageError, unknown } from "./given.ts";
 import { shortFlags } from "./ignored-flags.ts";
 import { type FoundOption, lookup } from "./lookup.ts";
 
 export interface Flags {
-  readonly given: readonly Given[];
+  readonly given: readonly OptionInput[];
   readonly positional: readonly string[];
-  /** `--help` is "", `--help=WORD` is the word. */
+  /** The word of `--help=WORD`, or "" for `--help`; absent if no help is requested. */
   readonly help?: string;
 }
 
 export function parseFlags(argv: readonly string[], command: Command = SERVE): Flags | UsageError {
-  const said: Given[] = [];
+  const said: OptionInput[] = [];
   const positional: string[] = [];
-  /** The switch that stands before what comes next. */
+  /** The switch directly before the next argument. */
   let bare: { readonly written: string; readonly found: FoundOption } | undefined;
   for (let at = 0; at < argv.length; ) {
     const token = argv[at++]!;
     if (token === "--") return { given: said, positional: positional.concat(argv.slice(at)) };
     if (!isFlag(token)) {
-      // Behind a switch it was meant as that one's value, and not as what the command takes.
+      // After a switch, a word such as "false" is a value that the switch does not take, not a positional argument.
       if (bare && TRUTHS.test(token)) return wrongCount(bare.written, bare.found, token);
       bare = undefined;
       positional.push(token);
@@ -36,37 +36,37 @@ export function parseFlags(argv: readonly string[], command: Command = SERVE): F
     const rest = attached === undefined ? valuesFrom(argv, at, found) : [];
     const texts = textsOf(found, attached, rest);
     if (texts === undefined) return wrongCount(written, found, attached);
-    said.push(given(found, texts, written));
+    said.push(optionInput(found, texts, written));
     bare = isSwitch(found) ? { written, found } : undefined;
     at += rest.length;
   }
   return { given: said, positional };
 }
 
-/** What a switch might be given. */
+/** Words that users write after a switch by mistake. */
 const TRUTHS = /^(true|false|on|off|yes|no|0|1)$/i;
 
 function isSwitch({ option: { arity } }: FoundOption): boolean {
   return arity === "toggle" || arity === "switch";
 }
 
-/** A lone dash and negative numbers are values. */
+/** Reports whether a token is a flag. A lone dash and negative numbers are values. */
 function isFlag(token: string): boolean {
   return token.startsWith("-") && token !== "-" && !/^-\d*\.?\d+$/.test(token);
 }
 
-/** `--flag=value`, and vLLM's -O3 for -O 3. */
+/** Splits `--flag=value` into flag and value, and vLLM's `-O3` into `-O` and `3`. */
 function split(token: string): [written: string, attached: string | undefined] {
   if (/^-O\d$/.test(token)) return ["-O", token.slice(2)];
   const equals = token.indexOf("=");
   return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
 }
 
-/** Splits a flag from its value and completes it if it is an abbreviation. A name that exists as it stands always wins. */
+/** Splits a flag from its value and completes an abbreviated flag. A flag that exists is never completed. */
 function completed(token: string, command: Command): [written: string, attached: string | undefined] | UsageError {
   const [written, attached] = split(token);
   if (!command.abbreviates || written === "--help" || findFlag(written, command)) return [written, attached];
-  // What follows a dot is a key inside a JSON value.
+  // Text after a dot is a key of a JSON value.
   const [head = "", ...keys] = written.split(".");
   const found = completionsOf(written.startsWith("--") ? head : token);
   if (found.length > 1) return { error: ambiguous(token, found) };
@@ -82,7 +82,7 @@ function findFlag(written: string, { names }: Command): FoundOption | undefined 
   return name === undefined ? undefined : lookup(name);
 }
 
-/** The tokens from `at` on that belong to this flag. */
+/** Returns the values of a flag that follow it as arguments of their own. `at`: index after the flag. */
 function valuesFrom(argv: readonly string[], at: number, found: FoundOption): readonly string[] {
   if (isSwitch(found)) return [];
   const end = argv.findIndex((token, index) => index >= at && isFlag(token));
@@ -90,7 +90,7 @@ function valuesFrom(argv: readonly string[], at: number, found: FoundOption): re
   return found.option.arity === "list" ? values : values.slice(0, 1);
 }
 
-/** Undefined when there are too few or too many. */
+/** Returns the values of a flag, or undefined if it has too few or too many. */
 function textsOf(
   found: FoundOption,
   attached: string | undefined,

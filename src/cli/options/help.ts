@@ -9,7 +9,7 @@ import { tritonServerOptions } from "./triton-server-options.ts";
 const rows: readonly (readonly [string, OptionRow])[] = Object.entries<OptionRow>(serveOptions);
 const WIDTH = 100;
 
-/** Without `word` the first screen, with "all" every option, else the options whose name or group has the word. */
+/** Returns a short overview without `word`, every option for "all", else the options whose name contains the word or whose group is it. */
 export function serveHelp(word = ""): string {
   if (word === "") return firstScreen(SERVE_INTRO, SERVE_COMMANDS, rows, "understudy serve");
   const wanted = word.toLowerCase().replaceAll("_", "-");
@@ -18,7 +18,7 @@ export function serveHelp(word = ""): string {
   if (shown.length === 0) {
     const other = Object.keys(ignoredOptions).filter((name) => name.includes(wanted));
     return other.length > 0
-      ? `Accepted and ignored, since they mean nothing here: ${other.map((name) => `--${name}`).join(", ")}`
+      ? `Accepted without effect: ${other.map((name) => `--${name}`).join(", ")}`
       : `No option has "${word}" in its name; understudy serve --help=all lists all.`;
   }
   return [...(all ? [SERVE_INTRO] : []), ...partsOf(shown, helpOf), ...(all ? [outro()] : [])].join("\n\n");
@@ -32,7 +32,7 @@ export function tritonHelp(word = ""): string {
   const all = word === "all";
   const shown = all ? options : found(options, word.toLowerCase());
   if (shown.length === 0) return `No option has "${word}" in its name; ${command} --help=all lists all.`;
-  const ignored = `Accepted and ignored, since they mean nothing here: ${TRITON_IGNORED.map((name) => `--${name}`).join(", ")}`;
+  const ignored = `Accepted without effect: ${TRITON_IGNORED.map((name) => `--${name}`).join(", ")}`;
   const parts = partsOf(shown, helpOfTriton);
   return [...(all ? [TRITON_INTRO] : []), ...parts, ...(all ? [wrapped(ignored, "")] : [])].join("\n\n");
 }
@@ -40,19 +40,19 @@ export function tritonHelp(word = ""): string {
 const SERVE_INTRO = [
   "usage: understudy serve [MODEL] [options]",
   "",
-  "Serves the OpenAI API as vLLM 0.33 does, without a GPU: real scheduling, measured step times, made-up text.",
-  "Listens on 127.0.0.1 unless --host says otherwise.",
+  "Serves the OpenAI API like vLLM 0.33, without a GPU: real scheduling, measured step times, made-up text.",
+  "Listens on 127.0.0.1 unless --host names another address.",
 ].join("\n");
 const TRITON_INTRO = [
   "usage: understudy serve --role triton [options]",
   "",
-  "Serves models as Triton Inference Server does: docs/triton.md.",
+  "Serves models like Triton Inference Server: docs/triton.md.",
 ].join("\n");
 
 type Commands = readonly (readonly [command: string, effect: string])[];
 const SERVE_COMMANDS: Commands = [
   ["understudy serve", "a model of 8B on one H100, at http://127.0.0.1:8000/v1"],
-  ["understudy serve meta-llama/Llama-3.1-70B-Instruct", "that model, with the step times measured for it"],
+  ["understudy serve meta-llama/Llama-3.1-70B-Instruct", "this model, with the step times measured for it"],
   ["understudy serve --fixtures DIR", "your own answers: docs/fixtures.md"],
   ["understudy serve --role trtllm-serve", "TensorRT-LLM's server"],
   ["understudy serve --role triton", "Triton Inference Server, with its own --help"],
@@ -60,12 +60,12 @@ const SERVE_COMMANDS: Commands = [
 const TRITON_COMMANDS: Commands = [
   ["understudy serve --role triton", "shipped models; HTTP 8000, gRPC 8001, metrics 8002"],
   ["understudy serve --role triton --model-repository=DIR", "your models"],
-  ["understudy serve --role triton --model-control-mode=explicit", "models are loaded by request"],
+  ["understudy serve --role triton --model-control-mode=explicit", "load models on request"],
   ["understudy serve --role triton --openai", "Triton's OpenAI front end on port 9000"],
-  ["understudy serve --role triton --triton-version=2.51", "as that version answers"],
+  ["understudy serve --role triton --triton-version=2.51", "answer like version 2.51"],
 ];
 
-/** Usage, commands to try, and the groups of options. */
+/** Returns the overview: usage, commands to try, and the groups of options. */
 function firstScreen(
   intro: string,
   commands: Commands,
@@ -88,7 +88,7 @@ function columns(lines: Commands): string {
   return lines.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join("\n");
 }
 
-/** The name of a group as one word: kv-cache. */
+/** Returns the name of a group as one word, such as `kv-cache`. */
 const wordOf = (group: string): string =>
   group
     .replace(/ \(.*\)$/, "")
@@ -104,7 +104,7 @@ const partsOf = (
   lineOf: (option: readonly [string, OptionRow]) => string,
 ): string[] => groupsOf(shown).map(([group, members]) => `${group}\n${members.map(lineOf).join("\n")}`);
 
-/** A command's options as Markdown tables, one per group. Of `serve` `UNDERSTUDY_…` and YAML keys follow from the names. */
+/** Returns a command's options as Markdown tables, one per group. */
 export function optionsMarkdown(table: Readonly<Record<string, OptionRow>> = serveOptions): string {
   return groupsOf(Object.entries<OptionRow>(table))
     .map(([group, members]) => {
@@ -112,12 +112,12 @@ export function optionsMarkdown(table: Readonly<Record<string, OptionRow>> = ser
         const flag = `\`${flagOf(name, row)}\`${row.ours ? " (ours)" : ""}`;
         return `| ${[flag, row.default, row.about].map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
       });
-      return [`**${group}**`, "", "| Option | Default | What it does |", "|---|---|---|", ...lines].join("\n");
+      return [`**${group}**`, "", "| Option | Default | Effect |", "|---|---|---|", ...lines].join("\n");
     })
     .join("\n\n");
 }
 
-/** The library has it too, for Node 20, which lacks `Map.groupBy`. */
+/** Groups options by heading. Not `Map.groupBy`, because the library contains this code and also runs on Node 20. */
 function groupsOf(shown: readonly (readonly [string, OptionRow])[]) {
   const groups = new Set(shown.map(([, row]) => row.group));
   return [...groups].map((group) => [group, shown.filter(([, row]) => row.group === group)] as const);
@@ -152,7 +152,7 @@ function outro(): string {
   const ignored = Object.keys(ignoredOptions).length;
   return [
     `Each option is also read from the environment (--max-num-seqs is ${environmentName("max-num-seqs")}) and from`,
-    "the file of --config (key max-num-seqs). Flags beat environment beat file beat default.",
-    `${ignored} more options of vllm serve are accepted and ignored; --help=WORD searches the names.`,
+    "the file of --config (key max-num-seqs). A flag wins over the environment, and the environment over the file.",
+    `${ignored} more options of vllm serve are accepted without effect; --help=WORD searches their names.`,
   ].join("\n");
 }

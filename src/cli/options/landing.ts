@@ -10,7 +10,7 @@ declare const NOWHERE: unique symbol;
 /** The type of a member that does not exist. */
 export type Nowhere = typeof NOWHERE;
 
-/** The members that have a name, of a member that may also be absent, null or a text. */
+/** The object types of a union such as `Tls | null | string`. Only their members have names. */
 type Members<C> = Extract<C, object>;
 
 /** The type of the member at a path such as `engine.maxNumSeqs`. `Nowhere` if there is no such member. */
@@ -22,7 +22,7 @@ export type MemberAt<C, Path extends string> = Path extends `${infer Head}.${inf
     ? Members<C>[Path]
     : Nowhere;
 
-/** What becomes of the value of an option. A row has one of `lands`, `feeds` and `outside`. */
+/** Destination of the value of an option. A row has exactly one of `lands`, `feeds` and `outside`. */
 export interface Landing {
   /** Path of the member of `ServeConfig` that gets the value. If several options land there, the last row given wins. */
   readonly lands?: string;
@@ -33,7 +33,7 @@ export interface Landing {
   readonly as?: (value: never) => unknown;
   /** Value of the member if the option is not given. Absent: the member is absent, or its owner completes it. */
   readonly initial?: unknown;
-  /** Path of the member that a function makes from this option together with others. */
+  /** Path of the member that a function computes from this option and others. */
   readonly feeds?: string;
   /** Reason why no member of the configuration gets the value. */
   readonly outside?: string;
@@ -42,20 +42,20 @@ export interface Landing {
 /** A row of the options of a server. */
 export type LandingRow<T = unknown> = OptionRow<T> & Landing;
 type LandingRows = Readonly<Record<string, LandingRow>>;
-type Ungrouped = Readonly<Record<string, Omit<LandingRow, "group">>>;
+type RowsWithoutGroup = Readonly<Record<string, Omit<LandingRow, "group">>>;
 
-/** The type that the member of a row gets. */
-type Landed<Row> = Row extends { readonly as: (value: infer Taken) => infer Made }
-  ? ValueOf<Row> extends Taken
-    ? Exclude<Made, undefined>
+/** The type of a row's value after its conversion. */
+type ConvertedValue<Row> = Row extends { readonly as: (value: infer Input) => infer Output }
+  ? ValueOf<Row> extends Input
+    ? Exclude<Output, undefined>
     : Nowhere
   : ValueOf<Row>;
 
-/** What is wrong with the destination of a row. `never` if nothing is. */
+/** An error message about the destination of a row, as a type. `never` if the destination is right. */
 type Misfit<Row> = Row extends { readonly lands: infer Path extends string }
   ? MemberAt<ServeConfig, Path> extends Nowhere
     ? `the configuration has no ${Path}`
-    : Landed<Row> extends Exclude<MemberAt<ServeConfig, Path>, undefined>
+    : ConvertedValue<Row> extends Exclude<MemberAt<ServeConfig, Path>, undefined>
       ? Row extends { readonly initial: infer Initial }
         ? Initial extends MemberAt<ServeConfig, Path>
           ? never
@@ -70,32 +70,34 @@ type Misfit<Row> = Row extends { readonly lands: infer Path extends string }
       ? never
       : "needs lands, feeds or outside";
 
-/** The path of the member that a row or the function that it feeds makes. */
+/** The path of a row: that of `lands`, or that of `feeds`. */
 export type DestinationOf<Row> = Row extends { readonly lands: infer Path extends string }
   ? Path
   : Row extends { readonly feeds: infer Path extends string }
     ? Path
     : never;
 
-/** Marks the rows that fit nowhere. */
-type Fitting<R> = {
+/** A type that rejects each row with a wrong destination. The compiler then prints the message of `Misfit`. */
+type DestinationCheck<R> = {
   readonly [Name in keyof R]: [Misfit<R[Name]>] extends [never] ? unknown : { readonly lands: Misfit<R[Name]> };
 };
 
-/** Rows of a server's options that the help lists under one heading. Does not compile if a row fits nowhere. */
-export const serveGroup = <const R extends Ungrouped>(group: string, rows: R & Fitting<R>) =>
+/** Puts rows of a server's options under one heading of the help text. A row with a wrong destination does not compile. */
+export const serveGroup = <const R extends RowsWithoutGroup>(group: string, rows: R & DestinationCheck<R>) =>
   sharing(rows as R, { group });
 
 /** Like `serveGroup`, for options that the real server does not have. */
-export const ourServeGroup = <const R extends Ungrouped>(group: string, rows: R & Fitting<R>) =>
+export const ourServeGroup = <const R extends RowsWithoutGroup>(group: string, rows: R & DestinationCheck<R>) =>
   sharing(rows as R, { group, ours: true as const });
 
-/** Help text and value of a member whose option is not given. */
+/** Makes the default of an option: the initial value of its member, and the same value in the help text. */
 export const initially = <const T>(initial: T) => ({ initial, default: String(initial) });
 
-/** Conversions of values that several rows use. */
+/** Converts false to undefined, so that the member stays absent. */
 export const onlyTrue = (on: boolean) => on || undefined;
+/** Converts MiB to bytes, rounded up. */
 export const bytesOfMib = (mib: number) => Math.ceil(mib * 2 ** 20);
+/** Converts an empty list to undefined, so that the member stays absent. */
 export const unlessEmpty =
   <T>() =>
   (items: readonly T[]) =>
@@ -112,7 +114,7 @@ type SurePaths<R> = {
 
 type Under<All extends string, Path extends string> = Extract<All, `${Path}.${string}`>;
 
-/** The members of `C` where rows land. `Sure`: paths that have an initial value, whose members are never absent. */
+/** The members of `C` that rows set. `Sure`: paths with an initial value, whose members are therefore never absent. */
 type LandedAt<C, Prefix extends string, All extends string, Sure extends string> = {
   readonly [K in keyof C & string as `${Prefix}${K}` extends Sure
     ? K
@@ -135,10 +137,10 @@ type LandedMember<T, Path extends string, All extends string, Sure extends strin
   ? Exclude<T, undefined>
   : LandedAt<Members<T>, `${Path}.`, All, Sure>;
 
-/** The part of the configuration that follows from single options. */
+/** The part of the configuration whose members each come from a single option. */
 export type LandedConfig<R> = LandedAt<ServeConfig, "", Paths<R>, SurePaths<R>>;
 
-/** Puts each value, or the initial value if the option is not given, at the place that its row names. */
+/** Builds the configuration: stores each option's value, or its initial value if the option is absent, at the row's path. */
 export function landed<const R extends LandingRows>(
   rows: R,
   values: { readonly [Name in keyof R]?: ValueOf<R[Name]> },
@@ -157,7 +159,7 @@ interface Tree {
   [name: string]: unknown;
 }
 
-/** Without a `value` the member gets the initial one, unless another option gave it a value. */
+/** Stores `value` at `path`. If it is undefined, stores `initial`, unless another option has set the member. */
 function put(config: Tree, path: string, value: unknown, initial: unknown): void {
   const names = path.split(".");
   const last = names.pop()!;

@@ -1,4 +1,4 @@
-/** The options of the lengths of answers that no limit ends. */
+/** Options of the lengths of answers that end by themselves, before max_tokens. */
 import {
   aroundMean,
   DEFAULT_OUTPUT_LENGTHS,
@@ -17,20 +17,20 @@ export const lengthOptions = ourServeGroup("Stand-in", {
     ...readable("LENGTHS", `${OUTPUT_LENGTH_FORMS}; lengths up to 1000000, sigma up to 3`, parseOutputLengths),
     initial: DEFAULT_OUTPUT_LENGTHS,
     default: outputLengthsText(DEFAULT_OUTPUT_LENGTHS),
-    about: `When answers end by themselves, by the request's seed: ${OUTPUT_LENGTH_FORMS} (the output lengths of a trace). max_tokens cuts them, with ignore_eos they go on to it.`,
+    about: `Lengths in tokens at which answers end by themselves, drawn from the request's seed: ${OUTPUT_LENGTH_FORMS} (the output lengths of a trace). max_tokens cuts longer answers; with ignore_eos all reach it.`,
   },
   "mean-output-tokens": {
     lands: "text.outputTokens",
     as: aroundMean,
     ...integer(1, 1_000_000),
     default: "128",
-    about: "Short for --output-tokens lognormal:mean=N.",
+    about: "Same as --output-tokens lognormal:mean=N.",
   },
 });
 
-/** The line of an error if two options give the lengths, or undefined. `at`: where an option was given. */
+/** Returns an error message if both options set the lengths, else undefined. `at`: returns the place of an option. */
 export function doubleLengths(values: ServeValues, at: (option: string) => string): string | undefined {
   const { "output-tokens": text, "mean-output-tokens": mean } = values;
   if (text === undefined || mean === undefined) return undefined;
-  return `${at("mean-output-tokens")}: ${at("output-tokens")} (${text}) says it too; take one of them`;
+  return `${at("mean-output-tokens")}: ${at("output-tokens")} (${text}) sets it too; use one of them`;
 }

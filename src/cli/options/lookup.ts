@@ -1,23 +1,23 @@
-/** Which option carries this name, as a flag without its dashes or as a key of the file? */
+/** Finds the option with a name. The name is a flag without its dashes, or a key of the configuration file. */
 import { aliases, ignoredOptions } from "./ignored-flags.ts";
 import { type Option, type OptionRow, ownValue } from "./option.ts";
 import { serveOptions } from "./serve-options.ts";
 
 export interface FoundOption {
-  /** The option's own name. */
+  /** Name in the options table, not the alias that was written. */
   readonly name: string;
   readonly option: Option;
-  /** An option of `vllm serve` or trtllm-serve that means nothing here. */
+  /** True if the option exists in `vllm serve` or trtllm-serve and has no effect here. */
   readonly ignored: boolean;
-  /** False for --no-x, and for --disable-x where the option is --enable-x (or the other way round). */
+  /** False if the name negates the option: --no-x, or --disable-x for --enable-x, or --enable-x for --disable-x. */
   readonly sets: boolean;
 }
 
-/** What one role's command line and file have beside the options that all roles have. */
+/** Names that only one role's command line and configuration file accept. */
 export interface RoleNames {
-  /** Second names. */
+  /** Option by alias. */
   readonly aliases: Readonly<Record<string, string>>;
-  /** Options that mean nothing here. */
+  /** Options that are accepted without effect. */
   readonly ignored: Readonly<Record<string, Option>>;
 }
 
@@ -25,7 +25,7 @@ const NONE: RoleNames = { aliases: {}, ignored: {} };
 
 const rows: Readonly<Record<string, OptionRow>> = serveOptions;
 
-/** `a_b` and `a-b` are the same name. What follows a dot is a key inside a JSON value, which only ignored options have. */
+/** Returns undefined for an unknown name. `a_b` is `a-b`. `name.key` sets a key of a JSON value; only ignored options take that form. */
 export function lookup(written: string, more: RoleNames = NONE): FoundOption | undefined {
   const [head = "", ...keys] = written.split(".");
   const name = head.replaceAll("_", "-");
@@ -41,7 +41,7 @@ function named(name: string, more: RoleNames, sets = true): FoundOption | undefi
   return undefined;
 }
 
-/** vLLM (`utils/argparse_utils.py`) pairs --enable-x with --disable-x besides --no-…. */
+/** Finds the toggle that a name negates. vLLM (`utils/argparse_utils.py`) pairs --enable-x with --disable-x, in addition to --no-x. */
 function negated(name: string, more: RoleNames): FoundOption | undefined {
   const [, prefix = "", rest = ""] = /^(no-|enable-|disable-)(.*)$/.exec(name) ?? [];
   const inverse = { "no-": rest, "enable-": `disable-${rest}`, "disable-": `enable-${rest}` }[prefix];
@@ -49,12 +49,12 @@ function negated(name: string, more: RoleNames): FoundOption | undefined {
   return found?.option.arity === "toggle" ? found : undefined;
 }
 
-/** Up to three names that look like this one, nearest first; `more` beside those of the server. */
+/** Returns up to three similar names, nearest first, from the options of the server and from `more`. */
 export function nearNames(written: string, more: readonly string[] = []): string[] {
   return nearest(written, [...more, ...Object.keys(rows), ...Object.keys(ignoredOptions)]);
 }
 
-/** Up to three of `names` that look like this one, nearest first. */
+/** Returns up to three of `names` that are similar, nearest first. */
 export function nearest(written: string, names: readonly string[]): string[] {
   const name = written.split(".")[0]!.replaceAll("_", "-").replace(/^no-/, "");
   const limit = Math.max(2, Math.floor(name.length / 4));
@@ -66,7 +66,7 @@ export function nearest(written: string, names: readonly string[]): string[] {
     .map(({ candidate }) => candidate);
 }
 
-/** Levenshtein: insertions, deletions and replacements. */
+/** Levenshtein distance: the number of insertions, deletions and replacements. */
 function distance(a: string, b: string): number {
   let above = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {

@@ -4,7 +4,7 @@ import type { Option } from "./option.ts";
 
 const FIELDS = ["name", "path", "base_model_name", "is_3d_lora_weight"];
 
-/** The texts as they are, if each names an adapter; empty ones are passed over. */
+/** A list of adapters whose value stays text. Empty texts are accepted and ignored. */
 export const loraModules: Option<readonly string[]> = {
   arity: "list",
   accepts: 'one or more of name=path or {"name": …, "path": …, "base_model_name": …}',
@@ -16,7 +16,7 @@ export function readLoraModules(texts: readonly string[]): LoraModule[] {
   return texts.filter((text) => text !== "").map((text) => readModule(text)!);
 }
 
-/** The line of an error for adapters with which a server does not start, or undefined. `where`: the place where they were given. */
+/** Returns an error message for adapters with which vLLM does not start, else undefined. `where`: place of the option. */
 export function brokenLora(
   modules: readonly LoraModule[],
   enabled: boolean,
@@ -26,9 +26,9 @@ export function brokenLora(
   if (modules.length > 0 && !enabled) return `${where}: adapters need --enable-lora`;
   const names = modules.map(({ name }) => name);
   const twice = names.find((name, i) => names.indexOf(name) < i);
-  if (twice !== undefined) return `${where}: "${twice}" is there twice; an adapter's name must be its own`;
+  if (twice !== undefined) return `${where}: "${twice}" is named twice; names of adapters must be unique`;
   const taken = names.find((name) => served.includes(name));
-  if (taken !== undefined) return `${where}: "${taken}" is the name of the model; an adapter needs another`;
+  if (taken !== undefined) return `${where}: "${taken}" is the name of the model; an adapter needs another name`;
   return undefined;
 }
 
@@ -47,7 +47,7 @@ function moduleOf(value: unknown): LoraModule | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
   if (Object.keys(value).some((key) => !FIELDS.includes(key))) return undefined;
   const { name, path, base_model_name: base = null } = value as Record<string, unknown>;
-  const isText = (one: unknown) => typeof one === "string" && one !== "";
+  const isText = (field: unknown) => typeof field === "string" && field !== "";
   if (!isText(name) || !isText(path) || !(base === null || typeof base === "string")) return undefined;
   return { name: name as string, path: path as string, baseModelName: base || null };
 }

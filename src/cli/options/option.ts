@@ -1,48 +1,50 @@
-/** What is an option: how many values it takes, how a text becomes its value, what it says of itself? */
+/** Kinds of options, such as integers and toggles: how many values they take, and how their text is parsed. */
 
 import { jsonObjectIn } from "../../base/json-object.ts";
 
 export interface Option<T = unknown> {
-  /** `toggle` is --x and --no-x; `optional` is one value or none; a list takes one or more. */
+  /** `toggle`: --x and --no-x. `switch`: only --x. `one`: one value. `optional`: one value or none. `list`: at least one value. */
   readonly arity: "toggle" | "switch" | "one" | "optional" | "list";
-  /** Ends the sentence "takes …". */
+  /** Accepted values, for messages. Completes the sentence "takes …". */
   readonly accepts: string;
-  /** Placeholder in the help; "" where there is no value. */
+  /** Placeholder of the value in the help text; "" if the option has no value. */
   readonly metavar: string;
-  /** Undefined when the texts are no such value. A toggle gets "true" or "false". */
+  /** Parses the values. Returns undefined if they are not accepted. A toggle gets "true" or "false". */
   readonly read: (texts: readonly string[]) => T | undefined;
 }
 
 export type ValueOf<O> = O extends Option<infer T> ? T : never;
 
-/** A line of an options table. */
+/** A row of an options table. */
 export type OptionRow<T = unknown> = Option<T> & {
+  /** Heading of the help text under which the option stands. */
   readonly group: string;
-  /** As the help prints it. */
+  /** Default value as the help text prints it. */
   readonly default: string;
+  /** Help text: effect, unit and exceptions. */
   readonly about: string;
-  /** Not an option of `vllm serve`. */
+  /** Present if the real server does not have the option. */
   readonly ours?: true;
 };
 
-/** What a table has under a name that somebody wrote: `constructor` is in none. */
+/** Returns the table's value for a name, or undefined. Unlike `table[name]` it finds no inherited names such as `constructor`. */
 export function ownValue<T>(table: Readonly<Record<string, T>>, name: string): T | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined;
 }
 
 type Rows = Readonly<Record<string, Omit<OptionRow, "group">>>;
-type Grouped<R extends Rows, Shared> = { readonly [Name in keyof R]: R[Name] & Shared };
+type WithShared<R extends Rows, Shared> = { readonly [Name in keyof R]: R[Name] & Shared };
 
-/** Rows of a command's options that the help lists under one heading. Those of a server: `serveGroup`. */
+/** Puts rows of a command's options under one heading of the help text. For options of a server use `serveGroup`. */
 export const inGroup = <const R extends Rows>(group: string, rows: R) => sharing(rows, { group });
 
-/** Adds the same members to all rows. */
-export function sharing<R extends Rows, Shared extends object>(rows: R, shared: Shared): Grouped<R, Shared> {
+/** Adds the same properties to all rows. */
+export function sharing<R extends Rows, Shared extends object>(rows: R, shared: Shared): WithShared<R, Shared> {
   const grouped = Object.entries(rows).map(([name, row]) => [name, { ...row, ...shared }]);
-  return Object.fromEntries(grouped) as Grouped<R, Shared>;
+  return Object.fromEntries(grouped) as WithShared<R, Shared>;
 }
 
-/** An option of one value. */
+/** Makes an option that takes one value. `read` returns undefined for a value that is not accepted. */
 export function one<T>(metavar: string, accepts: string, read: (written: string) => T | undefined): Option<T> {
   return { arity: "one", accepts, metavar, read: ([written = ""]) => read(written) };
 }
@@ -54,7 +56,7 @@ export const toggle: Option<boolean> = {
   read: ([text]) => (text === "true" ? true : text === "false" ? false : undefined),
 };
 
-/** Only --x: vLLM registers a few so. */
+/** An option with --x but without --no-x. vLLM registers a few of this kind. */
 export const onlyOn: Option<boolean> = { ...toggle, arity: "switch" };
 
 export function integer(min: number, max: number = 2 ** 31 - 1): Option<number> {
@@ -63,13 +65,13 @@ export function integer(min: number, max: number = 2 ** 31 - 1): Option<number> 
   );
 }
 
-/** vLLM's human-readable integers: 2k is 2000, 2K is 2048, 25.6k is 25600; a fraction only before a small letter. */
+/** vLLM's human-readable integers: 2k is 2000, 2K is 2048, 25.6k is 25600. Fractions need a lower-case unit. */
 export function humanInteger(min: number, max: number = 2 ** 31 - 1): Option<number> {
   const accepts = `a whole number from ${min} to ${max}, also as 8k (8000) or 8K (8192)`;
   return one("N", accepts, (text) => within(humanNumber(text), min, max));
 }
 
-/** A number of [min, max], the ends included unless `open` names them. */
+/** A number from `min` to `max`. `open` names the end that is excluded; "": both ends are accepted. */
 export function number(min: number, max: number, open: "" | "min" | "max" = ""): Option<number> {
   const accepts = `a number ${open === "min" ? "above" : "from"} ${min} ${open === "max" ? "to below" : "to"} ${max}`;
   return one("X", accepts, (text) => {
@@ -83,13 +85,13 @@ export function choice<const T extends string>(...values: readonly T[]): Option<
   return one(`{${values.join(",")}}`, values.join(" or "), (text) => values.find((value) => value === text));
 }
 
-/** Capital letters are as good as small ones. */
+/** Like `choice`, ignoring case. The values must be lower-case. */
 export const choiceOfAnyCase = <const T extends string>(...values: readonly T[]): Option<T> => {
   const option = choice(...values);
   return { ...option, read: (texts) => option.read(texts.map((text) => text.toLowerCase())) };
 };
 
-/** One or more of some names. */
+/** A list of one or more of the names. */
 export function namesOf<const T extends string>(values: readonly T[]): Option<readonly T[]> {
   return {
     arity: "list",
@@ -106,7 +108,7 @@ export function freeText(metavar: string, accepts: string): Option<string> {
   return one(metavar, accepts, (value) => value || undefined);
 }
 
-/** The text as it is, where `read` finds something in it. */
+/** An option whose value stays text. It is accepted if `read` can parse it, that is, does not return undefined. */
 export function readable(metavar: string, accepts: string, read: (written: string) => unknown): Option<string> {
   return one(metavar, accepts, (written) => (read(written) === undefined ? undefined : written));
 }
@@ -115,7 +117,7 @@ export function texts(metavar: string, accepts: string): Option<readonly string[
   return { arity: "list", accepts, metavar, read: (values) => (values.every(Boolean) ? values : undefined) };
 }
 
-/** `500ms`, `1s`, `2m`, `1h`; a bare number is seconds. */
+/** A duration in seconds: `500ms`, `1s`, `2m` or `1h`. A number without a unit is in seconds. */
 export function seconds(
   least: number,
   most: number,

@@ -14,25 +14,25 @@ import {
   TRTLLM_REASONING_PARSERS,
   TRTLLM_TOOL_PARSERS,
 } from "../../text/grammar/parsers.ts";
-import type { Given, UsageError } from "./given.ts";
+import type { OptionInput, UsageError } from "./given.ts";
 import type { ServeValues } from "./serve-options.ts";
 
-/** Formats of the chosen parsers; absent: no such parser. */
+/** Formats of the chosen parsers. Absent: the server has no parser of this kind. */
 export interface ChosenParsers {
   readonly toolFormat?: ToolFormat;
   readonly reasoningFormat?: ReasoningFormat;
-  /** One line for each name whose own format is not written. */
+  /** One line for each parser whose own format is not implemented; a similar format replaces it. */
   readonly notices: readonly string[];
 }
 
-/** `--tool_parser`, `--reasoning_parser`: trtllm-serve has underscores, and another name for the first. */
+/** Spelling of trtllm-serve: `--tool_parser` and `--reasoning_parser`, with underscores. */
 const OPTION_OF_TRTLLM = /\b(tool|reasoning)_parser$/;
 
-/** vLLM loads no plugin file whose path is shorter. */
+/** Shortest path, in characters, of a plugin file that vLLM loads. */
 const SHORTEST_PLUGIN = 4;
 
-/** `said`: by option, where each value comes from. Returns an error for a name that nothing registers. */
-export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, Given>): ChosenParsers | UsageError {
+/** Returns an error for an unknown name. `said`: the place of each option, for messages. */
+export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, OptionInput>): ChosenParsers | UsageError {
   const ofTrtllm = values.role === TRTLLM_SERVE;
   const tools = ofTrtllm ? TRTLLM_TOOL_PARSERS : TOOL_PARSERS;
   if (values["enable-auto-tool-choice"] && values["tool-call-parser"] === undefined) {
@@ -63,8 +63,8 @@ export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, Giv
   };
 
   /**
-   * `ofVllm`: its names are accepted in every role, unless the option has the name that trtllm-serve gives it: that server
-   * refuses them. `unregistered`: the format of names that a plugin file may register; null if there is no such file.
+   * Finds the format of a name. `ofVllm`: vLLM's parsers, also accepted in the role of trtllm-serve unless the option has that
+   * server's spelling. `unregistered`: the format for names that a plugin file may register; null if there is no plugin file.
    */
   function read<F extends string>(
     option: "tool-call-parser" | "reasoning-parser",
@@ -74,7 +74,7 @@ export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, Giv
     unregistered: F | null,
   ): { readonly format: F | null; readonly notices: readonly string[] } | UsageError {
     const where = said.get(option)?.where ?? `--${option}`;
-    // vLLM reads this word as no reasoning parser, in any case (`arg_utils.py`, `parse_reasoning_parser`).
+    // For vLLM "none", in upper or lower case, means no reasoning parser (`arg_utils.py`, `parse_reasoning_parser`).
     const isNone = option === "reasoning-parser" && !ofTrtllm && name?.toLowerCase() === "none";
     if (name === undefined || isNone) return { format: null, notices: [] };
     if (ofTrtllm && name === "auto") return { format: null, notices: [unresolved(where)] };
@@ -84,7 +84,7 @@ export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, Giv
     if (found === undefined) return { error: `${where}: takes ${orList([...registry.keys()])}, not "${name}"` };
     if (found.exact) return { format: found.format, notices: [] };
     const what =
-      option === "tool-call-parser" ? "tool calls are written and read" : "reasoning is written and split off";
+      option === "tool-call-parser" ? "tool calls are generated and parsed" : "reasoning is generated and split off";
     return { format: found.format, notices: [`${where} ${name}: ${what} ${standIn(name, found.format)}`] };
   }
 }
@@ -93,9 +93,9 @@ function standIn(name: string, format: string): string {
   return `in the format of vLLM's ${format}; answers have the same fields, but ${name} may cut streams differently`;
 }
 
-/** trtllm-serve chooses by the `config.json` of the model's folder (`resolve_auto_tool_parser`). */
+/** Words the warning for the parser "auto". trtllm-serve would choose by the model's `config.json` (`resolve_auto_tool_parser`). */
 function unresolved(where: string): string {
-  return `${where} auto: the files of the model are not read, so no parser is chosen; name one`;
+  return `${where} auto: no parser is used, because model files are not read; name a parser`;
 }
 
 function orList(names: readonly string[]): string {

@@ -1,4 +1,4 @@
-/** Makes a complete configuration of the values of options: what single options give, completed by the owners of its parts. */
+/** Builds the complete configuration of a server from option values. The rooms that own its parts fill in their defaults. */
 
 import { ROLES, TRTLLM_SERVE } from "../../app/config/roles.ts";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
@@ -23,7 +23,7 @@ import { truthLogOf } from "../../truth/truth-config.ts";
 import { completeListen, type ListenConfig } from "../../wire/http1/listen-config.ts";
 import { wrongBuckets } from "./buckets-option.ts";
 import { wrongTls } from "./front-limit-options.ts";
-import type { Given, UsageError } from "./given.ts";
+import type { OptionInput, UsageError } from "./given.ts";
 import { type LandedConfig, landed } from "./landing.ts";
 import { doubleLengths } from "./length-options.ts";
 import { brokenLora } from "./lora-modules.ts";
@@ -35,13 +35,13 @@ import { asTrtllmServe, mixedSchedulers, unfitForRole } from "./trtllm-options.t
 
 const SCALE_OUT = "--enable-scale-out: not built; /inference/v1/generate and the render and derender routes answer 501";
 
-interface Made {
+interface CompleteConfig {
   readonly config: ServeConfig;
   readonly notices: readonly string[];
 }
 
-/** `said` is for messages: where each value came from. */
-export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Given>): Made | UsageError {
+/** Builds the configuration, or returns the first error. `said`: where each value came from, for messages. */
+export function serveConfig(given: ServeValues, said: ReadonlyMap<string, OptionInput>): CompleteConfig | UsageError {
   const at = (option: string) => said.get(option)?.where ?? `the default ${option}`;
   const values = asTrtllmServe(given);
   const unfit = unfitForRole(values, at);
@@ -131,7 +131,7 @@ function metricsConfig(
   };
 }
 
-/** The line of an error if Triton's metrics have the port of the server, or undefined. */
+/** Returns an error message if Triton's metrics have the port of the server, else undefined. */
 function portTaken(
   server: ListenConfig,
   metrics: MetricsConfig["triton"]["listen"],
@@ -139,7 +139,7 @@ function portTaken(
 ): string | undefined {
   if (metrics === null || metrics.port === 0) return undefined;
   if (metrics.port !== server.port || metrics.host !== server.host) return undefined;
-  return `${where}: ${metrics.port} is the server's own port; Triton's metrics take another`;
+  return `${where}: ${metrics.port} is the port of the server; Triton's metrics need another`;
 }
 
 function textConfig(
@@ -162,7 +162,7 @@ function openAiConfig({ front: { cors, ...front }, ...others }: LandedServe["ope
   return { ...others, front: { ...front, ...(cors ? { cors: completeCors(cors) } : {}), devMode: false } };
 }
 
-/** What is unusual about the engine. `name`: the model's. */
+/** Returns warnings about the engine. `name`: name of the model. */
 function noticesOf(values: ServeValues, engine: EngineConfig, profile: Profile, name: string): readonly string[] {
   const notices = [
     otherSize(values, profile),
@@ -171,10 +171,10 @@ function noticesOf(values: ServeValues, engine: EngineConfig, profile: Profile, 
     doubtful(engine),
     tooLong(engine, name, profile, models[profile.model]!.maxModelLen),
   ];
-  return notices.filter((one) => one !== undefined);
+  return notices.filter((notice) => notice !== undefined);
 }
 
-/** The presets measured for the model, the step times, and the preset that gives all other defaults. */
+/** The presets measured for the model, the step times, and the preset that all other defaults come from. */
 interface ChosenProfile {
   readonly named: readonly Profile[];
   readonly timing: Timing;
@@ -186,33 +186,33 @@ function chosenProfile(values: ServeValues, at: (option: string) => string): Cho
   const byName = named[0]?.name ?? DEFAULT_PRESET;
   const timing = parseTiming(values.timing ?? byName);
   if ("error" in timing) {
-    const accepted = `it takes ${TIMING_FORMS} (${presetNames.join(", ")})`;
+    const accepted = `must be ${TIMING_FORMS} (${presetNames.join(", ")})`;
     return { error: `${at("timing")}: "${values.timing}": ${timing.error}; ${accepted}` };
   }
   return { named, timing, profile: findPreset(timing.kind === "table" ? timing.name : byName)! };
 }
 
-/** Why an option that is about one process cannot stand here, where there are several. */
+/** Returns an error message if --workers is combined with an option that affects only one process, else undefined. */
 function oneProcess({ workers = 1, ...values }: ServeValues, at: (option: string) => string): string | undefined {
   if (workers === 1) return undefined;
-  const behind = `it cannot stand with --workers ${workers}`;
-  if (values["admin-key"] !== undefined) return `${at("admin-key")}: changes one process; ${behind}`;
-  return values["keep-bodies"] ? `${at("keep-bodies")}: keeps those of one process; ${behind}` : undefined;
+  const conflict = `not possible with --workers ${workers}`;
+  if (values["admin-key"] !== undefined) return `${at("admin-key")}: changes one process only; ${conflict}`;
+  return values["keep-bodies"] ? `${at("keep-bodies")}: keeps the bodies of one process only; ${conflict}` : undefined;
 }
 
-/** What the pool would be is not known, so it must not seem to follow. */
+/** Warns about a KV cache type whose size is unknown: the pool keeps its size although vLLM's would change. */
 function unknownPool(values: ServeValues): string | undefined {
   const dtype = values["kv-cache-dtype"] ?? "auto";
   if (moreTokens(dtype) !== null || values["num-gpu-blocks-override"] !== undefined) return undefined;
-  return `--kv-cache-dtype ${dtype}: how much smaller it makes the KV cache depends on what no preset tells; the pool stays that of 16 bits (--num-gpu-blocks-override sets it)`;
+  return `--kv-cache-dtype ${dtype}: its effect on the size of the KV cache is unknown; the pool has the size for 16 bits (--num-gpu-blocks-override sets another)`;
 }
 
-/** True if neither the user nor the model's name chose the preset: its pool, GPU and length are then another model's. */
+/** Reports whether neither the user nor the model's name chose the preset. Pool, GPU and length then belong to another model. */
 function isPresetAssumed({ model, timing }: ServeValues, named: readonly Profile[]): boolean {
   return model !== undefined && named.length === 0 && findPreset(timing?.split(":")[0] ?? "") === undefined;
 }
 
-/** null: all that metrics show is so. */
+/** Reads --fake-metrics. null: all metrics are true. */
 function fakeMetrics(values: ServeValues): Pick<MetricsConfig, "fakes"> | UsageError | null {
   const text = values["fake-metrics"];
   if (text === undefined) return null;
@@ -237,14 +237,14 @@ function deploymentConfig(
   };
 }
 
-/** The flag chooses among presets and changes nothing of one, so it must not seem to. */
+/** Warns if the preset has another number of GPUs than the flag asks for. The flag only chooses among presets. */
 function otherSize({ "tensor-parallel-size": size }: ServeValues, { name, tp }: Profile): string | undefined {
   if (size === undefined || size === tp) return undefined;
-  return `--tensor-parallel-size ${size}: no preset with so many GPUs is measured for this model; ${name}, taken instead, has ${tp}`;
+  return `--tensor-parallel-size ${size}: no preset with this many GPUs exists for the model; using ${name} with ${tp}`;
 }
 
-/** vLLM reads the limit from the model and refuses; we know only the preset's model, so only that one is spoken of. */
+/** Warns about a max-model-len above the model's limit, which vLLM refuses. We know the limit of the preset's model only. */
 function tooLong({ maxModelLen }: EngineConfig, name: string, profile: Profile, limit: number): string | undefined {
   if (maxModelLen <= limit || name !== (profile.hub ?? models[profile.model]!.hub)) return undefined;
-  return `max-model-len (${maxModelLen}) is above what ${name} can do (${limit}); vLLM starts so only with VLLM_ALLOW_LONG_MAX_MODEL_LEN=1`;
+  return `max-model-len (${maxModelLen}) is above the limit of ${name} (${limit}); vLLM only starts this way with VLLM_ALLOW_LONG_MAX_MODEL_LEN=1`;
 }

@@ -1,4 +1,4 @@
-/** The table of the options of `understudy serve`, from which flags, environment, file, help and documentation follow. */
+/** The table of the options of `understudy serve`. Flags, environment, file, help text and documentation are made from it. */
 
 import { rolesText } from "../../app/config/roles.ts";
 import { FIX_NAMES } from "../../engine/config/engine-config.ts";
@@ -30,7 +30,7 @@ import { tritonOptions } from "./triton-options.ts";
 import { trtllmOptions, trtllmServeOptions } from "./trtllm-options.ts";
 import { wireOptions } from "./wire-options.ts";
 
-/** Processes of one server. */
+/** Most worker processes of one server. */
 const WORKERS_MAX = 64;
 
 const modelLen: Option<number> = {
@@ -46,7 +46,7 @@ const version: Option<string> = {
 
 const profileNamed = (name: string) => PROFILES.find((profile) => profileName(profile) === name);
 
-/** Names and defaults without `ours` are those of `vllm serve` 0.33. */
+/** Options without `ours` have the names and defaults of `vllm serve` 0.33. */
 export const serveOptions = {
   ...serveGroup("Model", {
     model: {
@@ -61,19 +61,19 @@ export const serveOptions = {
       ...texts("NAME", "one or more names"),
       default: "the model",
       about:
-        "Names that requests may use. The first one stands in answers and metrics, in those of Triton for its ensemble.",
+        "Model names that requests may use. Answers and metrics show the first; Triton's metrics show it as the ensemble.",
     },
     "max-model-len": {
       lands: "engine.maxModelLen",
       ...modelLen,
       default: "the preset's model",
-      about: "Longest prompt plus answer, in tokens. auto: as much as the KV pool holds.",
+      about: "Maximum tokens of prompt plus answer. auto: as many as the KV pool holds.",
     },
     "max-logprobs": {
       lands: "openai.requests.maxLogprobs",
       ...integer(-1),
       ...initially(20),
-      about: "Most log probabilities that a request may ask for; -1 is no limit.",
+      about: "Maximum number of log probabilities that a request may ask for; -1: no limit.",
     },
     seed: {
       lands: "seed",
@@ -81,7 +81,7 @@ export const serveOptions = {
       initial: null,
       default: "0",
       about:
-        "Seed of everything random. The same seed and request give the same answer. Where it is given, ids repeat too: the same requests in the same order get the same ones. Without it no two servers share an id.",
+        "Seed of all random choices. The same seed and request give the same answer. If set, the same requests in the same order also get the same ids. If not set, ids are unique to each server.",
     },
   }),
   ...serveGroup("Server", {
@@ -95,13 +95,13 @@ export const serveOptions = {
       lands: "listen.port",
       ...integer(0, 65535),
       ...initially(8000),
-      about: "Port to listen on; 0 takes a free one.",
+      about: "Port to listen on; 0: any free port.",
     },
     "http2-port": {
       lands: "listen.http2Port",
       ...integer(0, 65535),
       default: "none",
-      about: "Port for HTTP/2, beside the other: without upgrade, or by ALPN with --ssl-certfile; 0 takes a free one.",
+      about: "Additional port for HTTP/2: with prior knowledge, or by ALPN with --ssl-certfile. 0: any free port.",
       ours: true,
     },
     "allowed-hosts": { lands: "listen.allowedHosts", ...allowedHosts, ours: true },
@@ -110,14 +110,14 @@ export const serveOptions = {
       ...freeText("FILE", "the path of a file"),
       default: "none",
       about:
-        "JSON with the URLs of all listeners and the pid, written when requests are taken: complete, or not there.",
+        "Write a JSON file with the URLs of all listeners and the pid once the server accepts requests. It appears complete, never in part.",
       ours: true,
     },
     "exit-with-parent": {
       outside: "the command watches its parent",
       ...onlyOn,
       default: "off",
-      about: "Ends in order when whoever started it has gone away, however that happened.",
+      about: "Shut down when the parent process exits, for any reason.",
       ours: true,
     },
     "api-key": {
@@ -125,7 +125,8 @@ export const serveOptions = {
       ...texts("KEY", "one or more keys"),
       initial: [],
       default: "none",
-      about: "Requests to /v1 and the like must carry one of these keys. Also taken from VLLM_API_KEY.",
+      about:
+        "Require one of these keys in requests to /v1, /v2, /inference, /cohere and /understudy. VLLM_API_KEY sets one too.",
     },
   }),
   ...frontLimitOptions,
@@ -134,76 +135,77 @@ export const serveOptions = {
       lands: "openai.front.enableRequestIdHeaders",
       ...toggle,
       ...initially(false),
-      about: "Answers carry X-Request-Id.",
+      about: "Send the header X-Request-Id with answers.",
     },
     "disable-uvicorn-access-log": {
       lands: "logs.disableAccessLog",
       ...toggle,
       ...initially(false),
-      about: "No line per HTTP request.",
+      about: "Do not log HTTP requests.",
     },
     "uvicorn-log-level": {
       feeds: "logs.disableWarnings",
       ...choice(...LOG_LEVELS),
       default: "info",
       about:
-        "Above info there is no line per HTTP request, above warning no line for bytes that are no HTTP; below info nothing is added.",
+        "Level of the HTTP log. Above info, requests are not logged; above warning, malformed requests are not either. Below info nothing is added.",
     },
     "disable-fastapi-docs": {
       lands: "openai.front.disableFastapiDocs",
       ...toggle,
       ...initially(false),
-      about: "No /openapi.json, /docs and /redoc.",
+      about: "Answer 404 on /openapi.json, /docs and /redoc.",
     },
     "disable-log-stats": {
       lands: "logs.disableLogStats",
       ...onlyOn,
       ...initially(false),
-      about: "No line of statistics every 10 s, and none of vLLM's engine metrics, as in vLLM.",
+      about: "Do not log statistics every 10 s, and omit vLLM's engine metrics, as in vLLM.",
     },
     "show-hidden-metrics-for-version": {
       feeds: "metrics.showHidden",
       ...version,
       default: "none",
-      about: "Show metrics hidden since this version, if it is the minor version before the profile's. 0.33 has none.",
+      about:
+        "Show the metrics hidden since this version, if it is the minor version just before the profile's. 0.33 hides none.",
     },
     "enable-log-requests": {
       lands: "logs.enableLogRequests",
       ...toggle,
       ...initially(false),
-      about: "A line per request with its parameters.",
+      about: "Log each request with its parameters.",
     },
     "enable-prompt-tokens-details": {
       lands: "openai.answers.enablePromptTokensDetails",
       ...toggle,
       ...initially(false),
-      about: "Usage says how many prompt tokens came from the prefix cache.",
+      about: "Report in usage how many prompt tokens came from the prefix cache.",
     },
     "enable-force-include-usage": {
       lands: "openai.answers.enableForceIncludeUsage",
       ...toggle,
       ...initially(false),
-      about: "Every stream ends with usage.",
+      about: "End every stream with usage.",
     },
     "stream-interval": {
       lands: "openai.answers.streamInterval",
       ...integer(1),
       ...initially(1),
-      about: "Tokens per streamed chunk; the first token always leaves alone.",
+      about: "Tokens per streamed chunk. The first token always has its own chunk.",
     },
     "stream-writes": {
       lands: "listen.streamWrites",
       ...choice(...STREAM_WRITES),
       default: "auto",
       about:
-        "How the plain tokens of a step leave: by one native call (batched: Linux, no TLS), one call each, or auto, as can be.",
+        "How the token events of a step are written to sockets. batched: one native call for all (Linux, no TLS); single: one call each; auto: batched if possible.",
       ours: true,
     },
     "shutdown-timeout": {
       lands: "shutdownTimeoutS",
       ...integer(0, 86400),
       ...initially(0),
-      about: "Seconds that running requests get after SIGTERM; 0 aborts them.",
+      about: "Seconds that running requests may continue after SIGTERM; 0: abort them at once.",
     },
     "max-body-mb": {
       lands: "listen.maxBodyBytes",
@@ -211,14 +213,15 @@ export const serveOptions = {
       ...number(0, 4096, "min"),
       initial: bytesOfMib(64),
       default: "64",
-      about: "Largest request body in MiB; above it 413. vLLM has no limit.",
+      about: "Maximum request body in MiB; larger bodies get 413. vLLM has no limit.",
       ours: true,
     },
     workers: {
       lands: "workers",
       ...integer(1, WORKERS_MAX),
       ...initially(1),
-      about: "Processes that serve on the port, each with engines of its own; Linux only: docs/workers.md.",
+      about:
+        "Number of processes that serve the port, each with its own engines. More than 1 needs Linux: docs/workers.md.",
       ours: true,
     },
   }),
@@ -229,14 +232,15 @@ export const serveOptions = {
       as: onlyTrue,
       ...toggle,
       default: "false",
-      about: "GET /tokenizer_info says what the tokenizer's configuration says.",
+      about: "Serve the tokenizer's configuration on GET /tokenizer_info.",
     },
     "enable-scale-out": {
       lands: "openai.front.scaleOut",
       as: onlyTrue,
       ...toggle,
       default: "false",
-      about: "Not built: /inference/v1/generate and the render routes then say so with 501, without it vLLM's 403.",
+      about:
+        "Not implemented: with it, /inference/v1/generate and the render routes answer 501; without it 403, like vLLM.",
     },
   }),
   ...stepOptions,
@@ -247,7 +251,7 @@ export const serveOptions = {
       ...choice("prose", "echo", "prompted-json"),
       default: "prose",
       about:
-        "What requests that order nothing are answered with: seeded prose; what the user said last; JSON if the prompt asks for it in words, else prose: docs/structured-output.md.",
+        "Default text of answers. prose: seeded prose; echo: the user's last message; prompted-json: JSON if the prompt asks for it in words, else prose: docs/structured-output.md.",
       ours: true,
     },
     compat: {
@@ -255,15 +259,15 @@ export const serveOptions = {
       ...choice("llm-d-inference-sim"),
       metavar: "NAME",
       default: "none",
-      about: "Take the flags, environment and YAML keys of another stand-in: docs/migrating.md.",
+      about: "Accept the flags, environment and YAML keys of another stand-in: docs/migrating.md.",
       ours: true,
     },
     "admin-key": {
       outside: "the command gives it to the routes of the admin",
       ...freeText("KEY", "a key"),
-      default: "none: /admin/config is no path",
+      default: "none: /admin/config answers 404",
       about:
-        "Whoever has it may change timing, admission, failures, fixtures and logs of the running server: docs/admin.md.",
+        "Key that clients need to change timing, admission, failures, fixtures and logs of the running server: docs/admin.md.",
       ours: true,
     },
     role: {
@@ -271,7 +275,7 @@ export const serveOptions = {
       ...choice("vllm", "trtllm-serve"),
       metavar: "ROLE",
       ...initially("vllm"),
-      about: `The server to stand in for: ${rolesText()}.`,
+      about: `Server to stand in for: ${rolesText()}.`,
       ours: true,
     },
     "metrics-profile": {
@@ -281,14 +285,14 @@ export const serveOptions = {
       metavar: "VERSION",
       initial: CURRENT,
       default: profileName(CURRENT),
-      about: "The version of vLLM whose metrics are shown, names and labels: docs/metrics.md.",
+      about: "Version of vLLM whose metric names and labels are used: docs/metrics.md.",
       ours: true,
     },
     fix: {
       lands: "engine.fixes",
       ...namesOf(FIX_NAMES),
       default: "none",
-      about: "Known defects of the real server's metrics to repair: docs/metrics.md.",
+      about: "Known defects of the real server's metrics that are repaired: docs/metrics.md.",
       ours: true,
     },
     bug: {
@@ -296,21 +300,21 @@ export const serveOptions = {
       ...namesOf(BUG_NAMES),
       initial: [],
       default: "none",
-      about: "Defects that the metrics get on purpose, so that a checker finds them: docs/bug-modes.md.",
+      about: "Defects to add to the metrics, to test a checker: docs/bug-modes.md.",
       ours: true,
     },
     "fake-metrics": {
       feeds: "metrics.fakes",
       ...freeText("JSON", "a JSON object"),
       default: "none",
-      about: "What some of vLLM's metrics show instead of what is so: docs/bug-modes.md.",
+      about: "Made-up values for some of vLLM's metrics, in place of the true ones: docs/bug-modes.md.",
       ours: true,
     },
     "truth-log": {
       lands: "truth.log.file",
       ...freeText("FILE", "the path of a file"),
       default: "none",
-      about: "Write what each request really experienced to this file, as JSON Lines: docs/truth-log.md.",
+      about: "Write the true times and events of each request to this file, as JSON Lines: docs/truth-log.md.",
       ours: true,
     },
     "truth-log-max-mb": {
@@ -319,14 +323,14 @@ export const serveOptions = {
       ...number(0, 1_048_576, "min"),
       initial: bytesOfMib(256),
       default: "256",
-      about: "Size in MiB at which the truth log goes on in a new file; the one before becomes FILE.1.",
+      about: "Size in MiB at which the truth log continues in a new file. The full file becomes FILE.1.",
       ours: true,
     },
     "truth-log-files": {
       lands: "truth.log.files",
       ...integer(1, 1000),
       ...initially(4),
-      about: "Files of the truth log that are kept, the one being written included.",
+      about: "Files of the truth log to keep, including the current one.",
       ours: true,
     },
     "truth-wire": {
@@ -334,30 +338,28 @@ export const serveOptions = {
       ...toggle,
       initial: false,
       default: "off",
-      about: "The bytes of answers that a plan of faults disturbed stand in the truth log, too: docs/truth-log.md.",
+      about: "Also write the bytes of disturbed answers to the truth log: docs/truth-log.md.",
       ours: true,
     },
     "truth-requests": {
       lands: "truth.requests",
       ...integer(0, 100_000),
       ...initially(TRUTH_REQUESTS),
-      about:
-        "Generations whose truth is kept for GET /understudy/requests after they have ended; 0: none. docs/truth-log.md.",
+      about: "Finished generations to keep for GET /understudy/requests; 0: none. docs/truth-log.md.",
       ours: true,
     },
     "keep-bodies": {
       lands: "truth.keepBodies",
       ...toggle,
       ...initially(false),
-      about:
-        "Keeps what clients sent, the last 1,000 requests with bodies, for GET /understudy/requests?sent=1: docs/truth-log.md.",
+      about: "Keep the last 1,000 requests with their bodies for GET /understudy/requests?sent=1: docs/truth-log.md.",
       ours: true,
     },
     config: {
       outside: "names the file that other options are read from",
       ...freeText("FILE", "the path of a YAML file"),
       default: "none",
-      about: "YAML file with these options as keys, without the dashes in front.",
+      about: "YAML file whose keys are these options without leading dashes.",
     },
   }),
   ...wireOptions,

@@ -1,4 +1,4 @@
-/** The options of step times and of their random deviations. */
+/** Options of step times and of their random variation. */
 
 import type { StepNoise } from "../../engine/config/step-times.ts";
 import { durations, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
@@ -26,14 +26,14 @@ export const stepOptions = ourServeGroup("Stand-in", {
     feeds: "engine.timing",
     ...freeText("TIMING", TIMING_FORMS),
     default: `the preset measured for the model, else ${DEFAULT_PRESET}`,
-    about: `How long steps take: ${TIMING_FORMS}. A preset also sets the defaults of its model and GPU. Both also say how long a request takes before it waits, as in PRESET:overhead=10ms or linear:…,overhead=10ms: docs/timing.md.`,
+    about: `Source of step times: ${TIMING_FORMS}. A preset also sets the defaults of its model and GPU. overhead sets the time of a request before it reaches the queue, as in PRESET:overhead=10ms or linear:…,overhead=10ms: docs/timing.md.`,
   },
   jitter: {
     lands: "engine.noise.jitterSigma",
     as: (sigma: number) => sigma || undefined,
     ...number(0, 2),
     default: "0",
-    about: "Each step is multiplied by a log-normal factor of mean 1; X is the deviation of its logarithm.",
+    about: "Multiply each step time by a log-normal factor with mean 1. X: standard deviation of its logarithm.",
   },
   "overhead-jitter": {
     lands: "engine.noise.overheadSigma",
@@ -41,7 +41,7 @@ export const stepOptions = ourServeGroup("Stand-in", {
     ...number(0, 1),
     default: "0",
     about:
-      "What a request waits before the queue is multiplied by a normal factor of mean 1 with this deviation, 0.3 to 1.7 at most.",
+      "Multiply each request's overhead before the queue by a normal factor with mean 1 and this standard deviation, cut to 0.3 to 1.7.",
   },
   "jitter-tail": {
     lands: "engine.noise.tail",
@@ -52,8 +52,7 @@ export const stepOptions = ourServeGroup("Stand-in", {
       tailOf,
     ),
     default: "none",
-    about:
-      "So large a share of the steps is multiplied by a Pareto factor (at least 1, at most 1000) with this exponent.",
+    about: "Multiply this share of the steps by a Pareto factor (1 to 1000) with exponent alpha.",
   },
   "slow-steps": {
     lands: "engine.noise.pause",
@@ -64,21 +63,21 @@ export const stepOptions = ourServeGroup("Stand-in", {
       pauseOf,
     ),
     default: "none",
-    about: "A pause in regular intervals: the step that runs then takes so much longer.",
+    about: "Pause the engine at regular intervals: the step that runs then takes this much longer.",
   },
   speed: {
     lands: "engine.speed",
     as: (speed: number) => (speed === 1 ? undefined : speed),
     ...number(0.001, 1000),
     default: "1",
-    about: "The engine is so many times as fast: times of steps, pauses and request overhead are divided by it.",
+    about: "Factor by which the engine is faster: divides the times of steps, pauses and request overhead.",
   },
 });
 
-const STRAYING = ["jitter", "overhead-jitter", "jitter-tail", "slow-steps", "speed"] as const;
+const NEEDS_STEP_TIMES = ["jitter", "overhead-jitter", "jitter-tail", "slow-steps", "speed"] as const;
 
-/** The line of an error if an option changes step times that do not exist, or undefined. `at`: where an option was given. */
+/** Returns an error message if an option needs step times and --timing none has none, else undefined. `at`: returns an option's place. */
 export function strayingNothing(values: ServeValues, at: (option: string) => string): string | undefined {
-  const asked = STRAYING.find((name) => values[name] !== undefined);
-  return asked && `${at(asked)}: with --timing none steps have no times; it takes another --timing`;
+  const asked = NEEDS_STEP_TIMES.find((name) => values[name] !== undefined);
+  return asked && `${at(asked)}: no effect with --timing none, whose steps take no time; choose another --timing`;
 }

@@ -1,18 +1,18 @@
-/** Which arguments are options of a command's own table, and what do they say? */
+/** Parses the options of a command's own table, and passes the other arguments on. */
 import { type UsageError, wrongValue } from "./given.ts";
 import type { Option, OptionRow, ValueOf } from "./option.ts";
 
 export type OptionsTable = Readonly<Record<string, OptionRow>>;
 export type ValuesOf<T extends OptionsTable> = { readonly [K in keyof T]?: ValueOf<T[K]> };
 
-export interface Taken<T extends OptionsTable> {
+export interface ParsedOptions<T extends OptionsTable> {
   readonly values: ValuesOf<T>;
-  /** What the table does not name, in its order. */
+  /** The other arguments, in their order. */
   readonly rest: readonly string[];
 }
 
-/** Options of one value, switches, and toggles as --x and --no-x; the last of two counts. */
-export function takeOptions<T extends OptionsTable>(table: T, argv: readonly string[]): Taken<T> | UsageError {
+/** Parses options with one value, switches, and toggles (--x and --no-x). If an option is repeated, its last value counts. */
+export function takeOptions<T extends OptionsTable>(table: T, argv: readonly string[]): ParsedOptions<T> | UsageError {
   const values: Record<string, unknown> = {};
   const rest: string[] = [];
   for (let at = 0; at < argv.length; at++) {
@@ -45,7 +45,7 @@ function split(token: string): [string, string | undefined] {
   return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
 }
 
-/** One entry of a command's help per row. */
+/** Returns the help text of a table: flag, effect and default of each option. */
 export function optionsHelp(table: OptionsTable): string {
   return Object.entries(table)
     .map(([name, row]) => {

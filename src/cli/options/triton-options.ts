@@ -1,4 +1,4 @@
-/** The options of Triton's metrics. Names, syntax and defaults are those of `tritonserver`. */
+/** Options of Triton's metrics. Names, syntax and defaults are those of `tritonserver`. */
 import { DEFAULT_INTERVAL_MS, parseMetricsConfig, readTritonBoolean } from "../../metrics/config/triton-metrics.ts";
 import { initially, ourServeGroup } from "./landing.ts";
 import { freeText, integer, one, texts } from "./option.ts";
@@ -10,52 +10,52 @@ export const tritonOptions = ourServeGroup("Triton's metrics", {
     lands: "metrics.triton.metrics",
     ...tritonBoolean,
     ...initially(true),
-    about: "The metrics of a Triton server, and of TensorRT-LLM's backend in it.",
+    about: "Serve the metrics of a Triton server and of its TensorRT-LLM backend.",
   },
   "allow-gpu-metrics": {
     lands: "metrics.triton.gpu",
     ...tritonBoolean,
     ...initially(true),
-    about: "Triton's metrics of the preset's GPUs, made up.",
+    about: "Include made-up values of Triton's GPU metrics, for the preset's GPUs.",
   },
   "allow-cpu-metrics": {
     lands: "metrics.triton.cpu",
     ...tritonBoolean,
     ...initially(true),
-    about: "Triton's metrics of this machine: processor and memory.",
+    about: "Include Triton's CPU and memory metrics, measured on this machine.",
   },
   "metrics-port": {
     lands: "metrics.triton.listen.port",
     ...integer(0, 65535),
     default: "none",
-    about: "Port of their own, as Triton's 8002, with nothing but these metrics. 0 takes a free one.",
+    about: "Additional port that serves only Triton's metrics, as 8002 does for Triton. 0: any free port.",
   },
   "metrics-address": {
     lands: "metrics.triton.listen.host",
     ...freeText("ADDRESS", "an address"),
     default: "--host",
-    about: "Address of that port.",
+    about: "Address of --metrics-port.",
   },
   "metrics-interval-ms": {
     lands: "metrics.triton.intervalMs",
     ...integer(1),
     ...initially(DEFAULT_INTERVAL_MS),
-    about: "Values of GPUs and machine change every half of this.",
+    about: "Twice the milliseconds between updates of GPU, CPU and memory metrics.",
   },
   "metrics-config": {
     feeds: "metrics.triton",
     ...texts("SETTING=VALUE", "settings, each as SETTING=VALUE"),
     default: "none",
     about:
-      "One setting; give the option again for another, as with tritonserver: counter_latencies=false, histogram_latencies=true, summary_latencies=true or summary_quantiles=0.5:0.05,0.9:0.01.",
+      "One setting of Triton's metrics; give the option once per setting: counter_latencies=false, histogram_latencies=true, summary_latencies=true or summary_quantiles=0.5:0.05,0.9:0.01.",
   },
 });
 
 type Values = { readonly [K in keyof typeof tritonOptions]?: ReturnType<(typeof tritonOptions)[K]["read"]> };
 
-/** Reads `--metrics-config`. Several `workers` cannot each take a free port. */
+/** Reads `--metrics-config`. Refuses `--metrics-port 0` with several workers, because each would get another port. */
 export function tritonSettings(values: Values, workers: number): ReturnType<typeof parseMetricsConfig> {
   const settings = parseMetricsConfig(values["metrics-config"] ?? []);
   if ("error" in settings || values["metrics-port"] !== 0 || workers === 1) return settings;
-  return { error: "--metrics-port 0: with several --workers it must be a port's number" };
+  return { error: "--metrics-port 0: must be 1 to 65535 with several --workers" };
 }

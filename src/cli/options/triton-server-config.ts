@@ -8,7 +8,7 @@ import {
   type TritonServerConfig,
   type TritonVersion,
 } from "../../servers/triton/config/triton-config.ts";
-import type { Given, UsageError } from "./given.ts";
+import type { OptionInput, UsageError } from "./given.ts";
 import { landed } from "./landing.ts";
 import { nearest } from "./lookup.ts";
 import { ownValue } from "./option.ts";
@@ -27,9 +27,9 @@ import { readResource, readRestricted } from "./triton-values.ts";
 const METRICS_PORT = 8002;
 const LEAST_CACHE_BYTES = 1024;
 
-interface Resolved {
+interface TritonConfigResult {
   readonly config: ServeConfig;
-  /** What the start does besides, as of every role. */
+  /** Options that the command itself acts on, as in every role. */
   readonly values: { readonly "ready-file"?: string; readonly "exit-with-parent"?: true };
   readonly ignored: readonly string[];
   readonly notices: readonly string[];
@@ -37,8 +37,8 @@ interface Resolved {
 
 const rows: Readonly<Record<string, TritonRow>> = tritonServerOptions;
 
-/** `argv`: what follows `serve`, without `--role`. `shipped`: the repository that is served where none is named. */
-export function tritonServerConfig(argv: readonly string[], shipped: string): Resolved | UsageError {
+/** `argv`: the arguments after `serve`, without `--role`. `shipped`: the model repository to serve if no flag names one. */
+export function tritonServerConfig(argv: readonly string[], shipped: string): TritonConfigResult | UsageError {
   const said = readArgv(argv);
   if ("error" in said) return said;
   const values: Record<string, unknown> = {};
@@ -85,12 +85,12 @@ function readArgv(argv: readonly string[]) {
 function versionIn(argv: readonly string[]): TritonVersion {
   const joined = argv.join(" ");
   const said = /--triton-version[= ](\S+)/.exec(joined)?.[1];
-  return TRITON_VERSION_NAMES.find((one) => one === said) ?? "2.73";
+  return TRITON_VERSION_NAMES.find((name) => name === said) ?? "2.73";
 }
 
 /**
  * Completes a flag as getopt_long does, with which tritonserver reads its flags (`command_line_parser.cc`, `TritonParser::Parse`):
- * an exact name wins, and so does a prefix that a single option has. Our own flags are not completed.
+ * exact names first, then prefixes of a single option. Flags that tritonserver does not have are not completed.
  */
 function completed(written: string, version: TritonVersion, argv: readonly string[]): string | UsageError {
   const isKnown = Object.hasOwn(rows, written) || TRITON_IGNORED.includes(written) || TRITON_ALIASES.has(written);
@@ -105,35 +105,38 @@ function completed(written: string, version: TritonVersion, argv: readonly strin
   return { error: `option '--${written}' is ambiguous; possibilities: ${possibilities}` };
 }
 
-/** Flags of the OpenAI front end, a program of its own. */
+/** Reports whether a flag belongs to the OpenAI front end, which is a separate program with Triton. */
 function isFrontEnds(name: string): boolean {
   return Object.hasOwn(tritonOpenAiOptions, name) || TRITON_FRONT_END_IGNORED.includes(name);
 }
 
 const hasFrontEnd = (argv: readonly string[]) => argv.some((token) => /^--openai(=|$)/.test(token));
 
-/** Flags of other servers, and the flag of tritonserver that means the same. */
-const MEANT: Readonly<Record<string, string>> = {
+/** Flags of other servers, with the flag of tritonserver of the same meaning. */
+const EQUIVALENTS: Readonly<Record<string, string>> = {
   address: "http-address",
   host: "http-address",
   model: "model-repository",
   port: "http-port",
 };
 
-/** Words the refusal as getopt does, and adds the flag that was perhaps meant. */
+/** Returns getopt's error message for an unknown flag, with a suggestion. */
 function unrecognized(name: string, argv: readonly string[]): UsageError {
-  const meant = name === "port" && hasFrontEnd(argv) ? "openai-port" : ownValue(MEANT, name);
+  const meant = name === "port" && hasFrontEnd(argv) ? "openai-port" : ownValue(EQUIVALENTS, name);
   const names = meant === undefined ? nearest(name, [...Object.keys(rows), ...TRITON_IGNORED]) : [meant];
-  const near = names.map((one) => `--${one}`);
+  const near = names.map((flag) => `--${flag}`);
   const hint = Object.hasOwn(rows, name)
-    ? " (another --triton-version has it)"
+    ? " (it exists in another --triton-version)"
     : near.length > 0
       ? `; did you mean ${near.join(" or ")}?`
-      : " (understudy serve --role triton --help lists what is accepted)";
+      : " (understudy serve --role triton --help lists the flags)";
   return { error: `unrecognized option '--${name}'${hint}` };
 }
 
-function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "ignored" | "values"> | UsageError {
+function configOf(
+  values: TritonServerValues,
+  shipped: string,
+): Omit<TritonConfigResult, "ignored" | "values"> | UsageError {
   const wrong = wrongStart(values);
   if (wrong !== undefined) return { error: wrong };
   const cacheBytes = cacheSize(values);
@@ -148,7 +151,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
   if (tls !== null && "error" in tls) return tls;
   const lone = loneOpenAiFlag(values);
   if (lone !== undefined) {
-    const meant = ownValue(MEANT, lone);
+    const meant = ownValue(EQUIVALENTS, lone);
     return { error: `--${lone}: needs --openai${meant === undefined ? "" : `; without it, use --${meant}`}` };
   }
   const given = landed(tritonServerOptions, values).triton;
@@ -168,11 +171,13 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
   const made = serveConfig(sharedValues(values, triton, hostOf(given)), engineFlags(values));
   if ("error" in made) return made;
   const unwritten =
-    values["log-file"] === undefined ? [] : ["--log-file: only /v2/logging shows it, nothing is written"];
+    values["log-file"] === undefined
+      ? []
+      : ["--log-file: nothing is written to the file; only /v2/logging shows its name"];
   return { config: asTriton(made.config, triton), notices: [...made.notices, ...unwritten] };
 }
 
-/** The line of an error if options of the start do not fit together, or undefined. */
+/** Returns Triton's error message if options of model loading contradict each other, else undefined. */
 function wrongStart(values: TritonServerValues): string | undefined {
   const { "load-model": names, "model-control-mode": control } = values;
   if (names && control !== "explicit")
@@ -182,7 +187,7 @@ function wrongStart(values: TritonServerValues): string | undefined {
   return undefined;
 }
 
-/** The values that land outside the configuration of Triton's server, as `serve` reads them. */
+/** Returns the values for parts of the configuration that all roles share, under the option names of `serve`. */
 function sharedValues(
   values: TritonServerValues,
   { http, exit, openai }: TritonServerConfig,
@@ -202,8 +207,8 @@ function sharedValues(
   } as ServeValues;
 }
 
-/** Where the options of the engine were given. */
-function engineFlags(values: TritonServerValues): ReadonlyMap<string, Given> {
+/** Returns the place of each engine option, for messages. */
+function engineFlags(values: TritonServerValues): ReadonlyMap<string, OptionInput> {
   const names = Object.keys(values).filter(isEngineOption);
   return new Map(names.map((name) => [name, { name, texts: [], where: `--${name}`, ignored: false }]));
 }
@@ -213,19 +218,19 @@ function asTriton(config: ServeConfig, triton: TritonServerConfig): ServeConfig 
   return { ...config, role: "triton", metrics, triton };
 }
 
-/** null: instances wait for no resources. */
+/** Reads the resources of --rate-limit. null: instances do not wait for resources. */
 function rateLimitOf(values: TritonServerValues): TritonServerConfig["rateLimit"] | UsageError {
   const resources = (values["rate-limit-resource"] ?? []).map(readResource);
-  const strange = resources.find((one) => "error" in one);
+  const strange = resources.find((resource) => "error" in resource);
   if (strange !== undefined) return strange as UsageError;
-  return values["rate-limit"] === "execution_count" ? resources.filter((one) => "name" in one) : null;
+  return values["rate-limit"] === "execution_count" ? resources.filter((resource) => "name" in resource) : null;
 }
 
 function restrictedBy(values: TritonServerValues, flag: "http-restricted-api" | "grpc-restricted-protocol") {
   const read = (values[flag] ?? []).map(readRestricted);
-  const wrong = read.find((one) => "error" in one);
+  const wrong = read.find((group) => "error" in group);
   if (wrong !== undefined && "error" in wrong) return { error: `--${flag}: ${wrong.error}` };
-  const groups = read.filter((one) => "apis" in one);
+  const groups = read.filter((group) => "apis" in group);
   const all = groups.flatMap(({ apis }) => apis);
   const twice = all.find((api, at) => all.indexOf(api) < at);
   const what = flag === "http-restricted-api" ? "api" : "protocol";
@@ -234,19 +239,18 @@ function restrictedBy(values: TritonServerValues, flag: "http-restricted-api" | 
   return groups;
 }
 
-/** null: gRPC without TLS. */
+/** Reads the TLS files of gRPC. null: gRPC without TLS. */
 function grpcTlsOf(values: TritonServerValues): TritonGrpcTls | null | UsageError {
   const { "grpc-server-cert": cert, "grpc-server-key": key, "grpc-root-cert": root } = values;
   const mutual = values["grpc-use-ssl-mutual"] ?? false;
   if (!mutual && values["grpc-use-ssl"] !== true) return null;
   if (cert === undefined || key === undefined)
-    return { error: "--grpc-use-ssl: takes --grpc-server-cert and --grpc-server-key beside it, PEM files" };
-  if (mutual && root === undefined)
-    return { error: "--grpc-use-ssl-mutual: takes --grpc-root-cert beside it, a PEM file" };
+    return { error: "--grpc-use-ssl: needs --grpc-server-cert and --grpc-server-key, PEM files" };
+  if (mutual && root === undefined) return { error: "--grpc-use-ssl-mutual: needs --grpc-root-cert, a PEM file" };
   return { cert, key, root: mutual ? root! : null };
 }
 
-/** null: no cache. */
+/** Reads the size of the response cache in bytes. null: no cache. */
 function cacheSize(values: TritonServerValues): number | null | UsageError {
   const { "cache-config": said, "response-cache-byte-size": former } = values;
   if (said !== undefined && former !== undefined)
@@ -260,11 +264,10 @@ function cacheSize(values: TritonServerValues): number | null | UsageError {
     const [, cache, setting, value] = /^([^,=]+),([^=]+)=(.+)$/.exec(text) ?? [];
     if (value === undefined)
       return { error: `--cache-config option format is '<cache name>,<setting>=<value>'. Got ${text}` };
-    if (cache !== "local" || setting !== "size")
-      return { error: `--cache-config ${text}: local,size=BYTES is accepted` };
+    if (cache !== "local" || setting !== "size") return { error: `--cache-config ${text}: must be local,size=BYTES` };
     size = Number(value);
     if (!Number.isInteger(size) || size < LEAST_CACHE_BYTES)
-      return { error: `--cache-config ${text}: a size from ${LEAST_CACHE_BYTES} bytes on is accepted` };
+      return { error: `--cache-config ${text}: size must be at least ${LEAST_CACHE_BYTES} bytes` };
   }
   return size;
 }

@@ -1,4 +1,4 @@
-/** The flags of `serve --role triton`: those of `tritonserver`, with its syntax, from its `command_line_parser.cc` (2026). */
+/** The flags of `serve --role triton`. Names and syntax are those of `tritonserver` (`command_line_parser.cc`, 2026). */
 
 import { TRITON_VERSION_NAMES, type TritonVersion } from "../../servers/triton/config/triton-config.ts";
 import { SIZE_FORMS, sizeIn } from "../../servers/triton/model-config/sizes.ts";
@@ -22,12 +22,12 @@ import {
 import { trtllmOptions } from "./trtllm-options.ts";
 import { wireOptions } from "./wire-options.ts";
 
-/** `notIn`: versions that do not have the flag. */
+/** A row of the table. `notIn`: Triton versions that do not have the flag. */
 export type TritonRow = LandingRow & { readonly notIn?: readonly TritonVersion[] };
 
 const port = integer(0, 65535);
 
-/** Options of the engine behind LLM models: those of `serve` under the same names, with Triton's syntax. */
+/** Options of `serve` for the engine of LLM models. They keep their names and take Triton's syntax. */
 const ENGINE_OPTIONS = [
   "model",
   "timing",
@@ -45,9 +45,9 @@ const ENGINE_OPTIONS = [
 ] as const;
 type EngineOption = (typeof ENGINE_OPTIONS)[number];
 
-export const isEngineOption = (name: string): name is EngineOption => ENGINE_OPTIONS.some((one) => one === name);
+export const isEngineOption = (name: string): name is EngineOption => ENGINE_OPTIONS.some((option) => option === name);
 
-/** Switches take true or false, as all flags of Triton do. */
+/** Rows of the engine options. Switches need a value, true or false, because all of Triton's flags do. */
 const engineOptions = Object.fromEntries(
   ENGINE_OPTIONS.map((name) => {
     const row: LandingRow = serveOptions[name];
@@ -64,14 +64,14 @@ export const tritonServerOptions = {
       ...freeText("FILE", "the path of a file"),
       default: "none",
       about:
-        "JSON with the URLs of all listeners (null: off) and the pid, written when requests are taken: complete, or not there.",
+        "Write a JSON file with the URLs of all listeners (null: off) and the pid once the server accepts requests. It appears complete, never in part.",
       ours: true,
     },
     "exit-with-parent": {
       outside: "the command watches its parent",
       ...tritonBoolean,
       default: "false",
-      about: "Ends in order when whoever started it has gone away, however that happened.",
+      about: "Shut down when the parent process exits, for any reason.",
       ours: true,
     },
   }),
@@ -79,33 +79,35 @@ export const tritonServerOptions = {
     "model-repository": {
       lands: "triton.repository.folders",
       ...texts("PATH", "folders"),
-      default: "the one that is shipped",
-      about: "A folder of models; several times for several.",
+      default: "the shipped repository",
+      about: "Folder of models. Give the flag once per repository.",
     },
     "model-control-mode": {
       lands: "triton.repository.control",
       ...choiceOfAnyCase("none", "explicit", "poll"),
       ...initially("none"),
-      about: "Who loads models: the start alone, requests, or changes in the repository.",
+      about:
+        "When models are loaded. none: at the start only; explicit: by request; poll: when the repository changes.",
     },
     "repository-poll-secs": {
       lands: "triton.repository.pollS",
       ...integer(0),
       ...initially(15),
-      about: "How often the repository is looked at, with poll; 0: never.",
+      about: "Seconds between two checks of the repository, with --model-control-mode=poll; 0: never.",
     },
     "load-model": {
       lands: "triton.repository.loadModels",
       ...texts("NAME", "models"),
       initial: [],
       default: "none",
-      about: "Models that are loaded at the start, with explicit; * is all.",
+      about: "Model to load at the start, with --model-control-mode=explicit; *: all.",
     },
     "model-namespacing": {
       lands: "triton.repository.namespacing",
       ...tritonBoolean,
       ...initially(false),
-      about: "Metrics show the repository of a model as its namespace; one that two repositories have is not served.",
+      about:
+        "Show the repository of a model as its namespace in metrics. A model that two repositories have is not served.",
     },
     "load-time": {
       lands: "triton.repository.loadTime",
@@ -113,14 +115,14 @@ export const tritonServerOptions = {
       initial: { baseS: 1.3, perGibS: 0 },
       default: "1.3",
       about:
-        "Seconds that the load of a model takes that is asked for, or found by a poll, while the server runs; base=1.3,per_gib=0.4: and so many more for each GiB of weights.",
+        "Seconds to load a model while the server runs, by request or by poll. base=1.3,per_gib=0.4 adds 0.4 s per GiB of weights.",
       ours: true,
     },
     "unload-time": {
       lands: "triton.repository.unloadS",
       ...one("SECONDS", UNLOAD_TIME_FORMS, unloadSecondsIn),
       ...initially(1.1),
-      about: "Seconds for which each instance of a model is unloading, when its last request has been answered.",
+      about: "Seconds to unload each instance of a model after its last request.",
       ours: true,
     },
     "device-memory": {
@@ -128,7 +130,7 @@ export const tritonServerOptions = {
       ...one("SIZE", SIZE_FORMS, (text) => sizeIn(text) || undefined),
       initial: null,
       default: "the preset's GPU; without a preset no limit",
-      about: "Memory of each GPU: a model whose weights do not fit is not loaded.",
+      about: "Memory of each GPU. A model whose weights do not fit is not loaded.",
       ours: true,
     },
     "model-load-gpu-limit": {
@@ -141,31 +143,31 @@ export const tritonServerOptions = {
       },
       initial: new Map<number, number>(),
       default: "none",
-      about: "A model that leaves more than so much of a GPU taken is not loaded.",
+      about: "Do not load a model if it would raise the used share of a GPU's memory above this limit.",
     },
     "cache-config": {
       feeds: "triton.memory.cacheBytes",
       ...texts("CACHE,SETTING=VALUE", "settings, as local,size=1048576"),
       default: "no cache",
-      about: "The response cache: local,size=BYTES.",
+      about: "Response cache and its size in bytes: local,size=BYTES.",
     },
     "response-cache-byte-size": {
       feeds: "triton.memory.cacheBytes",
       ...int64(0),
       default: "no cache",
-      about: "Former spelling of --cache-config=local,size=BYTES.",
+      about: "Deprecated. Same as --cache-config=local,size=BYTES.",
     },
     "rate-limit": {
       feeds: "triton.rateLimit",
       ...choiceOfAnyCase("off", "execution_count"),
       default: "off",
-      about: "Instances wait for resources too, with execution_count.",
+      about: "execution_count: instances also wait for the resources that their configuration names.",
     },
     "rate-limit-resource": {
       feeds: "triton.rateLimit",
       ...texts("NAME:COUNT[:DEVICE]", "resources, as R1:10 or R1:10:0"),
-      default: "what the neediest instance needs",
-      about: "How much of a resource there is, with execution_count; of one that is not named there is none then.",
+      default: "the largest need of one instance",
+      about: "Amount of a resource, with --rate-limit=execution_count. If any is set, unnamed resources have 0.",
     },
   }),
   ...serveGroup("Server", {
@@ -173,7 +175,7 @@ export const tritonServerOptions = {
       lands: "triton.exit.onError",
       ...tritonBoolean,
       ...initially(true),
-      about: "No start where a model does not load.",
+      about: "Do not start if a model fails to load.",
     },
     id: {
       lands: "triton.id",
@@ -185,50 +187,50 @@ export const tritonServerOptions = {
       lands: "triton.exit.timeoutS",
       ...integer(0),
       ...initially(30),
-      about: "How long requests may go on at the end; where some still do then, the exit code is 1.",
+      about: "Seconds that running requests may continue at shutdown. If some still run then, the exit code is 1.",
     },
     "strict-readiness": {
       lands: "triton.repository.strictReadiness",
       ...tritonBoolean,
       ...initially(true),
-      about: "The server is ready only when all models are.",
+      about: "Report the server as ready only if all models are.",
     },
   }),
   ...serveGroup("HTTP", {
-    "allow-http": { feeds: "triton.http", ...tritonBoolean, default: "true", about: "HTTP." },
-    "http-port": { lands: "triton.http.port", ...port, ...initially(8000), about: "Port of HTTP. 0 takes a free one." },
+    "allow-http": { feeds: "triton.http", ...tritonBoolean, default: "true", about: "Serve HTTP." },
+    "http-port": { lands: "triton.http.port", ...port, ...initially(8000), about: "Port of HTTP. 0: any free port." },
     "http-address": {
       lands: "triton.http.host",
       ...freeText("ADDRESS", "an address"),
       default: "127.0.0.1",
-      about: "Address of HTTP; Triton's own default is 0.0.0.0.",
+      about: "Address of HTTP. Triton's default is 0.0.0.0.",
     },
     "http-max-input-size": {
       lands: "triton.overHttp.maxInputBytes",
       ...int64(1),
       ...initially(67_108_864),
       about:
-        "Largest input, bytes: JSON, raw, unpacked, made from JSON. Binary tensors are as large as the body, at most 512 MiB or this.",
+        "Maximum bytes of an input: as JSON, raw, decompressed, or as tensors made from JSON. Binary tensors may fill the body, up to 512 MiB or this limit.",
       notIn: ["2.51"],
     },
     "http-restricted-api": {
       feeds: "triton.overHttp.restricted",
-      ...texts("API,…:KEY=VALUE", "APIs with the header that opens them, as model-repository,logging:admin=yes"),
+      ...texts("API,…:KEY=VALUE", "APIs and the header that requests need, as model-repository,logging:admin=yes"),
       default: "none",
-      about: `APIs that need a header: ${RESTRICTED_NAMES.join(", ")}.`,
+      about: `APIs that are open only to requests with a header: ${RESTRICTED_NAMES.join(", ")}.`,
     },
     "http-header-forward-pattern": {
       lands: "triton.overHttp.forward",
       ...freeText("PATTERN", "a pattern of RE2"),
       initial: null,
       default: "none",
-      about: "Headers of /infer whose names match become parameters of the request.",
+      about: "Pattern of header names. Matching headers of /infer become parameters of the request.",
     },
     "allow-client-shm": {
       lands: "triton.memory.clientSharedMemory",
       ...tritonBoolean,
       default: "false; 2.51 always allows it",
-      about: "Clients may register shared memory.",
+      about: "Allow clients to register shared memory.",
       notIn: ["2.51"],
     },
   }),
@@ -241,13 +243,13 @@ export const tritonServerOptions = {
       lands: "triton.memory.pinnedBytes",
       ...int64(0),
       ...initially(268_435_456),
-      about: "Size of the pool of pinned memory, of which nothing is taken here.",
+      about: "Size of the pinned memory pool in bytes. Metrics show it; nothing uses it.",
     },
     "metrics-port": {
       lands: "metrics.triton.listen.port",
       ...port,
       default: "8002",
-      about: "Port of metrics. 0 takes a free one.",
+      about: "Port of metrics. 0: any free port.",
     },
     "metrics-address": {
       lands: "metrics.triton.listen.host",
@@ -261,38 +263,38 @@ export const tritonServerOptions = {
       lands: "triton.log.info",
       ...tritonBoolean,
       ...initially(true),
-      about: "What /v2/logging says of it.",
+      about: "Value that /v2/logging reports. No other effect.",
     },
     "log-warning": {
       lands: "triton.log.warning",
       ...tritonBoolean,
       ...initially(true),
-      about: "What /v2/logging says of it.",
+      about: "Value that /v2/logging reports. No other effect.",
     },
     "log-error": {
       lands: "triton.log.error",
       ...tritonBoolean,
       ...initially(true),
-      about: "What /v2/logging says of it.",
+      about: "Value that /v2/logging reports. No other effect.",
     },
     "log-verbose": {
       lands: "triton.log.verbose",
       ...verbosity,
       ...initially(0),
-      about: "What /v2/logging says of it.",
+      about: "Value that /v2/logging reports. No other effect.",
     },
     "log-format": {
       lands: "triton.log.format",
       ...choice("default", "ISO8601"),
       ...initially("default"),
-      about: "What /v2/logging says of it.",
+      about: "Value that /v2/logging reports. No other effect.",
     },
     "log-file": {
       lands: "triton.log.file",
       ...freeText("PATH", "a file"),
       initial: "",
       default: "none",
-      about: "What /v2/logging says of it; nothing is written there.",
+      about: "File name that /v2/logging reports. Nothing is written to it.",
     },
   }),
   ...serveGroup("Stand-in", {
@@ -300,7 +302,7 @@ export const tritonServerOptions = {
       lands: "triton.version",
       ...choice(...TRITON_VERSION_NAMES),
       ...initially("2.73"),
-      about: "The version that is stood in for; what differs: docs/triton.md.",
+      about: "Version of Triton to stand in for. docs/triton.md lists the differences.",
       ours: true,
     },
   }),
@@ -313,14 +315,14 @@ export const tritonServerOptions = {
       lands: "truth.log.file",
       ...freeText("FILE", "the path of a file"),
       default: "none",
-      about: "Write what each disturbed answer was to this file: docs/truth-log.md.",
+      about: "Write a record of each disturbed answer to this file: docs/truth-log.md.",
       ours: true,
     },
     "truth-wire": {
       lands: "truth.log.wire",
       ...tritonBoolean,
       default: "false",
-      about: "The bytes of disturbed answers stand in the truth log, too.",
+      about: "Also write the bytes of disturbed answers to the truth log.",
       ours: true,
     },
   }),
@@ -328,8 +330,8 @@ export const tritonServerOptions = {
     seed: {
       lands: "seed",
       ...integer(0, 2 ** 32 - 1),
-      default: "by chance",
-      about: "Drawn tensors and texts repeat from one start to the next.",
+      default: "random",
+      about: "Seed of generated tensors and texts. The same seed repeats them after each start.",
       ours: true,
     },
   }),

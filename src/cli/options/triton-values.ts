@@ -1,9 +1,9 @@
-/** Reads the values that only flags of `tritonserver` have, as its `command_line_parser.cc` (2026) does. */
+/** Parses values of forms that only flags of `tritonserver` have, as its `command_line_parser.cc` (2026) does. */
 
 import type { RestrictedApis, TritonLoadTime, TritonResource } from "../../servers/triton/config/triton-config.ts";
 import { integer, type Option, one } from "./option.ts";
 
-/** 64 bits, as `ParseOption<int64_t>`; what lies beyond the integers of a double is the largest of these. */
+/** A 64-bit integer, as `ParseOption<int64_t>`. Values above `Number.MAX_SAFE_INTEGER` become that number. */
 export const int64 = (min: number): Option<number> =>
   one("N", `a whole number of 64 bits from ${min}`, (text) => {
     const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN;
@@ -11,7 +11,7 @@ export const int64 = (min: number): Option<number> =>
     return fits ? Math.min(value, Number.MAX_SAFE_INTEGER) : undefined;
   });
 
-/** `ParseIntBoolOption`. */
+/** A level as a number or boolean, as `ParseIntBoolOption`: true is 1, false is 0. */
 export const verbosity: Option<number> = one("N", "a whole number from 0 to 2147483647, true or false", (text) => {
   const lower = text.toLowerCase();
   return lower === "true" ? 1 : lower === "false" ? 0 : integer(0).read([text]);
@@ -34,11 +34,11 @@ export function unloadSecondsIn(text: string): number | undefined {
   return seconds <= LONGEST_S ? seconds : undefined;
 }
 
-/** By GPU; the last one said of it holds. */
+/** Parses DEVICE:FRACTION into fractions by GPU. The last value of a GPU counts. Returns undefined if a text is malformed. */
 export function loadLimitsIn(texts: readonly string[]): ReadonlyMap<number, number> | undefined {
   const found = texts.map((text) => /^(\d{1,6}):(0|1|[01]?\.\d+|1\.0*|0\.)$/.exec(text));
-  if (found.some((one) => one === null || Number(one[2]) > 1)) return undefined;
-  return new Map(found.map((one) => [Number(one![1]), Number(one![2])]));
+  if (found.some((match) => match === null || Number(match[2]) > 1)) return undefined;
+  return new Map(found.map((match) => [Number(match![1]), Number(match![2])]));
 }
 
 export const RESTRICTED_NAMES = [
@@ -53,19 +53,19 @@ export const RESTRICTED_NAMES = [
   "logging",
 ];
 
-/** `APIS:KEY=VALUE`; an error ends in what is accepted. */
+/** Parses `APIS:KEY=VALUE`, the APIs separated by commas. */
 export function readRestricted(text: string): RestrictedApis | { readonly error: string } {
   const [, list = "", header, value] = /^([^:]+):([^=]+)=(.+)$/s.exec(text) ?? [];
   if (header === undefined || value === undefined)
-    return { error: `"${text}": APIS:KEY=VALUE is accepted, as model-repository,logging:admin=yes` };
-  const apis = list.split(",").map((one) => one.trim());
-  const strange = apis.find((one) => !RESTRICTED_NAMES.includes(one));
+    return { error: `"${text}": must be APIS:KEY=VALUE, as model-repository,logging:admin=yes` };
+  const apis = list.split(",").map((api) => api.trim());
+  const strange = apis.find((api) => !RESTRICTED_NAMES.includes(api));
   if (strange !== undefined)
     return { error: `unknown restricted api '${strange}': ${RESTRICTED_NAMES.join(", ")} are accepted` };
   return { apis, header, value };
 }
 
-/** `--rate-limit-resource`. */
+/** Parses a value of `--rate-limit-resource`, `NAME:COUNT` or `NAME:COUNT:DEVICE`. Without a device it is -1. */
 export function readResource(text: string): TritonResource | { readonly error: string } {
   const [, name, count, device = "-1"] = /^([^:]*):(\d+)(?::(-?\d+))?$/.exec(text) ?? [];
   if (name === undefined)

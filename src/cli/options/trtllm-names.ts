@@ -1,11 +1,11 @@
 /**
- * What has another name on trtllm-serve's command line and in its file, and which of its options mean nothing here? Names and
- * arities as `tensorrt_llm/commands/serve.py` (1.3) has them, keys of the file as `TorchLlmArgs` (`llmapi/llm_args.py`).
+ * Names that only trtllm-serve's command line and configuration file have: aliases, and options without effect. Names and
+ * arities are those of `tensorrt_llm/commands/serve.py` (1.3), keys of the file those of `TorchLlmArgs` (`llmapi/llm_args.py`).
  */
 import { anyValued } from "./ignored-flags.ts";
 import type { RoleNames } from "./lookup.ts";
 
-/** One value; those that only the file has may have any. */
+/** Flags with one value, and keys that only the file has, with any value. */
 const ONE = `
   allreduce-strategy attention-dp-config attention-dp-enable-balance attn-backend backend batch-wait-timeout-iters
   batch-wait-timeout-ms checkpoint-format context-parallel-size cp-config cuda-graph-config custom-module-dirs
@@ -17,13 +17,13 @@ const ONE = `
   sparse-attention-config torch-compile-config
 `;
 
-/** Only --x. */
+/** Flags without a value. */
 const SWITCH = `
   enable-attention-dp fail-fast-on-attention-window-too-large
 `;
 
 export const trtllmNames: RoleNames = {
-  // Names of its own for what is there by vLLM's, and second names of its options.
+  // trtllm-serve's names for vLLM's options, and aliases of its own options.
   aliases: {
     "cluster-size": "moe-cluster-parallel-size",
     "cp-size": "context-parallel-size",

@@ -1,4 +1,4 @@
-/** The options of TensorRT-LLM's schedulers and of its server. Names as in its configuration and in `trtllm-serve`. */
+/** Options of TensorRT-LLM's schedulers and of its server. Names are those of its configuration and of `trtllm-serve`. */
 
 import { TRTLLM_SERVE as ROLE } from "../../app/config/roles.ts";
 import { REQUESTS_MOST } from "../../base/core-limits.ts";
@@ -7,7 +7,7 @@ import { initially, ourServeGroup } from "./landing.ts";
 import { choice, humanInteger, integer, number, onlyOn, toggle } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
 
-/** Where the product sets no limit of its own (its C++ executor's). */
+/** Default of --iter-stats-max-iterations, the limit of TensorRT-LLM's C++ executor. */
 const ITERATIONS_KEPT = 1000;
 
 export const trtllmOptions = ourServeGroup("TensorRT-LLM's scheduler", {
@@ -17,81 +17,83 @@ export const trtllmOptions = ourServeGroup("TensorRT-LLM's scheduler", {
     metavar: "POLICY",
     default: "none: vLLM's scheduler",
     about:
-      "TensorRT-LLM's schedulers in place of vLLM's: GUARANTEED_NO_EVICT (its default), MAX_UTILIZATION, STATIC_BATCH, or MAX_REQUESTS, which looks at no memory. docs/trtllm.md.",
+      "Use TensorRT-LLM's scheduler with this policy: GUARANTEED_NO_EVICT (its default), MAX_UTILIZATION, STATIC_BATCH, or MAX_REQUESTS, which ignores memory. docs/trtllm.md.",
   },
   "context-chunking-policy": {
     lands: "engine.trtllm.contextChunkingPolicy",
     ...choice(...CHUNKING_POLICIES),
     metavar: "POLICY",
     ...initially("FIRST_COME_FIRST_SERVED"),
-    about: "How prompts share an iteration with chunked prefill: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS.",
+    about:
+      "How chunks of several prompts share an iteration: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS. Needs chunked prefill.",
   },
   "max-batch-size": {
     lands: "engine.maxNumSeqs",
     ...integer(1, REQUESTS_MOST),
     default: `${TRTLLM_DEFAULTS.maxBatchSize}`,
-    about: "Most requests that are active, and in one iteration.",
+    about: "Maximum active requests, and maximum requests in one iteration.",
   },
   "max-num-tokens": {
     lands: "engine.maxNumBatchedTokens",
     ...humanInteger(1),
     default: `${TRTLLM_DEFAULTS.maxNumTokens}`,
-    about: "Most tokens in one iteration.",
+    about: "Maximum tokens in one iteration.",
   },
   "max-input-len": {
     lands: "engine.trtllm.maxInputLen",
     ...humanInteger(1),
     default: "max-model-len",
-    about: "A pause makes no prompt longer than this; what is cut off is computed again.",
+    about: "Maximum prompt of a request that resumes after a pause, in tokens. Tokens beyond it are computed again.",
   },
   "tokens-per-block": {
     lands: "engine.blockSize",
     ...integer(1, 65536),
     default: `block-size, else ${TRTLLM_DEFAULTS.tokensPerBlock}`,
-    about: "Tokens per KV block; also the unit of chunks.",
+    about: "Tokens per KV block, and the unit of prompt chunks.",
   },
   "kv-cache-free-gpu-mem-fraction": {
     feeds: "engine.numGpuBlocks",
     ...number(0, 1, "min"),
     default: `${TRTLLM_DEFAULTS.freeGpuMemoryFraction}`,
-    about: "Share of the memory that the weights leave free of the preset's GPUs; it is the KV pool.",
+    about: "Share of the preset's GPU memory for the KV pool, of the memory that the weights leave free.",
   },
   "enable-block-reuse": {
     lands: "engine.enablePrefixCaching",
     ...toggle,
     default: "true",
-    about: "Requests with an equal beginning share its blocks.",
+    about: "Share KV blocks between requests whose prompts begin alike.",
   },
   "enable-partial-reuse": {
     lands: "engine.trtllm.enablePartialReuse",
     ...toggle,
     ...initially(true),
-    about: "Blocks that begin alike are reused as far as they are alike.",
+    about: "Also reuse the matching beginning of a block that differs later.",
   },
   "copy-on-partial-reuse": {
     lands: "engine.trtllm.copyOnPartialReuse",
     ...toggle,
     ...initially(true),
-    about: "Also of blocks that others hold or that have followers: these are copied.",
+    about: "Also partially reuse blocks that are in use or have successors, by copying them.",
   },
   "enable-prefix-aware-scheduling": {
     lands: "engine.trtllm.enablePrefixAwareScheduling",
     ...toggle,
     ...initially(true),
-    about: "Requests wait for blocks that others are about to compute, and cached blocks count at admission.",
+    about: "Let requests wait for blocks that other requests will compute, and count cached blocks at admission.",
   },
   "disable-overlap-scheduler": {
     lands: "engine.asyncScheduling",
     as: (disabled: boolean) => !disabled,
     ...onlyOn,
     default: "false",
-    about: "Plan an iteration when the one before has ended, not while it runs.",
+    about: "Schedule an iteration after the previous one has ended, not while it runs.",
   },
   "waiting-queue-policy": {
     lands: "engine.schedulingPolicy",
     ...choice("fcfs", "priority"),
     default: "fcfs",
-    about: "Who becomes active first: by arrival, or by the request's priority (a smaller value first).",
+    about:
+      "Order in which requests become active. fcfs: by arrival; priority: by the request's priority, smallest value first.",
   },
 });
 
@@ -100,64 +102,64 @@ export const trtllmServeOptions = ourServeGroup("TensorRT-LLM's server (--role t
     lands: "engine.maxModelLen",
     ...humanInteger(1),
     default: "max-model-len",
-    about: "Longest prompt plus answer: --max-model-len by the name of trtllm-serve.",
+    about: "Maximum tokens of prompt plus answer. Same as --max-model-len.",
   },
   "return-perf-metrics": {
     lands: "iterations.returnPerfMetrics",
     ...toggle,
     ...initially(false),
-    about: "Serve /prometheus/metrics, and note times of requests for /perf_metrics.",
+    about: "Serve /prometheus/metrics, and record times of requests for /perf_metrics.",
   },
   "perf-metrics-max-requests": {
     lands: "iterations.perfMetricsMaxRequests",
     ...integer(0, 1_000_000),
     ...initially(0),
-    about: "Requests that /perf_metrics keeps.",
+    about: "Number of requests to keep for /perf_metrics.",
   },
   "enable-iter-perf-stats": {
     lands: "iterations.enableIterPerfStats",
     ...toggle,
     ...initially(false),
-    about: "Note statistics of each iteration for /metrics and /prometheus/metrics.",
+    about: "Record statistics of each iteration for /metrics and /prometheus/metrics.",
   },
   "enable-iter-req-stats": {
     lands: "iterations.enableIterReqStats",
     ...toggle,
     ...initially(false),
-    about: "With --enable-iter-perf-stats: /metrics tells of each request in each iteration, too.",
+    about: "Also report each request of each iteration on /metrics. Needs --enable-iter-perf-stats.",
   },
   "iter-stats-max-iterations": {
     lands: "iterations.iterStatsMaxIterations",
     ...integer(1, 1_000_000),
     ...initially(ITERATIONS_KEPT),
-    about: "Iterations whose statistics wait for a reader; older ones are dropped.",
+    about: "Maximum iterations whose statistics are kept until read; older ones are dropped.",
   },
   "event-buffer-max-size": {
     lands: "iterations.eventBufferMaxSize",
     ...integer(0, 1_000_000),
     initial: 0,
     default: "0: none",
-    about: "Events of the KV cache that wait for POST /kv_cache_events; older ones are dropped.",
+    about: "Maximum KV cache events that are kept until POST /kv_cache_events reads them; older ones are dropped.",
   },
 });
 
 const SWITCH = "capacity-scheduler-policy";
 
-/** What trtllm-serve assumes where nobody says otherwise. */
+/** Adds trtllm-serve's defaults that differ from vLLM's, in that role only. */
 export function asTrtllmServe(values: ServeValues): ServeValues {
   if (values.role !== ROLE) return values;
   return {
     ...values,
     [SWITCH]: values[SWITCH] ?? "GUARANTEED_NO_EVICT",
     "enable-chunked-prefill": values["enable-chunked-prefill"] ?? false,
-    // There is no such switch: a parser is enough.
+    // trtllm-serve has no such switch; a tool parser turns automatic tool choice on.
     ...(values["tool-call-parser"] === undefined
       ? {}
       : { "enable-auto-tool-choice": values["enable-auto-tool-choice"] ?? true }),
   };
 }
 
-/** The line of an error if an option does not fit the role, or undefined. */
+/** Returns an error message if an option is not possible in the role, else undefined. */
 export function unfitForRole(values: ServeValues, at: (option: string) => string): string | undefined {
   if (values.role !== ROLE) {
     const lone = (Object.keys(trtllmServeOptions) as (keyof typeof trtllmServeOptions)[]).find(
@@ -166,15 +168,15 @@ export function unfitForRole(values: ServeValues, at: (option: string) => string
     return lone && `${at(lone)}: needs --role ${ROLE}`;
   }
   for (const name of ["workers", "data-parallel-size"] as const)
-    if ((values[name] ?? 1) > 1) return `${at(name)}: takes 1 with --role ${ROLE}: it has one engine`;
+    if ((values[name] ?? 1) > 1) return `${at(name)}: must be 1 with --role ${ROLE}, which has one engine`;
   if (values["http2-port"] !== undefined)
-    return `${at("http2-port")}: is vLLM's role's; --role ${ROLE} speaks HTTP/1.1`;
+    return `${at("http2-port")}: only for --role vllm; --role ${ROLE} speaks HTTP/1.1`;
   if (values["metrics-port"] !== undefined)
-    return `${at("metrics-port")}: is Triton's; --role ${ROLE} has its metrics on its own port`;
+    return `${at("metrics-port")}: only for Triton's metrics; --role ${ROLE} has its metrics on its own port`;
   return undefined;
 }
 
-/** Options of vLLM's scheduler, and what they are called here; undefined: there is no such thing. */
+/** Options of vLLM's scheduler, with the name of the option for TensorRT-LLM's; undefined: it has no such option. */
 const OF_VLLM = {
   "max-num-seqs": "max-batch-size",
   "max-num-batched-tokens": "max-num-tokens",
@@ -191,7 +193,7 @@ const OF_VLLM = {
   watermark: undefined,
 } as const;
 
-/** Options of one scheduler beside the other: one line on the first, or undefined. */
+/** Returns an error message if options of both schedulers are set, else undefined. */
 export function mixedSchedulers(values: ServeValues, at: (option: string) => string): string | undefined {
   if (values[SWITCH] === undefined) {
     const lone = (Object.keys(trtllmOptions) as (keyof typeof trtllmOptions)[]).find(
@@ -202,5 +204,5 @@ export function mixedSchedulers(values: ServeValues, at: (option: string) => str
   const other = (Object.keys(OF_VLLM) as (keyof typeof OF_VLLM)[]).find((name) => values[name] !== undefined);
   if (other === undefined) return undefined;
   const instead = OF_VLLM[other];
-  return `${at(other)}: is vLLM's scheduler's; ${instead ? `with --${SWITCH} it is --${instead}` : `--${SWITCH} has no such limit`}`;
+  return `${at(other)}: only for vLLM's scheduler; ${instead ? `with --${SWITCH} use --${instead}` : `--${SWITCH} has no such limit`}`;
 }

@@ -1,4 +1,4 @@
-/** The options of requests and answers: tokenizer, prepared answers, faults, CORS, limits of the queue, members of answers. */
+/** Options of requests and answers: tokenizer, prepared answers, faults, CORS, limits of the queue, fields of answers. */
 
 import { durations } from "../../engine/timing/parse-timing.ts";
 import { FAILURE_TYPES, type FailureType } from "../../faults/failure-types.ts";
@@ -11,7 +11,7 @@ import { parseToolHabits, type ToolHabits } from "../../text/grammar/tool-habits
 import { initially, onlyTrue, ourServeGroup, serveGroup, unlessEmpty } from "./landing.ts";
 import { choice, freeText, integer, jsonObject, namesOf, number, type Option, one, texts, toggle } from "./option.ts";
 
-/** A JSON list of texts, as vLLM takes it. */
+/** A JSON list of strings, as for vLLM's options. */
 const jsonTexts = (what: string) =>
   one<readonly string[]>("JSON", `a JSON list of ${what}, as ["*"]`, (given) => {
     try {
@@ -23,7 +23,7 @@ const jsonTexts = (what: string) =>
   });
 
 const faultNames: Option<readonly string[]> = {
-  ...texts("ID", "ids of faults (docs/faults.md), as B8 E7, or B* for those of a letter"),
+  ...texts("ID", "ids of faults (docs/faults.md), as B8 E7, or B* for all with a letter"),
   read: (names) => (names.every(isFaultName) ? names : undefined),
 };
 
@@ -56,13 +56,13 @@ export const wireOptions = {
       ...freeText("DIR", "a Hugging Face folder with tokenizer.json and tokenizer_config.json"),
       default: "the built-in vocabulary",
       about:
-        "The model's own tokenizer and chat template: counts, prompts, cache hits and pieces are those of the model.",
+        "Tokenizer and chat template of a model: token counts, prompts, cache hits and streamed pieces are then the model's.",
     },
     "override-generation-config": {
       lands: "openai.requests.generation",
       ...generationConfig,
       default: "{}",
-      about: `Sampling defaults (${SAMPLING_DEFAULTS.slice(1).join(", ")}), and with max_new_tokens the most output tokens.`,
+      about: `Sampling defaults (${SAMPLING_DEFAULTS.slice(1).join(", ")}); max_new_tokens limits the output tokens.`,
     },
   }),
   ...ourServeGroup("Stand-in", {
@@ -70,7 +70,7 @@ export const wireOptions = {
       lands: "text.script",
       ...freeText("FILE", "a file of scripted answers"),
       default: "none",
-      about: "Answers on order: docs/scripts.md.",
+      about: "File of scripted answers for matching requests: docs/scripts.md.",
     },
   }),
   ...serveGroup("Server", {
@@ -78,19 +78,20 @@ export const wireOptions = {
       feeds: "text.reasoningParser",
       ...freeText("NAME", "a reasoning parser of vLLM"),
       default: "none",
-      about: "Chat answers begin with reasoning, which this parser splits off. Any name of vLLM's: docs/reasoning.md.",
+      about:
+        "Begin chat answers with reasoning, which this parser splits off. Accepts vLLM's names: docs/reasoning.md.",
     },
     "tool-call-parser": {
       feeds: "text.toolCallParser",
       ...freeText("NAME", "a tool parser of vLLM"),
       default: "none",
-      about: "The parser that finds tool calls in the generated text. Any name of vLLM's: docs/tools.md.",
+      about: "Parser that finds tool calls in the generated text. Accepts vLLM's names: docs/tools.md.",
     },
     "enable-auto-tool-choice": {
       lands: "openai.answers.autoToolChoice",
       ...toggle,
       default: "false",
-      about: "Requests may leave open whether a tool is called; needs --tool-call-parser.",
+      about: 'Allow tool_choice "auto", by which the model decides whether to call a tool. Needs --tool-call-parser.',
     },
   }),
   ...ourServeGroup("Stand-in", {
@@ -98,13 +99,13 @@ export const wireOptions = {
       lands: "openai.answers.toolCallShare",
       ...number(0, 1),
       default: "0.5",
-      about: "Share of the answers that call a tool where the request leaves that open.",
+      about: 'Share of answers, 0 to 1, that call a tool if tool_choice is "auto".',
     },
     "tool-arguments": {
       lands: "openai.answers.toolHabits",
       ...toolHabits,
       default: "none",
-      about: "What arguments of tool calls are drawn from where their schema leaves it open: docs/tools.md.",
+      about: "Ranges for generated tool arguments that their schema does not restrict: docs/tools.md.",
     },
     "reasoning-field": {
       lands: "openai.answers.reasoningField",
@@ -112,115 +113,114 @@ export const wireOptions = {
       metavar: "NAME",
       default: "reasoning; with --role trtllm-serve reasoning_content",
       about:
-        "Field of chat messages and deltas that holds reasoning, as clients of older versions expect it: docs/reasoning.md.",
+        "Name of the field with the reasoning in chat messages and deltas. Older clients expect reasoning_content: docs/reasoning.md.",
     },
     "cache-hit-threshold": {
       lands: "queue.cacheHitThreshold",
       ...number(0, 1),
-      default: "none: nor do requests name one",
+      default: "none: a request may still set one",
       about:
-        "A request that finds less of its prompt in the prefix cache, from 0 to 1, ends without a token: docs/migrating.md.",
+        "Share of the prompt, 0 to 1, that must be in the prefix cache. Below it a request ends without a token: docs/migrating.md.",
     },
     "kv-transfer-time": {
       lands: "queue.kvTransferTime",
       ...transferTime,
-      default: "none: kv_transfer_params mean nothing",
+      default: "none: kv_transfer_params have no effect",
       about:
-        "How long a prompt with do_remote_prefill takes to come from elsewhere; answers to do_remote_decode say that they go on elsewhere: docs/migrating.md.",
+        "Time of the KV transfer of a prompt with do_remote_prefill. Also makes do_remote_decode end answers for a remote decode: docs/migrating.md.",
     },
     "mean-reasoning-tokens": {
       lands: "openai.answers.meanReasoningTokens",
       ...integer(0, 1_000_000),
       default: "64",
-      about: "Mean length of the thinking with --reasoning-parser.",
+      about: "Mean length of the reasoning in tokens, with --reasoning-parser.",
     },
     "image-tokens": {
       lands: "openai.requests.imageTokens",
       ...integer(1, 100_000),
-      default: "none: images are refused, as by a model of text",
-      about: "Images are taken, and each counts as so many tokens of its prompt.",
+      default: "none: images are refused, as by a text model",
+      about: "Accept images; each counts as this many prompt tokens.",
     },
     "embedding-dimensions": {
       lands: "openai.requests.embeddingDimensions",
       ...integer(1, 65_536),
-      default: "none: /v1/embeddings is no path, as with a model that writes",
-      about: "POST /v1/embeddings gives vectors of so many numbers where a request does not say: docs/dialects.md.",
+      default: "none: /v1/embeddings answers 404, as for a generating model",
+      about: "Serve POST /v1/embeddings. Length of its vectors unless the request sets it: docs/dialects.md.",
     },
     "response-store": {
       lands: "openai.requests.responseStore",
       ...integer(0, 1_000_000),
       default: "0, or 10000 with VLLM_ENABLE_RESPONSES_API_STORE=1",
-      about: "Most responses of /v1/responses that are kept, the oldest go first; 0 keeps none.",
+      about: "Maximum number of stored responses of /v1/responses. The oldest are dropped first; 0: store none.",
     },
     fixtures: {
       lands: "text.fixtures",
       ...freeText("DIR", "a folder of YAML files"),
       default: "none",
-      about: "Answers to the requests that match, read anew when a file changes: docs/fixtures.md.",
+      about: "Folder of answers for matching requests. Read again when a file changes: docs/fixtures.md.",
     },
     "replay-timing": {
       lands: "text.replayTiming",
       ...choice("recorded", "scheduled"),
       default: "recorded",
-      about:
-        "When fixtures that a proxy has recorded say what they say: at their own times, or as the engine makes it.",
+      about: "Times of fixtures that a proxy recorded. recorded: their own times; scheduled: the engine's step times.",
     },
     dataset: {
       lands: "text.dataset.file",
       ...freeText("FILE", "a SQLite file"),
       default: "none",
-      about: "Rows that answer the prompts whose hash they have, and others with one that fits: docs/dataset.md.",
+      about: "Table of answers by the hash of the prompt. Other prompts get a row of fitting length: docs/dataset.md.",
     },
     "dataset-table": {
       lands: "text.dataset.table",
       ...freeText("NAME", "the name of a table"),
       ...initially("llmd"),
-      about: "The table of --dataset.",
+      about: "Name of the table in --dataset.",
     },
     "dataset-in-memory": {
       lands: "text.dataset.inMemory",
       ...toggle,
       ...initially(false),
-      about: "The file of --dataset is read into memory at the start, and not looked at again.",
+      about: "Read the file of --dataset into memory once, at the start.",
     },
     "allow-request-orders": {
       lands: "openai.requests.requestOrders",
       ...choice(...REQUEST_ORDERS),
       default: DEFAULT_REQUEST_ORDERS,
       about:
-        "What a request may order: nothing; its own answer; also an engine that stands still or dies: docs/scripts.md.",
+        "Test behavior that a request may ask for: nothing; its own answer; also to stall or kill the engine: docs/scripts.md.",
     },
     "failure-injection-rate": {
       lands: "faults.failureRate",
       ...number(0, 100),
       default: "0",
-      about: "So many of a hundred requests fail, drawn from the seed: docs/fixtures.md.",
+      about: "Percentage of requests that fail, drawn from the seed: docs/fixtures.md.",
     },
     "failure-types": {
       lands: "faults.failureTypes",
       as: unlessEmpty<FailureType>(),
       ...namesOf(FAILURE_TYPES),
       default: "all",
-      about: `How they fail: ${FAILURE_TYPES.join(", ")}.`,
+      about: `Kinds of failure of --failure-injection-rate: ${FAILURE_TYPES.join(", ")}.`,
     },
     "fault-rate": {
       lands: "faults.faultRate",
       ...number(0, 100),
       default: "0",
-      about: "So many of a hundred answers are disturbed by one fault, drawn from the seed: docs/faults.md.",
+      about: "Percentage of answers that get one fault, drawn from the seed: docs/faults.md.",
     },
     "fault-types": {
       lands: "faults.faultTypes",
       as: unlessEmpty<string>(),
       ...faultNames,
-      default: "those of streams that reach their own answer alone",
-      about: "By which: ids of docs/faults.md, or B* for those of a letter.",
+      default: "faults of streams that affect no other answer",
+      about: "Faults of --fault-rate: ids of docs/faults.md, or B* for all with a letter.",
     },
     "fault-plan": {
       lands: "faults.faultPlan",
       ...freeText("FILE", "a file"),
       default: "none",
-      about: "A YAML file of rules: which answers are disturbed, and how. Read again when it changes.",
+      about: "YAML file of rules for faults of answers. Read again when it changes.",
     },
   }),
   ...serveGroup("Server", {
@@ -228,69 +228,69 @@ export const wireOptions = {
       lands: "openai.answers.responseRole",
       ...freeText("ROLE", "a role"),
       default: "assistant",
-      about: "Who speaks in chat answers.",
+      about: "Role of the message in chat answers.",
     },
     "fingerprint-mode": {
       lands: "openai.answers.fingerprintMode",
       ...choice("full", "hash", "custom", "none"),
       default: "full",
       about:
-        "What system_fingerprint says: version, parallelism and hash; the same without parallelism; fingerprint-value; nothing.",
+        "Content of system_fingerprint. full: version, parallelism and hash; hash: version and hash; custom: --fingerprint-value; none: null.",
     },
     "fingerprint-value": {
       lands: "openai.answers.fingerprintValue",
       ...freeText("TEXT", "a text"),
       default: "none",
-      about: "The system_fingerprint with --fingerprint-mode custom.",
+      about: "Value of system_fingerprint with --fingerprint-mode custom.",
     },
     "return-tokens-as-token-ids": {
       lands: "openai.answers.tokensAsIds",
       ...toggle,
       default: "false",
-      about: "Log probabilities name tokens by id where the request does not say.",
+      about: "Name tokens by id in log probabilities, unless the request sets it.",
     },
     "enable-server-load-tracking": {
       lands: "openai.front.trackServerLoad",
       ...toggle,
       default: "false",
-      about: "/load counts what is being served.",
+      about: "Count running requests for GET /load.",
     },
     "enable-per-request-metrics": {
       lands: "openai.answers.perRequestMetrics",
       ...toggle,
       default: "false",
-      about: "Answers with one choice carry their own times.",
+      about: "Add the times of the request to answers with one choice.",
     },
     "sse-keep-alive-interval": {
       lands: "openai.answers.keepAliveS",
       ...integer(0, 86_400),
       default: "0",
-      about: "Streams that are silent for so many seconds get a comment; 0 is never.",
+      about: "Seconds of silence after which a stream gets an SSE comment; 0: never.",
     },
     "allowed-origins": {
       lands: "openai.front.cors.origins",
       ...jsonTexts("origins"),
       default: "[]",
-      about: "Web pages that may call the server (CORS).",
+      about: "Origins of web pages that may call the server (CORS).",
     },
     "allowed-methods": {
       lands: "openai.front.cors.methods",
       ...jsonTexts("methods"),
       default: '["*"]',
-      about: "Methods that such pages may use.",
+      about: "Methods that pages of --allowed-origins may use.",
     },
     "allowed-headers": {
       lands: "openai.front.cors.headers",
       ...jsonTexts("header names"),
       default: '["*"]',
-      about: "Headers that such pages may send.",
+      about: "Headers that pages of --allowed-origins may send.",
     },
     "allow-credentials": {
       lands: "openai.front.cors.credentials",
       as: onlyTrue,
       ...toggle,
       default: "false",
-      about: "Web pages of --allowed-origins may send cookies.",
+      about: "Allow pages of --allowed-origins to send cookies.",
     },
   }),
   ...serveGroup("Scheduler", {
@@ -298,13 +298,13 @@ export const wireOptions = {
       lands: "queue.maxNumQueuedReqs",
       ...integer(0),
       default: "none",
-      about: "Most requests in the engine, running or waiting; beyond it 503.",
+      about: "Maximum requests in the engine, running or waiting; more get 503.",
     },
     "max-num-queued-tokens": {
       lands: "queue.maxNumQueuedTokens",
       ...integer(0),
       default: "none",
-      about: "Prompt tokens not yet computed at which further requests get 503.",
+      about: "Maximum prompt tokens that are not yet computed; at this number, new requests get 503.",
     },
   }),
 } as const;

@@ -32,7 +32,7 @@ import { openTrace } from "../../workloads/open.ts";
 import { requests } from "../../workloads/requests.ts";
 import { type Trace, TraceError } from "../../workloads/trace.ts";
 import { parseFlags } from "../options/flags.ts";
-import { type Given, given, inRole } from "../options/given.ts";
+import { inRole, type OptionInput, optionInput } from "../options/given.ts";
 import { lookup } from "../options/lookup.ts";
 import { OutFile, overwritten } from "../out-file.ts";
 import { printError, printText } from "../print.ts";
@@ -225,9 +225,9 @@ function printLost(truth: TruthLog | null): void {
 }
 
 /** One engine block per hash id of the trace, unless the user sets another size. */
-function defaultsOf(trace: Trace): readonly Given[] {
+function defaultsOf(trace: Trace): readonly OptionInput[] {
   const size = Math.min(trace.blockTokens, BLOCK_SIZE_MOST);
-  return trace.hasIds ? [given(lookup("block-size")!, [`${size}`], trace.format)] : [];
+  return trace.hasIds ? [optionInput(lookup("block-size")!, [`${size}`], trace.format)] : [];
 }
 
 function clientsOf(values: ReplayValues, seed: number): TracedClientOptions {

@@ -7,7 +7,7 @@ import type { Latencies } from "../compat/llm-d-live.ts";
 import { parseConfigFile } from "../options/config-file.ts";
 import { type Environment, fromEnvironment } from "../options/environment.ts";
 import { type Flags, parseFlags } from "../options/flags.ts";
-import { type Given, given, inRole, SERVE, type UsageError, wrongValue } from "../options/given.ts";
+import { inRole, type OptionInput, optionInput, SERVE, type UsageError, wrongValue } from "../options/given.ts";
 import { serveHelp, tritonHelp } from "../options/help.ts";
 import { lookup } from "../options/lookup.ts";
 import type { Option } from "../options/option.ts";
@@ -117,7 +117,7 @@ export function resolveFlags(
   flags: Flags,
   env: Environment,
   readFile: (path: string) => string,
-  defaults: readonly Given[] = [],
+  defaults: readonly OptionInput[] = [],
 ): Exclude<Resolved, { readonly help: string }> {
   const environment = fromEnvironment(env);
   if ("error" in environment) return environment;
@@ -155,20 +155,20 @@ export function resolveFlags(
 }
 
 /** The positional argument is the model. */
-function withModel({ given: said, positional }: Flags): readonly Given[] | UsageError {
+function withModel({ given: said, positional }: Flags): readonly OptionInput[] | UsageError {
   const [model, second] = positional;
   if (second !== undefined) return { error: `"${second}": unexpected; one model is served, and "${model}" is it` };
   if (model === undefined) return said;
   const flag = said.find((one) => one.name === "model");
   if (flag) return { error: `${flag.where}: the model is given twice, as "${flag.texts[0]}" and as "${model}"` };
-  return [...said, given(lookup("model")!, [model], "model")];
+  return [...said, optionInput(lookup("model")!, [model], "model")];
 }
 
 /** Later ones win. A list given twice in one place is one list. */
-function merge(...layers: readonly (readonly Given[])[]): Map<string, Given> {
-  const merged = new Map<string, Given>();
+function merge(...layers: readonly (readonly OptionInput[])[]): Map<string, OptionInput> {
+  const merged = new Map<string, OptionInput>();
   for (const layer of layers) {
-    const here = new Map<string, Given>();
+    const here = new Map<string, OptionInput>();
     for (const one of layer) {
       const before = here.get(one.name);
       const joins = before !== undefined && lookup(one.name)?.option.arity === "list";
@@ -180,10 +180,10 @@ function merge(...layers: readonly (readonly Given[])[]): Map<string, Given> {
 }
 
 function readConfigFile(
-  config: Given | undefined,
+  config: OptionInput | undefined,
   readFile: (path: string) => string,
   role: string | undefined,
-): readonly Given[] | UsageError {
+): readonly OptionInput[] | UsageError {
   const path = config?.texts[0];
   if (config === undefined || path === undefined) return [];
   try {
@@ -194,7 +194,7 @@ function readConfigFile(
   }
 }
 
-function readValues(all: ReadonlyMap<string, Given>): { readonly values: ServeValues } | UsageError {
+function readValues(all: ReadonlyMap<string, OptionInput>): { readonly values: ServeValues } | UsageError {
   const values: Record<string, unknown> = {};
   for (const [name, option] of Object.entries<Option>(serveOptions)) {
     const one = all.get(name);
