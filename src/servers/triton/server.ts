@@ -121,7 +121,7 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
       else {
         http?.turnAway();
         void openai?.stop();
-        if (!server.facts.grpcGoesOn) void grpc?.stop();
+        if (!server.facts.acceptsGrpcAtShutdown) void grpc?.stop();
       }
     },
   };

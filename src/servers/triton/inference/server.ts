@@ -8,7 +8,7 @@ import { Naps } from "../../../base/time/naps.ts";
 import type { TritonLoadTime } from "../config/triton-config.ts";
 import { DeviceMemory, type MemoryHold } from "../devices/device-memory.ts";
 import { Gpus } from "../devices/gpus.ts";
-import { alikeBesideInstances, instanceCount, isEnsemble } from "../model-config/model-config.ts";
+import { equalExceptInstances, instanceCount, isEnsemble } from "../model-config/model-config.ts";
 import { internal, TritonError } from "../model-config/status.ts";
 import { stepShapes } from "../model-config/step-shapes.ts";
 import { wrongSteps } from "../model-config/validate-steps.ts";
@@ -303,7 +303,7 @@ export class TritonServer {
   /** The version serves, and nothing but its instances and which versions there are is new: it is not loaded anew then. */
   #changesInPlace({ name, config }: FoundModel, version: number): boolean {
     const before = servingOf(this.#table.entry(name, version));
-    return before !== null && alikeBesideInstances(before.config, config);
+    return before !== null && equalExceptInstances(before.config, config);
   }
 
   #refuse(folder: FoundModel, why: string): string[] {

@@ -1,13 +1,16 @@
-/** Which backends has Triton, and what follows from each? `model_config_utils.cc` (2026), and the list of its repositories. */
+/**
+ * Lists Triton's backends with the defaults that each implies. Source: `model_config_utils.cc` (2026), and the list of Triton's
+ * repositories.
+ */
 
 export interface BackendFacts {
-  /** Goes with the backend where a configuration names none; "" for most. */
+  /** Platform set if a configuration names none, or "" for most backends. */
   readonly platform: string;
-  /** What a model's file is called; "" where it has none. */
+  /** Default name of the model's file, or "" if the backend needs no file. */
   readonly file: string;
-  /** Instances where nothing is said, on a processor. */
+  /** Default count of a CPU instance group. */
   readonly instances: number;
-  /** What a model gives beside the outputs that it was asked for is left out; with other backends the core refuses it. */
+  /** True if the backend drops outputs that the request did not ask for. With other backends the core rejects such outputs. */
   readonly prunes: boolean;
 }
 
@@ -40,9 +43,9 @@ const PLATFORMS: Readonly<Record<string, string>> = {
   tensorflow_graphdef: "tensorflow",
 };
 
-/** The backend that a platform means; undefined for those that mean none. */
+/** Returns the backend of a platform, or undefined for an unknown platform. */
 export const backendOfPlatform = (platform: string): string | undefined => PLATFORMS[platform];
 
-/** What a file in a version's folder says about the backend. */
+/** Returns the backend whose default model file has this name, or undefined. */
 export const backendOfFile = (file: string): string | undefined =>
   Object.entries(BACKENDS).find(([, facts]) => facts.file !== "" && facts.file === file)?.[0];

@@ -1,16 +1,19 @@
 /**
- * How does a configuration look as JSON? As the real server prints it: protobuf's mapping with the original names, defaults
- * printed, whole numbers of 64 bits as numbers; and how it is read, as a load may bring one.
+ * Writes and reads model configurations as JSON. Uses protobuf's JSON mapping with the original field names. Like the real
+ * server, prints defaults, and prints 64-bit integers as numbers. A load request may contain such JSON.
  */
 import { ITEMS_OF_A_PIECE, type Pieces } from "../../../base/pieces.ts";
 import { setOwn } from "../../pydantic/value.ts";
 import type { ConfigMessage, Value } from "./pbtxt.ts";
 import { type ConfigField, enums, fieldNamed, isFlat, messages, ROOT } from "./schema.ts";
 
-/** Characters that are given at a time, at least. */
+/** Smallest size, in characters, of a yielded part, except the last part. */
 const CHARACTERS = 4096;
 
-/** Every field that has a default is there; messages and choices only where they were set. Short texts, one behind the other. */
+/**
+ * Yields a configuration as JSON, in parts. Prints every scalar that has a default; prints messages and members of a `oneof`
+ * only if set. `later`: includes fields newer than 2.51.
+ */
 export function* configTexts(config: ConfigMessage, later: boolean): Generator<string, void> {
   const printer = new Printer(later);
   yield* printer.message(ROOT, config);
@@ -50,11 +53,11 @@ class Printer {
     this.made += mark === "{" ? "{}" : "}";
   }
 
-  /** Gives the mark before the next one. */
+  /** Appends one scalar field. Returns the character that must precede the next field. */
   #scalar(of: string, { name, type, choice, later }: ConfigField, value: Value | undefined, mark: string): string {
     if ((later && !this.#later) || (value === undefined && choice !== null)) return mark;
-    const told = value ?? defaultOf(type);
-    this.made += `${mark}"${name}":${JSON.stringify(LEFT_AS_TEXT[of] === name ? `${told}` : told)}`;
+    const printed = value ?? defaultOf(type);
+    this.made += `${mark}"${name}":${JSON.stringify(LEFT_AS_TEXT[of] === name ? `${printed}` : printed)}`;
     return ",";
   }
 
@@ -66,10 +69,10 @@ class Printer {
     for (let at = 0; at < items.length; at++) {
       if (at > 0) this.made += ",";
       if (names !== null) this.made += `${JSON.stringify(names[at])}:`;
-      const one = names === null ? items[at]! : (value as ConfigMessage)[names[at]!]!;
-      if (isFlat(type)) this.#flat(type, one as ConfigMessage);
-      else if (isMessage) yield* this.message(type, one as ConfigMessage);
-      else this.made += JSON.stringify(isText ? `${one}` : one);
+      const item = names === null ? items[at]! : (value as ConfigMessage)[names[at]!]!;
+      if (isFlat(type)) this.#flat(type, item as ConfigMessage);
+      else if (isMessage) yield* this.message(type, item as ConfigMessage);
+      else this.made += JSON.stringify(isText ? `${item}` : item);
       if (this.made.length >= CHARACTERS) yield this.#taken();
     }
     this.made += names === null ? "]" : "}";
@@ -82,7 +85,10 @@ class Printer {
   }
 }
 
-/** Whole numbers of 64 bits that `ModelConfigToJson` of `model_config_utils.cc` leaves as the texts that protobuf makes of them. */
+/**
+ * Fields whose 64-bit integers stay strings, as protobuf prints them, because `ModelConfigToJson` in `model_config_utils.cc`
+ * does not convert them.
+ */
 const LEFT_AS_TEXT: Readonly<Record<string, string>> = {
   "ModelInstanceGroup.SecondaryDevice": "device_id",
   "ModelOptimizationPolicy.Cuda.GraphSpec.Shape": "dim",
@@ -95,15 +101,15 @@ function defaultOf(type: string): string | boolean | number {
   return enums.get(type)?.[0] ?? 0;
 }
 
-/** A text of JSON, or a comma before a bracket that closes. */
+/** Matches a JSON string, or a comma before a closing bracket. */
 const TEXT_OR_COMMA = /("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])/g;
 
-/** As protobuf's parser reads it: a comma may stand behind the last one of a list or an object. */
+/** Removes trailing commas of lists and objects, which protobuf's parser accepts. */
 export const withoutLastCommas = (text: string): string => text.replaceAll(TEXT_OR_COMMA, "$1");
 
 /**
- * Throws where it is no configuration: a field that is not known, a value of another kind, two of a choice. As protobuf's
- * parser has it, a list may be one value without brackets.
+ * Reads a configuration. Throws if the JSON is not one: an unknown field, a value of the wrong type, or two members of a
+ * `oneof`. As in protobuf's parser, a list with one item may omit its brackets.
  */
 export function configFromJson(json: unknown, later: boolean): Pieces<ConfigMessage> {
   return read(ROOT, json, later);
@@ -112,17 +118,18 @@ export function configFromJson(json: unknown, later: boolean): Pieces<ConfigMess
 const camel = (name: string) => name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
 
 function* read(type: string, json: unknown, later: boolean): Pieces<ConfigMessage> {
-  if (typeof json !== "object" || json === null || Array.isArray(json)) throw new Error(`no object for ${type}`);
+  if (typeof json !== "object" || json === null || Array.isArray(json)) throw new Error(`${type}: must be an object`);
   const made: Record<string, Value> = {};
   const fields = messages.get(type)!;
   for (const [key, value] of Object.entries(json)) {
     const field = fieldNamed(type, key) ?? fields.find(({ name }) => camel(name) === key);
     if (field === undefined || (field.later && !later)) throw new Error(`${type} has no field ${key}`);
     if (value === null) continue;
-    const other = field.choice !== null && fields.find((one) => one.choice === field.choice && one.name in made);
-    if (other) throw new Error(`${field.name} beside ${other.name}`);
+    const other =
+      field.choice !== null && fields.find((member) => member.choice === field.choice && member.name in made);
+    if (other) throw new Error(`${field.name}: must not be set together with ${other.name}`);
     if (field.keys !== null) {
-      if (typeof value !== "object" || Array.isArray(value)) throw new Error(`${key} is no map`);
+      if (typeof value !== "object" || Array.isArray(value)) throw new Error(`${key}: must be an object`);
       made[field.name] = yield* readMap(field, value, later);
     } else if (field.repeated) {
       made[field.name] = yield* readList(field, Array.isArray(value) ? value : [value], later);
@@ -135,8 +142,8 @@ function* read(type: string, json: unknown, later: boolean): Pieces<ConfigMessag
 function* readMap(field: ConfigField, json: object, later: boolean): Pieces<ConfigMessage> {
   const made: Record<string, Value> = {};
   for (const [at, key] of Object.keys(json).entries()) {
-    const one = (json as Record<string, unknown>)[key];
-    setOwn(made, key, messages.has(field.type) ? yield* read(field.type, one, later) : readScalar(field, one));
+    const item = (json as Record<string, unknown>)[key];
+    setOwn(made, key, messages.has(field.type) ? yield* read(field.type, item, later) : readScalar(field, item));
     if (at % ITEMS_OF_A_PIECE === 0) yield;
   }
   return made;
@@ -144,14 +151,14 @@ function* readMap(field: ConfigField, json: object, later: boolean): Pieces<Conf
 
 function* readList(field: ConfigField, json: readonly unknown[], later: boolean): Pieces<readonly Value[]> {
   const made: Value[] = [];
-  for (const one of json) {
-    made.push(messages.has(field.type) ? yield* read(field.type, one, later) : readScalar(field, one));
+  for (const item of json) {
+    made.push(messages.has(field.type) ? yield* read(field.type, item, later) : readScalar(field, item));
     if (made.length % ITEMS_OF_A_PIECE === 0) yield;
   }
   return made;
 }
 
-/** Least and largest of whole numbers. */
+/** Smallest and largest value of each integer type. */
 const RANGES: Readonly<Record<string, readonly [number, number]>> = {
   int32: [-(2 ** 31), 2 ** 31 - 1],
   uint32: [0, 2 ** 32 - 1],
@@ -171,5 +178,5 @@ function readScalar({ type, name }: ConfigField, json: unknown): Value {
     const [least, most] = RANGES[type] ?? [0, 0];
     if (Number.isInteger(number) && number >= least && number <= most) return number;
   }
-  throw new Error(`${name} is no ${type}`);
+  throw new Error(`${name}: must be of type ${type}`);
 }

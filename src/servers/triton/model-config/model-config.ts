@@ -1,17 +1,19 @@
-/** What does the program read of a configuration? The fields of `schema.ts` that are used, in protobuf's names. */
+/**
+ * Declares the fields of a model configuration that this program reads, with protobuf's names. All fields are in `schema.ts`.
+ */
 import type { ConfigMessage } from "./pbtxt.ts";
 
 export interface TensorConfig extends ConfigMessage {
   readonly name: string;
-  /** `TYPE_…` */
+  /** A name such as `TYPE_FP32`. */
   readonly data_type: string;
-  /** Without the batch's dimension; -1: any size. */
+  /** Dimensions without the batch dimension. -1 means any size. */
   readonly dims: readonly number[];
   readonly reshape?: ConfigMessage & { readonly shape?: readonly number[] };
   readonly optional?: boolean;
   readonly allow_ragged_batch?: boolean;
   readonly is_shape_tensor?: boolean;
-  /** File in the model's folder, of an output: a line is the name of a class. */
+  /** File in the model's folder with class names, one per line. Outputs only. */
   readonly label_filename?: string;
 }
 
@@ -19,7 +21,7 @@ export interface QueuePolicy extends ConfigMessage {
   readonly timeout_action?: "REJECT" | "DELAY";
   readonly default_timeout_microseconds?: number;
   readonly allow_timeout_override?: boolean;
-  /** 0 or absent: any number. */
+  /** Most queued requests. 0 or unset means no limit. */
   readonly max_queue_size?: number;
 }
 
@@ -100,7 +102,7 @@ export interface WarmupInput extends ConfigMessage {
   readonly dims?: readonly number[];
   readonly zero_data?: boolean;
   readonly random_data?: boolean;
-  /** In the model's folder `warmup`. */
+  /** Name of a file in the model's folder `warmup`. */
   readonly input_data_file?: string;
 }
 
@@ -124,7 +126,7 @@ export interface VersionPolicy extends ConfigMessage {
   readonly specific?: ConfigMessage & { readonly versions?: readonly number[] };
 }
 
-/** Normalised: what `normalize.ts` fills in is there. */
+/** A normalised configuration: `normalize.ts` has filled in the defaults. */
 export interface ModelConfig extends ConfigMessage {
   readonly name: string;
   readonly platform?: string;
@@ -158,7 +160,7 @@ export interface ModelConfig extends ConfigMessage {
 
 export const maxBatchSize = (config: ModelConfig): number => config.max_batch_size ?? 0;
 export const isDecoupled = (config: ModelConfig): boolean => config.model_transaction_policy?.decoupled === true;
-/** TensorRT-LLM's LLM API, whose model takes such parameters one by one. */
+/** True for models of TensorRT-LLM's LLM API, whose sampling parameters are separate input tensors. */
 export const isLlmApi = ({ input }: Pick<ModelConfig, "input">): boolean =>
   input?.some(({ name }) => name === "sampling_param_max_tokens") === true;
 export const isCached = (config: ModelConfig): boolean => config.response_cache?.enable === true;
@@ -166,7 +168,7 @@ export const isEnsemble = (config: ModelConfig): boolean => config.platform === 
 
 const devicesOf = ({ kind, gpus = [] }: InstanceGroup): readonly number[] => (kind === "KIND_GPU" ? gpus : [0]);
 
-/** Those on which it has an instance, each once. */
+/** Returns the ids of the GPUs on which the model has instances, each once. */
 export const gpusOf = ({ instance_group: groups = [] }: ModelConfig): readonly number[] => [
   ...new Set(groups.flatMap((group) => (group.kind === "KIND_GPU" ? devicesOf(group) : []))),
 ];
@@ -174,7 +176,7 @@ export const gpusOf = ({ instance_group: groups = [] }: ModelConfig): readonly n
 export const instanceCount = ({ instance_group: groups = [] }: ModelConfig): number =>
   groups.reduce((all, group) => all + (group.count ?? 1) * devicesOf(group).length, 0);
 
-/** Each by its name, with its group and its device: so many of a group for each of its GPUs. */
+/** Lists all instances, each with its name, group and device. A group has `count` instances on each of its GPUs. */
 export const instancesOf = ({ instance_group: groups = [] }: ModelConfig) =>
   groups.flatMap((group) =>
     Array.from({ length: group.count ?? 1 }, (_, at) =>
@@ -182,21 +184,25 @@ export const instancesOf = ({ instance_group: groups = [] }: ModelConfig) =>
     ).flat(),
   );
 
-/** The control of that kind with its input's name; undefined: the model wants none. */
+/** Returns the control of this kind and the name of its input tensor, or undefined if the configuration has no such control. */
 export function controlOf(
   sequences: SequenceBatching | undefined,
   kind: string,
 ): { readonly name: string; readonly data_type?: string; readonly control: SequenceControl } | undefined {
   for (const { name = "", control: controls = [] } of sequences?.control_input ?? []) {
-    // The first kind of the enumeration is its default.
-    const control = controls.find((one) => (one.kind ?? "CONTROL_SEQUENCE_START") === kind);
+    // An unset kind means the first kind of the enumeration.
+    const control = controls.find((candidate) => (candidate.kind ?? "CONTROL_SEQUENCE_START") === kind);
     if (control) return { name, control, ...(control.data_type ? { data_type: control.data_type } : {}) };
   }
   return undefined;
 }
 
-const besideInstances = ({ instance_group: _, version_policy: __, ...config }: ModelConfig) => JSON.stringify(config);
+const textWithoutInstances = ({ instance_group: _, version_policy: __, ...config }: ModelConfig) =>
+  JSON.stringify(config);
 
-/** As `EquivalentInNonInstanceGroupConfig` of `model_config_utils.cc` compares, which leaves the version policy out, too. */
-export const alikeBesideInstances = (one: ModelConfig, other: ModelConfig): boolean =>
-  besideInstances(one) === besideInstances(other);
+/**
+ * Compares two configurations without their instance groups and version policies, as `EquivalentInNonInstanceGroupConfig` in
+ * `model_config_utils.cc` does.
+ */
+export const equalExceptInstances = (one: ModelConfig, other: ModelConfig): boolean =>
+  textWithoutInstances(one) === textWithoutInstances(other);

@@ -1,6 +1,7 @@
 /**
- * What does a configuration mean where it says nothing? Names, backend, file, policies, instances: `GetNormalizedModelConfig`
- * and `NormalizeInstanceGroup` of `model_config_utils.cc` (2026): GPUs are there where a group asks for them.
+ * Fills in the defaults of a configuration: names, backend, model file, policies and instance groups. Source:
+ * `GetNormalizedModelConfig` and `NormalizeInstanceGroup` in `model_config_utils.cc` (2026). Assumes that every GPU named in a
+ * group exists.
  */
 import { mapped, type Pieces } from "../../../base/pieces.ts";
 import { BACKENDS, backendOfFile, backendOfPlatform } from "./backends.ts";
@@ -10,7 +11,10 @@ import { withVllmTensors } from "./vllm-tensors.ts";
 
 const IDLE_US = 1_000_000;
 
-/** `folder`: the model's name; `files`: what lies in its first version's folder. */
+/**
+ * Returns the configuration with its defaults. `folder`: the model's name. `files`: the names of the files in the folder of its
+ * first version.
+ */
 export function* normalized(read: ConfigMessage, folder: string, files: readonly string[]): Pieces<ModelConfig> {
   const said = read as unknown as Partial<ModelConfig>;
   const { backend, platform, file } = backendFields(said, files, folder);
@@ -55,42 +59,47 @@ export function* normalized(read: ConfigMessage, folder: string, files: readonly
   };
 }
 
-/** As `AutoCompleteBackendFields` fills them in. */
-function backendFields(given: Partial<ModelConfig>, files: readonly string[], folder: string) {
-  const { platform = "", backend = "", default_model_filename: named = "" } = given;
+/** Fills in backend, platform and model file as `AutoCompleteBackendFields` does. */
+function backendFields(partial: Partial<ModelConfig>, files: readonly string[], folder: string) {
+  const { platform = "", backend = "", default_model_filename: named = "" } = partial;
   if (platform === "ensemble") return { backend, platform, file: named };
-  // A model called model.NAME.EXTENSION or the like tells its backend.
-  const found =
+  // A file named like a backend's default model file, for example `model.onnx`, identifies the backend.
+  const resolved =
     backend ||
     backendOfPlatform(platform) ||
-    (platform === "" ? backendOfFile(named) || files.map(backendOfFile).find((one) => one !== undefined) : "") ||
+    (platform === ""
+      ? backendOfFile(named) || files.map(backendOfFile).find((candidate) => candidate !== undefined)
+      : "") ||
     "";
-  if (found === "" && platform === "" && named === "") return { ...fieldsOfName(folder), platform };
-  const facts = BACKENDS[found];
-  return { backend: found, platform: platform || (facts?.platform ?? ""), file: named || (facts?.file ?? "") };
+  if (resolved === "" && platform === "" && named === "") return { ...fieldsOfName(folder), platform };
+  const facts = BACKENDS[resolved];
+  return { backend: resolved, platform: platform || (facts?.platform ?? ""), file: named || (facts?.file ?? "") };
 }
 
-/** Where nothing else tells it, a folder called `model.BACKEND` does; it says no platform, which some backends must have. */
+/** Derives the backend from a folder named `model.BACKEND`. The platform stays empty, although some backends require one. */
 function fieldsOfName(folder: string): { readonly backend: string; readonly file: string } {
   const [, backend] = /^[^.]*\.(.*)$/s.exec(folder) ?? [];
   return backend === undefined ? { backend: "", file: "" } : { backend, file: `model.${backend}` };
 }
 
-/** Whichever GPU a group names is there, and GPU 0; who names none is on the processor. */
+/**
+ * Returns the kind and GPUs of a group. Every GPU in a list exists; KIND_GPU without a list means GPU 0. KIND_AUTO without GPUs
+ * means the CPU.
+ */
 function devicesOf({ kind = "KIND_AUTO", gpus = [] }: InstanceGroup): Pick<InstanceGroup, "kind" | "gpus"> {
   if (kind === "KIND_AUTO") return { kind: gpus.length > 0 ? "KIND_GPU" : "KIND_CPU" };
   return kind === "KIND_GPU" && gpus.length === 0 ? { kind, gpus: [0] } : { kind };
 }
 
-/** At least one, each with a name, a kind and a count. */
+/** Returns at least one group, each with a name, a kind and a count. */
 function instanceGroups(
   groups: readonly InstanceGroup[],
   name: string,
   backend: string,
 ): Pieces<readonly InstanceGroup[]> {
-  // One that nobody named has the model's name as it is.
-  const some: readonly InstanceGroup[] = groups.length > 0 ? groups : [{ name }];
-  return mapped(some, (group, at) => {
+  // The group added by default has the model's name without a suffix.
+  const nonEmpty: readonly InstanceGroup[] = groups.length > 0 ? groups : [{ name }];
+  return mapped(nonEmpty, (group, at) => {
     const devices = devicesOf(group);
     const most = devices.kind === "KIND_CPU" ? (BACKENDS[backend]?.instances ?? 1) : 1;
     const count = (group.count ?? 0) >= 1 ? group.count! : most;

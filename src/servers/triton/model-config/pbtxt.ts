@@ -1,18 +1,18 @@
 /**
- * What does a `config.pbtxt` say? Protobuf's text format (`text_format.cc`), held against the fields of the schema: lists
- * with and without brackets, `{ }` and `< >`, maps as entries, adjacent strings, comments. Errors in protobuf's words.
+ * Parses `config.pbtxt`: protobuf's text format (`text_format.cc`), checked against the fields in `schema.ts`. Accepts lists
+ * with and without brackets, `{ }` and `< >`, maps as entries, adjacent strings and comments. Errors use protobuf's wording.
  */
 import { atOnce, type Pieces } from "../../../base/pieces.ts";
 import { type ConfigField, enums, fieldNamed, messages } from "./schema.ts";
 
-/** Only fields that are set; a list and a map that are set are arrays and objects. */
+/** A parsed message. Contains only fields that are set; lists are arrays and maps are objects. */
 export interface ConfigMessage {
   readonly [field: string]: Value | undefined;
 }
 export type Value = string | number | boolean | ConfigMessage | readonly Value[];
 type Mutable = { [field: string]: Value | undefined };
 
-/** The text is none: `LINE:COLUMN: WHY`, both from 1. */
+/** A syntax error: `LINE:COLUMN: WHY`. Lines and columns count from 1. */
 export class PbtxtError extends Error {
   override readonly name = "PbtxtError";
 }
@@ -24,13 +24,13 @@ interface Token {
 }
 
 const DEPTH_MOST = 100;
-/** Fields and items of lists between two stops. */
+/** Number of fields or list items parsed between two yields. */
 const VALUES_OF_A_PIECE = 64;
 const BLANK = /(?:\s|#[^\n]*)*/y;
 const WORD = /[A-Za-z_]\w*/y;
 const NUMBER = /[\d.][\w.]*(?:(?<=[eE])[+-]\d+)?/y;
 const STRING = /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/y;
-/** What a character begins. */
+/** Returns the kind of token that starts with this character. */
 function kindOf(character: string): Exclude<Token["kind"], "end"> {
   if (/[A-Za-z_]/.test(character)) return "word";
   if (/[\d.]/.test(character)) return "number";
@@ -39,7 +39,7 @@ function kindOf(character: string): Exclude<Token["kind"], "end"> {
 const KINDS = Array.from({ length: 128 }, (_, code) => kindOf(String.fromCharCode(code)));
 const PATTERNS = { word: WORD, number: NUMBER, string: STRING };
 
-/** Where what matches from there on ends; -1: nothing does. */
+/** Matches `pattern` at `from`. Returns the end offset, or -1. */
 function endOf(pattern: RegExp, text: string, from: number): number {
   pattern.lastIndex = from;
   return pattern.test(text) ? pattern.lastIndex : -1;
@@ -49,11 +49,11 @@ class Reader {
   readonly #text: string;
   readonly #later: boolean;
   #token: Token;
-  /** Where the token ends. */
+  /** Offset at which the current token ends. */
   #at = 0;
   #values = 0;
 
-  /** `later`: fields that came after 2.51 are known. */
+  /** `later`: accepts fields newer than 2.51. */
   constructor(text: string, later: boolean) {
     this.#text = text;
     this.#later = later;
@@ -82,11 +82,12 @@ class Reader {
     const list = field.repeated || field.keys !== null;
     if (!list && into[field.name] !== undefined)
       this.#fail(`Non-repeated field "${text}" is specified multiple times.`, at);
-    const taken =
-      field.choice && messages.get(type)!.find((one) => one.choice === field.choice && into[one.name] !== undefined);
-    if (taken)
+    const conflicting =
+      field.choice &&
+      messages.get(type)!.find((member) => member.choice === field.choice && into[member.name] !== undefined);
+    if (conflicting)
       this.#fail(
-        `Field "${text}" is specified along with field "${taken.name}", another member of oneof "${field.choice}".`,
+        `Field "${text}" is specified along with field "${conflicting.name}", another member of oneof "${field.choice}".`,
         at,
       );
     if (list && this.#take("[")) {
@@ -106,7 +107,7 @@ class Reader {
     if (!this.#take(",")) this.#take(";");
   }
 
-  /** Adds to a list or a map; null only brings it into being. */
+  /** Appends a value to a list or a map. Null only creates the empty list or map. */
   #add({ name, keys }: ConfigField, into: Mutable, value: Value | null): void {
     into[name] ??= keys === null ? [] : {};
     if (value === null) return;
@@ -120,7 +121,7 @@ class Reader {
     return this.#single(type, name);
   }
 
-  /** No message. */
+  /** Reads an enumeration value or a scalar. */
   #single(type: string, name: string): Value {
     const values = enums.get(type);
     const { kind, text, at } = this.#token;
@@ -144,7 +145,7 @@ class Reader {
     return yield* this.message(type, close, depth + 1);
   }
 
-  /** `{ key: … value: … }` as an object of one member. */
+  /** Reads `{ key: … value: … }` as an object with one member. */
   *#entry(keys: string, type: string, depth: number): Pieces<ConfigMessage> {
     const close = this.#take("{")
       ? "}"
@@ -191,7 +192,7 @@ class Reader {
     return value;
   }
 
-  /** Strings side by side are one. */
+  /** Reads adjacent string literals as one string. */
   #strings(): string {
     if (this.#token.kind !== "string") this.#fail(`Expected string, got: ${this.#token.text}`);
     let whole = "";
@@ -206,7 +207,7 @@ class Reader {
     return token;
   }
 
-  /** Between two items of a list: what else stands there, also the text's end, is not what the parser waited for. */
+  /** Requires a comma between two list items. Fails at any other token, and at the end of the text. */
   #comma(): void {
     if (!this.#take(",")) this.#fail(`Expected ",", found "${this.#token.text}".`);
   }
@@ -254,11 +255,11 @@ function unescaped(text: string): string {
   });
 }
 
-/** Throws a `PbtxtError`. `later`: fields that came after 2.51 are known. */
+/** Parses a message of `type`. `later`: accepts fields newer than 2.51. Throws a `PbtxtError`. */
 export function parsePbtxt(text: string, type: string, later: boolean): ConfigMessage {
   return atOnce(pbtxtInPieces(text, type, later));
 }
 
-/** As `parsePbtxt`. */
+/** Does the work of `parsePbtxt` in pieces, so that a large text does not block other requests. */
 export const pbtxtInPieces = (text: string, type: string, later: boolean): Pieces<ConfigMessage> =>
   new Reader(text, later).message(type, "");

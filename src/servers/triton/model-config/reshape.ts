@@ -1,17 +1,21 @@
 /**
- * Which shape has a tensor for the model whose configuration says `reshape`, and which for its client? Inputs: `Normalize` of
- * `infer_request.cc`, outputs: `Output::Reshape` of `infer_response.cc` (2026). A size that is left open keeps its place among those.
+ * Converts tensor shapes between model and client for a configuration with `reshape`. Sources: `Normalize` in
+ * `infer_request.cc` for inputs, `Output::Reshape` in `infer_response.cc` for outputs (2026). The n-th variable dimension of
+ * one side takes its size from the n-th of the other.
  */
 import type { TensorConfig } from "./model-config.ts";
 
-/** `from`: where in the shape the configuration's own dimensions begin, 1 behind a batch's. */
+/**
+ * Converts a client's shape to the model's. `from`: index of the first configured dimension; 1 if a batch dimension precedes
+ * it.
+ */
 export const modelShape = (
   shape: readonly number[],
   { dims, reshape }: TensorConfig,
   from: 0 | 1,
 ): readonly number[] => (reshape === undefined ? shape : reshaped(shape, dims, reshape.shape ?? [], from));
 
-/** As `modelShape`; undefined: the model's shape has too few dimensions to be made the client's. */
+/** Converts a model's shape to the client's. Returns undefined if the model's shape has too few dimensions. */
 export const clientShape = (
   shape: readonly number[],
   { dims, reshape }: TensorConfig,

@@ -1,9 +1,12 @@
 /**
- * Which fields has a model's configuration? `model_config.proto` as the descriptors of tritonclient 2.73.0 show it: names and
- * types in the order in which the real server prints them, and their numbers in gRPC's messages.
+ * Declares the fields of a model configuration and their numbers in gRPC messages. Source: `model_config.proto`, as the
+ * descriptors of tritonclient 2.73.0 show it. The order is the order in which the real server prints the fields.
  */
 
-/** `NAME = NUMBER.FIELD:TYPE …`; `[]` repeated, `{K,V}` a map, `|CHOICE` one of a choice, `+` later than 2.51. */
+/**
+ * Format: `NAME = NUMBER.FIELD:TYPE …`. `[]`: repeated. `{K,V}`: a map. `|CHOICE`: member of that `oneof`. `+`: newer than
+ * 2.51.
+ */
 const MESSAGES = `
   ModelConfig = 1.name:string 2.platform:string 17.backend:string 25.runtime:string
     3.version_policy:ModelVersionPolicy 4.max_batch_size:int32 5.input:ModelInput[] 6.output:ModelOutput[]
@@ -93,7 +96,7 @@ const MESSAGES = `
   ModelRateLimiter = 1.resources:ModelRateLimiter.Resource[] 2.priority:uint32
 `;
 
-/** The first name of each is its default. */
+/** The first name of each enumeration is its default. */
 const ENUMS = `
   ModelInstanceGroup.Kind = KIND_AUTO KIND_GPU KIND_CPU KIND_MODEL
   ModelInstanceGroup.SecondaryDevice.SecondaryDeviceKind = KIND_NVDLA
@@ -112,18 +115,18 @@ const ENUMS = `
 export interface ConfigField {
   readonly name: string;
   readonly number: number;
-  /** A message, an enumeration or a scalar of protobuf. */
+  /** Name of a message, an enumeration or a protobuf scalar. */
   readonly type: string;
   readonly repeated: boolean;
-  /** Type of the keys, where it is a map; `type` is that of its values. */
+  /** Key type of a map, or null for other fields. In a map, `type` is the type of the values. */
   readonly keys: string | null;
-  /** Fields of one choice exclude each other. */
+  /** Name of the `oneof` that contains the field, or null. At most one member of a `oneof` may be set. */
   readonly choice: string | null;
-  /** 2.51 does not know it. */
+  /** True if 2.51 does not know the field. */
   readonly later: boolean;
 }
 
-/** Lines of `NAME = WORDS`; what is indented further goes on. */
+/** Parses lines of `NAME = WORDS`. A line with deeper indentation continues the line before it. */
 export function definitions(text: string): Map<string, string[]> {
   const joined = text
     .trim()
@@ -151,21 +154,21 @@ export function configField(text: string): ConfigField {
   };
 }
 
-/** By name of the message, without its package. */
+/** Fields by message name, without the package. */
 export const messages: ReadonlyMap<string, readonly ConfigField[]> = new Map(
   [...definitions(MESSAGES)].map(([name, fields]) => [name, fields.map(configField)]),
 );
 const named: ReadonlyMap<string, ReadonlyMap<string, ConfigField>> = new Map(
-  [...messages].map(([message, fields]) => [message, new Map(fields.map((one) => [one.name, one]))]),
+  [...messages].map(([message, fields]) => [message, new Map(fields.map((field) => [field.name, field]))]),
 );
-/** The field of that name; undefined: the message has none. */
+/** Returns the field of that name, or undefined if the message does not have it. */
 export const fieldNamed = (message: string, name: string): ConfigField | undefined => named.get(message)!.get(name);
 const flat = new Set(
   [...messages].flatMap(([name, fields]) =>
     fields.every(({ type, repeated, keys }) => !repeated && keys === null && !messages.has(type)) ? [name] : [],
   ),
 );
-/** Whether it has neither lists nor messages: what is done with one of them takes no time that is worth being cut. */
+/** True if a message has only scalar fields. Such a message is so small that it is handled without a pause. */
 export const isFlat = (message: string): boolean => flat.has(message);
 export const enums: ReadonlyMap<string, readonly string[]> = definitions(ENUMS);
 export const ROOT = "ModelConfig";

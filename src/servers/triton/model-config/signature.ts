@@ -1,25 +1,25 @@
-/** Are two configurations the same? Their digests tell: a large one is neither kept as a text nor made one in one go. */
+/** Compares configurations by digest, so that a large configuration is neither stored as text nor serialised in one go. */
 import type { Pieces } from "../../../base/pieces.ts";
 import { isSmall, type PythonValue } from "../../pydantic/value.ts";
 import type { Value } from "./pbtxt.ts";
 
-/** Characters that are hashed at a time. */
+/** Characters hashed at a time. */
 const CHARACTERS = 4096;
-/** So many values become a text at a time. */
+/** Number of values serialised at a time. */
 const BATCH = 64;
 
-/** A digest of the configuration as it was read: what is left out differs from what is said as it is by default. */
+/** Returns a digest of the configuration as it was read. An omitted field and an explicit default give different digests. */
 export function* signatureOf(config: Value): Pieces<string> {
   const signing = new Signing();
   yield* signing.value(config);
   return signing.digest();
 }
 
-/** Hashes a text that differs where values do. */
+/** Hashes a serialisation. Equal values give equal digests, and different values give different ones. */
 class Signing {
   readonly #hash = new Bun.CryptoHasher("sha256");
   #text = "";
-  /** Values that are small, with their names, and have not become text. */
+  /** Small values and their names, not yet serialised. */
   #batch: (string | Value)[] = [];
 
   digest(): string {
@@ -33,10 +33,10 @@ class Signing {
     const items = names ?? (value as readonly Value[]);
     this.#mark(names === null ? "[" : "{");
     for (let at = 0; at < items.length; at++) {
-      const one = names === null ? (items[at] as Value) : (value as { readonly [name: string]: Value })[names[at]!];
-      if (one === undefined) continue;
+      const item = names === null ? (items[at] as Value) : (value as { readonly [name: string]: Value })[names[at]!];
+      if (item === undefined) continue;
       if (names !== null) this.#batch.push(names[at]!);
-      if (!this.#takes(one)) yield* this.value(one);
+      if (!this.#takes(item)) yield* this.value(item);
       if (this.#batch.length >= BATCH) this.#flush();
       if (this.#text.length < CHARACTERS) continue;
       this.#hash.update(this.#text);
@@ -46,7 +46,7 @@ class Signing {
     this.#mark(names === null ? "]" : "}");
   }
 
-  /** False: it is too large to become a text in one go. */
+  /** Queues a small value. Returns false if the value is too large to serialise in one go. */
   #takes(value: Value): boolean {
     if (typeof value === "object" && !isSmall(value as PythonValue)) return false;
     this.#batch.push(value);

@@ -1,4 +1,7 @@
-/** Which ways to fail has Triton's core, and what are they in HTTP? `TRITONSERVER_Error_Code`; `http_server.cc`, `HttpCodeFromError`. */
+/**
+ * Lists the error codes of Triton's core and maps them to HTTP statuses. Sources: `TRITONSERVER_Error_Code`, and
+ * `HttpCodeFromError` in `http_server.cc`.
+ */
 
 export type StatusCode =
   | "UNKNOWN"
@@ -21,7 +24,7 @@ export const HTTP_STATUS: Readonly<Record<StatusCode, number>> = {
   CANCELLED: 400,
 };
 
-/** What a client is told: the code of the core, and its words. */
+/** An error that a client receives: a code of Triton's core and a message. */
 export class TritonError extends Error {
   override readonly name = "TritonError";
   readonly code: StatusCode;

@@ -1,20 +1,23 @@
-/** Does an ensemble's graph hold together? `ValidateEnsembleSchedulingConfig` of `model_config_utils.cc` (2026), in its words. */
+/**
+ * Checks that the steps of an ensemble connect its inputs to its outputs. Source: `ValidateEnsembleSchedulingConfig` in
+ * `model_config_utils.cc` (2026), with its messages.
+ */
 import { firstOf, ITEMS_OF_A_PIECE, type Pieces } from "../../../base/pieces.ts";
 import type { ModelConfig } from "./model-config.ts";
 
-interface Tensor {
+interface TensorNode {
   readonly name: string;
   ready: boolean;
-  /** What makes it; null: no step does. */
-  from: Step | null;
-  /** The steps that take it, as often as they do. */
-  readonly into: Step[];
+  /** The step that produces the tensor, or null for an input of the ensemble. */
+  from: StepNode | null;
+  /** The steps that read the tensor. A step occurs once per input that reads it. */
+  readonly into: StepNode[];
 }
 
-interface Step {
-  readonly inputs: Tensor[];
-  readonly outputs: Tensor[];
-  /** Inputs that are not ready. */
+interface StepNode {
+  readonly inputs: TensorNode[];
+  readonly outputs: TensorNode[];
+  /** Number of inputs that no earlier step has produced yet. */
   missing: number;
 }
 
@@ -39,17 +42,17 @@ export function* wrongEnsemble(config: ModelConfig): Pieces<string | undefined> 
     return tensor.ready ? undefined : notWritten(tensor, name);
   });
   if (unwritten !== undefined) return unwritten;
-  const wanted = new Set(outputs.map((output) => output.name));
-  return yield* firstOf([...graph.values()], (one) =>
-    wanted.has(one.name) || (one.ready && one.into.length > 0)
+  const outputNames = new Set(outputs.map((output) => output.name));
+  return yield* firstOf([...graph.values()], (tensor) =>
+    outputNames.has(tensor.name) || (tensor.ready && tensor.into.length > 0)
       ? undefined
-      : `ensemble tensor '${one.name}' is unused in ensemble '${name}'`,
+      : `ensemble tensor '${tensor.name}' is unused in ensemble '${name}'`,
   );
 }
 
-function* graphOf({ name, ensemble_scheduling: ensemble }: ModelConfig): Pieces<Map<string, Tensor> | string> {
-  const graph = new Map<string, Tensor>();
-  const node = (of: string): Tensor => {
+function* graphOf({ name, ensemble_scheduling: ensemble }: ModelConfig): Pieces<Map<string, TensorNode> | string> {
+  const graph = new Map<string, TensorNode>();
+  const node = (of: string): TensorNode => {
     const made = graph.get(of) ?? { name: of, ready: false, from: null, into: [] };
     graph.set(of, made);
     return made;
@@ -59,7 +62,7 @@ function* graphOf({ name, ensemble_scheduling: ensemble }: ModelConfig): Pieces<
       (field) => !step[field] || Object.keys(step[field]).length === 0,
     );
     if (missing) return `must specify '${missing}' in step ${at} of ensemble '${name}'`;
-    const made: Step = { inputs: [], outputs: [], missing: 0 };
+    const made: StepNode = { inputs: [], outputs: [], missing: 0 };
     for (const tensor of Object.values(step.output_map!)) {
       const output = node(tensor);
       if (output.from !== null)
@@ -78,21 +81,21 @@ function* graphOf({ name, ensemble_scheduling: ensemble }: ModelConfig): Pieces<
   return graph;
 }
 
-/** Marks what can be made of these. */
-function* flow(given: Iterable<Tensor>): Pieces<void> {
-  const ready = new Set(given);
-  for (const one of ready) {
-    one.ready = true;
-    for (const step of one.into) if (--step.missing === 0) for (const output of step.outputs) ready.add(output);
+/** Marks the tensors that can be computed from these inputs. */
+function* flow(inputs: Iterable<TensorNode>): Pieces<void> {
+  const ready = new Set(inputs);
+  for (const tensor of ready) {
+    tensor.ready = true;
+    for (const step of tensor.into) if (--step.missing === 0) for (const output of step.outputs) ready.add(output);
     yield;
   }
 }
 
-function notWritten(output: Tensor, name: string): string {
+function notWritten(output: TensorNode, name: string): string {
   const seen = new Set([output]);
   let last = output;
-  for (let next: Tensor | undefined = output; next !== undefined; ) {
-    next = next.from?.inputs.find((one) => !one.ready && !seen.has(one));
+  for (let next: TensorNode | undefined = output; next !== undefined; ) {
+    next = next.from?.inputs.find((input) => !input.ready && !seen.has(input));
     if (next === undefined) break;
     seen.add(next);
     last = next;

@@ -1,41 +1,45 @@
 /**
- * Do the steps of an ensemble fit the models that they name? `ValidateEnsembleConfig` of `ensemble_utils.cc` (core 73aad7c3348d,
- * 2026), in its words. A model whose configuration names no tensors is not looked into: the real one has them of its file.
+ * Checks that the steps of an ensemble fit the models that they name. Source: `ValidateEnsembleConfig` in `ensemble_utils.cc`
+ * (core 73aad7c3348d, 2026), with its messages. Skips a model whose configuration lists no tensors, because the real server
+ * would read them from the model's file.
  */
 import { firstOf, mapped, type Pieces } from "../../../base/pieces.ts";
 import type { EnsembleStep, ModelConfig, TensorConfig } from "./model-config.ts";
 import { maxBatchSize } from "./model-config.ts";
 import { byName } from "./step-shapes.ts";
 
-/** A tensor of the ensemble, and the model by which it is known. */
-interface Known {
+/** Type and shape of an ensemble tensor, and the model from which they are inferred. */
+interface InferredTensor {
   readonly model: string;
   readonly type: string;
   readonly dims: readonly number[];
-  /** With the batch's. */
+  /** Dimensions including the batch dimension, if there is one. */
   readonly whole: readonly number[];
 }
 
-const known = (model: string, batched: boolean, type: string, dims: readonly number[]): Known => ({
+const inferred = (model: string, batched: boolean, type: string, dims: readonly number[]): InferredTensor => ({
   model,
   type,
   dims,
   whole: batched ? [-1, ...dims] : dims,
 });
 
-/** Undefined: all fit. `modelOf`: a model that is loaded. */
+/** Returns the first error, or undefined if all steps fit. `modelOf`: finds a loaded model by name. */
 export function* wrongSteps(
   ensemble: ModelConfig,
   modelOf: (name: string) => ModelConfig | undefined,
 ): Pieces<string | undefined> {
   const { name } = ensemble;
   const most = maxBatchSize(ensemble);
-  const own = yield* mapped(
+  const declared = yield* mapped(
     [...(ensemble.input ?? []), ...(ensemble.output ?? [])],
-    (one) =>
-      [one.name, known(name, most > 0, one.data_type, one.reshape ? (one.reshape.shape ?? []) : one.dims)] as const,
+    (tensor) =>
+      [
+        tensor.name,
+        inferred(name, most > 0, tensor.data_type, tensor.reshape ? (tensor.reshape.shape ?? []) : tensor.dims),
+      ] as const,
   );
-  const tensors = new Map(own);
+  const tensors = new Map(declared);
   for (const step of ensemble.ensemble_scheduling?.step ?? []) {
     const model = modelOf(step.model_name!);
     if (model === undefined) continue;
@@ -48,10 +52,10 @@ export function* wrongSteps(
   return undefined;
 }
 
-function* wrongInputs(name: string, step: EnsembleStep, model: ModelConfig, tensors: Map<string, Known>) {
+function* wrongInputs(name: string, step: EnsembleStep, model: ModelConfig, tensors: Map<string, InferredTensor>) {
   const { input: inputs = [] } = model;
   if (inputs.length === 0) return undefined;
-  const names = new Set(inputs.map((one) => one.name));
+  const names = new Set(inputs.map((input) => input.name));
   const strange = yield* firstOf(Object.keys(step.input_map!), (input) =>
     names.has(input)
       ? undefined
@@ -66,36 +70,36 @@ function* wrongInputs(name: string, step: EnsembleStep, model: ModelConfig, tens
   });
 }
 
-function* wrongOutputs(name: string, step: EnsembleStep, model: ModelConfig, tensors: Map<string, Known>) {
+function* wrongOutputs(name: string, step: EnsembleStep, model: ModelConfig, tensors: Map<string, InferredTensor>) {
   const { output: outputs = [] } = model;
   if (outputs.length === 0) return undefined;
   const named = byName(outputs);
   return yield* firstOf(Object.keys(step.output_map!), (output) => {
     const tensor = step.output_map![output]!;
-    const own = named.get(output);
-    if (own !== undefined) return joined(name, tensor, model, own, tensors);
+    const declared = named.get(output);
+    if (declared !== undefined) return joined(name, tensor, model, declared, tensors);
     return `in ensemble ${name}, ensemble tensor ${tensor} is mapped from non-existing output ${output} in model ${model.name}`;
   });
 }
 
-/** The model's tensor is the ensemble's: of the same type, and of a shape that may be the same. */
+/** Records the type and shape of an ensemble tensor at its first use. At a later use, compares them. */
 function joined(
   name: string,
   tensor: string,
   model: ModelConfig,
   { data_type: type, dims }: TensorConfig,
-  tensors: Map<string, Known>,
+  tensors: Map<string, InferredTensor>,
 ): string | undefined {
-  const own = known(model.name, maxBatchSize(model) > 0, type, dims);
+  const current = inferred(model.name, maxBatchSize(model) > 0, type, dims);
   const before = tensors.get(tensor);
-  if (before === undefined) tensors.set(tensor, own);
+  if (before === undefined) tensors.set(tensor, current);
   else {
     const start = `in ensemble ${name}, ensemble tensor ${tensor}: inconsistent`;
     const ends = (a: unknown, b: unknown) =>
-      `${a} is inferred from model ${before.model} while ${b} is inferred from model ${own.model}`;
-    if (before.type !== own.type) return `${start} data type: ${ends(before.type, own.type)}`;
-    if (!alike(before.dims, own.dims) && !alike(before.whole, own.whole))
-      return `${start} shape: ${ends(`[${before.whole}]`, `[${own.whole}]`)}`;
+      `${a} is inferred from model ${before.model} while ${b} is inferred from model ${current.model}`;
+    if (before.type !== current.type) return `${start} data type: ${ends(before.type, current.type)}`;
+    if (!alike(before.dims, current.dims) && !alike(before.whole, current.whole))
+      return `${start} shape: ${ends(`[${before.whole}]`, `[${current.whole}]`)}`;
   }
   return undefined;
 }

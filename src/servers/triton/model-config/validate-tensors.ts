@@ -1,23 +1,26 @@
 /**
- * What is wrong with a configuration that is seen only when a version loads? `ValidateInstanceGroup` and `ValidateModelIOConfig`
- * of `model_config_utils.cc` (2026): its tensors and instances, which a backend may complete until then. So 2.51 was seen to do.
+ * Validates tensors and instance groups when a version loads, because a backend may complete them until then. Version 2.51 was
+ * observed to do the same. Source: `ValidateInstanceGroup` and `ValidateModelIOConfig` in `model_config_utils.cc` (2026).
  */
 import { firstOf, type Pieces } from "../../../base/pieces.ts";
 import type { BatchTensor, ModelConfig, TensorConfig } from "./model-config.ts";
 import { maxBatchSize } from "./model-config.ts";
 
-/** The first thing that is wrong with inputs and outputs; undefined: nothing is. */
+/** Returns the first error in the inputs and outputs, or undefined. */
 export function* wrongTensors(config: ModelConfig): Pieces<string | undefined> {
   const { name, platform = "", input = [], output = [] } = config;
   const most = maxBatchSize(config);
   const wrong =
-    (yield* firstOf(input, (one) => wrongTensor(one, most, platform, "model input "))) ??
-    (yield* firstOf(output, (one) => wrongTensor(one, most, platform, "model output "))) ??
+    (yield* firstOf(input, (tensor) => wrongTensor(tensor, most, platform, "model input "))) ??
+    (yield* firstOf(output, (tensor) => wrongTensor(tensor, most, platform, "model output "))) ??
     (yield* wrongBatchTensors(config));
   return wrong === undefined ? undefined : `${wrong} for ${name}`;
 }
 
-/** Each has one source, which is an input; what outputs are scattered to is an output, once. */
+/**
+ * Validates batch inputs and outputs. Each must have exactly one source, and the source must be an input. A batch output's
+ * targets must be different outputs.
+ */
 function* wrongBatchTensors({
   input = [],
   output = [],
@@ -28,8 +31,8 @@ function* wrongBatchTensors({
   const named = (all: readonly TensorConfig[]) => new Set(all.map(({ name }) => name));
   const [inputNames, outputNames] = [named(input), named(output)];
   const isInput = (name: string) => inputNames.has(name);
-  const wrongSource = (kind: string, { kind: own, source_input: sources = [] }: BatchTensor) => {
-    if (sources.length !== 1) return `batch ${kind} kind '${own}' expects 1 source input, got ${sources.length}`;
+  const wrongSource = (kind: string, { kind: tensorKind, source_input: sources = [] }: BatchTensor) => {
+    if (sources.length !== 1) return `batch ${kind} kind '${tensorKind}' expects 1 source input, got ${sources.length}`;
     return sources.every(isInput) ? undefined : `unknown source input name '${sources[0]}'`;
   };
   return (
@@ -74,7 +77,9 @@ function wrongTensor(tensor: TensorConfig, most: number, platform: string, what:
   return undefined;
 }
 
-/** Fixed dimensions between two variable ones come to the same number on both sides. */
+/**
+ * Compares `dims` and `shape`. Variable dimensions split each into parts; matching parts must have the same number of elements.
+ */
 function wrongReshape(dims: readonly number[], shape: readonly number[]): string | undefined {
   const [have, want] = [parts(dims), parts(shape)];
   if (have.length !== want.length)
@@ -93,7 +98,7 @@ function parts(dims: readonly number[]): number[] {
   return counts;
 }
 
-/** What is wrong with the instance groups. */
+/** Returns the first error in the instance groups, or undefined. */
 export function wrongGroups({
   name,
   platform = "",

@@ -1,7 +1,7 @@
 /**
- * What is wrong with a configuration? In Triton's words: `AutoCompleteBackendFields`, `ValidateModelConfig` and
- * `ValidateModelMetrics` of `model_config_utils.cc` (2026). Ensembles: `validate-ensemble.ts`, sequences'
- * controls: `validate-sequences.ts`.
+ * Validates a configuration with Triton's messages. Source: `AutoCompleteBackendFields`, `ValidateModelConfig` and
+ * `ValidateModelMetrics` in `model_config_utils.cc` (2026). For ensembles see `validate-ensemble.ts`, for sequence controls
+ * `validate-sequences.ts`.
  */
 import { firstOf, type Pieces } from "../../../base/pieces.ts";
 import { BACKENDS } from "./backends.ts";
@@ -10,7 +10,7 @@ import { maxBatchSize } from "./model-config.ts";
 import { wrongEnsemble } from "./validate-ensemble.ts";
 import { wrongControls } from "./validate-sequences.ts";
 
-/** The first thing that is wrong; undefined: nothing is. */
+/** Returns the first error, or undefined if the configuration is valid. */
 export function* wrongConfig(config: ModelConfig): Pieces<string | undefined> {
   const { name, platform = "", backend = "" } = config;
   const most = maxBatchSize(config);
@@ -19,8 +19,8 @@ export function* wrongConfig(config: ModelConfig): Pieces<string | undefined> {
   if (backend === "" && platform !== "ensemble") return `unexpected platform type '${platform}' for ${name}`;
   if (backend !== "" && platform === "ensemble")
     return `Ensemble model '${name}' must have platform type 'ensemble' and empty backend type`;
-  const own = BACKENDS[backend]?.platform ?? "";
-  if (own !== "" && platform !== own && !(backend === "tensorflow" && platform.startsWith("tensorflow_")))
+  const expected = BACKENDS[backend]?.platform ?? "";
+  if (expected !== "" && platform !== expected && !(backend === "tensorflow" && platform.startsWith("tensorflow_")))
     return `unexpected 'platform' and 'backend' pair, got:${platform}, ${backend}`;
   if (most < 0) return `'max_batch_size' must be non-negative value for ${name}`;
   const { dynamic_batching: dynamic, sequence_batching: sequences } = config;
@@ -43,7 +43,7 @@ export function* wrongConfig(config: ModelConfig): Pieces<string | undefined> {
   return yield* wrongMetrics(config);
 }
 
-/** As `ValidateModelMetrics` has it. */
+/** Validates `model_metrics` as `ValidateModelMetrics` does. */
 const wrongMetrics = ({ model_metrics: metrics }: ModelConfig): Pieces<string | undefined> =>
   firstOf(metrics?.metric_control ?? [], ({ metric_identifier: identifier, histogram_options: options }) => {
     if (identifier === undefined) return "metric control must specify 'metric_identifier'";
@@ -62,20 +62,22 @@ function* wrongBatching(batching: DynamicBatching, most: number): Pieces<string 
   if (sizes !== undefined) return sizes;
   const { priority_levels: levels = 0, default_priority_level: level = 0 } = batching;
   const policies = batching.priority_queue_policy ?? {};
-  const levelsSaid = Object.keys(policies);
+  const configuredLevels = Object.keys(policies);
   if (levels !== 0) {
     if (level === 0 || level > levels) return `default priority level must be in range [1, ${levels}]`;
     const range = `priority queue policy must have priority level in range [1, ${levels}]`;
-    const beyond = yield* firstOf(levelsSaid, (of) => (Number(of) === 0 || Number(of) > levels ? range : undefined));
+    const beyond = yield* firstOf(configuredLevels, (of) =>
+      Number(of) === 0 || Number(of) > levels ? range : undefined,
+    );
     if (beyond !== undefined) return beyond;
   }
   if (!batching.preserve_ordering) return undefined;
   if (levels > 1) return "Only one priority level is allowed when 'preserve_ordering' is true";
-  const delayed = (one: QueuePolicy | undefined) =>
-    one?.default_timeout_microseconds && one.timeout_action === "DELAY"
+  const delayed = (policy: QueuePolicy | undefined) =>
+    policy?.default_timeout_microseconds && policy.timeout_action === "DELAY"
       ? "Queue policy can not have DELAY as timeout action when 'preserve_ordering' is true"
       : undefined;
-  return delayed(batching.default_queue_policy) ?? (yield* firstOf(levelsSaid, (of) => delayed(policies[of])));
+  return delayed(batching.default_queue_policy) ?? (yield* firstOf(configuredLevels, (of) => delayed(policies[of])));
 }
 
 function wrongSequences(sequences: NonNullable<ModelConfig["sequence_batching"]>, most: number): string | undefined {

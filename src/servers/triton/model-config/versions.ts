@@ -1,47 +1,50 @@
 /**
- * What differs between the versions of Triton that are stood in for? 2.51 was recorded; 2.73 is what the sources of 2026 say
- * (server e1db8a603d86, core 73aad7c3348d).
+ * Lists the differences between the supported versions of Triton. 2.51 was recorded from a real server. 2.73 follows the
+ * sources of 2026 (server e1db8a603d86, core 73aad7c3348d).
  */
 import type { TritonVersion } from "../config/triton-config.ts";
 import type { StatusCode } from "./status.ts";
 
 export interface VersionFacts {
-  /** As the server's metadata tell it. */
+  /** Version in the server metadata. */
   readonly version: string;
   readonly unknownModel: StatusCode;
-  /** Stands before an instance's name in what a Python model raised. */
+  /** Words before the instance name in errors that a Python model raised. */
   readonly instanceWord: string;
-  /** Fields of configurations that came later are known, `model_metrics` among them. */
+  /** True if configurations may contain newer fields, such as `model_metrics`. */
   readonly laterFields: boolean;
-  /** `histogram_latencies=true` shows the first response; else the setting is taken, and nothing comes of it. */
+  /** True if `histogram_latencies=true` adds the first-response histogram. If false, the setting is accepted without effect. */
   readonly firstResponse: boolean;
-  /** `nv_model_load_duration_secs` is there. */
+  /** True if `nv_model_load_duration_secs` exists. */
   readonly loadDuration: boolean;
-  /** A header length that is no number is refused, else read as 0. */
+  /** True if a header length that is not a number is rejected. If false, it counts as 0. */
   readonly readsHeaderLength: boolean;
-  /** A model whose process has died is not ready, nor is the server. */
+  /** True if a dead model process makes the model and the server not ready. */
   readonly deadIsUnready: boolean;
-  /** What a region of CUDA's memory is refused with. */
+  /** Error for the registration of a CUDA shared memory region. */
   readonly cudaRefusal: (region: string) => string;
-  /** At the end gRPC takes new requests until the last one has ended, else none. */
-  readonly grpcGoesOn: boolean;
-  /** `grpc.health.v1.Health/Watch` is there. */
+  /** True if gRPC accepts new requests during shutdown until the last request has ended. If false, it accepts none. */
+  readonly acceptsGrpcAtShutdown: boolean;
+  /** True if `grpc.health.v1.Health/Watch` exists. */
   readonly watchesHealth: boolean;
-  /** Answers of `/generate` tell how full TensorRT-LLM's KV cache is, where a header asks. */
+  /** True if responses of `/generate` report the use of TensorRT-LLM's KV cache when a request header asks for it. */
   readonly tellsLoad: boolean;
-  /** On `/generate`: an empty list is an empty tensor of the input's dimensions, else one without any. */
+  /**
+   * True if `/generate` turns an empty list into an empty tensor with the input's dimensions. If false, the tensor has no
+   * dimensions.
+   */
   readonly emptyTensors: boolean;
-  /** The index refuses a `ready` that is no boolean as an argument, else as any value of another kind. */
+  /** True if the index reports a non-boolean `ready` as an invalid argument. If false, it reports a JSON type error. */
   readonly checksReady: boolean;
-  /** An unload's body that is no JSON is refused, else it says nothing. */
+  /** True if an unload request with invalid JSON is rejected. If false, the body is ignored. */
   readonly readsUnload: boolean;
-  /** A sequence's id of another kind than its control input wants is refused. */
+  /** True if a correlation id is rejected when its type does not fit the control input. */
   readonly checksSequenceId: boolean;
-  /** A header that is to be forwarded and has the name of a parameter of Triton's own is refused. */
+  /** True if a forwarded header with the name of one of Triton's own parameters is rejected. */
   readonly refusesForwarded: boolean;
-  /** What is wrong with sampling parameters for vLLM's backend stands in its log alone. */
+  /** True if errors in sampling parameters of the vLLM backend appear only in the log. */
   readonly losesSamplingErrors: boolean;
-  /** What is said of JSON with fewer elements than its tensor has. */
+  /** Error for JSON data with fewer elements than the tensor's shape needs. */
   readonly missingElements: string;
 }
 
@@ -56,7 +59,7 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     readsHeaderLength: false,
     deadIsUnready: false,
     cudaRefusal: () => "failed to register shared memory region: invalid args",
-    grpcGoesOn: true,
+    acceptsGrpcAtShutdown: true,
     watchesHealth: false,
     tellsLoad: false,
     emptyTensors: true,
@@ -77,7 +80,7 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     readsHeaderLength: true,
     deadIsUnready: true,
     cudaRefusal: (region) => `failed to register CUDA shared memory region: '${region}', GPUs not supported`,
-    grpcGoesOn: false,
+    acceptsGrpcAtShutdown: false,
     watchesHealth: true,
     tellsLoad: true,
     emptyTensors: false,

@@ -1,6 +1,6 @@
 /**
- * Which tensors has a model of the `vllm` backend whose configuration names none? `auto_complete_config` of the backend's
- * `model.py` (vllm_backend, January 2026): those that are not there are added, batches are off, answers decoupled.
+ * Adds the tensors of the `vllm` backend that a configuration omits, disables batching and makes the model decoupled. Source:
+ * `auto_complete_config` in the backend's `model.py` (vllm_backend, January 2026).
  */
 import type { ModelConfig, TensorConfig } from "./model-config.ts";
 
@@ -30,17 +30,17 @@ const OUTPUTS: readonly TensorConfig[] = [
   { name: "num_output_tokens", data_type: "TYPE_UINT32", dims: [-1] },
 ];
 
-export function withVllmTensors(given: Partial<ModelConfig>): Partial<ModelConfig> {
+export function withVllmTensors(config: Partial<ModelConfig>): Partial<ModelConfig> {
   return {
-    ...given,
+    ...config,
     max_batch_size: 0,
-    input: completed(given.input, INPUTS),
-    output: completed(given.output, OUTPUTS),
+    input: completed(config.input, INPUTS),
+    output: completed(config.output, OUTPUTS),
     model_transaction_policy: { decoupled: true },
   };
 }
 
-const completed = (given: readonly TensorConfig[] = [], all: readonly TensorConfig[]): readonly TensorConfig[] => [
-  ...given,
-  ...all.filter(({ name }) => !given.some((one) => one.name === name)),
+const completed = (configured: readonly TensorConfig[] = [], all: readonly TensorConfig[]): readonly TensorConfig[] => [
+  ...configured,
+  ...all.filter(({ name }) => !configured.some((tensor) => tensor.name === name)),
 ];

@@ -1,4 +1,6 @@
-/** How does Triton take values out of JSON? With its words where they are of another kind: `triton_json.h` of its common library. */
+/**
+ * Reads typed values out of parsed JSON and fails with Triton's messages. Source: `triton_json.h` of Triton's common library.
+ */
 import type { Pieces } from "../../../base/pieces.ts";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
 import { fromBytesText } from "./datatypes.ts";
@@ -8,7 +10,7 @@ import { rapidJsonInPieces } from "./rapid-json-pieces.ts";
 
 const LARGEST_SIGNED = 2n ** 63n - 1n;
 
-/** The document; what cannot be parsed is a `TritonError`. */
+/** Parses the body. Throws a `TritonError` if it is not valid JSON. */
 export function documentOf(body: Uint8Array): JsonNode {
   try {
     return parseRapidJson(body);
@@ -28,11 +30,11 @@ export function* documentInPieces(body: Uint8Array): Pieces<JsonNode> {
 const unparsed = (error: unknown): unknown =>
   error instanceof RapidJsonError ? internal(`failed to parse the request JSON buffer: ${error.message}`) : error;
 
-/** A member; undefined where there is none, or no object. */
+/** Returns a member of an object. Returns undefined if the object does not have it, or if the value is not an object. */
 export const find = (value: JsonNode, name: string): JsonNode | undefined =>
   value instanceof JsonMembers ? value.get(name) : undefined;
 
-/** What `read` makes of the value, with `PREFIX: ` before what it throws. */
+/** Returns `read(value)`. Adds `PREFIX: ` to the message of a `TritonError` that `read` throws. */
 export function within<V, T>(prefix: string, read: (value: V) => T, value: V): T {
   try {
     return read(value);
@@ -42,14 +44,14 @@ export function within<V, T>(prefix: string, read: (value: V) => T, value: V): T
   }
 }
 
-/** The member `name` as a text of characters. */
+/** Returns the member `name` as text. Throws a `TritonError` if it is missing or not a string. */
 export function stringIn(value: JsonNode, name: string): string {
   const found = find(value, name);
   if (typeof found === "string") return fromBytesText(found);
   return within(`Unable to parse '${name}'`, asString, required(value, name));
 }
 
-/** The member `name` as a list. */
+/** Returns the member `name` as a list. Throws a `TritonError` if it is missing or not a list. */
 export function arrayIn(value: JsonNode, name: string): readonly JsonNode[] {
   const found = find(value, name);
   if (Array.isArray(found)) return found;
@@ -65,7 +67,10 @@ export function member(value: JsonNode, name: string): JsonNode {
   return found;
 }
 
-/** Each name as often as it stands there, always with its first value: names are listed, and each is looked up then. */
+/**
+ * Lists the members. A name that occurs several times is listed as often, always with its first value, because Triton lists the
+ * names and then looks each of them up.
+ */
 export function membersOf(value: JsonNode): readonly (readonly [string, JsonNode])[] {
   if (!(value instanceof JsonMembers)) throw internal("attempt to get members for non-object");
   const { members } = value;
@@ -86,7 +91,7 @@ export function asObject(value: JsonNode): JsonMembers {
   return value;
 }
 
-/** A text of bytes. */
+/** Returns a string whose characters each stand for one byte of UTF-8. */
 export function asBytesText(value: JsonNode): string {
   if (value instanceof LongText) return value.text;
   if (typeof value !== "string") throw internal("attempt to access JSON non-string as string");

@@ -1,8 +1,14 @@
-/** Which classes does a tensor name? Triton's classification extension: `topk.cc` and `AddClassResults` (2026). */
+/**
+ * Implements Triton's classification extension: returns the top classes of a tensor. Source: `topk.cc` and `AddClassResults`
+ * (2026).
+ */
 import { invalidArg } from "../model-config/status.ts";
 import { elementCount, elementsOf, packTexts, type Tensor } from "./datatypes.ts";
 
-/** The largest values of each of the batch, as `VALUE:INDEX` or `VALUE:INDEX:LABEL`. Throws a `TritonError`. */
+/**
+ * Returns the largest values of each batch item, as `VALUE:INDEX` or `VALUE:INDEX:LABEL`. Throws a `TritonError` for types that
+ * cannot be classified.
+ */
 export function classified(
   { name, datatype, shape, data }: Tensor,
   classes: number,
@@ -20,17 +26,17 @@ export function classified(
     const order = Array.from({ length: width }, (_, at) => at);
     const value = (at: number) => values[row * width + at]!;
     order.sort((a, b) => (value(a) > value(b) ? -1 : value(a) < value(b) ? 1 : 0));
-    const said = (at: number) =>
+    const classText = (at: number) =>
       `${real ? fixed(Number(value(at))) : value(at)}:${at}${labels[at] ? `:${labels[at]}` : ""}`;
-    return order.slice(0, count).map(said);
+    return order.slice(0, count).map(classText);
   }).flat();
   return { name, datatype: "BYTES", shape: batched ? [rows, count] : [count], data: packTexts(texts) };
 }
 
-/** From here on JavaScript writes an exponent. */
+/** From this value on, JavaScript prints numbers with an exponent. */
 const EXPONENT_FROM = 1e21;
 
-/** As `std::to_string`: six places, and all digits before them. */
+/** Prints a number like `std::to_string`: all digits before the point and six after it. */
 function fixed(value: number): string {
   if (Number.isNaN(value)) return "nan";
   if (Math.abs(value) < EXPONENT_FROM) return value.toFixed(6);

@@ -1,6 +1,9 @@
-/** What is a tensor? Bytes with a name, a type and a shape, as they stand on the wire: little endian, texts with their length. */
+/**
+ * Defines a tensor: a name, a type, a shape and bytes. The bytes are those of the wire format: little endian, and each string
+ * after its length.
+ */
 
-/** Bytes of an element by the protocol's name of its type; 0: each element says how long it is. */
+/** Bytes per element of each type in the protocol. 0: each element contains its own length. */
 export const ELEMENT_BYTES = {
   BOOL: 1,
   UINT8: 1,
@@ -21,7 +24,7 @@ export type Datatype = keyof typeof ELEMENT_BYTES;
 
 export const isDatatype = (text: string): text is Datatype => Object.hasOwn(ELEMENT_BYTES, text);
 
-/** `TYPE_STRING` of a configuration is BYTES in the protocol. */
+/** Converts a type of a configuration, such as TYPE_STRING, to the type of the protocol, such as BYTES. */
 export function datatypeOf(configured: string): Datatype {
   const name = configured.startsWith("TYPE_") ? configured.slice(5) : configured;
   return name === "STRING" ? "BYTES" : (name as Datatype);
@@ -40,11 +43,12 @@ export function elementCount(shape: readonly number[]): number {
   return all;
 }
 
-/** `[1,-1]`, as messages show a shape. */
+/** Prints a shape as `[1,-1]`. */
 export const shapeText = (shape: readonly (number | bigint)[]): string => `[${shape.join(",")}]`;
 
 /**
- * The dimensions as the real server's int64, for errors. Undefined if each is a safe integer, so that the numbers are exact.
+ * Returns the dimensions as exact 64-bit integers, for error messages. Returns undefined if every dimension is a safe integer,
+ * so that `shape` itself is exact.
  */
 export function exactShape(shape: readonly (number | bigint)[]): readonly bigint[] | undefined {
   if (shape.every((size) => Number.isSafeInteger(Number(size)))) return undefined;
@@ -57,7 +61,10 @@ interface SizedInput {
   readonly datatype: Datatype;
 }
 
-/** The bytes that an input should have, or the elements if it has texts, exact beyond 2^53 too. `batch` counts if `batched`. */
+/**
+ * Returns the size that an input should have, as exact text: bytes, or for BYTES the number of elements. If `batched`, `batch`
+ * replaces the first dimension.
+ */
 export function expectedSize({ shape, exactShape, datatype }: SizedInput, batched: boolean, batch: number): string {
   const sizes: readonly (number | bigint)[] = exactShape ?? shape;
   const each = (datatype === "BYTES" ? 1 : ELEMENT_BYTES[datatype]) * (batched ? Math.max(1, batch) : 1);
@@ -65,27 +72,27 @@ export function expectedSize({ shape, exactShape, datatype }: SizedInput, batche
 }
 
 export const LENGTH_BYTES = 4;
-/** Up to here a loop costs less than an expression, or than a call of native code. */
+/** For strings up to this length, a loop is faster than a call of native code. */
 const SHORT = 32;
 
-/** Puts texts together as a tensor holds them; each is a text of bytes, one character each. */
+/** Encodes strings as the data of a BYTES tensor. Each character of a string stands for one byte. */
 export function packTexts(texts: readonly string[]): Uint8Array {
-  let all = 0;
-  for (const text of texts) all += textsBytes(text);
-  const bytes = Buffer.allocUnsafe(all);
+  let total = 0;
+  for (const text of texts) total += textsBytes(text);
+  const bytes = Buffer.allocUnsafe(total);
   writeTexts(texts, bytes, 0);
   return bytes;
 }
 
-/** Bytes of a text in a tensor. */
+/** Returns the size of a string in a BYTES tensor, including its length field. */
 export const textsBytes = ({ length }: string): number => LENGTH_BYTES + length;
 
-/** Gives where they end. */
+/** Writes strings at `from`. Returns the end offset. */
 export function writeTexts(texts: readonly string[], bytes: Buffer, from: number): number {
   let at = from;
   for (const text of texts) {
     const { length } = text;
-    // Bun's `writeUInt32LE` makes a view of each buffer.
+    // Bun's `writeUInt32LE` creates a view for every buffer.
     for (let rest = length, end = at + LENGTH_BYTES; at < end; rest >>>= 8) bytes[at++] = rest;
     if (length > SHORT) at += bytes.write(text, at, "latin1");
     else for (let i = 0; i < length; i++) bytes[at++] = text.charCodeAt(i);
@@ -93,7 +100,7 @@ export function writeTexts(texts: readonly string[], bytes: Buffer, from: number
   return at;
 }
 
-/** Texts of large tensors that were counted: none of them is cut. */
+/** Number of strings in large BYTES tensors that were counted before. Such a tensor contains no truncated string. */
 const counted = new WeakMap<Uint8Array, number>();
 const COUNTED_FROM_BYTES = 65_536;
 
@@ -101,11 +108,11 @@ export function noteTexts(data: Uint8Array, count: number): void {
   if (data.length > COUNTED_FROM_BYTES) counted.set(data, count);
 }
 
-/** Undefined: nobody has counted them. */
+/** Returns the number of strings noted for a large tensor, or undefined if it was not counted. */
 export const countedTexts = (data: Uint8Array): number | undefined =>
   data.length > COUNTED_FROM_BYTES ? counted.get(data) : undefined;
 
-/** Takes them apart again; null: a length points beyond the end. */
+/** Decodes the data of a BYTES tensor. Returns null if a length exceeds the data. */
 export function unpackTexts(data: Uint8Array): string[] | null {
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
   const texts: string[] = [];
@@ -119,7 +126,7 @@ export function unpackTexts(data: Uint8Array): string[] | null {
   return texts;
 }
 
-/** As `unpackTexts`, but the bytes of each text, which stay where they are. */
+/** Does the same as `unpackTexts`, but returns views of the bytes instead of strings. */
 export function textParts(data: Uint8Array): Uint8Array[] | null {
   const view = new DataView(data.buffer, data.byteOffset, data.length);
   const parts: Uint8Array[] = [];
@@ -133,15 +140,17 @@ export function textParts(data: Uint8Array): Uint8Array[] | null {
   return parts;
 }
 
-/** Reports whether every character is below 0x80. Only such characters take one byte in UTF-8, whose length native code counts. */
+/**
+ * Reports whether every character is below 0x80. Native code counts long strings: only such characters take one byte in UTF-8.
+ */
 export function isAscii(text: string): boolean {
   if (text.length > SHORT) return Buffer.byteLength(text) === text.length;
   for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 127) return false;
   return true;
 }
-/** Makes a text of bytes, one character each, from a text of characters. */
+/** Encodes text as UTF-8 and returns a string with one character per byte. */
 export const toBytesText = (text: string): string => (isAscii(text) ? text : Buffer.from(text).toString("latin1"));
-/** Makes a text of characters from a text of bytes. */
+/** Decodes a string with one character per byte as UTF-8. */
 export const fromBytesText = (text: string): string => (isAscii(text) ? text : Buffer.from(text, "latin1").toString());
 
 export type Numbers =
@@ -172,12 +181,15 @@ const VIEWS = {
   BF16: Uint16Array,
 } as const;
 
-/** Small arrays are copied through this: the memory of such a one has no object of its own, and to make one costs more. */
+/**
+ * Scratch memory for small arrays. Reading `buffer` of a small typed array would make Bun create an `ArrayBuffer` for it, which
+ * costs more than a copy.
+ */
 const SMALL = new ArrayBuffer(256);
 const SMALL_BYTES = new Uint8Array(SMALL);
 const SMALL_VIEWS = new Map<unknown, Numbers>(Object.values(VIEWS).map((View) => [View, new View(SMALL)]));
 
-/** The elements of all types but BYTES; those of 16 bits in floating point as they stand there. */
+/** Returns the elements as a typed array. FP16 and BF16 stay raw 16-bit integers. */
 export function elementsOf(datatype: Exclude<Datatype, "BYTES">, data: Uint8Array): Numbers {
   const View = VIEWS[datatype];
   const size = ELEMENT_BYTES[datatype];
@@ -187,8 +199,8 @@ export function elementsOf(datatype: Exclude<Datatype, "BYTES">, data: Uint8Arra
 }
 
 /**
- * To be read at once: those of the next call may stand in the same memory. There may be more numbers than elements, which
- * mean nothing.
+ * Returns the elements in memory that the next call overwrites, so that the caller must read them at once. The array may be
+ * longer than the tensor; the rest is meaningless.
  */
 export function passingElements(datatype: Exclude<Datatype, "BYTES">, data: Uint8Array): Numbers {
   if (data.length > SMALL.byteLength) return elementsOf(datatype, data);
@@ -196,7 +208,7 @@ export function passingElements(datatype: Exclude<Datatype, "BYTES">, data: Uint
   return SMALL_VIEWS.get(VIEWS[datatype])!;
 }
 
-/** The bytes of a list of numbers. */
+/** Encodes a list of numbers as tensor data. */
 export function packNumbers(datatype: "INT32", list: readonly number[]): Uint8Array {
   const bytes = list.length * ELEMENT_BYTES[datatype];
   if (bytes > SMALL.byteLength) {
@@ -209,14 +221,14 @@ export function packNumbers(datatype: "INT32", list: readonly number[]): Uint8Ar
   return SMALL_BYTES.slice(0, bytes);
 }
 
-/** Where so many elements are to be written. */
+/** Allocates an array for `count` elements of the type. */
 export function newNumbers(datatype: Exclude<Datatype, "BYTES">, count: number): Numbers {
   if (count * ELEMENT_BYTES[datatype] <= SMALL.byteLength) return new VIEWS[datatype](count);
-  // Memory that is asked for by itself is at hand as bytes, too.
+  // An explicit `ArrayBuffer` makes the bytes accessible without a copy.
   return new VIEWS[datatype](new ArrayBuffer(count * ELEMENT_BYTES[datatype]));
 }
 
-/** As they are now: what is written to the numbers later may or may not be seen. */
+/** Returns the current bytes of the array. Later writes to the array may or may not change them. */
 export function bytesOf(numbers: Numbers): Uint8Array {
   const { length, byteLength } = numbers;
   if (byteLength > SMALL.byteLength) return new Uint8Array(numbers.buffer, numbers.byteOffset, byteLength);

@@ -1,20 +1,21 @@
 /**
- * Writes numbers with a fraction as RapidJSON does. Grisu2 as its `dtoa.h` (1.1.0) has it, whose last digit is not always the
- * nearest: 0.3 of 32 bits is 0.30000001192092898 there. Halves of 64 bits are numbers, since bigints would cost ten times as much.
+ * Prints floating-point numbers like RapidJSON 1.1.0, with Grisu2 as in its `dtoa.h`. The last digit is not always the nearest:
+ * 0.3 in FP32 prints as 0.30000001192092898. 64-bit integers are pairs of numbers, because bigints would take ten times as
+ * long.
  */
 
 const HALF = 2 ** 32;
 const DOUBLE = new Float64Array(1);
 const WORDS = new Uint32Array(DOUBLE.buffer);
 
-/** 64 bits by a power of two. */
+/** A 64-bit integer times a power of two. */
 interface Scaled {
   readonly high: number;
   readonly low: number;
   readonly exponent: number;
 }
 
-/** Every eighth power of ten from 1e-348 on, as it is needed. */
+/** Every eighth power of ten, starting at 1e-348. Filled on first use. */
 const POWERS: (Scaled | undefined)[] = [];
 const FIRST_POWER = -348;
 const POWER_STEP = 8;
@@ -25,11 +26,11 @@ function powerAt(index: number): Scaled {
   return made;
 }
 
-/** The nearest of 64 bits, the highest of which is set. */
+/** Returns 10 to the power `of`, rounded to 64 bits. The highest bit is set. */
 function powerOfTen(of: number): Scaled {
   const ten = 10n ** BigInt(Math.abs(of));
   const bits = ten.toString(2).length;
-  // So many bits more than 64 that rounding finds its bit.
+  // Keep more than 64 bits, so that the rounding sees the next bit.
   const shift = of >= 0 ? bits - 66 : -(bits + 66);
   const exact = of >= 0 ? (shift >= 0 ? ten >> BigInt(shift) : ten << BigInt(-shift)) : (1n << BigInt(-shift)) / ten;
   const over = exact.toString(2).length - 64;
@@ -37,7 +38,7 @@ function powerOfTen(of: number): Scaled {
   return { high: Number(rounded >> 32n), low: Number(rounded & 0xffffffffn), exponent: shift + over };
 }
 
-/** With so much more or less, which is less than 2^53. */
+/** Adds `by` to a 64-bit integer. `by` may be negative and is below 2^53 in size. */
 function shifted(ofHigh: number, ofLow: number, by: number): [number, number] {
   const sum = ofLow + (by % HALF);
   const carry = Math.floor(sum / HALF);
@@ -46,35 +47,38 @@ function shifted(ofHigh: number, ofLow: number, by: number): [number, number] {
 
 type Halves = Omit<Scaled, "exponent">;
 
-/** Behind so many digits of a fraction nothing is made nearer. */
+/** After this many decimal places Grisu2 does not correct the last digit any more. */
 const TAIL_DIGITS = -9;
 
 const joined = (before: string, tail: number, digits: number): string =>
   before === "0" ? `${tail}` : before + (digits === 0 ? "" : `${tail}`.padStart(digits, "0"));
 
-/** Is the first less than the second? */
+/** Compares two 64-bit integers: returns true if the first is smaller. */
 const less = (aHigh: number, aLow: number, bHigh: number, bLow: number): boolean =>
   aHigh < bHigh || (aHigh === bHigh && aLow < bLow);
 
-/** Finds the digits of one number. Products of 64 bits are two fields, because a pair for each would be garbage. */
+/**
+ * Finds the decimal digits of a number. Results of 64-bit products are fields, because an object per product would create
+ * garbage.
+ */
 class Grisu {
-  /** The upper 64 bits of the last product of `multiply`, or the number of `farBelow`. */
+  /** Upper 64 bits of the last product of `multiply`, or the result of `farBelow`. */
   #high = 0;
   #low = 0;
-  /** The halves of the last product of `product`. */
+  /** Upper and lower 32 bits of the last product of `product`. */
   #upper = 0;
   #lower = 0;
 
   #product(a: number, b: number): void {
-    // `%` of a number beyond 32 bits is a call.
+    // `%` on numbers above 32 bits would be a slow call.
     const first = a * (b & 0xffff);
     const carry = Math.floor(first / 65_536);
-    const second = a * (b >>> 16) + carry;
-    this.#upper = Math.floor(second / 65_536);
-    this.#lower = (second - this.#upper * 65_536) * 65_536 + (first - carry * 65_536);
+    const highProduct = a * (b >>> 16) + carry;
+    this.#upper = Math.floor(highProduct / 65_536);
+    this.#lower = (highProduct - this.#upper * 65_536) * 65_536 + (first - carry * 65_536);
   }
 
-  /** Multiplies to the upper 64 bits, rounded. */
+  /** Multiplies two 64-bit integers and keeps the upper 64 bits, rounded. */
   #multiply(aHigh: number, aLow: number, { high: bHigh, low: bLow }: Scaled): void {
     this.#product(aLow, bLow);
     let middle = this.#upper;
@@ -93,7 +97,7 @@ class Grisu {
     this.#high = this.#upper + more;
   }
 
-  /** Digits and the power of ten that they are by, of a number above 0. */
+  /** Returns the digits of a positive number and the power of ten by which to multiply them. */
   digitsOf(value: number): { readonly digits: string; readonly power: number } {
     DOUBLE[0] = value;
     const biased = WORDS[1]! >>> 20;
@@ -101,7 +105,7 @@ class Grisu {
     let top = (WORDS[1]! & 0xfffff) + (biased === 0 ? 0 : 0x100000);
     let rest = WORDS[0]!;
     const isPower = biased !== 0 && top === 0x100000 && rest === 0;
-    // The significand's highest bit becomes the highest of 64.
+    // Shift the significand so that its highest bit is the highest of 64.
     const up = top === 0 ? 32 + Math.clz32(rest) : Math.clz32(top);
     if (up >= 32) [top, rest] = [rest << (up - 32), 0];
     else [top, rest] = [(top << up) | (rest >>> (32 - up)), rest << up];
@@ -113,7 +117,7 @@ class Grisu {
     const power = powerAt(index);
     this.#multiply(top, rest, power);
     const middle = { high: this.#high, low: this.#low };
-    // Half a place above and below; below a power of two a quarter.
+    // The interval that rounds to this number: half a unit to both sides, but a quarter below a power of two.
     const half = 2 ** (up - 1);
     this.#multiply(...shifted(top, rest, half), power);
     const [mostHigh, mostLow] = this.#low === 0 ? [this.#high - 1, HALF - 1] : [this.#high, this.#low - 1];
@@ -128,14 +132,14 @@ class Grisu {
     return { digits: made.digits, power: made.power - (FIRST_POWER + POWER_STEP * index) };
   }
 
-  /** Digits of `most` until what is left is no more than `delta`. */
+  /** Generates digits of `most` until the remainder is at most `delta`. */
   #generate(most: Scaled, delta: Halves, middle: Halves) {
     const shift = -most.exponent;
     const place = 2 ** (shift - 32);
     let front = Math.floor(most.high / place);
     let backHigh = most.high - front * place;
     let backLow = most.low;
-    // As a number: a text would be put together digit by digit.
+    // A number, because a string would grow digit by digit.
     let head = 0;
     let kappa = front >= 1e8 ? 9 : `${front}`.length;
     while (kappa > 0) {
@@ -151,7 +155,7 @@ class Grisu {
         return { digits: `${head}`, power: kappa };
       }
     }
-    // All together may be more than a number holds.
+    // All digits together may exceed the precision of a number.
     let before = `${head}`;
     let tail = 0;
     let [deltaHigh, deltaLow] = [delta.high, delta.low];
@@ -179,7 +183,7 @@ class Grisu {
     }
   }
 
-  /** How far the number is below the most, in `#high` and `#low`, so many times. */
+  /** Stores in `#high` and `#low` how far the number is below `most`, multiplied by `times`. */
   #farBelow(most: Halves, middle: Halves, times: number): void {
     const borrow = most.low < middle.low ? 1 : 0;
     const aboveHigh = most.high - middle.high - borrow;
@@ -189,8 +193,8 @@ class Grisu {
   }
 
   /**
-   * Returns by how much the last digit must be smaller, so that the digits are nearest to the number, which is `#high` and `#low`
-   * below. `unit`: the high half of the value of a digit; the low half is 0.
+   * Returns by how much to lower the last digit to get nearest to the number, which is `#high` and `#low` below. `unit`: the
+   * high half of the value of one digit step; the low half is 0.
    */
   #steps(deltaHigh: number, deltaLow: number, fromHigh: number, rest: number, unit: number): number {
     let at = fromHigh;
@@ -203,7 +207,7 @@ class Grisu {
     return count;
   }
 
-  /** Is the number nearer to the next digit than to this one? */
+  /** Reports whether the number is nearer to the next lower digit than to the current digit. */
   #isBeyondHalf(at: number, rest: number, unit: number): boolean {
     const [carry, carryOfFar] = [rest >= HALF / 2 ? 1 : 0, this.#low >= HALF / 2 ? 1 : 0];
     return less(
@@ -215,13 +219,13 @@ class Grisu {
   }
 }
 
-/** Whole numbers up to here have no other digits than their own. */
+/** Integers below this have at most 15 digits, so that JavaScript's digits are the same. */
 const PLAIN_MOST = 1e15;
-/** Digits before the point with which there is no exponent yet, and zeros behind it. */
+/** Largest number of digits before the point, and of zeros after it, that are printed without an exponent. */
 const WHOLE_MOST = 21;
 const ZEROS_MOST = 6;
 
-/** `1.0`, `0.1`, `1e30`, `NaN`, `Infinity`. */
+/** Prints a number, for example `1.0`, `0.1`, `1e30`, `NaN` or `Infinity`. */
 export function doubleText(value: number): string {
   if (Number.isInteger(value) && Math.abs(value) < PLAIN_MOST) return Object.is(value, -0) ? "-0.0" : `${value}.0`;
   if (!Number.isFinite(value)) return `${value}`;

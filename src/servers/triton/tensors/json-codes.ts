@@ -1,4 +1,4 @@
-/** Which characters does a reader of JSON look for? */
+/** Character codes that the JSON readers test for. */
 export enum Code {
   Quote = 34,
   Plus = 43,

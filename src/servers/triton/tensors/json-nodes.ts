@@ -1,6 +1,6 @@
-/** What is in a document of JSON, as Triton's parser tells it apart? Texts are texts of bytes, one character each. */
+/** Nodes of a parsed JSON document, with the types that Triton's parser distinguishes. Strings have one character per byte. */
 
-/** A number that was not written as a whole one of 64 bits. */
+/** A number that is not an integer of at most 64 bits. */
 export class Real {
   readonly value: number;
   constructor(value: number) {
@@ -9,19 +9,19 @@ export class Real {
 }
 
 export class JsonMembers {
-  /** Each name, and its value behind it. */
+  /** Names and values in turn. */
   readonly #list: JsonNode[] = [];
 
   add(name: string, value: JsonNode): void {
     this.#list.push(name, value);
   }
 
-  /** Number of members, those of the same name included. */
+  /** Number of members. Counts every occurrence of a repeated name. */
   get size(): number {
     return this.#list.length / 2;
   }
 
-  /** In their order, the same name as often as it stands there. */
+  /** Returns all members in document order. A repeated name occurs several times. */
   get members(): (readonly [string, JsonNode])[] {
     const list = this.#list;
     return Array.from({ length: list.length / 2 }, (_, at) => [list[2 * at] as string, list[2 * at + 1]!]);
@@ -34,7 +34,7 @@ export class JsonMembers {
   }
 }
 
-/** Whole numbers beyond 2^53 are bigints. */
+/** A JSON value. Integers beyond 2^53 are bigints. */
 export type JsonNode =
   | null
   | boolean
@@ -47,10 +47,10 @@ export type JsonNode =
   | LongList
   | readonly JsonNode[];
 
-/** A longer text of a large body is a `LongText`. */
+/** A longer string of a large body is a `LongText`. */
 export const SHORT_TEXT_BYTES = 2 ** 20;
 
-/** A long text of a large body. Its bytes stand in the body. */
+/** A long string of a large body. Its bytes stay in the body's memory. */
 export class LongText {
   constructor(readonly bytes: Buffer) {}
 
@@ -58,25 +58,25 @@ export class LongText {
     return this.bytes.length;
   }
 
-  /** The text in one go. */
+  /** Copies the whole string. */
   get text(): string {
     return this.bytes.toString("latin1");
   }
 }
 
-/** Items of a list that stands in one piece. */
+/** Most items of a list that is stored as one array. */
 export const SHORT_LIST = 1024;
-/** Items of a part of a longer one. */
+/** Items per part of a longer list. */
 export const PART_ITEMS = 4096;
 
-/** Numbers, none of which is a bigint. */
+/** A part of a list that contains only numbers and no bigint. */
 export class NumberPart {
   readonly values = new Float64Array(PART_ITEMS);
-  /** 1: a `Real`. */
+  /** 1 for an item that was a `Real`, else 0. */
   readonly reals = new Uint8Array(PART_ITEMS);
   length = 0;
 
-  /** False: no place, or no such number. */
+  /** Appends a number. Returns false if the part is full or the node is not such a number. */
   take(one: JsonNode): boolean {
     const at = this.length;
     if (at === PART_ITEMS) return false;
@@ -95,7 +95,10 @@ export class NumberPart {
   }
 }
 
-/** A list of more than `SHORT_LIST` items of a large body: a million objects in one array would be a long collection of garbage. */
+/**
+ * A list of more than `SHORT_LIST` items from a large body. One array with a million objects would make the garbage collector
+ * pause for long.
+ */
 export class LongList {
   readonly parts: (NumberPart | JsonNode[])[] = [];
   length = 0;
@@ -109,7 +112,7 @@ export class LongList {
     this.parts.push(numbers.take(one) ? numbers : [one]);
   }
 
-  /** All of it in one go. */
+  /** Copies all items into one array. */
   whole(): JsonNode[] {
     return this.parts.flatMap((part) =>
       part instanceof NumberPart ? Array.from({ length: part.length }, (_, at) => part.item(at)) : part,

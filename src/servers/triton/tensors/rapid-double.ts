@@ -1,23 +1,23 @@
 /**
- * Which number does RapidJSON read from digits? Without its flag for full precision (`reader.h`, `strtod.h` 1.1.0) long ones
- * come out a place beside the nearest: digits one by one, then one multiplication.
+ * Converts decimal digits to a double like RapidJSON without its full-precision flag (`reader.h`, `strtod.h`, 1.1.0). Long
+ * numbers may differ from the nearest double in the last place, because the digits are added one by one and then scaled once.
  */
 
 import { Code } from "./json-codes.ts";
 
 const FORM = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
-/** Digits with which nothing is rounded but once. */
+/** Up to this many digits the result is rounded only once. */
 const SHORT_DIGITS = 15;
 const UNSIGNED_MOST = 2n ** 64n - 1n;
 const SIGNED_MOST = 2n ** 63n;
-/** What a fraction adds digits to exactly. */
+/** Up to this value, adding a digit of the fraction is exact. */
 const EXACT_MOST = Number.MAX_SAFE_INTEGER;
 const EXACT_DIGITS = 16;
 const SIGNIFICANT_MOST = 17;
 const EXPONENT_MOST = 308;
 const TOO_MUCH = 1.797_693_134_862_315_8e307;
 
-/** `text` is a well-formed number; null: too large for a double. */
+/** Converts a well-formed number. Returns null if it is too large for a double. */
 export function rapidDouble(text: string): number | null {
   if (text.length <= SHORT_DIGITS && !/[eE]/.test(text)) return Number(text);
   const [, whole = "", fraction = "", exponent = "0"] = FORM.exec(text)!;
@@ -30,7 +30,7 @@ export function rapidDouble(text: string): number | null {
   return negative ? -made : made;
 }
 
-/** A number by so many tens. */
+/** The number `value × 10^scale`. */
 interface Digits {
   readonly value: number;
   readonly scale: number;
@@ -39,11 +39,11 @@ interface Digits {
 function shortWhole(whole: string, fraction: string): Digits {
   const lead = whole === "0" ? "" : whole;
   const zeros = lead === "" ? /^0*/.exec(fraction)![0].length : 0;
-  let taken = zeros + EXACT_DIGITS - lead.length;
-  let value = Number(lead + fraction.slice(0, taken));
-  if (taken < fraction.length && value <= EXACT_MOST) value = Number(lead + fraction.slice(0, ++taken));
-  taken = Math.min(taken, fraction.length);
-  return rounded(value, fraction, taken, taken - zeros + Math.max(0, lead.length - 1));
+  let digitsUsed = zeros + EXACT_DIGITS - lead.length;
+  let value = Number(lead + fraction.slice(0, digitsUsed));
+  if (digitsUsed < fraction.length && value <= EXACT_MOST) value = Number(lead + fraction.slice(0, ++digitsUsed));
+  digitsUsed = Math.min(digitsUsed, fraction.length);
+  return rounded(value, fraction, digitsUsed, digitsUsed - zeros + Math.max(0, lead.length - 1));
 }
 
 function longWhole(whole: string, fraction: string, negative: boolean): Digits | null {
@@ -69,7 +69,10 @@ function longWhole(whole: string, fraction: string, negative: boolean): Digits |
   return rounded(value, fraction, 0, significant);
 }
 
-/** With the digits of the fraction behind those that were taken, each of which is rounded; the first of all is not counted. */
+/**
+ * Adds the digits of the fraction after the first `taken` ones and rounds after each, up to 17 significant digits. `counted`:
+ * the significant digits so far, without the first.
+ */
 function rounded(from: number, fraction: string, taken: number, counted: number): Digits {
   let [value, at, significant] = [from, taken, counted];
   for (; at < fraction.length && significant < SIGNIFICANT_MOST; at++) {
@@ -85,11 +88,11 @@ function scaled(value: number, power: number): number {
 
 function byTens(value: number, power: number): number {
   if (power < -EXPONENT_MOST) return 0;
-  // A power of ten read from text is the nearest one.
+  // JavaScript rounds `1eN` to the nearest double.
   return power >= 0 ? value * Number(`1e${power}`) : value / Number(`1e${-power}`);
 }
 
-/** Where a well-formed number with a fraction or an exponent ends that begins here; -1: there is none. */
+/** Returns the end of a well-formed number with a fraction or an exponent that starts at `from`, or -1. */
 export function realEnd(text: string, from: number): number {
   const whole = text.charCodeAt(from) === Code.Minus ? from + 1 : from;
   let at = digitsEnd(text, whole);

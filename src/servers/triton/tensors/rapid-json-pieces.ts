@@ -1,46 +1,47 @@
 /**
- * How is a large document read without holding up others? Value by value, with what is open kept on a stack, and a window of
- * the body as text: the parser's own words, numbers and errors, in pieces.
+ * Parses a large JSON document in pieces, so that it does not block other requests. Keeps open lists and objects on a stack and
+ * reads the body through a window of text. Results and errors are those of `rapid-json.ts`.
  */
 import type { Pieces } from "../../../base/pieces.ts";
 import { invalidArg } from "../model-config/status.ts";
 import { Code } from "./json-codes.ts";
 import { JsonMembers, type JsonNode, LongList, LongText, SHORT_LIST, SHORT_TEXT_BYTES } from "./json-nodes.ts";
-import { HELD, RapidJsonError, RapidJsonParser } from "./rapid-json.ts";
+import { numberBuffer, RapidJsonError, RapidJsonParser } from "./rapid-json.ts";
 import { TextInPlace } from "./text-in-place.ts";
 
-/** Bytes that are made a text at a time. */
+/** Bytes that are decoded to text at a time. */
 const WINDOW_BYTES = 65_536;
-/** With fewer ahead the window moves: more than what is read between two looks at it, but for what can be endless. */
+/** The window moves when fewer bytes are left. No token is longer, except strings, numbers and whitespace. */
 const AHEAD_BYTES = 4096;
-/** A token that ends so near to the window's end may go on behind it. */
+/** A token that ends this close to the end of the window may continue after it. */
 const EDGE_BYTES = 16;
-/** Values between two stops. */
+/** Values parsed between two yields. */
 const VALUES_OF_A_PIECE = 128;
 
 /**
- * Throws a `RapidJsonError`, as `parseRapidJson` does, and a `TritonError` for a name of more than 1 MiB. Lists of more than `SHORT_LIST` items are a `LongList`. Writes long
- * texts into the body, which nobody may read as JSON from then on.
+ * Parses a document. Throws the same `RapidJsonError` as `parseRapidJson`, and a `TritonError` for a name of more than 1 MiB. A list
+ * of more than `SHORT_LIST` items becomes a `LongList`. Decodes long strings in place, so that the body is no longer valid JSON
+ * afterwards.
  */
 export function* rapidJsonInPieces(body: Uint8Array): Pieces<JsonNode> {
   return yield* new Reader(body).document();
 }
 
-/** What is being read. */
+/** A list or an object that is not complete yet. */
 interface Open {
   readonly members: JsonMembers | null;
-  /** The member that is read. */
+  /** Name of the member that is being read. */
   name: string;
   list: JsonNode[] | LongList;
 }
 
-/** The window ends before what was looked for. */
-const GOES_ON = -1;
-/** A list or an object begins, and is on the stack. */
+/** Result of a search that reached the end of the window. */
+const WINDOW_END = -1;
+/** Result if a list or an object began; it is on the stack. */
 const OPENED = Symbol("opened");
-/** The token may go on behind the window. */
-const REST = Symbol("rest");
-/** Deeper lists have no whole numbers read in a row. */
+/** Result if the token may continue after the window. */
+const INCOMPLETE = Symbol("rest");
+/** In deeper lists, integers are not read in a batch, so that the depth check sees each of them. */
 const DEPTH_OF_NUMBERS = 1000;
 
 class Reader {
@@ -58,16 +59,16 @@ class Reader {
   *document(): Pieces<JsonNode> {
     this.#window.skipMark();
     let next = this.#peek();
-    while (next === GOES_ON) next = yield* this.#later();
+    while (next === WINDOW_END) next = yield* this.#later();
     if (this.#window.left <= 0) this.#window.fail("The document is empty.");
     for (let done = 1; ; done++) {
       if (done % VALUES_OF_A_PIECE === 0) yield;
       let value = this.#value(next);
-      if (value === REST) value = next === Code.Quote ? yield* this.#text() : yield* this.#token(next);
+      if (value === INCOMPLETE) value = next === Code.Quote ? yield* this.#text() : yield* this.#token(next);
       if (value === OPENED) {
         const open = this.#stack.at(-1)!;
         next = this.#peek();
-        while (next === GOES_ON) next = yield* this.#later();
+        while (next === WINDOW_END) next = yield* this.#later();
         if (next !== endOf(open)) {
           if (open.members !== null) next = yield* this.#name(open, next);
           continue;
@@ -79,12 +80,12 @@ class Reader {
       for (; open !== undefined; open = this.#stack.at(-1)) {
         add(open, value);
         next = this.#peek();
-        while (next === GOES_ON) next = yield* this.#later();
+        while (next === WINDOW_END) next = yield* this.#later();
         if (this.#another(open, next)) break;
         value = this.#closed();
       }
       next = this.#peek();
-      while (next === GOES_ON) next = yield* this.#later();
+      while (next === WINDOW_END) next = yield* this.#later();
       if (open === undefined) {
         if (this.#window.left > 0) this.#window.fail("The document root must not be followed by other values.");
         return value;
@@ -93,7 +94,7 @@ class Reader {
     }
   }
 
-  #value(first: number): JsonNode | typeof OPENED | typeof REST {
+  #value(first: number): JsonNode | typeof OPENED | typeof INCOMPLETE {
     this.#window.deep(this.#stack.length);
     if (first === Code.OpenBrace || first === Code.OpenBracket) {
       this.#window.skip();
@@ -103,13 +104,13 @@ class Reader {
     const from = this.#base + this.#window.at;
     if (first === Code.Quote) {
       this.#window.beginText();
-      return this.#window.textOn(this.#last) ? this.#window.made : REST;
+      return this.#window.textOn(this.#last) ? this.#window.made : INCOMPLETE;
     }
     return this.#scalar(from, first);
   }
 
-  /** Again from `from` where the window's end may have cut it. */
-  #scalar(from: number, first: number): JsonNode | typeof REST {
+  /** Reads a scalar. If the end of the window may have cut it, moves the window to `from` and returns INCOMPLETE. */
+  #scalar(from: number, first: number): JsonNode | typeof INCOMPLETE {
     try {
       const value = this.#window.scalar(first);
       if (this.#last || this.#window.left >= EDGE_BYTES) return value;
@@ -118,44 +119,44 @@ class Reader {
       if (!isAtEdge) throw error;
     }
     this.#window = this.#open(from, 4 * (this.#window.left + this.#base + this.#window.at - from) + WINDOW_BYTES);
-    return REST;
+    return INCOMPLETE;
   }
 
   *#token(first: number): Pieces<JsonNode> {
     for (;;) {
       const value = this.#scalar(this.#base + this.#window.at, first);
-      if (value !== REST) return value;
+      if (value !== INCOMPLETE) return value;
       yield;
     }
   }
 
-  /** Reads the rest of a text, which began in this window. */
+  /** Reads the rest of a string that began in this window. */
   *#text(): Pieces<string | LongText> {
     const text = new TextInPlace(this.#bytes, this.#base + this.#window.at, this.#window.made);
     const isWhole = yield* text.read();
     this.#window = this.#open(text.at, WINDOW_BYTES);
-    // Reads the error once more, and throws it.
+    // Let the parser read the bad part again, because it throws the error.
     if (!isWhole) this.#window.textOn(true);
     const { bytes } = text;
     return bytes.length > SHORT_TEXT_BYTES ? new LongText(bytes) : bytes.toString("latin1");
   }
 
-  /** Gives what the member's value begins with. */
+  /** Reads a member's name and the colon. Returns the first character code of the value. */
   *#name(open: Open, first: number): Pieces<number> {
     if (first !== Code.Quote) this.#window.fail("Missing a name for object member.");
-    // Short ones come again with each request, and are kept.
+    // `scalar` caches short names, which recur in every request.
     const name = this.#scalar(this.#base + this.#window.at, first);
-    open.name = name === REST ? yield* this.#longName() : (name as string);
+    open.name = name === INCOMPLETE ? yield* this.#longName() : (name as string);
     let next = this.#peek();
-    while (next === GOES_ON) next = yield* this.#later();
+    while (next === WINDOW_END) next = yield* this.#later();
     if (next !== Code.Colon) this.#window.fail("Missing a colon after a name of object member.");
     this.#window.skip();
     next = this.#peek();
-    while (next === GOES_ON) next = yield* this.#later();
+    while (next === WINDOW_END) next = yield* this.#later();
     return next;
   }
 
-  /** Reads a name that goes on behind the window. Throws a `TritonError` if it is longer than a short text. */
+  /** Reads a name that continues after the window. Throws a `TritonError` if it is longer than a short text. */
   *#longName(): Pieces<string> {
     this.#window.beginText();
     const name = this.#window.textOn(this.#last) ? this.#window.made : yield* this.#text();
@@ -163,7 +164,7 @@ class Reader {
     throw invalidArg(`a name of ${name.length} bytes: a stand-in takes ${SHORT_TEXT_BYTES}`);
   }
 
-  /** Behind an item: does another one come? Whole numbers of a list are read here, as far as they stand in a row. */
+  /** Reads the separator after an item. Returns true if another item follows. In a list, also reads a run of small integers. */
   #another(open: Open, next: number): boolean {
     const isComma = next === Code.Comma;
     if (!isComma && next !== endOf(open))
@@ -175,26 +176,26 @@ class Reader {
     this.#window.skip();
     if (!isComma || open.members !== null || this.#stack.length > DEPTH_OF_NUMBERS) return isComma;
     const count = this.#window.smallNumbers();
-    for (let at = 0; at < count; at++) add(open, HELD[at]!);
+    for (let at = 0; at < count; at++) add(open, numberBuffer[at]!);
     return count === 0 || this.#window.before() !== Code.CloseBracket;
   }
 
-  /** What was opened last is complete. */
+  /** Takes the innermost list or object, which is complete, off the stack. */
   #closed(): JsonNode {
     const open = this.#stack.pop()!;
     return open.members ?? open.list;
   }
 
-  /** What stands behind the blanks that come; NaN at the end. */
+  /** Skips whitespace. Returns the next character code, NaN at the end of the body, or WINDOW_END. */
   #peek(): number {
     this.#move();
     const code = this.#window.space();
-    if (!this.#last && this.#window.left <= 0) return GOES_ON;
+    if (!this.#last && this.#window.left <= 0) return WINDOW_END;
     this.#move();
     return code;
   }
 
-  /** Blanks without end. */
+  /** Continues to skip whitespace after a pause. */
   *#later(): Pieces<number> {
     yield;
     return this.#peek();

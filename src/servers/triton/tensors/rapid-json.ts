@@ -1,27 +1,30 @@
 /**
- * What does a body of JSON say to Triton? Parsed as RapidJSON does it there (`kParseNanAndInfFlag`): its errors with the byte
- * where each was seen, whole numbers apart from others, members as often as they stand there, NaN and Inf. Texts are texts of
- * bytes, one character each: what is no UTF-8 comes through.
+ * Parses JSON like the RapidJSON in Triton, with `kParseNanAndInfFlag`. Same errors with the byte offset; integers stay
+ * distinct from other numbers; repeated members are kept; NaN and Inf are accepted. Strings have one character per byte, so
+ * that invalid UTF-8 passes through.
  */
 
 import { Code } from "./json-codes.ts";
 import { JsonMembers, type JsonNode, Real } from "./json-nodes.ts";
 import { rapidDouble, realEnd } from "./rapid-double.ts";
 
-/** "MESSAGE at BYTE", as Triton words it. */
+/** A parse error with the message "MESSAGE at BYTE", in Triton's words. */
 export class RapidJsonError extends Error {
   override readonly name = "RapidJsonError";
 }
 
-/** Deeper ones would end the real parser's stack. */
+/** Deeper nesting would overflow the stack of the real parser. */
 const DEPTH_MOST = 1000;
 const SMALLEST = -(2n ** 63n);
 const LARGEST = 2n ** 64n - 1n;
 const NUMBER = /-?(?:0|[1-9]\d*)(\.\d*)?([eE][+-]?\d*)?/y;
 const SPECIAL = /-?(?:NaN|Inf(?:inity)?)/y;
-/** With a sign; as many are safe in a double. */
+/** Integers of at most this many characters, with the sign, are exact in a double. */
 const SHORT_DIGITS = 15;
-/** No quote, no backslash, no control character; the end is none either. */
+/**
+ * True for characters that stand for themselves in a string: no quote, backslash or control character, and not the end of the
+ * text (NaN).
+ */
 const isPlain = (code: number) => code >= 32 && code !== 34 && code !== 92;
 const ESCAPES: Readonly<Record<string, string>> = {
   '"': '"',
@@ -34,15 +37,15 @@ const ESCAPES: Readonly<Record<string, string>> = {
   t: "\t",
 };
 
-/** Numbers of a list before it is made: then it is made at once, and no longer than it is. */
-export const HELD: number[] = new Array(256).fill(0);
+/** Integers of a list before the list is created, so that the list gets its exact size at once. */
+export const numberBuffer: number[] = new Array(256).fill(0);
 const SMALL_DIGITS = 9;
 
 const KNOWN_MOST = 24;
 const KNOWN_MASK = 255;
 const KNOWN: string[] = new Array(KNOWN_MASK + 1).fill("");
 
-/** As `startsWith`, which costs more than so few characters. */
+/** Does the same as `startsWith`, but is faster for a few characters. */
 function standsAt(text: string, from: number, known: string): boolean {
   for (let at = 0; at < known.length; at++) if (text.charCodeAt(from + at) !== known.charCodeAt(at)) return false;
   return true;
@@ -50,15 +53,15 @@ function standsAt(text: string, from: number, known: string): boolean {
 
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
-/** Most of what an escape takes: two halves of a character. */
+/** Length of the longest escape, a surrogate pair. */
 const ESCAPE_MOST = 12;
 
 export class RapidJsonParser {
   readonly #text: string;
-  /** Where the text stands in the body. */
+  /** Byte offset of the text in the body. */
   readonly #base: number;
   #at = 0;
-  /** What there is of a text that is being read. */
+  /** The decoded part of the string that is being read. */
   #made = "";
 
   constructor(text: string, base = 0) {
@@ -70,22 +73,22 @@ export class RapidJsonParser {
     return this.#at;
   }
 
-  /** Characters that are still to be read. */
+  /** Number of characters that are not read yet. */
   get left(): number {
     return this.#text.length - this.#at;
   }
 
-  /** The code that was read last. */
+  /** Returns the character code before the current position. */
   before(): number {
     return this.#text.charCodeAt(this.#at - 1);
   }
 
-  /** Over the character that was looked at. */
+  /** Skips one character. */
   skip(): void {
     this.#at++;
   }
 
-  /** Over a byte order mark, or what there is of one. */
+  /** Skips a byte order mark, also an incomplete one. */
   skipMark(): void {
     for (const code of BYTE_ORDER_MARK) if (this.#text.charCodeAt(this.#at) === code) this.#at++;
   }
@@ -100,7 +103,7 @@ export class RapidJsonParser {
     return value;
   }
 
-  /** `first` is the code that it begins with. */
+  /** Reads a value. `first` is its first character code. */
   #value(first: number, depth: number): JsonNode {
     this.deep(depth);
     if (first === Code.OpenBrace) return this.#object(depth);
@@ -111,7 +114,7 @@ export class RapidJsonParser {
     if (depth > DEPTH_MOST) this.fail("Terminate parsing due to Handler error.");
   }
 
-  /** No list, no object. */
+  /** Reads a value that is neither a list nor an object. */
   scalar(first: number): JsonNode {
     switch (first) {
       case Code.Quote:
@@ -157,7 +160,7 @@ export class RapidJsonParser {
       return [];
     }
     const numbers = depth < DEPTH_MOST ? this.smallNumbers() : 0;
-    const made: JsonNode[] = HELD.slice(0, numbers);
+    const made: JsonNode[] = numberBuffer.slice(0, numbers);
     if (numbers > 0) {
       if (this.#text.charCodeAt(this.#at - 1) === Code.CloseBracket) return made;
       next = this.space();
@@ -173,12 +176,15 @@ export class RapidJsonParser {
     }
   }
 
-  /** So many whole numbers come one after the other, each with the comma behind it, or the last with the bracket, and are held. */
+  /**
+   * Reads a run of small non-negative integers, each with the comma after it, or the last with the closing bracket. Stores them
+   * in `numberBuffer` and returns their number.
+   */
   smallNumbers(): number {
     const text = this.#text;
     let count = 0;
     let at = this.#at;
-    while (count < HELD.length) {
+    while (count < numberBuffer.length) {
       let digit = text.charCodeAt(at) - Code.Zero;
       if (!(digit >= 0 && digit <= 9)) break;
       let value = digit;
@@ -188,7 +194,7 @@ export class RapidJsonParser {
         for (; digit >= 0 && digit <= 9; digit = text.charCodeAt(++end) - Code.Zero) value = value * 10 + digit;
       const next = digit + Code.Zero;
       if (end - at > SMALL_DIGITS || (next !== Code.Comma && next !== Code.CloseBracket)) break;
-      HELD[count++] = value;
+      numberBuffer[count++] = value;
       at = end + 1;
       if (next === Code.CloseBracket) break;
       if (text.charCodeAt(at) === 32) at++;
@@ -201,7 +207,10 @@ export class RapidJsonParser {
     return this.#known() ?? this.#other();
   }
 
-  /** Names and such come again with each request: one that has come before is not made anew. */
+  /**
+   * Returns a cached string if the same one was read before, because names recur in every request. Returns null for strings
+   * that are not cached.
+   */
   #known(): string | null {
     const text = this.#text;
     const from = this.#at + 1;
@@ -216,7 +225,7 @@ export class RapidJsonParser {
     this.#at = end + 1;
     const known = KNOWN[sum]!;
     if (known.length === end - from && standsAt(text, from, known)) return known;
-    // A copy: what is cut out of a text holds all of it.
+    // Copy, because a slice would keep the whole body in memory.
     const made = Buffer.from(text.slice(from, end), "latin1").toString("latin1");
     KNOWN[sum] = made;
     return made;
@@ -228,18 +237,18 @@ export class RapidJsonParser {
     return this.#made;
   }
 
-  /** A text begins here; `textOn` reads it. */
+  /** Starts to read a string; `textOn` reads the rest. */
   beginText(): void {
     this.#at++;
     this.#made = "";
   }
 
-  /** The text that `textOn` has read, or the part of it that this parser has. */
+  /** The part of the string that `textOn` has decoded so far. */
   get made(): string {
     return this.#made;
   }
 
-  /** False: what is here ends before the text does. `last`: nothing comes behind it. */
+  /** Reads the string. Returns false if this text ends before the string. `last`: no more text follows. */
   textOn(last: boolean): boolean {
     for (;;) {
       const from = this.#at;
@@ -252,7 +261,8 @@ export class RapidJsonParser {
       }
       if (!last && this.left < ESCAPE_MOST) return false;
       if (stop === undefined || stop === "\0") this.fail("Missing a closing quotation mark in string.");
-      // A control character; so says the release that Triton is built with (1.1.0), later ones say that it is the encoding.
+      // A control character. RapidJSON 1.1.0, which Triton uses, reports it as an escape error; later releases report an
+      // encoding error.
       if (stop !== "\\") this.fail("Invalid escape character in string.");
       this.#made += this.#escape();
     }
@@ -289,14 +299,14 @@ export class RapidJsonParser {
     return same === word.length ? value : this.fail("Invalid value.");
   }
 
-  /** Most numbers are whole and short; the rest is looked at more closely. */
+  /** Reads a number. Handles short integers itself and leaves the rest to `#rareNumber`. */
   #number(): JsonNode {
     const text = this.#text;
     const from = this.#at;
     const negative = text.charCodeAt(from) === Code.Minus;
     let at = negative ? from + 1 : from;
     let digit = text.charCodeAt(at) - Code.Zero;
-    // Nothing stands behind a zero, and a zero below nothing is none of the whole numbers.
+    // A leading zero ends the number, and `-0` is not an integer in RapidJSON.
     if (!(digit >= (negative ? 1 : 0) && digit <= 9)) return this.#rareNumber();
     let value = digit;
     digit = text.charCodeAt(++at) - Code.Zero;
@@ -309,7 +319,7 @@ export class RapidJsonParser {
     return negative ? -value : value;
   }
 
-  /** One with a fraction or an exponent that is well formed; null: it is not, or is none of these. */
+  /** Reads a well-formed number with a fraction or an exponent. Returns null for anything else. */
   #real(): Real | null {
     const text = this.#text;
     const from = this.#at;
@@ -320,7 +330,7 @@ export class RapidJsonParser {
     return new Real(value);
   }
 
-  /** What neither is short nor well formed, with what is wrong with it. */
+  /** Reads long integers, NaN and Inf, and reports malformed numbers. */
   #rareNumber(): JsonNode {
     const real = this.#real();
     if (real !== null) return real;
@@ -343,7 +353,7 @@ export class RapidJsonParser {
     const value = rapidDouble(text);
     if (value === null) this.fail("Number too big to be stored in double.", from);
     if (fraction !== undefined || exponent !== undefined) return new Real(value);
-    // No whole number has a sign before nothing.
+    // `-0` becomes 0, because integers have no negative zero.
     if (Number.isSafeInteger(value)) return value === 0 ? 0 : value;
     const whole = BigInt(text);
     return whole < SMALLEST || whole > LARGEST ? new Real(value) : whole;
@@ -355,7 +365,7 @@ export class RapidJsonParser {
     return true;
   }
 
-  /** Gives the code of what comes then; NaN at the end. */
+  /** Skips whitespace. Returns the next character code, or NaN at the end. */
   space(): number {
     const text = this.#text;
     let at = this.#at;
@@ -371,9 +381,9 @@ export class RapidJsonParser {
   }
 }
 
-/** Throws a `RapidJsonError`. */
+/** Parses a whole body. Throws a `RapidJsonError`. */
 export function parseRapidJson(body: Uint8Array): JsonNode {
-  // What comes from a socket is a Buffer, whose memory costs much to be looked at otherwise.
+  // Keep a Buffer from a socket as it is: reading its `buffer` property is expensive.
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.length);
   return new RapidJsonParser(bytes.toString("latin1")).document();
 }

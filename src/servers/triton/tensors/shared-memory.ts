@@ -1,6 +1,6 @@
 /**
- * Which regions of shared memory have clients registered? POSIX ones are files below /dev/shm, which are read and written in
- * place; CUDA's there are none. `shared_memory_manager.cc` (2026), in its words.
+ * Keeps the shared memory regions that clients have registered. POSIX regions are files in /dev/shm, read and written in place.
+ * CUDA regions do not exist here. Source: `shared_memory_manager.cc` (2026), with its messages.
  */
 import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from "node:fs";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
@@ -13,7 +13,7 @@ export interface MemoryRegion {
   readonly file: number;
 }
 
-/** Where in a region a tensor stands. */
+/** A tensor's position in a region. `offset` and `bytes` are in bytes. */
 export interface MemoryPlace {
   readonly name: string;
   readonly offset: number;
@@ -23,11 +23,11 @@ export interface MemoryPlace {
 /** Copies a part of a region. Throws a `TritonError`. */
 export type MemoryReader = (place: MemoryPlace) => Uint8Array;
 
-/** Most bytes of all inputs of a request that stand in shared memory. */
+/** Largest total size of a request's inputs in shared memory. */
 const READ_BYTES_MOST = 64 * 2 ** 20;
-/** Registered at once; each holds a descriptor. */
+/** Most regions registered at the same time. Each keeps a file descriptor open. */
 const REGIONS_MOST = 1024;
-/** Where the system keeps shared memory. */
+/** Folder in which Linux keeps POSIX shared memory. */
 const FOLDER = "/dev/shm/";
 
 export class SharedMemory {
@@ -37,7 +37,7 @@ export class SharedMemory {
     return [...this.#regions.values()];
   }
 
-  /** Throws a `TritonError`, as all below. */
+  /** Registers a region. Like the methods below, throws a `TritonError`. */
   register(name: string, key: string, offset: number, bytes: number): void {
     if (this.#regions.has(name))
       throw new TritonError("ALREADY_EXISTS", `shared memory region '${name}' already in manager`);
@@ -50,7 +50,7 @@ export class SharedMemory {
     this.#regions.set(name, { name, key, offset, bytes, file });
   }
 
-  /** Nothing comes of a name that is not registered. null: all. */
+  /** Removes a region; null removes all. Ignores unknown names. */
   unregister(name: string | null): void {
     for (const region of this.all) {
       if (name !== null && region.name !== name) continue;
@@ -75,7 +75,10 @@ export class SharedMemory {
     return data;
   }
 
-  /** Reads the inputs of one request, which have a limit together: the real server uses them in place, here they are copied. */
+  /**
+   * Returns a reader for the inputs of one request, which share a size limit. The limit exists because inputs are copied here;
+   * the real server reads them in place.
+   */
   reader(): MemoryReader {
     let sum = 0;
     return ({ name, offset, bytes }) => {
@@ -87,7 +90,10 @@ export class SharedMemory {
     };
   }
 
-  /** `output`: the tensor's name. One that is too large is refused as the allocators of `http_server.cc` and `infer_handler.cc` do. */
+  /**
+   * Writes an output into a region. Rejects data that exceeds the place, like the allocators in `http_server.cc` and
+   * `infer_handler.cc`. `output`: the tensor's name, for the message.
+   */
   write({ name, offset, bytes }: MemoryPlace, output: string, data: Uint8Array): void {
     const region = this.check(name, offset, bytes);
     if (data.length > bytes)
@@ -95,7 +101,7 @@ export class SharedMemory {
         `shared memory size specified with the request for output '${output}' (${bytes} bytes) should be at least ${data.length} bytes to hold the results`,
       );
     const from = region.offset + offset;
-    // A write beyond the end would make the file longer, which a mapping does not do.
+    // Writing past the end would extend the file, which a memory mapping cannot do.
     if (sizeOf(region.file) < from + data.length) throw truncated(name);
     try {
       for (let at = 0; at < data.length; ) at += writeSync(region.file, data, at, data.length - at, from + at);
@@ -105,7 +111,7 @@ export class SharedMemory {
   }
 }
 
-/** The real server ends with SIGBUS if a client shortens a file that the server has mapped. */
+/** Error for a file that a client has shortened. The real server would die from SIGBUS. */
 const truncated = (name: string): TritonError => internal(`shared memory region '${name}' is shorter than registered`);
 
 /** Size in bytes, or -1 for anything but a regular file, such as a FIFO, which cannot be mapped. */
@@ -114,7 +120,7 @@ function sizeOf(file: number): number {
   return found.isFile() ? found.size : -1;
 }
 
-/** Bytes that a file's name may have (NAME_MAX). */
+/** Longest file name in bytes (NAME_MAX). */
 const NAME_BYTES_MOST = 255;
 
 /**

@@ -1,4 +1,7 @@
-/** How do many elements become JSON, and JSON many elements, without holding up others? As in `tensor-json.ts`, a part at a time. */
+/**
+ * Converts large tensors to JSON and back in pieces, so that they do not block other requests. Same results as
+ * `tensor-json.ts`.
+ */
 import type { Pieces } from "../../../base/pieces.ts";
 import { internal, TritonError } from "../model-config/status.ts";
 import { asBytesText, within } from "./access.ts";
@@ -24,18 +27,18 @@ import {
   takers,
 } from "./tensor-json.ts";
 
-/** Items that were no part of numbers, between two stops. */
+/** Items read between two yields. A part of numbers counts as a whole. */
 const ITEMS_OF_A_PIECE = 128;
-/** Elements written at a time, and bytes of texts. */
+/** Elements, and bytes of strings, that are written at a time. */
 const WRITTEN_ELEMENTS = 1024;
 const WRITTEN_BYTES = 16_384;
-/** Bytes of a long text that are copied at a time. */
+/** Bytes of a long string that are copied at a time. */
 const COPIED_BYTES = 65_536;
 
 type List = readonly JsonNode[] | LongList;
 const isList = (value: JsonNode): value is List => value instanceof LongList || Array.isArray(value);
 
-/** Elements of lists in lists, numbers by the part. */
+/** Yields the elements of nested lists. Numbers come as whole parts. */
 function* flatItems(list: List, depth: number): Generator<JsonNode | NumberPart, void> {
   if (depth >= DEPTH_MOST) throw nestedTooDeep();
   for (const part of list instanceof LongList ? list.parts : [list]) {
@@ -48,7 +51,7 @@ function* flatItems(list: List, depth: number): Generator<JsonNode | NumberPart,
   }
 }
 
-/** As `readElements`. */
+/** Does the same as `readElements`, in pieces. */
 export function* readElementsInPieces(
   name: string,
   data: JsonNode,
@@ -62,8 +65,8 @@ export function* readElementsInPieces(
 }
 
 /**
- * Gives `take` each item. Lists that are too deep are found before anything is taken where it is done at once: so what is
- * thrown is kept until all were seen.
+ * Passes each item to `take`. Throws its first error only after all items were seen, because lists that are nested too deep
+ * must be reported first, as in `readElements`.
  */
 function* taken(items: Iterator<JsonNode | NumberPart, void>, take: (item: JsonNode | NumberPart) => void) {
   let wrong: TritonError | null = null;
@@ -138,7 +141,7 @@ function* packedInPieces(items: Iterator<JsonNode | NumberPart, void>): Pieces<U
   return made;
 }
 
-/** Writes an element of a BYTES tensor: four bytes of length, then the text. Returns the position behind it. */
+/** Writes an element of a BYTES tensor: four bytes of length, then the text. Returns the end offset. */
 function* written({ bytes: text }: LongText, bytes: Buffer, from: number): Pieces<number> {
   bytes.writeUInt32LE(text.length, from);
   const to = from + LENGTH_BYTES;
@@ -162,7 +165,7 @@ export function* elementsTexts(tensor: Omit<Tensor, "shape">): Generator<string,
   }
 }
 
-/** Returns the end of the texts that are written at a time: several short texts or one long text. Includes a cut text. */
+/** Returns the end of the strings to write at once: several short strings or one long string. Includes a truncated string. */
 function textsEnd(data: Uint8Array, from: number): number {
   const view = new DataView(data.buffer, data.byteOffset, data.length);
   let at = from;
@@ -175,13 +178,13 @@ function textsEnd(data: Uint8Array, from: number): number {
   return Math.min(data.length, at);
 }
 
-/** True if the bytes are one long text that is not cut. */
+/** True if the bytes are exactly one long string that is not truncated. */
 function isLongText(data: Uint8Array, from: number, end: number): boolean {
   const length = end - from - LENGTH_BYTES;
   return length > WRITTEN_BYTES && new DataView(data.buffer, data.byteOffset).getUint32(from, true) === length;
 }
 
-/** Yields a text as JSON. Each character is escaped by itself, so that the text may be cut anywhere. */
+/** Yields a string as JSON. Each character is escaped by itself, so that the string may be cut anywhere. */
 function* quotedParts(data: Uint8Array, from: number, end: number): Generator<string, void> {
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
   yield '"';
@@ -190,11 +193,14 @@ function* quotedParts(data: Uint8Array, from: number, end: number): Generator<st
   yield '"';
 }
 
-/** True if the data are one element. */
+/** True if the data contain exactly one element. */
 export const isOneElement = ({ datatype, data }: Omit<Tensor, "shape">): boolean =>
   datatype === "BYTES" ? isLongText(data, 0, data.length) : data.length === ELEMENT_BYTES[datatype];
 
-/** Counts the texts of a large tensor, so that nobody does it in one go; those that are not whole are left to who says so. */
+/**
+ * Counts the strings of a large tensor in pieces and notes the number. Notes nothing if a string is truncated, because the
+ * later check reports that.
+ */
 export function* countTexts(data: Uint8Array): Pieces<void> {
   const view = new DataView(data.buffer, data.byteOffset, data.length);
   let count = 0;

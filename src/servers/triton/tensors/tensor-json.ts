@@ -1,6 +1,7 @@
 /**
- * How do elements stand in JSON? Reading lets numbers wrap around and takes nested lists; writing is RapidJSON's writer:
- * `http_server.cc`, `ReadDataFromJson` and `WriteDataToJson`. All texts are texts of bytes.
+ * Converts tensor elements to JSON and back. As in Triton, integers wrap around and nested lists are accepted; the output is
+ * that of RapidJSON's writer. Source: `ReadDataFromJson` and `WriteDataToJson` in `http_server.cc`. Strings have one character
+ * per byte.
  */
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
 import { asBoolean, asBytesText, asDouble, asSigned, asUnsigned, within } from "./access.ts";
@@ -20,11 +21,14 @@ import {
 import { doubleText } from "./double-text.ts";
 import type { JsonNode } from "./json-nodes.ts";
 
-/** Lists in lists; Triton's limit. */
+/** Triton's limit for the nesting depth of lists. */
 export const DEPTH_MOST = 100;
 export const nestedTooDeep = () => invalidArg(`JSON nesting depth exceeds maximum allowed limit (${DEPTH_MOST})`);
 
-/** The bytes of so many elements. `datatype` null: the name is no type; `missing`: what is said where there are fewer. */
+/**
+ * Reads `count` elements. `datatype` null: the input's type name is unknown. `missing`: the error message if there are fewer
+ * elements.
+ */
 export function readElements(
   name: string,
   data: JsonNode,
@@ -48,7 +52,7 @@ export function checkReadable(datatype: Exclude<Datatype, "BYTES"> | null, name:
   return datatype;
 }
 
-/** So many whole numbers that nothing is to be asked about. */
+/** True if the data are exactly `count` plain integers, so that they need no further checks. */
 function isPlain(data: JsonNode, count: number): data is readonly number[] {
   if (!Array.isArray(data) || data.length !== count) return false;
   for (let i = 0; i < count; i++) if (typeof data[i] !== "number") return false;
@@ -81,7 +85,7 @@ function converted(
 
 export const isBig = (datatype: Datatype): boolean => datatype === "INT64" || datatype === "UINT64";
 
-/** As an array of the type takes it. */
+/** Converts a value to what a typed array of this type accepts. */
 export const stored = (value: number | bigint, big: boolean): number | bigint =>
   big ? BigInt(value) : typeof value === "bigint" ? Number(BigInt.asUintN(32, value)) : value;
 
@@ -101,7 +105,7 @@ export const takers: Readonly<
   FP64: asDouble,
 };
 
-/** Lists in lists as one; a value that is none as a list of itself. */
+/** Flattens nested lists. A value that is not a list becomes a list with one item. */
 function flat(data: JsonNode): readonly JsonNode[] {
   if (!Array.isArray(data)) return [data];
   if (!data.some(Array.isArray)) return data;
@@ -117,7 +121,7 @@ function flat(data: JsonNode): readonly JsonNode[] {
   return made;
 }
 
-/** The elements as a list of JSON without its brackets. */
+/** Returns the elements as a JSON list without its brackets. */
 export function elementsText(tensor: Omit<Tensor, "shape">): string {
   const { datatype, data } = tensor;
   if (ELEMENT_BYTES[datatype] < 8 && (datatype.startsWith("INT") || datatype.startsWith("UINT")))
@@ -125,7 +129,7 @@ export function elementsText(tensor: Omit<Tensor, "shape">): string {
   return writeElements(tensor).join(",");
 }
 
-/** Numbers of at most 32 bits and commas are written here, unless they are too many. */
+/** Output buffer for integers of at most 32 bits and commas. Longer outputs are joined as strings. */
 const WRITTEN = Buffer.alloc(16_384);
 const WRITTEN_MOST = WRITTEN.length / "-2147483648,".length;
 
@@ -141,7 +145,7 @@ function wholeText(datatype: "INT32", data: Uint8Array): string {
   return WRITTEN.toString("latin1", 0, at);
 }
 
-/** Gives where it ends. */
+/** Writes an integer at `from`. Returns the end offset. */
 function writeWhole(number: number, from: number): number {
   let at = from;
   let left = number;
@@ -159,7 +163,7 @@ function writeWhole(number: number, from: number): number {
   return end;
 }
 
-/** The elements as JSON, one text each. */
+/** Returns the elements as JSON, one string per element. */
 export function writeElements({ name, datatype, data }: Omit<Tensor, "shape">): string[] {
   if (datatype === "FP16" || datatype === "BF16")
     throw invalidArg(
@@ -192,10 +196,10 @@ const SHORT: Readonly<Record<string, string>> = {
   "\t": "\\t",
 };
 
-/** Stands in JSON as it is. */
+/** Matches strings that need no escapes in JSON. */
 const UNESCAPED = /^[ !#-[\]-\xff]*$/;
 
-/** A text of bytes as JSON. */
+/** Returns a JSON string literal, escaped like RapidJSON's writer does. */
 export function rapidText(text: string): string {
   if (UNESCAPED.test(text)) return `"${text}"`;
   let made = '"';

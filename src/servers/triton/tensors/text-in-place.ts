@@ -1,34 +1,35 @@
 /**
- * Reads a long text of JSON and writes its characters over its own bytes. A text is never longer than its JSON, so that it
- * needs no other memory, and texts of megabytes would otherwise leave several times their size as garbage.
+ * Decodes a long JSON string into its own bytes. The result is never longer than the JSON, so that this needs no other memory;
+ * decoding megabytes into new strings would leave several times their size as garbage.
  *
- * Escapes as in RapidJSON. This reader stops at everything that is wrong; the parser reads it again and names the error.
+ * The escapes are those of RapidJSON. This reader stops at any error. The parser then reads the place again and reports the
+ * error.
  */
 import type { Pieces } from "../../../base/pieces.ts";
 import { Code } from "./json-codes.ts";
 
-/** Bytes that are read at a time. */
+/** Bytes decoded between two yields. */
 const PIECE_BYTES = 65_536;
 const FIRST_PLAIN = 32;
 
-/** The byte that an escape stands for, by its letter; 0: there is no such escape. */
+/** Byte that an escape letter stands for, or 0 if the letter is not an escape. */
 const SHORT_ESCAPES = new Uint8Array(256);
 for (const [letter, byte] of [...'""\\\\//b\bf\fn\nr\rt\t'.matchAll(/../gs)].map(([pair]) => [...pair!]))
   SHORT_ESCAPES[letter!.charCodeAt(0)] = byte!.charCodeAt(0);
 
 const [LETTER_U, DIGITS] = [117, 4];
-/** An escape of one code, and of a surrogate pair. */
+/** Length of an escape for one code, and for a surrogate pair. */
 const [CODE_BYTES, PAIR_BYTES] = [6, 12];
 
 export class TextInPlace {
   readonly #bytes: Buffer;
   readonly #from: number;
-  /** Where the next character is written. */
+  /** Offset at which the next byte is written. */
   #to: number;
-  /** Where the next character is read. Behind the closing quotation mark in the end. */
+  /** Offset at which the next byte is read. After `read`, the offset after the closing quotation mark. */
   at: number;
 
-  /** The text goes on at `at`; `before` was read of it. */
+  /** Continues a string at `at`. `before`: the part that is already decoded. */
   constructor(bytes: Buffer, at: number, before: string) {
     this.#bytes = bytes;
     this.#from = at - before.length;
@@ -41,7 +42,7 @@ export class TextInPlace {
     return this.#bytes.subarray(this.#from, this.#to);
   }
 
-  /** Reads to the end of the text. False: at `at` stands something that cannot be read. */
+  /** Reads to the end of the string. Returns false if the bytes at `at` are invalid. */
   *read(): Pieces<boolean> {
     for (;;) {
       const stop = this.#plain(Math.min(this.#bytes.length, this.at + PIECE_BYTES));
@@ -54,7 +55,7 @@ export class TextInPlace {
     }
   }
 
-  /** Reads up to `end` and returns null, or stops before and returns the code that stands there. NaN: the bytes end. */
+  /** Reads up to `end` and returns null, or stops before and returns the character code there. NaN: the bytes end. */
   #plain(end: number): number | null {
     const bytes = this.#bytes;
     let at = this.at;
@@ -86,10 +87,10 @@ export class TextInPlace {
     return stop === null && at >= bytes.length ? Number.NaN : stop;
   }
 
-  /** The code point of the last escape. */
+  /** Code point of the last escape. */
   #point = 0;
 
-  /** Returns how many bytes the escape has, and keeps its code point; 0: it is none. */
+  /** Stores the code point of the escape at `at` and returns the escape's length, or 0 if it is invalid. */
   #code(at: number): number {
     const first = this.#digits(at);
     if (first < 0 || (first >= 0xdc00 && first <= 0xdfff)) return 0;
@@ -101,7 +102,7 @@ export class TextInPlace {
     return PAIR_BYTES;
   }
 
-  /** The number of an escape with four hexadecimal digits; -1: none stands there. */
+  /** Returns the number of a `\u` escape with four hexadecimal digits, or -1 if there is none. */
   #digits(at: number): number {
     const bytes = this.#bytes;
     if (bytes[at] !== Code.Backslash || bytes[at + 1] !== LETTER_U) return -1;
