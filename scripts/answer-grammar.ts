@@ -1,18 +1,18 @@
 /**
- * Which sentences do answers consist of? Read at build time only: `pack-vocabulary.ts` makes the tables of
+ * Defines the sentences that answers consist of. Only the build reads it: `pack-vocabulary.ts` makes the tables of
  * `src/text/answers/answers.ts` from it.
  *
- * Every template is one paragraph: it starts with a capital without a space and ends with a full stop and an empty line,
- * so that any template may follow any other, and an answer starts clean. Each word is one token, and the text has the
- * same tokens when it is encoded again: a conversation that quotes an answer finds the answer's blocks in the cache.
+ * Every template is one paragraph. It starts with a capital without a space and ends with a full stop and an empty line, so
+ * that any template may follow any other, and the start of an answer reads well. Each word is one token, and encoding the
+ * text gives the same tokens again. So a conversation that quotes an answer finds the answer's blocks in the cache.
  */
 
 import { mix } from "../src/base/random.ts";
 import { type AnswerTables, BLOCK_TOKENS } from "../src/text/answers/answers.ts";
 
-/** Words by category; a leading space is added, except to punctuation. */
+/** Words by category. Words get a leading space, punctuation does not. */
 const WORDS: Readonly<Record<string, string>> = {
-  // Sentences open with one of the three in capitals: a determiner, an adverb before a comma, a number of things.
+  // Sentences start with a word of one of these three categories: a determiner, an adverb before a comma, or a quantity.
   D: "The This That Each Every Another Our One Any",
   A: "However Therefore Sometimes Often Still Instead Later Today Meanwhile Finally Overall Indeed Then Here",
   Q: "Many Some Several Most Few Two Three These Those",
@@ -33,15 +33,18 @@ const WORDS: Readonly<Record<string, string>> = {
   t: "needs tends seems helps continues begins serves",
   s: "symbol sign mark",
 };
-/** Categories of one token each, written as they stand. */
+/** Categories with one token each, written without a leading space. */
 const FIXED: Readonly<Record<string, string>> = { ",": ",", ".": ".", "¶": ".\n\n", "&": " and", ">": " to" };
 const OPENERS = "DAQ";
-/** Characters of several tokens: clients must meet code points that are cut. One template in sixteen has one. */
+/**
+ * Characters that consist of several tokens, so that clients receive code points that are split between chunks. One template
+ * in sixteen has one.
+ */
 const RARE = ["🦔", "鬱", "🌿", "驫"] as const;
 const BEFORE_RARE = "Dnvds";
 const TEMPLATES = 64;
 
-/** Sentences as categories, opener first, without the full stop. */
+/** Sentences as lists of categories, without the final full stop. The first category is an opener. */
 const SENTENCES = (
   "Dnvdn Danvdn Dnvdan Dnvdnwdn Danvdnwdn DnmVdan DnmVqp Dnwdnla Dnla Danla&a Dnrvdnla Dnevdn,cdnvdan " +
   "Dant>Vdan,cqpVdn Dnydnwdn,cdnydan Dnvp,p,&p Dnydn,cqpydnwdn DnmVdnwdan Dnwdanydn Dnt>Vdn DnmVqapwdn " +
@@ -54,7 +57,7 @@ interface Category {
   readonly ids: readonly number[];
 }
 
-/** The tables, with ids from `encode`. Throws when a word is not one token, or a rare character is not several. */
+/** Returns the tables with ids from `encode`. Throws if a word is not one token, or if a rare character is one token. */
 export function answerTables(encode: (text: string) => ArrayLike<number>): AnswerTables {
   const categories = categoriesOf(encode);
   const numbers = new Map(categories.map(({ name }, number) => [name, number]));
@@ -74,7 +77,10 @@ export function answerTables(encode: (text: string) => ArrayLike<number>): Answe
   return { templates, categoryStart, ids: Int32Array.from(categories.flatMap(({ ids }) => ids)) };
 }
 
-/** Openers once with a space in front (inside a paragraph) and once without; rare characters part by part. */
+/**
+ * Returns the categories. Openers appear twice: with a leading space, for use inside a paragraph, and without. Rare
+ * characters have one category per token.
+ */
 function categoriesOf(encode: (text: string) => ArrayLike<number>): Category[] {
   const single = (text: string) => {
     const ids = encode(text);
@@ -102,14 +108,17 @@ function numberOfParts(categories: readonly Category[], rare: number): number {
   return categories.filter(({ name }) => name.startsWith(`rare${rare}.`)).length;
 }
 
-/** Sentences that fill exactly one block; with a rare character at the end when `parts` is not 0. */
+/**
+ * Returns the categories of sentences that fill exactly one block. If `parts` is not 0, they end with a rare character of
+ * `parts` tokens.
+ */
 function templateOf(template: number, rare: number, parts: number): string[] {
   const last =
     parts === 0 ? [] : [...BEFORE_RARE, ...Array.from({ length: parts }, (_, part) => `rare${rare}.${part}`)];
   const room = BLOCK_TOKENS - (last.length === 0 ? 0 : last.length + 1);
   const sentences: (readonly string[])[] = fill(room, template, 0)!.map((sentence) => [...sentence]);
   if (last.length > 0) sentences.push(last);
-  // In one template of four the paragraph breaks in the middle too.
+  // One template in four has a paragraph break after its first sentence, too.
   const breakAfter = template % 4 === 1 ? 0 : -1;
   return sentences.flatMap(([opener, ...rest], at) => {
     const opensParagraph = at === 0 || at - 1 === breakAfter;
@@ -118,7 +127,10 @@ function templateOf(template: number, rare: number, parts: number): string[] {
   });
 }
 
-/** Sentences, with their full stops `room` tokens together, in an order drawn from `seed`; undefined when none fit. */
+/**
+ * Returns sentences that have `room` tokens together, including full stops, in an order drawn from `seed`. Undefined if none
+ * fit.
+ */
 function fill(room: number, seed: number, depth: number): string[] | undefined {
   if (room === 0) return [];
   const order = SENTENCES.map((sentence, at) => ({ sentence, key: mix(seed * 64 + depth, at) }));

@@ -20,7 +20,7 @@ export function bugsTable(): string {
   return [head, "|---|---|---|---|---|---|---|", ...rows].join("\n");
 }
 
-/** What stands between the markers. */
+/** Matches the text between the markers. */
 export const BETWEEN = /(<!-- bugs -->\n)([\s\S]*?)(\n<!-- \/bugs -->)/;
 
 if (import.meta.main) {

@@ -1,6 +1,6 @@
 /**
- * The servers that tests share a process of (test/host.ts), from the bundle that users get: the same bundler with the same
- * settings, one entry more, which is nobody's but the tests'.
+ * Builds the program that hosts servers for tests (test/host.ts), with the bundler and the settings of the users' bundle.
+ * Only tests use it.
  */
 import { cpSync, rmSync } from "node:fs";
 import { BUILT, program } from "./bundles.ts";

@@ -15,7 +15,7 @@ export function clientsTable(): string {
   ].join("\n");
 }
 
-/** What stands between the markers. */
+/** Matches the text between the markers. */
 export const BETWEEN = /(<!-- clients -->\n)([\s\S]*?)(\n<!-- \/clients -->)/;
 
 if (import.meta.main) {

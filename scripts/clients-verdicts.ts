@@ -1,7 +1,7 @@
 /**
- * Which faults do real clients not bear? `npx bun run clients:verdicts [-- --rounds 3] [--client NAME,NAME]`: each driver
- * of test/clients/drivers goes through all cases, as often as is said (those in Go and Rust are built first); what came of
- * it goes to test/results/client-verdicts.json, and from there into docs/client-verdicts.md. `--docs` writes the page alone.
+ * Runs each real client of test/clients/drivers against all fault cases and records which faults it does not handle: `npx bun
+ * run clients:verdicts [-- --rounds 3] [--client NAME,NAME]`. Drivers in Go and Rust are built first. The results go to
+ * test/results/client-verdicts.json, and from there into docs/client-verdicts.md. `--docs` only writes the page.
  */
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { drivers } from "../src/cli/stress/stress-clients.ts";
@@ -21,7 +21,10 @@ const only = optionOf("--client")?.split(",");
 
 const known: ClientVerdicts[] = existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, "utf8")) : [];
 
-/** What one round of a client came to: its verdict by plan; null: it could not be run. */
+/**
+ * Runs one round of a client. `cells` has its verdict by plan, `why` the reason by red plan. Null if the client could not
+ * run.
+ */
 async function round(
   name: string,
 ): Promise<{ cells: Record<string, string>; why: Record<string, string>; seconds: number } | null> {
@@ -51,7 +54,7 @@ async function round(
   const seconds = Math.round((performance.now() - began) / 100) / 10;
   const cells = Object.fromEntries(results.map(({ plan, verdict }) => [plan, verdict]));
   const why = Object.fromEntries(
-    results.filter(({ verdict }) => isRed(verdict)).map((one) => [one.plan, one.why.slice(0, 160)]),
+    results.filter(({ verdict }) => isRed(verdict)).map(({ plan, why }) => [plan, why.slice(0, 160)]),
   );
   return { cells, why, seconds };
 }
@@ -62,11 +65,11 @@ if (!words.includes("--docs")) {
     if (only !== undefined && !only.includes(name)) continue;
     const all = [];
     for (let n = 0; n < rounds; n++) {
-      const one = await round(name);
-      if (one === null) break;
-      all.push(one);
+      const result = await round(name);
+      if (result === null) break;
+      all.push(result);
       console.log(
-        `${name}, round ${n + 1}: ${one.seconds} s, ${Object.keys(one.why).length} red of ${Object.keys(one.cells).length}`,
+        `${name}, round ${n + 1}: ${result.seconds} s, ${Object.keys(result.why).length} red of ${Object.keys(result.cells).length}`,
       );
     }
     if (all.length < rounds) continue;
@@ -89,7 +92,7 @@ writeFileSync(
   PAGE,
   page.replace(BETWEEN, (_, before, after) => `${before}${verdictsMarkdown(known)}\n${after}`),
 );
-const cells = known.flatMap((one) => Object.values(one.cells));
+const cells = known.flatMap(({ cells }) => Object.values(cells));
 const equal = cells.filter((all) => new Set(all).size === 1).length;
 console.log(
   `${known.length} clients, ${cells.length} cells, ${((100 * equal) / cells.length).toFixed(1)} % equal in all rounds`,

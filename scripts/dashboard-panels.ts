@@ -1,11 +1,11 @@
-/** What stands on our Grafana dashboards? One table of panels per dialect; `dashboards.ts` makes files of them. */
+/** Defines our Grafana dashboards: one table of panels per dialect. `dashboards.ts` writes the files. */
 
-/** An expression, and how its lines are named: Grafana's `{{label}}` templates. */
+/** A PromQL expression, and the name of its lines: a template of Grafana such as `{{label}}`. */
 type Line = readonly [expr: string, legend: string];
 
 export interface Panel {
   readonly title: string;
-  /** Grafana's name of a unit: s, ms, µs, percentunit, reqps, short, bytes … */
+  /** Unit in Grafana's notation: s, ms, µs, percentunit, reqps, short, bytes … */
   readonly unit: string;
   readonly lines: readonly Line[];
   readonly about?: string;
@@ -21,7 +21,9 @@ export interface Dashboard {
   readonly dialect: string;
   readonly title: string;
   readonly about: string;
-  /** A label to choose by, and a family that has it. */
+  /**
+   * The label by which a user selects series, and a metric family that has it. Null if the dashboard has no such selection.
+   */
   readonly choice: readonly [label: string, family: string] | null;
   readonly sections: readonly Section[];
 }
@@ -42,7 +44,7 @@ const heatmap = (title: string, unit: string, expr: string): Panel => ({
 const RATE = "[$__rate_interval]";
 const QUANTILES = ["0.5", "0.9", "0.99"];
 
-/** Lines of a histogram's quantiles, all series of the selection together. */
+/** Returns lines for the quantiles of a histogram, summed over all selected series. */
 const quantiles = (family: string, selection: string): Line[] =>
   QUANTILES.map((quantile) => [
     `histogram_quantile(${quantile}, sum by (le) (rate(${family}_bucket${selection}${RATE})))`,
@@ -208,8 +210,8 @@ const triton: Dashboard = {
   ],
 };
 
-/** One value of a TensorRT-LLM family, which keeps its values apart by a label. */
-const one = (family: string, label: string, value: string): string =>
+/** Returns an expression for one value of a TensorRT-LLM family, which distinguishes its values by a label. */
+const labelled = (family: string, label: string, value: string): string =>
   `sum by (model) (${family}${T.replace("}", `,${label}="${value}"}`)})`;
 const trtllm: Dashboard = {
   dialect: "trtllm",
@@ -224,20 +226,23 @@ const trtllm: Dashboard = {
           "Requests",
           "short",
           ["active", "scheduled", "waiting", "context", "max"].map((type) => [
-            one("nv_trt_llm_request_metrics", "request_type", type),
+            labelled("nv_trt_llm_request_metrics", "request_type", type),
             type,
           ]),
         ),
         panel("In the batch", "short", [
           [
-            one("nv_trt_llm_inflight_batcher_metrics", "inflight_batcher_specific_metric", "generation_requests"),
+            labelled("nv_trt_llm_inflight_batcher_metrics", "inflight_batcher_specific_metric", "generation_requests"),
             "generating",
           ],
-          [one("nv_trt_llm_inflight_batcher_metrics", "inflight_batcher_specific_metric", "paused_requests"), "paused"],
+          [
+            labelled("nv_trt_llm_inflight_batcher_metrics", "inflight_batcher_specific_metric", "paused_requests"),
+            "paused",
+          ],
         ]),
         panel("Context tokens of a step", "short", [
           [
-            one("nv_trt_llm_inflight_batcher_metrics", "inflight_batcher_specific_metric", "total_context_tokens"),
+            labelled("nv_trt_llm_inflight_batcher_metrics", "inflight_batcher_specific_metric", "total_context_tokens"),
             "{{model}}",
           ],
         ]),
@@ -256,17 +261,20 @@ const trtllm: Dashboard = {
           "Blocks",
           "short",
           ["used", "free", "max", "reused"].map((type) => [
-            one("nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", type),
+            labelled("nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", type),
             type,
           ]),
         ),
         panel("In use", "percentunit", [
-          [one("nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", "fraction"), "{{model}}"],
+          [labelled("nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", "fraction"), "{{model}}"],
         ]),
         panel(
           "Memory",
           "bytes",
-          ["gpu", "cpu", "pinned"].map((type) => [one("nv_trt_llm_runtime_memory_metrics", "memory_type", type), type]),
+          ["gpu", "cpu", "pinned"].map((type) => [
+            labelled("nv_trt_llm_runtime_memory_metrics", "memory_type", type),
+            type,
+          ]),
         ),
       ],
     },

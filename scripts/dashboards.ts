@@ -1,13 +1,13 @@
-/** How does Grafana want our dashboards? Writes deploy/grafana/<dialect>.json; a test evaluates every expression. */
+/** Writes deploy/grafana/<dialect>.json in Grafana's format. A test evaluates every expression. */
 import { writeFileSync } from "node:fs";
 import { type Dashboard, dashboards, type Panel } from "./dashboard-panels.ts";
 
-/** Data source: the variable with which a dashboard begins. */
+/** The data source: a variable that each dashboard defines. */
 const SOURCE = { type: "prometheus", uid: "$datasource" };
 const WIDTH = 12;
 const HEIGHT = 8;
 
-/** The dashboard as Grafana 10 and later import it. */
+/** Returns the dashboard as JSON that Grafana 10 and later can import. */
 export function json({ dialect, title, about, choice, sections }: Dashboard): string {
   let id = 0;
   let y = 0;
@@ -21,9 +21,9 @@ export function json({ dialect, title, about, choice, sections }: Dashboard): st
       panels: [],
     };
     y += 1;
-    const placed = section.panels.map((one, index) => {
+    const placed = section.panels.map((panel, index) => {
       const gridPos = { h: HEIGHT, w: WIDTH, x: (index % 2) * WIDTH, y: y + Math.floor(index / 2) * HEIGHT };
-      return { id: ++id, ...panelJson(one), gridPos };
+      return { id: ++id, ...panelJson(panel), gridPos };
     });
     y += Math.ceil(section.panels.length / 2) * HEIGHT;
     return [row, ...placed];
@@ -71,7 +71,7 @@ function panelJson({ title, unit, lines, about, kind = "timeseries" }: Panel) {
   };
 }
 
-/** All values together until some are chosen. */
+/** Returns a template variable that selects all values until the user chooses some. */
 function variable(name: string, label: string, query: string) {
   return {
     name,

@@ -1,4 +1,6 @@
-/** The field tables of messages and responses, and what a server says to what they refuse; for docs/parameters.md and its tests. */
+/**
+ * The field tables of /v1/messages and /v1/responses and the errors for refused values, for docs/parameters.md and its tests.
+ */
 
 import type { Parameter } from "../src/servers/openai/docs/parameter.ts";
 import { checkModel } from "../src/servers/openai/front/models.ts";
@@ -23,7 +25,7 @@ export interface DialectTable {
   readonly fields: Fields;
   readonly rows: Readonly<Record<string, Parameter>>;
   readonly examples: Readonly<Record<string, Example>>;
-  /** The request that an example's values are put into. */
+  /** A valid request, into which the tests put an example's values. */
   readonly plain: object;
   readonly reader: BodyReader;
 }
@@ -76,7 +78,10 @@ export const dialectTables: readonly DialectTable[] = [
   },
 ];
 
-/** What a server with the built-in vocabulary and a context of 4,096 tokens says to the example's `refused`; null: it takes it. */
+/**
+ * Returns the error for the example's `refused` value, from a server with the built-in vocabulary and a context of 4,096
+ * tokens. Null if the server accepts the value.
+ */
 export function dialectRefusal({ examples, plain, reader }: DialectTable, name: string): ErrorAnswer | null {
   const bytes = new TextEncoder().encode(JSON.stringify({ ...plain, [name]: examples[name]!.refused }));
   const read = reader.read(bytes, "application/json", LIMITS);

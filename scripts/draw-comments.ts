@@ -18,7 +18,7 @@ export interface Comment {
   readonly text: string;
 }
 
-/** First words of comments that are orders to a tool. */
+/** Matches the first words of comments that are orders to a tool. */
 const ORDER = /^(?:biome-ignore|@ts-|[#@]__|\/ *<reference|!)/;
 
 /** Removes `//`, or the delimiters of a block and the asterisk of each of its lines. */

@@ -1,11 +1,11 @@
 /**
- * Makes functions report that they are called. Bun's transpiler removes types and prints one form of each construct, so that a
- * short reader of tokens finds all bodies: braces after a parameter list, and what follows an arrow.
+ * Makes functions report that they are called. Bun's transpiler removes types and prints one form of each construct. So a
+ * short reader of tokens finds all bodies: braces after a parameter list, and the code after an arrow.
  */
 
 import { type Token, tokensOf } from "./tokens.ts";
 
-/** Keywords whose parentheses are followed by a block that is no function. */
+/** Keywords whose parentheses are followed by a block that is not a function body. */
 const BLOCKS = ["if", "for", "while", "switch", "catch", "with", "await"];
 
 const opens = (text: string) => text === "(" || text === "[" || text === "{" || text.endsWith("${");
@@ -27,7 +27,10 @@ function endOfExpression(tokens: readonly Token[], from: number): number {
   return tokens.at(-1)?.end ?? 0;
 }
 
-/** JavaScript in which each function first evaluates `call`. `code`: as Bun's transpiler prints it. */
+/**
+ * Returns the JavaScript with a `call` at the start of each function. `code` must be in the form that Bun's transpiler
+ * prints.
+ */
 export function reporting(code: string, call: string): string {
   const { tokens } = tokensOf(code);
   const inserted: [at: number, text: string][] = [];

@@ -51,7 +51,7 @@ const CHAT = JSON.stringify({
 });
 const REQUEST = `POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${CHAT.length}\r\n\r\n${CHAT}`;
 
-/** Files in the order in which they were entered, or null while nothing is recorded. */
+/** Files in the order in which they were entered. Null while nothing is recorded. */
 let way: Set<string> | null = null;
 const ways: string[][] = [];
 const transpiler = new Bun.Transpiler({ loader: "ts", target: "bun" });
@@ -93,7 +93,7 @@ async function chat(isRecorded: boolean): Promise<void> {
       },
     },
   });
-  // The server has accepted the connection and has nothing else to do.
+  // Wait until the server has accepted the connection and is idle.
   await Bun.sleep(20);
   if (isRecorded) way = new Set();
   socket.write(REQUEST);
@@ -103,7 +103,7 @@ async function chat(isRecorded: boolean): Promise<void> {
 
 for (let i = 0; i < CHATS; i++) await chat(i >= WARM_UP);
 await app.close(0);
-const counts = Map.groupBy(ways, (one) => one.join("\n"));
+const counts = Map.groupBy(ways, (entered) => entered.join("\n"));
 const [usual = ""] = [...counts].sort(([, a], [, b]) => b.length - a.length)[0] ?? [];
 const entered = usual.split("\n");
 const changes = (placeOf: (path: string) => string) =>

@@ -1,4 +1,6 @@
-/** Writes the tables of docs/metrics.md, each between its two markers, from the dialects' own; a test compares. */
+/**
+ * Writes the tables of docs/metrics.md, each between its two markers, from the definitions of the dialects. A test compares.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { resolveServeConfig } from "../src/cli/serve/resolve.ts";
 import { metricsDialects } from "../src/metrics/dialects.ts";
@@ -8,7 +10,7 @@ import { httpRoutes } from "../src/metrics/rows/http-counts.ts";
 import { setupOf } from "../src/metrics/setup.ts";
 import { METHODS } from "../src/servers/openai/front/served.ts";
 
-/** Families of vLLM 0.33 that are not shown, by what makes the real one show them. */
+/** Families of vLLM 0.33 that we do not show, with the condition under which vLLM shows them. */
 export const LEFT_OUT: readonly (readonly [names: string, reason: string])[] = [
   ["vllm:num_requests_kv_fetch_by_stage", "needs a KV connector: prefill and decode are not apart here"],
   ["vllm:corrupted_requests_total", "needs VLLM_COMPUTE_NANS_IN_LOGITS=1: there are no logits"],
@@ -32,7 +34,7 @@ export const LEFT_OUT: readonly (readonly [names: string, reason: string])[] = [
   ["vllm:simple_kv_offload_* vllm:kv_offload_*", "needs KV offloading, which is not simulated"],
 ];
 
-/** Options without which some families are not shown. */
+/** Options that some families need to be shown. */
 const EVERY_FAMILY = [
   "--enable-lora",
   "--tool-call-parser",
@@ -42,7 +44,7 @@ const EVERY_FAMILY = [
   "summary_latencies=true",
 ];
 
-/** By the name of the marker. */
+/** Returns the tables by the name of their marker. */
 export function metricsTables(): Readonly<Record<string, string>> {
   const resolved = resolveServeConfig([...EVERY_FAMILY, "--served-model-name", "m"], {}, () => "");
   if (!("config" in resolved)) throw new Error("the defaults are refused");
@@ -69,7 +71,7 @@ export function metricsTables(): Readonly<Record<string, string>> {
 }
 
 const between = (marker: string) => new RegExp(`(<!-- ${marker} -->\\n)([\\s\\S]*?)(\\n<!-- /${marker} -->)`);
-/** What stands between a marker's two places. */
+/** Returns the table between the two markers of this name. Undefined if the page lacks them. */
 export const tableIn = (text: string, marker: string) => between(marker).exec(text)?.[2];
 
 if (import.meta.main) {

@@ -1,4 +1,4 @@
-/** Writes the table of docs/migrating.md: what becomes of each key of llm-d-inference-sim. */
+/** Writes the table of docs/migrating.md, which lists the option that replaces each key of llm-d-inference-sim. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { KEYS, type Key } from "../src/cli/compat/llm-d-keys.ts";
 

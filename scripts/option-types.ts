@@ -1,13 +1,13 @@
 /**
  * Writes build/option-types/*.ts from the table of options: names, types and hover texts of the package's options. The build
- * runs it. src/embed imports these files as if they stood in src/embed (`rootDirs` in tsconfig.json), and only their types.
+ * runs it. src/embed imports the types of these files as if they stood in src/embed (`rootDirs` in tsconfig.json).
  */
 import { KEYS } from "../src/cli/compat/llm-d-keys.ts";
 import type { OptionRow } from "../src/cli/options/option.ts";
 import { serveOptions } from "../src/cli/options/serve-options.ts";
 import { camelCase, ENGINE_OPTIONS, NOT_HERE } from "../src/embed/options.ts";
 
-/** Where a placeholder does not tell the type. */
+/** Types of options whose placeholder does not determine the type. */
 const TYPES: Readonly<Record<string, string>> = {
   "max-model-len": 'HumanNumber | "auto"',
   "ssl-cert-reqs": "0 | 2",
@@ -25,8 +25,8 @@ const literals = (texts: readonly string[]) =>
   texts.map((text) => (/^\d+$/.test(text) ? `${text} | "${text}"` : `"${text}"`)).join(" | ");
 
 function typeOf(name: string, { arity, metavar, accepts, read }: OptionRow): string {
-  const own = TYPES[name];
-  if (own !== undefined) return own;
+  const fixedType = TYPES[name];
+  if (fixedType !== undefined) return fixedType;
   if (arity === "toggle" || arity === "switch" || metavar === "BOOLEAN") return "boolean";
   const named = /^one or more of ([\w-]+(?:, [\w-]+)*)$/.exec(accepts)?.[1]?.split(", ");
   if (arity === "list")
@@ -38,7 +38,7 @@ function typeOf(name: string, { arity, metavar, accepts, read }: OptionRow): str
 
 const LIST = "readonly (string | number)[]";
 
-/** Flags are spoken of by their names in code. */
+/** Replaces the names of flags by their names in code. */
 const inCode = (text: string) =>
   text.replace(/(--)?(?<![\w/-])([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w/-]|\.\w)/g, (whole, dashes, name: string) =>
     dashes || (name.includes("-") && Object.hasOwn(serveOptions, name)) ? camelCase(name) : whole,
@@ -62,12 +62,12 @@ const foreign = Object.entries(KEYS)
   .map(([name, { takes }]) => {
     const type =
       takes === "switch" || takes === "toggle" ? "boolean" : takes === "list" ? LIST : "string | number | boolean";
-    return `  /** Only with compat: that stand-in's own \`${name}\`, docs/migrating.md. */\n  readonly ${camelCase(name)}?: ${type} | undefined;\n`;
+    return `  /** Only with compat: the option \`${name}\` of that stand-in, docs/migrating.md. */\n  readonly ${camelCase(name)}?: ${type} | undefined;\n`;
   })
   .join("");
 
 const engineTypes = `/**
- * Which options does a program give an engine? Flags of \`understudy serve\` in camel case. Written by
+ * Options of an engine: flags of \`understudy serve\` in camel case. Written by
  * scripts/option-types.ts from the table of options, whose texts and defaults these are.
  */
 
@@ -80,7 +80,7 @@ ${linesOf(isEngine)}}
 `;
 
 const serverTypes = `/**
- * Which options does a program give a server? The flags of \`understudy serve\` in camel case. Written by
+ * Options of a server: the flags of \`understudy serve\` in camel case. Written by
  * scripts/option-types.ts from the table of options, whose texts and defaults these are.
  */
 import type { EngineOptions, HumanNumber } from "./engine-option-types.ts";
@@ -88,9 +88,9 @@ import type { ForeignOptions } from "./foreign-option-types.ts";
 
 /** A LoRA adapter; the path need not exist. */
 export interface LoraAdapter {
-  /** By which requests ask for it. */
+  /** The name by which requests select the adapter. */
   readonly name: string;
-  /** Where it would be. */
+  /** Path of the adapter. */
   readonly path: string;
   /** Parent in the list of models; default: the first served name. */
   readonly base_model_name?: string;
@@ -98,21 +98,21 @@ export interface LoraAdapter {
 
 /** Sampling defaults, under vLLM's names. */
 export interface GenerationConfig {
-  /** The most output tokens, also of requests that ask for more. */
+  /** Limit of output tokens, also for requests that ask for more. */
   readonly max_new_tokens?: number;
   /** From 0. */
   readonly temperature?: number;
   /** 0 to 1. */
   readonly top_p?: number;
-  /** Tokens; 0 and -1 are all. */
+  /** Number of tokens to choose from. 0 and -1 mean all tokens. */
   readonly top_k?: number;
   /** 0 to 1. */
   readonly min_p?: number;
-  /** Above 0; 1 is none. */
+  /** Above 0. 1 means no penalty. */
   readonly repetition_penalty?: number;
 }
 
-/** The flags of \`understudy serve\`, but that the port is a free one unless given, and the log is silent. */
+/** The flags of \`understudy serve\`. By default the server listens on a free port and prints no log. */
 export interface ServerOptions extends EngineOptions, ForeignOptions {
 ${linesOf((name) => !isEngine(name) && !Object.hasOwn(NOT_HERE, name))}  /** vLLM's VLLM_SERVER_DEV_MODE: routes that pause, resume and reset caches. Default: false. */
   readonly devMode?: boolean | undefined;
@@ -120,7 +120,7 @@ ${linesOf((name) => !isEngine(name) && !Object.hasOwn(NOT_HERE, name))}  /** vLL
 `;
 
 const foreignTypes = `/**
- * Which flags of another stand-in does a server take, with \`compat\`? Written by scripts/option-types.ts from the table in
+ * Flags of another stand-in that a server accepts with \`compat\`. Written by scripts/option-types.ts from the table in
  * src/cli/compat.
  */
 export interface ForeignOptions {

@@ -1,4 +1,4 @@
-/** Writes the options tables into docs/options.md, docs/load.md and docs/triton.md, between their markers; tests compare. */
+/** Writes the options tables into docs/options.md, docs/load.md and docs/triton.md, between their markers. Tests compare. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { loadOptions } from "../src/cli/load/load-options.ts";
 import { optionsMarkdown } from "../src/cli/options/help.ts";

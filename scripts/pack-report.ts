@@ -1,9 +1,9 @@
-/** Build step: which script and which style does the page of a report carry? Writes both, with uPlot in them, into `build/`. */
+/** Build step: writes the script and the style of the report page, including uPlot, into `build/`. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 
 const root = new URL("../", import.meta.url).pathname;
 const { version } = JSON.parse(readFileSync(`${root}node_modules/uplot/package.json`, "utf8"));
-/** The licence asks for its notice in copies. */
+/** The licence demands that copies contain its notice. */
 const [licence = ""] = /Copyright[^\n]*/.exec(readFileSync(`${root}node_modules/uplot/LICENSE`, "utf8")) ?? [];
 
 const built = await Bun.build({
@@ -14,7 +14,7 @@ const built = await Bun.build({
   banner: `/*! uPlot ${version}, MIT, ${licence}: github.com/leeoniya/uPlot */`,
 });
 const script = await built.outputs[0]!.text();
-// The script stands in a page: nothing in it may end the element.
+// The page contains the script inside a `script` element, so the text must not end that element.
 if (/<\/script|<!--/i.test(script)) throw new Error("the script would end its own element");
 const style = ["node_modules/uplot/dist/uPlot.min.css", "src/tools/report/page/style.css"]
   .map((path) => readFileSync(root + path, "utf8").trim())

@@ -1,4 +1,4 @@
-/** Build step: which files does the server read its vocabulary and its answers from? Writes them into `build/`. */
+/** Build step: writes the files with the server's vocabulary and its answers into `build/`. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import ranks from "gpt-tokenizer/bpeRanks/o200k_base";
 import { O200KHarmony } from "gpt-tokenizer/encodingParams/o200k_harmony";

@@ -1,9 +1,12 @@
-/** Writes the NOTICE of a package: that of the repository, then libraries in the bundles, data in the vocabulary, and Bun. */
+/**
+ * Writes the NOTICE of a package: the repository's notice, then the libraries in the bundles, the data in the vocabulary, and
+ * Bun.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 
 const root = new URL("../", import.meta.url).pathname;
 
-/** Not packages of a bundle, and still in the files that are packed. */
+/** Works that are in the packed files without being packages of a bundle. */
 const MIT = (holder: string) => `MIT License
 
 Copyright (c) ${holder}
@@ -29,15 +32,15 @@ const TIKTOKEN = {
 function packageOf(name: string, where: string): { readonly title: string; readonly text: string } {
   const folder = `${root}node_modules/${name}/`;
   const { version, license } = JSON.parse(readFileSync(`${folder}package.json`, "utf8"));
-  const file = readdirSync(folder).find((one) => /^(licen[cs]e|copying)(\.|$)/i.test(one));
+  const file = readdirSync(folder).find((entry) => /^(licen[cs]e|copying)(\.|$)/i.test(entry));
   if (file === undefined && license === undefined) throw new Error(`${name} has no licence`);
   const text = file === undefined ? `License: ${license}` : readFileSync(folder + file, "utf8").trim();
   return { title: `${name} ${version}: ${where}`, text };
 }
 
-/** `bundled`: packages whose code is in a bundle; `hasVocabulary`: also the server's data. */
+/** Returns the text of NOTICE. `bundled`: packages whose code is in a bundle. `hasVocabulary`: includes the server's data. */
 export function noticeOf(name: string, bundled: readonly string[], hasVocabulary: boolean): string {
-  const parts = bundled.toSorted().map((one) => packageOf(one, "bundled"));
+  const parts = bundled.toSorted().map((dependency) => packageOf(dependency, "bundled"));
   if (hasVocabulary) {
     parts.push(packageOf("gpt-tokenizer", "its table of o200k_harmony, from which build/vocabulary.bin is made"));
     parts.push(packageOf("uplot", "in build/report.js and build/report.css"));

@@ -15,7 +15,7 @@ export const PATHS: Readonly<Record<ChatKind, string>> = {
   chat: "/v1/chat/completions",
   completions: "/v1/completions",
 };
-/** The request that an example's values are put into. */
+/** A valid request, into which the tests put an example's values. */
 export const PLAIN: Readonly<Record<ChatKind, object>> = {
   chat: {
     messages: [{ role: "user", content: "Hello there, how are you today?" }],
@@ -27,7 +27,10 @@ export const PLAIN: Readonly<Record<ChatKind, object>> = {
 };
 export const namesOf = (kind: ChatKind) => Object.keys(FIELDS[kind]) as (keyof typeof openaiParameters)[];
 
-/** What a server with the built-in vocabulary and a context of 4,096 tokens says to the example's `refused`; null: it takes it. */
+/**
+ * Returns the error for the example's `refused` value, from a server with the built-in vocabulary and a context of 4,096
+ * tokens. Null if the server accepts the value.
+ */
 export function refusalOf(kind: ChatKind, name: keyof typeof openaiParameters): ErrorAnswer | null {
   const body = { ...PLAIN[kind], [name]: exampleOf(kind, name).refused };
   const bytes = new TextEncoder().encode(JSON.stringify(body));
@@ -96,7 +99,7 @@ function error(where: string, { refused }: Example, refusalOf: () => ErrorAnswer
   const refusal = refusalOf();
   if (refusal === null) throw new Error(`${where} ${JSON.stringify(refused)} is not refused`);
   const text = (JSON.parse(refusal.body) as { error: { message: string } }).error.message;
-  // The first of pydantic's entries: what is wrong, and where.
+  // From the first entry of pydantic's list: the error, and its location.
   const [, type, place, , message] =
     /'type': '(\w+)', 'loc': '([^']*)', 'msg': (['"])(.*?)\3, 'input'/.exec(text) ?? [];
   return `${code(refused)}: ${plain(type === undefined ? text : `${type}, ${place}: ${message}`)}`;

@@ -1,7 +1,7 @@
 /**
- * How does Understudy look at work? One real run of `understudy serve`, `load` and `check`, photographed with Debian's Chromium
- * (`apt-get install chromium`): docs/at-work.png for the README (a terminal with some of the lines, beside the report), docs/load-report.png and
- * docs/load-timeline.png for docs/load.md. Not part of CI. `--keep FILE` keeps the report.
+ * Takes the pictures of the documentation from one real run of `understudy serve`, `load` and `check`, with Debian's Chromium
+ * (`apt-get install chromium`): docs/at-work.png for the README (a terminal with some of the lines, next to the report),
+ * docs/load-report.png and docs/load-timeline.png for docs/load.md. CI does not run it. `--keep FILE` keeps the report.
  */
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,18 +12,18 @@ import { terminalPage } from "./terminal-page.ts";
 const root = new URL("../", import.meta.url).pathname;
 interface Picture {
   readonly file: string;
-  /** What of the report's page is left out before what the picture shows. */
+  /** Selector of the parts of the report's page that are hidden. */
   readonly without: string;
-  /** Width and height, pixels of the page. */
+  /** Width and height in pixels of the page. */
   readonly size: readonly [number, number];
-  /** Pixels of the picture for one of the page. */
+  /** Pixels of the picture per pixel of the page. */
   readonly scale: number;
 }
 const PICTURES: readonly Picture[] = [
   { file: "load-report.png", without: "", size: [1280, 1800], scale: 1 },
   { file: "load-timeline.png", without: "header, .tiles, #latency", size: [1280, 1930], scale: 1 },
 ];
-/** The report's part in the README's picture: its timeline alone, narrow, so that its letters can be read there. */
+/** The report's part in the README's picture: only its timeline, and narrow, so that the text is readable there. */
 const BESIDE = {
   file: "beside.png",
   without: "header, h2, section:not(:has([data-plot=waterfall]))",
@@ -32,17 +32,17 @@ const BESIDE = {
 } as const;
 const AT_WORK = { file: "at-work.png", size: [1440, 732], scale: 1.2 } as const;
 const BYTES_MOST = 300_000;
-/** A batch and a pool that get full now and then, so that there is something to see. */
+/** Limits that fill the batch and the pool from time to time, so that the charts show it. */
 const SERVER = ["--max-num-seqs", "32", "--max-model-len", "8192", "--num-gpu-blocks-override", "3200"];
 const LOAD = [
   ...["--request-rate", "18", "--num-prompts", "400", "--warmup-request-count", "20"],
   ...["--input-len", "900", "--output-len", "160", "--random-range-ratio", "0.8"],
   ...["--goodput", "ttft:200", "tpot:20", "--check-truth"],
 ];
-/** Lines of the load's output that the picture has room for. */
+/** Lines of the load's output that fit into the picture. */
 const SHOWN_LOAD =
   /^(understudy, ms|(TTFT|E2EL)( from send| {2})|ITL|TPOT|output|goodput|measured minus true|gaps|of \d+)/;
-/** Seconds after the load's begin at which the queue is full and the metrics are read. */
+/** Seconds from the start of the load until the metrics are read. The queue is full by then. */
 const READ_METRICS_AFTER_S = 20;
 const SHOWN_METRICS = /^vllm:(num_requests_(running|waiting)|kv_cache_usage_perc)\{/;
 
@@ -52,7 +52,7 @@ if (chromium === null) {
   process.exit(2);
 }
 
-/** What the command printed on standard output. */
+/** Runs the command and returns its standard output. Throws if it fails. */
 async function run(command: readonly string[], cwd: string): Promise<string> {
   const child = Bun.spawn([...command], { cwd, stdout: "pipe", stderr: "pipe" });
   const [out, wrong] = await Promise.all([child.stdout.text(), child.stderr.text()]);
@@ -61,7 +61,7 @@ async function run(command: readonly string[], cwd: string): Promise<string> {
 }
 
 const flags = ["--headless=new", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=2000"];
-// Chromium refuses its sandbox to root.
+// Chromium cannot use its sandbox as root.
 if (process.getuid?.() === 0) flags.push("--no-sandbox");
 
 async function photograph(

@@ -1,6 +1,6 @@
-/** How do commands and what they printed look in a picture? A page of HTML: a terminal on the left, a picture on the right. */
+/** Makes an HTML page for a picture: a terminal with commands and their output on the left, an image on the right. */
 
-export interface Shown {
+export interface CommandOutput {
   readonly command: string;
   readonly output: readonly string[];
 }
@@ -17,13 +17,13 @@ b { color: #fff; font-weight: 600 } .prompt { color: #5ee0a0 } .number { color: 
 .beside img { width: 100%; display: block }`;
 
 const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
-/** Numbers that stand alone, not those inside names, labels and addresses. */
+/** Colours numbers that stand alone, but not those inside names, labels and addresses. */
 const coloured = (line: string) =>
   escaped(line).replace(/(?<=^|\s)-?\d[\d,]*(\.\d+)?(?=\s|$)/g, '<span class="number">$&</span>');
 
-/** `beside` is the address of the picture on the right. */
-export function terminalPage(shown: readonly Shown[], beside: string): string {
-  const lines = shown.map(({ command, output }) =>
+/** Returns the page. `beside` is the address of the picture on the right. */
+export function terminalPage(commands: readonly CommandOutput[], beside: string): string {
+  const lines = commands.map(({ command, output }) =>
     [`<span class="prompt">$</span> <b>${escaped(command)}</b>`, ...output.map(coloured)].join("\n"),
   );
   const dots = ["#ff5f57", "#febc2e", "#28c840"].map((colour) => `<i style="background: ${colour}"></i>`).join("");

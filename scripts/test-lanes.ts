@@ -1,12 +1,12 @@
-/** How do test files run side by side, and what did they come to? Several processes of the runner, and its reports. */
+/** Runs test files in several processes of the test runner and counts the results from its reports. */
 import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 
 export const root = new URL("../", import.meta.url).pathname;
-/** Two cores; more processes would make steps late that tests want on time. */
+/** One process per core of a machine with two cores. More processes would delay steps that tests want on time. */
 const LANES = 2;
-/** So many seconds of cheap files share a process, and in it what they load and the servers that they share. */
+/** Files of together at most this many seconds share a process, and in it the loaded modules and shared servers. */
 const CHUNK_S = 30;
-/** Seconds counted for a file that nobody has measured. */
+/** Assumed seconds of a file that was never measured. */
 const UNKNOWN_S = 1;
 
 export interface Count {
@@ -14,21 +14,24 @@ export interface Count {
   readonly failed: number;
 }
 
-export interface Ended {
+export interface ProcessResult {
   readonly ok: boolean;
   readonly output: string;
   readonly wallS: number;
-  /** Processor time of the file's own process and of all that it waited for. */
+  /** CPU time of the process and of all children that it waited for, in seconds. */
   readonly cpuS: number;
 }
 
-/** Seconds per file, `test/costs.json`: scripts/test-costs.ts writes it. */
+/** Seconds per file, from `test/costs.json`, which scripts/test-costs.ts writes. */
 export type Costs = Readonly<Record<string, number>>;
 export const costs: Costs = JSON.parse(readFileSync(`${root}test/costs.json`, "utf8"));
 
-export async function run(words: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
+export async function run(
+  words: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<ProcessResult> {
   const start = performance.now();
-  // The environment has to be named: what is set in it here would not be passed on.
+  // Pass the environment explicitly: otherwise variables that this process has set would not be passed on.
   const child = Bun.spawn([...words], {
     cwd: root,
     env: { ...process.env, ...env },
@@ -41,7 +44,7 @@ export async function run(words: readonly string[], env: Readonly<Record<string,
   return { ok: code === 0, output: out + complaint, wallS: (performance.now() - start) / 1000, cpuS };
 }
 
-/** Test files at and under the paths, sorted. */
+/** Returns the test files at and under the paths, sorted. */
 export function filesOf(paths: readonly string[]): string[] {
   const files = paths.flatMap((path) => {
     if (!statSync(root + path).isDirectory()) return [path];
@@ -56,7 +59,7 @@ interface Chunk {
   readonly seconds: number;
 }
 
-/** Puts each where there is room, the dearest first. */
+/** Packs the parts into chunks of at most `most` seconds, the longest part first. */
 function packed(parts: readonly Chunk[], most: number): Chunk[] {
   const chunks: Chunk[] = [];
   for (const part of parts.toSorted((a, b) => b.seconds - a.seconds)) {
@@ -68,8 +71,8 @@ function packed(parts: readonly Chunk[], most: number): Chunk[] {
 }
 
 /**
- * Files that share a process: those of a folder, which load the same, then what is left over of several. The dearest first:
- * a lane that is free takes the next ones.
+ * Returns the groups of files that share a process. Files of one folder come together, because they load the same modules;
+ * small groups of several folders are merged. The longest group is first, so that a free lane takes it early.
  */
 export function chunksOf(files: readonly string[], costs: Costs, most = CHUNK_S): string[][] {
   const folders = Map.groupBy(files, (file) => file.slice(0, Math.max(0, file.lastIndexOf("/"))));
@@ -83,7 +86,7 @@ export function chunksOf(files: readonly string[], costs: Costs, most = CHUNK_S)
   return chunks.sort((a, b) => b.seconds - a.seconds).map((chunk) => [...chunk.files]);
 }
 
-/** Takes the jobs in their order, so many at a time. */
+/** Runs the jobs in their order, `lanes` at a time. */
 export async function inLanes(jobs: readonly (() => Promise<void>)[], lanes = LANES): Promise<void> {
   const queue = [...jobs];
   const lane = async () => {
@@ -92,30 +95,37 @@ export async function inLanes(jobs: readonly (() => Promise<void>)[], lanes = LA
   await Promise.all(Array.from({ length: lanes }, lane));
 }
 
-/** Made by `scripts/build.ts --library`; tests start them (test/program.ts): what users install, and servers of its bundle. */
+/**
+ * Programs that `scripts/build.ts --library` makes and tests start (test/program.ts): the bundle that users install, and its
+ * test host.
+ */
 const BUNDLES = {
   TEST_PROGRAM: `${root}build/npm/llm-understudy/server/main.js`,
   TEST_HOST: `${root}build/hosted/server/host.js`,
 };
 
 /**
- * A core each is what hundreds of tests make. When eight of their memories are not collected yet, JavaScriptCore collects all
- * of a process before it makes the next one, which takes longer than most of these tests; a thousand only hold addresses.
+ * Hundreds of tests create one WebAssembly core each. When eight of their memories are not collected yet, JavaScriptCore runs
+ * a full collection before it makes the next one, which takes longer than most of these tests. A thousand uncollected
+ * memories only occupy addresses.
  */
 const ENGINE = { BUN_JSC_maxNumWasmFastMemories: "1000" };
 /**
- * Most of these processes live for seconds: what the last tiers of JavaScript and WebAssembly compile comes too late, and
- * threads that collect garbage together wait for each other. Wholes (scripts/test-whole.ts) run with all tiers.
+ * Settings for processes that live a few seconds. The last compiler tiers of JavaScript and WebAssembly finish too late for
+ * them, and parallel collector threads wait for each other. Whole runs (scripts/test-whole.ts) use all tiers.
  */
 const SHORT_LIVED = { BUN_JSC_useFTLJIT: "0", BUN_JSC_useOMGJIT: "0", BUN_JSC_numberOfGCMarkers: "1" };
 
-/** One process of the runner for these files, after the library is built; what it prints of failures is shown when it ends. */
+/**
+ * Runs these files in one process of the test runner, after the library is built. If a test fails, it prints the output at
+ * the end.
+ */
 export async function testFiles(
   files: readonly string[],
   env: Readonly<Record<string, string>> = {},
-): Promise<Count & Ended> {
+): Promise<Count & ProcessResult> {
   const report = `${root}build/junit-${Bun.hash(files.join()).toString(36)}.xml`;
-  rmSync(report, { force: true }); // an old one must not speak for this run
+  rmSync(report, { force: true }); // an old report must not count for this run
   const words = ["test", "--only-failures", "--timeout", "60000", "--reporter=junit", `--reporter-outfile=${report}`];
   const ended = await run([process.execPath, ...words, ...files.map((file) => `./${file}`)], {
     ...BUNDLES,
@@ -133,8 +143,8 @@ export async function testFiles(
 }
 
 /**
- * From the runner's report. It is missing when a test ended the process, and it misses files that fail to load, so how
- * the process ended counts too.
+ * Counts tests from the runner's report. There is no report if a test ended the process, and files that fail to load are
+ * missing in it. So a failed process counts as at least one failure.
  */
 export function countOf(report: string, succeeded: boolean): Count {
   const suites = report.match(/<testsuites\b[^>]*>/)?.[0] ?? "";

@@ -1,9 +1,12 @@
-/** Which tests have two sizes (test/size.ts)? `npx bun run test:NAME` runs the whole; its result goes to test/results/NAME.jsonl. */
+/**
+ * Lists the tests that have two sizes (test/size.ts). `npx bun run test:NAME` runs the whole, and its result goes to
+ * test/results/NAME.jsonl.
+ */
 
-export interface Sized {
+export interface SizedTest {
   /** Files or folders of tests. */
   readonly paths: readonly string[];
-  /** Whole numbers that the command line takes beside `--seed`; `--seconds 9` is TEST_SECONDS=9. */
+  /** Options with a whole number that the command line accepts in addition to `--seed`. `--seconds 9` sets TEST_SECONDS=9. */
   readonly options: readonly string[];
 }
 
@@ -13,7 +16,7 @@ const MIRROR = [
   ...["tools/check", "tools/fit", "tools/replay", "tools/report", "truth", "wire", "workloads"],
 ];
 
-export const SIZED: Readonly<Record<string, Sized>> = {
+export const SIZED: Readonly<Record<string, SizedTest>> = {
   long: { paths: ["test/long"], options: ["inputs", "seconds"] },
   soak: { paths: ["test/soak"], options: ["minutes"] },
   bugmodes: { paths: ["test/bugmodes"], options: [] },

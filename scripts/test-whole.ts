@@ -1,7 +1,7 @@
 /**
- * Does the whole of a test hold that has two sizes? `npx bun run test:NAME -- --seed N`: runs it and adds command, seed,
- * figures and commit to test/results/NAME.jsonl; `--sample` runs what every run of all tests has, `--no-save` adds nothing.
- * The last line is "N passed, N failed".
+ * Runs the whole of a test that has two sizes: `npx bun run test:NAME -- --seed N`. It adds command, seed, figures and commit
+ * to test/results/NAME.jsonl. `--sample` runs the sample, as a run of all tests does. `--no-save` adds nothing. The last line
+ * is "N passed, N failed".
  */
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { provenance } from "../bench/lib/results.ts";
@@ -16,16 +16,16 @@ function refuse(why: string): never {
 }
 
 const [name = "", ...words] = process.argv.slice(2);
-const sized = SIZED[name] ?? refuse(`${name || "no name"}: one of ${Object.keys(SIZED).join(", ")} is taken`);
-const switches = SWITCHES.filter((one) => words.includes(one));
-const given = words.filter((word) => !switches.includes(word));
+const sized = SIZED[name] ?? refuse(`${name || "no name"}: must be one of ${Object.keys(SIZED).join(", ")}`);
+const switches = SWITCHES.filter((name) => words.includes(name));
+const optionWords = words.filter((word) => !switches.includes(word));
 const names = ["seed", ...sized.options];
 const numbers: Record<string, number> = { seed: 1 };
-for (let at = 0; at < given.length; at += 2) {
-  const [option, value = ""] = [given[at]!.replace(/^--/, ""), given[at + 1]];
-  const taken = [...names.map((one) => `--${one} N`), ...SWITCHES].join(", ");
+for (let at = 0; at < optionWords.length; at += 2) {
+  const [option, value = ""] = [optionWords[at]!.replace(/^--/, ""), optionWords[at + 1]];
+  const accepted = [...names.map((name) => `--${name} N`), ...SWITCHES].join(", ");
   if (!names.includes(option) || !/^\d+$/.test(value))
-    refuse(`test:${name}: ${given[at]} ${value}: ${taken} are taken, N a whole number`);
+    refuse(`test:${name}: ${optionWords[at]} ${value}: ${accepted} are accepted, N a whole number`);
   numbers[option] = Number(value);
 }
 

@@ -1,25 +1,28 @@
 /**
- * Does everything hold? Build, lint, types and all tests, in two lanes, and beside them what mostly waits; tests of two
- * sizes (test/size.ts) by their samples.
- * The last line is the runner's own count: "N passed, N failed". `--quick`: what is worth waiting for between two changes.
- * Paths of test files as arguments run those alone, with `--only-tests` after the build alone.
+ * Runs the build, lint, types and all tests, in two lanes. Tests that mostly wait run at the same time in a third lane. Tests
+ * of two sizes (test/size.ts) run their samples. The last line is the total of the test runner's counts: "N passed, N
+ * failed". `--quick` runs a selection for use between two changes. Paths of test files as arguments run only those files,
+ * with `--only-tests` after nothing but the build.
  */
 import { existsSync, writeFileSync } from "node:fs";
 import { chunksOf, costs, filesOf, inLanes, root, run, testFiles } from "./test-lanes.ts";
 
-/** The tests that need Prometheus; `--without-prometheus` leaves them out. */
+/** Folder of the tests that need Prometheus. `--without-prometheus` leaves them out. */
 const PROMETHEUS = "test/prometheus";
 const WITHOUT = "--without-prometheus";
 const ONLY_TESTS = "--only-tests";
 const QUICK = "--quick";
-/** These wait for times to pass, and use less than half a core meanwhile: a lane would stand still. */
+/** Tests that wait for times to pass and use less than half a core meanwhile. They would block a lane. */
 const WAITING = [
   "test/prometheus/live.test.ts",
   ...["compat", "http", "scheduler-flags", "dev-routes", "kv-transfer", "metrics-lora"].map(
     (name) => `test/conformance/${name}.test.ts`,
   ),
 ];
-/** Beside lint and types: the rules of the repository, the core against models and recordings, one live server. */
+/**
+ * Tests that `--quick` runs in addition to lint and types: the rules of the repository, the core against models and
+ * recordings, one live server.
+ */
 const QUICK_PATHS = [
   "test/tidy.test.ts",
   ...["blocks", "lru", "prefix", "scheduler"].map((name) => `test/assembly/${name}.model.test.ts`),
@@ -32,30 +35,33 @@ let failed = 0;
 let cpuS = 0;
 const begun = performance.now();
 
-/** True when it succeeded. */
+/** Runs a build step or check, prints its result, and counts a failure. */
 async function step(name: string, words: readonly string[]): Promise<void> {
-  // This Bun, since `bun` may not be on the path.
-  const ended = await run([process.execPath, ...words]);
-  cpuS += ended.cpuS;
-  if (!ended.ok) {
+  // Use this Bun, because `bun` may not be on the path.
+  const result = await run([process.execPath, ...words]);
+  cpuS += result.cpuS;
+  if (!result.ok) {
     failed++;
-    console.log(ended.output);
+    console.log(result.output);
   }
-  const times = `${ended.wallS.toFixed(1)} s, ${ended.cpuS.toFixed(1)} s of CPU`;
-  console.log(`${name}: ${ended.ok ? "ok" : "FAILED"} (${times})`);
+  const times = `${result.wallS.toFixed(1)} s, ${result.cpuS.toFixed(1)} s of CPU`;
+  console.log(`${name}: ${result.ok ? "ok" : "FAILED"} (${times})`);
 }
 
 async function tests(files: readonly string[]): Promise<void> {
-  const ended = await testFiles(files);
-  passed += ended.passed;
-  failed += ended.failed;
-  cpuS += ended.cpuS;
+  const result = await testFiles(files);
+  passed += result.passed;
+  failed += result.failed;
+  cpuS += result.cpuS;
   const name = files.length === 1 ? files[0]! : `${files[0]} and ${files.length - 1} more`;
-  const times = `${ended.wallS.toFixed(1)} s, ${ended.cpuS.toFixed(1)} s of CPU`;
-  console.log(`${name}: ${ended.passed} passed, ${ended.failed} failed (${times})`);
+  const times = `${result.wallS.toFixed(1)} s, ${result.cpuS.toFixed(1)} s of CPU`;
+  console.log(`${name}: ${result.passed} passed, ${result.failed} failed (${times})`);
 }
 
-/** The Python clients' tests need an environment with the clients in it; CI has to have one. */
+/**
+ * Reports whether the Python clients are missing where they must not be. Prints a line if they are not installed. They are
+ * optional, except in CI.
+ */
 function pythonIsMissing(): boolean {
   if (existsSync(`${root}.venv/bin/python`)) return false;
   console.log(
@@ -64,7 +70,10 @@ function pythonIsMissing(): boolean {
   return Boolean(process.env.CI);
 }
 
-/** Debian's package has both; without them the tests against Prometheus cannot run, and that counts as a failure. */
+/**
+ * Reports whether Prometheus or promtool is missing. Then the tests against Prometheus cannot run, and that counts as a
+ * failure.
+ */
 function prometheusIsMissing(): boolean {
   const missing = ["prometheus", "promtool"].filter((name) => Bun.which(name) === null);
   if (missing.length === 0) return false;
@@ -73,7 +82,7 @@ function prometheusIsMissing(): boolean {
   return true;
 }
 
-/** What this run is of. */
+/** Returns the test files of this run. */
 function chosen(): string[] {
   const quick = process.argv.includes(QUICK);
   const paths = process.argv.slice(2).filter((word) => ![WITHOUT, ONLY_TESTS, QUICK].includes(word));
@@ -95,8 +104,8 @@ if (!process.argv.includes(ONLY_TESTS)) {
   jobs.push(() => step("types", ["run", "types"]));
   if (!process.argv.includes(QUICK) && pythonIsMissing()) failed++;
 }
-const besides = chunksOf(waiting, costs).map((chunk) => () => tests(chunk));
-await Promise.all([inLanes(jobs), inLanes(besides, 1)]);
+const waitingJobs = chunksOf(waiting, costs).map((chunk) => () => tests(chunk));
+await Promise.all([inLanes(jobs), inLanes(waitingJobs, 1)]);
 
 console.log(`all: ${((performance.now() - begun) / 1000).toFixed(1)} s, ${cpuS.toFixed(0)} s of CPU`);
 const verdict = `${passed} passed, ${failed} failed`;

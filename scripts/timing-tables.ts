@@ -1,4 +1,7 @@
-/** Writes the tables of docs/timing.md, between their markers; `test/engine/timing/presets.sim.test.ts` compares. Takes some seconds. */
+/**
+ * Writes the tables of docs/timing.md, between their markers. `test/engine/timing/presets.sim.test.ts` compares. Takes some
+ * seconds.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { pooledMarkdown, ratiosMarkdown } from "../bench/lib/measured-tables.ts";
 

@@ -10,7 +10,7 @@ export interface Token {
   readonly end: number;
 }
 
-/** After these, a slash begins a regular expression. */
+/** Matches tokens after which a slash begins a regular expression. */
 const BEFORE_REGEX =
   /^(?:[([{,;=:?!&|+\-*%~^<>]|=>|return|typeof|case|in|of|delete|void|throw|new|else|do|yield|await)$/;
 const WORD = /[\w$#\u0080-\uffff]+/y;

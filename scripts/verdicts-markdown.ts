@@ -1,4 +1,4 @@
-/** How does docs/client-verdicts.md show what clients came to? */
+/** Formats the verdicts on real clients as Markdown for docs/client-verdicts.md. */
 import { parsePlan } from "../src/faults/parse.ts";
 import type { PlannedFault } from "../src/faults/plan/types.ts";
 import { plannedRule } from "../src/faults/rows/row.ts";
@@ -8,13 +8,13 @@ import { driverPackages } from "../test/clients/drivers/packages.ts";
 export interface ClientVerdicts {
   readonly client: string;
   readonly seconds: readonly number[];
-  /** By plan: the verdict of each round. */
+  /** The verdict of each round, by plan. */
   readonly cells: Readonly<Record<string, readonly string[]>>;
-  /** By plan that was red: what was said of it. */
+  /** The reason of a red verdict, by plan. */
   readonly why: Readonly<Record<string, string>>;
 }
 
-/** Where somebody has met the fault, by its id: threads of clients and proxies. */
+/** Threads of clients and proxies in which a user reports the fault, by the id of the fault. */
 const THREADS: Readonly<Record<string, string>> = {
   B2: "OpenMetadata#29531",
   B3: "vllm-mlx#109, exo#1691",
@@ -57,7 +57,7 @@ const cell = (text: string) => text.replaceAll("|", "\\|").replaceAll("\n", " ")
 const isStable = (all: readonly string[]) => new Set(all).size === 1;
 
 export function verdictsMarkdown(known: readonly ClientVerdicts[]): string {
-  const cells = known.flatMap((one) => Object.values(one.cells));
+  const cells = known.flatMap(({ cells }) => Object.values(cells));
   const equal = cells.filter(isStable).length;
   return [
     `${known.length} clients, ${Object.keys(known[0]?.cells ?? {}).length} cases each, ${known[0]?.seconds.length ?? 0} rounds: ${((100 * equal) / cells.length).toFixed(1)} % of ${cells.length} cells came out the same each time.`,
@@ -95,12 +95,12 @@ function clientsTable(known: readonly ClientVerdicts[]): string[] {
   ];
 }
 
-/** `B8#seed=1` without the seed that all have. */
+/** Returns the plan without the seed that all plans have: `B8` for `B8#seed=1`. */
 const shortPlan = (plan: string) => plan.replace(/#seed=1$/, "");
 const plansOf = (known: readonly ClientVerdicts[]) => [...new Set(known.flatMap(({ cells }) => Object.keys(cells)))];
 const isRedCell = (all: readonly string[] | undefined) => all?.some((one) => isRed(one as StressVerdict)) === true;
 
-/** A column per client would be too wide: who does what stands in the row. */
+/** Returns a table with one row per case. The row names the clients, because a column per client would be too wide. */
 function casesTable(known: readonly ClientVerdicts[]): string[] {
   const rows = plansOf(known)
     .filter((plan) => known.some(({ cells }) => isRedCell(cells[plan])))
@@ -109,10 +109,10 @@ function casesTable(known: readonly ClientVerdicts[]): string[] {
       for (const { client, cells } of known) {
         const all = cells[plan] ?? [];
         if (!isRedCell(all)) continue;
-        const said = isStable(all)
+        const verdict = isStable(all)
           ? all[0]!
           : `unstable (${[...new Set(all)].map((one) => SHORT[one] ?? one).join(", ")})`;
-        by.set(said, [...(by.get(said) ?? []), client]);
+        by.set(verdict, [...(by.get(verdict) ?? []), client]);
       }
       const [fault] = parsePlan(plan).faults as [PlannedFault];
       const rule = plannedRule(fault);
@@ -129,8 +129,8 @@ function details(known: readonly ClientVerdicts[]): string[] {
     const red = Object.entries(why);
     if (red.length === 0) return [`### ${client}`, "", "Nothing is red.", ""];
     const lines = red.map(
-      ([plan, said]) =>
-        `| \`${shortPlan(plan)}\` | ${[...new Set(cells[plan])].join(", ")} | ${cell(printable(said))} |`,
+      ([plan, reason]) =>
+        `| \`${shortPlan(plan)}\` | ${[...new Set(cells[plan])].join(", ")} | ${cell(printable(reason))} |`,
     );
     return [`### ${client}`, "", "| Again with `--replay` | Verdict | |", "|---|---|---|", ...lines, ""];
   });
@@ -138,11 +138,11 @@ function details(known: readonly ClientVerdicts[]): string[] {
 
 const printable = (text: string) =>
   [...text]
-    .map((one) => (one >= " " && one !== "\u007f" ? one : "·"))
+    .map((character) => (character >= " " && character !== "\u007f" ? character : "·"))
     .join("")
     .replaceAll("`", "'")
     .replaceAll("<", "&lt;")
-    // Ports and object ids of a run are nobody's news.
+    // Replace ports and object ids, which differ in each run.
     .replace(/127\.0\.0\.1:\d+/g, "127.0.0.1:PORT")
     .replace(/0x[0-9a-f]{6,}/g, "0x…")
     .replace(/\/\S*\/site-packages\//g, "");

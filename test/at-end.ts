@@ -1,4 +1,7 @@
-/** What test files share ends after the last file of their process (preload.ts), or where a script says so. */
+/**
+ * Collects clean-up functions of resources that test files share. They run after the last test file of the process
+ * (preload.ts), or when a script calls `endShared`.
+ */
 const ends: (() => Promise<void>)[] = [];
 
 export function atEnd(end: () => Promise<void>): void {

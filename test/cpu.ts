@@ -1,7 +1,7 @@
-/** Measures CPU time of this thread, so that other processes on the machine do not change what a test finds. */
+/** Measures CPU time of this thread, so that other processes on the machine do not change the result of a test. */
 import { dlopen, FFIType, ptr } from "bun:ffi";
 
-/** Linux, include/uapi/linux/time.h. */
+/** Clock id of Linux, from include/uapi/linux/time.h. */
 const CLOCK_THREAD_CPUTIME_ID = 3;
 
 const clock =
@@ -10,14 +10,17 @@ const clock =
     : null;
 const time = new BigInt64Array(2);
 
-/** CPU time of this thread so far, microseconds. Elapsed time where the system is not Linux. */
+/** Returns the CPU time that this thread has used, in microseconds. On other systems than Linux it returns elapsed time. */
 function threadUs(): number {
   if (clock === null) return performance.now() * 1000;
   clock.clock_gettime(CLOCK_THREAD_CPUTIME_ID, ptr(time));
   return Number(time[0]) * 1e6 + Number(time[1]) / 1e3;
 }
 
-/** CPU time that `act` takes, microseconds: the least of so many runs, because one may have a collection of garbage in it. */
+/**
+ * Returns the CPU time of `act` in microseconds: the minimum of `runs` runs, because one run may include a garbage
+ * collection.
+ */
 export function cpuUs(act: () => void, runs = 3): number {
   let least = Number.POSITIVE_INFINITY;
   for (let run = 0; run < runs; run++) {

@@ -1,4 +1,4 @@
-/** Fuzzes parsers: makes bytes that are nearly valid, and measures that CPU time and memory stay in proportion to them. */
+/** Fuzzes parsers: generates nearly valid bytes and checks that CPU time and memory stay in proportion to the input. */
 
 import { heapStats } from "bun:jsc";
 import { expect } from "bun:test";
@@ -6,18 +6,18 @@ import fc from "fast-check";
 import { cpuUs } from "./cpu.ts";
 import { seed, times } from "./size.ts";
 
-/** Largest input that repetition makes. */
+/** Size limit of an input that is enlarged by repeated parts, in bytes. */
 const BYTES_MOST = 65_536;
-/** Inputs whose results stay in memory together while it is measured, unless a test says otherwise. */
+/** Default number of inputs whose results stay alive together while memory is measured. */
 const GROUP = 40;
-/** Inputs that are parsed before anything is measured, so that the parser is compiled. */
+/** Number of inputs parsed before the measurement, so that the parser is compiled. */
 const WARM_UP = 40;
-/** CPU time is the least of so many runs, where the first one is above the bound. */
+/** Number of extra runs after a run above its bound. The minimum of all runs counts. */
 const MORE_RUNS = 6;
 
 /**
- * Repeats, drops and moves parts of what is valid, such as frames or lines; then, in half of the cases, changes bytes or cuts
- * the end. Whole parts are repeated up to thousands of times, as a client does that looks for what is expensive.
+ * Repeats or moves parts of valid input, such as frames or lines. In half of the cases it also changes bytes or cuts the end.
+ * Parts are repeated up to thousands of times, like a client that looks for expensive input.
  */
 export function mutated(valid: fc.Arbitrary<readonly Buffer[]>): fc.Arbitrary<Buffer> {
   const place = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
@@ -54,7 +54,10 @@ export function mutated(valid: fc.Arbitrary<readonly Buffer[]>): fc.Arbitrary<Bu
     });
 }
 
-/** What a parser may take of each byte, and of an input besides. */
+/**
+ * Limits of a parser. `usMore` and `memoryMore` are allowances per input, in addition to those per byte. Times are in
+ * microseconds, memory in bytes.
+ */
 export interface Bounds {
   readonly usPerByte: number;
   readonly usMore: number;
@@ -69,9 +72,9 @@ const heapBytes = () => {
 };
 
 /**
- * Parses so many inputs, and fails unless each ends within its CPU time and what all of them leave stays within their memory.
- * `begin` makes a parser, which is not measured; the parser is called once, and returns all that it keeps. It may throw
- * nothing.
+ * Parses `runs` inputs. Fails unless each one stays within its CPU time, and the results of a group stay within their memory.
+ * `begin` makes a parser and is not measured. The parser is called once, must not throw, and returns everything that it
+ * keeps.
  */
 export function fuzz(
   runs: number,

@@ -1,55 +1,58 @@
 /**
- * Servers of ours that share a process beside the test's, for tests of what comes over real sockets: a start takes a
- * tenth of what a process of its own does (server.ts), which tests of flags, output, signals and lateness start.
+ * Starts servers that share one child process, for tests over real sockets. A start takes a tenth of the time of a separate
+ * process (server.ts). Tests of flags, output, signals and delays use separate processes.
  */
 import { atEnd } from "./at-end.ts";
-import type { Asked, Told } from "./host.ts";
+import type { HostMessage, HostRequest } from "./host.ts";
 import { host as program } from "./program.ts";
 import type { Listening } from "./server.ts";
 
-/** `output`: what it is, and what it logged; a line may come after the answer that it is about. */
+/** A running server. `output` returns its banner and log. A log line may arrive after the answer that it describes. */
 export interface Hosted extends Listening {
-  /** Triton's metrics port, and the one for HTTP/2; null: there is none. */
+  /** URLs of Triton's metrics port and of the HTTP/2 port. Null if the server has no such port. */
   readonly metricsUrl: string | null;
   readonly http2Url: string | null;
-  /** Ends it in order, as SIGTERM would; what runs gets so many seconds, by default those of `--shutdown-timeout`. */
+  /** Stops the server like SIGTERM. Running requests get `graceS` seconds, by default those of `--shutdown-timeout`. */
   stop(graceS?: number): Promise<void>;
 }
 
-type Hear = (told: Told) => void;
+type MessageListener = (message: HostMessage) => void;
 
-/** One process for all test files of this one. */
+/** The child process that all test files of this process share. */
 class Host {
-  readonly #hearers = new Map<number, Hear>();
+  readonly #listeners = new Map<number, MessageListener>();
   readonly #child = Bun.spawn([process.execPath, program], {
     stdio: ["ignore", "inherit", "inherit"],
-    ipc: (told: Told) => this.#hearers.get(told.id)?.(told),
+    ipc: (message: HostMessage) => this.#listeners.get(message.id)?.(message),
   });
 
-  hear(id: number, hear: Hear): void {
-    this.#hearers.set(id, hear);
+  listen(id: number, listener: MessageListener): void {
+    this.#listeners.set(id, listener);
   }
 
-  ask(asked: Asked): void {
-    this.#child.send(asked);
+  send(request: HostRequest): void {
+    this.#child.send(request);
   }
 
-  /** Rejects when it ends by itself. */
+  /** Rejects when the child process exits by itself. */
   readonly lost: Promise<never> = this.#child.exited.then((code) => {
     throw new Error(`the servers' process ended with ${code}`);
   });
 
-  /** The runner ends all processes when a test takes too long: the next server gets another one. */
+  /**
+   * True if the child process has exited. The test runner kills all processes after a timeout; the next server then starts a
+   * new one.
+   */
   get isLost(): boolean {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
   constructor() {
-    this.lost.catch(() => {}); // who waits for a server hears of it
+    this.lost.catch(() => {}); // code that waits for a server gets this rejection
     atEnd(() => this.#close());
   }
 
-  /** Waits for its end, so that its processor time is counted. */
+  /** Waits until the child process has exited, so that its CPU time is counted. */
   async #close(): Promise<void> {
     if (this.isLost) return;
     host = null;
@@ -61,29 +64,29 @@ class Host {
 let host: Host | null = null;
 let last = 0;
 
-/** `understudy serve` with these flags on a free port. Rejects with the line that refuses them. */
+/** Starts a server with these flags on a free port. Rejects with the error line if the flags are refused. */
 export const hosted = (flags: readonly string[] = [], env: Readonly<Record<string, string>> = {}): Promise<Hosted> =>
   hostedAs(["--port", "0", ...flags], env);
 
-/** `flags` name the ports. */
+/** Starts a server whose `flags` name the ports. */
 export async function hostedAs(flags: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Hosted> {
   if (host === null || host.isLost) host = new Host();
-  const [id, own] = [++last, host];
+  const [id, shared] = [++last, host];
   const ready = Promise.withResolvers<Pick<Hosted, "url" | "metricsUrl" | "http2Url">>();
   const ended = Promise.withResolvers<void>();
   let text = "";
-  own.hear(id, (told) => {
-    if ("line" in told) text += `${told.line}\n`;
-    else if ("refused" in told) ready.reject(new Error(told.refused));
-    else if ("ended" in told) ended.resolve();
-    else ready.resolve(told);
+  shared.listen(id, (message) => {
+    if ("line" in message) text += `${message.line}\n`;
+    else if ("refused" in message) ready.reject(new Error(message.refused));
+    else if ("ended" in message) ended.resolve();
+    else ready.resolve(message);
   });
-  own.ask({ id, start: { flags, env } });
-  const { url, metricsUrl, http2Url } = await Promise.race([ready.promise, own.lost]);
+  shared.send({ id, start: { flags, env } });
+  const { url, metricsUrl, http2Url } = await Promise.race([ready.promise, shared.lost]);
   const stop = async (graceS?: number) => {
-    if (own.isLost) return;
-    own.ask({ id, graceS });
-    await Promise.race([ended.promise, own.lost]);
+    if (shared.isLost) return;
+    shared.send({ id, graceS });
+    await Promise.race([ended.promise, shared.lost]);
   };
   return { url, metricsUrl, http2Url, output: () => text, stop };
 }

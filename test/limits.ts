@@ -1,4 +1,4 @@
-/** What validation knows of a server, where a test or a bench reads bodies without one. */
+/** Limits for request validation, for tests and benches that read bodies without a server. */
 import type { Limits } from "../src/servers/openai/request/request.ts";
 
 export const LIMITS: Limits = {

@@ -1,4 +1,4 @@
-/** An engine's outbox that tests fill by hand: real receivers and lanes, no core. */
+/** An engine's outbox that tests fill by hand. The receivers and lanes are real; there is no core. */
 import { OUT_WORDS, SLOTS, Word } from "../assembly/layout.ts";
 import type { CoreRequest } from "../src/engine/core-request.ts";
 import type { Lanes } from "../src/engine/interface/lanes.ts";
@@ -28,7 +28,7 @@ export class Outbox {
     } as unknown as ReceiversOptions);
   }
 
-  /** A generation that runs. Who ended gives its slot to the next. */
+  /** Adds a running generation. The slot of an ended generation is reused. */
   add(receiver: Receiver): LiveRequest {
     const engine = { lanes: this.#lanes, end: (live: LiveRequest) => this.#end(live), unblock() {} };
     const live = new LiveRequest(engine, { adapter: 0 } as CoreRequest, receiver, undefined, undefined);
@@ -37,7 +37,7 @@ export class Outbox {
     return live;
   }
 
-  /** A row of the next step; `last`: the generation ends with it. */
+  /** Adds a row to the next step. `last`: the generation ends with this row. */
   row(live: LiveRequest, ids: readonly number[], last = false): void {
     this.#tokens.set(ids, this.#at);
     const flags = last ? Finish.Length + 1 : 0;
@@ -45,7 +45,7 @@ export class Outbox {
     this.#at += ids.length;
   }
 
-  /** Hands the rows out. */
+  /** Delivers the rows to their receivers. */
   deliver(): void {
     this.#receivers.deliver(0);
     this.#words[Word.OutRows] = 0;

@@ -1,4 +1,4 @@
-/** Do the packed tarballs, installed in an empty folder elsewhere with nothing but Node and npm, serve? */
+/** Tests the packed tarballs, installed in an empty folder outside the repository with only Node and npm. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -34,7 +34,10 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Runs to its end; `code` is the exit code. By npx a server is started below: that takes as long as all the rest. */
+/**
+ * Runs the command until it exits; `code` is its exit code. Servers are started through npx below, which takes as long as all
+ * other tests of this file.
+ */
 const understudy = (...args: string[]) => run(["node_modules/.bin/understudy", ...args], folder);
 
 function collect(stream: NodeJS.ReadableStream): () => string {
@@ -45,7 +48,9 @@ function collect(stream: NodeJS.ReadableStream): () => string {
   return () => text;
 }
 
-/** npx, Node and Bun are one process group, so that a signal reaches them as Ctrl-C does. */
+/**
+ * Starts a server through npx. npx, Node and Bun are one process group, so that a signal reaches all of them, like Ctrl-C.
+ */
 function serve(...args: string[]): { child: ChildProcess; url: Promise<string> } {
   const child = spawn("npx", ["understudy", "serve", ...args], {
     cwd: folder,
@@ -66,7 +71,7 @@ function serve(...args: string[]): { child: ChildProcess; url: Promise<string> }
   return { child, url };
 }
 
-test("the tarballs hold what runs, and nothing else", () => {
+test("the tarballs contain only the files that are needed at run time", () => {
   const [server, engine] = [files("llm-understudy"), files("llm-understudy-engine")];
   for (const path of [
     "bin/understudy",
@@ -92,12 +97,13 @@ test("the tarballs hold what runs, and nothing else", () => {
   // Four tenths of it are bytecode of the server, which halves the time of a start.
   expect(statSync(packages.server).size).toBeLessThan(9_000_000);
   const bytes = engine.map((path) => statSync(join(folder, "node_modules/llm-understudy-engine", path)).size);
-  // The engine's options come with the whole table of serve's, twice (ESM and CommonJS): each parser name of vLLM counts four times.
+  // The engine's options include the whole option table of `serve`, twice (ESM and CommonJS), so each parser name of vLLM
+  // counts four times.
   expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(525_000);
 });
 
 test.each(["llm-understudy", "llm-understudy-engine"])(
-  "%s: its manifest says where it comes from, and links lead somewhere",
+  "%s: the manifest has repository, license and engines, and relative links in its Markdown files exist",
   (name) => {
     const at = (path: string) => join(folder, "node_modules", name, path);
     const manifest = JSON.parse(readFileSync(at("package.json"), "utf8"));
@@ -116,7 +122,7 @@ test.each(["llm-understudy", "llm-understudy-engine"])(
   },
 );
 
-test("whatever a bundle loads by a path is in the package: threads, programs, cores, models", () => {
+test("the package contains each file that a bundle loads by path: threads, programs, cores, models", () => {
   const at = (path: string) => join(folder, "node_modules/llm-understudy", path);
   const loads = files("llm-understudy")
     .filter((path) => /^(server|dist)\/.*\.c?js$/.test(path))
@@ -129,7 +135,7 @@ test("whatever a bundle loads by a path is in the package: threads, programs, co
   expect(loads.filter(([path, to]) => !existsSync(new URL(to, `file://${at(path)}`)))).toEqual([]);
 });
 
-test("NOTICE names whose work is packed, with their terms", () => {
+test("NOTICE names each bundled project with its license terms", () => {
   const notice = readFileSync(join(folder, "node_modules/llm-understudy/NOTICE"), "utf8");
   for (const name of [
     "elysia",
@@ -147,7 +153,7 @@ test("NOTICE names whose work is packed, with their terms", () => {
   expect(notice).toStartWith(readFileSync(join(root, "NOTICE"), "utf8"));
 });
 
-test("npx understudy serve answers, and ends on SIGTERM", async () => {
+test("npx understudy serve answers, and exits on SIGTERM", async () => {
   const { child, url } = serve("--port", "0", "--timing", "none", "packed/model");
   const ended = new Promise((resolve) => child.on("close", resolve));
   try {
@@ -167,7 +173,7 @@ test("npx understudy serve answers, and ends on SIGTERM", async () => {
   }
 }, 30_000);
 
-test("several workers, started and ended through npx", async () => {
+test("several workers start and stop through npx", async () => {
   const { child, url } = serve("--port", "0", "--timing", "none", "--workers", "2", "packed/model");
   const ended = new Promise((resolve) => child.on("close", resolve));
   try {
@@ -179,7 +185,7 @@ test("several workers, started and ended through npx", async () => {
   }
 }, 30_000);
 
-test("the version, and the load generator without a server", async () => {
+test("--version prints the version, and load without a server exits with code 2", async () => {
   const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
   expect(await understudy("--version")).toMatchObject({ code: 0, out: `${version}\n` });
   const load = await understudy("load", "--url", "http://127.0.0.1:1");
@@ -187,7 +193,7 @@ test("the version, and the load generator without a server", async () => {
   expect(load.err).toContain("cannot reach http://127.0.0.1:1/v1/models: ");
 }, 30_000);
 
-test("a report is written with the script that is in the package", async () => {
+test("replay --html writes a report with the script from the package", async () => {
   const format = "synthetic:isl=10,osl=3,concurrency=1,requests=2";
   expect(await understudy("replay", format, "--html", "report.html")).toMatchObject({ code: 0 });
   const page = readFileSync(join(folder, "report.html"), "utf8");
@@ -195,7 +201,7 @@ test("a report is written with the script that is in the package", async () => {
   expect(page).toContain('data-plot="waterfall"');
 }, 30_000);
 
-test("the engine's tests pass on its package", async () => {
+test("the tests of the engine pass on its package", async () => {
   const TEST_ENGINE = join(folder, "node_modules/llm-understudy-engine/dist/index.js");
   const { code, err } = await run([process.execPath, "test", "test/embed/engine.test.ts"], root, {
     TEST_ENGINE,
@@ -203,7 +209,7 @@ test("the engine's tests pass on its package", async () => {
   expect({ code, failed: /\d+ fail/.exec(err)?.[0] }).toEqual({ code: 0, failed: "0 fail" });
 }, 60_000);
 
-test("the library, imported by Node: an engine, and a server in a child", () => {
+test("Node can import the library, run an engine and start a server in a child process", () => {
   const program = `
     import { createEngine, createServer } from "llm-understudy";
     const engine = await createEngine({ timing: "none" });
@@ -220,7 +226,7 @@ test("the library, imported by Node: an engine, and a server in a child", () => 
 test.each([
   ["llm-understudy", ["index", "browser", "testing", "vitest"]],
   ["llm-understudy-engine", ["engine-index", "engine-browser"]],
-] as const)("%s: every public name has a hover text", async (name, entries) => {
+] as const)("%s: every public name has a doc comment", async (name, entries) => {
   const { default: compiler } = await import(join(folder, "node_modules/ts59/lib/typescript.js"));
   const types = join(folder, "node_modules", name, "types/");
   const bare = bareNames(
@@ -231,7 +237,7 @@ test.each([
   expect(bare).toEqual([]);
 });
 
-/** What a project imports, and a name that there is not. */
+/** A program that uses the public names, and two wrong uses. */
 const USE = `
 import { createEngine, createServer, Finish, latencies, withServer, type Engine, type EngineOptions, type Server, VirtualClock } from "llm-understudy";
 import { checkScrapes, equal, law, sseStreams, term } from "llm-understudy/testing";
@@ -259,13 +265,13 @@ const WAYS = [
 ];
 const uses = ["use.mts", "use.cts"].map((name) => join(folder, name));
 
-/** TypeScript before 7 takes as long for a browser's names as for all the rest: without them, and all ways in this process. */
+/** TypeScript versions before 7 run in this process and without a browser's names, which would double the time. */
 const BEFORE_7 = [
   ["5.0", "ts50", sampled("pack", WAYS, 1)],
   ["5.9", "ts59", sampled("pack", WAYS, 1)],
 ] as const;
 test.each(sampled("pack", BEFORE_7, 1))(
-  "types: TypeScript %s, node16, nodenext, bundler, strict, all declarations checked",
+  "types: TypeScript %s accepts a strict program with node16, nodenext and bundler, and all declarations",
   async (_, name, ways) => {
     for (const file of uses) writeFileSync(file, USE);
     const { default: compiler } = await import(join(folder, `node_modules/${name}/lib/typescript.js`));
@@ -275,7 +281,7 @@ test.each(sampled("pack", BEFORE_7, 1))(
 );
 
 test.each(sampled("pack", WAYS, 1))(
-  "types: TypeScript 7.0 with a browser's names, $moduleResolution, strict, all declarations checked",
+  "types: TypeScript 7.0 accepts a strict program with a browser's names, $moduleResolution, and all declarations",
   async ({ module, moduleResolution, names }) => {
     for (const file of uses) writeFileSync(file, USE);
     const flags = ["--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022", "--typeRoots", "./none"];
@@ -288,13 +294,13 @@ test.each(sampled("pack", WAYS, 1))(
 );
 
 test.each(sampled("pack", ["server", "engine"] as const, 1))(
-  "publint and attw have no complaint: %s",
+  "publint and attw report no problem: %s",
   async (which) => {
     const publint = ["node", join(folder, "node_modules/publint/src/cli.js"), packages[which], "--strict"];
     expect(await run(publint, folder)).toMatchObject({ code: 0 });
     const attw = await import(join(folder, "node_modules/@arethetypeswrong/core/dist/index.js"));
     const tarball = attw.createPackageFromTarballData(new Uint8Array(readFileSync(packages[which])));
-    // Bytes have no types.
+    // Binary files have no types.
     const found = await attw.checkPackage(tarball, { excludeEntrypoints: ["core.wasm", "answers.bin"] });
     expect([found.types, found.problems]).toEqual([{ kind: "included" }, []]);
     expect(Object.keys(found.entrypoints)).toContain(which === "server" ? "./vitest" : ".");
@@ -302,7 +308,7 @@ test.each(sampled("pack", ["server", "engine"] as const, 1))(
   60_000,
 );
 
-test("a wrong flag is one line and exit code 2", async () => {
+test("an unknown flag prints one line and exits with code 2", async () => {
   const { code, err } = await understudy("serve", "--max-num-seqz", "4");
   expect(code).toBe(2);
   const lines = err.split("\n").filter((line) => line !== "");

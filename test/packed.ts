@@ -1,30 +1,30 @@
-/** The packages as users get them: tarballs, in a folder of their own, and programs run beside them as in a user's shell. */
+/** Builds the package tarballs and runs programs with them, as a user would in a separate folder. */
 import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const root = new URL("../", import.meta.url).pathname;
 
-/** What npm and Bun set for their scripts would change what the inner ones do. */
+/** The environment without the variables that npm and Bun set for scripts. Those would change the programs under test. */
 export const PLAIN: Record<string, string | undefined> = Object.fromEntries(
   Object.entries(process.env).filter(
     ([name]) => !/^(npm_|bun_|NODE_ENV|NODE_PATH|INIT_CWD|UNDERSTUDY_|VLLM_|TEST_)/i.test(name),
   ),
 );
 
-export interface Ran {
+export interface ProcessResult {
   readonly code: number;
   readonly out: string;
   readonly err: string;
 }
 
-/** Runs to its end, `limitMs` at most. */
+/** Runs a command until it exits. Kills it after `limitMs` milliseconds. */
 export async function run(
   command: readonly string[],
   cwd: string,
   env: Readonly<Record<string, string>> = {},
   limitMs = 180_000,
-): Promise<Ran> {
+): Promise<ProcessResult> {
   const child = Bun.spawn([...command], {
     cwd,
     env: { ...PLAIN, ...env },
@@ -36,14 +36,17 @@ export async function run(
   return { code: await child.exited, out, err };
 }
 
-/** Like `run`; rejects with all that was said where it fails. */
-export async function done(...args: Parameters<typeof run>): Promise<Ran> {
-  const ran = await run(...args);
-  if (ran.code !== 0) throw new Error(`${args[0].join(" ")}: exit code ${ran.code}\n${ran.out}${ran.err}`);
-  return ran;
+/** Like `run`, but rejects with the whole output if the exit code is not 0. */
+export async function done(...args: Parameters<typeof run>): Promise<ProcessResult> {
+  const result = await run(...args);
+  if (result.code !== 0) throw new Error(`${args[0].join(" ")}: exit code ${result.code}\n${result.out}${result.err}`);
+  return result;
 }
 
-/** Tarballs of what is built: made once, for all test files that install them, also for those that run at the same time. */
+/**
+ * Returns the folder with the tarballs of the current build. They are packed once for all test files, also for files that run
+ * at the same time.
+ */
 async function tarballs(): Promise<string> {
   await done([process.execPath, "scripts/build.ts", "--library"], root);
   const builtMs = (folder: string) => Math.trunc(statSync(`${root}build/npm/${folder}/package.json`).mtimeMs);
@@ -56,12 +59,12 @@ async function tarballs(): Promise<string> {
   try {
     renameSync(made, to);
   } catch {
-    rmSync(made, { recursive: true }); // another one was faster
+    rmSync(made, { recursive: true }); // another process was faster
   }
   return to;
 }
 
-/** Both tarballs, and an empty folder. */
+/** Returns the paths of both tarballs and of a new empty folder. */
 export async function packed() {
   const made = await tarballs();
   const folder = mkdtempSync(join(tmpdir(), "understudy-packed-"));

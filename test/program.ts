@@ -1,7 +1,10 @@
 /**
- * Which program do tests start? The sources; in a run of all tests the bundle that users install, which scripts/test.ts has
- * just built: its start takes a third less processor time, and hundreds of tests start one.
+ * Names the program that tests start: the sources, or, in a run of all tests, the bundle that users install. scripts/test.ts
+ * builds the bundle first, because hundreds of tests start it and its start takes a third less CPU time.
  */
 export const main = process.env.TEST_PROGRAM ?? new URL("../src/main.ts", import.meta.url).pathname;
-/** Servers that share a process (hosted.ts); the bundle of all tests' run is made as that of the program is. */
+/**
+ * Path of the program that hosts servers in one process (hosted.ts). In a run of all tests it is bundled like the main
+ * program.
+ */
 export const host = process.env.TEST_HOST ?? new URL("./host.ts", import.meta.url).pathname;

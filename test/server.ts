@@ -1,22 +1,25 @@
-/** A server of ours as a child process, for tests that need real sockets. */
+/** Starts a server as a child process, for tests that need real sockets. */
 import { main } from "./program.ts";
 
-/** Whichever way it was started. */
+/** A running server, in its own process or in a shared one. */
 export interface Listening {
   readonly url: string;
-  /** What it printed so far. */
+  /** Returns the output so far. */
   readonly output: () => string;
 }
 
 export interface Server extends Listening {
   readonly pid: number;
-  /** Ends it with the signal and gives its exit code. */
+  /** Sends the signal, waits for the exit, and returns the exit code. */
   stop(signal?: NodeJS.Signals): Promise<number>;
 }
 
-const BREAKS = ["SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGTRAP"];
+const CRASH_SIGNALS = ["SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGTRAP"];
 
-/** `understudy serve` with these flags on a free port; resolves when it listens. */
+/**
+ * Starts `understudy serve` with these flags on a free port. Resolves when the server listens, and rejects if it exits
+ * before.
+ */
 export async function serve(flags: readonly string[] = [], env: Record<string, string> = {}): Promise<Server> {
   const child = Bun.spawn([process.execPath, main, "serve", "--port", "0", ...flags], {
     env: { ...process.env, ...env },
@@ -33,13 +36,13 @@ export async function serve(flags: readonly string[] = [], env: Record<string, s
       if (url) ready.resolve(url);
     }
   };
-  const said = Promise.all([read(child.stdout), read(child.stderr)]);
-  // What it said last may still be in the pipe when it has ended.
+  const outputRead = Promise.all([read(child.stdout), read(child.stderr)]);
+  // After the exit, the last output may still be in the pipe.
   void child.exited.then(async (code) => {
-    await said;
+    await outputRead;
     ready.reject(new Error(`the server ended with ${code}:\n${text}`));
-    // Nobody sees what a runtime says that breaks in the middle of a test.
-    if (BREAKS.includes(String(child.signalCode))) console.error(`the server broke (${child.signalCode}):\n${text}`);
+    // Without this line nobody sees the message of a runtime that crashes in the middle of a test.
+    if (CRASH_SIGNALS.includes(String(child.signalCode))) console.error(`the server broke (${child.signalCode}):\n${text}`);
   });
   return {
     url: await ready.promise,
@@ -52,16 +55,22 @@ export async function serve(flags: readonly string[] = [], env: Record<string, s
   };
 }
 
-/** One sample of a metrics page, or NaN. `series` is the name with its labels as printed, or its beginning. */
+/**
+ * Returns one sample of the metrics page, or NaN if it is missing. `series` is the name with its labels as printed, or a
+ * prefix of it.
+ */
 export async function sample(url: string, series: string): Promise<number> {
   const page = await (await fetch(`${url}/metrics`)).text();
-  const line = page.split("\n").find((one) => one.startsWith(series));
+  const line = page.split("\n").find((text) => text.startsWith(series));
   return line === undefined ? Number.NaN : Number(line.slice(line.lastIndexOf(" ") + 1));
 }
 
-/** Asks until `wanted` holds, at most some seconds. What it throws is no answer yet: a process that is killed cuts connections. */
+/**
+ * Waits until `wanted` returns true. Rejects after `tries` attempts with pauses of 10 ms. An error of `wanted` counts as
+ * false, because a process that is being killed cuts connections.
+ */
 export async function eventually(wanted: () => Promise<boolean> | boolean, tries = 500): Promise<void> {
-  let thrown: unknown = new Error("it did not come about in time");
+  let thrown: unknown = new Error("the condition did not become true in time");
   for (let i = 0; i < tries; i++) {
     try {
       if (await wanted()) return;

@@ -1,38 +1,41 @@
-/** Does `--base` of a bench tell a change from what a revision differs from itself, and read results of earlier revisions? */
+/**
+ * Tests `--base` of a bench: it must tell a change from the noise between two runs of the same revision, and read results of
+ * earlier revisions.
+ */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { compareRounds, orderOf, passedOn, type Round } from "../../bench/lib/compared.ts";
 import { costs } from "../../bench/stream/costs.ts";
 
-type Us = readonly [base: number, again: number, tree: number];
-const rounds = (...of: readonly Us[]): Round[] =>
+type RoundTimes = readonly [base: number, again: number, tree: number];
+const rounds = (...of: readonly RoundTimes[]): Round[] =>
   of.map(([base, again, tree]) => ({ base: { us: base }, again: { us: again }, tree: { us: tree } }));
-const verdict = (...of: readonly Us[]) => compareRounds(rounds(...of))[0]!.verdict;
+const verdict = (...of: readonly RoundTimes[]) => compareRounds(rounds(...of))[0]!.verdict;
 
-test("a difference counts when it is more than that of the base with itself", () => {
+test("a difference counts if it is larger than the difference between two runs of the base", () => {
   expect(verdict([100, 105, 109], [100, 96, 108], [100, 102, 112])).toBe("worse");
   expect(verdict([100, 105, 93], [100, 96, 91], [100, 102, 92])).toBe("better");
   expect(verdict([100, 125, 109], [100, 96, 108], [100, 102, 112])).toBe("as before");
   expect(verdict([100, 80, 93], [100, 96, 91], [100, 102, 92])).toBe("as before");
 });
 
-test("the ratios: the second run of the base to its first, the largest either way, the tree to both", () => {
-  const [one] = compareRounds(rounds([100, 121, 110], [100, 80, 100], [50, 50, 40]));
-  expect(one).toMatchObject({ name: "us", rounds: 3, baseToBase: 1, apart: 1.25, verdict: "as before" });
-  expect(one!.treeToBase).toBeCloseTo(1, 9);
+test("the ratios are those of the two runs of the base, the largest of them in either direction, and the tree to both", () => {
+  const [comparison] = compareRounds(rounds([100, 121, 110], [100, 80, 100], [50, 50, 40]));
+  expect(comparison).toMatchObject({ name: "us", rounds: 3, baseToBase: 1, apart: 1.25, verdict: "as before" });
+  expect(comparison!.treeToBase).toBeCloseTo(1, 9);
 });
 
-test("a host that changes its pace between rounds changes no ratio", () => {
+test("a host that changes its speed between rounds changes no ratio", () => {
   const slower = rounds([100, 101, 120], [300, 303, 360], [50, 49.5, 60]);
   expect(compareRounds(slower)[0]).toMatchObject({ verdict: "worse" });
   expect(compareRounds(slower)[0]!.treeToBase).toBeCloseTo(1.2, 1);
 });
 
-test("two rounds have nothing to say", () => {
+test("two rounds give no verdict", () => {
   expect(verdict([100, 100, 200], [100, 100, 200])).toBe("too few rounds");
 });
 
-test("figures that a run lacks, and those that no ratio has, are not measured", () => {
+test("figures that a run lacks, and figures without a ratio, are not measured", () => {
   const whole = { base: { us: 1, none: 0 }, again: { us: 1, none: 0 }, tree: { us: 1, none: 0, more: 3 } };
   const verdicts = compareRounds([whole, whole, whole, { ...whole, base: {} }]);
   expect(verdicts.map(({ name, rounds, verdict }) => [name, rounds, verdict])).toEqual([
@@ -42,7 +45,7 @@ test("figures that a run lacks, and those that no ratio has, are not measured", 
   ]);
 });
 
-test("each run stands in each place once in three rounds", () => {
+test("each run takes each position once in three rounds", () => {
   expect([0, 1, 2, 3].map(orderOf)).toEqual([
     ["base", "again", "tree"],
     ["again", "tree", "base"],
@@ -51,7 +54,7 @@ test("each run stands in each place once in three rounds", () => {
   ]);
 });
 
-test("runs get the command line without the comparison's own words", () => {
+test("runs get the command line without the options of the comparison", () => {
   const words = "--quick --base HEAD~3 --only cpu --pairs 7 --no-save --realtime".split(" ");
   expect(passedOn(words)).toEqual(["--quick", "--only", "cpu", "--realtime"]);
 });

@@ -1,4 +1,4 @@
-/** Are load generators compared rightly with the truth, and does docs/measuring.md say what was measured? */
+/** Tests the comparison of load generators with the truth, and that docs/measuring.md contains the measured values. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import fc from "fast-check";
@@ -13,7 +13,10 @@ import { eventually, sample } from "../server.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 
-/** Five tokens, each 20 ms after the one before, but the fourth 500 ms; the first was written 100 ms after the arrival. */
+/**
+ * Truth of five tokens. Each follows 20 ms after the one before, except the fourth after 500 ms. The first was written 100 ms
+ * after the arrival.
+ */
 const LINES = [
   ...[100, 120, 140, 640, 660].map((ms, i) => ({
     ...{ type: "step", engine: 0, step: i + 7, tokens: 1 },
@@ -43,36 +46,36 @@ const seen: Observed = {
 };
 
 describe("compare", () => {
-  test("a request by its id, its answer's id, or not at all", () => {
+  test("a request is found by its id or by its answer's id, or counts as missing", () => {
     const truth = truthOf(LINES);
     const all = [seen, { ...seen, id: "chatcmpl-r" }, { ...seen, id: "of somebody else" }];
     expect(compare(all, truth, 1)).toMatchObject({ requests: 2, missing: 1, chunks: { tool: 10, written: 10 } });
   });
 
-  test("tool minus truth", () => {
+  test("errors are the tool's values minus the truth", () => {
     const { errors, reported, truth, preemptions } = compare([seen], truthOf(LINES), 1);
     expect([errors.ttft.p50, errors.e2e.p50, errors.tpot.p50]).toEqual([1, 3, 0.5]);
     expect(errors.gap).toMatchObject({ count: 4, p50: 0.5, max: 1 });
     expect([reported.itl.max, truth.itl.max, truth.tpot.p50, preemptions]).toEqual([501, 500, 140, 1]);
   });
 
-  test("chunks of two: gaps between their last tokens", () => {
+  test("with chunks of two tokens, gaps are those between last tokens", () => {
     const paired = { ...seen, itlMs: [40, 520], gapsMs: [40, 520], chunks: 3 };
     expect(compare([paired], truthOf(LINES), 2).errors.gap).toMatchObject({ count: 2, p50: 0, max: 0 });
-    // Counted otherwise than written: no gap can be joined.
+    // If the numbers of chunks differ, no gap can be matched.
     expect(compare([paired], truthOf(LINES), 1).errors.gap.count).toBe(0);
   });
 
-  test("a tool without a number has no error of it", () => {
+  test("a value that the tool does not report has no error", () => {
     const { errors } = compare([{ ...seen, tpotMs: null, gapsMs: null }], truthOf(LINES), 1);
     expect([errors.tpot.count, errors.gap.count, errors.tpot.p50]).toEqual([0, 0, null]);
   });
 
-  test("a step of which the server no longer knows is said", () => {
+  test("a step that the server no longer has is reported", () => {
     expect(() => truthOf(LINES.slice(1))).toThrow("no longer knows the step of token 0 of chatcmpl-r");
   });
 
-  test("a tool that reads at once has no error, whatever the chunks", () => {
+  test("a tool without delay has no error, whatever the chunks are", () => {
     const steps = fc.array(fc.integer({ min: 1, max: 1e6 }), { minLength: 1, maxLength: 60 });
     fc.assert(
       fc.property(steps, fc.integer({ min: 1, max: 9 }), (gaps, interval) => {
@@ -92,7 +95,7 @@ describe("compare", () => {
     );
   });
 
-  test("chunks: the first token alone, then so many together, the last one with what is left", () => {
+  test("chunks are the first token alone, then groups of the interval, then the rest", () => {
     expect([chunkEnds(0, 4), chunkEnds(1, 4), chunkEnds(5, 4), chunkEnds(6, 4), chunkEnds(3, 1)]).toEqual([
       ...[[], [0], [0, 4], [0, 4, 5]],
       [0, 1, 2],
@@ -123,9 +126,9 @@ describe("early-role.ts", () => {
 
   test.each([
     ["an id of the client's", { "x-request-id": "mine" }],
-    ["none", {}],
+    ["no id", {}],
   ] as const)(
-    "one role chunk, before the server has a token, with the answer's id; the request has %s",
+    "the role chunk comes once, before the server's first token, with the answer's id; the request has %s",
     async (_, more) => {
       const messages = [{ role: "user", content: "Hello" }];
       const body = JSON.stringify({ model: "m", messages, stream: true, max_tokens: 5, ignore_eos: true });
@@ -155,7 +158,7 @@ describe("docs/measuring.md", () => {
   const page = readFileSync(DOCS, "utf8");
   const run = lastRun();
 
-  test("its tables are those of the last run, with each tool in each scenario", () => {
+  test("the tables are those of the last run, with each tool in each scenario", () => {
     expect(page).toBe(filled(page, run));
     const wanted = scenarios.flatMap(({ name }) => tools.map((tool) => `${name} × ${tool.name}`));
     expect(run.rows.map(({ scenario, tool }) => `${scenario} × ${tool}`)).toEqual(wanted);
@@ -166,7 +169,7 @@ describe("docs/measuring.md", () => {
     }
   });
 
-  test("scenarios were what they are called: pauses where blocks were lost, four tokens to a chunk", () => {
+  test("scenarios did what their names say: preemptions with pauses, and chunks of four tokens", () => {
     for (const { scenario, tool, preemptions, truth, chunks } of run.rows) {
       expect([tool, scenario, preemptions > 0]).toEqual([tool, scenario, scenario === "preemption"]);
       if (scenario === "preemption") expect(truth.itl.max!).toBeGreaterThan(10 * truth.itl.p99!);
@@ -175,13 +178,13 @@ describe("docs/measuring.md", () => {
     }
   });
 
-  test("versions of others are those that are pinned", () => {
+  test("versions of other tools are the pinned ones", () => {
     for (const { name, version, needs } of tools) {
       if (needs) expect(run.rows.find(({ tool }) => tool === name)?.version).toBe(version);
     }
   });
 
-  test("commands that it names exist", () => {
+  test("commands that the page names exist", () => {
     const named = [...page.matchAll(/bun run ([\w:-]+)/g)].map(([, name]) => name!);
     expect(named.filter((name) => !(name in manifest.scripts))).toEqual([]);
     expect(named.length).toBeGreaterThan(0);

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { fitted } from "../../bench/lib/numbers.ts";
 
-test("points of a line give the line", () => {
+test("points on a line give that line", () => {
   const { a, b } = fitted([2, 8, 32, 1024].map((tokens) => [tokens, 40 + 5.5 * tokens]));
   expect(a).toBeCloseTo(40, 6);
   expect(b).toBeCloseTo(5.5, 9);

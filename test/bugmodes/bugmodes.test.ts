@@ -1,7 +1,8 @@
 /**
- * Is every bug mode found on a live server, by the laws and with the means that its row names, and is a clean server under
- * the same load accused of nothing? `npx bun run test:bugmodes` runs all of it; the sample gives a server of its own to some
- * of the modes, and has all others on one server each for those that stick and those that do not.
+ * Checks on live servers that the laws named in its row find every bug mode, with the scrapes that the row allows, and that
+ * they report no violation of a clean server under the same load. `npx bun run test:bugmodes` runs all modes separately. The
+ * sample runs some modes on a separate server each. All modes also run together on two servers: one for modes that freeze
+ * values, one for the others.
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { DetectionNeed } from "../../src/metrics/bugs/bug.ts";
@@ -15,7 +16,7 @@ import { figure, sampled } from "../size.ts";
 import { ADMIN, drive, ENVIRONMENT, FLAGS, PARAMETERS, type Scrapes } from "./load.ts";
 
 setDefaultTimeout(60_000);
-/** Servers at a time; their time is simulated, so they take little of the machine. */
+/** Number of servers that run at the same time. Their time is simulated, so they need little CPU. */
 const AT_ONCE = 4;
 
 const queue: (() => Promise<void>)[] = [];
@@ -29,16 +30,16 @@ function turn(): void {
     running.add(run);
   }
 }
-/** Where some tests are left out, servers are still to come when the last one ends. */
+/** If some tests are left out, servers may still be queued when the last test ends. */
 afterAll(async () => {
   queue.length = 0;
   await Promise.all(running);
 });
 
-/** Under the load, then what `see` makes of the server. Begins at once or when there is room. */
+/** Starts a server, drives the load, and returns the result of `see`. Waits in the queue while too many servers run. */
 function driven<T>(flags: readonly string[], see: (server: Listening, scrapes: Scrapes) => Promise<T> | T): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
-  promise.catch(() => {}); // the test that awaits it hears of it
+  promise.catch(() => {}); // the test that awaits the promise reports the error
   queue.push(async () => {
     let server: (Listening & { stop(): Promise<unknown> }) | undefined;
     try {
@@ -59,7 +60,7 @@ function driven<T>(flags: readonly string[], see: (server: Listening, scrapes: S
 const violations = (scrapes: readonly Scrape[], options: CheckOptions): readonly Violation[] =>
   checkScrapes(scrapes, { parameters: PARAMETERS, ...options }).violated.flatMap((law) => law.violations);
 
-/** Every choice of scrapes that is no more than a law takes. */
+/** For each detection need, all sets of scrapes that contain no more than it allows. */
 const CHOICES: Readonly<Record<DetectionNeed, (of: Scrapes) => readonly (readonly Scrape[])[]>> = {
   "one scrape": ({ all }) => all.map((one) => [{ ...one, rest: false }]),
   "two scrapes": ({ all }) => all.slice(1).map((one, i) => [all[i]!, one].map((each) => ({ ...each, rest: false }))),
@@ -67,7 +68,10 @@ const CHOICES: Readonly<Record<DetectionNeed, (of: Scrapes) => readonly (readonl
   "clean, rest": ({ clean }) => clean.filter(({ rest }) => rest).map((one) => [one]),
 };
 
-/** Does the law speak of a family of the bug (any, where it is in all) in some choice of scrapes? */
+/**
+ * Reports whether the law reports a violation that names a family of the bug, for some set of scrapes. A bug of all families
+ * accepts any violation.
+ */
 function isFound(name: BugName, [law, takes]: readonly [law: string, DetectionNeed], scrapes: Scrapes): boolean {
   const families = bugs[name].families.map(stem);
   const names = ({ left, right }: Violation) =>
@@ -75,12 +79,12 @@ function isFound(name: BugName, [law, takes]: readonly [law: string, DetectionNe
   const options = { only: [law], clean: takes === "clean, rest" };
   return CHOICES[takes](scrapes).some((chosen) => violations(chosen, options).some(names));
 }
-/** A counter's `_created` series, too. */
+/** Removes `_total`, so that the name also matches the counter's `_created` series. */
 const stem = (family: string) => family.replace(/_total$/, "");
 
 describe("found", () => {
   const flagsOf = (name: BugName) => ["--bug", name, ...(bugs[name].alone ? ["--workers", "2"] : [])];
-  // Those that cannot be among others are always here.
+  // Modes that cannot run together with others are always included.
   const some = new Set(sampled("bugmodes", BUG_NAMES, 1));
   const names = BUG_NAMES.filter((name) => some.has(name) || bugs[name].alone);
   const runs = new Map(names.map((name) => [name, driven(flagsOf(name), (_, scrapes) => scrapes)]));
@@ -96,8 +100,8 @@ describe("found", () => {
   });
 });
 
-describe("several at once", () => {
-  // A report names five violations of a law, and those of gauges that stick are many.
+describe("several modes on one server", () => {
+  // Frozen gauges give many violations, and a report lists only five per law, so those modes get a separate server.
   const [stick, others] = [true, false].map((sticks) =>
     BUG_NAMES.filter((name) => !bugs[name].alone && (bugs[name].sticks !== undefined) === sticks),
   ) as [BugName[], BugName[]];
@@ -113,7 +117,7 @@ describe("several at once", () => {
   });
 });
 
-describe("accused of nothing", () => {
+describe("clean servers", () => {
   const others: readonly (readonly string[])[] = [
     ["--workers", "2"],
     ["--data-parallel-size", "2", "--no-async-scheduling"],
@@ -132,7 +136,7 @@ describe("accused of nothing", () => {
     expect(violations(all, {})).toEqual([]);
   });
 
-  test("the load does all that the modes need", async () => {
+  test("the load moves all series that the modes need", async () => {
     const [, run] = runs[0]!;
     const page = `${(await run).all.at(-1)!.text}`;
     const moved = [
@@ -166,7 +170,7 @@ describe("on the command line", () => {
   const wrong = driven(["--bug", "fraction-blocks"], check);
   const clean = driven([], check);
 
-  test("understudy check accuses the server with a bug by its law, and the clean one of nothing", async () => {
+  test("understudy check reports the law that a server with a bug breaks, and nothing for a clean server", async () => {
     const { code, out } = await wrong;
     expect([code, /^.*\bT05\b.*$/m.test(out)]).toEqual([1, true]);
     expect(await clean).toMatchObject({ code: 0 });
@@ -184,7 +188,7 @@ describe("on the command line", () => {
       ["--bug failures-succeed", "counter_latencies"],
     ],
   ];
-  test.each(refused)("%s: one line, exit code 2", async (flags, says) => {
+  test.each(refused)("%s prints one line and exits with code 2", async (flags, says) => {
     const child = Bun.spawn([process.execPath, main, "serve", "--port", "0", ...flags.split(" ")], {
       stdout: "pipe",
       stderr: "pipe",

@@ -1,40 +1,46 @@
 /**
- * What happens to a server under test, and what is scraped meanwhile? Every mode gets the same: preemptions, a refusal of
- * each kind, rests, and clients that all leave at once.
+ * Drives the load of a server under test and collects scrapes. Every mode gets the same load: preemptions, a refusal of each
+ * kind, idle periods, and clients that all disconnect at the same time.
  */
 import type { Scrape } from "../../src/tools/check/index.ts";
 import { eventually, type Listening } from "../server.ts";
 
-/** A pool for two answers and a half, so that some are preempted; steps of at least 2 ms, so that scrapes see them run. */
+/**
+ * Flags of the server: a pool for two and a half answers, so that some are preempted, and steps of at least 2 ms, so that
+ * scrapes see running requests.
+ */
 export const FLAGS: readonly string[] = [
   ...["--served-model-name", "m", "--timing", "linear:base=2ms,prefill=0ms,decode=0ms"],
   ...["--num-gpu-blocks-override", "24", "--max-model-len", "256", "--max-num-seqs", "4"],
   ...["--metrics-config", "histogram_latencies=true", "summary_latencies=true"],
   ...["--disable-uvicorn-access-log"],
 ];
-/** The load slows the steps when the clients leave. Several workers take no such key: their host decides what is seen then. */
+/**
+ * Flags for the admin key, with which the load slows the steps down before clients disconnect. Several workers do not support
+ * the key, so their scrapes depend on the host's speed.
+ */
 export const ADMIN: readonly string[] = ["--admin-key", "key"];
-/** What a checker cannot know of it. */
+/** Settings that a checker cannot read from the scrapes. */
 export const PARAMETERS = { maxNumSeqs: 4, maxModelLen: 256 } as const;
-/** `/pause`, after which generations are refused by the engine. */
+/** Enables `/pause`, after which the engine refuses generations. */
 export const ENVIRONMENT: Readonly<Record<string, string>> = { VLLM_SERVER_DEV_MODE: "1" };
 
-/** TensorRT-LLM's gauges are that old at most. */
+/** Maximum age of TensorRT-LLM's gauges, in milliseconds. */
 const POLLED_MS = 120;
 const JSON_TYPE = { "content-type": "application/json" };
 
 export interface Scrapes {
-  /** From the start to the first rest: nobody left, nothing failed. */
+  /** Scrapes from the start to the first idle period. Until then no client disconnects and no request fails. */
   readonly clean: readonly Scrape[];
-  /** All, those among them. */
+  /** All scrapes, including the clean ones. */
   readonly all: readonly Scrape[];
 }
 
 export async function drive(server: Listening): Promise<Scrapes> {
   const all: Scrape[] = [];
-  /** `rest`: nothing is under way, nor was since the scrape before. */
+  /** Scrapes the server. `rest`: no request is running, and none was since the scrape before. */
   const look = async (rest = false) => void all.push(await scrape(server, rest));
-  // Each on a connection of its own, so that several workers share them.
+  // Each request uses a new connection, so that several workers share them.
   const post = (path: string, body: object = {}, init: RequestInit = {}) =>
     fetch(server.url + path, {
       method: "POST",
@@ -63,7 +69,7 @@ export async function drive(server: Listening): Promise<Scrapes> {
   await post("/resume");
   await look();
 
-  // Steps of 40 ms: while the clients leave, no answer ends by itself and none is preempted, however slow the host is.
+  // With steps of 40 ms no answer ends and none is preempted while the clients disconnect, however slow the host is.
   const { ok: slow } = await post(
     "/admin/config",
     { speed: 0.05 },
@@ -80,11 +86,10 @@ export async function drive(server: Listening): Promise<Scrapes> {
       { signal: (i < 2 ? last : first).signal },
     ),
   );
-  // The first two have their first tokens: they run. None is on its way any more.
+  // The first two requests have their first tokens, so they are running. All requests have arrived.
   await Promise.all(streams.slice(0, 2).map(async (stream) => (await stream).body!.getReader().read()));
   await left(6);
-  // The last step that the engine makes is one of requests that run: were one of those that wait the last to leave, no
-  // block would be in use as of that step.
+  // Disconnect the running requests last. Otherwise the engine's last step would be one without blocks in use.
   first.abort();
   await left(2);
   last.abort();
@@ -107,7 +112,7 @@ async function underway({ url }: Listening): Promise<number> {
   return gauges.reduce((sum, [, value]) => sum + Number(value), 0);
 }
 
-/** No engine steps any more, and all gauges that are late have caught up. */
+/** Waits until no engine steps and all delayed gauges are up to date. */
 async function atRest({ url }: Listening): Promise<void> {
   const steps = async () => {
     const page = await (await fetch(`${url}/metrics/understudy`, { keepalive: false })).text();

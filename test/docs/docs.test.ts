@@ -1,4 +1,4 @@
-/** Does the documentation hold together? Its index, links, anchors, commands and the paths that it names. */
+/** Checks the documentation: its index, links, anchors, commands and the paths that it names. */
 import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { checkHelp } from "../../src/cli/check/check-options.ts";
@@ -19,11 +19,11 @@ const root = new URL("../../", import.meta.url);
 const pages = [...new Bun.Glob("docs/*.md").scanSync(root.pathname)].sort();
 const documents = ["README.md", "CONTRIBUTING.md", "SECURITY.md", ...pages];
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
-/** Without blocks of code and without code in a line: there `](…)` is no link and `#` no heading. */
+/** Removes code blocks and the backquotes of inline code, where `](…)` is no link and `#` no heading. */
 const prose = (text: string) =>
   text.replace(/^```[\s\S]*?^```/gm, "").replace(/`[^`\n]*`/g, (code) => code.slice(1, -1));
 
-/** As GitHub makes them from headings. */
+/** Returns the anchors that GitHub derives from the headings. */
 function anchorsOf(text: string): Set<string> {
   const headings = [...prose(text).matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading!);
   return new Set(
@@ -42,19 +42,19 @@ test("the index names every page, with a line on each", () => {
   expect(named.sort()).toEqual(pages.filter((page) => page !== "docs/README.md"));
 });
 
-test("each use of the README has a heading of the index", () => {
-  const asked = [...read("docs/README.md").matchAll(/^## I test (.*)$/gm)].map(([, question]) => question!);
+test("each use in the README has a heading in the index", () => {
+  const headings = [...read("docs/README.md").matchAll(/^## I test (.*)$/gm)].map(([, question]) => question!);
   const uses = [
     ...read("README.md").matchAll(/^\*\*\d\. Test \[([^\]]+)\]\(docs\/README\.md#.*\n\n```sh\n.+\n```$/gm),
   ].map(([, use]) => use!);
-  expect(asked).toHaveLength(6);
-  expect(uses).toEqual(asked);
+  expect(headings).toHaveLength(6);
+  expect(uses).toEqual(headings);
 });
 
 describe.each(documents)("%s", (path) => {
   const text = read(path);
 
-  test("every link leads to a file, and to a heading of it", () => {
+  test("every link leads to an existing file and heading", () => {
     const wrong = [...prose(text).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)].filter(
       ([, file, anchor]) => {
         const to = file === "" ? new URL(path, root) : new URL(file!, new URL(path, root));
@@ -65,7 +65,7 @@ describe.each(documents)("%s", (path) => {
     expect(wrong.map(([link]) => link)).toEqual([]);
   });
 
-  test("every path of the repository that it names is there", () => {
+  test("every path of the repository that the page names exists", () => {
     const named = text.matchAll(
       /(?<![\w./:-])(?:src|assembly|bin|bench|deploy|docs|examples|scripts|test|\.ci)\/[\w./-]*/g,
     );
@@ -75,7 +75,7 @@ describe.each(documents)("%s", (path) => {
     expect(wrong).toEqual([]);
   });
 
-  test("its commands are taken", () => {
+  test("the commands of the page are accepted", () => {
     const wrong = commandsOf(text).flatMap(([command, ...words]) => {
       const error = refusal(command!, words);
       return error === undefined ? [] : [`${command} ${words.join(" ")}: ${error}`];
@@ -84,9 +84,9 @@ describe.each(documents)("%s", (path) => {
   });
 });
 
-test("sentences say as many faults and laws as there are", () => {
+test("the numbers of faults and laws in sentences are right", () => {
   const wanted: Readonly<Record<string, number>> = { faults: FAULT_IDS.length, laws: laws.length };
-  const said = documents.flatMap((path) =>
+  const mentions = documents.flatMap((path) =>
     [...read(path).matchAll(/\b(\d{2,}) (faults|laws)\b/g)].map(([text, count, kind]) => ({
       path,
       text,
@@ -95,26 +95,26 @@ test("sentences say as many faults and laws as there are", () => {
     })),
   );
   // A plan has at most 32 faults.
-  const ofAll = said.filter(({ text }) => text !== "32 faults");
+  const ofAll = mentions.filter(({ text }) => text !== "32 faults");
   expect(ofAll.length).toBeGreaterThan(3);
   expect(ofAll.filter(({ count, kind }) => Number(count) !== wanted[kind])).toEqual([]);
 });
 
-test("a flag that is none, and a heading's anchor, are known for what they are", () => {
+test("unknown flags are refused, and anchors of headings are derived like on GitHub", () => {
   const [serve, check] = commandsOf("```sh\n./bin/understudy serve --prot 1 &\nunderstudy check --fro x # why\n```");
   expect(refusal(serve![0]!, serve!.slice(1))).toContain("--prot");
   expect(refusal(check![0]!, check!.slice(1))).toContain("--fro");
   expect(anchorsOf("## `--fix`, and the model's name")).toEqual(new Set(["--fix-and-the-models-name"]));
 });
 
-/** The words of each `understudy …` in blocks of shell commands, without the name. */
+/** Returns the words of each `understudy …` command in blocks of shell commands, without the program's name. */
 function commandsOf(text: string): string[][] {
   const blocks = [...text.matchAll(/^```sh\n([\s\S]*?)^```/gm)].map(([, block]) => block!);
   return blocks
     .flatMap((block) =>
       block
         .replaceAll(/ *\\\n */g, " ")
-        // What the shell would put in: a time in seconds, a timing.
+        // Replace the results of shell expressions: a time in seconds, a timing.
         .replaceAll(/\$\(\(.*\)\)/g, "1")
         .replaceAll(/"\$\([^)]*\)"/g, "none")
         .split("\n")
@@ -136,17 +136,20 @@ const HELP: Readonly<Record<string, () => string>> = {
   health: healthHelp,
 };
 
-/** Why the command does not take the words. Of those whose options are not read apart from a run, names are looked up. */
+/**
+ * Returns the error with which the command refuses the words. For commands whose options are read only by a run, it looks the
+ * flags up in the help text and returns the first unknown one.
+ */
 function refusal(command: string, words: readonly string[]): string | undefined {
   if (command === "serve") return errorOf(resolveServeConfig(words, {}, () => ""));
   const role = takeFlag(words, "role", undefined);
   if (command === "replay" && role.value === "triton") return errorOf(readTritonReplay(role.rest));
   if (command === "load") return errorOf(takeLoadArguments(words));
   const help = HELP[command]?.();
-  // What stands behind -- is another program's.
+  // Words after -- belong to another program.
   if (words.includes("--")) return refusal(command, words.slice(0, words.indexOf("--")));
   if (help === undefined) return "no such command";
-  // The first and the last take the engine's flags of `serve` too.
+  // All commands here except `check` may also take flags of `serve`.
   const known = command === "check" ? help : help + serveHelp("all");
   const flags = words.filter((word) => word.startsWith("--")).map((word) => word.split("=")[0]!);
   return flags.find((flag) => !known.split(/[\s,[]/).includes(flag));

@@ -1,7 +1,7 @@
 /**
- * Feeds every parser of `load`, `check`, `stress`, `proxy`, `replay` and `timing fit` with random bytes, mutations of good
- * input and long repetitions, in pieces of any size. Three measures: it ends without an error of ours, its processor time
- * per byte does not grow with the input, and what it holds stays a small multiple of the bytes.
+ * Feeds the parsers of `load`, `check`, `stress`, `proxy`, `replay` and `timing fit` with random bytes, mutations of valid
+ * input and long repetitions, in pieces of any size. Each parser must end without an internal error, its CPU time per byte
+ * must not grow with the input, and its memory must stay within a small multiple of the input.
  */
 import { heapStats } from "bun:jsc";
 import { expect, setDefaultTimeout, test } from "bun:test";
@@ -28,10 +28,10 @@ import { times } from "../size.ts";
 
 setDefaultTimeout(120_000);
 
-interface Fuzzed {
-  /** Good input, from which mutations and repetitions are made. */
+interface FuzzCase {
+  /** Valid inputs, from which mutations and repetitions are made. */
   readonly seeds: readonly string[];
-  /** Reads the pieces and returns what stays alive. May throw a TraceError, or an Error of `refusal`. */
+  /** Reads the pieces and returns what stays in memory. May throw a TraceError, or an Error that matches `refusal`. */
   readonly read: (pieces: readonly Uint8Array[]) => unknown;
   readonly refusal?: RegExp;
 }
@@ -91,7 +91,7 @@ process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 const textOf = (pieces: readonly Uint8Array[]) => Buffer.concat(pieces).toString();
 const quiet = { match: () => -1, event: () => {}, tooLong: () => {} };
 
-function traceReader(format: string): Fuzzed["read"] {
+function traceReader(format: string): FuzzCase["read"] {
   return (pieces) => {
     const path = join(folder, `${format}.trace`);
     writeFileSync(path, Buffer.concat(pieces));
@@ -122,7 +122,7 @@ function exchange(pieces: readonly Uint8Array[]): ClientExchange {
   return found;
 }
 
-const READERS: Readonly<Record<string, Fuzzed>> = {
+const READERS: Readonly<Record<string, FuzzCase>> = {
   "load's HTTP responses": {
     seeds: RESPONSES,
     read: (pieces) => {
@@ -196,8 +196,8 @@ const READERS: Readonly<Record<string, Fuzzed>> = {
   ),
 };
 
-/** Reads; what a reader refuses in a sentence is an end, too. */
-function ends({ read, refusal }: Fuzzed, pieces: readonly Uint8Array[]): unknown {
+/** Runs the reader. Returns null if it refuses the input with a documented error; other errors are thrown. */
+function ends({ read, refusal }: FuzzCase, pieces: readonly Uint8Array[]): unknown {
   try {
     return read(pieces);
   } catch (failure) {
@@ -229,7 +229,7 @@ const junkBytes = fc.oneof(
     )
     .map((text) => Buffer.from(text)),
 );
-/** A seed with pieces of it lost, doubled, or replaced by junk. */
+/** Returns mutations of a seed: parts removed, doubled, or replaced by junk. */
 const mutated = (seeds: readonly string[]): fc.Arbitrary<Uint8Array> =>
   fc
     .record({
@@ -254,7 +254,7 @@ function cutAt(bytes: Uint8Array, cuts: readonly number[]): Uint8Array[] {
   return [0, ...places].map((from, i) => bytes.slice(from, places[i] ?? bytes.length));
 }
 
-/** Values of a JSON text replaced by others, so that the names and the form stay. */
+/** JSON values that replace others, so that names and structure stay. */
 const JUNK_VALUES = ["null", "[]", "{}", "[null]", "5", '"x"', '{"toString":1,"valueOf":1}', "-1e300"];
 const otherValues = (seed: string, picks: readonly number[]): string => {
   let at = 0;
@@ -265,7 +265,7 @@ const otherValues = (seed: string, picks: readonly number[]): string => {
 };
 
 test.each(Object.entries(READERS))(
-  "%s: random bytes, mutations, any cuts and any JSON values: it ends",
+  "%s: ends for random bytes, mutations, cuts at any place and any JSON values",
   (_, reader) => {
     const cuts = fc.array(fc.nat(), { maxLength: 6 });
     fc.assert(
@@ -291,12 +291,12 @@ test.each(Object.entries(READERS))(
   },
 );
 
-/** Bytes of the short and the long input. Work that grows with the square costs 16 times as much per byte in the long one. */
+/** Sizes of the short and the long input in bytes. Quadratic work costs 16 times as much per byte in the long one. */
 const [SHORT, LONG] = [1 << 15, 1 << 19];
 const GROWTH_MOST = 6;
-/** Less processor time than this says nothing. */
+/** CPU times below this are noise. */
 const NOISE_MS = 8;
-/** The time that `JSON.parse` and a decoder need for a byte is a few nanoseconds. */
+/** Limit of CPU time per byte. `JSON.parse` and a decoder need a few nanoseconds. */
 const NS_PER_BYTE_MOST = 3000;
 const HELD_PER_BYTE_MOST = 64;
 const HELD_FREE = 4 << 20;
@@ -314,7 +314,7 @@ const heldBytes = (): number => {
   return heapSize + extraMemorySize;
 };
 
-/** Inputs of any length: a part of a seed again and again behind its beginning, in pieces. */
+/** Makes inputs of any length: the start of a seed, then a part of it repeated, then the rest, in pieces. */
 const long = (seeds: readonly string[]) =>
   fc
     .record({
@@ -336,11 +336,11 @@ const long = (seeds: readonly string[]) =>
       };
     });
 
-test.each(Object.entries(READERS))("%s: time per byte does not grow, and little is held", (name, reader) => {
+test.each(Object.entries(READERS))("%s: time per byte does not grow, and memory stays small", (name, reader) => {
   fc.assert(
     fc.property(long(reader.seeds), (of) => {
       const [short, whole] = [of(SHORT), of(LONG)];
-      // The best of several: other programs and the compiler take time, too.
+      // Take the minimum of several runs, because other programs and the compiler take time, too.
       const best = (pieces: readonly Uint8Array[], tries: number) =>
         Math.min(...Array.from({ length: tries }, () => cpuMs(() => void ends(reader, pieces))));
       let ms = best(whole, 1);
@@ -362,7 +362,7 @@ test.each(Object.entries(READERS))("%s: time per byte does not grow, and little 
   );
 });
 
-test("a number of many digits that is none costs a time per digit that does not grow", () => {
+test("the time per digit of an invalid long number does not grow with its length", () => {
   const of = (digits: number) => cpuMs(() => void parse(`a ${"1".repeat(digits)}x\n`));
   const short = Math.max(of(2000), of(2000));
   expect(of(64_000)).toBeLessThan(Math.max(NOISE_MS, 6 * 32 * short));

@@ -1,6 +1,4 @@
-/**
- * Checks the files that a hosting site and its visitors read: the workflow, the issue forms, SECURITY and the changelog.
- */
+/** Checks the files for a hosting site and its visitors: workflows, issue forms, SECURITY and the changelog. */
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { parse } from "yaml";
@@ -47,7 +45,7 @@ describe.each(workflows)("%s", (path) => {
   });
 });
 
-test("a workflow runs .ci/run, with the Node and the Python that it wants", () => {
+test("one workflow runs .ci/run with the versions of Node and Python that it needs", () => {
   const steps = workflows.flatMap((path) =>
     Object.values((parse(read(path)) as Workflow).jobs).flatMap((job) => job.steps),
   );
@@ -57,7 +55,7 @@ test("a workflow runs .ci/run, with the Node and the Python that it wants", () =
   expect(versions.filter(Boolean)).toEqual(wanted);
 });
 
-test("each issue form has a name, a description, and fields with ids of their own", () => {
+test("each issue form has a name, a description, and fields with unique ids", () => {
   const folder = ".github/ISSUE_TEMPLATE/";
   const forms = readdirSync(new URL(folder, root)).filter((name) => name !== "config.yml");
   expect(forms.length).toBeGreaterThan(1);
@@ -74,7 +72,7 @@ test("each issue form has a name, a description, and fields with ids of their ow
   }
 });
 
-test("every option that SECURITY.md names is one of the commands", () => {
+test("every option that SECURITY.md names exists", () => {
   const known = [
     serveHelp("all"),
     proxyHelp(),
@@ -93,7 +91,7 @@ test("every option that SECURITY.md names is one of the commands", () => {
   expect(named.filter((flag) => !words.has(flag))).toEqual([]);
 });
 
-/** The text of each version in the changelog, newest first. */
+/** Lines of each version in the changelog, newest first. */
 const versions = read("CHANGELOG.md")
   .split(/^## /m)
   .slice(1)
@@ -108,7 +106,7 @@ test("the changelog has Added, Changed and Fixed, and a line for each entry", ()
   }
 });
 
-test("of 0.1.0, which nobody has used before, the changelog is a page of features", () => {
+test("the changelog of 0.1.0, the first version, lists only features", () => {
   const { lines } = versions.find(({ name }) => name.startsWith("0.1.0"))!;
   expect(lines.filter((line) => line.startsWith("### "))).toEqual(["### Added"]);
   expect(lines.length).toBeLessThanOrEqual(60);

@@ -1,6 +1,6 @@
 /**
- * Tries what the README and the pages that it leads to first say: the commands, the servers of the table with their curl
- * lines and APIs, paths and timings.
+ * Tests the statements of the README and of the first pages that it links: commands, servers with their curl lines and APIs,
+ * paths and timings.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -14,10 +14,10 @@ setDefaultTimeout(30_000);
 const root = new URL("../../", import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
 const readme = read("README.md");
-/** As far as one sees without scrolling. */
+/** The part that is visible without scrolling. */
 const firstScreen = readme.split("\n").slice(0, 40).join("\n");
 
-/** `plain` is started without options, as the first command does it. */
+/** A server without options, as the first command of the README starts it. */
 let plain: Server;
 let dev: Hosted;
 beforeAll(async () => {
@@ -30,7 +30,7 @@ afterAll(async () => {
 /** The curl lines of the first screen, in their order. */
 const curlLines = firstScreen.split("\n").filter((line) => line.startsWith("curl "));
 
-/** Standard output of a curl line that is sent to `url` instead. */
+/** Runs a curl line with `url` in place of its server, and returns the standard output. */
 async function answerOf(line: string, url: string): Promise<string> {
   const sent = line.replace(/http:\/\/127\.0\.0\.1:\d+/, url);
   const child = Bun.spawn(["sh", "-c", `${sent} --silent --show-error --fail`], { stdout: "pipe", stderr: "pipe" });
@@ -73,7 +73,7 @@ const serverRows: readonly ServerRow[] = [
   return { role: role as RoleName, flags, port: after(/^--(http-)?port$/), apis };
 });
 
-/** What each server must say of itself on the first screen. */
+/** APIs that the first screen must name for each server. */
 const APIS: Readonly<Record<RoleName, readonly string[]>> = {
   vllm: ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/metrics"],
   triton: ["KServe", "gRPC", "/v2/models/NAME/infer", "/generate", "/generate_stream", "/v1/chat/completions"],
@@ -109,12 +109,12 @@ test("each server of the table starts, answers its curl line, and has no other A
   }
 });
 
-test("it has at most 130 lines, and a picture", () => {
+test("the README has at most 130 lines, and a picture", () => {
   expect(readme.trimEnd().split("\n").length).toBeLessThanOrEqual(130);
   expect(readme).toMatch(/!\[[^\]]+\]\(docs\/[\w-]+\.png\)/);
 });
 
-test("no script of package.json is run before or behind another by its name, as prepack would be before pack", () => {
+test("no script of package.json runs before or after another because of its name, as prepack would before pack", () => {
   const names = Object.keys(manifest.scripts);
   expect(names.filter((name) => names.includes(`pre${name}`) || names.includes(`post${name}`))).toEqual([]);
 });
@@ -136,7 +136,7 @@ const BODIES: Readonly<Record<string, object>> = {
   "/tokenize": { prompt: "Hello" },
   "/detokenize": { tokens: [1, 2] },
 };
-test("every path of the table in docs/serve.md answers with 200, those of dev mode in dev mode only", async () => {
+test("every path of the table in docs/serve.md answers 200, those of dev mode only in dev mode", async () => {
   const table = /\| Path \| What \|\n\|.*\n((?:\|.*\n)+)/.exec(read("docs/serve.md"))![1]!;
   const routes = table
     .trimEnd()
@@ -144,8 +144,8 @@ test("every path of the table in docs/serve.md answers with 200, those of dev mo
     .flatMap((line) => {
       const [, cell = "", rest = ""] = line.split("|");
       let method = "";
-      return [...cell.matchAll(/`(?:(GET|POST) )?(\/[^`]*)`/g)].map(([, given, path]) => {
-        method = given ?? method;
+      return [...cell.matchAll(/`(?:(GET|POST) )?(\/[^`]*)`/g)].map(([, ownMethod, path]) => {
+        method = ownMethod ?? method;
         return { method, path: path!, devOnly: rest.includes("VLLM_SERVER_DEV_MODE") };
       });
     });
@@ -160,13 +160,13 @@ test("every path of the table in docs/serve.md answers with 200, those of dev mo
     return [method, path, response.status];
   };
   for (const { method, path, devOnly } of routes) {
-    // One pauses and the next resumes.
+    // The order matters: /pause stops the engine, and the next path resumes it.
     expect(await ask(dev, method, path)).toEqual([method, path, 200]);
     expect(await ask(plain, method, path)).toEqual([method, path, devOnly ? 404 : 200]);
   }
 });
 
-test("the timings of the table in docs/timing.md are taken", async () => {
+test("the timings of the table in docs/timing.md are accepted", async () => {
   const table = /\| `--timing` \|.*\n\|.*\n((?:\|.*\n)+)/.exec(read("docs/timing.md"))![1]!;
   const [preset, ...forms] = table
     .trimEnd()

@@ -1,4 +1,4 @@
-/** Does `bun run golden` stand what people point it at? Folders of both formats, packed, broken, missing, strange. */
+/** Tests `bun run golden` with folders of both formats: packed, broken, missing and unknown files. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -44,11 +44,11 @@ function golden(...words: string[]) {
   return { code: run.exitCode, lines, error: run.stderr.toString().trim().replaceAll(folder, "") };
 }
 
-test("both formats, packed or not, in folders below too; what is no recording is passed over", () => {
+test("recordings of both formats are found, packed or not, also in subfolders, and other files are ignored", () => {
   expect(golden("good")).toEqual({ code: 0, lines: ["7 passed, 0 failed"], error: "" });
 });
 
-test("what cannot be read is a failure of one line, and the others are judged", () => {
+test("an unreadable file is a failure with one line, and the other files are still compared", () => {
   const { code, lines } = golden("bad", "good", "gone.jsonl");
   expect(code).toBe(1);
   expect(lines.at(-1)).toBe("8 passed, 10 failed");
@@ -67,11 +67,11 @@ test("what cannot be read is a failure of one line, and the others are judged", 
   expect(
     lines.filter((line) => /^\/bad\/scenario-key\.json#.*: a request has an unknown key: images$/.test(line)),
   ).toHaveLength(1);
-  // A difference is shown side by side, indented; nothing else has more than a line.
+  // A difference is shown side by side, with indented lines. All other messages are one line.
   expect(lines.filter((line) => !line.startsWith(" ")).length).toBe(11);
 });
 
-test("with --mutate what cannot be read, and a name that nothing has, are no mutants that were noticed", () => {
+test("with --mutate, unreadable files and unknown names do not count as noticed mutants", () => {
   const broken = golden("bad/not-json.jsonl", "good/trace.jsonl", "--mutate", "1");
   expect([broken.code, broken.lines.at(-1)]).toEqual([1, "0 passed, 2 failed"]);
   const absent = golden("good", "--only", "trace,nobody", "--mutate", "1");
@@ -83,11 +83,11 @@ test.each(Array.from({ length: 20 }, (_, seed) => seed))("mutants of both format
 });
 
 test.each([
-  [["--mutate"], "golden: --mutate takes a whole number"],
-  [["--mutate", "x"], "golden: --mutate takes a whole number"],
-  [["--verbose"], "golden: --verbose: unknown; there are --mutate SEED, --only LIST, and files and folders"],
+  [["--mutate"], "golden: --mutate: must be a whole number"],
+  [["--mutate", "x"], "golden: --mutate: must be a whole number"],
+  [["--verbose"], "golden: --verbose: unknown; accepted are --mutate SEED, --only LIST, and files and folders"],
   [["gone-out"], "golden: no recordings (*.jsonl, *.json with scenarios, also .gz) in /gone-out"],
-])("%j is one line and exit code 2", (words, why) => {
+])("%j prints one line and exits with code 2", (words, why) => {
   const { code, error } = golden(...words);
   expect([code, error]).toEqual([2, why]);
 });

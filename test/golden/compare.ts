@@ -1,8 +1,11 @@
-/** Where does our run of a trace first differ from the recording? Every key of every row counts but the informative ones. */
+/**
+ * Finds the first row in which our run of a trace differs from the recording. All keys of all rows are compared, except the
+ * informative ones.
+ */
 import type { Recording } from "./recording.ts";
 import type { Row } from "./trace.ts";
 
-/** Keys that the format calls informative: turns of the recording's driver loop. */
+/** Keys that the format calls informative: they count turns of the recording's driver loop. */
 const INFORMATIVE: Readonly<Record<string, readonly string[]>> = { s: ["tick"], end: ["ticks"] };
 
 export interface Difference {
@@ -13,7 +16,7 @@ export interface Difference {
   readonly keys: readonly string[];
 }
 
-/** The first difference, or null: decision-identical. */
+/** Returns the first difference, or null if all decisions are identical. */
 export function firstDifference(recording: Recording, module: WebAssembly.Module): Difference | null {
   const runner = recording.start(module);
   for (const [index, recorded] of recording.rows.entries()) {
@@ -39,7 +42,7 @@ function differingKeys(recorded: Row, ours: Row): string[] {
   return [...keys].filter((key) => JSON.stringify(recorded[key]) !== JSON.stringify(ours[key]));
 }
 
-/** The step side by side, for eyes. */
+/** Formats both versions of the row for a reader. */
 export function sideBySide({ index, recorded, ours, keys }: Difference): string {
   const kind = recorded.t ?? ["s", "u", "abort"].find((key) => key in recorded) ?? "?";
   const number = recorded.k ?? recorded[String(kind)];

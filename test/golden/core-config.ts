@@ -1,4 +1,4 @@
-/** From a trace's header to the core's configuration; an option we do not know is an error, never skipped. */
+/** Translates a trace's header to the core's configuration. An unknown option is an error. */
 import { Config, FEED } from "../../assembly/layout.ts";
 import type { TraceConfig } from "./trace.ts";
 
@@ -22,7 +22,7 @@ const KNOWN_CONFIG: ReadonlySet<string> = new Set<keyof TraceConfig>([
   "max_loras",
 ]);
 
-/** Options that the second recording does not name; vLLM's defaults. */
+/** Options that the second recording does not have. They get vLLM's defaults. */
 const MAY_LACK: ReadonlySet<string> = new Set<keyof TraceConfig>([
   "max_num_active_seqs",
   "max_num_scheduled_tokens",
@@ -30,7 +30,7 @@ const MAY_LACK: ReadonlySet<string> = new Set<keyof TraceConfig>([
   "max_loras",
 ]);
 
-/** `longest`: prompt tokens. */
+/** Returns the core's configuration. `longest`: tokens of the longest prompt. Throws for unknown and missing options. */
 export function coreConfig(config: TraceConfig, eos: number, longest: number): Partial<Record<Config, number>> {
   for (const key of Object.keys(config)) {
     if (!KNOWN_CONFIG.has(key)) throw new Error(`unknown option in the header: ${key}`);

@@ -1,4 +1,4 @@
-/** Are we decision-identical to every recorded trace of vLLM 0.33, in both builds of the core? */
+/** Checks that our decisions are identical to every recorded trace of vLLM 0.33, in both builds of the core. */
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,17 +15,20 @@ const traces = folders.flatMap((folder) =>
     .sort()
     .map((name) => `${folder}/${name}`),
 );
-/** The debug core walks all its structures after each call: not for the bursts of a thousand requests. */
+/**
+ * Traces for the debug core, which walks all its structures after each call. Bursts of a thousand requests would take too
+ * long.
+ */
 const small = traces.filter((name) => !name.includes("burst"));
 
-/** "" when every row is the recorded one. */
+/** Returns "" if every row is as recorded, otherwise the first difference. */
 function verdict(name: string, module: WebAssembly.Module): string {
-  const [found] = recordingsAt([join(import.meta.dir, name)]);
-  const difference = firstDifference(found!.load(), module);
+  const [file] = recordingsAt([join(import.meta.dir, name)]);
+  const difference = firstDifference(file!.load(), module);
   return difference ? sideBySide(difference) : "";
 }
 
-test("the recordings are there", () => {
+test("all recordings exist", () => {
   expect(traces.length).toBe(192);
   expect(small.length).toBe(189);
 });

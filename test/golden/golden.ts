@@ -1,4 +1,7 @@
-/** `bun run golden -- [--mutate SEED] [--only LIST] [DIR or FILE ...]`: are we decision-identical to these recordings? Ends with `N passed, N failed`. */
+/**
+ * Runs `bun run golden -- [--mutate SEED] [--only LIST] [DIR or FILE ...]`: compares our decisions with recordings of vLLM's
+ * scheduler. The last line is `N passed, N failed`.
+ */
 import { join } from "node:path";
 import { recordingsAt } from "./places.ts";
 import { play } from "./play.ts";
@@ -6,7 +9,7 @@ import { play } from "./play.ts";
 process.exitCode = play({
   command: "golden",
   core: "core.wasm",
-  own: ["vllm-0.33", "random", "recorded"].map((folder) => join(import.meta.dir, folder)),
+  defaults: ["vllm-0.33", "random", "recorded"].map((folder) => join(import.meta.dir, folder)),
   kinds: "*.jsonl, *.json with scenarios, also .gz",
   recordingsAt,
 });

@@ -1,4 +1,4 @@
-/** Would the comparison notice if we were wrong? Recordings with one changed value, and rows and options that it does not know. */
+/** Checks that the comparison notices wrong decisions: recordings with one changed value, and unknown rows and options. */
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ const load = (name: string): Trace => {
 };
 const differs = (trace: Trace) => firstDifference(ofTrace(trace), module);
 
-/** Large recordings cost a second each: one seed is enough for them. */
+/** Returns the seeds for a recording. Large recordings take a second each, so they get one seed. */
 const seedsOf = (name: string) => (name.endsWith(".gz") ? [1] : sampled("golden", [1, 2, 3, 4, 5, 6], 2));
 
 test("every mutant of every recording is noticed", () => {
@@ -49,7 +49,7 @@ test("every mutant of the random recordings is noticed", () => {
   expect(unnoticed).toEqual([]);
 });
 
-test("a mutant is noticed at its own row or before it", () => {
+test("a mutant is noticed at its row or before it", () => {
   for (const seed of [1, 2, 3, 4, 5, 6, 7, 8]) {
     const trace = load("multi_turn_async.jsonl");
     const row = Number(/^row (\d+)/.exec(mutate(ofTrace(trace), seed))![1]);
@@ -57,7 +57,7 @@ test("a mutant is noticed at its own row or before it", () => {
   }
 });
 
-test("a row that is missing, doubled or moved is noticed", () => {
+test("a missing, doubled or moved row is noticed", () => {
   const at = (trace: Trace) => trace.rows.findIndex((row, i) => i > 4 && row.t === "s");
   const changes: ((trace: Trace) => void)[] = [
     (trace) => trace.rows.splice(at(trace), 1),
@@ -71,7 +71,7 @@ test("a row that is missing, doubled or moved is noticed", () => {
   }
 });
 
-test("a key that the rows of this format do not have is noticed", () => {
+test("an unknown key of a row is noticed", () => {
   for (const kind of ["s", "u", "add", "end"]) {
     const trace = load("single_request.jsonl");
     trace.rows.find((row) => row.t === kind)!.unheard = 1;
@@ -79,19 +79,19 @@ test("a key that the rows of this format do not have is noticed", () => {
   }
 });
 
-test("a kind of row that the format does not have is an error, not silence", () => {
+test("an unknown kind of row is an error", () => {
   const trace = load("single_request.jsonl");
   trace.rows.unshift({ t: "sleep" });
   expect(differs(trace)!.ours).toEqual({ error: "Error: unknown kind of row: sleep" });
 });
 
-test("an option that the runner does not know is an error", () => {
+test("an unknown option is an error", () => {
   const trace = load("single_request.jsonl");
   Object.assign(trace.config, { num_speculative_tokens: 2 });
   expect(() => differs(trace)).toThrow("unknown option in the header: num_speculative_tokens");
 });
 
-test("a file whose header counts other rows is refused", () => {
+test("a file with a wrong row count in its header is refused", () => {
   const lines = readFileSync(join(folder, "single_request.jsonl"), "utf8").trimEnd().split("\n");
   const cut = [...lines.slice(0, 8), ...lines.slice(9)].join("\n");
   expect(() => readTrace(cut, "cut.jsonl")).toThrow("the header counts other rows than the file has");

@@ -1,13 +1,13 @@
-/** Changes one compared value of a trace, chosen by a seed: a comparer that does not notice is blind. */
+/** Changes one compared value of a trace, chosen by a seed. A comparison that does not notice the change is broken. */
 import { comparedKeys } from "./compare.ts";
 import type { Recording } from "./recording.ts";
 
-/** Instructions of a row, not results: changing them changes what is run. */
+/** Keys of a row that are instructions, not results. Changing them would change the input of the run. */
 const INSTRUCTIONS = new Set(["t", "r", "running", "state", "it", "begin", "end"]);
-/** Instructions in rows without a kind: the second format. */
+/** Instructions in rows without a kind, which is the second format. */
 const LOG_INSTRUCTIONS = new Set(["s", "abort"]);
 
-/** Changes `recording` in place; says what was changed. */
+/** Changes `recording` in place and returns a description of the change. */
 export function mutate({ rows }: Recording, seed: number): string {
   let state = (seed ^ 0x9e3779b9) >>> 0;
   const draw = (n: number) => {

@@ -1,4 +1,7 @@
-/** Which recordings lie at these places? Files and folders with all below them, both formats, packed or not; one is read at a time. */
+/**
+ * Finds the recordings at given files and folders, including subfolders, in both formats, packed or not. Only one is read at
+ * a time.
+ */
 import { type Dirent, lstatSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
@@ -6,14 +9,14 @@ import { ofScenario, ofTrace, type Recording } from "./recording.ts";
 import type { Scenario } from "./scheduler-log.ts";
 import { readTrace } from "./trace.ts";
 
-/** `load` throws an Error with one line where it cannot be read. */
-export interface Found {
+/** A recording and its name. `load` throws an Error with a one-line message if the recording cannot be read. */
+export interface RecordingFile {
   readonly name: string;
   load(): Recording;
 }
 
-/** By name; a file that cannot be read or is no recording comes as one whose `load` throws. */
-export function* recordingsAt(places: readonly string[]): Generator<Found> {
+/** Returns the recordings, sorted by name. A file that cannot be read gives an entry whose `load` throws. */
+export function* recordingsAt(places: readonly string[]): Generator<RecordingFile> {
   for (const place of places) {
     const found = filesAt(place);
     for (const path of found.files) yield* recordingsIn(path, found.named);
@@ -36,8 +39,11 @@ function below(folder: string): string[] {
     });
 }
 
-/** A `.json` in a folder that holds no scenarios is something else and passed over, unless it was `named`. */
-function* recordingsIn(path: string, named: boolean): Generator<Found> {
+/**
+ * Returns the recordings of one file. A `.json` file without scenarios gives an error if it was `named`. In a folder it is
+ * ignored.
+ */
+function* recordingsIn(path: string, named: boolean): Generator<RecordingFile> {
   let text: string;
   try {
     text = textOf(path);
@@ -70,12 +76,12 @@ function scenariosOf(text: string): readonly Scenario[] | string {
 
 export function textOf(path: string): string {
   const bytes = readFileSync(path);
-  // What a file is, its first bytes say, whatever its name.
+  // The first bytes show whether the file is packed, whatever its name is.
   const packed = bytes[0] === 0x1f && bytes[1] === 0x8b;
   return new TextDecoder().decode(packed ? gunzipSync(bytes) : bytes);
 }
 
-export function failing(name: string, why: string): Found {
+export function failing(name: string, why: string): RecordingFile {
   return {
     name,
     load() {

@@ -1,11 +1,14 @@
-/** What do the two formats of recordings have in common? Rows, and somebody who carries each out and says what ours would be. */
+/**
+ * Defines the interface that the two formats of recordings share: rows, and a runner that carries out each row and returns
+ * our row.
+ */
 import { Runner } from "./runner.ts";
 import { LogRunner, type Scenario } from "./scheduler-log.ts";
 import type { Row, Trace } from "./trace.ts";
 
 export interface Recording {
   readonly rows: Row[];
-  /** A fresh core; throws when the recording asks for what we do not know. */
+  /** Starts a fresh core. Throws if the recording contains an option or row that we do not support. */
   start(module: WebAssembly.Module): { run(row: Row): Row };
 }
 

@@ -1,6 +1,6 @@
 /**
- * What does our core do with a recorded trace? Goes through the rows in file order with the calls that the server uses,
- * and makes the row that we would have recorded. It may only add, abort, reset, pause, plan, take and feed.
+ * Runs a recorded trace on our core, row by row, with the calls that the server uses, and returns the rows that we would have
+ * recorded. It only uses add, abort, reset, pause, plan, take and feed.
  */
 import {
   Event,
@@ -29,7 +29,7 @@ import { type Core, startCore } from "../../src/engine/wasm/core.ts";
 import { coreConfig } from "./core-config.ts";
 import { fnv, outputOf, promptOf, type Row, type Trace, type TraceRequest } from "./trace.ts";
 
-/** A request in the core, as the runner follows it. */
+/** A request in the core, with the state that the runner keeps. */
 interface Live {
   readonly spec: TraceRequest;
   readonly handle: number;
@@ -42,7 +42,7 @@ export class Runner {
   readonly #trace: Trace;
   readonly #core: Core;
   readonly #batch: Batch;
-  /** By slot: who sits there. A slot's last owner stays known until the next one comes. */
+  /** Requests by slot. The last owner of a slot stays known until a new request gets the slot. */
   readonly #bySlot = new Map<number, Live>();
   readonly #byHandle = new Map<number, Live>();
   readonly #live = new Map<number, Live>();
@@ -64,7 +64,7 @@ export class Runner {
     for (const key of ["queries", "hits", "p_requests", "p_queries", "p_hits"]) this.#totals[key] = 0;
   }
 
-  /** Carries the row out and gives ours. */
+  /** Carries out the row and returns our row. */
   run(row: Row): Row {
     switch (row.t) {
       case "add":
@@ -121,7 +121,7 @@ export class Runner {
     return { t: "add", r };
   }
 
-  /** The core's numbers of adapters are small; a recording may name any. */
+  /** Maps the adapter number of the recording to a small number, which the core needs. 0 means no adapter. */
   #adapterOf(lora: number): number {
     if (lora === 0) return 0;
     if (!this.#adapters.includes(lora)) this.#adapters.push(lora);
@@ -288,7 +288,7 @@ export class Runner {
     return row;
   }
 
-  /** Slots in the order in which they would be popped. */
+  /** Returns the slots in the order in which the queue would return them. */
   #waiting(): number[] {
     const { views } = this.#core;
     const count = views.word(Word.Waiting);

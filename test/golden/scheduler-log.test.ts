@@ -1,4 +1,4 @@
-/** Are we decision-identical to the second, separate recording of vLLM 0.33's scheduler as well? */
+/** Checks that our decisions are identical to those of the second, separate recording of vLLM 0.33's scheduler. */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ const builds = ["core.wasm", "core.debug.wasm"].map(
   (name) => [name, new WebAssembly.Module(read(`../../build/${name}`))] as const,
 );
 
-test("all 34 scenarios are there, 4 with requests that wait for a grammar", () => {
+test("the recording has 34 scenarios, 4 of them with requests that wait for a grammar", () => {
   expect(scenarios.length).toBe(34);
   expect(scenarios.filter(({ requests }) => requests.some(({ gram_ready }) => gram_ready !== undefined)).length).toBe(
     4,

@@ -1,6 +1,6 @@
 /**
- * What does our core do with a scenario of the second recording, `recorded/vllm-0.33.0-scheduler.json`? It was made
- * apart from the traces, with real request names and one log per scenario; here we make our log in its form.
+ * Runs a scenario of the second recording, `recorded/vllm-0.33.0-scheduler.json`, on our core and writes our log in its form.
+ * That recording was made separately from the traces. It has real request names and one log per scenario.
  */
 import {
   FEED,
@@ -54,7 +54,7 @@ interface Live {
   readonly request: LogRequest;
   readonly handle: number;
   fed: number;
-  /** Length of the block table when it was last shown. */
+  /** Length of the block table at the last row that showed it. */
   shown: number;
 }
 
@@ -64,7 +64,7 @@ export class LogRunner {
   readonly #batch: Batch;
   readonly #bySlot = new Map<number, Live>();
   readonly #byName = new Map<string, Live>();
-  /** Numbers of the open steps. A number is skipped where the recording's loop had nothing to schedule. */
+  /** Numbers of the open steps. The recording skips a number if its loop had nothing to schedule. */
   readonly #open: number[] = [];
   #last = 0;
   #arrivals = 0;
@@ -80,7 +80,7 @@ export class LogRunner {
     this.#totals = this.#prefixTotals();
   }
 
-  /** Carries the row's instruction out and gives ours. */
+  /** Carries out the row's instruction and returns our row. */
   run(row: Row): Row {
     if ("s" in row) return this.#schedule(row.s as number);
     if ("u" in row) return this.#update();
@@ -188,7 +188,7 @@ export class LogRunner {
     return { abort: name };
   }
 
-  /** Slots in the order in which they would be popped. */
+  /** Returns the slots in the order in which the queue would return them. */
   #waiting(): number[] {
     const { views } = this.#core;
     if (this.#scenario.config.policy === "priority") {
@@ -217,7 +217,7 @@ export class LogRunner {
 
 const nameOf = (live: Live) => `r${live.request.no}`;
 
-/** `count` output ids from position `from` (from 0). */
+/** Returns `count` output ids from position `from` (from 0). */
 function outputs({ no, eos_at }: LogRequest, from: number, count: number): number[] {
   return Array.from({ length: count }, (_, i) => (eos_at === from + i + 1 ? EOS : 20_000_000 + no * 10_000 + from + i));
 }

@@ -1,4 +1,4 @@
-/** What stands in a recorded trace? Format `golden-decisions/1`; FORMAT.md says what each field means. */
+/** Reads a recorded trace in the format `golden-decisions/1`. FORMAT.md explains each field. */
 export interface TraceConfig {
   block_size: number;
   num_gpu_blocks: number;
@@ -30,14 +30,14 @@ export interface TraceRequest {
   cache_salt?: string;
   lora?: number;
   skip_reading?: boolean;
-  /** The request is added waiting for its grammar; a row `release` says when that is there. */
+  /** True if the request is added while it waits for its grammar. A row `release` marks when the grammar is ready. */
   blocked?: boolean;
   /** Informative: turns of the recording's driver loop. */
   at?: number;
   abort?: [tick: number, phase: string];
 }
 
-/** What else a line has is an error: nothing is skipped in silence. */
+/** Accepted keys. Any other key is an error, so that nothing is ignored silently. */
 const HEADER_KEYS =
   "format engine version scheduler name about rules detail config eos stop_token_ids requests rows".split(" ");
 const REQUEST_KEYS =
@@ -45,7 +45,7 @@ const REQUEST_KEYS =
 
 export type Row = Record<string, unknown>;
 
-/** As far as it is read. */
+/** The header fields that are read. */
 interface Header {
   format: string;
   name: string;
@@ -64,11 +64,11 @@ export interface Trace {
   eos: number;
   stopTokenIds: number[];
   requests: Map<number, TraceRequest>;
-  /** Everything after the requests, `end` included. */
+  /** All rows after the requests, including `end`. */
   rows: Row[];
 }
 
-/** `text` is a whole file, unpacked; `path` is for messages. */
+/** Reads a trace. `text` is the whole unpacked file; `path` is for messages. Throws with the line number for invalid text. */
 export function readTrace(text: string, path: string): Trace {
   const all = text
     .trimEnd()
@@ -111,7 +111,7 @@ export function refuseOthers(object: object, known: readonly string[], what: str
   if (other !== undefined) throw new Error(`${what} has an unknown key: ${other}`);
 }
 
-/** Stream of a request's own output. */
+/** Base of the stream numbers of the requests' outputs. */
 export const OUTPUT_STREAM = 1_000_000;
 
 export function tokenOf(stream: number, index: number): number {
@@ -128,7 +128,7 @@ export function promptOf(request: TraceRequest): number[] {
   );
 }
 
-/** Output id number `k` (0-based) of a request. */
+/** Returns the output id with index `k` (from 0) of a request. */
 export function outputOf(request: TraceRequest, k: number, eos: number, stop: number): number {
   if (request.eos_at === k + 1) return eos;
   if (request.stop_at === k + 1) return stop;

@@ -1,4 +1,7 @@
-/** What comes back for the bytes of one input? One connection each; a client that leaves does so after its last write. */
+/**
+ * Sends the bytes of one input and collects the answers. Each input has a separate connection. A client that disconnects does
+ * so after its last write.
+ */
 import net from "node:net";
 import type { Input } from "./inputs.ts";
 
@@ -8,18 +11,18 @@ export interface Answer {
 }
 
 export interface Outcome {
-  /** Whole or not, in order. */
+  /** Answers in order. The last may be incomplete. */
   readonly answers: readonly Answer[];
-  /** What came, a character per byte; at most KEPT_BYTES. */
+  /** Received text, one character per byte, at most KEPT_BYTES. */
   readonly text: string;
-  /** The server ended the connection. */
+  /** True if the server closed the connection. */
   readonly closed: boolean;
-  /** The connection was refused. */
+  /** True if the connection was refused. */
   readonly refused: boolean;
 }
 
 const KEPT_BYTES = 200_000;
-/** A client that waits gives up after a silence of this, and in the end. */
+/** Timeouts of a client that waits, in milliseconds: for a silence, and for the whole exchange. */
 export interface Patience {
   readonly silenceMs: number;
   readonly allMs: number;
@@ -40,7 +43,7 @@ export function send(port: number, input: Input, { silenceMs, allMs }: Patience)
     done = true;
     clearTimeout(silence);
     clearTimeout(most);
-    // No TIME_WAIT: thousands of connections a second would use the ports up.
+    // A reset avoids TIME_WAIT. Thousands of connections a second would otherwise use up the ports.
     socket.resetAndDestroy();
     resolve({ answers: answersIn(text), text, closed, refused });
   };
@@ -80,7 +83,7 @@ export function send(port: number, input: Input, { silenceMs, allMs }: Patience)
   return promise;
 }
 
-/** The answers that stand one after the other in what a server sent; the last may be cut. */
+/** Returns the consecutive answers in the text of a connection. The last may be incomplete. */
 export function answersIn(text: string): Answer[] {
   const answers: Answer[] = [];
   for (let at = 0; at < text.length; ) {
@@ -97,7 +100,7 @@ export function answersIn(text: string): Answer[] {
     at = end + 4;
     if (status < 200) continue;
     if (text.startsWith("HTTP/1.", at)) {
-      // To a HEAD: the length is that of a body that does not come.
+      // Answer to a HEAD request: its length describes a body that does not follow.
       answers.push({ status, body: "" });
     } else if (length !== undefined) {
       answers.push({ status, body: text.slice(at, at + Number(length)) });
@@ -117,7 +120,7 @@ export function answersIn(text: string): Answer[] {
       }
       answers.push({ status, body });
     } else {
-      // To HTTP/1.0: until the connection ends.
+      // Answer to HTTP/1.0: the body lasts until the connection closes.
       answers.push({ status, body: text.slice(at) });
       break;
     }

@@ -1,6 +1,6 @@
 /**
- * Does a server stand whatever it is sent? A control with requests as they are meant, at the same rate; then spoiled ones.
- * `test:long` is the whole, a few seconds the sample.
+ * Fuzzes a live server: first a control run with valid requests at the same rate, then mutated requests. `test:long` is the
+ * whole; the sample takes a few seconds.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { main as program } from "../program.ts";
@@ -15,12 +15,18 @@ const ITL_MS = 5;
 const FLAGS = [
   ...["--served-model-name", "golden", "--timing", `constant:ttft=5ms,itl=${ITL_MS}ms`, "--disable-uvicorn-access-log"],
   ...["--max-model-len", "1024", "--num-gpu-blocks-override", "32768", "--max-num-seqs", "1024"],
-  // Plain inputs have tools, too.
+  // Valid inputs also use tools.
   ...["--enable-auto-tool-choice", "--tool-call-parser", "hermes"],
 ];
-/** What a process may grow by between the middle of the run and its end: caches fill, collections come when they come. */
+/**
+ * Allowed growth of the process between the middle and the end of the run. Caches fill, and garbage collections come at any
+ * time.
+ */
 const GROWTH_MB = 48;
-/** A token may be so many times later beside spoiled requests than beside plain ones, and two steps more: both share the machine with the clients. */
+/**
+ * Allowed factor by which tokens may be later next to mutated requests than next to valid ones, in addition to two steps. The
+ * server shares the machine with both kinds of clients.
+ */
 const LATER = 5;
 
 interface Lateness {
@@ -28,7 +34,7 @@ interface Lateness {
   readonly p99: number;
 }
 
-/** Does `load` while a process of its own reads a stream. */
+/** Runs `load` while a separate process reads a stream. Returns the result and the delays of the stream. */
 async function beside<T>(server: Server, load: Promise<T>): Promise<readonly [T, Lateness]> {
   const script = new URL("steady-stream.ts", import.meta.url).pathname;
   const child = Bun.spawn([process.execPath, script, server.url, String(ITL_MS)], { stdin: "pipe", stdout: "pipe" });
@@ -45,7 +51,7 @@ function check(url: string, args: readonly string[]) {
   return { child, said: child.stdout.text() };
 }
 
-/** Asks until the value is as wanted, for half a minute; then says what it is. */
+/** Waits up to 30 s until the value is as wanted, and fails with the last value otherwise. */
 async function settled(value: () => number | Promise<number>, wanted: (value: number) => boolean): Promise<void> {
   let last = await value();
   for (let i = 0; i < 300 && !wanted(last); i++) {
@@ -55,14 +61,14 @@ async function settled(value: () => number | Promise<number>, wanted: (value: nu
   expect(wanted(last), `${value}: ${last}`).toBe(true);
 }
 
-const name = `fuzzing, seed ${seed}: nothing but what vLLM would answer, no crash, no leak, streams beside it on time`;
+const name = `fuzzing, seed ${seed}: only answers that vLLM could give, no crash, no leak, and other streams stay on time`;
 test(name, async () => {
   const [inputs, seconds] = [inputsInAll, secondsInAll];
   const server = await serve(FLAGS);
   const watch = check(server.url, ["--for", "24h", "--max-model-len", "1024", "--max-num-seqs", "1024"]);
   try {
-    const asked = await fuzz(server, { seed, inputs: 300, seconds: 60, plain: true, patient: true });
-    expect([asked.sent, asked.wrong]).toEqual([300, []]);
+    const patientRun = await fuzz(server, { seed, inputs: 300, seconds: 60, plain: true, patient: true });
+    expect([patientRun.sent, patientRun.wrong]).toEqual([300, []]);
     const control = fuzz(server, {
       seed,
       inputs: Math.ceil(inputs / 10),
@@ -71,7 +77,7 @@ test(name, async () => {
     });
     const [plain, usual] = await beside(server, control);
     expect(plain.wrong).toEqual([]);
-    // Threads that start with the first request have begun, and what was open has closed.
+    // By now threads that start with the first request run, and all connections have closed.
     await settled(
       () => underWay(server.url),
       (left) => left === 0,
@@ -93,7 +99,7 @@ test(name, async () => {
       () => underWay(server.url),
       (left) => left === 0,
     );
-    // Idle connections go after 5 to 9 s; the ones of this test's own scrapes stay.
+    // Idle connections close after 5 to 9 s. Those of this test's scrapes stay.
     const most = before.descriptors + 4;
     await settled(
       () => holding(server.pid).descriptors,
@@ -108,7 +114,7 @@ test(name, async () => {
     const rest = check(server.url, ["--rest", "--max-model-len", "1024", "--max-num-seqs", "1024"]);
     expect([await rest.child.exited, await rest.said]).toEqual([0, expect.any(String)]);
   } finally {
-    watch.child.kill("SIGKILL"); // without effect where it has ended
+    watch.child.kill("SIGKILL"); // no effect if the process has exited
     await server.stop();
   }
 });

@@ -1,4 +1,4 @@
-/** What becomes of a server that is sent many inputs? Each answer is judged as it comes, the process when it is over. */
+/** Sends many inputs to a server. Judges each answer when it arrives, and the process at the end. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { type Server, sample } from "../server.ts";
 import { type Answer, HASTY, type Outcome, PATIENT, send } from "./client.ts";
@@ -7,51 +7,55 @@ import { corpus, type Input, inputOf } from "./inputs.ts";
 export interface Plan {
   readonly seed: number;
   readonly inputs: number;
-  /** Seconds after which the run ends, where its inputs do not end before. */
+  /** Time limit of the run in seconds. */
   readonly seconds: number;
-  /** As meant and whole: the control. */
+  /** True to send valid, whole requests, for the control run. */
   readonly plain?: boolean;
-  /** Every request is waited for: one without an answer is wrong. */
+  /** True to wait for every answer. A request without an answer is then an error. */
   readonly patient?: boolean;
-  /** Called after each tenth. */
+  /** Called after each tenth of the run. */
   readonly tenth?: () => void | Promise<void>;
 }
 
 export interface Report {
   readonly sent: number;
   readonly seconds: number;
-  /** Answers by status. */
+  /** Number of answers by status. */
   readonly statuses: Readonly<Record<string, number>>;
-  /** Numbers of inputs, and what was wrong with an answer to them. */
+  /** Errors, each with the number of its input. */
   readonly wrong: readonly string[];
 }
 
-/** Connections open at a time, and begun in a second. */
+/** Number of open connections, and of new connections per second. */
 const OPEN = 32;
 const PER_SECOND = 800;
-/** Kept of what was wrong. */
+/** Limit of recorded errors. */
 const WRONG_MOST = 20;
 
-/** The statuses that are answered where nobody spoils the network; others are wrong. 403: an order that no client may give. */
+/** Statuses that a server may answer without network faults. 403 answers an order that clients may not give. */
 const STATUSES = new Set([200, 307, 400, 401, 403, 404, 405, 413, 431, 500, 505]);
 
 /**
- * 500 is Python's text where vLLM asks a value for something that its type does not have: `structured_outputs` that is
- * no object, a tool without `function` or `name`; and no text at all for an integer that does not fit the message to the
- * engine (recordings p-top-k-64, p-interval-70-stream). (503, and 500 for an engine that failed, need a full queue, a pause or a
- * failure: recordings queue-*, dev-pause-*, err-engine-error*, engine-dies-*. The fuzzed server has none of them.)
+ * Matches the accepted messages of status 500. vLLM answers 500 with Python's text if it accesses an attribute that a value's
+ * type lacks: `structured_outputs` that is not an object, or a tool without `function` or `name`. The text is empty for an
+ * integer that does not fit the message to the engine (recordings p-top-k-64, p-interval-70-stream). 503, and 500 for a
+ * failed engine, need a full queue, a pause or a failure, which the fuzzed server never has (recordings queue-*, dev-pause-*,
+ * err-engine-error*, engine-dies-*).
  */
 const PYTHON_ERRORS = /^(?:'(?:\w+' object has no attribute 'get|function|name)')?$/;
 
-/** What uvicorn says of a preflight that is refused, and of what is no HTTP. */
+/** Matches uvicorn's texts for a refused preflight and for bytes that are not HTTP. */
 const PLAIN_TEXTS = /^(?:Disallowed CORS .*|Invalid HTTP request received\.)$/;
 
-/** An ordered token that the request's own grammar rejects ends the answer with the engine's error, as the real scheduler's. */
+/**
+ * Reports whether the input may order a token that the request's grammar rejects. Like in the real scheduler, such an answer
+ * ends with the engine's error.
+ */
 function ordersAgainstItself(input: Input | undefined): boolean {
   return input !== undefined && /"understudy"[\s\S]*"(?:steps|script)"/.test(latin(input));
 }
 
-/** Null: vLLM might have answered so, or it stands in docs/differences.md. */
+/** Describes the error of an answer. Null if vLLM could give the answer, or if docs/differences.md lists it. */
 export function wrongWith({ status, body }: Answer): string | null {
   if (!STATUSES.has(status)) return `status ${status}`;
   if (status < 400 || body === "") return status === 500 ? "500 without a body" : null;
@@ -59,7 +63,7 @@ export function wrongWith({ status, body }: Answer): string | null {
   try {
     json = JSON.parse(Buffer.from(body, "latin1").toString());
   } catch {
-    // No body comes to a HEAD, and not all of one on a connection that was cut.
+    // An answer to HEAD has no body, and a closed connection may cut a body.
     return status === 400 && PLAIN_TEXTS.test(body) ? null : `${status}: not JSON: ${body.slice(0, 200)}`;
   }
   if (status === 500) {
@@ -86,19 +90,19 @@ export async function fuzz(
   let tenths = 1;
   const judge = (index: number, { answers, refused, closed }: Outcome) => {
     if (refused) wrong.push(`${index}: no connection`);
-    // A method word that Bun does not know has no answer: docs/differences.md.
+    // An unknown method gets no answer from Bun: docs/differences.md.
     if (patient && answers.length === 0 && !/^BREW /.test(latin(inFlight.get(index)!)))
       wrong.push(`${index}: no answer`);
     if (answers.length === 0) count(statuses, closed ? "closed" : "silent");
     answers.forEach((answer, i) => {
       count(statuses, String(answer.status));
-      // The last one may be cut by whoever left.
+      // The last answer may be cut if the client disconnected.
       const what = i === answers.length - 1 && !closed && answer.status < 500 ? null : wrongWith(answer);
       if (what === null || (answer.status === 500 && ordersAgainstItself(inFlight.get(index)))) return;
       if (wrong.length < WRONG_MOST) wrong.push(`${index}: ${what}`);
     });
   };
-  const one = async () => {
+  const sendInputs = async () => {
     while (next < inputs && performance.now() - began < seconds * 1000 && wrong.length < WRONG_MOST) {
       const ahead = next / PER_SECOND - (performance.now() - began) / 1000;
       if (ahead > 0) await Bun.sleep(ahead * 1000);
@@ -116,13 +120,14 @@ export async function fuzz(
       }
     }
   };
-  await Promise.all(Array.from({ length: OPEN }, one));
-  if (!alive(server.pid)) wrong.push(`the process ended; ${kept(seed, inFlight)}\n${server.output().slice(-2000)}`);
+  await Promise.all(Array.from({ length: OPEN }, sendInputs));
+  if (!alive(server.pid))
+    wrong.push(`the process ended; ${savedInputs(seed, inFlight)}\n${server.output().slice(-2000)}`);
   return { sent: next, seconds: (performance.now() - began) / 1000, statuses, wrong };
 }
 
-/** What was under way when a process ended, as files. */
-function kept(seed: number, inputs: ReadonlyMap<number, Input>): string {
+/** Writes the inputs that were in flight when a process ended to files, and returns a message. */
+function savedInputs(seed: number, inputs: ReadonlyMap<number, Input>): string {
   const folder = new URL("../../build/fuzz/", import.meta.url).pathname;
   mkdirSync(folder, { recursive: true });
   for (const [index, { bytes }] of inputs) writeFileSync(`${folder}${seed}-${index}.bin`, bytes);
@@ -144,7 +149,7 @@ function alive(pid: number): boolean {
   }
 }
 
-/** What a process holds. */
+/** Resources of a process. */
 export interface Holding {
   readonly descriptors: number;
   readonly residentMb: number;
@@ -155,7 +160,7 @@ export function holding(pid: number): Holding {
   return { descriptors: readdirSync(`/proc/${pid}/fd`).length, residentMb: Number(resident) / 1024 };
 }
 
-/** Requests that the engine has, and those and the streams that the front has. */
+/** Returns the sum of the requests in the engine, the open requests and streams of the server, and the buffered bytes. */
 export async function underWay(url: string): Promise<number> {
   const gauges = [
     "vllm:num_requests_running",

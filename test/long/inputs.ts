@@ -1,7 +1,7 @@
 /**
- * What does the fuzzer send? Input number `index` of a seed is always the same bytes: a recorded request or one made of
- * the field table, its JSON, framing, head and bytes spoiled, alone or several on one connection, in one piece or more,
- * to a client that waits or leaves.
+ * Generates the fuzzer's inputs. Input number `index` of a seed always has the same bytes: a recorded request, with mutated
+ * JSON, framing, head and bytes, alone or with others on one connection, in one or more writes, from a client that waits or
+ * disconnects.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { type Random, seeded } from "../../src/base/random.ts";
@@ -10,22 +10,22 @@ import { HEADERS, METHODS, ORDERS, PATHS, VALUES } from "./strange.ts";
 
 export interface Input {
   readonly bytes: Uint8Array;
-  /** Where one write ends and the next begins. */
+  /** Offsets at which one write ends and the next begins. */
   readonly cuts: readonly number[];
   readonly leave: "wait" | "fin" | "half" | "rst";
-  /** So many requests were meant. */
+  /** Number of requests that the input was made from. */
   readonly requests: number;
 }
 
-interface Meant {
+interface ValidRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: readonly (readonly [string, string])[];
   readonly body: string | null;
 }
 
-/** As the recordings have it. */
-interface Sent {
+/** A request in the format of the recordings. */
+interface RecordedRequest {
   readonly method: string;
   readonly path: string;
   readonly headers?: Readonly<Record<string, string | null>>;
@@ -36,8 +36,8 @@ interface Sent {
 
 const folder = new URL("../conformance/recorded/", import.meta.url);
 
-/** Requests of the recordings, in the order of their files; those that were answered stand twice. */
-export function corpus(): Meant[] {
+/** Returns the requests of the recordings, in the order of their files. Requests answered with 200 appear twice. */
+export function corpus(): ValidRequest[] {
   const requests = readdirSync(folder)
     .filter((file) => file.endsWith(".json"))
     .toSorted()
@@ -46,7 +46,7 @@ export function corpus(): Meant[] {
       const exchanges: { request: object; response: { status: number } }[] = recorded.exchanges ?? [recorded];
       return exchanges.flatMap(({ request, response }) => (response?.status === 200 ? [request, request] : [request]));
     });
-  return (requests as (Sent | undefined)[])
+  return (requests as (RecordedRequest | undefined)[])
     .filter((request) => request !== undefined && request !== null)
     .map((request) => ({
       method: request.method,
@@ -62,7 +62,7 @@ export function corpus(): Meant[] {
     }));
 }
 
-/** UTF-8, a character per byte: so all is text until it is sent. */
+/** Encodes a text as UTF-8 with one character per byte, so that all parts are text until they are sent. */
 const bytesOf = (text: string) => Buffer.from(text).toString("latin1");
 
 class Draw {
@@ -85,7 +85,7 @@ function nested(draw: Draw): string {
     : `${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`;
 }
 
-/** A body with some of its values, anywhere, replaced; null when it is no JSON object. */
+/** Returns a body with some of its values replaced, at any depth. Returns the body unchanged if it is not a JSON object. */
 function spoiledJson(body: string, path: string, draw: Draw): string {
   let value: unknown;
   try {
@@ -110,11 +110,11 @@ function spoiledJson(body: string, path: string, draw: Draw): string {
     else replace(value, draw, wild);
   }
   const text = bytesOf(JSON.stringify(value)).replaceAll(/"@@(\d+)@@"/g, (_, at) => raw[Number(at)]!);
-  // A key twice: the last one counts in Python.
+  // If a key appears twice, the last one counts in Python.
   return draw.chance(5) ? text.replace("{", `{"${draw.of(names)}":${bytesOf(draw.of(VALUES))},`) : text;
 }
 
-/** One value of an object or list, at any depth. */
+/** Replaces one value of an object or list, at any depth. */
 function replace(value: object, draw: Draw, wild: () => string): void {
   const keys = Object.keys(value);
   if (keys.length === 0) return;
@@ -161,17 +161,17 @@ function chunked(body: string, draw: Draw): string {
   return out + draw.of(["0\r\n\r\n", "0\r\n\r\n", "0\r\n\r\n", "0\r\n\r\n", "0\r\nA: b\r\n\r\n", "0\r\n", ""]);
 }
 
-/** The bytes of one request. `last`: the connection is to end after it. */
-function request(meant: Meant, draw: Draw, last: boolean): string {
-  const method = draw.chance(3) ? draw.of(METHODS) : meant.method;
-  const path = draw.chance(5) ? draw.of(PATHS) : meant.path;
-  let body = meant.body;
+/** Returns the bytes of one request. `last`: the server must close the connection after it. */
+function request(valid: ValidRequest, draw: Draw, last: boolean): string {
+  const method = draw.chance(3) ? draw.of(METHODS) : valid.method;
+  const path = draw.chance(5) ? draw.of(PATHS) : valid.path;
+  let body = valid.body;
   if (body !== null && draw.chance(60)) body = spoiledJson(body, path, draw);
   if (body !== null && draw.chance(12)) body = spoiledBytes(body, draw);
   const lines: [string, string][] = [];
   if (!draw.chance(2)) lines.push(["Host", "x"]);
   if (body !== null && !draw.chance(4)) lines.push(["Content-Type", "application/json"]);
-  for (const [name, value] of meant.headers) lines.push([name, value]);
+  for (const [name, value] of valid.headers) lines.push([name, value]);
   for (let more = draw.chance(15) ? draw.below(4) : 0; more > 0; more--) lines.push([...draw.of(HEADERS)]);
   if (draw.chance(1)) for (let i = draw.below(300); i > 0; i--) lines.push([`X${i}`, "1"]);
   if (last && !draw.chance(10)) lines.push(["Connection", "close"]);
@@ -206,8 +206,8 @@ function request(meant: Meant, draw: Draw, last: boolean): string {
   return (draw.chance(4) ? spoiledBytes(head, draw) : head) + payload;
 }
 
-/** Gives equal inputs for equal arguments; `plain`: as meant, whole, to a client that waits. */
-export function inputOf(requests: readonly Meant[], seed: number, index: number, plain = false): Input {
+/** Returns the input. Equal arguments give equal inputs. `plain`: a valid, whole request from a client that waits. */
+export function inputOf(requests: readonly ValidRequest[], seed: number, index: number, plain = false): Input {
   const draw = new Draw(seeded(Math.imul(seed + 1, 0x9e3779b9) ^ Math.imul(index + 1, 0x85ebca6b)));
   if (plain) {
     const { method, path, headers, body } = draw.of(requests);

@@ -1,6 +1,6 @@
 /**
- * What does schemathesis find with our OpenAPI document? Requests that fit it and requests that do not, against a live
- * server: no status, content type or body that the document does not have, and no 5xx but those of `wrongWith`.
+ * Runs schemathesis with our OpenAPI document against a live server: valid and invalid requests. No answer may have a status,
+ * content type or body that the document lacks, and no 5xx except those that `wrongWith` allows.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -26,7 +26,7 @@ interface Failure {
   readonly body: string;
 }
 
-/** `share` of the time; the document as a file, so that it may be narrowed. */
+/** Runs schemathesis for `share` of the time. The document is passed as a file, so that the test can narrow it. */
 async function run(server: Server, name: string, document: string, share: number): Promise<Failure[]> {
   mkdirSync(folder, { recursive: true });
   const [schema, report] = [`${folder}${name}.json`, `${folder}${name}.ndjson`];
@@ -39,7 +39,7 @@ async function run(server: Server, name: string, document: string, share: number
   ];
   const child = Bun.spawn([program, "run", schema, ...flags], { cwd: folder, stdout: "pipe", stderr: "inherit" });
   const [said, code] = await Promise.all([child.stdout.text(), child.exited]);
-  // 1: it found something, which is judged here.
+  // Exit code 1 means that it found failures, which are judged below.
   expect([code, said.slice(-3000)]).toEqual([code === 1 ? 1 : 0, expect.any(String)]);
   figure(`schemathesis, ${name}`, /Test cases:\n\s*(.*)/.exec(said)?.[1]);
   return failuresIn(readFileSync(report, "utf8"));
@@ -96,7 +96,8 @@ test.skipIf(!existsSync(program) && !process.env.CI)(`schemathesis, seed ${seed}
   const server = await serve(FLAGS);
   try {
     const document = await (await fetch(`${server.url}/openapi.json`)).text();
-    // A model that is served, and fields that are not refused whatever they hold: then requests get further.
+    // Require a served model, and null in fields whose other values are always refused, so that requests pass the first
+    // checks.
     const narrowed = document
       .replaceAll(/"model":\{[^{}]*"anyOf":\[[^\]]*\]/g, '"model":{"enum":["golden",null]')
       .replaceAll(

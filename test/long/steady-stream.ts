@@ -1,4 +1,7 @@
-/** How late are the tokens of a stream beside a load? `bun steady-stream.ts URL ITL_MS` reads until its stdin ends, then prints. */
+/**
+ * Measures how late the tokens of a stream are while a load runs. `bun steady-stream.ts URL ITL_MS` reads until its stdin
+ * closes, then prints the delays.
+ */
 const [url = "", itl = "5"] = process.argv.slice(2);
 const excess: number[] = [];
 let over = false;

@@ -1,8 +1,9 @@
-/** What has surprised parsers and servers before? Pieces that the fuzzer puts where others are expected. */
+/** Lists inputs that have surprised parsers and servers before. The fuzzer inserts them where other values are expected. */
 
 /**
- * What a request may order for an answer, in the body's `understudy`: an engine that stands still or dies too, which
- * no client may order by default, but no step of several tokens, which breaks a law that holds without speculation.
+ * Values for the body's field `understudy`, which orders an answer. Orders that stop or kill the engine are included, because
+ * clients may not give them by default. Steps of several tokens are not, because they break a law that holds without
+ * speculative decoding.
  */
 export const ORDERS = [
   ...[

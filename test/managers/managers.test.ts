@@ -1,6 +1,6 @@
 /**
- * Does the tarball serve, whoever installs it? Package managers and their settings: install, start, stream, close, and the
- * command. They come from their own packages; all install into folders of their own.
+ * Installs the tarball with each package manager and its settings, and checks that a server starts, streams and closes, and
+ * that the command runs. The package managers are installed from their packages, each project into a separate folder.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync } from "node:fs";
@@ -8,15 +8,15 @@ import { join } from "node:path";
 import { done, packed, run } from "../packed.ts";
 import { drawn, figure, seed, sized } from "../size.ts";
 
-/** Their packages. The sample has those managers that are here already. */
+/** Packages of the package managers. The sample only uses managers that are already installed. */
 const TOOLS = ["yarn@1.22.22", "pnpm@10.18.3", "@yarnpkg/cli-dist@4.10.3"];
 
 interface Manager {
   readonly name: string;
   readonly install: readonly string[];
-  /** Files of the project beside its package.json. */
+  /** Files of the project in addition to its package.json. */
   readonly files?: Readonly<Record<string, string>>;
-  /** What runs a program in the project. */
+  /** Command that runs a program in the project. */
   readonly node?: readonly string[];
   readonly command?: readonly string[];
 }
@@ -58,7 +58,7 @@ const MANAGERS: readonly Manager[] = [
 const here = MANAGERS.filter(({ install }) => !install.includes("node"));
 const chosen = sized("managers", { sample: drawn(here, 1, seed), whole: MANAGERS });
 
-/** Streams an answer from a server, and from a second one; says what came. */
+/** A program that streams an answer from each of two servers and prints the results. */
 const PROGRAM = `
 import { createServer } from "llm-understudy";
 const said = [];
@@ -86,8 +86,8 @@ afterAll(() => all?.remove(), 60_000);
 
 const placed = (words: readonly string[]) => words.map((word) => (/\/bin\/[\w.]+js$/.test(word) ? tool(word) : word));
 
-test.each(chosen.map((one) => [one.name, one] as const))(
-  "%s: installs, starts, streams, closes",
+test.each(chosen.map((manager) => [manager.name, manager] as const))(
+  "%s installs the package, and a server starts, streams and closes",
   async (name, { install, files = {}, node = ["node"], command = ["node_modules/.bin/understudy"] }) => {
     const folder = join(all.folder, name.replaceAll(/\W+/g, "-"));
     const manifest = { private: true, type: "module", dependencies: { "llm-understudy": `file:${all.server}` } };

@@ -1,8 +1,9 @@
 /**
- * Do servers of the package start and end in everybody's tests? Each runner has three files of tests, one that closes its
- * server, one that forgets to, one whose tests share a server, and must end by itself with all tests passed. Where a test
- * of a shared server fails, the runner shows what the server saw. Vitest and bun test also put a client through disturbed streams.
- * Runners, other versions of Node and Deno come from their own packages, into a folder of their own.
+ * Checks that servers of the package start and end in each test runner. Each runner gets three test files: one closes its
+ * server, one forgets to, and one shares a server between tests. The runner must exit by itself with all tests passed. If a
+ * test with a shared server fails, the runner must show the requests of the server. Vitest and bun test also run a client
+ * against disturbed streams. Runners, other versions of Node and Deno are installed from their packages into a separate
+ * folder.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
@@ -21,19 +22,19 @@ const OTHERS = [
 
 interface Runner {
   readonly name: string;
-  /** Behind Node's program, but for those that are programs themselves. */
+  /** Arguments for Node's program. For other programs, their arguments. */
   readonly command: readonly string[];
-  /** How a file of tests begins: its names are `createServer`, `withServer`, `http`, `test`, `afterAll`. */
+  /** Start of a test file. It defines `createServer`, `withServer`, `http`, `test` and `afterAll`. */
   readonly head: string;
   readonly file: (name: string) => string;
   readonly files?: Readonly<Record<string, string>>;
   readonly env?: Readonly<Record<string, string>>;
   readonly module?: boolean;
-  /** How a file's tests share a server; a text that gives `shared(name, act)`. */
+  /** Code that defines `shared(name, act)`, with which the tests of a file share a server. */
   readonly shared?: string;
-  /** The program, where it is not Node. */
+  /** Returns the program if it is not Node. */
   readonly program?: () => string;
-  /** Where its tests in TypeScript have `expect` and `test` from; absent: they have none. */
+  /** Module from which tests in TypeScript import `expect` and `test`. Absent if the runner has no such tests. */
   readonly typed?: string;
 }
 
@@ -43,7 +44,7 @@ const tools = () => join(all.folder, "tools/node_modules");
 const IMPORTS = 'import http from "node:http";\nimport { createServer, withServer } from "llm-understudy";\n';
 const REQUIRES =
   'const http = require("node:http");\nconst { createServer, withServer } = require("llm-understudy");\n';
-/** On a busy machine the first start of a process may take longer than the 5 s of a test. */
+/** On a busy machine the first start of a process may take longer than the default timeout of 5 s. */
 const SLOW = "--testTimeout=30000";
 const SHARED = 'const shared = (name, act) => test(name, withServer({ timing: "none" })(act));\n';
 const FIXTURE = `import { serverFixture } from "llm-understudy/vitest";
@@ -54,7 +55,7 @@ const vitest = (name: string, ...args: string[]): Runner => ({
   name: `Vitest ${name}`,
   command: ["vitest/vitest.mjs", "run", "--no-cache", SLOW, ...args],
   head: `${IMPORTS}import { afterAll, test } from "vitest";\n`,
-  file: (one) => `${one}.test.mjs`,
+  file: (name) => `${name}.test.mjs`,
   shared: FIXTURE,
   typed: "vitest",
 });
@@ -62,7 +63,7 @@ const jest = (name: string, module: boolean, ...args: string[]): Runner => ({
   name: `Jest ${name}`,
   command: ["jest/bin/jest.js", "--runInBand", "--no-cache", SLOW, ...args],
   head: module ? `${IMPORTS}import { afterAll, test } from "@jest/globals";\n` : REQUIRES,
-  file: (one) => `${one}.test.js`,
+  file: (name) => `${name}.test.js`,
   module,
   ...(module ? { env: { NODE_OPTIONS: "--experimental-vm-modules" } } : {}),
 });
@@ -72,7 +73,7 @@ const ON_NODE: readonly Runner[] = [
     name: "node:test",
     command: ["--test"],
     head: `${IMPORTS}import { after as afterAll, test } from "node:test";\n`,
-    file: (one) => `${one}.test.mjs`,
+    file: (name) => `${name}.test.mjs`,
   },
   vitest("forks", "--pool=forks"),
   vitest("threads", "--pool=threads"),
@@ -90,7 +91,7 @@ const OWN: readonly Runner[] = [
     program: () => process.execPath,
     command: ["test"],
     head: `${IMPORTS}import { afterAll, test } from "bun:test";\n`,
-    file: (one) => `${one}.test.mjs`,
+    file: (name) => `${name}.test.mjs`,
     typed: "bun:test",
   },
   {
@@ -98,7 +99,7 @@ const OWN: readonly Runner[] = [
     program: () => join(tools(), `@deno/linux-${process.arch}-glibc/deno`),
     command: ["test", "-A", "--no-check", "--node-modules-dir=manual"],
     head: `${IMPORTS}const ends = [];\nconst test = (name, fn) => Deno.test({ name, fn, sanitizeOps: false, sanitizeResources: false });\nconst afterAll = (act) => Deno.test.afterAll(act);\n`,
-    file: (one) => `${one}_test.mjs`,
+    file: (name) => `${name}_test.mjs`,
   },
 ];
 
@@ -110,11 +111,11 @@ const CASES: readonly Case[] = [
   ...([20, 22, 24] as const).flatMap((node) => ON_NODE.map((runner) => ({ node, runner }))),
   ...OWN.map((runner) => ({ node: 20 as const, runner })),
 ];
-/** Those that are here without an install: no package beside ours and what it needs. */
+/** Cases that need no further packages. */
 const HERE = CASES.filter(({ node, runner }) => node === 20 && ["node:test", "bun test"].includes(runner.name));
 const chosen = sized("runners", { sample: drawn(HERE, 2, seed), whole: CASES });
 
-/** Asks as a client does that needs no browser's names: those of jsdom would count origins. */
+/** A client that needs no browser's names, because those of jsdom would apply the rules on origins. */
 const BODY = `
 const ask = (server) =>
   new Promise((settle, failed) => {
@@ -158,12 +159,12 @@ shared("a test that fails", async (server) => {
 });
 `;
 
-/** The ten lines of the documentation that put a client through disturbed streams; in the sample through two faults. */
+/** The ten lines of the documentation that run a client against disturbed streams. The sample uses two faults. */
 const STRESS = /```ts\n(import \{ expect, test \} from "vitest";[\s\S]*?)```/
   .exec(readFileSync(`${root}docs/library.md`, "utf8"))![1]!
   .replace(/faults: .*? \}/, (all) => sized("runners", { sample: 'faults: ["B4", "E6"] }', whole: all }));
 
-/** A correct client, as the reader's own. */
+/** Writes a correct client, which stands for the reader's client. */
 async function writeClient(folder: string): Promise<void> {
   const entry = join(all.folder, "my-client-of.ts");
   await Bun.write(
@@ -179,7 +180,7 @@ export async function ask(url) {
   await Bun.write(join(folder, "my-client.ts"), await outputs[0]!.text());
 }
 
-/** The Vitest program of the documentation. */
+/** Files of the documentation's Vitest program. */
 const EXAMPLE = ["client.js", "client.test.js"];
 
 beforeAll(async () => {
@@ -202,7 +203,7 @@ function nodeOf(node: Case["node"]): string {
   return node === 20 ? "node" : join(tools(), `node${node}/bin/node`);
 }
 
-test.each(chosen.map((one) => [one.node, one.runner.name, one] as const))(
+test.each(chosen.map((entry) => [entry.node, entry.runner.name, entry] as const))(
   "Node %i, %s",
   async (node, name, { runner }) => {
     const folder = join(all.folder, `${node}-${name.replaceAll(/\W+/g, "-")}`);
@@ -228,7 +229,7 @@ test.each(chosen.map((one) => [one.node, one.runner.name, one] as const))(
     const { code, out, err } = await run(command, folder, runner.env, 120_000);
     expect({ code, said: code === 0 ? "" : out + err }).toEqual({ code: 0, said: "" });
     figure(`Node ${node}, ${name}`, Math.round((performance.now() - began) / 100) / 10);
-    for (const one of ["closes", "forgets", "shares"]) rmSync(join(folder, runner.file(one)));
+    for (const name of ["closes", "forgets", "shares"]) rmSync(join(folder, runner.file(name)));
     rmSync(join(folder, "stress.test.ts"), { force: true });
     await Bun.write(join(folder, runner.file("fails")), sharing + FAILS);
     const failed = await run(command, folder, runner.env, 120_000);
@@ -240,7 +241,7 @@ test.each(chosen.map((one) => [one.node, one.runner.name, one] as const))(
   150_000,
 );
 
-/** Vitest is there where all runners are. */
+/** Vitest is only installed when all runners are. */
 const ofVitest = chosen.length > HERE.length ? EXAMPLE.filter((name) => name.includes(".test.")) : [];
 
 test.each(ofVitest)(

@@ -1,4 +1,4 @@
-/** The way of a streaming chat stays short, so that a newcomer can follow it. */
+/** Limits the number of files that a streaming chat passes through, so that a newcomer can follow it. */
 import { expect, test } from "bun:test";
 
 test("a streaming chat enters at most 45 files in 8 folders, with 15 changes of folder", async () => {

@@ -1,4 +1,7 @@
-/** What does somebody meet who has just checked it out: before the build, at the build, and when they end what they started? */
+/**
+ * Tests a fresh checkout: the commands before the install and before the build, the build at the first start, and the end of
+ * a server when its shell is killed.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +12,7 @@ import { eventually } from "../server.ts";
 setDefaultTimeout(120_000);
 
 const root = new URL("../../", import.meta.url).pathname;
-/** A checkout without `build/`. */
+/** A folder with a checkout without `build/`. */
 const fresh = mkdtempSync(join(tmpdir(), "understudy-fresh-"));
 beforeAll(() => {
   for (const name of [
@@ -24,7 +27,7 @@ beforeAll(() => {
   ])
     cpSync(root + name, join(fresh, name), { recursive: true });
   symlinkSync(`${root}node_modules`, join(fresh, "node_modules"));
-  // What the optimizer makes of a core is not looked at here.
+  // The tests do not depend on the core's speed, so skip the optimizer.
   const config = readFileSync(join(fresh, "asconfig.json"), "utf8");
   const quick = config
     .replace('"optimizeLevel": 3', '"optimizeLevel": 0')
@@ -40,7 +43,7 @@ async function run(command: readonly string[], cwd = fresh): Promise<[code: numb
   return [code, out, err];
 }
 
-test("before the packages are installed: one line with the command", async () => {
+test("before the install, the command prints one line with the install command", async () => {
   const bare = mkdtempSync(join(tmpdir(), "understudy-bare-"));
   for (const name of ["bin", "package.json"]) cpSync(root + name, join(bare, name), { recursive: true });
   const line = "understudy: its packages are not installed; cure: npx -y bun@1.4.5 install --frozen-lockfile\n";
@@ -48,13 +51,13 @@ test("before the packages are installed: one line with the command", async () =>
   rmSync(bare, { recursive: true });
 });
 
-test("before the build: one line with the command; the first start says that it builds, once", async () => {
+test("before the build, the command prints one line with the build command, and the first start announces the build once", async () => {
   const line =
     "understudy: not built yet; build it with: npx bun scripts/build.ts (or npx bun run start, which does)\n";
   for (const command of ["serve", "replay"]) {
     expect(await run(["node", "bin/understudy", command])).toEqual([1, "", line]);
   }
-  // The other files take as long, and say nothing: they are copied.
+  // Copy the other files. Building them takes as long and prints nothing.
   cpSync(`${root}build`, join(fresh, "build"), { recursive: true });
   rmSync(join(fresh, "build/core.wasm"));
   const start = [process.execPath, "scripts/start.ts", "--help"];
@@ -71,14 +74,17 @@ test("help and version are commands", async () => {
   expect(await run([...main, "help", "load"])).toEqual(await run([...main, "load", "--help"]));
 });
 
-/** Without /proc only the parent itself is seen. */
+/** Without /proc the server can only watch its direct parent. */
 const linux = process.platform === "linux";
 
-/** As npm does it: a shell in between, which ends with a signal and passes it on to nobody. */
+/**
+ * Runs the command in a shell, like npm. The shell exits at a signal and does not pass it on. Checks that the server exits,
+ * too.
+ */
 async function endsWithItsShell(command: string, env: Record<string, string>): Promise<void> {
   const shell = Bun.spawn(["sh", "-c", `${command}; true`], {
     cwd: root,
-    // A process group of its own, so that nothing stays where the test fails.
+    // A separate process group, so that the test can kill all processes if it fails.
     detached: true,
     stdout: "pipe",
     stderr: "ignore",
@@ -95,22 +101,22 @@ async function endsWithItsShell(command: string, env: Record<string, string>): P
     expect((await fetch(`${url}/health`)).status).toBe(200);
     shell.kill("SIGTERM");
     await shell.exited;
-    // The output ends with the last process that holds it.
+    // The output closes when the last process that holds it exits.
     const ended = await Promise.race([read.then(() => "ended"), Bun.sleep(10_000).then(() => "goes on")]);
     expect(ended).toBe("ended");
   } finally {
     try {
       process.kill(-shell.pid, "SIGKILL");
     } catch {
-      // All have ended.
+      // All processes have exited.
     }
   }
 }
 
-test.skipIf(!linux)("npx bun run start, and its shell is killed: the server ends", () =>
+test.skipIf(!linux)("the server of npx bun run start exits when its shell is killed", () =>
   endsWithItsShell("bun run start --port 0 --timing none", { npm_command: "exec", npm_lifecycle_event: "npx" }),
 );
 
-test.skipIf(!linux)("npx understudy serve, and its shell is killed: the server ends", () =>
+test.skipIf(!linux)("the server of npx understudy serve exits when its shell is killed", () =>
   endsWithItsShell("node bin/understudy serve --port 0 --timing none", { npm_lifecycle_event: "npx" }),
 );

@@ -1,4 +1,4 @@
-/** Does the runner of tests count what failed, keep every file, and draw the same sample for the same seed? */
+/** Tests the test runner's script: it must count failures, keep every file, and draw the same sample for the same seed. */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import manifest from "../../package.json";
@@ -8,16 +8,16 @@ import { drawn, sampled, sized } from "../size.ts";
 
 const ITEMS = Array.from({ length: 40 }, (_, i) => i);
 
-test("a sample is the seed's, of that size, in the order of the items", () => {
-  const [one, again, other] = [1, 1, 2].map((seed) => drawn(ITEMS, 10, seed)) as [number[], number[], number[]];
-  expect(again).toEqual(one);
-  expect(other).not.toEqual(one);
-  expect([one.length, one]).toEqual([10, one.toSorted((a, b) => a - b)]);
+test("a sample depends on the seed, has the given size and keeps the order of the items", () => {
+  const [sample, again, other] = [1, 1, 2].map((seed) => drawn(ITEMS, 10, seed)) as [number[], number[], number[]];
+  expect(again).toEqual(sample);
+  expect(other).not.toEqual(sample);
+  expect([sample.length, sample]).toEqual([10, sample.toSorted((a, b) => a - b)]);
   expect(new Set(Array.from({ length: 40 }, (_, seed) => drawn(ITEMS, 5, seed)).flat()).size).toBe(40);
   expect(drawn(ITEMS, 100, 3)).toEqual(ITEMS);
 });
 
-test("the whole is what its name asks for; all others stay samples", () => {
+test("TEST_WHOLE selects the whole of one test, and all others stay samples", () => {
   const script = `const { sized, sampled } = await import("../size.ts");
     const sizes = { sample: 1, whole: 2 };
     console.log(JSON.stringify([sized("a", sizes), sized("b", sizes), sampled("a", [1, 2, 3], 1).length]))`;
@@ -27,7 +27,7 @@ test("the whole is what its name asks for; all others stay samples", () => {
   expect([sized("none", { sample: 1, whole: 2 }), sampled("none", ITEMS, 3).length]).toEqual([1, 3]);
 });
 
-test("every test of two sizes is a command, finds files, and somebody asks for its size", () => {
+test("every test of two sizes has a command, has files, and reads its size", () => {
   for (const [name, { paths }] of Object.entries(SIZED)) {
     expect(manifest.scripts).toHaveProperty([`test:${name}`], `bun scripts/test-whole.ts ${name}`);
     expect(filesOf(paths).length).toBeGreaterThan(0);
@@ -38,7 +38,7 @@ test("every test of two sizes is a command, finds files, and somebody asks for i
   }
 });
 
-test("chunks hold each file once, dear files alone, the dearest first; nobody knows of a new file", () => {
+test("each file is in one chunk, long files are alone and come first, and a new file has a default time", () => {
   const known = { a: 30, b: 12, c: 6, d: 5, e: 4, f: 0.5 };
   const chunks = chunksOf(["new", "f", "e", "d", "c", "b", "a"], known, 10);
   expect(chunks).toEqual([["a"], ["b"], ["c", "e"], ["d", "new", "f"]]);
@@ -47,7 +47,7 @@ test("chunks hold each file once, dear files alone, the dearest first; nobody kn
   expect(all).toContain("test/scripts/test-lanes.test.ts");
 });
 
-test("lanes take the next job when they are free, and all are done at the end", async () => {
+test("a free lane takes the next job, and all jobs are done at the end", async () => {
   const said: string[] = [];
   const first = Promise.withResolvers<void>();
   const job =

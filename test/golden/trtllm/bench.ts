@@ -1,4 +1,4 @@
-/** A core of TensorRT-LLM's policies with few limits, and access to what each part of an iteration decides. */
+/** A core with TensorRT-LLM's policies and few limits, with access to the decisions of each part of an iteration. */
 import { Config, Field, ROW_BYTES, SLOTS, Word } from "../../../assembly/layout.ts";
 import {
   CapacityPolicy,
@@ -15,7 +15,7 @@ import { TrtViews } from "./views.ts";
 
 export const NO_LIMIT = 1 << 30;
 
-/** A core with few limits, and access to what the calls decide. */
+/** A core with few limits. Requests are addressed by their ids. */
 export class Bench {
   readonly core: Core;
   readonly batch: Batch;
@@ -49,7 +49,7 @@ export class Bench {
         [TrtConfig.CopyOnPartialReuse]: 1,
         [TrtConfig.PrefixAwareScheduling]: 1,
         [TrtConfig.TwoStepLookahead]: 0,
-        // The tests of the capacity scheduler are the C++ executor's.
+        // The recorded tests of the capacity scheduler are those of the C++ executor.
         [TrtConfig.CppExecutor]: 1,
         [TrtConfig.PeftPages]: 0,
         [TrtConfig.PeftMaxPages]: 0,
@@ -101,7 +101,7 @@ export class Bench {
     this.views.setLine(field, this.slots.get(id)!, value);
   }
 
-  /** Who sits in these slots. */
+  /** Returns the ids of the requests in these slots. */
   ids(slots: readonly number[]): number[] {
     const bySlot = new Map([...this.slots].map(([id, slot]) => [slot, id]));
     return slots.map((slot) => bySlot.get(slot)!);
@@ -114,7 +114,7 @@ export class Bench {
   }
 }
 
-/** `exports` of the parts of an iteration. */
+/** Returns the exported functions of the core that run one part of an iteration each. */
 export const parts = ({ exports }: Core) =>
   exports as unknown as Record<"fetch" | "capacity" | "microBatch", () => void> &
     Record<"chunkContexts" | "execute", (value: number) => number>;

@@ -1,4 +1,7 @@
-/** Are we decision-identical to every recording of TensorRT-LLM's schedulers, in both builds of the core? Would we notice if not? */
+/**
+ * Checks that our decisions are identical to every recording of TensorRT-LLM's schedulers, in both builds of the core, and
+ * that the comparison notices differences.
+ */
 import { expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,7 +10,7 @@ import { gunzipSync } from "node:zlib";
 import { sampled } from "../../size.ts";
 import { firstDifference, sideBySide } from "../compare.ts";
 import { mutate } from "../mutate.ts";
-import type { Found } from "../places.ts";
+import type { RecordingFile } from "../places.ts";
 import { ofTrtTrace, trtRecordingsAt } from "./places.ts";
 import { activeOrder } from "./project.ts";
 
@@ -15,25 +18,25 @@ const recordings = join(import.meta.dir, "recordings");
 const core = (name: string) => new WebAssembly.Module(readFileSync(join(import.meta.dir, "../../../build", name)));
 const release = core("trtllm.wasm");
 const debug = core("trtllm.debug.wasm");
-const all = [...trtRecordingsAt([recordings])].map((found) => ({
-  ...found,
-  short: found.name.slice(recordings.length + 1),
+const all = [...trtRecordingsAt([recordings])].map((file) => ({
+  ...file,
+  short: file.name.slice(recordings.length + 1),
 }));
 
-/** "" when every row is the recorded one. */
-function verdict({ load }: Found, module: WebAssembly.Module): string {
+/** Returns "" if every row is as recorded, otherwise the first difference. */
+function verdict({ load }: RecordingFile, module: WebAssembly.Module): string {
   const difference = firstDifference(load(), module);
   return difference ? sideBySide(difference) : "";
 }
 
-test("the recordings are there", () => {
+test("all recordings exist", () => {
   const kinds = [/^[^/]+\.jsonl/, /^overlap\//, /#/].map((kind) => all.filter(({ short }) => kind.test(short)).length);
   expect(kinds).toEqual([73, 45, 104]);
 });
 
-test.each(all.map((found) => [found.short, found] as const))("%s, both cores", (_, found) => {
-  expect(verdict(found, release)).toBe("");
-  expect(verdict(found, debug)).toBe("");
+test.each(all.map((file) => [file.short, file] as const))("%s, both cores", (_, file) => {
+  expect(verdict(file, release)).toBe("");
+  expect(verdict(file, debug)).toBe("");
 });
 
 test.each(sampled("golden", [1, 2], 1))(
@@ -43,7 +46,7 @@ test.each(sampled("golden", [1, 2], 1))(
     for (const { short, load } of all) {
       if (seed > 1 && short.includes("burst")) continue;
       const { start, rows } = load();
-      // The rows of a project test are there once: a mutant needs its own.
+      // The rows of a project test are shared, so each mutant needs a copy.
       const recording = { start, rows: structuredClone(rows) };
       const change = mutate(recording, seed);
       if (!firstDifference(recording, release)) unnoticed.push(`${short}: ${change}`);
@@ -91,7 +94,7 @@ function command(...words: string[]) {
   return { code: run.exitCode, lines: run.stdout.toString().trim().split("\n"), error: run.stderr.toString().trim() };
 }
 
-test("the command plays folders with those below, names what is absent, and refuses a folder without recordings", () => {
+test("the command plays folders with subfolders, names absent recordings, and refuses a folder without recordings", () => {
   const folder = mkdtempSync(join(tmpdir(), "understudy-trtllm-"));
   writeFileSync(join(folder, "other.json"), "{}");
   writeFileSync(join(folder, "README.md"), "not looked at");
@@ -112,6 +115,6 @@ test("the command plays folders with those below, names what is absent, and refu
     lines: ["absent nobody", "1 passed, 1 failed"],
     error: "",
   });
-  expect(command("--mutate", "x").error).toBe("golden:trtllm: --mutate takes a whole number");
+  expect(command("--mutate", "x").error).toBe("golden:trtllm: --mutate: must be a whole number");
   expect(command("--mutate", "5", "--only", "fuzz_02")).toEqual({ code: 0, lines: ["0 passed, 1 failed"], error: "" });
 }, 120_000);

@@ -1,6 +1,6 @@
 /**
- * `bun run golden:trtllm -- [--mutate SEED] [--only LIST] [DIR or FILE ...]`: do we decide as TensorRT-LLM's schedulers did in these
- * recordings? Ends with `N passed, N failed`.
+ * Runs `bun run golden:trtllm -- [--mutate SEED] [--only LIST] [DIR or FILE ...]`: compares our decisions with recordings of
+ * TensorRT-LLM's schedulers. The last line is `N passed, N failed`.
  */
 import { join } from "node:path";
 import { play } from "../play.ts";
@@ -9,7 +9,7 @@ import { trtRecordingsAt } from "./places.ts";
 process.exitCode = play({
   command: "golden:trtllm",
   core: "trtllm.wasm",
-  own: [join(import.meta.dir, "recordings")],
+  defaults: [join(import.meta.dir, "recordings")],
   kinds: "*.jsonl, *.json of project tests, also .gz",
   recordingsAt: trtRecordingsAt,
 });

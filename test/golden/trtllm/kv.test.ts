@@ -1,4 +1,7 @@
-/** TensorRT-LLM's KV cache manager by itself: what is reused, what goes first, and for how long a priority counts. */
+/**
+ * Tests TensorRT-LLM's KV cache manager separately: which blocks are reused, which are evicted first, and how long a priority
+ * holds.
+ */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +11,7 @@ import { Bench, parts } from "./bench.ts";
 
 const module = new WebAssembly.Module(readFileSync(join(import.meta.dir, "../../../build/trtllm.debug.wasm")));
 
-/** A pool of its own; requests one after the other, unless they are left running. */
+/** A core with a small pool of blocks. `play` runs one request to its end; `add` leaves it running. */
 class Pool extends Bench {
   #nowUs = 0;
 
@@ -30,33 +33,33 @@ class Pool extends Bench {
     );
   }
 
-  /** One iteration, so many microseconds after the last. */
+  /** Runs one iteration, `us` microseconds after the last one. */
   step(us = 1): void {
     this.#nowUs += us;
     this.batch.plan(this.#nowUs);
     this.batch.take(this.#nowUs);
   }
 
-  /** The request from its first iteration to its end; blocks reused and missed by it. */
+  /** Runs a request to its end. Returns the numbers of blocks that it reused and missed. */
   play(
     id: number,
     prompt: number[],
     maxTokens: number,
-    whose: { lora?: number; salt?: number } = {},
+    keys: { lora?: number; salt?: number } = {},
   ): { reused: number; missed: number } {
     const [, , reused, missed] = this.views.totals() as [number, number, number, number];
-    this.add(id, prompt, maxTokens, whose);
+    this.add(id, prompt, maxTokens, keys);
     while (this.batch.hasWork) this.step();
     const [, , reusedNow, missedNow] = this.views.totals() as [number, number, number, number];
     return { reused: reusedNow - reused, missed: missedNow - missed };
   }
 
-  /** Prompt tokens that were cached when the request began. */
+  /** Returns the number of prompt tokens that were cached when the request began. */
   cached(id: number): number {
     return this.core.views.cachedPrompt[this.handle(id) % SLOTS]! - 1;
   }
 
-  /** Rows as `retain` takes them: of generated tokens, then ranges. */
+  /** Sets retention priorities. The first row is for generated tokens, the others are for token ranges. */
   retain(id: number, rows: readonly (readonly number[])[]): void {
     const words = rows.flat();
     this.core.views.input.set(words);
@@ -67,7 +70,7 @@ class Pool extends Bench {
     return this.handles.get(id)!;
   }
 
-  /** Priorities of the blocks that a request holds. */
+  /** Returns the priorities of the blocks that a request holds. */
   priorities(id: number): number[] {
     const levels = (this.views.word(TrtWord.LevelsAt) >>> 0) >> 2;
     return this.core.views
@@ -80,25 +83,25 @@ class Pool extends Bench {
 const ids = (from: number, count: number) => Array.from({ length: count }, (_, i) => from + i);
 const GENERATED = [0, 0, PRIORITY_DEFAULT, NO_TIME];
 
-test("the manager's counters and the order in which blocks go, step by step", () => {
+test("the counters and the order of eviction are right after each step", () => {
   const pool = new Pool(6, 4);
   const free = () => pool.core.views.word(Word.BlocksFree);
-  // Ten tokens and two more: eleven of them have their keys and values.
+  // Ten prompt tokens and two generated ones. Eleven of them have keys and values.
   pool.play(0, ids(1, 10), 2);
   expect([pool.views.totals(), free()]).toEqual([[3, 3, 0, 3], 6]);
   pool.add(1, ids(1001, 10), 2, {});
   pool.step();
   expect([pool.views.totals(), free()]).toEqual([[6, 6, 0, 6], 3]);
-  // Fresh blocks come from the end of the first one's chain.
+  // New blocks are taken from the end of the first request's chain.
   pool.add(2, ids(2001, 7), 2, {});
   pool.step();
   expect([pool.views.totals(), free()]).toEqual([[8, 6, 0, 8], 4]);
   while (pool.batch.hasWork) pool.step();
-  // One block of four tokens is left of the first chain: its head.
+  // One block of four tokens is left of the first chain: its first.
   expect(pool.play(3, ids(1, 10), 1)).toEqual({ reused: 1, missed: 2 });
 });
 
-test("a block that begins alike is reused as far as it does: leaves are taken over, others copied", () => {
+test("a block with an equal beginning is reused as far as it is equal; a leaf is taken over, another block is copied", () => {
   for (const [partial, copy, reused] of [
     [true, true, 2],
     [true, false, 1],
@@ -106,22 +109,22 @@ test("a block that begins alike is reused as far as it does: leaves are taken ov
   ] as const) {
     const pool = new Pool(16, 4, { partial, copy });
     pool.play(0, ids(1, 12), 1);
-    // The first four tokens and two of the next block, which others follow.
+    // The prompt shares the first block and two tokens of the second, which has a successor.
     expect(pool.play(1, [...ids(1, 6), ...ids(500, 6)], 1)).toEqual({ reused, missed: 3 - reused });
   }
 });
 
-test("a last block that is not full is found again, where partial reuse is on", () => {
+test("a partly filled last block is reused if partial reuse is on", () => {
   for (const partial of [true, false]) {
     const pool = new Pool(16, 4, { partial });
     pool.play(0, ids(1, 11), 1);
     expect(pool.play(1, ids(1, 12), 1).reused).toBe(partial ? 3 : 2);
-    // Twelve tokens and eleven looked up: the third is taken over as it is, or computed.
+    // Eleven of twelve tokens are looked up. The third block is taken over, or its tokens are computed.
     expect(pool.cached(1)).toBe(partial ? 11 : 8);
   }
 });
 
-test("nothing is reused across adapters or salts, no part of a block either, and no leaf of theirs is taken over", () => {
+test("no block, part of a block or leaf is reused across adapters or salts", () => {
   const whose = [{ lora: 1 }, { lora: 1 }, { lora: 2 }, { lora: 2 }, {}, { lora: 1, salt: 7 }, { lora: 1 }, {}];
   for (const tokens of [11, 13]) {
     for (const copy of [true, false]) {
@@ -166,20 +169,20 @@ test.each([
   ],
   [32, 128, [[32, NO_TIME, 90]], [35, 90, 90, 90]],
 ] as const)(
-  "blocks of %p tokens, a prompt of %p: ranges %j are priorities %j",
+  "blocks of %p tokens, a prompt of %p: ranges %j give priorities %j",
   (tokensPerBlock, length, ranges, expected) => {
     const pool = new Pool(16, tokensPerBlock);
     pool.add(0, ids(1, length), 200, {});
     pool.retain(0, [[0, 0, 70, NO_TIME], ...ranges.map((range) => [...range, NO_TIME])]);
     pool.step();
     expect(pool.priorities(0)).toEqual([...expected]);
-    // What is generated has a priority of its own.
+    // Generated tokens have a separate priority.
     while (pool.priorities(0).length <= expected.length) pool.step();
     expect(pool.priorities(0)).toEqual([...expected, 70]);
   },
 );
 
-test("lower priorities go first, whatever came back first; a matched block takes what the next request says", () => {
+test("blocks with lower priorities are evicted first, and a reused block gets the priority of the new request", () => {
   const pool = new Pool(4, 4);
   const play = (id: number, from: number, priority: number) => {
     pool.add(id, ids(from, 5), 1, {});
@@ -190,7 +193,7 @@ test("lower priorities go first, whatever came back first; a matched block takes
   play(0, 100, 10);
   play(1, 200, 90);
   play(2, 300, 40);
-  // Two blocks each: the third request has taken both of the first one's.
+  // Each request has two blocks. The third request has taken both blocks of the first one.
   expect(hit(3, 200)).toBe(true);
   expect(hit(4, 100)).toBe(false);
   const other = new Pool(4, 4);
@@ -201,12 +204,12 @@ test("lower priorities go first, whatever came back first; a matched block takes
   other.retain(1, [GENERATED, [0, NO_TIME, 60, NO_TIME]]);
   other.step();
   while (other.batch.hasWork) other.step();
-  // Three of the four blocks: the one that is left has the higher priority.
+  // The request takes three of the four blocks. The remaining block has the higher priority.
   other.play(2, ids(500, 9), 1);
   expect(other.play(3, ids(100, 5), 1).reused).toBe(1);
 });
 
-test("a priority with a duration is the usual one when the block has been free for so long", () => {
+test("a priority returns to the default when the block has been free for its duration", () => {
   const left = (waitMs: number) => {
     const pool = new Pool(4, 4);
     pool.add(0, ids(100, 5), 1, {});
@@ -214,14 +217,14 @@ test("a priority with a duration is the usual one when the block has been free f
     pool.step();
     pool.step(waitMs * 1000);
     pool.play(1, ids(200, 5), 1);
-    // Takes two blocks: the first request's where their time is over, else the second's.
+    // Takes two blocks: those of the first request if their priority has expired, else those of the second.
     pool.play(2, ids(300, 5), 1);
     return pool.play(3, ids(200, 5), 1).reused;
   };
   expect([left(10), left(30)]).toEqual([0, 1]);
 });
 
-test("a batch is ordered by adapter, those without one first; among equals the order stays", () => {
+test("a batch is sorted by adapter, with requests without an adapter first, and the sort is stable", () => {
   const bench = new Bench(module, {}, {});
   for (const [id, lora] of [2, 0, 1, 0, 2].entries()) bench.add(id, ids(100 * id, 5), 4, { lora });
   const calls = parts(bench.core);

@@ -1,19 +1,25 @@
-/** Which recordings of TensorRT-LLM's schedulers lie at these places? Traces, and files of project tests, packed or not; one is read at a time. */
-import { type Found, failing, filesAt, textOf } from "../places.ts";
+/**
+ * Finds the recordings of TensorRT-LLM's schedulers at given files and folders: traces, and files of project tests, packed or
+ * not. Only one is read at a time.
+ */
+import { failing, filesAt, type RecordingFile, textOf } from "../places.ts";
 import { type ProjectTests, projectTests } from "./project.ts";
 import { TrtRunner } from "./runner.ts";
 import { readTrtTrace } from "./trace.ts";
 
-/** By name; a file that cannot be read or is no recording comes as one whose `load` throws. */
-export function* trtRecordingsAt(places: readonly string[]): Generator<Found> {
+/** Returns the recordings, sorted by name. A file that cannot be read gives an entry whose `load` throws. */
+export function* trtRecordingsAt(places: readonly string[]): Generator<RecordingFile> {
   for (const place of places) {
     const { files, named } = filesAt(place);
     for (const path of files) yield* recordingsIn(path, named);
   }
 }
 
-/** A `.json` in a folder that holds no project tests is something else and passed over, unless it was `named`. */
-function* recordingsIn(path: string, named: boolean): Generator<Found> {
+/**
+ * Returns the recordings of one file. A `.json` file without project tests gives an error if it was `named`. In a folder it
+ * is ignored.
+ */
+function* recordingsIn(path: string, named: boolean): Generator<RecordingFile> {
   let text: string;
   try {
     text = textOf(path);

@@ -1,6 +1,6 @@
 /**
- * TensorRT-LLM's own tests of its schedulers, as data (`project-tests.json`): what does our core decide in them? They reach
- * the capacity scheduler, the micro-batch scheduler and the rest of an iteration one by one.
+ * Runs TensorRT-LLM's tests of its schedulers, recorded as data in `project-tests.json`, on our core. They test the capacity
+ * scheduler, the micro-batch scheduler and the other parts of an iteration separately.
  */
 import { Config, Field } from "../../../assembly/layout.ts";
 import {
@@ -94,18 +94,18 @@ export interface ProjectTest {
   readonly recording: Recording;
 }
 
-/** Every test that holds for the recorded version; one that a later version superseded is left out. */
+/** Returns every test that holds for the recorded version. Tests that a later version superseded are left out. */
 export function projectTests(tests: ProjectTests): ProjectTest[] {
   const { capacity, chunking, micro_batch } = tests;
   const policies = Object.keys(CHUNKING) as Chunking[];
   return [
-    ...capacity.map((one) => ({ name: `capacity/${one.policy}/${one.name}`, recording: capacityTest(one) })),
-    ...chunking.flatMap((one) =>
-      policies.map((policy) => ({ name: `chunking/${policy}/${one.name}`, recording: chunkingTest(one, policy) })),
+    ...capacity.map((test) => ({ name: `capacity/${test.policy}/${test.name}`, recording: capacityTest(test) })),
+    ...chunking.flatMap((test) =>
+      policies.map((policy) => ({ name: `chunking/${policy}/${test.name}`, recording: chunkingTest(test, policy) })),
     ),
     ...micro_batch
       .filter(({ superseded }) => superseded === undefined)
-      .map((one) => ({ name: `micro_batch/${one.name}`, recording: microBatchTest(one) })),
+      .map((test) => ({ name: `micro_batch/${test.name}`, recording: microBatchTest(test) })),
   ];
 }
 
@@ -119,7 +119,7 @@ function promptOf({ prompt_len, tokens_from, tokens }: CapacityRequest): number[
   );
 }
 
-/** Rows: a range of iterations each, and the end. */
+/** Makes a recording whose rows are ranges of iterations, and then the end. */
 function capacityTest(test: CapacityCase): Recording {
   const { iterations, reused_blocks } = test;
   const end = { t: "end", iterations, ...(reused_blocks === undefined ? {} : { reused_blocks }) };
@@ -161,7 +161,7 @@ class CapacityTest {
     while (this.#it < begin) this.#iterate();
     const first = this.#iterate();
     let other = first;
-    // The first iteration that decides otherwise speaks for the range.
+    // If the decisions in a range differ, the first different iteration is returned for the whole range.
     while (this.#it < last && this.#ids(other) === this.#ids(first)) other = this.#iterate();
     return { t: "range", begin, end, ...(this.#ids(other) === this.#ids(first) ? first : other) };
   }
@@ -190,7 +190,7 @@ class CapacityTest {
     for (const id of bench.list(TrtWord.PausedAt, TrtWord.Paused)) this.#paused.add(id);
     calls.microBatch();
     for (const id of bench.list(TrtWord.ContextAt, TrtWord.Contexts)) {
-      // A pause sets the chunk back to the whole prompt.
+      // A pause resets the chunk to the whole prompt.
       if (this.#paused.has(id)) continue;
       const { chunk = NO_LIMIT } = this.#test.requests.find((request) => request.id === id)!;
       bench.setLine(id, LineField.Chunk, Math.min(chunk, bench.line(id, LineField.Chunk)));
@@ -206,13 +206,13 @@ class CapacityTest {
     const { reused_blocks_min: least = 0 } = this.#test;
     if (reused < least) throw new Error(`${reused} blocks were reused, not ${least}`);
     const rest = "reused_blocks" in row ? { reused_blocks: reused } : {};
-    // Over when nobody is active any more, or where the test stops looking.
+    // Run until no request is active, or until the test ends.
     while (this.#bench.core.exports.hasWork() && this.#it < (row.iterations as number)) this.#iterate();
     return { t: "end", iterations: this.#it, ...rest };
   }
 }
 
-/** Rows: positions after each call; the last has the draft tokens that are left. */
+/** Makes a recording whose rows are the positions after each call. The last row has the remaining draft tokens. */
 function chunkingTest(test: ChunkingCase, policy: Chunking): Recording {
   const { positions, final_drafts } = test[policy];
   const rows: Row[] = positions.map((each) => ({ t: "call", positions: each }));
@@ -245,7 +245,7 @@ class ChunkingTest {
         [TrtConfig.ChunkUnit]: unit,
       },
     );
-    // One token each: whose context has ended is gone, as in the test.
+    // Each request generates one token, so that it ends with its context, as in the original test.
     for (const [i, length] of lengths.entries()) {
       this.#bench.add(i, new Array(length).fill(1), 1, { drafts: this.#drafts[i]! });
     }
@@ -269,7 +269,7 @@ class ChunkingTest {
   }
 }
 
-/** One row: the batch. */
+/** Makes a recording with one row: the batch. */
 function microBatchTest(test: MicroBatchCase): Recording {
   return {
     rows: [{ t: "batch", ...test.expect }],
@@ -311,11 +311,13 @@ function playBatch(test: MicroBatchCase, module: WebAssembly.Module, row: Row): 
     gen: () => bench.list(TrtWord.GenerationAt, TrtWord.Generations),
     chunks: () => Object.fromEntries(Object.keys(row.chunks as object).map((id) => [id, chunkOf(id)])),
   };
-  const asked = Object.keys(test.expect);
-  return { t: "batch", ...Object.fromEntries(asked.map((key) => [key, ours[key]!()])) };
+  const expectedKeys = Object.keys(test.expect);
+  return { t: "batch", ...Object.fromEntries(expectedKeys.map((key) => [key, ours[key]!()])) };
 }
 
-/** Requests of these priorities that come one after the other, in the order of the C++ executor's active list. */
+/**
+ * Adds requests with these priorities one after the other. Returns their ids in the order of the C++ executor's active list.
+ */
 export function activeOrder(priorities: readonly number[], module: WebAssembly.Module): number[] {
   const bench = new Bench(module, {}, {});
   for (const [id, priority] of priorities.entries()) bench.add(id, [1], 1, { priority });

@@ -1,6 +1,6 @@
 /**
- * What does our core do with a recorded trace of TensorRT-LLM's scheduler? Keeps the recording's clock, hands requests in
- * when they are due, plans and takes in, and makes the row that we would have recorded.
+ * Runs a recorded trace of TensorRT-LLM's scheduler on our core. It uses the recording's clock, adds requests when they are
+ * due, plans and completes iterations, and returns the rows that we would have recorded.
  */
 import {
   FEED,
@@ -22,11 +22,11 @@ import type { Row } from "../trace.ts";
 import { promptOf, type TrtTrace, type TrtTraceRequest, trtSetup } from "./trace.ts";
 import { TrtViews } from "./views.ts";
 
-/** A request in the core, as the runner follows it. */
+/** A request in the core, with the state that the runner keeps. */
 interface Live {
   readonly spec: TrtTraceRequest;
   readonly handle: number;
-  /** Tokens that came, those made a second time among them. */
+  /** Number of tokens received, including tokens that were generated a second time. */
   outputs: number;
   fed: number;
 }
@@ -36,10 +36,10 @@ export class TrtRunner {
   readonly #core: Core;
   readonly #batch: Batch;
   readonly #views: TrtViews;
-  /** By slot: who sits there. A slot's last owner stays known until the next one comes. */
+  /** Requests by slot. The last owner of a slot stays known until a new request gets the slot. */
   readonly #bySlot = new Map<number, Live>();
   readonly #byHandle = new Map<number, Live>();
-  /** Handles of those that are active or wait. */
+  /** Handles of the requests that are active or waiting. */
   readonly #live = new Set<number>();
   #due: TrtTraceRequest[];
   #it = -1;
@@ -65,7 +65,10 @@ export class TrtRunner {
     throw new Error(`unknown kind of row: ${row.t}`);
   }
 
-  /** One iteration after the other; while nobody is active the recording may pass over some before the next arrival. */
+  /**
+   * Returns the number of the next iteration. While no request is active, the recording may skip iterations before the next
+   * arrival.
+   */
   #tick(recorded: number): number {
     const next = Math.min(...this.#due.map(({ at }) => at));
     const mayJump = this.#idle && recorded > this.#it && recorded <= next;
@@ -88,7 +91,7 @@ export class TrtRunner {
     Object.assign(planned, { active: ids(slots), ...this.#plan(), ...this.#memory(slots) });
     if (overlap && toComplete.length) planned.to_complete = ids(toComplete);
     const paused = this.#views.list(TrtWord.PausedAt, TrtWord.Paused);
-    // With overlap the step planned before this one is taken in.
+    // With overlap, this completes the step that was planned before this one.
     const takes = !overlap || this.#batch.open > 1;
     const taken = takes ? this.#take(it) : { fin: [], took: [], discarded: [] };
     Object.assign(planned, { fin: taken.fin, end_free: this.#word(Word.BlocksFree) });
@@ -120,7 +123,7 @@ export class TrtRunner {
       maxTokens: spec.max_new_tokens,
       eosAt: stops ? spec.stop_at! : 0,
       seed: 0,
-      // Smaller is sooner in the core.
+      // In the core, a smaller value means an earlier turn.
       priority: -Math.round((spec.priority ?? 0.5) * 1e6),
       order: spec.id,
       arrivalUs: 0,
@@ -137,7 +140,7 @@ export class TrtRunner {
     return this.#trace.outputBase + 10_000 * id + k;
   }
 
-  /** Decisions of the last plan, by the recording's names. */
+  /** Returns the decisions of the last plan under the recording's names. */
   #plan(): Row {
     const { views } = this.#core;
     const id = (slot: number) => this.#bySlot.get(slot)!.spec.id;
@@ -173,7 +176,7 @@ export class TrtRunner {
     return plan;
   }
 
-  /** A plan of decodes alone looks at no cache. */
+  /** True if the plan only has decodes. Such a plan does not look up the cache. */
   get #quiet(): boolean {
     return this.#views.word(TrtWord.Contexts) === 0 && this.#views.word(TrtWord.FitAt) === this.#word(Word.RunningAt);
   }
@@ -214,7 +217,7 @@ export class TrtRunner {
         live.fed += FEED_HALF;
       }
     }
-    // They give back their blocks in the order of the active list, which is that of arrival here.
+    // Requests free their blocks in the order of the active list, which is the order of arrival here.
     const order = (id: number) => this.#order.indexOf(id);
     return { fin: fin.toSorted((a, b) => order(a[0]) - order(b[0])), took, discarded };
   }

@@ -1,10 +1,13 @@
-/** What stands in a recorded trace of TensorRT-LLM's scheduler? Format `golden-trtllm/1`; FORMAT.md beside this says what each field means. */
+/**
+ * Reads a recorded trace of TensorRT-LLM's scheduler in the format `golden-trtllm/1`. FORMAT.md in this folder explains each
+ * field.
+ */
 import { Config, FEED } from "../../../assembly/layout.ts";
 import { CapacityPolicy, ChunkingPolicy, TrtConfig } from "../../../assembly/trtllm/layout.ts";
 import type { CoreSetup } from "../../../src/engine/wasm/core.ts";
 import { type Row, refuseOthers } from "../trace.ts";
 
-/** Options under the product's names, but for the last ones of the recording's own driver. */
+/** Options under TensorRT-LLM's names. The last options belong to the recording's driver. */
 export interface TrtTraceConfig {
   capacity_scheduler_policy: "GUARANTEED_NO_EVICT" | "MAX_UTILIZATION" | "STATIC_BATCH";
   max_batch_size: number;
@@ -40,7 +43,7 @@ export interface TrtTrace {
   config: TrtTraceConfig;
   outputBase: number;
   requests: TrtTraceRequest[];
-  /** Rows `it`, and `end` last. */
+  /** Rows `it`, then `end`. */
   rows: Row[];
 }
 
@@ -66,7 +69,7 @@ const CONFIG_KEYS = [
   "waiting_queue_policy",
 ];
 
-/** `text` is a whole file, unpacked; `path` is for messages. */
+/** Reads a trace. `text` is the whole unpacked file; `path` is for messages. Throws with the line number for invalid text. */
 export function readTrtTrace(text: string, path: string): TrtTrace {
   const lines = text.trimEnd().split("\n");
   const [first, ...others] = lines.map((line, i) => {
@@ -113,7 +116,7 @@ const CHUNKING = {
   EQUAL_PROGRESS: ChunkingPolicy.EqualProgress,
 };
 
-/** The configuration of a core for a trace; `longest`: prompt tokens. */
+/** Returns the configuration of a core for a trace. `longest`: tokens of the longest prompt. */
 export function trtSetup(config: TrtTraceConfig, overlap: boolean, longest: number): CoreSetup {
   const policy = POLICIES[config.capacity_scheduler_policy];
   if (policy === undefined) throw new Error(`unknown policy: ${config.capacity_scheduler_policy}`);
@@ -152,5 +155,5 @@ export function trtSetup(config: TrtTraceConfig, overlap: boolean, longest: numb
   };
 }
 
-/** Not an id of a prompt or an output. */
+/** An id that no prompt or output has. */
 export const EOS = 49_999_999;

@@ -1,4 +1,4 @@
-/** What stands in the words that the core of TensorRT-LLM's policies adds? */
+/** Reads the memory words that the core of TensorRT-LLM's policies adds. */
 import { KvTotal, LINE_BYTES, type LineField, TrtWord } from "../../../assembly/trtllm/layout.ts";
 import type { Core } from "../../../src/engine/wasm/core.ts";
 
@@ -18,13 +18,13 @@ export class TrtViews {
     return this.#words[index]!;
   }
 
-  /** A list, copied: its address and how many stand in it. */
+  /** Returns a copy of a list, from the words with its address and its length. */
   list(at: TrtWord, count: TrtWord): number[] {
     const from = (this.word(at) >>> 0) >> 2;
     return Array.from(this.#i32.subarray(from, from + this.word(count)));
   }
 
-  /** One field of what the policies know of a request. */
+  /** Returns one field of the policies' state of a request. */
   line(field: LineField, slot: number): number {
     return this.#i32[this.#placeOf(field, slot)]!;
   }
@@ -35,7 +35,7 @@ export class TrtViews {
     return ((this.word(TrtWord.LinesAt) >>> 0) >> 2) + slot * (LINE_BYTES >> 2) + field;
   }
 
-  /** Allocated, allocated new, reused and missed blocks. */
+  /** Returns the numbers of allocated, newly allocated, reused and missed blocks. */
   totals(): number[] {
     return Array.from(this.#totals.subarray(0, KvTotal.Missed + 1));
   }
