@@ -7,7 +7,7 @@ import { relative } from "node:path";
 import { BUILT, program } from "./bundles.ts";
 import { MANIFEST, type Manifest, root, stateOf } from "./fresh-program.ts";
 
-/** Bundles that stay: servers that run load files of theirs later. */
+/** Bundles that are kept, because servers that run may load files of theirs later. */
 const KEPT = 6;
 
 function filesUnder(folder: string): string[] {

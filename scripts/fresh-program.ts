@@ -53,8 +53,6 @@ export function programEntry(): string {
   const fresh = freshProgram();
   if (fresh !== null) return fresh;
   if (!canBundle()) return SOURCE;
-  const { exitCode } = Bun.spawnSync([process.execPath, `${root}scripts/bundle-program.ts`], {
-    stdio: ["ignore", "ignore", "ignore"],
-  });
-  return (exitCode === 0 ? freshProgram() : null) ?? SOURCE;
+  Bun.spawnSync([process.execPath, `${root}scripts/bundle-program.ts`], { stdio: ["ignore", "ignore", "ignore"] });
+  return freshProgram() ?? SOURCE;
 }

@@ -138,6 +138,14 @@ test.each(DAMAGE)("%s: another one takes its place", async (_, harm) => {
   expect(await run()).toBe("first\n");
 });
 
+test("the last six bundles are kept", async () => {
+  for (let i = 0; i < 8; i++) {
+    write("src/said.ts", `export const SAID = "${i}";`);
+    expect(await run()).toBe(`${i}\n`);
+  }
+  expect(programs()).toHaveLength(6);
+});
+
 test("if no bundle can be made, the sources run", async () => {
   write("build/programs", "a file where the folder should be");
   expect([await run(), await run("serve")]).toEqual(["first\n", "serves first\n"]);
