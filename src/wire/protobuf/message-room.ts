@@ -122,14 +122,16 @@ export class MessageRoom {
     this.#count(bytes);
   }
 
-  /** The message is no longer needed: counts from the beginning. */
-  free(): void {
-    this.#held.bytes -= this.#bytes;
+  /** The message is no longer needed: counts from the beginning. Returns how many bytes are garbage now. */
+  free(): number {
+    const bytes = this.#bytes;
+    this.#held.bytes -= bytes;
     this.#bytes = 0;
     this.#objectBytes = 0;
     this.#fields = 0;
     this.#listBytes = 0;
     this.#listWireBytes = 0;
+    return bytes;
   }
 
   #add(fields: number): void {

@@ -77,6 +77,9 @@ export interface InferRead {
   readonly room: MessageRoom;
 }
 
+/** The collector is told of so many bytes of a message. Shorter ones count with the streams. */
+const LARGE_BYTES = 65_536;
+
 /** Memory of a parameter of a request, in bytes: its name, its value, and the pair of them. */
 const PARAMETER_BYTES = 112;
 
@@ -132,7 +135,8 @@ export class Inference {
         respond: (answer, final) => {
           if (final) {
             this.#unfinished--;
-            room.free();
+            const bytes = room.free();
+            if (bytes >= LARGE_BYTES) this.around.turns.consumed(bytes);
           }
           receiver.respond(answer, final);
         },
