@@ -35,7 +35,7 @@ export function gapsOf(clock: Clock, marks: Marks): Gaps {
   const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), long, {
     young: () => collect(edenGC),
     whole: () => collect(() => Bun.gc(true)),
-    concurrent: () => Bun.gc(false),
+    concurrent: process.env.BUN_JSC_useConcurrentGC === "0" ? null : () => Bun.gc(false),
     residentBytes: () => process.memoryUsage.rss(),
   });
   return { long, pieces: new SpareTime(clock, PIECE_US, PIECE_PATIENCE_US), garbage };

@@ -36,8 +36,11 @@ export interface Collector {
   young(): number;
   /** Collects all garbage. Returns how long it took, microseconds. */
   whole(): number;
-  /** Begins to collect all garbage while the thread goes on, with short pauses. Gives no memory back to the system. */
-  concurrent(): void;
+  /**
+   * Begins to collect all garbage while the thread goes on, with short pauses. Gives no memory back to the system. null if
+   * the runtime collects in one go only.
+   */
+  readonly concurrent: (() => void) | null;
   /** Returns the resident memory of the process, bytes. */
   residentBytes(): number;
 }
@@ -158,7 +161,16 @@ export class Garbage {
 
   /** A whole collection would stop 2,000 streams for 15 to 25 ms, a concurrent one stops them for 5 at most. */
   #besideStreams(): void {
-    this.collector.concurrent();
+    const { concurrent } = this.collector;
+    if (concurrent === null) {
+      this.#asking = true;
+      void this.shortGaps.pass().then(() => {
+        this.#asking = false;
+        this.#whole();
+      });
+      return;
+    }
+    concurrent();
     this.#wholeShare.spend(this.#nowUs, this.#wholeUs);
     this.#lowestBytes = this.collector.residentBytes();
     // When the streams leave a gap, a whole one gives the memory back.

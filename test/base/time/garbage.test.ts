@@ -13,10 +13,12 @@ type Kind = "young" | "whole" | "concurrent";
 interface Times {
   readonly youngUs?: number;
   readonly wholeUs?: number;
+  /** The runtime has no concurrent collections. */
+  readonly inOneGo?: boolean;
 }
 
 /** `resident.bytes` may be changed. Collections take the stated time without moving the clock. */
-function collecting({ youngUs = 0, wholeUs = 0 }: Times = {}) {
+function collecting({ youngUs = 0, wholeUs = 0, inOneGo = false }: Times = {}) {
   const clock = new VirtualClock();
   const collected: [atUs: number, what: Kind][] = [];
   const resident = { bytes: 100 * MIB };
@@ -27,7 +29,7 @@ function collecting({ youngUs = 0, wholeUs = 0 }: Times = {}) {
   const garbage = new Garbage(new SpareTime(clock, 60_000, 2 * SECOND_US), new SpareTime(clock, 6000, 200_000), {
     young: took("young", youngUs),
     whole: took("whole", wholeUs),
-    concurrent: took("concurrent", 0),
+    concurrent: inOneGo ? null : took("concurrent", 0),
     residentBytes: () => resident.bytes,
   });
   /** The promises of a gap settle between the clock's turns. */
@@ -109,6 +111,17 @@ test("beside steps that leave no gap, memory that has grown by 48 MiB is collect
   end();
   await pass(10 * SECOND_US);
   expect(kinds()).toContain("whole");
+});
+
+test("a runtime without concurrent collections makes whole ones beside those steps", async () => {
+  const { garbage, resident, kinds, pass, streams } = collecting({ inOneGo: true });
+  streams();
+  for (let round = 0; round < 3; round++) {
+    garbage.add(4 * MIB);
+    await pass(3 * SECOND_US);
+    resident.bytes += 48 * MIB;
+  }
+  expect(kinds().filter((what) => what !== "young")).toEqual(["whole", "whole"]);
 });
 
 test("whole collections take at most a fiftieth of the time, however fast streams come", async () => {
