@@ -40,7 +40,7 @@ export async function runCheck(argv: readonly string[]): Promise<void> {
   const { values, rest } = taken;
   if (rest.some((word) => word === "--help" || word === "-h")) return printText(checkHelp());
   const flag = rest.find((word) => word.startsWith("-") && word !== "-");
-  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy check --help lists what is accepted)`);
+  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy check --help lists the options)`);
   if (rest.length === 0) return refuse("what is to be checked? A URL, or one or more files (understudy check --help)");
   const urls = rest.filter(isUrl);
   const files = rest.filter((word) => !isUrl(word));

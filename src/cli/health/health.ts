@@ -22,7 +22,7 @@ export async function runHealth(argv: readonly string[]): Promise<void> {
   const { values, rest } = taken;
   if (rest.some((word) => word === "--help" || word === "-h")) return printText(healthHelp());
   const flag = rest.find((word) => word.startsWith("-"));
-  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy health --help lists what is accepted)`);
+  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy health --help lists the options)`);
   if (rest.length > 1) return refuse(`takes one URL, not ${rest.length} (understudy health --help)`);
   const base = baseOf(rest[0] ?? DEFAULT_URL);
   if (base === null) return refuse(`"${rest[0]}": must be an http or https URL, as in ${DEFAULT_URL}`);

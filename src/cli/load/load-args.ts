@@ -73,5 +73,5 @@ function unknown(word: string): UsageError {
   const flag = word.split("=", 1)[0]!;
   const near = nearest(flag.replace(/^-+/, ""), [...Object.keys(loadOptions), ...Object.keys(loadAliases)]);
   const hint = near.length > 0 ? `; did you mean ${near.map((name) => `--${name}`).join(" or ")}?` : "";
-  return { error: `${flag}: unknown flag${hint} (understudy load --help lists what is accepted)` };
+  return { error: `${flag}: unknown flag${hint} (understudy load --help lists the options)` };
 }

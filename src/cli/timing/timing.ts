@@ -21,7 +21,7 @@ export async function runTiming(argv: readonly string[]): Promise<void> {
   if ("error" in taken) return refuse(taken.error);
   const { values, rest } = taken;
   const flag = rest.find((word) => word.startsWith("-"));
-  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy timing --help lists what is accepted)`);
+  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy timing --help lists the options)`);
   if (command === "list" && rest.length === 0) return printText(listText(presets(), values.json ?? false));
   if (command === "list") return refuse(`"${rest[0]}": unexpected; timing list takes no name`);
   if (command === "show" && rest.length === 1) {

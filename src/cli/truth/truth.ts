@@ -21,7 +21,7 @@ export async function runTruth(argv: readonly string[]): Promise<void> {
   const { values, rest } = taken;
   if (rest.some((word) => word === "--help" || word === "-h")) return printText(truthHelp());
   const flag = rest.find((word) => word.startsWith("-") && word !== "-");
-  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy truth --help lists what is accepted)`);
+  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy truth --help lists the options)`);
   const [source, ...more] = rest;
   if (source === undefined || more.length > 0) return refuse("takes one URL or one file (understudy truth --help)");
   if (isUrl(source) && !URL.canParse(source)) return refuse(`"${source}": is not a URL`);

@@ -264,7 +264,7 @@ test.each([
     "--tool-call-extra-call-probability 101",
     '--tool-call-extra-call-probability: takes a number from 0 to 100, not "101"',
   ],
-  ["--modell m", "--modell: unknown flag; did you mean --model? (understudy serve --help lists what is accepted)"],
+  ["--modell m", "--modell: unknown flag; did you mean --model? (understudy serve --help lists the options)"],
   ["--mode loud", '--mode: takes random or echo, not "loud"'],
   ["--max-num-seqs x", '--max-num-seqs: takes a whole number from 1 to 65536, not "x"'],
   ["--max-waiting-queue-length 0", '--max-waiting-queue-length: takes a whole number of at least 1, not "0"'],
@@ -282,7 +282,7 @@ test.each([
 test.each([
   [
     "modell: m",
-    "f.yaml:1: modell: unknown key; did you mean model or mode? (understudy serve --help lists what is accepted)",
+    "f.yaml:1: modell: unknown key; did you mean model or mode? (understudy serve --help lists the options)",
   ],
   ["model: m\nport: [", "f.yaml:2"],
   ["model: m\nenable-kvcache: yes", 'f.yaml:2: enable-kvcache: takes true or false, not "yes"'],

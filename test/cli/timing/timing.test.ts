@@ -75,7 +75,7 @@ test.each([
   [["list", "x"], '"x": unexpected; timing list takes no name'],
   [["show"], "timing show takes one timing"],
   [["show", "a", "b"], "timing show takes one timing"],
-  [["show", "a100"], '"a100": not a preset; it takes none, constant:'],
+  [["show", "a100"], '"a100": not a preset; must be none, constant:'],
   [["show", "none"], "steps without a time have nothing to show"],
   [["show", NAME, "--html"], "--html: unknown flag"],
   [["show", NAME, "--json=1"], '--json: takes no value, not "1"'],
