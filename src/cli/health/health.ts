@@ -36,7 +36,7 @@ export async function runHealth(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** Returns the address without a path that clients add (`/v1`) and without a slash at the end; null if it is no HTTP URL. */
+/** Returns the address without the path `/v1` that clients add, and without a final slash; null if it is not an HTTP URL. */
 function baseOf(written: string): string | null {
   const text = /^[a-z]+:\/\//i.test(written) ? written : `http://${written}`;
   if (!URL.canParse(text)) return null;

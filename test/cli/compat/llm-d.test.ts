@@ -222,7 +222,7 @@ test("several processes: adapters stay what they are, unless somebody insists", 
   const { config, notices } = accepted("--workers 2");
   expect([config.workers, config.models.runtimeLora]).toEqual([2, undefined]);
   expect(notices).toEqual([
-    "--workers 2: adapters cannot be loaded by request: one would be loaded into the process that is asked",
+    "--workers 2: adapters cannot be loaded by request, because only one process would load them",
   ]);
   const loading = { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" };
   expect(refused("--workers 2", { env: loading })).toContain("VLLM_ALLOW_RUNTIME_LORA_UPDATING=1");
@@ -306,7 +306,7 @@ test("--compat takes the one name, and no file can say it", () => {
   expect(bare(["--compat"])).toEqual({ error: "--compat: needs a value: llm-d-inference-sim" });
   expect(bare(["--compat=vllm"])).toEqual({ error: '--compat: takes llm-d-inference-sim, not "vllm"' });
   expect(bare(["--config", "f.yaml"], "compat: llm-d-inference-sim")).toEqual({
-    error: "f.yaml:1: compat: is told as --compat or UNDERSTUDY_COMPAT, not in a file",
+    error: "f.yaml:1: compat: must be set by --compat or UNDERSTUDY_COMPAT, not in a file",
   });
   expect(bare(["--mode", "echo"], "", { UNDERSTUDY_COMPAT: "llm-d-inference-sim" })).toMatchObject({
     config: { text: { echo: true } },

@@ -106,7 +106,10 @@ test.each([
     `${POLICY} --max-num-seqs 8`,
     "--max-num-seqs: only for vLLM's scheduler; with --capacity-scheduler-policy use --max-batch-size",
   ],
-  [`${POLICY} --watermark 0.1`, "--watermark: only for vLLM's scheduler; --capacity-scheduler-policy has no such limit"],
+  [
+    `${POLICY} --watermark 0.1`,
+    "--watermark: only for vLLM's scheduler; --capacity-scheduler-policy has no such limit",
+  ],
   [
     "--capacity-scheduler-policy PREFILL_FIRST",
     "GUARANTEED_NO_EVICT or MAX_UTILIZATION or STATIC_BATCH or MAX_REQUESTS",

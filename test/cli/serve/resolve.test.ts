@@ -300,9 +300,7 @@ test("environment: names, lists, toggles, and where an error comes from", () => 
 });
 
 test("options that are gone say what there is in their place", () => {
-  expect(refused("--http-server bun")).toBe(
-    "--http-server: this flag was removed; there is only one HTTP server",
-  );
+  expect(refused("--http-server bun")).toBe("--http-server: this flag was removed; there is only one HTTP server");
   expect(refused("--config serve.yaml", {}, "early_head: true\n")).toEndWith(
     "this key was removed; the headers of a stream are always sent at once",
   );

@@ -51,7 +51,7 @@ test.each(["Qwen/Qwen3-8B", "Qwen/Qwen3-32B-AWQ", "m", "org/", "qwen3", "Llama-3
     const { config } = accepted(`--model ${name}`);
     expect([config.deployment.preset, config.deployment.presetsOfModel]).toEqual([DEFAULT_PRESET, []]);
     expect(presetLine(`--model ${name}`)).toBe(
-      `  preset      none was measured for ${name}: step times, KV pool and batch sizes are those of the default, ${DEFAULT_PRESET}`,
+      `  preset      none for ${name}: step times, KV pool and batch sizes are those of the default, ${DEFAULT_PRESET}`,
     );
   },
 );
