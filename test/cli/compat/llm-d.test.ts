@@ -88,7 +88,7 @@ test("deviations of first tokens become those of the time before the first step,
   const { config, notices } = accepted(`${constant} --time-to-first-token-std-dev 20ms`);
   expect(config.engine.noise).toEqual({ overheadSigma: 0.2 });
   expect(notices).toEqual([
-    "--time-to-first-token-std-dev: spreads what is waited for before the first step, which itself strays as all steps do",
+    "--time-to-first-token-std-dev: varies only the wait before the first step; that step varies like all steps",
   ]);
   expect(refused(`${constant} --time-to-first-token-std-dev 37ms`)).toBe(
     "--time-to-first-token-std-dev: takes at most 30 % of time-to-first-token, which is 120 ms",
@@ -210,7 +210,7 @@ test("all ranks are behind the one port, which is said; a rank of its own is one
   const several = accepted("--data-parallel-size 4 --max-num-seqs 2 --max-waiting-queue-length 3");
   expect(several.config).toMatchObject({ dataParallelSize: 4, listen: { frontLimits: { requests: 20 } } });
   expect(several.notices).toEqual([
-    "--data-parallel-size: the 4 ranks answer on the one port, none on the next; X-data-parallel-rank chooses one",
+    "--data-parallel-size: the 4 ranks share one port; the header X-data-parallel-rank chooses one",
   ]);
   const one = accepted("--data-parallel-size 4 --data-parallel-rank 3");
   expect(one.config.dataParallelSize).toBe(1);

@@ -36,7 +36,7 @@ test("changes count together, later ones on top of earlier ones; null is the def
 });
 
 test.each([
-  [{ timing: "fast" }, "timing", 'timing: "fast": not a preset; it takes'],
+  [{ timing: "fast" }, "timing", 'timing: "fast": not a preset; must be'],
   [{ "max-streams": -1 }, "max-streams", "max-streams: takes a whole number from 0"],
   [{ "max-streams": { a: 1 } }, "max-streams", 'max-streams: takes a whole number from 0 to 2147483647, not {"a":1}'],
   [{ "max-num-seqs": 5 }, "max-num-seqs", "max-num-seqs: cannot change while the server runs; these can: timing"],

@@ -70,8 +70,8 @@ describe("show", () => {
 });
 
 test.each([
-  [[], "what is asked? there are list, show and fit"],
-  [["draw"], '"draw" is no command of timing; there are list, show and fit'],
+  [[], "needs a command; there are list, show and fit"],
+  [["draw"], '"draw" is not a command of timing; there are list, show and fit'],
   [["list", "x"], '"x": unexpected; timing list takes no name'],
   [["show"], "timing show takes one timing"],
   [["show", "a", "b"], "timing show takes one timing"],

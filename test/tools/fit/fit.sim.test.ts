@@ -227,7 +227,7 @@ describe("the command", () => {
         truncateSync(path, 300 * 2 ** 20);
         return [path];
       },
-      "has more than 256 MiB, which are not read",
+      "is larger than 256 MiB",
     ],
     ["an empty file", () => [file("empty.json", "")], "empty.json: is empty; expected a result of vllm bench serve"],
     ["another file", () => [file("other.json", "{}")], "other.json: expected a result of vllm bench serve"],
