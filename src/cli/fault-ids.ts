@@ -1,4 +1,4 @@
-/** An option that names faults, for the commands that play them. */
+/** The option that names faults, for the commands that apply faults. */
 import { isFaultName } from "../faults/ids.ts";
 import { one } from "./options/option.ts";
 

@@ -1,11 +1,11 @@
-/** What does Ctrl-C mean while a command measures? The first one asks for what there is, the second one for an end at once. */
+/** Handles Ctrl-C while a command measures: the first ends the run with its results so far, the second exits at once. */
 import { wallUs } from "../base/clock.ts";
 
 const INTERRUPTED = 130;
-/** The terminal sends Ctrl-C to everyone; the launcher (npx, too) then passes on its own, which is the same key press. */
+/** Microseconds in which a second signal counts as the same key press: the launcher (or npx) passes on its copy of Ctrl-C. */
 const SAME_SIGNAL_US = 500_000;
 
-/** `stop` ends the run with what was seen so far. Returns what takes the listener off again. */
+/** Calls `stop` on the first signal; it must end the run with its results so far. Returns a function that removes the listener. */
 export function onInterrupt(stop: () => void): () => void {
   let sinceUs: number | null = null;
   const listener = () => {

@@ -1,29 +1,29 @@
-/** Where does a result go? A file that is opened before the work, so that nobody waits for what cannot be written. */
+/** Files for results. They are opened before the work starts, so that an unwritable path is reported at once. */
 import { closeSync, openSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { TraceError } from "../workloads/trace.ts";
 
 /**
- * Why the results cannot go where they are told to: one file for two of them, or the file that is read. Devices and
- * pipes may stand twice.
+ * Returns an error message if a result would overwrite another result or an input file, else undefined. Devices and pipes
+ * may be named more than once.
  */
 export function overwritten(
   read: readonly string[],
   results: Readonly<Record<string, string | undefined>>,
 ): string | undefined {
-  const takenBy = new Map(read.map((path) => [identityOf(path), "the file that is read"]));
+  const takenBy = new Map(read.map((path) => [identityOf(path), "the input file"]));
   for (const [flag, path] of Object.entries(results)) {
     if (path === undefined || isNoFile(path)) continue;
     const other = takenBy.get(identityOf(path));
     if (other !== undefined) return `${flag} ${path}: would overwrite ${other}`;
-    takenBy.set(identityOf(path), `what ${flag} writes`);
+    takenBy.set(identityOf(path), `the file of ${flag}`);
   }
   return undefined;
 }
 
 const isNoFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() === false;
 
-/** The path without links; of a file that is not there yet, that of its folder. */
+/** Returns the path with links resolved. If the file does not exist, resolves the links of its folder. */
 function identityOf(path: string): string {
   const real = (of: string): string | undefined => {
     try {
@@ -40,7 +40,7 @@ export class OutFile {
   readonly #path: string;
   readonly #fd: number;
 
-  /** Empties the file. This and the others throw a TraceError where it cannot be written. */
+  /** Opens and empties the file. All methods throw a TraceError if it cannot be written. */
   constructor(path: string) {
     this.#path = path;
     this.#fd = tried(path, () => openSync(path, "w"));
@@ -50,14 +50,14 @@ export class OutFile {
     tried(this.#path, () => writeFileSync(this.#fd, text));
   }
 
-  /** Writes the rest and closes. */
+  /** Writes the last text and closes the file. */
   end(text: string): void {
     this.write(text);
     tried(this.#path, () => closeSync(this.#fd));
   }
 }
 
-/** What `act` gives; a TraceError that names the file where it cannot write. */
+/** Returns the result of `act`. If it throws, throws a TraceError that names the file. */
 export function tried<T>(path: string, act: () => T): T {
   try {
     return act();

@@ -1,13 +1,13 @@
 /**
- * How does a curve look on a terminal? One mark per column and series, axes with round numbers. Ours, since the libraries for
- * it (asciichart 1.5, simple-ascii-chart 5.4) have no horizontal axis, or draw stairs and tell series apart by colour alone.
+ * Draws curves as text, with one mark per column and series, and axes with round numbers. Our own code, because the libraries
+ * (asciichart 1.5, simple-ascii-chart 5.4) have no horizontal axis, or draw stairs and distinguish series only by color.
  */
 
 export interface PlotSeries {
-  /** One character. */
+  /** One character, drawn at each value. */
   readonly mark: string;
   readonly label: string;
-  /** Undefined: no value there. */
+  /** Returns the value at `x`, or undefined if there is no value. */
   readonly at: (x: number) => number | undefined;
 }
 
@@ -23,7 +23,7 @@ const HEIGHT = 14;
 /** Columns between two numbers of the horizontal axis. */
 const TICK = 16;
 
-/** From 1 to `xMost`, from 0 to the largest value. Where series meet, the later one is seen. */
+/** Draws x from 1 to `xMost` and y from 0 to the largest value. Later series hide earlier ones at the same point. */
 export function plot({ title, xLabel, xMost, series }: TextPlot): string {
   const xs = Array.from({ length: WIDTH }, (_, column) => Math.round(1 + (column * (xMost - 1)) / (WIDTH - 1)));
   const values = series.map(({ at }) => xs.map(at));
@@ -53,7 +53,7 @@ function axis(indent: number, xs: readonly number[], label: string): string[] {
   return [`${" ".repeat(indent)} └${line}`, `${" ".repeat(indent + 2)}${numbers}  ${label}`];
 }
 
-/** 1, 2 or 5 times a power of ten, not below. */
+/** Returns the smallest 1, 2 or 5 times a power of ten that is at least `least`. */
 function roundStep(least: number): number {
   const power = 10 ** Math.floor(Math.log10(least));
   return [1, 2, 5, 10].map((digit) => digit * power).find((step) => step >= least) ?? 10 * power;

@@ -1,5 +1,5 @@
 /**
- * Prints for every command. All text passes here, so that nothing that a server, a file or a client said reaches the
+ * Prints for every command. All text passes here, so that text from a server, a file or a client never reaches the
  * terminal with its control characters. Our own cursor codes are written by `terminal-line.ts` alone.
  */
 import { printable, printableJson, printableLines } from "../base/printable.ts";

@@ -1,8 +1,8 @@
-/** How does another program learn that a server takes requests, and where? By a file that is complete, or not there. */
+/** Writes the file of --ready-file, by which other programs learn that a server accepts requests. It is never partly written. */
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { tried } from "./out-file.ts";
 
-/** Writes JSON under a name beside it, and then gives it its own. Throws a TraceError where it cannot. */
+/** Writes JSON to a temporary file and renames it to `path`. Throws a TraceError if it cannot be written. */
 export function writeReady(path: string, json: object): void {
   const unready = `${path}.${process.pid}`;
   tried(path, () => {
@@ -11,5 +11,5 @@ export function writeReady(path: string, json: object): void {
   });
 }
 
-/** What an earlier run has left would speak for this one. */
+/** Removes the file of an earlier run, which would report this server as ready too early. */
 export const takeBackReady = (path: string): void => tried(path, () => rmSync(path, { force: true }));

@@ -1,4 +1,4 @@
-/** How does a command say no? One line on standard error, and the exit code of wrong usage. */
+/** Refuses wrong usage of a command: one line on standard error, and exit code 2. */
 import { printError } from "./print.ts";
 export const USAGE_ERROR = 2;
 

@@ -1,4 +1,4 @@
-/** Rewrites one line of a terminal again and again and clears it at the end. Writes nothing if standard error is no terminal. */
+/** Rewrites one line of a terminal and clears it at the end. Writes nothing if standard error is not a terminal. */
 import { printable } from "../base/printable.ts";
 
 export class TerminalLine {
@@ -14,7 +14,7 @@ export class TerminalLine {
     this.#write = write;
   }
 
-  /** Replaces the line; characters that a terminal obeys are escaped. */
+  /** Replaces the line. Control characters are escaped. */
   show(line: string): void {
     if (!this.isTerminal) return;
     this.#shown = true;

@@ -1,4 +1,4 @@
-/** Options that say how the rows of a trace are read. `load` and `replay` share them. */
+/** Options for reading the rows of a trace. `load` and `replay` share them. */
 
 import { TIMESTAMP_UNITS } from "../workloads/timestamps.ts";
 import type { TraceOptions } from "../workloads/trace.ts";
@@ -23,12 +23,12 @@ export const traceOptions = {
   "trace-models": {
     ...names,
     default: "GPT-4",
-    about: "Models whose rows of a BurstGPT trace are taken, as the file writes them; all for every model.",
+    about: "Models whose rows of a BurstGPT trace are used, spelled as in the file; all: every model.",
   },
   "trace-log-types": {
     ...names,
     default: "all",
-    about: "Log types whose rows of a BurstGPT trace are taken, as the file writes them.",
+    about: "Log types whose rows of a BurstGPT trace are used, spelled as in the file.",
   },
 } as const satisfies Record<string, Omit<OptionRow, "group">>;
 

@@ -75,7 +75,7 @@ test("adapters by request and several workers exclude each other, as with vLLM's
   const env = { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" };
   const resolved = resolveServeConfig(["--workers", "2", "--enable-lora"], env, () => "");
   expect("error" in resolved && resolved.error).toStartWith(
-    "--workers: takes 1 with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1",
+    "--workers: must be 1 with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1",
   );
 });
 

@@ -44,7 +44,7 @@ test("--self-signed-certs: a certificate for this machine, and no file beside it
   await expect(fetch(`${server.url}/health`)).rejects.toThrow();
   await server.stop();
   expect(resolveServeConfig([...PAIR, "--self-signed-certs"], {}, () => "")).toEqual({
-    error: "--ssl-certfile: not beside --self-signed-certs",
+    error: "--ssl-certfile: not possible with --self-signed-certs",
   });
 });
 
@@ -156,8 +156,8 @@ test("a client certificate, where one is required", async () => {
 const notPem = join(folder, "text.pem");
 writeFileSync(notPem, "no certificate\n");
 const REFUSED: readonly (readonly [flags: string, line: string])[] = [
-  [`--ssl-keyfile ${file("server.key")}`, "--ssl-keyfile: there is no TLS without --ssl-certfile"],
-  ["--ssl-cert-reqs 2", "--ssl-cert-reqs: there is no TLS without --ssl-certfile"],
+  [`--ssl-keyfile ${file("server.key")}`, "--ssl-keyfile: needs --ssl-certfile, without which there is no TLS"],
+  ["--ssl-cert-reqs 2", "--ssl-cert-reqs: needs --ssl-certfile, without which there is no TLS"],
   [
     `${PAIR.join(" ")} --ssl-cert-reqs 1`,
     '--ssl-cert-reqs: takes 0 (no client certificate) or 2 (one is required), not "1"',

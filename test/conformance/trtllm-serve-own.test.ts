@@ -52,7 +52,7 @@ test("options: what the role needs and refuses, one line each", () => {
   };
   expect(said("--return-perf-metrics")).toBe("--return-perf-metrics: needs --role trtllm-serve");
   expect(said("--role trtllm-serve --workers 2")).toBe(
-    "--workers: takes 1 with --role trtllm-serve: it has one engine",
+    "--workers: must be 1 with --role trtllm-serve, which has one engine",
   );
   expect(said("--role trtllm-serve --max-num-seqs 5")).toContain("--max-batch-size");
   expect(said("--role trtllm-serve --metrics-port 9")).toContain("--metrics-port: is Triton's");
@@ -106,7 +106,7 @@ test("options of trtllm-serve alone: parsers by its names, those that mean nothi
   expect(said("--role trtllm-serve --tool_parser nope")).toStartWith(
     "--tool_parser: takes deepseek_v3, deepseek_v31, ",
   );
-  expect(said("--role trtllm-serve --frobnicate")).toContain("it is no option of trtllm-serve either");
+  expect(said("--role trtllm-serve --frobnicate")).toContain("trtllm-serve does not have it either");
   expect(said("--role trtllm-serve --server_role CONTEXT")).toBe("--server_role: disaggregated serving is not built");
   const file = "cuda_graph_config:\n  enable_padding: true\nspeculative_config:\n  decoding_type: Eagle\n";
   const extra = "--role trtllm-serve --extra_llm_api_options extra.yaml";
@@ -211,7 +211,7 @@ test("a role that only the file names is the one whose keys are read, wherever i
     const resolved = read(file, line);
     return "error" in resolved ? resolved.error : resolved;
   };
-  expect(said("role: trtllm-serve\nbogus_key: 1\n")).toContain("it is no option of trtllm-serve either");
+  expect(said("role: trtllm-serve\nbogus_key: 1\n")).toContain("trtllm-serve does not have it either");
   expect(said("role: trtllm-serve\npp_size: 2\n", "m --config f.yaml --role vllm")).toBe(
     "f.yaml:2: pp_size: needs --role trtllm-serve",
   );

@@ -266,7 +266,7 @@ describe("the port", () => {
       const child = Bun.spawn([process.execPath, "--eval", program], { cwd: import.meta.dir, stderr: "pipe" });
       expect(await child.exited).toBe(2);
       expect(await child.stderr.text()).toBe(
-        `understudy serve: --workers: takes 1 on ${platform}: only Linux spreads the connections to a port over the processes that listen there\n`,
+        `understudy serve: --workers: must be 1 on ${platform}; only Linux spreads the connections of a port over several processes\n`,
       );
     },
   );

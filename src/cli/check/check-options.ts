@@ -1,4 +1,4 @@
-/** Defines the options of `understudy check` in one table. Flags of the checked server have that server's names. */
+/** The options of `understudy check`. Flags of the checked server keep the names that they have there. */
 
 import { laws } from "../../tools/check/index.ts";
 import { isVersion } from "../../tools/check/pages/versions.ts";
@@ -48,66 +48,79 @@ const file = freeText("FILE", "a path to write");
 export const checkOptions = {
   ...inGroup("Watch", {
     every: { ...duration, default: "1s", about: "Time between two scrapes of a watch." },
-    for: { ...duration, default: "one scrape", about: "How long to watch." },
-    timeout: { ...duration, default: "10s", about: "How long one scrape may take." },
-    "max-mb": { ...number(0, 256, "min"), default: "16", about: "Largest page in MiB; more is not read." },
-    openmetrics: { ...onlyOn, default: "false", about: "Ask for OpenMetrics in place of text 0.0.4." },
+    for: { ...duration, default: "one scrape", about: "Time to watch." },
+    timeout: { ...duration, default: "10s", about: "Maximum time of one scrape." },
+    "max-mb": {
+      ...number(0, 256, "min"),
+      default: "16",
+      about: "Maximum size of a page in MiB; larger pages are not read.",
+    },
+    openmetrics: { ...onlyOn, default: "false", about: "Request OpenMetrics in place of text format 0.0.4." },
     triton: {
       ...freeText("URL", "the address of Triton's HTTP service"),
       default: "none",
-      about: "Compare with /v2/models/stats there (law N11).",
+      about: "Also compare with /v2/models/stats of this server (law N11).",
     },
   }),
   ...inGroup("What you know", {
     rest: {
       ...onlyOn,
       default: "false",
-      about: "Nothing was under way at the last scrape. Otherwise two idle scrapes must show it.",
+      about: "Declare that no request ran at the last scrape. Without it, two idle scrapes must show that.",
     },
     clean: {
       ...onlyOn,
       default: "false",
-      about: "Since the server's start no client left and no request failed. No metric shows that.",
+      about:
+        "Declare that since the server's start no client disconnected and no request failed. Metrics do not show that.",
     },
     "engine-version": {
       ...engineVersions,
-      default: "told from the page",
+      default: "from the page",
       about:
         "Versions of vLLM (V0, 0.10.2), TensorRT-LLM (1.1) or Triton (23.10). Laws of other versions are left out.",
     },
     names: {
       ...freeText("FILE", "a path of a JSON file"),
       default: "none",
-      about: "Which families of an engine of your own stand for which of a dialect, whose laws then apply.",
+      about: "File that maps metric families of your own engine to those of a dialect. The dialect's laws then apply.",
     },
     "rest-gauges": {
       ...names,
       default: "those of the dialect",
-      about: "More gauges of what is under way, by their names on the page: 0 at rest (law G19).",
+      about: "More gauges of running work, by their names on the page. They must be 0 at rest (law G19).",
     },
   }),
   ...inGroup("Flags of the server", {
-    "max-num-seqs": { ...integer(1), default: "unknown", about: "Most sequences in a step." },
-    "max-model-len": { ...integer(1), default: "unknown", about: "Longest prompt and answer." },
+    "max-num-seqs": { ...integer(1), default: "unknown", about: "Maximum sequences in a step." },
+    "max-model-len": { ...integer(1), default: "unknown", about: "Maximum tokens of prompt plus answer." },
     "block-size": { ...integer(1), default: "from cache_config_info", about: "Tokens per KV block." },
     "num-gpu-blocks": {
       ...integer(2),
       default: "from cache_config_info",
-      about: "KV blocks of one engine, the null block included.",
+      about: "KV blocks of one engine, including the null block.",
     },
     "enable-prefix-caching": { ...toggle, default: "from cache_config_info", about: "Whether prefixes are cached." },
     "num-speculative-tokens": { ...integer(0), default: "0", about: "Draft tokens per step." },
-    "max-loras": { ...integer(1), default: "from the labels", about: "Adapters in a batch." },
+    "max-loras": { ...integer(1), default: "from the labels", about: "Maximum different LoRA adapters in a batch." },
     "api-server-count": {
       ...integer(1),
       default: "1",
-      about: "Processes behind one page: families may then be a step apart, and more than that is a warning.",
+      about: "Processes behind one page. If above 1, families may differ by a step; larger differences are warnings.",
     },
-    "min-step-ms": { ...number(0, 1e6, "min"), default: "unknown", about: "Shortest step." },
-    decoupled: { ...names, default: "none", about: "Triton models that may answer a request several times." },
-    ensembles: { ...names, default: "told from the page", about: "Triton models that are ensembles." },
-    "batch-of-one": { ...onlyOn, default: "false", about: "No request to Triton has a batch of more than one." },
-    "no-evict": { ...onlyOn, default: "false", about: "TensorRT-LLM's GUARANTEED_NO_EVICT." },
+    "min-step-ms": { ...number(0, 1e6, "min"), default: "unknown", about: "Shortest step in milliseconds." },
+    decoupled: {
+      ...names,
+      default: "none",
+      about: "Decoupled Triton models, which may send several responses per request.",
+    },
+    ensembles: { ...names, default: "from the page", about: "Triton models that are ensembles." },
+    "batch-of-one": {
+      ...onlyOn,
+      default: "false",
+      about: "Declare that all requests to Triton have a batch size of 1.",
+    },
+    "no-evict": { ...onlyOn, default: "false", about: "Declare that TensorRT-LLM runs with GUARANTEED_NO_EVICT." },
   }),
   ...inGroup("Output", {
     "require-dialect": {
@@ -115,11 +128,11 @@ export const checkOptions = {
       default: "false",
       about: "Exit with code 2 if only general laws could be judged.",
     },
-    only: { ...lawIds, default: "all", about: "Look at these laws." },
-    all: { ...onlyOn, default: "false", about: "List each law, not the violated ones alone." },
-    quiet: { ...onlyOn, default: "false", about: "Say what is violated or could not be looked at, and nothing else." },
-    json: { ...file, default: "none", about: "The report as JSON." },
-    junit: { ...file, default: "none", about: "The report as JUnit XML, a test case per law." },
+    only: { ...lawIds, default: "all", about: "Check only these laws." },
+    all: { ...onlyOn, default: "false", about: "List all laws, not only violated ones." },
+    quiet: { ...onlyOn, default: "false", about: "Print only violations and pages that could not be checked." },
+    json: { ...file, default: "none", about: "Write the report as JSON to this file." },
+    junit: { ...file, default: "none", about: "Write the report as JUnit XML to this file, with a test case per law." },
   }),
 } as const satisfies Record<string, OptionRow>;
 
@@ -129,11 +142,11 @@ export function checkHelp(): string {
   return [
     "understudy check URL-or-FILE... [options]",
     "",
-    "Do anybody's metrics keep their laws? Each URL is a server (/metrics unless it has a path); the files together are",
-    "successive scrapes of one more; - is standard input. FILE@SECONDS says when a file was taken; otherwise the times",
-    "are those of the files, or a second apart where these do not rise. docs/check.md lists the laws.",
+    "Checks that metrics keep their laws. Each URL is a server (/metrics unless it has a path). All files together are",
+    "successive scrapes of one more server; - is standard input. FILE@SECONDS sets the time of a scrape. Without it, the",
+    "times are those of the files, or one second apart if these do not rise. docs/check.md lists the laws.",
     "",
-    "Exit code: 0 no law of severity E is violated, 1 one is, 2 it could not look (or --require-dialect found none).",
+    "Exit code: 0 no law of severity E is violated, 1 one is, 2 a page could not be checked (or --require-dialect failed).",
     "",
     optionsHelp(checkOptions),
   ].join("\n");

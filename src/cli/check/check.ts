@@ -1,4 +1,4 @@
-/** `understudy check`: scrapes servers or reads files, looks at the laws, prints the table, writes the files. */
+/** `understudy check`: scrapes servers or reads files, checks the laws, prints the table, writes the reports. */
 import { statSync } from "node:fs";
 import { WallClock } from "../../base/clock.ts";
 import { fileAtMost } from "../../base/read-at-most.ts";
@@ -40,12 +40,12 @@ export async function runCheck(argv: readonly string[]): Promise<void> {
   const { values, rest } = taken;
   if (rest.some((word) => word === "--help" || word === "-h")) return printText(checkHelp());
   const flag = rest.find((word) => word.startsWith("-") && word !== "-");
-  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy check --help lists what is accepted)`);
-  if (rest.length === 0) return refuse("what is to be checked? A URL, or one or more files (understudy check --help)");
+  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy check --help lists the options)`);
+  if (rest.length === 0) return refuse("needs a URL, or one or more files (understudy check --help)");
   const urls = rest.filter(isUrl);
   const files = rest.filter((word) => !isUrl(word));
-  for (const url of urls) if (!URL.canParse(url)) return refuse(`"${url}": is no URL`);
-  if (urls.length === 0 && values.for !== undefined) return refuse("--for: files do not change; only a URL is watched");
+  for (const url of urls) if (!URL.canParse(url)) return refuse(`"${url}": is not a URL`);
+  if (urls.length === 0 && values.for !== undefined) return refuse("--for: needs a URL; files are read once");
   const inputs = files.flatMap((word) => [word, word.replace(/@[^@]*$/, "")]);
   const why = overwritten(values.names === undefined ? inputs : [...inputs, values.names], {
     "--json": values.json,
@@ -77,7 +77,7 @@ async function check(urls: readonly string[], files: readonly string[], values: 
 
 const isUrl = (word: string): boolean => /^https?:\/\//i.test(word);
 
-/** A bare host is asked for /metrics. */
+/** Adds the path /metrics to a URL without a path. */
 function withPath(written: string): string {
   const url = new URL(written);
   if (url.pathname === "/" && url.search === "") url.pathname = "/metrics";
@@ -108,10 +108,10 @@ function optionsOf(values: CheckValues): CheckOptions {
   };
 }
 
-/** Larger files are refused: a mapping has a few names. */
+/** Maximum size of a file of --names. A mapping has only a few names. */
 const NAMES_MAX_BYTES = 1024 * 1024;
 
-/** Throws a TraceError that says what is wrong with the file. */
+/** Reads the file of --names. Throws a TraceError with the reason if it cannot be used. */
 function readNames(path: string): NameMap {
   const { bytes, why } = readFile(path, NAMES_MAX_BYTES);
   if (bytes === null) throw new TraceError(`--names: ${why.replace("; raise --max-mb to read it", "")}`);
@@ -133,7 +133,7 @@ async function scraped(urls: readonly string[], values: CheckValues, options: Ch
   if (urls.length === 0) return [];
   const clock = new WallClock();
   let stopped = false;
-  // Until the program ends: the launcher's copy of a Ctrl-C may come while the report is written.
+  // The listener stays until the program ends, because the launcher's copy of a Ctrl-C may come while the report is written.
   onInterrupt(() => {
     stopped = true;
   });
@@ -169,20 +169,21 @@ async function scraped(urls: readonly string[], values: CheckValues, options: Ch
   return targets;
 }
 
-/** What a watch says on standard error while it lasts; the report on standard output has all of it again. */
+/** Prints progress and new violations on standard error during a watch. The report on standard output repeats the violations. */
 class StatusLine {
-  readonly #told = new Set<string>();
+  /** Keys of the violations that were printed. */
+  readonly #printed = new Set<string>();
   readonly #line = new TerminalLine();
 
   constructor(readonly quiet: boolean) {}
 
-  /** Each law once, when it is first violated. */
+  /** Prints each violated law once, at its first violation. */
   found(name: string, { violated }: Report): void {
     if (this.quiet) return;
     for (const law of violated) {
       const key = `${name} ${law.id}`;
-      if (this.#told.has(key)) continue;
-      this.#told.add(key);
+      if (this.#printed.has(key)) continue;
+      this.#printed.add(key);
       this.end();
       printErrorLine(`${name}: violated: ${shortly(law)}  ${comparison(law.violations[0]!)}`);
     }
@@ -191,16 +192,16 @@ class StatusLine {
   progress(done: number, of: number, everyS: number): void {
     if (this.quiet) return;
     const left = Math.ceil((of - done) * everyS);
-    this.#line.show(`${done} of ${of} scrapes, ${left} s left (Ctrl-C: what was seen so far)`);
+    this.#line.show(`${done} of ${of} scrapes, ${left} s left (Ctrl-C: report now)`);
   }
 
-  /** Clears the line of the progress. */
+  /** Clears the progress line. */
   end(): void {
     this.#line.clear();
   }
 }
 
-/** All files are scrapes of one server, in their order. */
+/** Checks files as successive scrapes of one server. */
 function read(files: readonly string[], values: CheckValues, options: CheckOptions): CheckedTarget[] {
   if (files.length === 0) return [];
   const checker = new Checker(options);
@@ -222,13 +223,13 @@ function read(files: readonly string[], values: CheckValues, options: CheckOptio
 interface FileRead {
   readonly path: string;
   readonly atS: number;
-  /** True if the caller told the time; times of files may be those of a copy. */
+  /** True if the user gave the time. Times of files are less reliable: a copy has a new one. */
   readonly isTimed: boolean;
   readonly bytes: Uint8Array | null;
   readonly why: string;
 }
 
-/** `FILE@SECONDS` unless a file has that very name; `-` is standard input. Reads at most one byte more than is allowed. */
+/** Reads `FILE`, `FILE@SECONDS` (unless a file has that name), or standard input (`-`). Reads at most `maxBytes` + 1 bytes. */
 function readFile(written: string, maxBytes: number): FileRead {
   const [, named, seconds] = /^(.*)@(\d+(?:\.\d+)?)$/.exec(written) ?? [];
   const path = named !== undefined && !exists(written) ? named : written;

@@ -1,12 +1,12 @@
 /**
- * What does llm-d-inference-sim take (its repository at eec055a, 2026-08: `pkg/common/config.go`, `parser.go`), and what
- * becomes of it here?
+ * The options of llm-d-inference-sim (its repository at eec055a, 2026-08: `pkg/common/config.go`, `parser.go`), and how each
+ * is translated.
  */
 
 /** How its parser (pflag) reads a flag: one value; values up to the next flag; `--x` or `--x=false`; `--x` and `--no-x`. */
 type Takes = "value" | "list" | "switch" | "toggle";
 
-type Shaped =
+type Topic =
   | "answers"
   | "cache"
   | "fakes"
@@ -20,15 +20,15 @@ type Shaped =
   | "transfer";
 
 export type Fate =
-  /** An option of ours that means the same. */
+  /** Our option with the same meaning. */
   | { readonly as: string }
-  /** Shapes our options together with others. */
-  | { readonly shapes: Shaped }
-  /** Means nothing there either. */
+  /** Sets our options together with other keys of the topic. */
+  | { readonly shapes: Topic }
+  /** Has no effect in llm-d-inference-sim either. */
   | { readonly ignored: true }
-  /** Is so anyway, but for what is said at the start. */
+  /** Has no effect here. A notice at the start states the difference. */
   | { readonly differs: string }
-  /** What to do instead, or why there is no such thing; said at the start. */
+  /** Not supported. A notice at the start gives the reason or an alternative. */
   | { readonly unsupported: string };
 
 export interface Key {
@@ -37,7 +37,7 @@ export interface Key {
 }
 
 const as = (takes: Takes, name: string): Key => ({ takes, fate: { as: name } });
-const shapes = (of: Shaped, takes: Takes = "value"): Key => ({
+const shapes = (of: Topic, takes: Takes = "value"): Key => ({
   takes,
   fate: { shapes: of },
 });
@@ -92,7 +92,7 @@ const keys = {
   "kv-cache-size": shapes("cache"),
   "block-size": as("value", "block-size"),
   "global-cache-hit-threshold": shapes("threshold"),
-  "hash-seed": { takes: "value", fate: { differs: "no hash of a block is ever shown, so nothing depends on it" } },
+  "hash-seed": { takes: "value", fate: { differs: "has no effect, because hashes of blocks are never shown" } },
   "zmq-endpoint": unsupported("value", NO_EVENTS),
   "zmq-max-connect-attempts": unsupported("value", NO_EVENTS),
   "event-batch-size": unsupported("value", NO_EVENTS),
@@ -104,7 +104,7 @@ const keys = {
   "data-parallel-size": shapes("ranks"),
   "data-parallel-rank": shapes("ranks"),
   "dataset-path": as("value", "dataset"),
-  "dataset-url": unsupported("value", "nothing is downloaded; dataset-path names a file that is there"),
+  "dataset-url": unsupported("value", "nothing is downloaded; give a local file with dataset-path"),
   "dataset-in-memory": as("switch", "dataset-in-memory"),
   "dataset-table-name": as("value", "dataset-table"),
   "render-url": unsupported("value", NO_TOKENIZER),
@@ -150,7 +150,7 @@ const keys = {
 export type KeyName = keyof typeof keys;
 export const KEYS: Readonly<Record<string, Key>> = keys;
 
-/** Both `--x` and, of a toggle, `--no-x`. */
+/** Finds a key by its name, or a toggle by `no-` and its name. `sets`: false for the latter. */
 export function keyOf(
   written: string,
 ): { readonly name: string; readonly key: Key; readonly sets: boolean } | undefined {

@@ -1,9 +1,9 @@
-/** Which latencies of llm-d-inference-sim hold in a running server, and what becomes of its timing when some change? */
+/** Changes latencies of llm-d-inference-sim in a running server, and computes the timing that follows. */
 import type { UsageError } from "../options/given.ts";
 import { KEYS } from "./llm-d-keys.ts";
-import { type CompatTiming, compatTiming, orError, type Said } from "./llm-d-timing.ts";
+import { type CompatTiming, compatTiming, type KeyInput, orError } from "./llm-d-timing.ts";
 
-/** Keys of its `/admin/config` that shape the timing. */
+/** Keys of the simulator's `/admin/config` that set the timing. */
 export const LATENCIES: readonly string[] = Object.entries(KEYS).flatMap(([name, { fate }]) =>
   "shapes" in fate && (fate.shapes === "timing" || fate.shapes === "transfer") ? [name] : [],
 );
@@ -13,27 +13,27 @@ export interface LatencyChange {
   readonly timing: CompatTiming;
 }
 
-/** What was said of them: nothing in it changes. */
+/** The values of the latency keys. Immutable. */
 export class Latencies {
-  readonly #said: ReadonlyMap<string, Said>;
+  readonly #said: ReadonlyMap<string, KeyInput>;
   readonly #maxNumSeqs: number;
 
-  constructor(said: ReadonlyMap<string, Said>, maxNumSeqs: number) {
-    // Where it was said at the start helps nobody later.
+  constructor(said: ReadonlyMap<string, KeyInput>, maxNumSeqs: number) {
+    // Later messages name the key, not the place where the value was set at the start.
     this.#said = new Map(
       LATENCIES.flatMap((name) => (said.has(name) ? [[name, { texts: said.get(name)!.texts, where: name }]] : [])),
     );
     this.#maxNumSeqs = maxNumSeqs;
   }
 
-  /** By key; null: nothing was said of it, or the server has another timing than they make. */
+  /** Returns the values by key. null: not set, or the server's timing is not the one that the keys make. */
   read(timing: string | undefined): Record<string, string | null> {
     const held = this.#heldBy(timing);
     return Object.fromEntries(LATENCIES.map((name) => [name, held.get(name)?.texts.join(" ") ?? null]));
   }
 
-  /** With these changes to what holds beside `timing`; null: its default. */
-  with(changes: ReadonlyMap<string, Said | null>, timing: string | undefined): LatencyChange | UsageError {
+  /** Applies changes and computes the new timing. The value null restores a default. `timing`: the server's current timing. */
+  with(changes: ReadonlyMap<string, KeyInput | null>, timing: string | undefined): LatencyChange | UsageError {
     const said = new Map([...this.#heldBy(timing), ...changes]);
     const asked = (key: string) => said.get(key) ?? undefined;
     const made = orError(() => compatTiming(asked, this.#maxNumSeqs));
@@ -42,13 +42,13 @@ export class Latencies {
     return { latencies: new Latencies(new Map(kept), this.#maxNumSeqs), timing: made };
   }
 
-  #heldBy(timing: string | undefined): ReadonlyMap<string, Said> {
+  #heldBy(timing: string | undefined): ReadonlyMap<string, KeyInput> {
     const made = orError(() => compatTiming((key) => this.#said.get(key), this.#maxNumSeqs));
     return "timing" in made && made.timing === timing ? this.#said : new Map();
   }
 }
 
-/** Why one of its keys cannot be had here; undefined: that is not why. */
+/** Returns the reason why a key is not supported, or undefined if it is supported or unknown. */
 export function unsupportedKey(name: string): string | undefined {
   const fate = Object.hasOwn(KEYS, name) ? KEYS[name]!.fate : null;
   return fate !== null && "unsupported" in fate ? fate.unsupported : undefined;

@@ -1,17 +1,17 @@
-/** What `--timing` gives the latencies that llm-d-inference-sim was told? */
+/** Translates the latency keys of llm-d-inference-sim into `--timing` and other options. */
 import { goDurationUs } from "../../base/go-duration.ts";
 import { type UsageError, wrongValue } from "../options/given.ts";
 
-/** A text of the user, and where it stands. */
-export interface Said {
+/** Values that the user wrote for a key, and their place. */
+export interface KeyInput {
   readonly texts: readonly string[];
   readonly where: string;
 }
-type Asked = (key: string) => Said | undefined;
+type KeyReader = (key: string) => KeyInput | undefined;
 
 export interface CompatTiming {
   readonly timing: string;
-  /** What else is said of time: for the options of these names, and where it comes from. */
+  /** Values of further options of time, by option, with their places. */
   readonly spread: Readonly<Record<string, readonly [text: string, where: string]>>;
   readonly where: string;
   readonly notices: readonly string[];
@@ -19,31 +19,31 @@ export interface CompatTiming {
 
 const DURATION = "a duration such as 100ms or 1.5s, or milliseconds as a bare number";
 
-/** As its flags take it: a bare whole number is milliseconds. */
+/** Parses a duration like the simulator's flags. A whole number without a unit is in milliseconds. */
 export function durationUs(text: string): number | undefined {
   return /^\d+$/.test(text) ? Number(text) * 1000 : goDurationUs(text);
 }
 
-/** What the user said has no meaning. */
-class Unreadable extends Error {}
+/** Thrown for a value that cannot be used. */
+class InvalidValue extends Error {}
 
-/** Throws `Unreadable`. */
+/** Throws an `InvalidValue` with the message for a wrong value. */
 export function unreadable(where: string, takes: string, given: string): never {
-  throw new Unreadable(wrongValue(where, takes, given).error);
+  throw new InvalidValue(wrongValue(where, takes, given).error);
 }
 
-/** What `read` gives, or what it throws of the user. */
+/** Returns the result of `read`, or the message of the `InvalidValue` that it throws. */
 export function orError<T>(read: () => T): T | UsageError {
   try {
     return read();
   } catch (error) {
-    if (error instanceof Unreadable) return { error: error.message };
+    if (error instanceof InvalidValue) return { error: error.message };
     throw error;
   }
 }
 
-/** Microseconds; 0 where nothing is said. Throws `Unreadable`. */
-export function durationOf(said: Said | undefined): number {
+/** Returns a duration in microseconds, 0 if the key is not set. Throws `InvalidValue`. */
+export function durationOf(said: KeyInput | undefined): number {
   if (said === undefined) return 0;
   return durationUs(said.texts[0] ?? "") ?? unreadable(said.where, DURATION, said.texts.join(" "));
 }
@@ -51,11 +51,11 @@ export function durationOf(said: Said | undefined): number {
 const LATENCY = "kv-cache-transfer-latency";
 
 /**
- * Takes over llm-d's three ways (`latency-calculator`; without it constant where there is a time to first token): a
- * constant time to first token; an overhead and a time per prompt token; and a factor by which steps grow with the
- * sequences that run. Throws `Unreadable`.
+ * Translates the simulator's ways to compute latencies (`latency-calculator`; if unset, constant if time-to-first-token is set): a
+ * constant time to first token, or an overhead and a time per prompt token, each with a factor by which steps grow with the
+ * running sequences. Throws `InvalidValue`.
  */
-export function compatTiming(asked: Asked, maxNumSeqs: number): CompatTiming {
+export function compatTiming(asked: KeyReader, maxNumSeqs: number): CompatTiming {
   const us = (key: string) => durationOf(asked(key));
   const ttftUs = us("time-to-first-token");
   const itlUs = us("inter-token-latency");
@@ -79,9 +79,9 @@ export function compatTiming(asked: Asked, maxNumSeqs: number): CompatTiming {
   const prefill = isConstant ? { overheadUs: ttftUs, tokenUs: 0 } : { overheadUs, tokenUs };
   if (itlUs === 0 && prefill.overheadUs === 0 && prefill.tokenUs === 0)
     return { timing: "none", spread: transfer(asked, us, 0), where, notices: [] };
-  // A step takes at least a microsecond here: the clock of the engine has no finer one.
+  // A step takes at least a microsecond, the resolution of the engine's clock.
   const stepUs = Math.max(1, itlUs);
-  // The step of a prompt lasts as long as any other, which their time holds already.
+  // Their time to first token includes the step of the prompt, which takes stepUs here.
   const beforeUs = Math.max(0, prefill.overheadUs - stepUs);
   const deviates = isConstant ? "time-to-first-token-std-dev" : "prefill-time-std-dev";
   const deviationUs = us(deviates);
@@ -92,7 +92,7 @@ export function compatTiming(asked: Asked, maxNumSeqs: number): CompatTiming {
   };
   const notices = [
     ...(deviationUs > 0 ? [strays(asked(deviates)!.where, beforeUs, isConstant)] : []),
-    ...(itlUs === 0 ? ["inter-token-latency 0: tokens follow each other as fast as the machine can"] : []),
+    ...(itlUs === 0 ? ["inter-token-latency 0: tokens are sent as fast as the machine can"] : []),
     ...(factor > 1
       ? [`time-factor-under-load ${factor}: steps grow with the sequences in them, first tokens do not`]
       : []),
@@ -110,8 +110,8 @@ export function compatTiming(asked: Asked, maxNumSeqs: number): CompatTiming {
   return { timing: `linear:${text.join(",")}`, spread, where, notices };
 }
 
-/** Until the cache of a prompt is here that was computed elsewhere. Always given: what requests say of it counts. */
-function transfer(asked: Asked, us: (key: string) => number, stepUs: number): CompatTiming["spread"] {
+/** Translates the times of KV cache transfers. Always set, because requests may ask for transfers without any flag. */
+function transfer(asked: KeyReader, us: (key: string) => number, stepUs: number): CompatTiming["spread"] {
   const latencyUs = us(LATENCY);
   atMost(us(`${LATENCY}-std-dev`), latencyUs, LATENCY, asked);
   const how = calculator(asked);
@@ -123,36 +123,38 @@ function transfer(asked: Asked, us: (key: string) => number, stepUs: number): Co
   return { "kv-transfer-time": [text, asked(key)?.where ?? "the transfer times of llm-d-inference-sim"] };
 }
 
-function calculator(asked: Asked): "" | "constant" | "per-token" {
+function calculator(asked: KeyReader): "" | "constant" | "per-token" {
   const said = asked("latency-calculator");
   const text = said?.texts[0] ?? "";
   if (text === "" || text === "constant" || text === "per-token") return text;
-  throw new Unreadable(`${said!.where}: takes constant or per-token, not "${text}"`);
+  throw new InvalidValue(`${said!.where}: takes constant or per-token, not "${text}"`);
 }
 
-function loadFactor(asked: Asked): number {
+function loadFactor(asked: KeyReader): number {
   const said = asked("time-factor-under-load");
   if (said === undefined) return 1;
   const factor = Number(said.texts[0]);
   if (Number.isFinite(factor) && factor >= 1) return factor;
-  throw new Unreadable(`${said.where}: takes a number of at least 1, not "${said.texts.join(" ")}"`);
+  throw new InvalidValue(`${said.where}: takes a number of at least 1, not "${said.texts.join(" ")}"`);
 }
 
-function atMost(deviationUs: number, meanUs: number, of: string, asked: Asked): void {
+function atMost(deviationUs: number, meanUs: number, of: string, asked: KeyReader): void {
   if (deviationUs > 0.3 * meanUs)
-    throw new Unreadable(`${asked(`${of}-std-dev`)!.where}: takes at most 30 % of ${of}, which is ${meanUs / 1000} ms`);
+    throw new InvalidValue(
+      `${asked(`${of}-std-dev`)!.where}: takes at most 30 % of ${of}, which is ${meanUs / 1000} ms`,
+    );
 }
 
-/** The deviation of the logarithm that gives a log-normal factor this deviation. */
+/** Returns the standard deviation of the logarithm of a log-normal factor with mean 1 and this deviation. */
 const logarithm = (deviation: number) => Math.sqrt(Math.log1p(deviation ** 2));
 
-function share(option: string, deviation: number, said: Said | undefined): CompatTiming["spread"] {
+function share(option: string, deviation: number, said: KeyInput | undefined): CompatTiming["spread"] {
   return said === undefined || !(deviation > 0) ? {} : { [option]: [Math.min(1, deviation).toFixed(6), said.where] };
 }
 
 function strays(where: string, beforeUs: number, isConstant: boolean): string {
-  if (beforeUs === 0) return `${where}: has no effect; nothing is waited for besides the step itself`;
+  if (beforeUs === 0) return `${where}: has no effect, because the prompt takes only its step`;
   return isConstant
-    ? `${where}: spreads what is waited for before the first step, which itself strays as all steps do`
-    : `${where}: spreads prefill-overhead, not what each prompt token takes`;
+    ? `${where}: varies only the wait before the first step; that step varies like all steps`
+    : `${where}: varies prefill-overhead, not the time per prompt token`;
 }

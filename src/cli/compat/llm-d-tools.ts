@@ -1,6 +1,6 @@
-/** What do the keys of llm-d-inference-sim say of tool calls, and what do `--tool-arguments` and `--tool-call-share` get? */
+/** Translates the tool call keys of llm-d-inference-sim into `--tool-arguments` and `--tool-call-share`. */
 import { parseToolHabits } from "../../text/grammar/tool-habits.ts";
-import { type Said, unreadable } from "./llm-d-timing.ts";
+import { type KeyInput, unreadable } from "./llm-d-timing.ts";
 
 interface Habit {
   readonly takes: string;
@@ -23,15 +23,15 @@ const RANGES: Readonly<Record<string, Habit>> = {
   },
 };
 const EXTRA = "tool-call-extra-call-probability";
-/** Percentages. */
+/** Keys whose values are percentages. */
 const SHARES: Readonly<Record<string, Habit>> = {
   optional: { takes: "a number from 0 to 100", keys: { "tool-call-not-required-param-probability": "50" } },
   inner: { takes: "a number from 0 to 100", keys: { "object-tool-call-not-required-field-probability": "50" } },
   another: { takes: "a number from 0 to 100", keys: { [EXTRA]: "45" } },
 };
 
-/** By name of the option. `own`: where its defaults come from. Throws `Unreadable`. */
-export function compatTools(asked: (key: string) => Said | undefined, own: string) {
+/** Returns values and places by option. `own`: place of the defaults. Throws `InvalidValue`. */
+export function compatTools(asked: (key: string) => KeyInput | undefined, own: string) {
   const parts: string[] = [];
   let where = own;
   for (const [name, { takes, keys }] of Object.entries({ ...RANGES, ...SHARES })) {
@@ -45,7 +45,7 @@ export function compatTools(asked: (key: string) => Said | undefined, own: strin
   const extra = percent(asked(EXTRA)?.texts.join(" ") ?? SHARES.another!.keys[EXTRA]!);
   return {
     "tool-arguments": [parts.join(","), where],
-    // There a first call that may be left out is an extra one.
+    // The simulator counts the first optional call as an extra call.
     "tool-call-share": [String(extra), asked(EXTRA)?.where ?? own],
   } as const;
 }

@@ -1,16 +1,16 @@
-/** What does the YAML file of llm-d-inference-sim say? Its keys are its flags without the dashes; ours may stand beside them. */
+/** Reads the YAML file of llm-d-inference-sim. Keys are its flags without dashes; keys of ours are accepted too. */
 import type { Node } from "yaml";
 import { type OptionInput, optionInput, SERVE, type UsageError, unknown, wrongValue } from "../options/given.ts";
 import { lookup } from "../options/lookup.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
-import type { Said } from "./llm-d-timing.ts";
+import type { KeyInput } from "./llm-d-timing.ts";
 
-export interface FromYaml {
-  readonly said: ReadonlyMap<string, Said>;
+export interface YamlInput {
+  readonly said: ReadonlyMap<string, KeyInput>;
   readonly ours: readonly OptionInput[];
 }
 
-export function fromYaml(config: Said | null, readFile: (path: string) => string): FromYaml | UsageError {
+export function fromYaml(config: KeyInput | null, readFile: (path: string) => string): YamlInput | UsageError {
   if (config === null) return { said: new Map(), ours: [] };
   const path = config.texts[0]!;
   try {
@@ -21,7 +21,7 @@ export function fromYaml(config: Said | null, readFile: (path: string) => string
   }
 }
 
-function parse(text: string, path: string): FromYaml | UsageError {
+function parse(text: string, path: string): YamlInput | UsageError {
   const { LineCounter, isMap, isScalar, parseDocument } = require("yaml") as typeof import("yaml");
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
@@ -30,7 +30,7 @@ function parse(text: string, path: string): FromYaml | UsageError {
   if (broken) return { error: `${lineAt(broken.pos[0])}: not YAML: ${broken.message.replaceAll("\n", " ")}` };
   if (document.contents === null) return { said: new Map(), ours: [] };
   if (!isMap(document.contents)) return { error: `${path}:1: takes a mapping of options, as in "port: 8000"` };
-  const said = new Map<string, Said>();
+  const said = new Map<string, KeyInput>();
   const ours: OptionInput[] = [];
   for (const { key, value } of document.contents.items) {
     const name = String(isScalar(key) ? key.value : key);
@@ -47,10 +47,10 @@ function parse(text: string, path: string): FromYaml | UsageError {
   return { said, ours };
 }
 
-/** Value of the key without its `no-`. */
+/** Negates the value of a key with `no-`. */
 const opposite = (text: string) => ({ true: "false", false: "true" })[text] ?? text;
 
-/** A list is its items; what is neither text nor number nor boolean stands as JSON. */
+/** Returns a value as texts: a list as its items, objects as JSON. */
 function textsOf(value: unknown): string[] {
   if (value === null || value === undefined) return [];
   const items: unknown[] = Array.isArray(value) ? value : [value];

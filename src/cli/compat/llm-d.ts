@@ -1,6 +1,6 @@
 /**
- * `serve --compat llm-d-inference-sim`: what did its user write (flags, environment, YAML), and what are our options for
- * it? Flags beat the environment, the environment the file, as there. Options of ours may stand beside its own.
+ * `serve --compat llm-d-inference-sim`: translates its flags, environment and YAML file into our options. As in the simulator,
+ * flags win over the environment, and the environment over the file. Our own options are accepted too.
  */
 import type { Environment } from "../options/environment.ts";
 import { type Flags, parseFlags } from "../options/flags.ts";
@@ -8,13 +8,13 @@ import { type OptionInput, optionInput, type UsageError, wrongValue } from "../o
 import { lookup } from "../options/lookup.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
 import { Latencies } from "./llm-d-live.ts";
-import { compatTiming, durationOf, orError, type Said, unreadable } from "./llm-d-timing.ts";
+import { compatTiming, durationOf, type KeyInput, orError, unreadable } from "./llm-d-timing.ts";
 import { compatTools } from "./llm-d-tools.ts";
 import { fromYaml } from "./llm-d-yaml.ts";
 
 export const LLM_D = "llm-d-inference-sim";
 
-/** Defaults of llm-d-inference-sim where they are not ours. */
+/** Defaults of llm-d-inference-sim that differ from ours, by our option. */
 const DEFAULTS: Readonly<Record<string, string>> = {
   host: "0.0.0.0",
   "max-model-len": "1024",
@@ -23,34 +23,34 @@ const DEFAULTS: Readonly<Record<string, string>> = {
   "enable-lora": "true",
   "embedding-dimensions": "384",
   "disable-uvicorn-access-log": "true",
-  // Tools are called there without any flag.
+  // The simulator calls tools without any flag.
   "enable-auto-tool-choice": "true",
   "tool-call-parser": "hermes",
 };
 const WAITING = 1000;
-/** From this `v` on requests are logged. */
+/** Lowest value of `v` at which requests are logged. */
 const DEBUG = 4;
 const CACHE_BLOCKS = 1024;
 const OWN = "a default of llm-d-inference-sim";
 
-export interface Translated {
+export interface CompatOptions {
   readonly flags: Flags;
   readonly defaults: readonly OptionInput[];
-  /** From the start until `/health/ready` says so. */
+  /** Time from the start until `/health/ready` reports ready. */
   readonly startupUs: number;
   readonly latencies: Latencies;
-  /** What differs, a line each. */
+  /** Differences from the simulator, one line each. */
   readonly notices: readonly string[];
 }
 
-type Sayings = Map<string, Said>;
+type KeyInputs = Map<string, KeyInput>;
 
-/** `argv` without `--compat` itself. Nothing is read but `env` and the file of `--config`. */
+/** Translates the options. `argv`: without `--compat`. Reads no other file than that of `--config`. */
 export function fromLlmD(
   argv: readonly string[],
   env: Environment,
   readFile: (path: string) => string,
-): Translated | UsageError {
+): CompatOptions | UsageError {
   const read = readArgv(argv);
   if ("error" in read) return read;
   const rest = parseFlags(read.rest);
@@ -59,16 +59,16 @@ export function fromLlmD(
     return { flags: rest, defaults: [], startupUs: 0, latencies: new Latencies(new Map(), 1), notices: [] };
   const file = fromYaml(read.config, readFile);
   if ("error" in file) return file;
-  const said: Sayings = new Map([...file.said, ...fromEnv(env), ...read.said]);
+  const said: KeyInputs = new Map([...file.said, ...fromEnv(env), ...read.said]);
   return orError(() => translate(said, { ...rest, given: [...file.ours, ...rest.given] }));
 }
 
-function translate(said: Sayings, rest: Flags): Translated {
+function translate(said: KeyInputs, rest: Flags): CompatOptions {
   const options: OptionInput[] = [];
   const notices: string[] = [];
   for (const [name, { texts, where }] of said) {
     const { fate, takes } = KEYS[name]!;
-    // An empty list is the default.
+    // An empty list keeps the default.
     if (takes === "list" && texts.length === 0) continue;
     if ("as" in fate) options.push(optionInput(lookup(fate.as)!, texts, where));
     else if ("differs" in fate && meant(texts)) notices.push(`${where}: ${fate.differs}`);
@@ -96,9 +96,9 @@ function translate(said: Sayings, rest: Flags): Translated {
         }
       : {}),
     "data-parallel-size": [String(ranks.value), ranks.where],
-    // One block is set aside.
+    // One more for the null block.
     ...(hasCache ? { "num-gpu-blocks-override": [String(blocks.value + 1), blocks.where] as const } : {}),
-    // 0 as well: what requests ask for counts.
+    // Set even if 0, so that the thresholds of requests count.
     "cache-hit-threshold": [threshold.value, threshold.where],
     answers: [answers.value, answers.where],
     ...fakesOf(asked("fake-metrics"), asked("fake-metrics-refresh-interval")),
@@ -116,17 +116,17 @@ function translate(said: Sayings, rest: Flags): Translated {
   };
 }
 
-/** Takes the simulator's own flags out; `rest` has what may be ours. */
-function readArgv(argv: readonly string[]): { said: Sayings; config: Said | null; rest: string[] } | UsageError {
-  const said: Sayings = new Map();
+/** Parses the simulator's flags. `rest`: the other arguments, which may be our options. */
+function readArgv(argv: readonly string[]): { said: KeyInputs; config: KeyInput | null; rest: string[] } | UsageError {
+  const said: KeyInputs = new Map();
   const rest: string[] = [];
-  let config: Said | null = null;
+  let config: KeyInput | null = null;
   for (let at = 0; at < argv.length; ) {
     const token = argv[at++]!;
     const [written, attached] = split(token);
     const name = written.replace(/^--?/, "");
     const found = written.startsWith("-") ? keyOf(name) : undefined;
-    const next = argv.findIndex((one, index) => index >= at && /^--?[a-z]/i.test(one));
+    const next = argv.findIndex((word, index) => index >= at && /^--?[a-z]/i.test(word));
     const following = argv.slice(at, next < 0 ? argv.length : next);
     if (written === "--config") {
       const path = attached ?? following[0];
@@ -150,8 +150,8 @@ function readArgv(argv: readonly string[]): { said: Sayings; config: Said | null
   return { said, config, rest };
 }
 
-/** The environment that it reads besides the names of the pod. */
-function fromEnv(env: Environment): [string, Said][] {
+/** Reads the simulator's environment variables, except the names of the pod. */
+function fromEnv(env: Environment): [string, KeyInput][] {
   return env.SIM_MODEL ? [["model", { texts: [env.SIM_MODEL], where: "SIM_MODEL" }]] : [];
 }
 
@@ -160,41 +160,41 @@ function split(token: string): [string, string | undefined] {
   return equals < 0 || !token.startsWith("-") ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
 }
 
-/** Off, zero and nothing ask for nothing. */
+/** Reports whether values turn something on: not false, zero or empty. */
 const meant = (texts: readonly string[]): boolean =>
   texts.some((text) => text !== "false" && text !== "" && !/^0(\.0+)?(ns|us|ms|s|m|h)?$/.test(text));
-const isOn = (said: Said | undefined): boolean => said?.texts[0] === "true";
+const isOn = (said: KeyInput | undefined): boolean => said?.texts[0] === "true";
 
-interface Shaped<T> {
+interface ValueWithPlace<T> {
   readonly value: T;
   readonly where: string;
 }
 
-function countOf(said: Said | undefined, otherwise: number): Shaped<number> {
+function countOf(said: KeyInput | undefined, otherwise: number): ValueWithPlace<number> {
   if (said === undefined) return { value: otherwise, where: OWN };
   const [text = ""] = said.texts;
   if (!(/^\d{1,9}$/.test(text) && Number(text) > 0)) unreadable(said.where, "a whole number of at least 1", text);
   return { value: Number(text), where: said.where };
 }
 
-/** Without its cache nothing is looked for there. */
-function thresholdOf(said: Said | undefined, hasCache: boolean): Shaped<string> {
+/** Returns the hit threshold, 0 without a KV cache, because the simulator then looks up no prefix. */
+function thresholdOf(said: KeyInput | undefined, hasCache: boolean): ValueWithPlace<string> {
   if (said === undefined) return { value: "0", where: OWN };
   const text = said.texts.join(" ");
   if (!(text !== "" && Number(text) >= 0 && Number(text) <= 1)) unreadable(said.where, "a number from 0 to 1", text);
   return { value: hasCache ? text : "0", where: said.where };
 }
 
-/** A process of one rank is one engine, however many ranks there are. */
-function ranksOf(asked: (key: string) => Said | undefined): Shaped<number> {
+/** Returns the number of engines. A process with data-parallel-rank has one engine. */
+function ranksOf(asked: (key: string) => KeyInput | undefined): ValueWithPlace<number> {
   const [rank, size] = [asked("data-parallel-rank"), asked("data-parallel-size")];
   const [text = ""] = rank?.texts ?? ["-1"];
   if (!/^(-1|\d{1,4})$/.test(text)) unreadable(rank!.where, "a whole number from -1", text);
   return text === "-1" ? countOf(size, 1) : { value: 1, where: rank!.where };
 }
 
-/** Both in one text; what is no JSON is refused by the option that it becomes. */
-function fakesOf(said: Said | undefined, every: Said | undefined): Record<string, readonly [string, string]> {
+/** Joins both keys into one value of --fake-metrics. Malformed JSON is passed on, so that this option refuses it. */
+function fakesOf(said: KeyInput | undefined, every: KeyInput | undefined): Record<string, readonly [string, string]> {
   if (said === undefined) return {};
   const text = said.texts.join(" ");
   if (every === undefined) return { "fake-metrics": [text, said.where] };
@@ -207,9 +207,9 @@ function fakesOf(said: Said | undefined, every: Said | undefined): Record<string
 }
 
 const onOnePort = ({ where, value }: { readonly where: string; readonly value: number }) =>
-  `${where}: the ${value} ranks answer on the one port, none on the next; X-data-parallel-rank chooses one`;
+  `${where}: the ${value} ranks share one port; the header X-data-parallel-rank chooses one`;
 
-function answersOf(said: Said | undefined): Shaped<string> {
+function answersOf(said: KeyInput | undefined): ValueWithPlace<string> {
   const [mode = "random"] = said?.texts ?? [];
   if (mode !== "random" && mode !== "echo") unreadable(said!.where, "random or echo", mode);
   return { value: mode === "echo" ? "echo" : "prose", where: said?.where ?? OWN };

@@ -1,4 +1,4 @@
-/** `understudy fault`: the list of faults; a plan in words, and the bytes that it makes of an example. */
+/** `understudy fault`: lists the faults, or explains a plan and shows its effect on the bytes of an example. */
 import { explainPlan, type ListedFault, listFaults } from "../../faults/explain.ts";
 import { BrokenPlan, parsePlan } from "../../faults/parse.ts";
 import { FAULT_ROWS } from "../../faults/table.ts";
@@ -9,8 +9,8 @@ const refuse = refuser("fault");
 const HELP = `understudy fault list [--json] [NAME…]
 understudy fault explain PLAN
 
-list     Prints all faults (docs/faults.md), each of their ways on a line. NAME: an id (J7), or a letter (J*).
-explain  Prints what a plan of faults does, and the bytes that it makes of a short answer of chat.`;
+list     Prints all faults (docs/faults.md), one variant per line. NAME: an id (J7), or a letter (J*).
+explain  Prints the effect of a plan of faults, and the bytes of a short chat answer with it.`;
 
 export function runFault(argv: readonly string[]): void {
   const [verb, ...words] = argv;
@@ -37,7 +37,7 @@ function list(words: readonly string[]): void {
 
 function faultLines(faults: readonly ListedFault[]): string[] {
   const wide = Math.max(...faults.map(({ fault }) => fault.length));
-  const note = (ordered: boolean) => (ordered ? "" : " (an act of a client, which no plan can order)");
+  const note = (ordered: boolean) => (ordered ? "" : " (an act of the client; plans cannot contain it)");
   return faults.map(({ fault, what, ordered }) => `${fault.padEnd(wide)}  ${what}${note(ordered)}`);
 }
 

@@ -22,7 +22,7 @@ export async function runHealth(argv: readonly string[]): Promise<void> {
   const { values, rest } = taken;
   if (rest.some((word) => word === "--help" || word === "-h")) return printText(healthHelp());
   const flag = rest.find((word) => word.startsWith("-"));
-  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy health --help lists what is accepted)`);
+  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy health --help lists the options)`);
   if (rest.length > 1) return refuse(`takes one URL, not ${rest.length} (understudy health --help)`);
   const base = baseOf(rest[0] ?? DEFAULT_URL);
   if (base === null) return refuse(`"${rest[0]}": must be an http or https URL, as in ${DEFAULT_URL}`);
@@ -36,7 +36,7 @@ export async function runHealth(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** Returns the address without a path that clients add (`/v1`) and without a slash at the end; null if it is no HTTP URL. */
+/** Returns the address without the path `/v1` that clients add, and without a final slash; null if it is not an HTTP URL. */
 function baseOf(written: string): string | null {
   const text = /^[a-z]+:\/\//i.test(written) ? written : `http://${written}`;
   if (!URL.canParse(text)) return null;

@@ -1,4 +1,4 @@
-/** Reads the command line of `understudy load`. Other tools' names become ours, lists become one value each. */
+/** Parses the command line of `understudy load`. Translates other tools' option names, and joins the values of list options. */
 import type { UsageError } from "../options/given.ts";
 import { nearest } from "../options/lookup.ts";
 import { ownValue } from "../options/option.ts";
@@ -10,7 +10,7 @@ export interface LoadArguments {
   readonly help: boolean;
 }
 
-/** aiperf's words for the backends of vLLM. */
+/** aiperf's values of --endpoint-type, and vLLM's name of each backend. */
 const ENDPOINT_TYPES: Readonly<Record<string, string>> = {
   chat: "openai-chat",
   completions: "openai",
@@ -51,7 +51,7 @@ export function takeLoadArguments(argv: readonly string[]): LoadArguments | Usag
       lists.set(name, list);
     } else {
       words.push(value === undefined ? `--${name}` : `--${name}=${value}`);
-      // A value that begins with dashes is still its value.
+      // Pushed here, so that a value that starts with dashes is not taken for a flag.
       if (option?.arity === "one" && value === undefined && at + 1 < argv.length) words.push(argv[++at]!);
     }
   }
@@ -63,15 +63,15 @@ export function takeLoadArguments(argv: readonly string[]): LoadArguments | Usag
   }
   const taken = takeOptions(loadOptions, words);
   if ("error" in taken) return taken;
-  const stranger = taken.rest.find((word) => word !== "--help");
-  if (stranger !== undefined) return unknown(stranger);
+  const unknownWord = taken.rest.find((word) => word !== "--help");
+  if (unknownWord !== undefined) return unknown(unknownWord);
   return { values: taken.values, help: taken.rest.length > 0 };
 }
 
 function unknown(word: string): UsageError {
-  if (!word.startsWith("-")) return { error: `"${word}": unexpected; the server is named with --url` };
+  if (!word.startsWith("-")) return { error: `"${word}": unexpected argument; --url names the server` };
   const flag = word.split("=", 1)[0]!;
   const near = nearest(flag.replace(/^-+/, ""), [...Object.keys(loadOptions), ...Object.keys(loadAliases)]);
   const hint = near.length > 0 ? `; did you mean ${near.map((name) => `--${name}`).join(" or ")}?` : "";
-  return { error: `${flag}: unknown flag${hint} (understudy load --help lists what is accepted)` };
+  return { error: `${flag}: unknown flag${hint} (understudy load --help lists the options)` };
 }

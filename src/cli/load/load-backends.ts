@@ -1,22 +1,22 @@
-/** What depends on `--backend`: the options that it cannot follow, and the headers that carry a key. */
+/** The parts of `understudy load` that depend on `--backend`: refused options, and headers with the API key. */
 
 import { generates, isTriton, type LoadDialect } from "../../tools/load/requests/dialects.ts";
 import type { UsageError } from "../options/given.ts";
 import type { LoadValues } from "./load-options.ts";
 
 export const DEFAULT_BACKEND: LoadDialect = "openai-chat";
-/** The version of Anthropic's API that all its servers and gateways know. */
+/** A version of Anthropic's API that all servers and gateways support. */
 const ANTHROPIC_VERSION = "2023-06-01";
 
 type Refusals = Readonly<Partial<Record<keyof LoadValues, string>>>;
 
 const NO_FIELD = "whose requests have no such field; --extra-body sends one";
-const NOT_CHAT = "whose requests have one name for it";
+const NOT_CHAT = "whose requests have only one field for it";
 const NO_TOKENS = "whose answers have no tokens";
-const NO_TRUTH_OF_EMBEDDINGS = "whose requests reach no engine and are in no truth";
+const NO_TRUTH_OF_EMBEDDINGS = "whose requests do not appear in the truth";
 const ONE_TURN = "whose requests are not conversations";
 
-/** Options that a backend cannot follow, each with the end of the sentence that refuses it. */
+/** Options that a backend does not support, with the end of the error message. */
 const REFUSED: Readonly<Partial<Record<LoadDialect, Refusals>>> = {
   "openai-responses": { "min-tokens": NO_FIELD, "legacy-max-tokens": NOT_CHAT },
   "anthropic-messages": { "min-tokens": NO_FIELD, "ignore-eos": NO_FIELD, "legacy-max-tokens": NOT_CHAT },
@@ -26,10 +26,10 @@ const REFUSED: Readonly<Partial<Record<LoadDialect, Refusals>>> = {
     ...{ turns: ONE_TURN, "think-time": ONE_TURN },
     ...{ "check-truth": NO_TRUTH_OF_EMBEDDINGS, "check-truth-log": NO_TRUTH_OF_EMBEDDINGS },
   },
-  "triton-grpc": { retries: "whose calls are sent once", endpoint: "whose methods have their paths" },
+  "triton-grpc": { retries: "which sends each call once", endpoint: "whose paths are fixed" },
 };
 
-/** Returns the refusal of the first option that the backend cannot follow. Undefined: it can follow all. */
+/** Returns an error for the first option that the backend does not support, else undefined. */
 export function refusedByBackend(values: LoadValues): UsageError | undefined {
   const { backend = DEFAULT_BACKEND } = values;
   for (const [name, why] of Object.entries(REFUSED[backend] ?? {})) {
@@ -38,7 +38,9 @@ export function refusedByBackend(values: LoadValues): UsageError | undefined {
     if (!isOff) return { error: `--${name}: not with --backend ${backend}, ${why}` };
   }
   if (isTriton(backend) && values["check-truth"] && values["check-truth-log"] === undefined)
-    return { error: "--check-truth: a Triton server says it in its --truth-log alone; take --check-truth-log FILE" };
+    return {
+      error: "--check-truth: a Triton server has the truth only in its --truth-log; use --check-truth-log FILE",
+    };
   return generates(backend) ? undefined : refusedWithoutTokens(values, backend);
 }
 
@@ -53,12 +55,12 @@ function refusedWithoutTokens(values: LoadValues, backend: LoadDialect): UsageEr
   for (const [name, used] of Object.entries(metrics)) {
     const stray = used.find((metric) => metric !== "e2el");
     if (stray !== undefined)
-      return { error: `--${name}: ${stray} not with --backend ${backend}, ${NO_TOKENS}; it takes e2el` };
+      return { error: `--${name}: ${stray} not with --backend ${backend}, ${NO_TOKENS}; use e2el` };
   }
   return undefined;
 }
 
-/** Returns the headers of a backend and of its key, without those that the user has set, however they are capitalised. */
+/** Returns the user's headers, with those of the backend and its key that the user has not set. Names ignore case. */
 export function backendHeaders(
   { backend, "api-key": typed, header = {} }: LoadValues,
   env: Readonly<Record<string, string | undefined>>,
@@ -67,7 +69,7 @@ export function backendHeaders(
   const key = typed ?? (isAnthropic ? env.ANTHROPIC_API_KEY : env.OPENAI_API_KEY);
   const own: Record<string, string> = {
     ...(key ? { Authorization: `Bearer ${key}` } : {}),
-    // Anthropic's own header; vLLM looks at Authorization alone.
+    // Anthropic reads x-api-key; vLLM reads only Authorization.
     ...(key && isAnthropic ? { "x-api-key": key } : {}),
     ...(isAnthropic ? { "anthropic-version": ANTHROPIC_VERSION } : {}),
   };

@@ -1,4 +1,4 @@
-/** Where do the results of `understudy load` go? Files are opened before the run, so that nobody waits for what cannot be written. */
+/** Files for the results of `understudy load`. They are opened before the run, so that an unwritable path is reported at once. */
 import { appendFileSync, existsSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { printableJson } from "../../base/printable.ts";
@@ -17,11 +17,11 @@ export class LoadFiles {
   readonly #saved: OutFile | null;
   readonly #appended: string | null;
   readonly #rows: OutFile | null;
-  /** Path of the page; undefined: none was asked for. */
+  /** Path of the HTML report; undefined: no report. */
   readonly report: string | undefined;
   #hasAppended = false;
 
-  /** Throws a TraceError where one cannot be written, or would overwrite another. */
+  /** Opens the files. Throws a TraceError if a file cannot be written or would overwrite another. */
   constructor(values: LoadValues, settings: Settings, model: string, epochS: number) {
     const appends = values["append-result"] ?? false;
     const saves = appends || (values["save-result"] ?? false);
@@ -55,7 +55,7 @@ export class LoadFiles {
     this.#html?.end(html(result, records));
   }
 
-  /** One more line of the file, as vLLM writes it: with a line end before it, none behind it. Of a sweep one per run. */
+  /** Appends a result as a line. As in vLLM, a newline precedes each line but the first. A sweep appends one line per run. */
   append(result: Result): void {
     const path = this.#appended;
     if (path === null) return;
@@ -67,7 +67,7 @@ export class LoadFiles {
   }
 }
 
-/** vllm 0.33.0, `benchmarks/serve.py`, compute_result_filename. */
+/** Returns vLLM's path for a result (0.33.0, `benchmarks/serve.py`, compute_result_filename). Creates --result-dir. */
 function pathOf(values: LoadValues, settings: Settings, model: string, epochS: number): string {
   const { loop, concurrency, dialect, label } = settings;
   const capped = concurrency === null ? "" : `-concurrency${concurrency}`;
@@ -83,11 +83,11 @@ function pathOf(values: LoadValues, settings: Settings, model: string, epochS: n
   return join(folder, name);
 }
 
-/** As Python prints it. */
+/** Formats a number as Python prints a float. */
 const float = (value: number): string =>
   Number.isInteger(value) ? `${value}.0` : value === Number.POSITIVE_INFINITY ? "inf" : String(value);
 
-/** Times in seconds since the run's start; null: it never came so far. */
+/** Returns a row of --save-detailed. Times are in seconds since the run's start; null: the request did not get that far. */
 function rowOf(record: RequestRecord): Record<string, unknown> {
   const seconds = (us: number) => (Number.isFinite(us) ? us / 1e6 : null);
   return {

@@ -1,9 +1,9 @@
-/** Which forms do values of `understudy load` have that no other command knows? */
+/** Kinds of options that only `understudy load` has, such as percentiles and limits. */
 
 import type { Slo } from "../../tools/load/measures.ts";
 import { type Option, one } from "../options/option.ts";
 
-/** Values of options that may stand several times, or take several values, reach `read` as one JSON array. */
+/** Makes a list option. Its values, from one or several uses of the flag, reach `read` as one JSON array. */
 export const listOf = <T>(option: Omit<Option<T>, "arity"> & { read: (texts: readonly string[]) => T | undefined }) =>
   ({
     ...option,
@@ -11,14 +11,14 @@ export const listOf = <T>(option: Omit<Option<T>, "arity"> & { read: (texts: rea
     read: ([text = "[]"]) => option.read(JSON.parse(text)),
   }) satisfies Option<T>;
 
-/** Above 0; `inf` is Infinity. */
+/** A number above 0, or `inf` for Infinity. */
 export const numberOrInf = one<number>("X", "a number above 0, or inf", (text) => {
   if (/^(inf|infinity)$/i.test(text)) return Number.POSITIVE_INFINITY;
   const value = /^(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : Number.NaN;
   return value > 0 && value < 1e9 ? value : undefined;
 });
 
-/** Names with commas between them, each one of `known`. */
+/** Names of `known`, separated by commas. */
 export const namesFrom = <const T extends string>(known: readonly T[]) =>
   one<readonly T[]>("NAME,…", `some of ${known.join(",")}`, (text) => {
     const names = text.split(",").map((name) => name.trim());
@@ -55,13 +55,13 @@ export const sloList = listOf<Slo>({
   read: (texts) => slo(words(texts)),
 });
 
-/** Limits, and the share of requests that must keep them. */
-export interface Until {
+/** The value of --sweep-until: limits, and the share of requests that must keep them. */
+export interface SweepEnd {
   readonly slo: Slo;
   readonly share: number;
 }
 
-export const until = one<Until>("METRIC:MS…@SHARE%", "limits and a share, as in ttft:500 tpot:50@90%", (text) => {
+export const until = one<SweepEnd>("METRIC:MS…@SHARE%", "limits and a share, as in ttft:500 tpot:50@90%", (text) => {
   const [, limits = "", percent] = /^(.*)@(\d+(?:\.\d+)?)%$/.exec(text.trim()) ?? [];
   const found = slo(words([limits]));
   const share = Number(percent) / 100;
@@ -85,14 +85,14 @@ export const sweep = one<SweepRange>(
   },
 );
 
-/** `name=value`. */
+/** A list of `name=value`. */
 export const pairs = listOf<Readonly<Record<string, string>>>({
   accepts: "one or more of NAME=VALUE",
   metavar: "NAME=VALUE …",
   read: (texts) => pairsOf(texts, /^([^=]+)=(.*)$/),
 });
 
-/** `Name=value` or `Name: value`; characters that would end the header are none. */
+/** Headers as `Name=value` or `Name: value`. Control characters that would end a header are refused. */
 export const headers = listOf<Readonly<Record<string, string>>>({
   accepts: "NAME=VALUE or NAME:VALUE",
   metavar: "NAME=VALUE …",
@@ -109,7 +109,7 @@ export const httpUrl = one<URL>("URL", "an address as in http://127.0.0.1:8000",
   /^https?:\/\//i.test(text) && URL.canParse(text) ? new URL(text) : undefined,
 );
 
-/** `2`, or `2-6`. */
+/** A whole number or a range, as `2` or `2-6`. */
 export const wholeRange = one<{ readonly least: number; readonly most: number }>(
   "N[-N]",
   "a whole number above 0, or two as in 2-6",

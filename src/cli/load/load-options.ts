@@ -1,4 +1,4 @@
-/** The options of `understudy load`: one table, with the names that users of vllm bench serve and aiperf type. */
+/** The options of `understudy load`. Their names are those of vllm bench serve and aiperf. */
 
 import { DATASET_NAMES, parseThinkTime, THINK_FORM, type ThinkTime } from "../../tools/load/datasets/index.ts";
 import { LOAD_DIALECTS } from "../../tools/load/requests/dialects.ts";
@@ -39,127 +39,140 @@ const thinkTime = one<ThinkTime>("TIME", THINK_FORM, parseThinkTime);
 
 export const loadOptions = {
   ...inGroup("Target", {
-    url: { ...httpUrl, default: "http://127.0.0.1:8000", about: "The server. Also -u, --base-url." },
+    url: { ...httpUrl, default: "http://127.0.0.1:8000", about: "Address of the server. Also -u, --base-url." },
     backend: {
       ...choice(...LOAD_DIALECTS),
       default: "openai-chat",
       about:
-        "The API of the requests: chat, completions, responses, Anthropic's messages, embeddings; of a Triton server generate_stream, infer, or gRPC. Also --endpoint-type chat|completions|responses|messages|embeddings.",
+        "API of the requests: chat, completions, responses, Anthropic's messages, embeddings; for Triton generate_stream, infer, or gRPC. Also --endpoint-type chat|completions|responses|messages|embeddings.",
     },
     endpoint: {
       ...freeText("PATH", "a path that begins with /"),
       default: "the backend's",
-      about: "Path behind the URL.",
+      about: "Path of the requests, after the URL.",
     },
     model: {
       ...freeText("NAME", "a model's name"),
-      default: "the first that the server names",
-      about: "Also -m, --served-model-name.",
+      default: "the first model of the server's list",
+      about: "Model of the requests. Also -m, --served-model-name.",
     },
     "api-key": {
       ...freeText("KEY", "a key"),
       default: "OPENAI_API_KEY from the environment; for anthropic-messages ANTHROPIC_API_KEY",
-      about: "Sent as Authorization: Bearer, to anthropic-messages also as x-api-key.",
+      about: "API key, sent as Authorization: Bearer; with anthropic-messages also as x-api-key.",
     },
-    header: { ...headers, default: "none", about: "More headers; may be given several times." },
-    insecure: { ...onlyOn, default: "false", about: "Certificates are not checked." },
+    header: { ...headers, default: "none", about: "Additional headers; may be given several times." },
+    insecure: { ...onlyOn, default: "false", about: "Do not check certificates." },
     "ssl-ca-certs": { ...freeText("FILE", "a file"), default: "the system's", about: "Certificates to trust." },
   }),
   ...inGroup("Arrivals", {
     "request-rate": {
       ...numberOrInf,
       default: "none: a closed loop",
-      about: "Open loop: so many requests a second on average; inf is all at once.",
+      about: "Open loop: average requests per second; inf: all at once.",
     },
     "arrival-pattern": {
       ...choice("constant", "poisson", "gamma"),
       default: "poisson",
-      about: "How the gaps of an open loop are drawn; gamma with --burstiness.",
+      about: "Distribution of the gaps between requests in an open loop; gamma uses --burstiness.",
     },
     burstiness: {
       ...numberOrInf,
       default: "1",
-      about: "Shape of gamma gaps: 1 is Poisson, less comes in bursts, more is more even. Also --arrival-smoothness.",
+      about: "Shape of gamma gaps: 1 is Poisson, below 1 burstier, above 1 more even. Also --arrival-smoothness.",
     },
     "rescale-arrivals": {
       ...onlyOn,
       default: "false",
-      about: "Gaps are stretched so that the last request is sent at exactly number / rate, as vllm bench serve does.",
+      about: "Stretch the gaps so that the last request is sent at exactly count / rate, as vllm bench serve does.",
     },
     concurrency: {
       ...integer(1, 65_536),
       default: "1 in a closed loop, none in an open one",
-      about: "Requests at once: the closed loop's, or a cap on an open loop. Also --max-concurrency.",
+      about: "Concurrent requests: the number in a closed loop, a maximum in an open loop. Also --max-concurrency.",
     },
     "ramp-up-strategy": {
       ...choice("linear", "exponential"),
       default: "none",
-      about: "The rate grows over the run's requests (without a count: over its duration).",
+      about: "Increase the rate over the requests of the run, or over its duration if no count is set.",
     },
-    "ramp-up-start-rps": { ...number(0, 1e6, "min"), default: "none", about: "Rate at the beginning." },
-    "ramp-up-end-rps": { ...number(0, 1e6, "min"), default: "none", about: "Rate at the end." },
+    "ramp-up-start-rps": {
+      ...number(0, 1e6, "min"),
+      default: "none",
+      about: "Requests per second at the start of the ramp.",
+    },
+    "ramp-up-end-rps": {
+      ...number(0, 1e6, "min"),
+      default: "none",
+      about: "Requests per second at the end of the ramp.",
+    },
     "fixed-schedule": {
       ...toggle,
-      default: "true for datasets with times of their own",
-      about: "Requests are sent at the dataset's own times.",
+      default: "true for datasets with times",
+      about: "Send requests at the times of the dataset.",
     },
     "replay-speedup": {
       ...number(0, 1e6, "min"),
       default: "1",
-      about: "The dataset's times pass so many times as fast.",
+      about: "Factor by which the dataset's times pass faster.",
     },
     "num-prompts": {
       ...integer(1),
       default: "1000 in an open loop, twice the concurrency and at least 10 in a closed one, all of a schedule",
-      about: "Requests to send. Also --request-count, --num-requests.",
+      about: "Number of requests to send. Also --request-count, --num-requests.",
     },
     duration: {
       ...seconds(0.001, 30 * DAY_S),
       default: "none",
-      about: "Sends for so long. Also --benchmark-duration.",
+      about: "Time for which requests are sent. Also --benchmark-duration.",
     },
     "grace-period": {
       ...seconds(0, DAY_S),
       default: "30",
-      about: "What is under way when the duration is over gets so long; then it is cut and counts as unfinished.",
+      about:
+        "Time that running requests get after the duration. Then they are cut and count as unfinished. Also --benchmark-grace-period.",
     },
     "warmup-request-count": {
       ...integer(0, 1e6),
       default: "0",
-      about: "Requests before the measured ones, with prompts of their own. Also --num-warmups.",
+      about: "Number of requests before the measured ones, with different prompts. Also --num-warmups.",
     },
-    "warmup-duration": { ...seconds(0, DAY_S), default: "0", about: "The same by time." },
+    "warmup-duration": {
+      ...seconds(0, DAY_S),
+      default: "0",
+      about: "Time of warm-up requests before the measured ones.",
+    },
     sweep: {
       ...sweep,
       default: "none",
-      about: "One run after the other at these rates (1,2,4,8) or numbers at once (concurrency:1,2,4).",
+      about: "Run once per rate (1,2,4,8) or per concurrency (concurrency:1,2,4).",
     },
     "sweep-until": {
       ...until,
       default: "none",
-      about: "The sweep ends with the first run in which fewer requests than the share keep the limits.",
+      about: "End the sweep with the first run in which less than this share of requests keeps the limits.",
     },
   }),
   ...inGroup("Prompts", {
-    "dataset-name": { ...choice(...DATASET_NAMES), default: "random", about: "Where prompts come from: docs/load.md." },
+    "dataset-name": { ...choice(...DATASET_NAMES), default: "random", about: "Source of the prompts: docs/load.md." },
     "dataset-path": { ...freeText("FILE", "a file"), default: "none", about: "File of the dataset." },
-    "skip-bad": { ...onlyOn, default: "false", about: "Bad lines are counted and left out." },
-    "input-len": { ...tokens, default: "1024", about: "Tokens of a made-up prompt. Also --isl, --random-input-len." },
-    "output-len": { ...tokens, default: "128", about: "Tokens of an answer. Also --osl, --random-output-len." },
+    "skip-bad": { ...onlyOn, default: "false", about: "Count malformed lines and skip them." },
+    "input-len": { ...tokens, default: "1024", about: "Tokens per made-up prompt. Also --isl, --random-input-len." },
+    "output-len": { ...tokens, default: "128", about: "Tokens per answer. Also --osl, --random-output-len." },
     "random-range-ratio": {
       ...number(0, 1, "max"),
       default: "0",
-      about: "Made-up lengths are drawn evenly from (1 - r) to (1 + r) times the length.",
+      about: "Draw made-up lengths uniformly from (1 - X) to (1 + X) times the length.",
     },
     "random-prefix-len": {
       ...integer(0, 1e7),
       default: "0",
-      about: "Tokens that all prompts begin with. Also --prefix-repetition-prefix-len.",
+      about: "Tokens of a prefix that all prompts share. Also --prefix-repetition-prefix-len.",
     },
-    "prefix-repetition-suffix-len": { ...tokens, default: "256", about: "Tokens behind the prefix." },
-    "prefix-repetition-num-prefixes": { ...integer(1, 1e6), default: "10", about: "Different prefixes." },
+    "prefix-repetition-suffix-len": { ...tokens, default: "256", about: "Tokens after the prefix." },
+    "prefix-repetition-num-prefixes": { ...integer(1, 1e6), default: "10", about: "Number of different prefixes." },
     ...traceOptions,
-    turns: { ...wholeRange, default: "2-6", about: "Turns of a conversation (multi_turn)." },
+    turns: { ...wholeRange, default: "2-6", about: "Turns per conversation (multi_turn)." },
     "think-time": {
       ...thinkTime,
       default: "exponential:5s",
@@ -170,110 +183,120 @@ export const loadOptions = {
     "ignore-eos": {
       ...onlyOn,
       default: "false",
-      about: "Asks for answers of full length; random datasets do so anyway.",
+      about: "Request answers of full length. Random datasets always do.",
     },
-    "min-tokens": { ...integer(0), default: "none", about: "Field min_tokens." },
-    temperature: { ...number(0, 100), default: "none", about: "Field temperature." },
+    "min-tokens": { ...integer(0), default: "none", about: "Value of the request field min_tokens." },
+    temperature: { ...number(0, 100), default: "none", about: "Value of the request field temperature." },
     "extra-body": {
       ...jsonObject('a JSON object, as in {"top_p": 0.9}'),
       default: "{}",
-      about: "More fields of the body. Also --extra-inputs.",
+      about: "Additional fields of the request body. Also --extra-inputs.",
     },
     "legacy-max-tokens": {
       ...onlyOn,
       default: "false",
-      about: "Chats say max_tokens in place of max_completion_tokens. Also --use-legacy-max-tokens.",
+      about: "Send max_tokens in place of max_completion_tokens in chats. Also --use-legacy-max-tokens.",
     },
-    "no-stream": { ...onlyOn, default: "false", about: "Answers come in one piece." },
+    "no-stream": { ...onlyOn, default: "false", about: "Request answers without streaming." },
   }),
   ...inGroup("Robustness", {
     "cancel-rate": {
       ...number(0, 100),
       default: "0",
-      about: "Percentage of requests that are cut. Also --request-cancellation-rate.",
+      about: "Percentage of requests to cancel. Also --request-cancellation-rate.",
     },
     "cancel-delay": {
       ...seconds(0, DAY_S),
       default: "0",
-      about: "When: so long after they were to be sent. Also --request-cancellation-delay.",
+      about: "Time after the intended send time at which they are canceled. Also --request-cancellation-delay.",
     },
     "slow-reader-rate": {
       ...number(0, 100),
       default: "0",
-      about: "Percentage of requests whose answers are read twice a second only.",
+      about: "Percentage of requests whose answers are read only twice a second.",
     },
     connections: {
       ...choice("pooled", "never"),
       default: "pooled",
-      about: "Connections are used again, or each carries one request.",
+      about: "pooled: reuse connections; never: one connection per request.",
     },
-    timeout: { ...seconds(0.001, 30 * DAY_S), default: "600", about: "What a request may take in all." },
+    timeout: { ...seconds(0.001, 30 * DAY_S), default: "600", about: "Maximum total time of a request." },
     retries: {
       ...integer(0, 100),
       default: "0",
       about:
-        "A request that got no answer (no connection, 408, 409, 429, from 500 on) is sent again so often, when Retry-After says or after 0.5 s, doubled.",
+        "Maximum retries of a request that failed (no connection, 408, 409, 429, 500 and above). Waits as Retry-After says, else 0.5 s, doubled each time.",
     },
     seed: {
       ...integer(0, 2 ** 32 - 1),
       default: "0",
-      about: "Of prompts and arrivals: the same seed gives the same ones.",
+      about: "Seed of prompts and arrivals. The same seed repeats them.",
     },
   }),
   ...inGroup("Measures", {
     goodput: {
       ...sloList,
       default: "none",
-      about: "Limits that a good request keeps, as in ttft:500 tpot:50; itl is its own 99th percentile.",
+      about:
+        "Limits in ms that a good request keeps, as in ttft:500 tpot:50. itl limits the 99th percentile within a request.",
     },
     "percentile-metrics": {
       ...namesFrom(FLAT_METRICS),
       default: FLAT_METRICS.join(","),
-      about: "Metrics of the table and of the flat keys; openai-embeddings has e2el alone.",
+      about: "Metrics of the table and of the flat keys of the result. openai-embeddings has only e2el.",
     },
     "metric-percentiles": {
       ...percentileList,
       default: "50,90,95,99",
-      about: "Which percentiles; our own distributions have 99.9, too, from 1,000 samples on.",
+      about: "Percentiles to report. Our own distributions also have 99.9 with 1,000 samples or more.",
     },
-    "metrics-url": { ...httpUrl, default: "/metrics of the server", about: "The server's Prometheus page." },
+    "metrics-url": { ...httpUrl, default: "/metrics of the server", about: "URL of the server's Prometheus metrics." },
     "metrics-interval": { ...seconds(0.1, 3600), default: "1", about: "Time between two scrapes." },
-    "no-server-metrics": { ...onlyOn, default: "false", about: "The server's metrics are not read." },
+    "no-server-metrics": { ...onlyOn, default: "false", about: "Do not scrape the server's metrics." },
     "check-truth": {
       ...onlyOn,
       default: "false",
-      about: "Compares each request with what Understudy says it really experienced: docs/truth-log.md.",
+      about: "Compare each measured request with its true times from an Understudy server: docs/truth-log.md.",
     },
     "check-truth-log": {
       ...freeText("FILE", "a file"),
       default: "none",
-      about: "The same, with the server's truth log in place of asking the server.",
+      about: "Same as --check-truth, but reads the true times from the server's truth log.",
     },
   }),
   ...inGroup("Output", {
-    json: { ...file, default: "none", about: "The result." },
-    html: { ...file, default: "none", about: "A report with plots, one file that needs no network." },
-    "save-result": { ...onlyOn, default: "false", about: "Writes the result under vLLM's name for it." },
-    "append-result": { ...onlyOn, default: "false", about: "The same, as one more line of the file." },
+    json: { ...file, default: "none", about: "Write the result as JSON to this file." },
+    html: { ...file, default: "none", about: "Write a report with plots to this file. It works offline." },
+    "save-result": { ...onlyOn, default: "false", about: "Write the result to a file with vLLM's name for it." },
+    "append-result": { ...onlyOn, default: "false", about: "Same as --save-result, but append a line to the file." },
     "save-detailed": {
       ...onlyOn,
       default: "false",
-      about: "With a row per request: arrays in the result, and JSON Lines beside it (.requests.jsonl).",
+      about:
+        "Also write a row per request: as arrays in the result, and as JSON Lines in a second file (.requests.jsonl).",
     },
     "result-dir": {
       ...freeText("DIR", "a folder"),
       default: "the current one",
-      about: "Where; made if it is not there.",
+      about: "Folder of --save-result. Created if missing.",
     },
-    "result-filename": { ...freeText("NAME", "a file's name"), default: "label-rate-model-time", about: "Its name." },
-    label: { ...freeText("TEXT", "a text"), default: "the backend", about: "Key label, and beginning of the name." },
-    metadata: { ...pairs, default: "none", about: "More keys of the result." },
+    "result-filename": {
+      ...freeText("NAME", "a file's name"),
+      default: "label-rate-model-time",
+      about: "File name of --save-result.",
+    },
+    label: {
+      ...freeText("TEXT", "a text"),
+      default: "the backend",
+      about: "Value of the key label, and start of the file name.",
+    },
+    metadata: { ...pairs, default: "none", about: "Additional keys of the result." },
   }),
 } as const satisfies Record<string, OptionRow>;
 
 export type LoadValues = ValuesOf<typeof loadOptions>;
 
-/** Other tools' names. */
+/** Option names of other tools. */
 export const loadAliases: Readonly<Record<string, keyof typeof loadOptions>> = {
   "base-url": "url",
   "served-model-name": "model",
@@ -304,9 +327,9 @@ export function loadHelp(): string {
     "understudy load [options]",
     "",
     "Sends requests to a server with OpenAI's or Anthropic's API, or to Triton, and measures the answers. Prompts are made",
-    "up unless a dataset says otherwise. docs/load.md says how everything is measured.",
+    "up unless --dataset-name chooses others. docs/load.md defines all measures.",
     "",
-    "Exit code: 0 something was measured, 1 nothing was, 2 it could not begin (flags, files, no server, no such model).",
+    "Exit code: 0 something was measured, 1 nothing was, 2 the run could not start (flags, files, server, model).",
     "",
     optionsHelp(loadOptions),
   ].join("\n");

@@ -1,4 +1,4 @@
-/** Turns the options of `understudy load` into settings: defaults that depend on other options, and options that exclude each other. */
+/** Builds the settings of a load run: fills in defaults that depend on other options, and refuses options that exclude each other. */
 
 import { generates } from "../../tools/load/requests/dialects.ts";
 import type { LoopSettings, Settings } from "../../tools/load/settings.ts";
@@ -8,18 +8,18 @@ import { traceOptionsOf } from "../trace-options.ts";
 import { backendHeaders, DEFAULT_BACKEND, refusedByBackend } from "./load-backends.ts";
 import type { LoadValues } from "./load-options.ts";
 
-const TIMED = ["mooncake", "bailian", "weka", "azure", "burstgpt", "otel"];
+const DATASETS_WITH_TIMES = ["mooncake", "bailian", "weka", "azure", "burstgpt", "otel"];
 const PERCENTILES = [50, 90, 95, 99];
 
-export interface Surroundings {
+export interface LoadEnvironment {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly command: string;
   readonly version: string;
-  /** The text of a file, "" where it cannot be read. */
+  /** Returns the text of a file, or "" if it cannot be read. */
   readonly read: (path: string) => string;
 }
 
-export function settingsOf(values: LoadValues, around: Surroundings): Settings | UsageError {
+export function settingsOf(values: LoadValues, environment: LoadEnvironment): Settings | UsageError {
   const url = values.url ?? new URL("http://127.0.0.1:8000");
   url.pathname = url.pathname.replace(/\/(v1\/?)?$/, "");
   if (values.endpoint !== undefined && !values.endpoint.startsWith("/")) {
@@ -31,7 +31,7 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
   if (values["cancel-rate"] && values["slow-reader-rate"] && values["cancel-rate"] + values["slow-reader-rate"] > 100) {
     return { error: "--cancel-rate and --slow-reader-rate: more than 100 % together" };
   }
-  const ca = values["ssl-ca-certs"] === undefined ? null : around.read(values["ssl-ca-certs"]);
+  const ca = values["ssl-ca-certs"] === undefined ? null : environment.read(values["ssl-ca-certs"]);
   if (ca !== null && !ca.includes("BEGIN CERTIFICATE"))
     return { error: `--ssl-ca-certs ${values["ssl-ca-certs"]}: holds no certificate in PEM form, or cannot be read` };
   const { backend = DEFAULT_BACKEND } = values;
@@ -43,7 +43,7 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
     endpoint: values.endpoint ?? null,
     dialect: backend,
     model: values.model ?? null,
-    headers: backendHeaders(values, around.env),
+    headers: backendHeaders(values, environment.env),
     insecure: values.insecure ?? false,
     ca,
     loop,
@@ -89,8 +89,8 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
     label: values.label ?? null,
     metadata: values.metadata ?? {},
     detailed: values["save-detailed"] ?? false,
-    command: around.command,
-    version: around.version,
+    command: environment.command,
+    version: environment.version,
   };
 }
 
@@ -98,18 +98,18 @@ function loopOf(values: LoadValues): LoopSettings | UsageError {
   const rate = values.sweep?.over === "rate" ? values.sweep.values[0] : values["request-rate"];
   const strategy = values["ramp-up-strategy"];
   const [startRps, endRps] = [values["ramp-up-start-rps"], values["ramp-up-end-rps"]];
-  const isTimed = TIMED.includes(values["dataset-name"] ?? "random");
+  const isTimed = DATASETS_WITH_TIMES.includes(values["dataset-name"] ?? "random");
   const speedup = values["replay-speedup"];
   const scheduled = values["fixed-schedule"] ?? (isTimed && rate === undefined && strategy === undefined);
   const rateFlags = ["arrival-pattern", "burstiness", "rescale-arrivals"] as const;
   if (values.sweep !== undefined && (strategy !== undefined || values["fixed-schedule"])) {
-    return { error: "--sweep: goes with neither a ramp nor a fixed schedule" };
+    return { error: "--sweep: not possible with a ramp or a fixed schedule" };
   }
   if (values.sweep !== undefined && values.sweep.over === "rate" && values["request-rate"] !== undefined) {
     return { error: "--sweep and --request-rate: both set the rate" };
   }
   if (values["sweep-until"] !== undefined && values.sweep === undefined) {
-    return { error: "--sweep-until: goes with --sweep, which says what is tried" };
+    return { error: "--sweep-until: needs --sweep" };
   }
   if (scheduled && values.sweep === undefined) {
     if (rate !== undefined || strategy !== undefined) {
@@ -121,9 +121,9 @@ function loopOf(values: LoadValues): LoopSettings | UsageError {
     if (stray !== undefined) return { error: `--${stray}: a fixed schedule has its own times (--no-fixed-schedule)` };
     return { kind: "schedule", speedup: speedup ?? 1 };
   }
-  if (speedup !== undefined) return { error: "--replay-speedup: goes with a dataset's own times (--fixed-schedule)" };
+  if (speedup !== undefined) return { error: "--replay-speedup: needs the times of a dataset (--fixed-schedule)" };
   if (strategy === undefined && (startRps !== undefined || endRps !== undefined)) {
-    return { error: "--ramp-up-start-rps and --ramp-up-end-rps: go with --ramp-up-strategy" };
+    return { error: "--ramp-up-start-rps and --ramp-up-end-rps: need --ramp-up-strategy" };
   }
   if (strategy !== undefined) {
     if (startRps === undefined || endRps === undefined) {
@@ -136,15 +136,17 @@ function loopOf(values: LoadValues): LoopSettings | UsageError {
   }
   if (rate === undefined && strategy === undefined) {
     const stray = rateFlags.find((name) => values[name] !== undefined);
-    return stray === undefined ? { kind: "closed" } : { error: `--${stray}: goes with --request-rate` };
+    return stray === undefined ? { kind: "closed" } : { error: `--${stray}: needs --request-rate` };
   }
   const burstiness = values.burstiness ?? 1;
   const pattern = values["arrival-pattern"] ?? (burstiness === 1 ? "poisson" : "gamma");
   if (pattern !== "gamma" && values.burstiness !== undefined && burstiness !== 1) {
-    return { error: `--burstiness: goes with --arrival-pattern gamma, not ${pattern}` };
+    return { error: `--burstiness: needs --arrival-pattern gamma, not ${pattern}` };
   }
   if (rate === Number.POSITIVE_INFINITY && values["num-prompts"] === undefined && values.duration !== undefined) {
-    return { error: "--request-rate inf: needs --num-prompts, all at once for a duration has no end" };
+    return {
+      error: "--request-rate inf: needs --num-prompts, because with a duration the number of requests has no limit",
+    };
   }
   return {
     kind: "open",

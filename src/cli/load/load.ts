@@ -1,4 +1,4 @@
-/** `understudy load`: reads the options, runs the load, or a sweep of loads, prints the table, writes the files. */
+/** `understudy load`: parses the options, runs one load or a sweep, prints the table, writes the files. */
 import { accessSync, constants } from "node:fs";
 import { version } from "../../../package.json";
 import { epochSeconds, WallClock } from "../../base/clock.ts";
@@ -45,13 +45,13 @@ export async function runLoad(argv: readonly string[]): Promise<void> {
   }
 }
 
-async function load(values: LoadValues, given: Settings, clock: WallClock): Promise<void> {
-  const { model } = given;
-  const settings = model === null ? await withModel(given, clock) : { ...given, model };
+async function load(values: LoadValues, options: Settings, clock: WallClock): Promise<void> {
+  const { model } = options;
+  const settings = model === null ? await withModel(options, clock) : { ...options, model };
   const files = new LoadFiles(values, settings, settings.model, epochSeconds());
   mustBeReadable(settings.dataset.path);
-  // Files first: whether they are there can be said without a server.
-  if (model !== null) await withModel(given, clock);
+  // After the files, because their errors can be reported without a server.
+  if (model !== null) await withModel(options, clock);
   const terminal = new TerminalLine();
   const around = {
     clock,
@@ -59,9 +59,9 @@ async function load(values: LoadValues, given: Settings, clock: WallClock): Prom
   };
   const cleared = () => terminal.clear();
   if (values.sweep === undefined) {
-    const one = new Load(settings, around);
-    const stopped = onInterrupt(() => one.stop());
-    const loaded = await one.run().finally(cleared);
+    const run = new Load(settings, around);
+    const stopped = onInterrupt(() => run.stop());
+    const loaded = await run.run().finally(cleared);
     stopped();
     finish(settings, loaded, files);
     return;
@@ -110,7 +110,7 @@ function textOf(path: string): string {
   }
 }
 
-/** Keys and values of headers are nobody's business: reports are passed on. */
+/** Hides API keys and values of headers, because people pass reports on. */
 function withoutSecrets(argv: readonly string[]): string[] {
   let secret = "";
   return argv.map((word) => {

@@ -1,4 +1,4 @@
-/** What can `understudy proxy` be told? */
+/** The options of `understudy proxy`. */
 
 import { faultIds } from "../fault-ids.ts";
 import { freeText, inGroup, integer, number, type OptionRow, one, onlyOn } from "../options/option.ts";
@@ -15,33 +15,37 @@ const url = one<URL>("URL", "an http or https URL, as http://127.0.0.1:8001", (w
 
 export const proxyOptions = {
   ...inGroup("Server", {
-    to: { ...url, default: "none, it has to be said", about: "The server behind the proxy." },
+    to: { ...url, default: "none, required", about: "Server to which the proxy forwards requests." },
     host: { ...freeText("ADDRESS", "an address"), default: "127.0.0.1", about: "Address to listen on." },
-    port: { ...integer(0, 65_535), default: "8080", about: "Port to listen on; 0 takes a free one." },
+    port: { ...integer(0, 65_535), default: "8080", about: "Port to listen on; 0: any free port." },
     "ready-file": {
       ...freeText("FILE", "a path"),
       default: "none",
-      about: "JSON with the URL and pid, when requests are taken.",
+      about: "Write JSON with the URL and pid once the proxy accepts requests.",
     },
-    "exit-with-parent": { ...onlyOn, default: "off", about: "Ends when whoever started it does." },
+    "exit-with-parent": { ...onlyOn, default: "off", about: "Exit when the parent process exits." },
   }),
   ...inGroup("Faults", {
     fault: {
       ...freeText("PLAN", "a plan of faults"),
       default: "none",
-      about: "Disturbs every answer: docs/faults.md.",
+      about: "Apply this plan of faults to every answer: docs/faults.md.",
     },
-    "fault-plan": { ...freeText("FILE", "the path of a YAML file"), default: "none", about: "Rules, as of serve." },
-    "fault-rate": { ...number(0, 100), default: "0", about: "So many of a hundred answers get one fault by chance." },
-    faults: { ...faultIds, default: "any of a stream", about: "Which ones by chance." },
-    seed: { ...integer(0, 2 ** 32 - 1), default: "0", about: "Decides what is drawn." },
+    "fault-plan": {
+      ...freeText("FILE", "the path of a YAML file"),
+      default: "none",
+      about: "YAML file of rules for faults, as for understudy serve.",
+    },
+    "fault-rate": { ...number(0, 100), default: "0", about: "Percentage of answers that get one random fault." },
+    faults: { ...faultIds, default: "any of a stream", about: "Faults of --fault-rate." },
+    seed: { ...integer(0, 2 ** 32 - 1), default: "0", about: "Seed of the random choices." },
   }),
   ...inGroup("Records", {
     record: {
       ...freeText("DIR", "the path of a folder"),
       default: "none",
       about:
-        "Keeps each POST with its answer and the times of its events as a fixture, which serve --fixtures plays back.",
+        "Record each POST, its answer and the times of its events as a fixture in this folder, for understudy serve --fixtures.",
     },
   }),
 } as const satisfies Record<string, OptionRow>;
@@ -50,6 +54,6 @@ export type ProxyValues = ValuesOf<typeof proxyOptions>;
 
 export const proxyHelp = (): string => `understudy proxy --to URL [options]
 
-Stands before a real server: passes on what comes, disturbs answers by plans of faults, keeps what passes. docs/proxies.md
+Forwards requests to a real server. Can apply faults to answers and record requests with their answers. docs/proxies.md
 
 ${optionsHelp(proxyOptions)}`;

@@ -1,4 +1,4 @@
-/** `understudy proxy --to URL`: plans of faults before a real server, and a record of what passes. */
+/** `understudy proxy --to URL`: forwards requests to a real server, applies faults to its answers, and records them. */
 
 import { epochSeconds, WallClock } from "../../base/clock.ts";
 import { takeOverOutput } from "../../base/output.ts";
@@ -25,7 +25,7 @@ export async function runProxy(argv: readonly string[]): Promise<void> {
   const { values, rest } = taken;
   if (rest.some((word) => word === "--help" || word === "-h")) return printText(proxyHelp());
   if (rest.length > 0) return refuse(`${rest[0]}: unknown (understudy proxy --help)`);
-  if (values.to === undefined) return refuse("--to URL is missing: which server? (understudy proxy --help)");
+  if (values.to === undefined) return refuse("needs --to URL, the address of the server (understudy proxy --help)");
   try {
     await proxy(values.to, values);
   } catch (error) {
@@ -54,14 +54,14 @@ async function proxy(to: URL, values: ProxyValues): Promise<void> {
     clock.close();
     process.exit(0);
   };
-  // Before it says that it listens: who reads that may end it at once.
+  // Before the message, because a program that reads it may send a signal at once.
   onInterrupt(end);
   if (values["exit-with-parent"]) whenOrphaned(clock, end);
-  printText(`understudy proxy: ${server.url} passes on to ${to.href}`);
+  printText(`understudy proxy: ${server.url} forwards to ${to.href}`);
   if (ready !== undefined) writeReady(ready, { url: server.url, pid: process.pid });
 }
 
-/** null: nothing is disturbed. Throws for plans that cannot be read. */
+/** Returns the function that chooses a plan per request; null: no faults. Throws `BrokenPlan` for a malformed plan. */
 function planForOf(
   { fault, "fault-plan": file, "fault-rate": rate = 0, faults = [], seed = 0 }: ProxyValues,
   nowUs: () => number,

@@ -1,4 +1,4 @@
-/** What can `understudy replay` be told, beside all that the server's engine can? One table, read before the server's options. */
+/** The options that only `understudy replay` has. They are parsed before the options of the server. */
 
 import { TRACE_FORMATS } from "../../workloads/open.ts";
 import type { Command } from "../options/given.ts";
@@ -13,55 +13,56 @@ export const replayOptions = {
   ...inGroup("Trace", {
     format: {
       ...freeText("FORMAT", TRACE_FORMATS),
-      default: "what the file looks like",
-      about: `What the trace is: ${TRACE_FORMATS}.`,
+      default: "detected from the file",
+      about: `Format of the trace: ${TRACE_FORMATS}.`,
     },
     ...traceOptions,
-    limit: { ...integer(1), default: "none", about: "At most so many requests." },
-    "rate-scale": { ...number(0, 1e6, "min"), default: "1", about: "Requests arrive so many times as fast." },
+    limit: { ...integer(1), default: "none", about: "Maximum number of requests to replay." },
+    "rate-scale": { ...number(0, 1e6, "min"), default: "1", about: "Factor by which requests arrive faster." },
     until: {
       ...number(0, SECONDS_MOST, "min"),
       default: "none",
-      about: "Ends at this simulated second; what runs then is unfinished.",
+      about: "End at this simulated second. Requests that run then count as unfinished.",
     },
-    "skip-bad": { ...onlyOn, default: "false", about: "Counts bad lines and goes on." },
+    "skip-bad": { ...onlyOn, default: "false", about: "Count malformed lines and skip them." },
     engines: {
       ...integer(1, 256),
       default: "data-parallel-size",
-      about: "Engines of this configuration; requests are balanced as the server does.",
+      about: "Number of engines. Requests are balanced between them as in the server.",
     },
     crash: {
       ...freeText("FILE", "a file that was written when the core trapped"),
       default: "none",
-      about: "Instead of a trace: gives the commands in the file to the debug core; 70 when it breaks again.",
+      about: "Run the commands of a crash file in the debug core, in place of a trace. Exit code 70 if it traps again.",
     },
     "stop-share": {
       ...number(0, 1),
       default: "0",
-      about: "Share of answers that end by themselves at their traced length; the others have it as their limit.",
+      about: "Share of answers that stop at their traced length. For the others that length is max_tokens.",
     },
     "client-timeout": {
       ...secondsRange,
       default: "none",
-      about: "Simulated seconds after which a client leaves, if its answer has not ended; drawn where it is a range.",
+      about:
+        "Simulated seconds after which a client disconnects from an unfinished answer. A range is drawn from per request.",
     },
   }),
   ...inGroup("Output", {
-    json: { ...freeText("FILE", "a path to write"), default: "none", about: "The results as JSON." },
+    json: { ...freeText("FILE", "a path to write"), default: "none", about: "Write the results as JSON to this file." },
     html: {
       ...freeText("FILE", "a path to write"),
       default: "none",
-      about: "A report with plots, one file that needs no network. Looks at every step, which takes longer.",
+      about: "Write a report with plots to this file. It works offline. Observes every step, which is slower.",
     },
     metrics: {
       ...freeText("FILE", "a path to write"),
       default: "none",
-      about: "The text that /metrics would show at the end.",
+      about: "Write the metrics at the end, as /metrics would show them, to this file.",
     },
     series: {
       ...freeText("FILE", "a path to write"),
       default: "none",
-      about: "Load and pool over simulated time, as CSV.",
+      about: "Write load and KV pool over simulated time as CSV to this file.",
     },
     "series-interval": {
       ...number(0.001, SECONDS_MOST),
@@ -71,7 +72,7 @@ export const replayOptions = {
     openmetrics: {
       ...freeText("FILE", "a path to write"),
       default: "none",
-      about: "What Prometheus would have stored, as OpenMetrics with timestamps (docs/prometheus.md).",
+      about: "Write the samples that Prometheus would have stored as OpenMetrics with timestamps (docs/prometheus.md).",
     },
     "scrape-interval": {
       ...interval,
@@ -81,12 +82,12 @@ export const replayOptions = {
     dialects: {
       ...dialectList,
       default: "all",
-      about: "Dialects that are scraped for --openmetrics, each as a job of its name.",
+      about: "Metrics dialects to scrape for --openmetrics. Each is a job with its name.",
     },
     "start-time": {
       ...number(0, 1e10),
       default: "0",
-      about: "Seconds since 1970 at which the simulation begins, for --openmetrics and --metrics.",
+      about: "Start of the simulation in seconds since 1970, for --openmetrics and --metrics.",
     },
   }),
 } as const satisfies Record<string, OptionRow>;
@@ -95,7 +96,7 @@ export const REPLAY: Command = { name: "replay", own: Object.keys(replayOptions)
 
 export type ReplayValues = ValuesOf<typeof replayOptions>;
 
-/** Takes replay's own options out of `argv`; `rest` is for the server's parser. */
+/** Parses the options of replay. `rest`: the arguments for the parser of the server's options. */
 export const takeReplayOptions = (argv: readonly string[]) => takeOptions(replayOptions, argv);
 
 export function replayHelp(): string {

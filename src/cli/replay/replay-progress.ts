@@ -1,10 +1,10 @@
-/** How far is the replay? One line on a terminal, rewritten a few times a second. */
+/** Shows the progress of a replay as one line on a terminal, rewritten a few times a second. */
 import { wallUs } from "../../base/clock.ts";
 import type { Trace } from "../../workloads/trace.ts";
 import { TerminalLine } from "../terminal-line.ts";
 
-/** Requests so far. */
-export interface ShownCounts {
+/** Numbers of requests so far. */
+export interface ProgressCounts {
   readonly arrived: number;
   readonly finished: number;
 }
@@ -12,16 +12,16 @@ export interface ShownCounts {
 const EVERY_US = 200_000;
 const WIDTH = 24;
 
-/** `share` is 0 to 1, or null where nobody knows. */
+/** A bar that shows the finished share, from 0 to 1. null: unknown, so no bar is drawn. */
 class ProgressBar {
   #nextUs = wallUs() + EVERY_US;
 
   constructor(
     readonly line: TerminalLine,
-    readonly share: (atUs: number, counts: ShownCounts) => number | null,
+    readonly share: (atUs: number, counts: ProgressCounts) => number | null,
   ) {}
 
-  readonly show = (atUs: number, counts: ShownCounts): void => {
+  readonly show = (atUs: number, counts: ProgressCounts): void => {
     const nowUs = wallUs();
     if (nowUs < this.#nextUs) return;
     this.#nextUs = nowUs + EVERY_US;
@@ -38,7 +38,7 @@ class ProgressBar {
   }
 }
 
-/** How far a run is: by its time or by its requests, whichever is further. */
+/** Returns a bar for a run. Its share is that of the simulated time or that of the requests, whichever is larger. */
 export function progressOf(trace: Trace, limit: number, untilUs: number): ProgressBar {
   return new ProgressBar(new TerminalLine(), (atUs, { arrived, finished }) => {
     const read = trace.bytes > 0 ? trace.bytesRead() / trace.bytes : 0;

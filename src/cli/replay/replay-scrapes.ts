@@ -1,4 +1,4 @@
-/** `replay --openmetrics`: which pages are scraped, what a scraper calls them, and where its history goes. */
+/** `replay --openmetrics`: scrapes the metrics of a replay in simulated time and writes their history. */
 import { dialectNames, type MetricsDialectName } from "../../metrics/rows/dialect-names.ts";
 import { History } from "../../tools/replay/history.ts";
 import type { ReplayPages } from "../../tools/replay/page.ts";
@@ -9,7 +9,7 @@ import { FileSpool } from "./spool.ts";
 export const SCRAPE_INTERVAL_S = 15;
 const UNITS: Readonly<Record<string, number>> = { "": 1, ms: 0.001, s: 1, m: 60, h: 3600 };
 
-/** Simulated seconds. */
+/** An interval; its value is in simulated seconds. */
 export const interval = one<number>("TIME", "a time from 1ms to 1h, as 15s", (text) => {
   const [, number, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h|)$/.exec(text) ?? [];
   const seconds = Number(number) * UNITS[unit]!;
@@ -36,7 +36,7 @@ export const secondsRange = one<readonly [least: number, most: number]>(
   },
 );
 
-/** The history of a replay: one target per dialect, named as in the scrape configuration that we ship. */
+/** The scrape history of a replay, with one target per dialect. Names are those of the scrape configuration that we ship. */
 export class Scrapes {
   readonly #file: OutFile;
   readonly #history: History;
@@ -44,7 +44,7 @@ export class Scrapes {
   readonly #instance: string;
   readonly #startS: number;
 
-  /** `instance`: the address that the scraper knows the server by, `HOST:PORT`. */
+  /** `instance`: value of the label `instance`, `HOST:PORT`. `startS`: seconds since 1970. Throws TraceError. */
   constructor(path: string, instance: string, dialects: readonly MetricsDialectName[], startS: number) {
     this.#file = new OutFile(path);
     this.#history = new History(new FileSpool(path), () => Bun.gc(true));
@@ -54,7 +54,7 @@ export class Scrapes {
   }
 
   async take(pages: ReplayPages, atUs: number): Promise<void> {
-    // Whole microseconds, so that seconds have six digits at most.
+    // Added in microseconds, so that the seconds have at most six decimals.
     const atS = (this.#startS * 1e6 + atUs) / 1e6;
     for (const name of this.#dialects) {
       this.#history.add({ job: name, instance: this.#instance }, await pages.text(name), atS);

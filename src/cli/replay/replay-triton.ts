@@ -1,4 +1,4 @@
-/** `understudy replay --role triton`: a trace's arrivals at a model of a repository, through Triton's schedulers in simulated time. */
+/** `understudy replay --role triton`: sends a trace's requests to a model through Triton's schedulers in simulated time. */
 
 import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { WallClock, wallUs } from "../../base/clock.ts";
@@ -28,7 +28,7 @@ import { type ReplayValues, takeReplayOptions } from "./replay-options.ts";
 import { progressOf } from "./replay-progress.ts";
 import { BadLines, printRows, selectionOf, untilUsOf } from "./selection.ts";
 
-/** Options of replay's own that mean something here. */
+/** Options of `understudy replay` that also exist with --role triton. */
 const TAKEN: readonly string[] = [
   "format",
   "timestamp-unit",
@@ -43,18 +43,18 @@ const TAKEN: readonly string[] = [
   "metrics",
 ];
 const OWN = inGroup("Trace", {
-  model: { ...freeText("NAME", "a model's name"), default: "none", about: "The model that the requests are for." },
+  model: { ...freeText("NAME", "a model's name"), default: "none", about: "Model that gets the requests." },
 });
 
 const HELP = `understudy replay TRACE --role triton --model NAME [options]
 
 Sends a request of one item to a model of --model-repository at each arrival of the trace, in simulated time.
-Options of its own: ${TAKEN.map((name) => `--${name}`).join(", ")}, as without --role;
+Options of replay: ${TAKEN.map((name) => `--${name}`).join(", ")}, as without --role;
 all others are those of understudy serve --role triton (docs/replay.md).`;
 
 const refuse = refuser("replay");
 
-/** `argv`: what follows `replay`, without `--role`. Rejects with a TraceError. */
+/** Runs the command. `argv`: the arguments after `replay`, without `--role`. Rejects with a TraceError. */
 export async function replayTriton(argv: readonly string[]): Promise<void> {
   if (argv.some((token) => token === "--help" || token === "-h")) return printText(HELP);
   const read = readTritonReplay(argv);
@@ -66,22 +66,24 @@ export async function replayTriton(argv: readonly string[]): Promise<void> {
   await runTrace({ ...read, trace, name: path ?? values.format! });
 }
 
-/** What the words ask for; nothing is opened. */
+/** Parses the arguments without opening a file. */
 export function readTritonReplay(argv: readonly string[]) {
   const own = takeReplayOptions(argv);
   if ("error" in own) return own;
   const { values } = own;
   const foreign = Object.keys(values).find((name) => !TAKEN.includes(name));
-  if (foreign !== undefined) return { error: `--${foreign}: not with --role triton, which takes ${TAKEN.join(", ")}` };
+  if (foreign !== undefined)
+    return { error: `--${foreign}: not with --role triton, which accepts ${TAKEN.join(", ")}` };
   const asked = takeOptions(OWN, own.rest);
   if ("error" in asked) return asked;
   const model: string | undefined = asked.values.model;
-  if (model === undefined) return { error: "--model: which model of --model-repository are the requests for?" };
+  if (model === undefined)
+    return { error: "--model: is required; it names the model of --model-repository that gets the requests" };
   const [first = "", ...more] = asked.rest;
   const path: string | null = first === "" || first.startsWith("-") ? null : first;
   const rest = path === null ? asked.rest : more;
   const loaded = rest.find((token) => /^--?(model-control-mode|load-model|repository-poll-secs)(=|$)/.test(token));
-  if (loaded !== undefined) return { error: `${loaded}: not here: --model is what is loaded` };
+  if (loaded !== undefined) return { error: `${loaded}: not possible here; the model of --model is loaded` };
   const read = tritonServerConfig(["--model-control-mode=explicit", `--load-model=${model}`, ...rest], SHIPPED_MODELS);
   return "error" in read ? read : { path, model, values, config: read.config };
 }
@@ -144,7 +146,7 @@ function serverOf(config: ServeConfig, clock: VirtualClock): TritonServer {
   });
 }
 
-/** What only an engine computes is replayed without this role. */
+/** Refuses language models, which need an engine. They are replayed without --role triton. */
 function refused(config: ModelConfig): undefined {
   const { name, backend } = config;
   if (backend !== "vllm" && backend !== "tensorrtllm" && !isLlmApi(config)) return;

@@ -1,4 +1,4 @@
-/** `understudy replay`: resolves the options, runs the trace, prints the table, writes the files. */
+/** `understudy replay`: resolves the options, replays the trace, prints the table, writes the files. */
 
 import answersBin from "../../../build/answers.bin" with { type: "file" };
 import debugWasm from "../../../build/core.debug.wasm" with { type: "file" };
@@ -52,7 +52,7 @@ const CORES = {
 
 const refuse = refuser("replay");
 const CORE_TRAPPED = 70;
-/** Simulated time between two moments of the page, where nobody says. */
+/** Default simulated seconds between two points in the plots of --html. */
 const PAGE_INTERVAL_S = 0.2;
 
 export async function runReplay(argv: readonly string[]): Promise<void> {
@@ -76,7 +76,7 @@ async function replay(argv: readonly string[], role: string | undefined): Promis
   if ("error" in flags) return refuse(flags.error);
   if (flags.help !== undefined) return printText(replayHelp());
   const [path = null, second] = flags.positional;
-  if (second !== undefined) return refuse(`"${second}": unexpected; one trace is replayed, and "${path}" is it`);
+  if (second !== undefined) return refuse(`"${second}": unexpected argument; only one trace is replayed, "${path}"`);
 
   const { values } = own;
   if (values.crash !== undefined) return replayCrash(values.crash, argv.length);
@@ -87,7 +87,7 @@ async function replay(argv: readonly string[], role: string | undefined): Promis
   const { config } = resolved;
   if (trace.adapters > 0 && config.engine.maxLoras === 0)
     return refuse(`--format ${values.format}: adapters need --enable-lora`);
-  // There is one process, whatever --workers says.
+  // A replay is always one process, so --workers does not count.
   const why = whyNotShown({ ...config, workers: 1 }) ?? wouldOverwrite(path, values, config);
   if (why !== undefined) return refuse(why);
   const command = ["understudy replay", ...argv.map((word) => (/[\s"]/.test(word) ? `'${word}'` : word))].join(" ");
@@ -110,7 +110,7 @@ function wouldOverwrite(
 }
 
 async function replayCrash(path: string, words: number): Promise<void> {
-  if (words > 2) return refuse("--crash FILE goes alone: the file holds the configuration");
+  if (words > 2) return refuse("--crash FILE: takes no other options, because the file has the configuration");
   const crash = readCrash(path);
   if ("wrong" in crash) return refuse(crash.wrong);
   const [core, answers] = await Promise.all([
@@ -124,11 +124,11 @@ async function replayCrash(path: string, words: number): Promise<void> {
 
 interface TraceRun {
   readonly trace: Trace;
-  /** As messages and results call the trace. */
+  /** Name of the trace in messages and results. */
   readonly name: string;
   readonly values: ReplayValues;
   readonly config: ServeConfig;
-  /** As the user typed it. */
+  /** The command line, for the report. */
   readonly command: string;
 }
 
@@ -236,7 +236,7 @@ function clientsOf(values: ReplayValues, seed: number): TracedClientOptions {
   return { stopShare: values["stop-share"] ?? 0, patienceUs, seed };
 }
 
-/** The log that the server writes; here by the one thread, so that nothing is ever dropped. */
+/** Opens the truth log. It is written by the replay's own thread, so that no record is dropped. */
 function truthOf({ truth: { log: truthLog }, engine }: ServeConfig, engines: number): TruthLog | null {
   if (truthLog === null) return null;
   const why = unwritable(truthLog.file);
@@ -245,7 +245,7 @@ function truthOf({ truth: { log: truthLog }, engine }: ServeConfig, engines: num
   return createInlineTruthLog(truthLog, { engine: flatEngineConfig(engine), engines, epochUs: null }, warn);
 }
 
-/** Who looks at every step. */
+/** Returns the observer of every step, for the truth log, the report, or both. */
 function observed(truth: TruthLog | null, sample: RequestSample | null) {
   if (truth === null && sample === null) return {};
   const observer = (engine: number) => {
@@ -255,7 +255,7 @@ function observed(truth: TruthLog | null, sample: RequestSample | null) {
   return { observer };
 }
 
-/** What is looked at over simulated time: for the file, for the page, or for both. */
+/** Returns the writer of rows over simulated time, for --series, the report, or both. */
 function rowsInto(file: OutFile | null, moments: Moments | null, seconds: number | undefined) {
   if (file === null && moments === null) return {};
   file?.write(`${SERIES_HEADER}\n`);

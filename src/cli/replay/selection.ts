@@ -14,13 +14,13 @@ export class BadLines {
     this.first ??= line;
   };
 
-  /** Where the first one is, of the trace that is called so. */
+  /** Prints the place of the first bad line. `name`: name of the trace. */
   tell(name: string): void {
     if (this.first) printText(`first bad line: ${name}:${this.first.line}: expected ${this.first.expected}`);
   }
 }
 
-/** Prints the time that the trace spans, the rows that were passed over, and a warning if its unit is probably another. */
+/** Prints the time span of the trace, the number of skipped rows, and a warning if its time unit is probably wrong. */
 export function printRows({ times, passed }: Trace): void {
   const span = times?.span() ?? null;
   if (span !== null) printText(`trace span: ${spanText(span)}`);
@@ -37,6 +37,6 @@ export const selectionOf = (values: ReplayValues, seed: number, bad: BadLines): 
   onBad: values["skip-bad"] ? bad.add : null,
 });
 
-/** Simulated; Infinity: until all is done. */
+/** Returns the end of the replay in simulated microseconds; Infinity: after the last request. */
 export const untilUsOf = ({ until }: ReplayValues): number =>
   until === undefined ? Number.POSITIVE_INFINITY : Math.round(until * 1e6);

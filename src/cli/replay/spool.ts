@@ -1,4 +1,4 @@
-/** Where does text wait that is too much to hold? A file without a name beside the result, gone when we are. */
+/** Stores text that is too large for memory in a deleted file next to the result. The file disappears when the process ends. */
 import { openSync, readSync, unlinkSync, writeSync } from "node:fs";
 import type { Spool } from "../../tools/replay/history.ts";
 import { TraceError } from "../../workloads/trace.ts";
@@ -9,7 +9,7 @@ export class FileSpool implements Spool {
   #fd = -1;
   #length = 0;
 
-  /** `path`: of the result. The file is made when something waits; a TraceError where it cannot be written. */
+  /** `path`: path of the result. The first `append` creates the file. Methods throw a TraceError if it cannot be written. */
   constructor(path: string) {
     this.#path = `${path}.spool`;
   }

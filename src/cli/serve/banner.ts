@@ -1,4 +1,4 @@
-/** What does the server say at its start? What it emulates, where it listens, how long it took, one line to try. */
+/** Builds the text that the server prints at its start: what it emulates, where it listens, and a command to try. */
 import { version } from "../../../package.json";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
 import type { EngineConfig } from "../../engine/config/engine-config.ts";
@@ -6,18 +6,19 @@ import { timingText } from "../../engine/timing/timing-text.ts";
 import type { StreamWrites } from "../../kernel/stream-writes.ts";
 import { outputLengthsText } from "../../text/answers/length-forms.ts";
 
-/** Where a server listens. */
-export interface ListensAt {
+/** URLs at which a server listens. */
+export interface ListenUrls {
   readonly url: string;
-  /** Triton's metrics; null: they have no port of their own. */
+  /** URL of Triton's metrics; null: they have no port of their own. */
   readonly tritonUrl: string | null;
+  /** null: no port for HTTP/2. */
   readonly http2Url: string | null;
 }
 
-/** `writes`: how events leave; `pids`: of the workers, where there are several. */
+/** `startedMs`: time from process start. `writes`: how token events are written. `pids`: of the workers, if there are several. */
 export function describe(
   config: ServeConfig,
-  { url, tritonUrl, http2Url }: ListensAt,
+  { url, tritonUrl, http2Url }: ListenUrls,
   startedMs: number,
   writes: Pick<StreamWrites, "mode" | "why">,
   pids: readonly number[] = [],
@@ -51,13 +52,13 @@ export function describe(
   ].join("\n");
 }
 
-/** Why the pool is larger than the default preset's, if it is. */
+/** Explains a KV pool that was made larger than the default preset's; "" if it was not. */
 function grownText({ deployment: { poolGrownFrom: from, preset }, engine }: ServeConfig): string {
   if (from === undefined) return "";
   return `; ${preset} has ${Math.max(0, from)}, too few for one request of max_model_len ${engine.maxModelLen}`;
 }
 
-/** Kind and limits, by the names of whose scheduler it is. */
+/** Describes the scheduler and its limits in the terms of vLLM or TensorRT-LLM. */
 function schedulingText(engine: EngineConfig): string {
   const { maxNumSeqs, maxNumBatchedTokens, trtllm, asyncScheduling, enablePrefixCaching, enableChunkedPrefill } =
     engine;
@@ -81,8 +82,8 @@ function schedulingText(engine: EngineConfig): string {
 }
 
 function writesText({ mode, why }: Pick<StreamWrites, "mode" | "why">): string {
-  if (mode === "batched") return "all plain tokens of a step by one native call";
-  return `each event by a call of its own${why === undefined ? "" : `: not one per step, ${why}`}`;
+  if (mode === "batched") return "one native call for all plain tokens of a step";
+  return `one call per event${why === undefined ? "" : `, not one per step: ${why}`}`;
 }
 
 function auth({
@@ -93,17 +94,16 @@ function auth({
   return apiKeys.length > 0 ? " -H 'Authorization: Bearer <key>'" : "";
 }
 
-/** Which preset the model's name chose, and what it is good for; nothing where the preset was asked for, or no model was named. */
+/** Names the preset that the model's name chose. Empty if the user chose the preset or named no model. */
 function presetText({
   models: { model },
   deployment: { preset, presetsOfModel },
   engine,
 }: ServeConfig): readonly string[] {
   if (presetsOfModel === undefined) return [];
-  const gives = engine.timing.kind === "table" ? "step times, KV pool and batch sizes" : "KV pool and batch sizes";
+  const values = engine.timing.kind === "table" ? "step times, KV pool and batch sizes" : "KV pool and batch sizes";
   const [taken, ...others] = presetsOfModel;
-  if (taken === undefined)
-    return [`  preset      none was measured for ${model}: ${gives} are those of the default, ${preset}`];
-  const rest = others.length === 0 ? "" : `; --timing takes the others measured for it: ${others.join(", ")}`;
-  return [`  preset      ${taken}, chosen by the model's name, gives ${gives}${rest}`];
+  if (taken === undefined) return [`  preset      none for ${model}: ${values} are those of the default, ${preset}`];
+  const rest = others.length === 0 ? "" : `; --timing also accepts ${others.join(", ")}`;
+  return [`  preset      ${taken}, chosen by the model's name: ${values}${rest}`];
 }

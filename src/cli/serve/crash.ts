@@ -1,6 +1,6 @@
 /**
- * What is kept of a broken invariant, and does it break again? The core's words, seed and configuration, the last counters
- * and commands, in a file beside the process. The file's commands run in a new core, in Bun or Node.
+ * Writes and replays crash files. A crash file records a core that trapped: message, seed, configuration, the last counters
+ * and commands. It is written to the working directory. Its commands can run again in a new core, in Bun or Node.
  */
 import { writeFileSync } from "node:fs";
 import { textAtMost } from "../../base/read-at-most.ts";
@@ -17,7 +17,7 @@ import { replayJournal } from "../../engine/repeat.ts";
 import type { AnswerTables } from "../../text/answers/answers.ts";
 
 const SCHEMA = 1;
-/** Left out of a line where it is so. */
+/** Values of a command that its line leaves out. */
 const USUAL = { words: [], handle: -1 };
 const EXPECTED = "expected a file that understudy wrote when its core trapped (understudy-crash-….json)";
 
@@ -28,17 +28,17 @@ export interface Crash {
   readonly stack: string | undefined;
   readonly eosId: number;
   readonly engine: EngineConfig;
-  /** What the numbers of an `add` are, behind the length of its prompt. */
+  /** Names of the numbers of an `add` command, after the length of its prompt. */
   readonly addFields: readonly string[];
-  /** By engine. */
+  /** One per engine, in order of rank. */
   readonly snapshots: readonly EngineSnapshot[];
   readonly journals: readonly JournalText[];
 }
 
-/** A crash as its file has it. */
+/** The JSON of a crash file. */
 type CrashFile = Omit<Crash, "engine"> & { readonly engine: FlatEngineConfig };
 
-/** Writes the file into the working directory; its name. Keys never enter it, token ids of prompts do. */
+/** Writes the file into the working directory and returns its name. It contains token ids of prompts, but never API keys. */
 export function writeCrash(
   version: string,
   error: Error,
@@ -59,7 +59,7 @@ export function writeCrash(
     addFields: SUBMIT_NAMES,
     snapshots,
   };
-  // A line for each command: the file is read by people, too.
+  // One line per command, because people read the file too.
   const texts = journals.map(
     ({ commands, ...rest }) =>
       `${JSON.stringify(rest).slice(0, -1)},"commands":[\n${commands.map(lineOf).join(",\n")}\n]}`,
@@ -81,12 +81,12 @@ function lineOf({ call, numbers, words, handle }: CoreCommand): string {
 /** Most bytes of a crash file. */
 const CRASH_MOST = 2 ** 28;
 
-/** The file's content, or one line that says what is wrong with it. */
+/** Reads a crash file. `wrong`: error message if it cannot be read or is not a crash file. */
 export function readCrash(path: string): Crash | { readonly wrong: string } {
   try {
     const crash = JSON.parse(textAtMost(path, CRASH_MOST)) as CrashFile;
     if (crash.crash === SCHEMA && Array.isArray(crash.journals)) {
-      const whole = (one: Partial<CoreCommand>) => ({ ...USUAL, ...one }) as CoreCommand;
+      const whole = (command: Partial<CoreCommand>) => ({ ...USUAL, ...command }) as CoreCommand;
       const journals = crash.journals.map((text) => ({ ...text, commands: text.commands.map(whole) }));
       return { ...crash, engine: engineConfigOf(crash.engine), journals };
     }
@@ -97,7 +97,10 @@ export function readCrash(path: string): Crash | { readonly wrong: string } {
   return { wrong: `${path}: ${EXPECTED}` };
 }
 
-/** Runs the commands of each engine in `module`, best the debug core; what came of it in lines, and whether one trapped. */
+/**
+ * Runs the commands of each engine in a new core. `module`: preferably the debug core, which checks more. Returns a report in
+ * lines, and whether a core trapped.
+ */
 export function repeatCrash(
   { error, version: written, eosId, engine, journals }: Crash,
   version: string,
@@ -110,21 +113,21 @@ export function repeatCrash(
   let trapped = false;
   for (const [rank, journal] of journals.entries()) {
     const { forgotten, remembered, commands } = journal;
-    const whole = forgotten === 0 ? "the whole life of its core" : `${forgotten} earlier ones are lost`;
+    const whole = forgotten === 0 ? "the whole life of its core" : `${forgotten} earlier commands are lost`;
     lines.push(`engine ${rank}: ${commands.length} commands, ${whole}`);
-    if (forgotten > 0) lines.push(`  begun anew: ${remembered.length} requests that came earlier, an empty cache`);
+    if (forgotten > 0) lines.push(`  start: ${remembered.length} requests of before the first command, an empty cache`);
     const { commandsRun, skipped, differentHandles, trap } = replayJournal(module, engine, { eosId, answers }, journal);
-    if (skipped > 0) lines.push(`  passed over: ${skipped} that have nothing to act on`);
+    if (skipped > 0) lines.push(`  skipped: ${skipped} commands whose request does not exist`);
     if (forgotten === 0 && differentHandles > 0)
-      lines.push(`  another history: ${differentHandles} requests have another place in the core`);
-    lines.push(`  given: ${commandsRun}; ${trap === null ? "nothing broke" : `broke in ${shown(trap.command)}`}`);
+      lines.push(`  different history: ${differentHandles} requests have another handle in the core`);
+    lines.push(`  ran: ${commandsRun} commands; ${trap === null ? "no trap" : `trapped in ${textOf(trap.command)}`}`);
     if (trap !== null) lines.push(...`${trap.error.stack ?? trap.error}`.split("\n").map((line) => `  ${line}`));
     trapped ||= trap !== null;
   }
   return { lines, trapped };
 }
 
-function shown({ call, numbers }: CoreCommand): string {
-  const told = call === "add" ? REQUEST_NUMBERS.map(({ name, at }) => `${name} ${numbers[at]}`) : numbers;
-  return `${call}(${told.join(", ")})`;
+function textOf({ call, numbers }: CoreCommand): string {
+  const values = call === "add" ? REQUEST_NUMBERS.map(({ name, at }) => `${name} ${numbers[at]}`) : numbers;
+  return `${call}(${values.join(", ")})`;
 }

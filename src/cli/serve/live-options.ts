@@ -1,8 +1,8 @@
-/** Reads changes of options while the server runs, with the table of all options, and makes the configuration that follows. */
+/** Changes options of a running server: parses the new values by the options table and builds the new configuration. */
 
 import type { RunningConfig, ServeConfig } from "../../app/config/serve-config.ts";
 import { LATENCIES, type Latencies, unsupportedKey } from "../compat/llm-d-live.ts";
-import type { Said } from "../compat/llm-d-timing.ts";
+import type { KeyInput } from "../compat/llm-d-timing.ts";
 import type { UsageError } from "../options/given.ts";
 import type { DestinationOf, MemberAt, Nowhere } from "../options/landing.ts";
 import type { Option } from "../options/option.ts";
@@ -17,8 +17,8 @@ const NAMES = [
   ...["uvicorn-log-level", "disable-uvicorn-access-log", "enable-log-requests"],
 ] as const satisfies readonly OptionName[];
 
-/** Options that only latencies of another stand-in change: they make the timing. */
-const TIMED = ["timing", "jitter", "overhead-jitter", "kv-transfer-time"] as const;
+/** Options that the latency keys of `--compat` set. */
+const SET_BY_LATENCIES = ["timing", "jitter", "overhead-jitter", "kv-transfer-time"] as const;
 
 /** The options whose member a running server could read from its configuration, which keeps the value of the start. */
 type Stale<Name extends OptionName> = {
@@ -29,37 +29,39 @@ type Stale<Name extends OptionName> = {
  * The options that may change. Does not compile while `RunningConfig` has the member of one: it must be left out of
  * `KernelConfig`, and its readers must get a `LiveValue` of `LiveSettings`.
  */
-export const LIVE: [Stale<(typeof NAMES | typeof TIMED)[number]>] extends [never]
+export const LIVE: [Stale<(typeof NAMES | typeof SET_BY_LATENCIES)[number]>] extends [never]
   ? readonly OptionName[]
-  : Stale<(typeof NAMES | typeof TIMED)[number]> = NAMES;
+  : Stale<(typeof NAMES | typeof SET_BY_LATENCIES)[number]> = NAMES;
 
 export type LiveChange =
-  | { readonly config: ServeConfig /** They hold from now on. */; readonly keep: () => void }
+  /** `keep` makes the values the current ones. Call it once the server has the configuration. */
+  | { readonly config: ServeConfig; readonly keep: () => void }
+  /** An error message, and the key that caused it; null: no single key did. */
   | { readonly key: string | null; readonly message: string };
 
-type SaidHere = Map<string, { name: string; texts: string[]; where: string; ignored: boolean }>;
+type ChangeInputs = Map<string, { name: string; texts: string[]; where: string; ignored: boolean }>;
 
 export class LiveOptions {
   #values: ServeValues;
   #latencies: Latencies | undefined;
 
-  /** `latencies`: with `--compat`, whose keys of them may change too. */
+  /** `latencies`: latency keys of `--compat`, which may change too; undefined without `--compat`. */
   constructor(values: ServeValues, latencies?: Latencies) {
     this.#values = values;
     this.#latencies = latencies;
   }
 
-  /** What was said of them, in the form that changes take; null: nothing, so their default holds. */
+  /** Returns the current values by key, in the form that `changed` accepts. null: the default. */
   read(): Record<string, unknown> {
     const own = Object.fromEntries(LIVE.map((name) => [name, this.#values[name] ?? null]));
     return { ...own, ...this.#latencies?.read(this.#values.timing) };
   }
 
-  /** The configuration with these changes; null as a value is the default. Keys may have `_` for `-`. */
+  /** Returns the configuration with these changes. The value null restores the default. Keys may have `_` for `-`. */
   changed(changes: Readonly<Record<string, unknown>>): LiveChange {
     const values: Record<string, unknown> = { ...this.#values };
-    const said: SaidHere = new Map();
-    const latencies = new Map<string, Said | null>();
+    const said: ChangeInputs = new Map();
+    const latencies = new Map<string, KeyInput | null>();
     for (const [key, value] of Object.entries(changes)) {
       const name = key.replaceAll("_", "-") as OptionName;
       const texts = value === null ? null : textsOf(value);
@@ -87,10 +89,7 @@ export class LiveOptions {
     if ("error" in made) return wrong(keyIn(made.error, changes) ?? keyOf(latencies), made.error);
     const untimed = (config: ServeConfig) => config.engine.timing.kind === "none";
     if (untimed(before.config) !== untimed(made.config))
-      return wrong(
-        keyOf(latencies) ?? "timing",
-        "timing: steps without times cannot get them in a server that runs, nor lose them",
-      );
+      return wrong(keyOf(latencies) ?? "timing", "timing: cannot change from or to none while the server runs");
     return {
       config: made.config,
       keep: () => {
@@ -100,21 +99,21 @@ export class LiveOptions {
     };
   }
 
-  /** Puts into `values` what latencies make of the timing, as at the start. */
+  /** Stores the timing that follows from changed latencies in `values`, as at the start. */
   #timed(
-    changes: ReadonlyMap<string, Said | null>,
+    changes: ReadonlyMap<string, KeyInput | null>,
     values: Record<string, unknown>,
-    said: SaidHere,
+    said: ChangeInputs,
   ): { readonly latencies: Latencies | undefined } | UsageError {
     if (this.#latencies === undefined || changes.size === 0) return { latencies: this.#latencies };
-    const twice = TIMED.find((name) => said.has(name));
+    const twice = SET_BY_LATENCIES.find((name) => said.has(name));
     if (twice !== undefined)
-      return { error: `${said.get(twice)!.where}: cannot change together with ${keyOf(changes)}, which decides it` };
+      return { error: `${said.get(twice)!.where}: cannot change together with ${keyOf(changes)}, which sets it` };
     const made = this.#latencies.with(changes, this.#values.timing);
     if ("error" in made) return made;
     const { timing, where, spread } = made.timing;
     const texts = { ...spread, timing: [timing, where] as const };
-    for (const name of TIMED) {
+    for (const name of SET_BY_LATENCIES) {
       delete values[name];
       if (!(name in texts)) continue;
       const [text, from] = texts[name as keyof typeof texts]!;
@@ -128,19 +127,19 @@ export class LiveOptions {
     const unsupported = this.#latencies && unsupportedKey(name);
     if (unsupported) return `not supported; ${unsupported}`;
     const these = [...LIVE, ...(this.#latencies ? LATENCIES : [])];
-    return `cannot change in a server that runs; these can: ${these.join(", ")}`;
+    return `cannot change while the server runs; these can: ${these.join(", ")}`;
   }
 }
 
-/** Place where the first of the changed latencies was written. */
-const keyOf = (changes: ReadonlyMap<string, Said | null>): string | null => {
+/** Returns the key of the first changed latency, as the user wrote it, or null. */
+const keyOf = (changes: ReadonlyMap<string, KeyInput | null>): string | null => {
   const [first] = changes;
   return first === undefined ? null : (first[1]?.where ?? first[0]);
 };
 
 const wrong = (key: string | null, message: string): LiveChange => ({ key, message });
 
-/** A message begins with the place of what is wrong. */
+/** Returns the key that an error message is about, or null. Messages begin with the key. */
 const keyIn = (message: string, changes: object): string | null =>
   Object.keys(changes).find((key) => message.startsWith(`${key}:`)) ?? null;
 

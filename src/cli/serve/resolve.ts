@@ -1,4 +1,4 @@
-/** What is `understudy serve` to do? Flags beat environment beat file beat defaults; every error is one line. */
+/** Resolves the options of `understudy serve`. Flags win over the environment, it over the file, the file over defaults. */
 
 import { ROLE_NAMES } from "../../app/config/roles.ts";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
@@ -15,25 +15,25 @@ import { serveConfig } from "../options/serve-config.ts";
 import { type ServeValues, serveOptions } from "../options/serve-options.ts";
 import { tritonServerConfig } from "../options/triton-server-config.ts";
 
-export type Resolved =
+export type ResolveResult =
   | {
       readonly config: ServeConfig;
       readonly values: ServeValues;
       readonly ignored: readonly string[];
       readonly notices: readonly string[];
-      /** Those of another stand-in, which may change while the server runs. */
+      /** Latency keys of `--compat`, which may change while the server runs. */
       readonly latencies?: Latencies;
     }
-  /** One line: what is wrong, where, what is accepted. The command exits with 2. */
+  /** One line for the user. The command exits with code 2. */
   | UsageError
   | { readonly help: string };
 
-/** `argv` is what follows `serve`. `readFile` gives a file's text or throws. Nothing is read but `env` and that file. */
+/** `argv`: the arguments after `serve`. `readFile` returns the text of the configuration file or throws. No other file is read. */
 export function resolveServeConfig(
   argv: readonly string[],
   env: Environment,
   readFile: (path: string) => string,
-): Resolved {
+): ResolveResult {
   const compat = takeCompat(argv, env.UNDERSTUDY_COMPAT);
   if ("error" in compat) return compat;
   if (compat.name !== undefined) return resolveCompat(compat.rest, env, readFile);
@@ -47,7 +47,7 @@ export function resolveServeConfig(
   return resolveFlags(flags, env, readFile);
 }
 
-/** Looks for a flag before any other is read: those have other meanings then. `given`: it is there, perhaps without a value. */
+/** Finds a flag before the others are parsed, because it changes their meaning. `given`: true if present, even without a value. */
 export function takeFlag(argv: readonly string[], flag: string, fromEnv: string | undefined) {
   const at = argv.findIndex((token) => token === `--${flag}` || token.startsWith(`--${flag}=`));
   const attached = at >= 0 ? argv[at]!.slice(flag.length + 2) : "";
@@ -66,27 +66,27 @@ function takeCompat(
   return { name, rest };
 }
 
-function resolveTriton(argv: readonly string[]): Resolved {
+function resolveTriton(argv: readonly string[]): ResolveResult {
   const help = argv.find((token) => /^(--help(=.*)?|-h)$/.test(token));
   if (help !== undefined) return { help: tritonHelp(help.split("=")[1]) };
   return tritonServerConfig(argv, SHIPPED_MODELS);
 }
 
-/** The repository that is served where none is named. */
+/** The model repository that is served if no flag names one. */
 export const SHIPPED_MODELS = new URL("../../servers/triton/shipped", import.meta.url).pathname;
 
-function resolveCompat(argv: readonly string[], env: Environment, readFile: (path: string) => string): Resolved {
+function resolveCompat(argv: readonly string[], env: Environment, readFile: (path: string) => string): ResolveResult {
   const translated = fromLlmD(argv, env, readFile);
   if ("error" in translated) return translated;
   const { flags, defaults, startupUs, latencies, notices } = translated;
   if (flags.help !== undefined) return { help: serveHelp(flags.help) };
   const resolved = resolveFlags(flags, env, readFile, defaults);
   if ("error" in resolved) return resolved;
-  // Adapters can be loaded there without asking.
+  // llm-d-inference-sim always allows adapters to be loaded by request.
   const unasked = env.VLLM_ALLOW_RUNTIME_LORA_UPDATING === undefined;
   const { workers, openai, models, faults, listen } = resolved.config;
   const loads = unasked && workers === 1 ? { runtimeLora: true } : {};
-  const lost = `--workers ${workers}: adapters cannot be loaded by request: one would be loaded into the process that is asked`;
+  const lost = `--workers ${workers}: adapters cannot be loaded by request, because only one process would load them`;
   return {
     ...resolved,
     latencies,
@@ -103,7 +103,7 @@ function resolveCompat(argv: readonly string[], env: Environment, readFile: (pat
   };
 }
 
-/** By which tests of routers see who answered. */
+/** Returns headers by which router tests recognize the pod that answered. */
 function podHeaders({ POD_NAME: pod, POD_NAMESPACE: namespace }: Environment, port: number) {
   const headers = {
     ...(pod ? { "x-inference-pod": pod, "x-inference-port": String(port) } : {}),
@@ -112,13 +112,13 @@ function podHeaders({ POD_NAME: pod, POD_NAMESPACE: namespace }: Environment, po
   return pod || namespace ? { podHeaders: headers } : {};
 }
 
-/** Resolves flags that are read already, for commands with the same options; `defaults` give way to every other place. */
+/** Resolves parsed flags, for all commands with these options. `defaults` count only for options that are set nowhere else. */
 export function resolveFlags(
   flags: Flags,
   env: Environment,
   readFile: (path: string) => string,
   defaults: readonly OptionInput[] = [],
-): Exclude<Resolved, { readonly help: string }> {
+): Exclude<ResolveResult, { readonly help: string }> {
   const environment = fromEnvironment(env);
   if ("error" in environment) return environment;
   const spoken = withModel(flags);
@@ -128,7 +128,7 @@ export function resolveFlags(
   const file = readConfigFile(said.get("config"), readFile, said.get("role")?.texts[0]);
   if ("error" in file) return file;
   const compat = file.find(({ name }) => name === "compat");
-  if (compat) return { error: `${compat.where}: is told as --compat or UNDERSTUDY_COMPAT, not in a file` };
+  if (compat) return { error: `${compat.where}: must be set by --compat or UNDERSTUDY_COMPAT, not in a file` };
   const all = merge(defaults, environment.fallback, file, [...said.values()]);
 
   const values = readValues(all);
@@ -137,10 +137,10 @@ export function resolveFlags(
   if ("error" in made) return made;
   if (environment.runtimeLora && made.config.workers > 1)
     return {
-      error: `${all.get("workers")!.where}: takes 1 with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1, as vLLM's --api-server-count: an adapter is loaded into the process that is asked`,
+      error: `${all.get("workers")!.where}: must be 1 with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1, as vLLM's --api-server-count, because only one process would load an adapter`,
     };
   const { models, openai } = made.config;
-  const ignored = [...all.values()].filter((one) => one.ignored).map((one) => `--${one.name}`);
+  const ignored = [...all.values()].filter((input) => input.ignored).map((input) => `--${input.name}`);
   return {
     config: {
       ...made.config,
@@ -154,27 +154,27 @@ export function resolveFlags(
   };
 }
 
-/** The positional argument is the model. */
+/** Adds the positional argument, which is the model. */
 function withModel({ given: said, positional }: Flags): readonly OptionInput[] | UsageError {
   const [model, second] = positional;
-  if (second !== undefined) return { error: `"${second}": unexpected; one model is served, and "${model}" is it` };
+  if (second !== undefined) return { error: `"${second}": unexpected argument; only one model is served, "${model}"` };
   if (model === undefined) return said;
-  const flag = said.find((one) => one.name === "model");
+  const flag = said.find((input) => input.name === "model");
   if (flag) return { error: `${flag.where}: the model is given twice, as "${flag.texts[0]}" and as "${model}"` };
   return [...said, optionInput(lookup("model")!, [model], "model")];
 }
 
-/** Later ones win. A list given twice in one place is one list. */
+/** Merges inputs by name. Later layers win. Two lists of the same layer are joined. */
 function merge(...layers: readonly (readonly OptionInput[])[]): Map<string, OptionInput> {
   const merged = new Map<string, OptionInput>();
   for (const layer of layers) {
     const here = new Map<string, OptionInput>();
-    for (const one of layer) {
-      const before = here.get(one.name);
-      const joins = before !== undefined && lookup(one.name)?.option.arity === "list";
-      here.set(one.name, joins ? { ...one, texts: [...before.texts, ...one.texts] } : one);
+    for (const input of layer) {
+      const before = here.get(input.name);
+      const joins = before !== undefined && lookup(input.name)?.option.arity === "list";
+      here.set(input.name, joins ? { ...input, texts: [...before.texts, ...input.texts] } : input);
     }
-    for (const [name, one] of here) merged.set(name, one);
+    for (const [name, input] of here) merged.set(name, input);
   }
   return merged;
 }
@@ -197,10 +197,10 @@ function readConfigFile(
 function readValues(all: ReadonlyMap<string, OptionInput>): { readonly values: ServeValues } | UsageError {
   const values: Record<string, unknown> = {};
   for (const [name, option] of Object.entries<Option>(serveOptions)) {
-    const one = all.get(name);
-    if (one === undefined) continue;
-    const value = option.read(one.texts);
-    if (value === undefined) return wrongValue(one.where, option.accepts, one.texts.join(" "));
+    const input = all.get(name);
+    if (input === undefined) continue;
+    const value = option.read(input.texts);
+    if (value === undefined) return wrongValue(input.where, option.accepts, input.texts.join(" "));
     values[name] = value;
   }
   return { values };

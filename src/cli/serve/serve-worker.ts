@@ -1,4 +1,4 @@
-/** A worker of `understudy serve --workers N`: serves what its parent asks for, until it is told to end or the parent is gone. */
+/** A worker process of `understudy serve --workers N`. It serves until its parent ends it or exits. */
 import { rmSync } from "node:fs";
 import { dirname } from "node:path";
 import type { App } from "../../app/create-app.ts";
@@ -29,14 +29,14 @@ async function serve(setup: WorkerSetup): Promise<void> {
     process.exit(USAGE_ERROR);
   }
   app = started.app;
-  // Nobody was served since it listens: this is still the same turn.
+  // No request was served yet, because the event loop has not turned since the server listens.
   if (paused) void app.engines.pause("keep", false);
   onTrap(config, app);
   await link.say({ listening: app.url });
   app.workWhenIdle();
 }
 
-/** In order, once, however often it is asked. */
+/** Shuts down and exits. Further calls do nothing. */
 async function end(withinS: number): Promise<void> {
   if (ending) return;
   ending = true;
@@ -46,13 +46,13 @@ async function end(withinS: number): Promise<void> {
   process.exit(0);
 }
 
-/** The parent is gone, whatever killed it: nobody else tidies up. */
+/** Removes the shared folder and shuts down, because the parent has exited and cannot. */
 async function orphaned(): Promise<void> {
   const pages = folder;
   if (pages !== null) process.on("exit", () => rmSync(pages, { recursive: true, force: true }));
   await end(graceS);
 }
 
-// Ctrl-C reaches every process of the terminal: it is the parent that decides.
+// Ctrl-C reaches every process of the terminal; the parent decides when workers end.
 process.on("SIGINT", () => {});
 for (const signal of ["SIGTERM", "SIGHUP"] as const) process.on(signal, () => void end(graceS));

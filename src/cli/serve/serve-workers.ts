@@ -1,4 +1,4 @@
-/** `understudy serve --workers N`: the process that the user started. It serves nothing: it keeps the workers and their pages. */
+/** The parent process of `understudy serve --workers N`. It serves no requests; it starts the workers and owns their shared pages. */
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,36 +20,36 @@ import { printText } from "../print.ts";
 import { describe } from "./banner.ts";
 import { endedLine, refusalOf, SAME_SIGNAL_US, startedMs, unwritableTruth } from "./serve.ts";
 
-/** A free port may be taken by another program before the first worker listens there. */
+/** Attempts to find a free port. Another program may take a port before the first worker listens on it. */
 const PORT_TRIES = 5;
-/** Memory that nothing writes to a disk: the kernel's writing would hold up whoever touches a page then. */
+/** A file system in memory. On a disk, writeback by the kernel would stall a process that touches a page. */
 const SHARED_MEMORY = "/dev/shm";
 const ENTRY = fileURLToPath(new URL("./serve-worker.ts", import.meta.url));
 
-interface Tell {
+interface CommandOutput {
   readonly refuse: (why: string) => void;
   readonly warn: (what: string) => void;
-  /** Requests are taken, at these URLs. */
+  /** Reports that the server accepts requests, with its URLs. */
   readonly ready: (urls: object) => void;
 }
 
-/** Where the kernel spreads connections over the processes that listen on one port. */
+/** Returns an error message if the platform does not spread connections over processes that share a port. */
 export function unbalanced(platform: string): string | undefined {
   if (platform === "linux") return undefined;
-  return `--workers: takes 1 on ${platform}: only Linux spreads the connections to a port over the processes that listen there`;
+  return `--workers: must be 1 on ${platform}; only Linux spreads the connections of a port over several processes`;
 }
 
 export async function serveWorkers(
   config: ServeConfig,
   platform: string,
-  { refuse, warn, ready }: Tell,
+  { refuse, warn, ready }: CommandOutput,
 ): Promise<void> {
   const configs = Array.from({ length: config.workers }, (_, index) => configOf(config, index));
   const why = unbalanced(platform) ?? configs.map(unwritableTruth).find(Boolean);
   if (why) return refuse(why);
   const ledger = openLedger(config);
   if ("refused" in ledger) return refuse(ledger.refused);
-  // Also where an error of ours ends the process.
+  // On "exit", so that it also happens after an uncaught error.
   process.on("exit", () => rmSync(ledger.folder, { recursive: true, force: true }));
   const clock = new WallClock();
   const startedS = epochUsOf(0) / 1e6;
@@ -94,7 +94,7 @@ export async function serveWorkers(
         for (const { release } of reserved) release();
       });
       const pids = supervisor.pids.filter((pid) => pid !== null);
-      // They have found the same: it is the same machine.
+      // The workers choose the same way of writing streams, because they run on the same machine.
       const at = { url, tritonUrl: tritonUrl(config), http2Url: http2Url(url, ports.http2Port) };
       printText(describe(config, at, startedMs(), await streamWritesOf(config), pids));
       ready({ url, metricsUrl: at.tritonUrl, http2Url: at.http2Url });
@@ -112,7 +112,7 @@ export async function serveWorkers(
       return refuse(line);
     }
   }
-  // The workers serve without this process's help: an error here must not end them.
+  // The workers do not need this process to serve, so an error here must not end them.
   for (const event of ["uncaughtException", "unhandledRejection"])
     process.on(event, (error: unknown) => logUnexpected("an error in the parent of the workers", error));
   const code = await supervisor.exited;
@@ -128,11 +128,11 @@ function tritonUrl({
   return listen && listenUrl({ hostname: listen.host, port: listen.port });
 }
 
-/** On the address of the other. */
+/** Returns the URL of the HTTP/2 port, on the same address; null without one. */
 const http2Url = (url: string, port: number | undefined): string | null =>
   port === undefined ? null : url.replace(/:\d+$/, `:${port}`);
 
-/** The server's port, that of HTTP/2 and Triton's, where there are such. */
+/** Reserves the ports of HTTP/1.1, HTTP/2 and Triton's metrics, as far as configured. Throws `PortError`. */
 function reservePorts({
   listen: { host, port, http2Port },
   metrics: {
@@ -152,7 +152,7 @@ function reservePorts({
   }
 }
 
-/** A worker's files are its own. */
+/** Returns the configuration of a worker, which writes to a truth log of its own. */
 function configOf(config: ServeConfig, worker: number): ServeConfig {
   const {
     truth: { log: truthLog },
@@ -174,7 +174,7 @@ function openLedger(config: ServeConfig): Ledger | { readonly refused: string } 
   }
 }
 
-/** The first signal ends in order, the second at once. */
+/** Shuts down on the first signal, and kills the workers on the second. */
 function endOnSignal(config: ServeConfig, supervisor: () => Supervisor) {
   const state = {
     received: null as NodeJS.Signals | null,

@@ -1,4 +1,4 @@
-/** `understudy serve`: resolves the configuration, starts the server, says what it is, and ends it in order on a signal. */
+/** `understudy serve`: resolves the configuration, starts the server, prints its banner, and shuts it down on a signal. */
 
 import { resolve } from "node:path";
 import { version } from "../../../package.json";
@@ -32,11 +32,11 @@ import { resolveServeConfig } from "./resolve.ts";
 const refuse = refuser("serve");
 export const CORE_TRAPPED = 70;
 const ENGINE_DEAD = 1;
-const NOT_IN_ORDER = 1;
-/** Ctrl-C reaches `bin/understudy` as well, which passes it on: what comes so soon is no second signal. */
+const REQUESTS_CUT = 1;
+/** Microseconds in which a second signal counts as the first: Ctrl-C also reaches `bin/understudy`, which passes it on. */
 export const SAME_SIGNAL_US = 200_000;
 
-/** `platform` as Node names it. */
+/** Runs the command. `platform`: as in `process.platform`. */
 export async function runServe(argv: readonly string[], platform: string = process.platform): Promise<void> {
   const resolved = resolveServeConfig(argv, process.env, (path) => textAtMost(path, NAMED_FILE_BYTES_MOST));
   if ("help" in resolved) {
@@ -47,7 +47,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
   const { config, ignored, notices } = resolved;
   takeOverOutput("understudy serve");
   for (const notice of notices) warn(notice);
-  if (ignored.length > 0) warn(`ignored, they mean nothing here: ${ignored.join(" ")}`);
+  if (ignored.length > 0) warn(`ignored options without effect: ${ignored.join(" ")}`);
   warnOfFileLimit(config);
   if (config.metrics.bugs.length > 0) {
     const { whyNotShown } = await import("../../metrics/shown-bugs.ts");
@@ -78,7 +78,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
   const started = await start(config, undefined, adminOf(resolved.values, resolved.latencies));
   if ("refused" in started) return refuse(started.refused);
   const { app } = started;
-  // Before it says that it listens: who reads that may end it at once.
+  // Before the banner, because a program that reads it may send a signal at once.
   onTrap(config, app);
   endOnSignal(config, app);
   printText(app.banner?.(startedMs()) ?? describe(config, app, startedMs(), app.streamWrites));
@@ -91,7 +91,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
   });
 }
 
-/** Why the truth log cannot be written, if so. */
+/** Returns an error message if the truth log cannot be written, else undefined. */
 export function unwritableTruth({ truth: { log: truthLog } }: ServeConfig): string | undefined {
   const why = truthLog && unwritable(truthLog.file);
   return why ? `--truth-log ${truthLog.file}: ${why}` : undefined;
@@ -102,19 +102,19 @@ function adminOf(values: ServeValues, latencies: Latencies | undefined): Admin |
   return key === undefined ? undefined : { key, options: new LiveOptions(values, latencies) };
 }
 
-export interface NotStarted {
-  /** One line; exit code 2. */
+export interface StartRefusal {
+  /** One line for the user. The command exits with code 2. */
   readonly refused: string;
-  /** Code of the system's error. */
+  /** Code of the operating system's error, as EADDRINUSE. */
   readonly code: string | undefined;
 }
 
-/** The server, or why there is none. Throws what is a defect of ours. */
+/** Starts the server. Returns a refusal for errors that the user can correct; throws all others. */
 export async function start(
   config: ServeConfig,
   place?: Place,
   admin?: Admin,
-): Promise<{ readonly app: App } | NotStarted> {
+): Promise<{ readonly app: App } | StartRefusal> {
   const { createApp } = await import("../../app/create-app.ts");
   const { shortenSlices } = await import("../../base/time/short-slices.ts");
   shortenSlices();
@@ -134,11 +134,11 @@ export async function start(
   }
 }
 
-/** A name that nobody knows is EINVAL to Bun where there is no name server. */
+/** Errors of addresses that cannot be listened on. Without a name server, Bun reports an unknown name as EINVAL. */
 const UNLISTENABLE =
   /getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|EAFNOSUPPORT|EINVAL: invalid argument, listen|Failed to listen|invalid host/i;
 
-/** One line for an error that the user can do something about. */
+/** Returns one line for an error that the user can correct, else undefined. */
 export function refusalOf(config: ServeConfig, error: unknown): string | undefined {
   const {
     role,
@@ -157,7 +157,7 @@ export function refusalOf(config: ServeConfig, error: unknown): string | undefin
       : [`${prefix}port`, role === "triton" ? "--http-address" : "--host", { host, port }];
   if (code === "EADDRINUSE")
     return `${flag} ${at.port}: ${hostAndPort({ hostname: at.host, port: at.port })} is in use; choose another port`;
-  if (code === "EACCES") return `${flag} ${at.port}: not allowed to listen there; ports above 1023 are free to use`;
+  if (code === "EACCES") return `${flag} ${at.port}: no permission to listen; choose a port above 1023`;
   if (error instanceof UserError) return error.fullMessage;
   if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;
   if (!UNLISTENABLE.test(String(error))) return undefined;
@@ -173,7 +173,7 @@ function warn(what: string): void {
   printError(`understudy serve: ${what}`);
 }
 
-/** Each stream holds one descriptor. */
+/** Warns if the limit of open files is below the number of streams. Each stream needs one file descriptor. */
 function warnOfFileLimit({ engine }: ServeConfig): void {
   const limit = openFileLimit();
   if (limit === null || limit >= engine.maxNumSeqs + OWN_DESCRIPTORS) return;
@@ -201,17 +201,20 @@ export function onTrap(config: ServeConfig, app: App): void {
   process.on("unhandledRejection", decide);
 }
 
-/** A user's `model.ts` threw where nobody waits for it: it is named, and all goes on. What is no `Error` is nobody else's. */
+/**
+ * Warns of an error that a user's `model.ts` threw outside of its answer, and returns true; the process continues. A thrown
+ * value that is not an `Error` counts as the model's, because our code throws only errors.
+ */
 function isOfModel({ triton: tritonServer }: ServeConfig, error: unknown): boolean {
   if (tritonServer === undefined) return false;
   const { stack = "", message = String(error) } = error instanceof Error ? error : {};
   const theirs = tritonServer.repository.folders.some((path) => stack.includes(`${resolve(path)}/`));
   if (error instanceof Error && !(theirs && stack.includes("model.ts"))) return false;
-  warn(`a model.ts threw behind its answer: ${message}`);
+  warn(`a model.ts threw after its answer: ${message}`);
   return true;
 }
 
-/** The log line of a shutdown whose signal came at `sinceUs`, when `open` requests were running. */
+/** Returns the log line of a shutdown. `sinceUs`: time of the signal, at which `open` requests ran. */
 export function endedLine({ role }: Pick<ServeConfig, "role">, open: number, sinceUs: number): string {
   const requests = open === 1 ? "1 request" : `${open} requests`;
   return timedLine(
@@ -232,7 +235,7 @@ function endOnSignal(config: ServeConfig, app: App): void {
     const why = await app.close(config.shutdownTimeoutS);
     if (open > 0) printText(endedLine(config, open, sinceUs));
     if (why !== undefined) warn(why);
-    process.exit(why === undefined ? 0 : NOT_IN_ORDER);
+    process.exit(why === undefined ? 0 : REQUESTS_CUT);
   };
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void end(signal));
 }

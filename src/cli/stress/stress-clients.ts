@@ -1,4 +1,4 @@
-/** Which client goes through the cases? Your command, ours, or a pinned one of this checkout (test/clients/drivers). */
+/** Chooses the client under test: the user's command, our reference client, or a pinned one of the checkout (test/clients/drivers). */
 import { existsSync, readFileSync } from "node:fs";
 import type { WallClock } from "../../base/clock.ts";
 import { ALIVE_PROTOCOL, aliveClient } from "../../tools/stress/alive.ts";
@@ -9,10 +9,10 @@ import type { StressValues } from "./stress-options.ts";
 
 /** A row of test/clients/drivers/drivers.json. */
 export interface Driver {
-  /** Words from the root of the checkout; it speaks `understudy-client/1`. */
+  /** Program and arguments, relative to the root of the checkout. It speaks `understudy-client/1`. */
   readonly command: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** How often it says that it tries again; null: it says nothing of it. */
+  /** Number of retries that the client documents; null: it documents none. */
   readonly retries: number | null;
 }
 
@@ -23,19 +23,19 @@ export interface ChosenClient {
   close(): void;
 }
 
-/** Not packed: a published package has no drivers, and finds none there. */
+/** Path from this file to the checkout. The published package has no drivers. */
 const CHECKOUT = "../../../";
 const ROOT = Bun.fileURLToPath(new URL(CHECKOUT, import.meta.url));
 const DRIVERS = `${ROOT}test/clients/drivers/drivers.json`;
 const TIMEOUT_S = 2;
-/** A command's that stand above a report. */
+/** Most characters of a command in the title of a report. */
 const NAME_CHARACTERS = 80;
 
 /** The table of pinned clients; empty outside of a checkout. */
 export const drivers = (): Readonly<Record<string, Driver>> =>
   existsSync(DRIVERS) ? JSON.parse(readFileSync(DRIVERS, "utf8")) : {};
 
-/** A text: why it cannot be. */
+/** Returns the client, or an error message. */
 export function chosenClient(
   command: readonly string[],
   { client, protocol, timeout = TIMEOUT_S, retries }: StressValues,
@@ -56,7 +56,7 @@ export function chosenClient(
 }
 
 const named = (names: readonly string[]) =>
-  names.length === 0 ? "; others are in a checkout alone" : `, ${names.join(", ")}`;
+  names.length === 0 ? "; others exist only in a checkout" : `, ${names.join(", ")}`;
 
 function reference(clock: WallClock, timeoutMs: number, retries: number | undefined): ChosenClient {
   const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
@@ -79,7 +79,7 @@ function alive(
   return { name, client: ask, retries, close };
 }
 
-/** A pinned client: words from the root of the checkout. */
+/** Starts a pinned client. Returns an error message if its program is missing. */
 function pinned(name: string, driver: Driver, timeoutMs: number, retries: number | undefined): ChosenClient | string {
   const [program = "", ...words] = driver.command;
   const path = program === "bun" ? process.execPath : program.includes("/") ? ROOT + program : Bun.which(program);

@@ -1,4 +1,4 @@
-/** What can `understudy stress` be told? */
+/** The options of `understudy stress`. */
 
 import { ALIVE_PROTOCOL } from "../../tools/stress/alive.ts";
 import { faultIds } from "../fault-ids.ts";
@@ -12,50 +12,70 @@ export const stressOptions = {
     client: {
       ...freeText("NAME", "reference, or a name of test/clients/drivers (understudy stress --client list)"),
       default: "your command",
-      about: "A client of ours, which reads by the standards; in a checkout also a real one, pinned.",
+      about: "reference: our client, which follows the standards. In a checkout also a pinned real client.",
     },
     protocol: {
       ...choice("process", ALIVE_PROTOCOL),
       default: "process",
-      about: "A process per case, or one that stays alive and reads a case per line: docs/stress.md.",
+      about: "process: one process per case; the other: one process that reads a case per line: docs/stress.md.",
     },
     wait: {
       ...seconds(0.1, 86_400),
       default: "off",
-      about: "Serves the cases so long for your own tests, which may post what they saw.",
+      about: "Serve the cases for this time to your own tests, which may post their results.",
     },
     retries: {
       ...integer(0, 100),
-      default: "not said",
-      about: "How often your client tries again: it is held to that.",
+      default: "not checked",
+      about: "Number of retries that your client must make.",
     },
     timeout: {
       ...seconds(0.1, 600),
       default: "2s",
-      about: "The client's own timeout, which it finds in UNDERSTUDY_TIMEOUT_MS.",
+      about: "Timeout of the client, passed to it in UNDERSTUDY_TIMEOUT_MS.",
     },
-    hang: { ...seconds(0.1, 600), default: "4s", about: "So long after the last byte an answer must have ended." },
-    concurrency: { ...integer(1, 64), default: "4", about: "Cases at once." },
+    hang: {
+      ...seconds(0.1, 600),
+      default: "4s",
+      about: "Time after the last byte of an answer at which the client counts as hanging.",
+    },
+    concurrency: { ...integer(1, 64), default: "4", about: "Concurrent cases." },
   }),
   ...inGroup("Cases", {
-    faults: { ...faultIds, default: "all", about: "These faults, each in all its ways." },
-    replay: { ...freeText("PLAN", "a plan"), default: "none", about: "One case again, from the line of a report." },
+    faults: { ...faultIds, default: "all", about: "Faults to test, each in all its variants." },
+    replay: {
+      ...freeText("PLAN", "a plan"),
+      default: "none",
+      about: "Run one case again, with the plan from a report.",
+    },
     random: {
       ...integer(1, 100_000),
       default: "none",
-      about: "So many plans of one to six faults, drawn by chance; red ones are shrunk to what is needed of them.",
+      about: "Number of random plans of one to six faults. Failed plans are shrunk to their necessary faults.",
     },
-    seed: { ...integer(0), default: "1", about: "Decides what is drawn." },
-    seeds: { ...integer(1, 1000), default: "1", about: "Each case with so many seeds." },
-    port: { ...integer(0, 65_535), default: "a free one", about: "Where the cases are served." },
+    seed: { ...integer(0), default: "1", about: "Seed of the random choices." },
+    seeds: { ...integer(1, 1000), default: "1", about: "Number of seeds to run each case with." },
+    port: { ...integer(0, 65_535), default: "a free one", about: "Port on which the cases are served." },
   }),
   ...inGroup("Output", {
-    json: { ...file, default: "none", about: "All results as JSON." },
-    junit: { ...file, default: "none", about: "All results as JUnit's XML." },
-    html: { ...file, default: "none", about: "A page: what left and when beside what the client said." },
-    expect: { ...file, default: "none", about: "Known verdicts, as --json wrote them: only another one is an error." },
-    "exit-with-parent": { ...onlyOn, default: "off", about: "With --wait: ends when whoever started it does." },
-    "ready-file": { ...file, default: "none", about: "JSON with the URL and the cases, written when they are served." },
+    json: { ...file, default: "none", about: "Write all results as JSON to this file." },
+    junit: { ...file, default: "none", about: "Write all results as JUnit XML to this file." },
+    html: {
+      ...file,
+      default: "none",
+      about: "Write a page with the bytes and times of each answer and the client's result.",
+    },
+    expect: {
+      ...file,
+      default: "none",
+      about: "File of known verdicts, written by --json. Only other verdicts are errors.",
+    },
+    "exit-with-parent": { ...onlyOn, default: "off", about: "With --wait: exit when the parent process exits." },
+    "ready-file": {
+      ...file,
+      default: "none",
+      about: "With --wait: write JSON with the URL, the pid and the list of cases once they are served.",
+    },
   }),
 } as const satisfies Record<string, OptionRow>;
 

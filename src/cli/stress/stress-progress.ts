@@ -1,4 +1,4 @@
-/** How far is the run? One line on a terminal, rewritten with each case. */
+/** Shows the progress of a stress run as one line on a terminal. */
 import { isRed, type StressVerdict } from "../../tools/stress/verdict.ts";
 import type { TerminalLine } from "../terminal-line.ts";
 
@@ -11,14 +11,14 @@ export class StressProgress {
     this.#line = line;
   }
 
-  /** A case of so many has its verdict. */
-  told(verdict: StressVerdict, cases: number): void {
+  /** Counts a finished case. `cases`: number of all cases. */
+  finished(verdict: StressVerdict, cases: number): void {
     this.#done++;
     if (isRed(verdict)) this.#red++;
     this.#line.show(`${this.#done} of ${cases} cases, ${this.#red} red`);
   }
 
-  /** A red plan, of so many, is being shrunk. */
+  /** Shows that failed plan `at` of `of` is being shrunk, and how many runs that has taken. */
   shrinking(at: number, of: number, runs: number): void {
     this.#line.show(`shrinking red plan ${at} of ${of}, ${runs} runs`);
   }

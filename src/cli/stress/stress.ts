@@ -1,4 +1,4 @@
-/** `understudy stress`: a client goes through disturbed answers; the table says which it does not bear. */
+/** `understudy stress`: gives a client disturbed answers, and reports the faults that it does not handle. */
 
 import { epochSeconds, WallClock } from "../../base/clock.ts";
 import { whenOrphaned } from "../../base/parent.ts";
@@ -33,11 +33,11 @@ const HANG_S = 4;
 /** Most bytes of the file of --expect. */
 const EXPECTED_MOST = 2 ** 26;
 const CONCURRENCY = 4;
-/** Faults of a plan that is drawn by chance. */
+/** Most faults of a random plan. */
 const RANDOM_FAULTS = 6;
-/** A plan's seed is below it. */
+/** Upper bound of a plan's seed, exclusive. */
 const SEEDS = 2 ** 32;
-/** Runs that a red plan is worth, and plans that are shrunk. */
+/** Most runs to shrink a failed plan, and most plans that are shrunk. */
 const SHRINK_RUNS = 80;
 const SHRUNK_MOST = 10;
 
@@ -49,10 +49,9 @@ export async function runStress(argv: readonly string[]): Promise<void> {
   const { values, rest } = taken;
   if (rest.some((word) => word === "--help" || word === "-h")) return printText(stressHelp());
   if (values.client === "list") return printText(["reference", ...Object.keys(drivers())].join("\n"));
-  if (rest.length > 0) return refuse(`${rest[0]}: unknown (understudy stress --help); the command stands behind --`);
+  if (rest.length > 0) return refuse(`${rest[0]}: unknown (understudy stress --help); write the command after --`);
   const ways = [command.length > 0, values.client !== undefined, values.wait !== undefined].filter(Boolean).length;
-  if (ways !== 1)
-    return refuse("which client? One of -- COMMAND, --client NAME and --wait TIME (understudy stress --help)");
+  if (ways !== 1) return refuse("needs one of -- COMMAND, --client NAME and --wait TIME (understudy stress --help)");
   try {
     await stress(command, values);
   } catch (error) {
@@ -65,7 +64,7 @@ export async function runStress(argv: readonly string[]): Promise<void> {
 
 class BrokenExpectation extends Error {}
 
-const NO_CASE = "--faults: none of these faults acts on HTTP/1.1, by which stress serves its cases (docs/faults.md)";
+const NO_CASE = "--faults: none of these faults affects HTTP/1.1, over which stress serves its cases (docs/faults.md)";
 
 async function stress(command: readonly string[], values: StressValues): Promise<void> {
   const cases = casesOf(values);
@@ -74,22 +73,22 @@ async function stress(command: readonly string[], values: StressValues): Promise
   const outs = [values.json, values.junit, values.html].map((path) => (path === undefined ? null : new OutFile(path)));
   const clock = new WallClock();
   const settings = { cases, retries: values.retries ?? null, port: values.port ?? 0, clock, epochSeconds };
-  let found: Found;
-  if (values.wait !== undefined) found = await waited(values.wait, values, settings);
+  let outcome: StressOutcome;
+  if (values.wait !== undefined) outcome = await serveCases(values.wait, values, settings);
   else {
     const chosen = chosenClient(command, values, clock);
     if (typeof chosen === "string") {
       clock.close();
       return refuse(chosen);
     }
-    found = await went(chosen, values, settings);
+    outcome = await runClient(chosen, values, settings);
     chosen.close();
   }
   clock.close();
-  report(found, expected, outs, (plan) => replayCommand(values, command, plan));
+  report(outcome, expected, outs, (plan) => replayCommand(values, command, plan));
 }
 
-interface Found {
+interface StressOutcome {
   readonly name: string;
   readonly results: readonly CaseResult[];
   readonly shrunk: readonly ShrunkCase[];
@@ -97,13 +96,13 @@ interface Found {
 }
 
 function report(
-  { name, results, shrunk, notCalled }: Found,
+  { name, results, shrunk, notCalled }: StressOutcome,
   expected: Expected,
   outs: readonly (OutFile | null)[],
   again: (plan: string) => string,
 ): void {
   const [json, junit, html] = outs;
-  const repeatable = results.map((one) => ({ ...one, replay: again(one.plan) }));
+  const repeatable = results.map((result) => ({ ...result, replay: again(result.plan) }));
   json?.end(`${printableJson({ client: name, results: repeatable, shrunk, notCalled }, 1)}\n`);
   junit?.end(junitOf(results, expected));
   html?.end(stressPage(results, `understudy stress: ${name}`, again));
@@ -115,17 +114,17 @@ function report(
   process.exitCode = neverRan ? 2 : isRedRun ? 1 : 0;
 }
 
-/** A client goes through the cases; red plans that were drawn are shrunk. */
-async function went(
+/** Runs the client through the cases, and shrinks the random plans that failed. */
+async function runClient(
   chosen: ChosenClient,
   { concurrency = CONCURRENCY, hang = HANG_S, random, seed = 1 }: StressValues,
-  given: Omit<StressSettings, "concurrency" | "hangMs">,
-): Promise<Found> {
-  const settings = { ...given, concurrency, hangMs: hang * 1000, retries: chosen.retries };
+  base: Omit<StressSettings, "concurrency" | "hangMs">,
+): Promise<StressOutcome> {
+  const settings = { ...base, concurrency, hangMs: hang * 1000, retries: chosen.retries };
   const run = (cases: readonly StressCase[], told = (_: CaseResult) => {}) =>
     stressRun(chosen.client, { ...settings, cases }, told);
   const progress = new StressProgress(new TerminalLine());
-  const results = await run(given.cases, ({ verdict }) => progress.told(verdict, given.cases.length));
+  const results = await run(base.cases, ({ verdict }) => progress.finished(verdict, base.cases.length));
   const red = random === undefined ? [] : results.filter(({ verdict }) => isRed(verdict));
   const shrunk: ShrunkCase[] = [];
   for (const [at, { plan, verdict }] of red.slice(0, SHRUNK_MOST).entries()) {
@@ -140,12 +139,12 @@ async function went(
   return { name: chosen.name, results, shrunk, notCalled: 0 };
 }
 
-/** Somebody else's tests call the cases. */
-async function waited(
+/** Serves the cases for other tests, which call them, until the time is over. */
+async function serveCases(
   seconds: number,
   values: StressValues,
   settings: Omit<StressSettings, "concurrency" | "hangMs">,
-): Promise<Found> {
+): Promise<StressOutcome> {
   const over = new AbortController();
   if (values["ready-file"] !== undefined) takeBackReady(values["ready-file"]);
   const takeOff = onInterrupt(() => over.abort());
@@ -176,7 +175,7 @@ function casesOf({ faults, replay, random, seed = 1, seeds = 1 }: StressValues):
   return Array.from({ length: seeds }, (_, i) => stressCases(faults ?? [], seed + i)).flat();
 }
 
-/** Verdicts by plan; null: red ones are errors. */
+/** Known verdicts by plan; null: every failed case is an error. */
 type Expected = ReadonlyMap<string, string> | null;
 
 function expectations(file: string): ReadonlyMap<string, string> {
@@ -184,6 +183,6 @@ function expectations(file: string): ReadonlyMap<string, string> {
     const { results } = JSON.parse(textAtMost(file, EXPECTED_MOST)) as { readonly results: readonly CaseResult[] };
     return new Map(results.map(({ plan, verdict }) => [plan, verdict]));
   } catch (error) {
-    throw new BrokenExpectation(`cannot be read (${(error as Error).message}); what --json writes is taken`);
+    throw new BrokenExpectation(`cannot be read (${(error as Error).message}); must be a file of --json`);
   }
 }

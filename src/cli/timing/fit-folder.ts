@@ -1,4 +1,4 @@
-/** Which run passed a proxy? The records of a folder as a run, with prompts counted where their answers do not say. */
+/** Reads a folder of `understudy proxy --record` as a benchmark run. Prompts are tokenized if their answers lack a token count. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
@@ -11,19 +11,22 @@ import { isRecord, type RecordedStream, recordedStream } from "../../tools/fit/r
 import { type FitRun, runOf } from "../../tools/fit/run.ts";
 import { TraceError } from "../../workloads/trace.ts";
 
-/** Size of all files together. */
+/** Maximum size of all files together, in MiB. */
 const MIB_MOST = 256;
 
-/** Throws `TraceError`; a `UserError` if a model's folder cannot be used. */
+/** Throws `TraceError` for unusable records, and `UserError` for an unusable tokenizer folder. */
 export async function folderRun(folder: string, config: ServeConfig): Promise<FitRun> {
   const streams = passedIn(folder);
   const unsaid = streams.filter(({ inputTokens }) => inputTokens === null);
   const count = unsaid.length > 0 ? await counterOf(config) : null;
   const requests = await Promise.all(
-    streams.map(async (one) => ({ ...one, inputTokens: one.inputTokens ?? (await count!.tokens(one.prompt)) })),
+    streams.map(async (stream) => ({
+      ...stream,
+      inputTokens: stream.inputTokens ?? (await count!.tokens(stream.prompt)),
+    })),
   );
   count?.close();
-  // Records do not say how requests were sent; arrivals are replayed at their times.
+  // No concurrency, because records do not contain it. The replay sends requests at their recorded times.
   const format = unsaid.length > 0 ? `proxy, ${unsaid.length} prompts counted here` : "proxy";
   return runOf({ source: folder, format, concurrency: null }, requests);
 }
@@ -46,7 +49,7 @@ function passedIn(folder: string): RecordedStream[] {
   return streams;
 }
 
-/** By the model of `--tokenizer`, or the built-in vocabulary; roles and templates are not counted. */
+/** Makes a token counter with --tokenizer or the built-in vocabulary. It does not count roles and chat templates. */
 async function counterOf({ text, engine }: ServeConfig) {
   const { encoder } = await textOf(text, await builtFiles(engine), new DueTime());
   const counted = async (part: PromptPart) =>

@@ -1,4 +1,4 @@
-/** What would a benchmark have measured of an engine with this timing? And which coefficients do only whole runs tell? */
+/** Fits a linear timing to benchmark runs. Coefficients that no equation determines are found by replaying the runs. */
 import { levenbergMarquardt } from "ml-levenberg-marquardt";
 import { seeded } from "../../base/random.ts";
 import type { EngineConfig } from "../../engine/config/engine-config.ts";
@@ -9,15 +9,16 @@ import { type Solution, solve } from "../../tools/fit/solve.ts";
 import { Replay } from "../../tools/replay/replay.ts";
 import { TraceError, type TraceRequest } from "../../workloads/trace.ts";
 
-/** Made-up requests of a run that has means alone. */
+/** Most made-up requests for a run that reports only means. */
 const REQUESTS_MOST = 2000;
-/** Rounds that fit the overhead, where replays tell it. */
+/** Most replays to find the overhead. */
 const ROUNDS = 10;
+/** Error of the replayed TTFT at which the search for the overhead ends. */
 const NEAR_US = 20;
-/** Costs of a prompt token that are tried where there are means alone, and rounds of least squares from the best of them. */
+/** For runs with only means: costs of a prompt token to try, and rounds of least squares from the best one. */
 const TRIALS = 12;
 const ITERATIONS = 12;
-/** By UNKNOWNS. */
+/** Start values for coefficients that are 0, in the order base, prefill, decode, overhead. */
 const FIRST_US = [1000, 1, 1, 1000];
 
 export type Linear = Extract<Timing, { kind: "linear" }>;
@@ -27,21 +28,21 @@ export interface Times {
   readonly tpotUs: number;
 }
 
-export type Replayed = (one: FitRun, timing: Timing) => Times;
+export type RunReplayer = (one: FitRun, timing: Timing) => Times;
 
-export interface Fitted {
+export interface FitResult {
   readonly timing: Linear;
   readonly solution: Solution;
-  /** What no equation told. */
+  /** Coefficients that no equation determines. */
   readonly fromReplays: readonly Coefficient[];
 }
 
-/** `budget`: most tokens of a step. Null: nothing tells how long a step is. */
-export function fitRuns(runs: readonly FitRun[], budget: number, replayed: Replayed): Fitted | null {
+/** Fits the timing. `budget`: maximum tokens of a step. Returns null if no request has two tokens, so that step times are unknown. */
+export function fitRuns(runs: readonly FitRun[], budget: number, replayed: RunReplayer): FitResult | null {
   const equations = runs.flatMap((one) => equationsOf(one, budget));
   if (!equations.some(({ kind }) => kind === "step")) return null;
   const isAlone = equations.some(({ kind }) => kind === "first");
-  const fitted = (prefillUs?: number): Fitted | null => {
+  const fitted = (prefillUs?: number): FitResult | null => {
     const solution = solve(equations, prefillUs);
     if (solution === null) return null;
     const timing = linearOf(solution.us);
@@ -49,16 +50,16 @@ export function fitRuns(runs: readonly FitRun[], budget: number, replayed: Repla
     const fromReplays: Coefficient[] = prefillUs === undefined ? ["overhead"] : ["prefill", "overhead"];
     return { timing: withOverhead(runs, timing, replayed), solution, fromReplays };
   };
-  // In closed loops prompt tokens come in proportion to output tokens, and convoys form: means alone do not tell.
+  // In closed loops, prompt and output tokens come in a fixed proportion, so that means do not separate their costs.
   return runs.every(({ requests }) => requests === null) ? toMeans(runs, fitted, replayed) : fitted();
 }
 
-/** What the replayed means come nearest to all measured ones with, from a few costs of a prompt token on. */
+/** Finds the timing whose replayed means are nearest to the measured ones. Starts from several costs of a prompt token. */
 function toMeans(
   runs: readonly FitRun[],
-  fitted: (prefillUs: number) => Fitted | null,
-  replayed: Replayed,
-): Fitted | null {
+  fitted: (prefillUs: number) => FitResult | null,
+  replayed: RunReplayer,
+): FitResult | null {
   const mostUs = Math.min(...runs.map(({ ttftUs, inputTokens }) => ttftUs / inputTokens));
   const trials = Array.from({ length: TRIALS }, (_, i) => fitted((i * mostUs) / TRIALS)).filter((one) => one !== null);
   const misses = trials.map(({ timing }) => missOf(ratios(runs, timing, replayed)));
@@ -66,7 +67,7 @@ function toMeans(
   if (start === undefined) return null;
   const from = start.timing;
   const units = [from.baseUs, from.prefillUs, from.decodeUs, from.requestOverheadUs ?? 0].map(
-    // What is 0 gets a chance.
+    // Least squares scale a coefficient from its start value, so 0 would stay 0.
     (us, i) => us || FIRST_US[i]!,
   );
   const timingOf = (values: readonly number[]) => {
@@ -94,8 +95,8 @@ function toMeans(
   return { timing: isBetter ? timing : from, solution: start.solution, fromReplays: COEFFICIENTS };
 }
 
-/** Replayed by measured, two for each run. */
-function ratios(runs: readonly FitRun[], timing: Linear, replayed: Replayed): number[] {
+/** Returns replayed / measured for TTFT and TPOT of each run. */
+function ratios(runs: readonly FitRun[], timing: Linear, replayed: RunReplayer): number[] {
   return runs.flatMap((one) => {
     const found = replayed(one, timing);
     return [found.ttftUs / one.ttftUs, found.tpotUs / one.tpotUs];
@@ -104,7 +105,7 @@ function ratios(runs: readonly FitRun[], timing: Linear, replayed: Replayed): nu
 
 const missOf = (all: readonly number[]) => all.reduce((sum, ratio) => sum + (ratio - 1) ** 2, 0);
 
-/** As it is written, so that what is replayed is what is printed. */
+/** Rounds the coefficients to the printed digits, so that the replay uses the printed timing. */
 function linearOf({ base, prefill, decode, overhead }: Readonly<Record<Coefficient, number>>): Linear {
   const written = (us: number) => Number(us.toPrecision(5));
   return {
@@ -116,8 +117,11 @@ function linearOf({ base, prefill, decode, overhead }: Readonly<Record<Coefficie
   };
 }
 
-/** No request was alone: the overhead is what replays without it lack, at most what the quickest request leaves. */
-function withOverhead(runs: readonly FitRun[], timing: Linear, replayed: Replayed): Linear {
+/**
+ * Finds the overhead for runs in which no request was alone: the value with which replays reach the measured TTFT. The fastest
+ * request limits it.
+ */
+function withOverhead(runs: readonly FitRun[], timing: Linear, replayed: RunReplayer): Linear {
   const mostUs = Math.max(0, Math.min(...runs.map((one) => leftOver(one, timing))));
   const tried = (us: number): { readonly timing: Linear; readonly lackUs: number } => {
     const next = linearOf({ base: timing.baseUs, prefill: timing.prefillUs, decode: timing.decodeUs, overhead: us });
@@ -129,7 +133,7 @@ function withOverhead(runs: readonly FitRun[], timing: Linear, replayed: Replaye
   for (let round = 0, now = best; round < ROUNDS && Math.abs(now.lackUs) > NEAR_US; round++) {
     if (now.lackUs > 0) tooLittleUs = us;
     else tooMuchUs = us;
-    // Requests come in step with the engine, so a little more overhead may cost a whole step: then the middle.
+    // Bisect if the linear guess leaves the interval: a little more overhead may cost a request a whole step.
     const next = us + now.lackUs;
     us = next > tooLittleUs && next < tooMuchUs ? next : (tooLittleUs + tooMuchUs) / 2;
     now = tried(us);
@@ -138,7 +142,7 @@ function withOverhead(runs: readonly FitRun[], timing: Linear, replayed: Replaye
   return best.timing;
 }
 
-/** Least time to first token beyond the prompt's own step. */
+/** Returns the smallest TTFT minus the step time of the prompt, in microseconds. */
 function leftOver({ requests, ttftUs, inputTokens }: FitRun, { baseUs, prefillUs }: Linear): number {
   if (requests === null) return ttftUs - baseUs - prefillUs * inputTokens;
   return requests.reduce(
@@ -147,7 +151,7 @@ function leftOver({ requests, ttftUs, inputTokens }: FitRun, { baseUs, prefillUs
   );
 }
 
-/** The run once more, in simulated time. */
+/** Replays a run in simulated time and returns its means. Throws TraceError if requests exceed --max-model-len. */
 export function replay(one: FitRun, config: EngineConfig, module: WebAssembly.Module): Times {
   const { concurrency } = one;
   const simulated = new Replay({

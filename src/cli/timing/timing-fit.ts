@@ -1,4 +1,4 @@
-/** `understudy timing fit`: which linear timing explains these benchmarks, and how well? The answer is replayed to find out. */
+/** `understudy timing fit`: fits a linear timing to benchmark results, and replays them with it to report its error. */
 import { statSync } from "node:fs";
 import wasm from "../../../build/core.wasm" with { type: "file" };
 import type { ServeConfig } from "../../app/config/serve-config.ts";
@@ -15,12 +15,12 @@ import { takeOptions } from "../options/take-options.ts";
 import { printError, printJson, printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 import { resolveFlags, takeFlag } from "../serve/resolve.ts";
-import { type Fitted, fitRuns, type Linear, type Replayed, replay, type Times } from "./fit-replay.ts";
+import { type FitResult, fitRuns, type Linear, type RunReplayer, replay, type Times } from "./fit-replay.ts";
 import { timingOptions } from "./timing-options.ts";
 import { textTable } from "./timing-show.ts";
 
 const refuse = refuser("timing fit");
-/** Largest file: some ten million tokens with their times. */
+/** Maximum file size, enough for some ten million tokens with their times. */
 const MIB_MOST = 256;
 const SCHEMA = "understudy-timing-fit/1";
 export async function runTimingFit(argv: readonly string[]): Promise<void> {
@@ -33,7 +33,7 @@ export async function runTimingFit(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** A folder is what a proxy wrote. */
+/** Reads runs from a result file, or from a folder of `understudy proxy --record`. */
 async function runsOf(file: string, config: ServeConfig): Promise<FitRun[]> {
   if (!statSync(file, { throwIfNoEntry: false })?.isDirectory()) return readRuns(contentOf(file), file);
   const { folderRun } = await import("./fit-folder.ts");
@@ -47,7 +47,7 @@ async function fit(argv: readonly string[]): Promise<void> {
   const flags = parseFlags(own.rest, inRole({ name: "timing", own: Object.keys(timingOptions) }, role));
   if ("error" in flags) return refuse(flags.error);
   const files = flags.positional;
-  if (files.length === 0) return refuse("fit what? One or more results of a benchmark (understudy timing --help)");
+  if (files.length === 0) return refuse("needs one or more results of a benchmark (understudy timing --help)");
   const resolved = resolveFlags({ ...flags, positional: [] }, process.env, (path) =>
     textAtMost(path, NAMED_FILE_BYTES_MOST),
   );
@@ -56,10 +56,9 @@ async function fit(argv: readonly string[]): Promise<void> {
 
   const runs = (await Promise.all(files.map((file) => runsOf(file, resolved.config)))).flat();
   const module = await WebAssembly.compile(await Bun.file(wasm).arrayBuffer());
-  const replayed: Replayed = (one, timing) => replay(one, { ...engine, timing }, module);
+  const replayed: RunReplayer = (one, timing) => replay(one, { ...engine, timing }, module);
   const fitted = fitRuns(runs, engine.maxNumScheduledTokens, replayed);
-  if (fitted === null)
-    return refuse(`${files.join(", ")}: no request has two tokens, so nothing tells how long a step is`);
+  if (fitted === null) return refuse(`${files.join(", ")}: no request has two tokens, so step times are unknown`);
   const text = textOf(fitted.timing);
   const results = runs.map((one) => ({ run: one, replayed: replayed(one, fitted.timing) }));
   if (own.values.json) return printJson(asJson(text, fitted, results), 2);
@@ -70,7 +69,7 @@ async function fit(argv: readonly string[]): Promise<void> {
 function contentOf(file: string): string {
   try {
     const { bytes } = fileAtMost(file, MIB_MOST * 2 ** 20);
-    if (bytes === null) throw new TraceError(`"${file}": has more than ${MIB_MOST} MiB, which are not read`);
+    if (bytes === null) throw new TraceError(`"${file}": is larger than ${MIB_MOST} MiB`);
     return new TextDecoder().decode(bytes);
   } catch (error) {
     if (error instanceof TraceError) throw error;
@@ -79,7 +78,7 @@ function contentOf(file: string): string {
 }
 
 function textOf({ baseUs, prefillUs, decodeUs, requestOverheadUs }: Linear): string {
-  // No exponent; six digits of a microsecond, as many as are read.
+  // No exponent, and picoseconds at the finest, as the parser of --timing accepts.
   const ms = (us: number) => `${(us / 1000).toFixed(9).replace(/\.?0+$/, "")}ms`;
   return `linear:base=${ms(baseUs)},prefill=${ms(prefillUs)},decode=${ms(decodeUs)},overhead=${ms(requestOverheadUs ?? 0)}`;
 }
@@ -87,15 +86,16 @@ function textOf({ baseUs, prefillUs, decodeUs, requestOverheadUs }: Linear): str
 type Results = readonly { readonly run: FitRun; readonly replayed: Times }[];
 
 const WHY: Readonly<Record<Coefficient, string>> = {
-  base: "base is 0: nothing tells it from decode, since all steps had as many sequences",
+  base: "base is 0: it cannot be separated from decode, because all steps had the same number of sequences",
   prefill:
-    "prefill is 0: nothing tells it, since no decode shared a step with a prompt, and prompts that were alone had one length",
+    "prefill is 0: it cannot be determined, because no decode shared a step with a prompt, and prompts that were alone had the same length",
   decode:
-    "decode is 0: nothing tells it from base, since all steps had as many sequences. Add runs of other concurrency",
-  overhead: "overhead is 0: nothing tells it from prefill, since all prompts that were alone had one length",
+    "decode is 0: it cannot be separated from base, because all steps had the same number of sequences. Add runs of other concurrency",
+  overhead:
+    "overhead is 0: it cannot be separated from prefill, because all prompts that were alone had the same length",
 };
 
-function report({ solution, timing, fromReplays }: Fitted, results: Results): string {
+function report({ solution, timing, fromReplays }: FitResult, results: Results): string {
   const { us, open, meanError, p90Error } = solution;
   const ms = (value: number) => (value / 1000).toFixed(2);
   const share = (value: number) => `${(100 * value).toFixed(1)} %`;
@@ -109,26 +109,28 @@ function report({ solution, timing, fromReplays }: Fitted, results: Results): st
   ]);
   const told = (name: Coefficient) => !fromReplays.includes(name);
   const zero = COEFFICIENTS.filter((name) => us[name] === 0 && !open.includes(name) && told(name));
-  // Two means of each run.
+  // Each run gives two means, for at least as many coefficients.
   const tooFew = !told("base") && 2 * results.length <= COEFFICIENTS.length;
   return [
     textTable([head, ...rows]),
     "",
     told("base")
-      ? `step times: mean error ${share(meanError)}, nine in ten within ${share(p90Error)}`
-      : "all is from replays, since there are means alone; --save-detailed, or aiperf's profile_export.jsonl, tells more",
+      ? `step times: mean error ${share(meanError)}, 90 % within ${share(p90Error)}`
+      : "all coefficients are from replays, because the results have only means; --save-detailed or aiperf's profile_export.jsonl has more",
     ...(tooFew
-      ? ["as many coefficients as means: these errors say nothing. Add runs of other concurrency and lengths"]
+      ? [
+          "there are as many coefficients as means, so these errors prove nothing. Add runs of other concurrency and lengths",
+        ]
       : []),
     ...open.filter(told).map((name) => WHY[name]),
-    ...zero.map((name) => `${name} is 0: less than nothing would have come nearest`),
+    ...zero.map((name) => `${name} is 0: the best fit was negative`),
     ...(told("overhead") || !told("base")
       ? []
-      : [`overhead (${ms(timing.requestOverheadUs ?? 0)} ms) is from replays, since no request was alone`]),
+      : [`overhead (${ms(timing.requestOverheadUs ?? 0)} ms) is from replays, because no request was alone`]),
   ].join("\n");
 }
 
-function asJson(text: string, { timing, solution, fromReplays }: Fitted, results: Results) {
+function asJson(text: string, { timing, solution, fromReplays }: FitResult, results: Results) {
   const { open, meanError, p90Error } = solution;
   const versus = (measured: number, replayed: number) => ({ measured: measured / 1000, replayed: replayed / 1000 });
   return {

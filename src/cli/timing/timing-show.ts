@@ -1,4 +1,4 @@
-/** What do the presets say? `understudy timing list` and `show`: tables and plots for eyes, or JSON. */
+/** `understudy timing list` and `show`: prints presets and timings as tables and plots, or as JSON. */
 
 import { printableJson } from "../../base/printable.ts";
 import type { EngineConfig } from "../../engine/config/engine-config.ts";
@@ -17,7 +17,7 @@ const MARKS = ["·", "+", "#"];
 const ms = (us: number) => us / 1000;
 const decimal = (us: number) => (us / 1000).toFixed(us < 100_000 ? 2 : 1);
 
-/** A line a preset; `configs` by name: each as the server would run it. */
+/** Returns one line per preset. `configs`: the engine configuration of the server by preset. */
 export function listText(configs: ReadonlyMap<string, EngineConfig>, json: boolean): string {
   const rows = presetNames.map((name) => {
     const { model, gpu, tp, precision, engine, poolTokens } = findPreset(name)!;
@@ -44,10 +44,10 @@ export function listText(configs: ReadonlyMap<string, EngineConfig>, json: boole
     row.ttft_1024_ms.toFixed(1),
     row.itl_32x1024_ms.toFixed(1),
   ]);
-  return [textTable([head, ...cells]), "", "understudy timing show PRESET draws one."].join("\n");
+  return [textTable([head, ...cells]), "", "understudy timing show PRESET plots a preset."].join("\n");
 }
 
-/** `text` as the user wrote it; `profile`: the preset's, if it is one. */
+/** Returns tables and plots of a timing. `text`: as the user wrote it. `profile`: undefined if the timing is not a preset. */
 export function showText(text: string, profile: Profile | undefined, engine: EngineConfig, json: boolean): string {
   const { timing, maxNumScheduledTokens: budget, maxModelLen, maxNumSeqs } = engine;
   const poolTokens = (engine.numGpuBlocks - 1) * engine.blockSize;
@@ -119,11 +119,11 @@ function about(text: string, profile: Profile | undefined, engine: EngineConfig,
     text,
     `  ${model}, ${precision}, ${tp} × ${gpu.toUpperCase()}, measured on ${measured}`,
     `  KV pool of ${number(poolTokens)} tokens, ${engine.maxNumSeqs} sequences, ${number(engine.maxNumBatchedTokens)} tokens a step`,
-    `  measured up to ${number(tokens)} tokens a step, ${number(sequences)} sequences, ${number(valid.contextEach[1])} tokens each; beyond, the last slopes go on`,
+    `  measured up to ${number(tokens)} tokens a step, ${number(sequences)} sequences, ${number(valid.contextEach[1])} tokens each; beyond that extrapolated linearly`,
   ].join("\n");
 }
 
-/** The first column to the left, numbers to the right. */
+/** Aligns rows as a table: the first column left, the others right. */
 export function textTable(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   return rows

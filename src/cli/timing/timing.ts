@@ -1,4 +1,4 @@
-/** `understudy timing`: what do the presets say, and which timing does a measured engine have? */
+/** `understudy timing`: prints presets and timings, or fits a timing to benchmark results. */
 
 import type { EngineConfig } from "../../engine/config/engine-config.ts";
 import { parseTiming, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
@@ -21,7 +21,7 @@ export async function runTiming(argv: readonly string[]): Promise<void> {
   if ("error" in taken) return refuse(taken.error);
   const { values, rest } = taken;
   const flag = rest.find((word) => word.startsWith("-"));
-  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy timing --help lists what is accepted)`);
+  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy timing --help lists the options)`);
   if (command === "list" && rest.length === 0) return printText(listText(presets(), values.json ?? false));
   if (command === "list") return refuse(`"${rest[0]}": unexpected; timing list takes no name`);
   if (command === "show" && rest.length === 1) {
@@ -29,15 +29,15 @@ export async function runTiming(argv: readonly string[]): Promise<void> {
     return typeof shown === "string" ? printText(shown) : refuse(shown.error);
   }
   if (command === "show") return refuse("timing show takes one timing, as a preset's name (understudy timing list)");
-  const what = command === undefined ? "what is asked?" : `"${command}" is no command of timing;`;
+  const what = command === undefined ? "needs a command;" : `"${command}" is not a command of timing;`;
   refuse(`${what} there are list, show and fit (understudy timing --help)`);
 }
 
 function show(text: string, json: boolean): string | UsageError {
   const timing = parseTiming(text);
   if ("error" in timing)
-    return { error: `"${text}": ${timing.error}; it takes ${TIMING_FORMS} (${presetNames.join(", ")})` };
-  if (timing.kind === "none") return { error: '"none": steps without a time have nothing to show' };
+    return { error: `"${text}": ${timing.error}; must be ${TIMING_FORMS} (${presetNames.join(", ")})` };
+  if (timing.kind === "none") return { error: '"none": has no times to show' };
   const engine = engineOf(text);
   if ("error" in engine) return engine;
   return showText(text, timing.kind === "table" ? findPreset(timing.name) : undefined, engine, json);
@@ -47,7 +47,7 @@ function presets(): ReadonlyMap<string, EngineConfig> {
   return new Map(presetNames.map((name) => [name, engineOf(name) as EngineConfig]));
 }
 
-/** As the server would run it. */
+/** Returns the engine configuration of a server with this timing. */
 function engineOf(timing: string): EngineConfig | UsageError {
   const made = serveConfig({ timing }, new Map());
   return "error" in made ? made : made.config.engine;

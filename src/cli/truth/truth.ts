@@ -1,4 +1,4 @@
-/** `understudy truth`: reads the truth of a server or of a file, prints it, and compares it with what a tool measured. */
+/** `understudy truth`: prints the true times of requests from a server or a file, and compares them with measured times. */
 import { WallClock } from "../../base/clock.ts";
 import { type MeasuredUnit, readMeasured } from "../../tools/load/measured-file.ts";
 import { columns } from "../../tools/load/table.ts";
@@ -21,7 +21,7 @@ export async function runTruth(argv: readonly string[]): Promise<void> {
   const { values, rest } = taken;
   if (rest.some((word) => word === "--help" || word === "-h")) return printText(truthHelp());
   const flag = rest.find((word) => word.startsWith("-") && word !== "-");
-  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy truth --help lists what is accepted)`);
+  if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy truth --help lists the options)`);
   const [source, ...more] = rest;
   if (source === undefined || more.length > 0) return refuse("takes one URL or one file (understudy truth --help)");
   if (isUrl(source) && !URL.canParse(source)) return refuse(`"${source}": is not a URL`);
@@ -38,7 +38,7 @@ async function show(source: string, values: TruthValues): Promise<void> {
   const unit: MeasuredUnit = values.unit ?? "ms";
   const measured = values.compare === undefined ? null : readMeasured(values.compare, unit);
   const pages = isUrl(source) ? await asked(source, values) : { lines: linesOf(source), next: null, missed: 0 };
-  if ("why" in pages) return refuse(`${source}: ${pages.why}: is it Understudy?`);
+  if ("why" in pages) return refuse(`${source}: ${pages.why}; is it an Understudy server?`);
   const truth = trueTimes(pages.lines, measured);
   if (values.json) printJson({ schema: "understudy-truth/1", ...truth, next: pages.next, missed: pages.missed }, 2);
   else printText([...tableOf(truth), ...endOf(pages)].join("\n"));
@@ -87,13 +87,11 @@ function tableOf({ requests, withoutToken, times, compared }: TrueTimes): string
   const lines = [...rows("true times, ms", times, [50, 90, 99]), `of ${requests} generations that gave tokens${none}`];
   if (compared === null) return lines;
   lines.push("", ...rows("measured minus true, ms", compared.errors, [1, 50, 99]));
-  lines.push(
-    `of ${compared.requests} requests that both know; ${compared.unknown} of the file are unknown to the truth`,
-  );
+  lines.push(`of ${compared.requests} requests in both; ${compared.unknown} of the file are not in the truth`);
   return lines;
 }
 
 function endOf({ next, missed }: { readonly next: string | null; readonly missed: number }): string[] {
   const lost = missed > 0 ? [`${missed} rows were dropped before they were read; --truth-requests keeps more`] : [];
-  return next === null ? lost : [...lost, `--since ${next} reads the requests that end from now on`];
+  return next === null ? lost : [...lost, `--since ${next} reads the requests that end after these`];
 }

@@ -98,7 +98,7 @@ export function readPlays(text: string): Plays {
     const script = readScript(rest, where);
     if (name === undefined) queue.push(script);
     else if (typeof name !== "string" || name === "") throw new BrokenScript(`${where}.name must be a text`);
-    else if (named.has(name)) throw new BrokenScript(`${where}.name: "${name}" is there twice`);
+    else if (named.has(name)) throw new BrokenScript(`${where}.name: "${name}" is named twice`);
     else named.set(name, script);
   }
   return { named, queue };

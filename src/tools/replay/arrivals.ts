@@ -5,17 +5,18 @@
 import type { VirtualClock } from "../../base/virtual-clock.ts";
 import type { TraceRequest } from "../../workloads/trace.ts";
 
-/** Most later turns that wait at once. With more, nothing more is read until one of them is sent. */
+/** Most later turns that wait at once. At this number, reading stops until a turn is sent. */
 export const WAITING_MOST = 100_000;
 /** Most hash ids of later turns that wait at once: 128 MiB. */
 export const WAITING_IDS_MOST = 1 << 24;
 
 interface Conversation {
-  /** A turn of it is under way, or a timer will send its next turn. */
+  /** True if a turn is running, or a timer will send the next turn. */
   isBusy: boolean;
-  /** When its last answer ended, in the clock's microseconds. */
+  /** End of the last answer, in microseconds of the clock. */
   endUs: number;
-  readonly held: TraceRequest[];
+  /** Turns that wait for the end of the current one. */
+  readonly waiting: TraceRequest[];
 }
 
 export interface ArrivalsOptions {
@@ -26,7 +27,7 @@ export interface ArrivalsOptions {
 }
 
 export class TraceArrivals {
-  /** The next request that waits for no answer; undefined: there is none, or later turns must be sent first. */
+  /** The next request that waits for no answer; undefined: the trace has ended, or waiting turns must be sent first. */
   next: TraceRequest | undefined;
   readonly #options: ArrivalsOptions;
   readonly #conversations = new Map<string, Conversation>();
@@ -39,7 +40,7 @@ export class TraceArrivals {
     this.#options = options;
   }
 
-  /** The trace's first request is at this time of the clock; 0 if this is never called. */
+  /** Sets the time of the clock at which the trace starts. Without a call it is 0. */
   startAt(us: number): void {
     this.#originUs = us;
   }
@@ -68,20 +69,20 @@ export class TraceArrivals {
     if (conversation !== undefined) this.#of(conversation).isBusy = true;
   }
 
-  /** Notes that a request of a conversation has ended or was refused. Undefined: of none. */
+  /** Notes that a request has ended or was refused. `conversation`: undefined if it belongs to none. */
   ended(conversation: string | undefined): void {
     if (conversation === undefined) return;
     const found = this.#of(conversation);
     found.isBusy = false;
     found.endUs = this.#options.clock.now();
-    const next = found.held.shift();
+    const next = found.waiting.shift();
     if (next !== undefined) this.#schedule(found, next);
   }
 
   #of(name: string): Conversation {
     let found = this.#conversations.get(name);
     if (found === undefined) {
-      found = { isBusy: false, endUs: Number.NEGATIVE_INFINITY, held: [] };
+      found = { isBusy: false, endUs: Number.NEGATIVE_INFINITY, waiting: [] };
       this.#conversations.set(name, found);
     }
     return found;
@@ -91,7 +92,7 @@ export class TraceArrivals {
     this.#waiting++;
     this.#waitingIds += request.blockIds?.length ?? 0;
     const conversation = this.#of(request.conversation!);
-    if (conversation.isBusy) conversation.held.push(request);
+    if (conversation.isBusy) conversation.waiting.push(request);
     else this.#schedule(conversation, request);
   }
 

@@ -1,4 +1,4 @@
-/** How does a request of a trace reach the engines? Its length is checked as the front would, its content becomes hashes. */
+/** Submits the requests of a trace to engines. Checks their length like the server, and turns their prompts into block hashes. */
 
 import type { Cancel } from "../../base/clock.ts";
 import type { VirtualClock } from "../../base/virtual-clock.ts";
@@ -21,7 +21,7 @@ import type { TraceRequest } from "../../workloads/trace.ts";
 import { clients, type TracedClient, type TracedClientOptions } from "./clients.ts";
 import { PromptHashes } from "./hashes.ts";
 
-/** What became of a request that was not taken. */
+/** Reason why a request was refused. `busy`: the queue is full. */
 export type ArrivalRefusal = "tooLong" | "busy";
 
 /** Receives the end of a request that arrived at `arrivalUs`, and the name of its conversation, if it has one. */
@@ -35,15 +35,15 @@ export interface TracedFleetOptions {
   readonly clients: TracedClientOptions;
   /** Prompt tokens per hash id of the trace; absent: 512. */
   readonly hashBlockTokens?: number;
-  /** A request ended: error when the engine had no room for it after all, abort when its client left. */
+  /** Called at the end of each request. Reason `Error`: the KV pool was too small. `Abort`: the client disconnected. */
   readonly onEnd: RequestEnd;
-  /** A step's outcome is handed out and the next is not planned yet: what is submitted now belongs to that one. */
+  /** Called after a step has been delivered and before the next is planned. Requests submitted now join the next step. */
   readonly onStep: () => void;
-  /** Observer of the engine with this index, where somebody keeps the truth. */
+  /** Returns the observer of the engine with this index; null: no observers. */
   readonly observer: ((engine: number) => Observer) | null;
-  /** Meters of the engine with this index, where somebody counts generations as Triton does. */
+  /** Returns the meters of the engine with this index, which count generations for Triton's metrics; null: no meters. */
   readonly meters: ((engine: number) => RequestMeters) | null;
-  /** Called before each update with its time. */
+  /** Called before each update with its time; null: not called. */
   readonly beforeUpdate: ((nowUs: number) => void) | null;
 }
 
@@ -54,7 +54,7 @@ export class TracedFleet {
   readonly #onEnd: RequestEnd;
   readonly #client: () => TracedClient;
   readonly #hashes: PromptHashes;
-  /** Requests are held back before the queue, and with them their prompts. */
+  /** True if requests wait before the queue (request overhead), so that prompts must be copied from the shared buffer. */
   readonly #keeps: boolean;
   #order = 0;
   #live = 0;
@@ -65,7 +65,7 @@ export class TracedFleet {
     this.#clock = clock;
     this.#hashes = new PromptHashes(config.blockSize, options.hashBlockTokens);
     this.#keeps = holdUs(config.timing) > 0;
-    // Drawn ids stay clear of 0, so nothing ends before its traced length.
+    // Generated ids are never 0, so no answer ends before its traced length.
     const common = { engines, config, clock, module, eosId: 0, free: false };
     this.#ranks = new Ranks({
       ...common,
@@ -84,12 +84,15 @@ export class TracedFleet {
     return this.#ranks.engines;
   }
 
-  /** Requests taken and not ended. */
+  /** Number of running requests. */
   get live(): number {
     return this.#live;
   }
 
-  /** True: taken as it is; "cut": the context leaves less room than its output; else refused as vLLM's front refuses it. */
+  /**
+   * Submits a request. Returns true, "cut" if the context limit shortens its output, or the reason for which vLLM's server would
+   * refuse it.
+   */
   submit(request: TraceRequest): true | "cut" | ArrivalRefusal {
     const { maxModelLen } = this.#config;
     const { promptTokens, outputTokens } = request;
@@ -130,12 +133,12 @@ export class TracedFleet {
     return this.#ranks.snapshots();
   }
 
-  /** Lateness of all engines together, live and not copied. */
+  /** Returns the live lateness of all engines together, not a copy. */
   lateness(): LoopView {
     return this.#ranks.latenessView();
   }
 
-  /** Live numbers of each engine, not copied as `snapshots` are. */
+  /** Returns the live numbers of each engine. `snapshots` returns copies. */
   views(fresh: Fresh): EngineView[] {
     return this.#ranks.views(fresh);
   }
@@ -146,14 +149,15 @@ export class TracedFleet {
   };
 }
 
-/** A client's end of its answer. */
+/** Receives an answer for its client, and cancels it if the client disconnects. */
 class Stream implements Receiver {
   readonly endsOnly = true;
   readonly streams = true;
   readonly #ended: RequestEnd;
   readonly #arrivalUs: number;
   readonly #conversation: string | undefined;
-  #stay: Cancel | null = null;
+  /** Cancels the timer of the disconnect; null: the client waits for the end. */
+  #cancelTimer: Cancel | null = null;
 
   constructor(ended: RequestEnd, arrivalUs: number, conversation: string | undefined) {
     this.#ended = ended;
@@ -161,16 +165,16 @@ class Stream implements Receiver {
     this.#conversation = conversation;
   }
 
-  /** Unless it ends before. */
+  /** Disconnects the client at `dueUs`, unless the answer ends before. */
   leaveAt(dueUs: number, answer: Submission, clock: VirtualClock): void {
-    this.#stay = clock.at(dueUs, () => {
+    this.#cancelTimer = clock.at(dueUs, () => {
       answer.cancel();
       this.#ended(Finish.Abort, this.#arrivalUs, this.#conversation);
     });
   }
 
   onTokens(_ids: Int32Array, _at: number, _count: number, finish: Finish | null): void {
-    this.#stay?.();
+    this.#cancelTimer?.();
     this.#ended(finish!, this.#arrivalUs, this.#conversation);
   }
 }

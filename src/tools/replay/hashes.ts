@@ -12,8 +12,8 @@ export class PromptHashes {
 
   /**
    * Returns low and high word per full block, in a buffer that the next call overwrites. A block's words follow from the ids
-   * of all tokens up to its end, and from its place. Blocks that ids do not cover wholly are the request's own: `order` is
-   * its number.
+   * of all tokens up to its end, and from its position. Blocks that ids do not cover fully are unique to the request. `order`:
+   * number of the request.
    */
   of({ promptTokens, blockIds }: TraceRequest, order: number): Uint32Array {
     const full = Math.floor(promptTokens / this.blockSize);
@@ -41,7 +41,7 @@ export class PromptHashes {
       at = Math.min(at, Math.ceil(end / idTokens) - 1);
       for (; at * idTokens < end; at++) {
         const id = ids[at]!;
-        // One to one in (lo, hi) for each id, so that different beginnings stay different.
+        // For each id a bijection of (lo, hi), so that different prefixes never get equal words here.
         hi ^= Math.floor(id / 2 ** 32);
         lo = Math.imul(lo ^ id, 0x85ebca6b);
         lo = Math.imul(lo ^ (lo >>> 13), 0xc2b2ae35);

@@ -1,28 +1,28 @@
 /**
- * What would Prometheus have stored? Pages of many instants, as one OpenMetrics file with timestamps. The format wants a
- * metric's samples of all instants together, so they are gathered per metric, and what is too much to hold goes to a spool.
+ * Collects the metrics pages of many scrapes into one OpenMetrics file with timestamps, as Prometheus would store them. The
+ * format wants all samples of a metric together, so they are collected per metric. Text beyond a limit goes to a spool.
  */
 
-/** Bytes that are kept until they are asked for. */
+/** Storage for bytes that are too large for memory. */
 export interface Spool {
-  /** Where they begin. */
+  /** Appends bytes and returns their offset. */
   append(bytes: Uint8Array): number;
   read(at: number, length: number): Uint8Array;
 }
 
-/** Labels that a scraper gives to everything it reads at one place. */
+/** Labels that a scraper adds to all samples of a target. */
 export interface ScrapeTarget {
   readonly job: string;
   readonly instance: string;
 }
 
-/** Characters that wait in memory, over all metrics. */
+/** Most characters in memory over all metrics, before they go to the spool. */
 export const HELD_MOST = 8 * 2 ** 20;
 
-/** One label set of a family, without `le` and `quantile`: buckets, sum and count stand together. */
+/** One label set of a family without `le` and `quantile`, so that it includes all buckets, sum and count. */
 interface Metric {
   text: string;
-  /** Places in the spool: where and how long, in turns. */
+  /** Parts in the spool, as offset and length in turns. */
   readonly spooled: number[];
 }
 
@@ -32,14 +32,14 @@ interface Family {
   readonly metrics: Map<string, Metric>;
 }
 
-/** A series by its text on the page: its line without value and time, and where that goes. */
+/** A series: its line in the file without value and time, and the metric that it belongs to. */
 interface Series {
   readonly line: string;
   readonly metric: Metric;
 }
 
 const TYPES = ["counter", "gauge", "histogram", "summary"];
-/** What Prometheus adds to each scrape. Reading takes no simulated time. */
+/** Returns the series that Prometheus adds to each scrape. The duration is 0, because a scrape takes no simulated time. */
 function ownSeries(scraped: number, added: number): string {
   const values = {
     up: 1,
@@ -62,14 +62,14 @@ export class History {
   readonly #series = new Map<string, Map<string, Series>>();
   #held = 0;
 
-  /** `collect` frees memory: the host would wait too long (see `ReplayOptions`). */
+  /** `collect` runs the garbage collector (see `ReplayOptions.collect`). */
   constructor(spool: Spool, collect: () => void = () => {}, heldMost = HELD_MOST) {
     this.#spool = spool;
     this.#collect = collect;
     this.#heldMost = heldMost;
   }
 
-  /** A page in text format 0.0.4, well formed, as it was at `atS`; the times of a target must rise. */
+  /** Adds a well-formed page in text format 0.0.4. `atS`: its time in seconds, which must rise for each target. */
   add(target: ScrapeTarget, page: string, atS: number): void {
     const known = this.#series.get(target.job + target.instance)?.size ?? 0;
     const scraped = this.#add(target, page, atS);
@@ -78,7 +78,7 @@ export class History {
     if (this.#held > this.#heldMost) this.#spill();
   }
 
-  /** The file's text in pieces, from its first line to `# EOF`. */
+  /** Yields the text of the file in pieces, with `# EOF` at the end. */
   *file(): Generator<string> {
     let read = 0;
     for (const [name, { type, help, metrics }] of this.#families) {
@@ -100,7 +100,7 @@ export class History {
     yield "# EOF\n";
   }
 
-  /** Returns how many samples there were. */
+  /** Adds the samples of a page and returns their number. */
   #add({ job, instance }: ScrapeTarget, page: string, atS: number): number {
     const key = job + instance;
     const series = this.#series.get(key) ?? new Map<string, Series>();
@@ -121,10 +121,10 @@ export class History {
       } else if (line !== "" && !line.startsWith("#")) {
         const space = line.lastIndexOf(" ");
         const text = line.slice(0, space);
-        const one = series.get(text) ?? this.#newSeries(series, text, labels, family);
+        const entry = series.get(text) ?? this.#newSeries(series, text, labels, family);
         const value = line.slice(space + 1);
-        const written = `${one.line} ${value === "Nan" ? "NaN" : value} ${atS}\n`;
-        one.metric.text += written;
+        const written = `${entry.line} ${value === "Nan" ? "NaN" : value} ${atS}\n`;
+        entry.metric.text += written;
         this.#held += written.length;
         samples++;
       }
@@ -132,7 +132,7 @@ export class History {
     return samples;
   }
 
-  /** The family's name in OpenMetrics. There a counter's samples end in `_total`; one that does not is of unknown type. */
+  /** Returns a family's name in OpenMetrics. A counter without the suffix `_total` gets the type `unknown` there. */
   #family(name: string, type: string, help: string | undefined): string {
     const base = name.replace(/_created$/, "");
     if (base !== name && type === "gauge" && this.#families.has(base)) return base;
@@ -158,9 +158,9 @@ export class History {
       metrics.set(key, metric);
       this.#metrics.push(metric);
     }
-    const one = { line: `${name}{${target}${labels === "" ? "" : `,${labels}`}}`, metric };
-    series.set(text, one);
-    return one;
+    const entry = { line: `${name}{${target}${labels === "" ? "" : `,${labels}`}}`, metric };
+    series.set(text, entry);
+    return entry;
   }
 
   #spill(): void {

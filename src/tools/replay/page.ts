@@ -1,4 +1,4 @@
-/** The pages of metrics that a scrape would get at an instant of a replay: the server's pages over the server's held copies. */
+/** The metrics pages of a replay, as a scrape of the server would show them at the replay's time. */
 import type { TruthDropped } from "../../engine/interface/types.ts";
 import { stuck } from "../../metrics/bugs/stuck.ts";
 import type { MetricsSource } from "../../metrics/config/metrics-source.ts";
@@ -12,21 +12,21 @@ export interface PagesOptions {
   readonly config: MetricsSource;
   /** Seconds since 1970 at which the simulation begins. */
   readonly startS: number;
-  /** What a truth log lost so far; null where none is written. */
+  /** Returns the records that the truth log has lost; null without a truth log. */
   readonly dropped: (() => TruthDropped) | null;
 }
 
 export class ReplayPages {
-  /** For the replay's `beforeUpdate`. */
+  /** Must be called before each update, as `beforeUpdate` of the replay. */
   readonly before: (nowUs: number) => void;
-  /** The page as it stands at the replay's time. */
+  /** Returns the page at the replay's current time. */
   readonly text: (view: View) => Promise<string>;
 
   constructor(replay: Replay, { config, startS, dropped }: PagesOptions) {
     const { fleet, accounts } = replay;
     const ranks = { ...config, dataParallelSize: fleet.engines.length };
     const views = { now: fleet.views("now"), step: fleet.views("step") };
-    // Without what counts for Triton it has no page, and this machine has no place in simulated time.
+    // Triton's page needs meters on all engines. CPU metrics are off, because this machine is not simulated.
     const counted = config.metrics.triton.metrics && views.now.every(({ meters }) => meters.length > 0);
     const triton = { ...config.metrics.triton, metrics: counted, cpu: false };
     const { identity, shape, refreshes } = setupOf(

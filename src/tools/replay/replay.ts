@@ -1,6 +1,6 @@
 /**
- * What happens when a trace meets the engine on a clock of its own? Requests are submitted at their times, or as others
- * end, and time jumps from one event to the next. The engine and its loop are those of the server.
+ * Replays a trace on engines in simulated time. Requests are submitted at their times (open loop) or when others end (closed
+ * loop). Time jumps from one event to the next. The engine and its loop are those of the server.
  */
 
 import { VirtualClock } from "../../base/virtual-clock.ts";
@@ -15,17 +15,17 @@ import { TraceArrivals } from "./arrivals.ts";
 import { PATIENT, type TracedClientOptions } from "./clients.ts";
 import { TracedFleet } from "./fleet.ts";
 
-/** Work between two calls of `collect`: requests, and steps that were looked at, at so many for a request. */
+/** Work between two calls of `collect`, in requests. STEPS_PER_REQUEST steps count as one request. */
 const COLLECT_EVERY = 40_000;
 const STEPS_PER_REQUEST = 16;
 
-/** Requests are streams of completions, and vLLM's middleware counts each answer whole, by its first line. */
+/** Route whose requests HTTP metrics count. All requests are streamed completions. */
 export const HTTP_ROUTES: readonly HttpRoute[] = [{ handler: "/v1/completions", method: "POST" }];
 const OK = 200;
 const BAD_REQUEST = 400;
 const UNAVAILABLE = 503;
 
-/** What an end counts as here, and in the server's outcomes; an error is a request that found no room after all. */
+/** The count of each finish reason. `Error`: the KV pool was too small for the request. */
 const COUNTED = {
   [Finish.Stop]: "finished",
   [Finish.Length]: "finished",
@@ -33,6 +33,7 @@ const COUNTED = {
   [Finish.Abort]: "left",
   [Finish.Error]: "busy",
 } as const;
+/** The server's outcome for each finish reason. */
 const OUTCOMES = {
   [Finish.Stop]: "stop",
   [Finish.Length]: "length",
@@ -49,35 +50,35 @@ export interface ReplayOptions {
   readonly pace: Pace;
   /** Prompt tokens per hash id of the trace; absent: 512. */
   readonly hashBlockTokens?: number;
-  /** The replay ends at this time, with what runs then unfinished; Infinity: when all is done. */
+  /** End of the replay. Requests that run then are unfinished; Infinity: the end of the last request. */
   readonly untilUs: number;
-  /** Absent: they set the traced length as their limit and wait for it. */
+  /** Behavior of clients. Absent: they limit answers to the traced length and wait for the end. */
   readonly clients?: TracedClientOptions;
-  /** Looked at after each interval of simulated time. */
+  /** `onRow` is called after each interval of simulated time. */
   readonly series?: {
     readonly intervalUs: number;
     readonly onRow: (atUs: number, engines: readonly EngineSnapshot[], counts: Counts) => void;
   };
-  /** Called at 0 and after each interval; time stands still until it is done. Needs `runScraped`. */
+  /** `onScrape` is called at 0 and after each interval. Simulated time waits for it. Needs `runScraped`. */
   readonly scrapes?: { readonly intervalUs: number; readonly onScrape: (atUs: number) => Promise<void> };
-  /** Called before each update with its time: what held copies need. */
+  /** Called before each update with its time, so that metrics can copy values that are about to change. */
   readonly beforeUpdate?: (nowUs: number) => void;
-  /** Observer of the engine with this index: told of every step and request. */
+  /** Returns the observer of every step and request of the engine with this index. */
   readonly observer?: (engine: number) => Observer;
-  /** Meters for each engine, told of requests as they begin and end; `now` is the replay's time. */
+  /** Returns meters for an engine, which count starts and ends of requests. `now`: the replay's time. */
   readonly meters?: (now: () => number) => RequestMeters;
-  /** Frees memory. The host's own collector takes the core's memory, most of it never touched, for live data and so waits too long. */
+  /** Runs the garbage collector. Left alone it runs too rarely, because it counts the core's large, mostly unused memory as live. */
   readonly collect?: () => void;
   readonly onProgress?: (atUs: number, counts: Counts) => void;
 }
 
-/** Requests so far: arrived = finished + left + refused + unfinished. */
+/** Numbers of requests so far. arrived = finished + left + tooLong + busy + unfinished. */
 export interface Counts {
   arrived: number;
   finished: number;
-  /** Their clients did not wait for the end. */
+  /** Requests whose clients disconnected before the end. */
   left: number;
-  /** Finished and unfinished requests with less output than the trace says, for want of context. */
+  /** Requests whose output the context limit made shorter than in the trace. */
   cut: number;
   tooLong: number;
   busy: number;
@@ -85,7 +86,7 @@ export interface Counts {
 
 export class Replay {
   readonly counts: Counts = { arrived: 0, finished: 0, left: 0, cut: 0, tooLong: 0, busy: 0 };
-  /** By outcome, as the server's front counts; empty without `beforeUpdate`, since only pages show it. */
+  /** Requests by outcome, as in the server. Not counted without `beforeUpdate`, because only metrics pages show them. */
   readonly accounts: Accounts;
   readonly fleet: TracedFleet;
   readonly #clock = new VirtualClock();
@@ -93,7 +94,7 @@ export class Replay {
   readonly #isShown: boolean;
   readonly #http = new HttpAccounts(HTTP_ROUTES, () => this.#clock.now());
   /** Concurrency of a closed loop; Infinity in an open one. */
-  readonly #most: number;
+  readonly #concurrency: number;
   readonly #arrivals: TraceArrivals;
   #live = 0;
   #lastEndUs = 0;
@@ -106,7 +107,7 @@ export class Replay {
     this.#options = options;
     this.#isShown = options.beforeUpdate !== undefined;
     this.accounts = new Accounts(this.#http);
-    this.#most = options.pace.kind === "closed" ? options.pace.concurrency : Number.POSITIVE_INFINITY;
+    this.#concurrency = options.pace.kind === "closed" ? options.pace.concurrency : Number.POSITIVE_INFINITY;
     this.#rowUs = options.series?.intervalUs ?? Number.POSITIVE_INFINITY;
     this.#scrapeUs = options.scrapes ? 0 : Number.POSITIVE_INFINITY;
     const { config, module, engines, clients = PATIENT, observer = null, meters, beforeUpdate = null } = options;
@@ -128,14 +129,14 @@ export class Replay {
     this.#arrivals.advance();
   }
 
-  /** Runs to the end; simulated microseconds until the last request ended, or until `untilUs`. Throws what the trace throws. */
+  /** Runs to the end. Returns the simulated microseconds of the last end, or `untilUs`. Throws the errors of the trace. */
   run(): number {
     this.#fill();
     while (this.#goesOn) this.#slice();
     return this.#end();
   }
 
-  /** Runs to the end, and waits for each scrape. */
+  /** Like `run`, but waits for each scrape. */
   async runScraped(): Promise<number> {
     await this.#scrape();
     this.#fill();
@@ -144,7 +145,7 @@ export class Replay {
       if (this.#clock.now() >= this.#scrapeUs) await this.#scrape();
     }
     const endUs = this.#end();
-    // The scrape that shows the last end.
+    // One more scrape, which shows the end of the last request.
     if (endUs < this.#options.untilUs && this.#scrapeUs - this.#options.scrapes!.intervalUs <= endUs) {
       this.#clock.until(this.#scrapeUs);
       await this.#scrape();
@@ -160,12 +161,12 @@ export class Replay {
     return (this.#arrivals.hasMore || this.#live > 0) && this.#clock.now() < this.#options.untilUs;
   }
 
-  /** As far as nothing comes from outside. */
+  /** Runs until the next arrival, row, scrape or the end. */
   #slice(): void {
     const { untilUs } = this.#options;
     const clock = this.#clock;
     const { next } = this.#arrivals;
-    const arrivalUs = next !== undefined && this.#live < this.#most ? next.arrivalUs : Number.POSITIVE_INFINITY;
+    const arrivalUs = next !== undefined && this.#live < this.#concurrency ? next.arrivalUs : Number.POSITIVE_INFINITY;
     clock.until(Math.min(arrivalUs, this.#rowUs, this.#scrapeUs, untilUs));
     if (clock.now() >= this.#rowUs) this.#row();
     if (clock.now() >= untilUs) return;
@@ -175,7 +176,7 @@ export class Replay {
   #end(): number {
     const clock = this.#clock;
     if (clock.now() >= this.#options.untilUs) return this.#options.untilUs;
-    // The row that shows the last end, and the empty step that an asynchronous engine still has open.
+    // One more row, which shows the end of the last request. `drain` runs the empty step that an asynchronous engine still has.
     if (this.#options.series && this.#rowUs - this.#options.series.intervalUs <= this.#lastEndUs) {
       clock.until(this.#rowUs);
       this.#row();
@@ -184,7 +185,7 @@ export class Replay {
     return this.#lastEndUs;
   }
 
-  /** No more steps; an observer is told of those that are unfinished. */
+  /** Stops the engines. Observers get the unfinished requests. */
   stop(): void {
     for (const engine of this.fleet.engines) engine.stop();
   }
@@ -193,12 +194,12 @@ export class Replay {
     return this.#live;
   }
 
-  /** Submits what is due: in an open loop all that has arrived by now, in a closed one as many as there is room for. */
+  /** Submits due requests: in an open loop those that have arrived, in a closed loop up to the concurrency. */
   #fill(): void {
-    const closed = this.#most !== Number.POSITIVE_INFINITY;
+    const closed = this.#concurrency !== Number.POSITIVE_INFINITY;
     const nowUs = this.#clock.now();
     const arrivals = this.#arrivals;
-    for (let { next } = arrivals; next !== undefined && this.#live < this.#most; { next } = arrivals) {
+    for (let { next } = arrivals; next !== undefined && this.#live < this.#concurrency; { next } = arrivals) {
       if (!closed && next.arrivalUs > nowUs) break;
       this.#submit(next);
       arrivals.advance();
@@ -236,12 +237,12 @@ export class Replay {
     this.accounts.settled(OUTCOMES[reason]);
   };
 
-  /** In a closed loop those that ended in a step make room; not before all its ends are told, since slots are used again. */
+  /** Submits requests in a closed loop after a step. Not at each end, because the core reuses the slots of ended requests. */
   readonly #stepped = (): void => {
     this.#steps++;
     this.#collect();
     this.#options.onProgress?.(this.#clock.now(), this.counts);
-    if (this.#live < this.#most && this.#most !== Number.POSITIVE_INFINITY) this.#fill();
+    if (this.#live < this.#concurrency && this.#concurrency !== Number.POSITIVE_INFINITY) this.#fill();
   };
 
   #collect(): void {

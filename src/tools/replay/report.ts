@@ -1,25 +1,25 @@
-/** What does the page of `load` show of a replay? The same plots, from the engines' histograms, the rows over time and a sample of requests. */
+/** Builds the HTML report of a replay, with the plots of `understudy load`, from histograms, rows over time and sampled requests. */
 import { fineMiddle } from "../../engine/fine.ts";
 import type { EngineSnapshot, HistogramName } from "../../engine/interface/types.ts";
 import type { Distribution, Moment, Result, ServerMoment } from "../report/index.ts";
-import { addedUp } from "./percentiles.ts";
+import { sumOf } from "./percentiles.ts";
 import type { Counts, Replay } from "./replay.ts";
 import type { Results } from "./results.ts";
 
-/** Rows over time that are kept; of more, every second one is dropped. */
+/** Most rows over time. With more, every second row is dropped. */
 const MOMENTS_MOST = 4096;
 const PERCENTILES = [50, 90, 95, 99] as const;
 
 const DEFINITIONS = {
-  ttft: "time to first token: from arrival to the end of the step that gave it, as vLLM's histogram counts",
+  ttft: "time to first token: from arrival to the end of the step that generated it, as in vLLM's histogram",
   itl: "inter-token latency: between the steps of two tokens; tokens of one step have 0 between them",
   tpot: "time per output token: from the first token to the last, divided by the tokens after the first; requests with more than one",
   e2el: "from arrival to the last token",
-  queue: "from the entry into the queue to the first step that scheduled it, as vLLM's histogram counts",
-  time: "all of it is simulated; percentiles come from histograms and are within 0.4 %",
+  queue: "from the entry into the queue to the first step that scheduled it, as in vLLM's histogram",
+  time: "all times are simulated; percentiles come from histograms and are within 0.4 %",
 };
 
-/** Load and pool over simulated time, within a stated size. */
+/** Load and KV pool over simulated time, in at most MOMENTS_MOST rows. */
 export class Moments {
   readonly run: Moment[] = [];
   readonly server: ServerMoment[] = [];
@@ -28,13 +28,18 @@ export class Moments {
 
   row(atUs: number, engines: readonly EngineSnapshot[], counts: Counts): void {
     if (this.#rows++ % this.#stride !== 0) return;
-    const sum = (pick: (engine: EngineSnapshot) => number) => engines.reduce((total, one) => total + pick(one), 0);
-    const [t, running, waiting] = [atUs / 1e6, sum((one) => one.running), sum((one) => one.waiting + one.deferred)];
+    const sum = (pick: (engine: EngineSnapshot) => number) =>
+      engines.reduce((total, engine) => total + pick(engine), 0);
+    const [t, running, waiting] = [
+      atUs / 1e6,
+      sum((engine) => engine.running),
+      sum((engine) => engine.waiting + engine.deferred),
+    ];
     const completed = counts.finished + counts.left;
-    const tokens = sum((one) => one.generationTokens);
+    const tokens = sum((engine) => engine.generationTokens);
     this.run.push({ t, running: running + waiting, sent: counts.arrived, completed, output_tokens: tokens });
-    const usage = sum((one) => one.blocksUsed) / sum((one) => one.blocksUsable);
-    this.server.push({ t, running, waiting, kv_usage: usage, preemptions: sum((one) => one.preemptions) });
+    const usage = sum((engine) => engine.blocksUsed) / sum((engine) => engine.blocksUsable);
+    this.server.push({ t, running, waiting, kv_usage: usage, preemptions: sum((engine) => engine.preemptions) });
     if (this.run.length > MOMENTS_MOST) this.#thin();
   }
 
@@ -46,15 +51,19 @@ export class Moments {
   }
 }
 
-export interface Shown {
+export interface ReportInput {
   readonly command: string;
   readonly version: string;
   readonly moments: Moments;
-  /** How many requests the records are a sample of. */
+  /** Number of all requests, from which the records are sampled. */
   readonly requests: number;
 }
 
-export function reportOf(replay: Replay, results: Results, { command, version, moments, requests }: Shown): Result {
+export function reportOf(
+  replay: Replay,
+  results: Results,
+  { command, version, moments, requests }: ReportInput,
+): Result {
   const { requests: counts, tokens, throughput, prefix_cache: cache, kv, engine } = results;
   const failed = {
     "left by their clients": counts.left,
@@ -109,10 +118,10 @@ export function reportOf(replay: Replay, results: Results, { command, version, m
   };
 }
 
-/** Distribution over all engines together, ms. Percentiles are the nearest rank's bucket, as in the results. */
+/** Returns the distribution over all engines in ms. Percentiles are computed as in the results. */
 function distribution(replay: Replay, name: HistogramName, skipZero = false): Distribution {
   const engines = replay.fleet.engines.map((engine) => engine.fine(name));
-  const { counts, sum, count, at } = addedUp(engines, skipZero);
+  const { counts, sum, count, at } = sumOf(engines, skipZero);
   if (count === 0) return { count, mean: null };
   const filled = [...counts.keys()].filter((bucket) => counts[bucket]! > 0);
   const bounds = filled.map((bucket) => fineMiddle(bucket) / 1000);

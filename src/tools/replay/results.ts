@@ -1,4 +1,4 @@
-/** What came out of a replay? Plain numbers, a pure function of trace, seed and options: no wall clock. */
+/** The results of a replay. They depend only on trace, seed and options, not on the speed of the machine. */
 
 import { type EngineConfig, flatEngineConfig } from "../../engine/config/engine-config.ts";
 import type { EngineSnapshot, HistogramName } from "../../engine/interface/types.ts";
@@ -9,13 +9,13 @@ import type { Replay } from "./replay.ts";
 
 export const RESULTS_SCHEMA = "understudy-replay/1";
 
-/** As `--json` writes it. Times in the unit of the name, all simulated. */
+/** The content of --json. All times are simulated; names end with the unit. */
 export type Results = ReturnType<typeof resultsOf>;
 
 export interface ReplayInfo {
   readonly name: string;
   readonly format: string;
-  /** Null: the trace has no times of its own. */
+  /** Time span of the trace; null: the trace has no times. */
   readonly span: TraceSpan | null;
   readonly model: string;
   readonly config: EngineConfig;
@@ -27,7 +27,8 @@ export function resultsOf(replay: Replay, durationUs: number, about: ReplayInfo)
   const { engines } = replay.fleet;
   const { counts } = replay;
   const snapshots = replay.fleet.snapshots();
-  const sum = (pick: (engine: EngineSnapshot) => number) => snapshots.reduce((total, one) => total + pick(one), 0);
+  const sum = (pick: (engine: EngineSnapshot) => number) =>
+    snapshots.reduce((total, engine) => total + pick(engine), 0);
   const ms = (name: HistogramName, skipZero = false) =>
     inMs(
       spreadOf(
@@ -37,8 +38,8 @@ export function resultsOf(replay: Replay, durationUs: number, about: ReplayInfo)
     );
   const seconds = durationUs / 1e6;
   const rate = (what: number) => (seconds > 0 ? what / seconds : 0);
-  const [prompt, generated] = [sum((one) => one.promptTokens), sum((one) => one.generationTokens)];
-  const [queries, hits] = [sum((one) => one.prefixQueries), sum((one) => one.prefixHits)];
+  const [prompt, generated] = [sum((engine) => engine.promptTokens), sum((engine) => engine.generationTokens)];
+  const [queries, hits] = [sum((engine) => engine.prefixQueries), sum((engine) => engine.prefixHits)];
   const peak = Math.max(...engines.map((engine) => engine.blocksPeak));
   const usable = snapshots[0]!.blocksUsable;
   return {
@@ -49,7 +50,7 @@ export function resultsOf(replay: Replay, durationUs: number, about: ReplayInfo)
       span_s: about.span?.seconds ?? null,
       timestamp_unit: about.span?.unit ?? null,
     },
-    // As a client would name it, and how long its steps take: the preset, or a formula.
+    // The served model name, and the preset or formula of step times.
     model: about.model,
     timing: timingText(about.config),
     engines: engines.length,
@@ -57,7 +58,7 @@ export function resultsOf(replay: Replay, durationUs: number, about: ReplayInfo)
     requests: {
       arrived: counts.arrived,
       finished: counts.finished,
-      // Their clients did not wait for the end.
+      // Requests whose clients disconnected.
       left: counts.left,
       unfinished: replay.unfinished,
       refused: { too_long: counts.tooLong, busy: counts.busy },
@@ -66,22 +67,22 @@ export function resultsOf(replay: Replay, durationUs: number, about: ReplayInfo)
       passed_over: about.passedOver,
     },
     duration_s: seconds,
-    steps: sum((one) => one.steps),
-    tokens: { prompt, prompt_cached: sum((one) => one.promptTokensCached), generated },
+    steps: sum((engine) => engine.steps),
+    tokens: { prompt, prompt_cached: sum((engine) => engine.promptTokensCached), generated },
     throughput: {
       requests_per_s: rate(counts.finished),
       output_tokens_per_s: rate(generated),
       total_tokens_per_s: rate(prompt + generated),
     },
-    // Latencies as vLLM's histograms count them.
+    // Latencies are defined as for vLLM's histograms.
     ttft_ms: ms("timeToFirstToken"),
     itl_ms: ms("interTokenLatency"),
-    // A request with one token has no time per token; vLLM counts 0 for it.
+    // vLLM counts 0 for a request with one token, which has no time per token.
     tpot_ms: ms("timePerOutputToken", true),
     e2e_ms: ms("e2eLatency"),
     queue_ms: ms("queueTime"),
     prefix_cache: { query_tokens: queries, hit_tokens: hits, hit_rate: queries > 0 ? hits / queries : null },
-    preemptions: sum((one) => one.preemptions),
+    preemptions: sum((engine) => engine.preemptions),
     kv: { blocks_peak: peak, blocks_usable: usable, usage_peak: peak / usable },
   };
 }

@@ -1,22 +1,22 @@
 /**
- * Which requests of a replay are shown one by one, and when did their tokens come? Some of all, evenly in order of their
- * ends, so that memory does not grow with the trace: whenever there are too many, every second one is dropped.
+ * Samples the requests of a replay and the times of their tokens, for the plots of single requests. Keeps every n-th request in
+ * order of their ends. When the sample is full, every second request is dropped and n doubles, so that memory stays bounded.
  */
 
 import { Finish } from "../../engine/interface/types.ts";
 import type { Observer, RequestTimeline } from "../../engine/observer.ts";
 import type { ReportRecord } from "../report/index.ts";
 
-/** More than any plot shows. */
+/** Most requests in the sample, more than any plot shows. */
 const KEPT_MOST = 4000;
-/** Steps of an engine whose times are known, the latest ones: a power of two. Tokens of older ones are not drawn. */
+/** Number of latest steps per engine whose times are kept, a power of two. Tokens of older steps are not plotted. */
 const STEPS_KNOWN = 2 ** 16;
-/** Most tokens that are drawn of one request. */
+/** Most output tokens of a request whose tokens are plotted. */
 const TOKENS_MOST = 8192;
 
 export class RequestSample {
   readonly records: ReportRecord[] = [];
-  /** Requests that were seen. */
+  /** Number of all requests so far. */
   seen = 0;
   #stride = 1;
 
@@ -45,7 +45,7 @@ export class RequestSample {
   }
 }
 
-/** When each step of its runs was due. */
+/** Returns the due time of each step in which the request got a token. Empty if it has too many tokens. */
 function timesOf({ runs, outputTokens }: RequestTimeline, dues: Float64Array, last: number): Float64Array {
   const times: number[] = [];
   if (outputTokens > TOKENS_MOST) return new Float64Array();
@@ -62,7 +62,7 @@ function recordOf(timeline: RequestTimeline, index: number, chunkUs: Float64Arra
   return {
     index,
     requestId: `request ${id}`,
-    // A trace's time is when it comes.
+    // Requests are sent exactly at their traced times, so there is no other intended time.
     intendedUs: Number.NaN,
     sendUs: arrivalUs,
     scheduledUs,
@@ -77,7 +77,7 @@ function recordOf(timeline: RequestTimeline, index: number, chunkUs: Float64Arra
 }
 
 function failureOf(reason: Finish | null): ReportRecord["failure"] {
-  if (reason === null) return { kind: "unfinished", message: "the replay ended before" };
-  if (reason === Finish.Abort) return { kind: "left", message: "its client did not wait" };
-  return reason === Finish.Error ? { kind: "busy", message: "there was no room for it" } : null;
+  if (reason === null) return { kind: "unfinished", message: "the replay ended first" };
+  if (reason === Finish.Abort) return { kind: "left", message: "its client disconnected" };
+  return reason === Finish.Error ? { kind: "busy", message: "the KV pool was too small" } : null;
 }

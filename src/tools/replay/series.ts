@@ -1,10 +1,10 @@
-/** How did load and pool move over simulated time? CSV, a row per interval: gauges at its end, counts of what happened in it. */
+/** Writes load and KV pool over simulated time as CSV, a row per interval: gauges at its end, and counts of events in it. */
 import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import type { Counts } from "./replay.ts";
 
 type Sums = ReturnType<typeof sums>;
 
-/** Gauges as they stood after the last step before the row's time; all engines together. `docs/replay.md` explains them. */
+/** Gauges after the last step before the row's time, over all engines. `docs/replay.md` explains them. */
 const GAUGES = ["running", "waiting", "kv_usage"] as const;
 const COUNTERS = [
   "arrived",
@@ -21,7 +21,7 @@ const COUNTERS = [
 
 export const SERIES_HEADER = ["time_s", ...GAUGES, ...COUNTERS].join(",");
 
-/** One per replay: keeps the row before. */
+/** Makes the rows of one replay. Keeps the previous row's sums, from which counts are subtracted. */
 export class SeriesRows {
   #before: Sums | null = null;
 
@@ -36,20 +36,20 @@ export class SeriesRows {
 }
 
 function sums(engines: readonly EngineSnapshot[], { arrived, finished, tooLong, busy }: Counts) {
-  const sum = (pick: (engine: EngineSnapshot) => number) => engines.reduce((total, one) => total + pick(one), 0);
+  const sum = (pick: (engine: EngineSnapshot) => number) => engines.reduce((total, engine) => total + pick(engine), 0);
   return {
-    running: sum((one) => one.running),
-    waiting: sum((one) => one.waiting + one.deferred),
-    kv_usage: sum((one) => one.blocksUsed) / sum((one) => one.blocksUsable),
+    running: sum((engine) => engine.running),
+    waiting: sum((engine) => engine.waiting + engine.deferred),
+    kv_usage: sum((engine) => engine.blocksUsed) / sum((engine) => engine.blocksUsable),
     arrived,
     finished,
     refused: tooLong + busy,
-    preemptions: sum((one) => one.preemptions),
-    prompt_tokens: sum((one) => one.promptTokens),
-    prompt_tokens_cached: sum((one) => one.promptTokensCached),
-    generation_tokens: sum((one) => one.generationTokens),
-    prefix_query_tokens: sum((one) => one.prefixQueries),
-    prefix_hit_tokens: sum((one) => one.prefixHits),
-    steps: sum((one) => one.steps),
+    preemptions: sum((engine) => engine.preemptions),
+    prompt_tokens: sum((engine) => engine.promptTokens),
+    prompt_tokens_cached: sum((engine) => engine.promptTokensCached),
+    generation_tokens: sum((engine) => engine.generationTokens),
+    prefix_query_tokens: sum((engine) => engine.prefixQueries),
+    prefix_hit_tokens: sum((engine) => engine.prefixHits),
+    steps: sum((engine) => engine.steps),
   };
 }

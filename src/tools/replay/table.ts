@@ -1,8 +1,8 @@
-/** Writes the results of a replay as a table for the terminal, with the speed of the machine. */
+/** Formats the results of a replay as a table for the terminal, with the speed of the machine. */
 import type { Spread } from "./percentiles.ts";
 import type { Results } from "./results.ts";
 
-/** `wallUs`: real time that the replay took, the only figure here that is not in the results. */
+/** Returns the table. `wallUs`: real time of the replay in microseconds, which the results do not contain. */
 export function replayTable(results: Results, wallUs: number): string {
   const { trace, requests, tokens, throughput, prefix_cache: cache, kv } = results;
   const refused = requests.refused.too_long + requests.refused.busy;

@@ -88,7 +88,7 @@ test("deviations of first tokens become those of the time before the first step,
   const { config, notices } = accepted(`${constant} --time-to-first-token-std-dev 20ms`);
   expect(config.engine.noise).toEqual({ overheadSigma: 0.2 });
   expect(notices).toEqual([
-    "--time-to-first-token-std-dev: spreads what is waited for before the first step, which itself strays as all steps do",
+    "--time-to-first-token-std-dev: varies only the wait before the first step; that step varies like all steps",
   ]);
   expect(refused(`${constant} --time-to-first-token-std-dev 37ms`)).toBe(
     "--time-to-first-token-std-dev: takes at most 30 % of time-to-first-token, which is 120 ms",
@@ -210,7 +210,7 @@ test("all ranks are behind the one port, which is said; a rank of its own is one
   const several = accepted("--data-parallel-size 4 --max-num-seqs 2 --max-waiting-queue-length 3");
   expect(several.config).toMatchObject({ dataParallelSize: 4, listen: { frontLimits: { requests: 20 } } });
   expect(several.notices).toEqual([
-    "--data-parallel-size: the 4 ranks answer on the one port, none on the next; X-data-parallel-rank chooses one",
+    "--data-parallel-size: the 4 ranks share one port; the header X-data-parallel-rank chooses one",
   ]);
   const one = accepted("--data-parallel-size 4 --data-parallel-rank 3");
   expect(one.config.dataParallelSize).toBe(1);
@@ -222,7 +222,7 @@ test("several processes: adapters stay what they are, unless somebody insists", 
   const { config, notices } = accepted("--workers 2");
   expect([config.workers, config.models.runtimeLora]).toEqual([2, undefined]);
   expect(notices).toEqual([
-    "--workers 2: adapters cannot be loaded by request: one would be loaded into the process that is asked",
+    "--workers 2: adapters cannot be loaded by request, because only one process would load them",
   ]);
   const loading = { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" };
   expect(refused("--workers 2", { env: loading })).toContain("VLLM_ALLOW_RUNTIME_LORA_UPDATING=1");
@@ -264,7 +264,7 @@ test.each([
     "--tool-call-extra-call-probability 101",
     '--tool-call-extra-call-probability: takes a number from 0 to 100, not "101"',
   ],
-  ["--modell m", "--modell: unknown flag; did you mean --model? (understudy serve --help lists what is accepted)"],
+  ["--modell m", "--modell: unknown flag; did you mean --model? (understudy serve --help lists the options)"],
   ["--mode loud", '--mode: takes random or echo, not "loud"'],
   ["--max-num-seqs x", '--max-num-seqs: takes a whole number from 1 to 65536, not "x"'],
   ["--max-waiting-queue-length 0", '--max-waiting-queue-length: takes a whole number of at least 1, not "0"'],
@@ -282,7 +282,7 @@ test.each([
 test.each([
   [
     "modell: m",
-    "f.yaml:1: modell: unknown key; did you mean model or mode? (understudy serve --help lists what is accepted)",
+    "f.yaml:1: modell: unknown key; did you mean model or mode? (understudy serve --help lists the options)",
   ],
   ["model: m\nport: [", "f.yaml:2"],
   ["model: m\nenable-kvcache: yes", 'f.yaml:2: enable-kvcache: takes true or false, not "yes"'],
@@ -306,7 +306,7 @@ test("--compat takes the one name, and no file can say it", () => {
   expect(bare(["--compat"])).toEqual({ error: "--compat: needs a value: llm-d-inference-sim" });
   expect(bare(["--compat=vllm"])).toEqual({ error: '--compat: takes llm-d-inference-sim, not "vllm"' });
   expect(bare(["--config", "f.yaml"], "compat: llm-d-inference-sim")).toEqual({
-    error: "f.yaml:1: compat: is told as --compat or UNDERSTUDY_COMPAT, not in a file",
+    error: "f.yaml:1: compat: must be set by --compat or UNDERSTUDY_COMPAT, not in a file",
   });
   expect(bare(["--mode", "echo"], "", { UNDERSTUDY_COMPAT: "llm-d-inference-sim" })).toMatchObject({
     config: { text: { echo: true } },

@@ -194,7 +194,7 @@ test.each([
   [["ftp://host"], '"ftp://host": must be an http or https URL, as in http://127.0.0.1:8000'],
   [["http://a", "http://b"], "takes one URL, not 2 (understudy health --help)"],
   [["--wait", "long"], '--wait: takes a duration up to 24h, as in 500ms, 30s or 2m, not "long"'],
-  [["--port", "1"], "--port: unknown flag (understudy health --help lists what is accepted)"],
+  [["--port", "1"], "--port: unknown flag (understudy health --help lists the options)"],
   [["--ssl-ca-certs", "/none"], "--ssl-ca-certs /none: cannot be read (ENOENT)"],
 ])("%j is refused with exit code 2", async (words, why) => {
   expect(await health(...words)).toEqual({ code: 2, line: `understudy health: ${why}` });

@@ -137,6 +137,6 @@ test("cache_config_info shows type and blocks; what no preset tells is said, oth
   expect(text).toMatch(/vllm:cache_config_info\{.*,cache_dtype="fp8",.*num_gpu_blocks="58411"/);
   const { config, notices } = accepted("--kv-cache-dtype", "nvfp4");
   expect([config.engine.numGpuBlocks, config.deployment.kvCacheDtype]).toEqual([29205, "nvfp4"]);
-  expect(notices.join()).toContain("--kv-cache-dtype nvfp4: how much smaller it makes the KV cache");
+  expect(notices.join()).toContain("--kv-cache-dtype nvfp4: its effect on the size of the KV cache is unknown");
   expect(refused("--kv-cache-dtype", "fp16")).toMatch(/^--kv-cache-dtype: takes auto or float16 or .*, not "fp16"$/);
 });

@@ -19,7 +19,7 @@ test("help and documentation name every option, its default, and where we listen
   expect(help.help.split("\n").every((line) => line.length <= 110)).toBe(true);
   expect(serveHelp("watermark")).not.toContain("--port");
   expect(serveHelp("scheduler")).toContain("--max-num-seqs");
-  expect(serveHelp("quantization")).toContain("Accepted and ignored");
+  expect(serveHelp("quantization")).toContain("Accepted without effect");
   expect(serveHelp("frobnicate")).toContain("No option");
 });
 

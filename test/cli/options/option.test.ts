@@ -50,7 +50,7 @@ test("adapters: both forms, empty ones passed over, the limit only where LoRA is
 
 test.each([
   [["--lora-modules", "a=p"], "--lora-modules: adapters need --enable-lora"],
-  [["--enable-lora", "--lora-modules", "a=p", "a=q"], '--lora-modules: "a" is there twice'],
+  [["--enable-lora", "--lora-modules", "a=p", "a=q"], '--lora-modules: "a" is named twice'],
   [["m", "--enable-lora", "--lora-modules", "m=p"], '--lora-modules: "m" is the name of the model'],
   [["--enable-lora", "--lora-modules", "a"], '--lora-modules: takes one or more of name=path or {"name"'],
   [["--enable-lora", "--lora-modules", "=p"], 'not "=p"'],

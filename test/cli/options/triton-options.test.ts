@@ -99,8 +99,8 @@ test.each([
   ["--allow-metrics=maybe", "true, on, 1, false, off or 0"],
   ["--metrics-port 70000", "a whole number from 0 to 65535"],
   ["--metrics-interval-ms 0", "a whole number from 1"],
-  ["--metrics-port 0 --workers 2", "must be a port's number"],
-  ["--metrics-port 8000", "8000 is the server's own port"],
+  ["--metrics-port 0 --workers 2", "must be 1 to 65535"],
+  ["--metrics-port 8000", "8000 is the port of the server"],
 ])("%s is one line that says what is accepted", (line, accepted) => {
   expect(errorOf(line)).toContain(accepted);
   expect(errorOf(line)).not.toContain("\n");

@@ -107,7 +107,7 @@ test("values in every form that tritonserver takes", () => {
 test("a file of the log, which only /v2/logging shows, is named", () => {
   const { config, notices } = tritonOf(["--log-file=x.log"]);
   expect(config.triton?.log.file).toBe("x.log");
-  expect(notices).toEqual(["--log-file: only /v2/logging shows it, nothing is written"]);
+  expect(notices).toEqual(["--log-file: nothing is written to the file; only /v2/logging shows its name"]);
 });
 
 test("the former spelling of the response cache", () => {
@@ -120,7 +120,7 @@ test.each([
   [["--http-prt=1"], "unrecognized option '--http-prt'; did you mean --http-port"],
   [
     ["--triton-version=2.51", "--allow-client-shm=true"],
-    "unrecognized option '--allow-client-shm' (another --triton-version has it)",
+    "unrecognized option '--allow-client-shm' (it exists in another --triton-version)",
   ],
   [["--triton-version=2.50"], '--triton-version: takes 2.51 or 2.73, not "2.50"'],
   [["--http-port"], "option '--http-port' requires an argument"],
@@ -129,7 +129,7 @@ test.each([
   [["model"], "Unexpected argument: model"],
   [["--load-model=a"], "Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well."],
   [["--cache-config=local"], "--cache-config option format is '<cache name>,<setting>=<value>'. Got local"],
-  [["--cache-config=redis,host=x"], "--cache-config redis,host=x: local,size=BYTES is accepted"],
+  [["--cache-config=redis,host=x"], "--cache-config redis,host=x: must be local,size=BYTES"],
   [["--cache-config=local,size=4096", "--response-cache-byte-size=4096"], "Error: Incompatible flags"],
   [["--response-cache-byte-size=x"], "--response-cache-byte-size: takes a whole number of 64 bits from 0"],
   [["--http-port=0", "--http-port=70000"], 'not "70000"'],
@@ -156,7 +156,7 @@ test.each([
     "Unexpected argument: histogram_latencies=true",
   ],
   [["--metrics-config=x"], "--metrics-config option format is <setting>=<value>. Got x"],
-  [["--metrics-port=8000"], "8000 is the server's own port"],
+  [["--metrics-port=8000"], "8000 is the port of the server"],
 ])("refused in one line: %p", (flags, why) => {
   const resolved = resolve(flags);
   if (!("error" in resolved)) throw new Error("taken");

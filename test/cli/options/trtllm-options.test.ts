@@ -104,9 +104,12 @@ test.each([
   ["--max-batch-size 8", "--max-batch-size: needs --capacity-scheduler-policy (GUARANTEED_NO_EVICT"],
   [
     `${POLICY} --max-num-seqs 8`,
-    "--max-num-seqs: is vLLM's scheduler's; with --capacity-scheduler-policy it is --max-batch-size",
+    "--max-num-seqs: only for vLLM's scheduler; with --capacity-scheduler-policy use --max-batch-size",
   ],
-  [`${POLICY} --watermark 0.1`, "--watermark: is vLLM's scheduler's; --capacity-scheduler-policy has no such limit"],
+  [
+    `${POLICY} --watermark 0.1`,
+    "--watermark: only for vLLM's scheduler; --capacity-scheduler-policy has no such limit",
+  ],
   [
     "--capacity-scheduler-policy PREFILL_FIRST",
     "GUARANTEED_NO_EVICT or MAX_UTILIZATION or STATIC_BATCH or MAX_REQUESTS",

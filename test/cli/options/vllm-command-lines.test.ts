@@ -40,8 +40,8 @@ test.each([
 
 test.each([
   ["m/x --reasoning-parser nope", "--reasoning-parser: takes beam, cohere_command3, cohere_command4"],
-  ["m/x --guided-decoding-backend xgrammar", "unknown flag; it is no option of vllm serve 0.33 either"],
-  ["m/x --swap-space 4", "unknown flag; it is no option of vllm serve 0.33 either"],
+  ["m/x --guided-decoding-backend xgrammar", "unknown flag; vllm serve 0.33 does not have it either"],
+  ["m/x --swap-space 4", "unknown flag; vllm serve 0.33 does not have it either"],
 ])("%s is refused", (line, why) => {
   expect(refused(line)).toContain(why);
 });
@@ -87,7 +87,7 @@ describe("parser names", () => {
     );
     expect(config.text).toMatchObject({ toolCallParser: "hermes", reasoningParser: "deepseek_r1" });
     expect(notices.join()).toContain(
-      "--tool-call-parser mine: tool calls are written and read in the format of vLLM's hermes",
+      "--tool-call-parser mine: tool calls are generated and parsed in the format of vLLM's hermes",
     );
   });
 

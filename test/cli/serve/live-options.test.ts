@@ -36,10 +36,10 @@ test("changes count together, later ones on top of earlier ones; null is the def
 });
 
 test.each([
-  [{ timing: "fast" }, "timing", 'timing: "fast": not a preset; it takes'],
+  [{ timing: "fast" }, "timing", 'timing: "fast": not a preset; must be'],
   [{ "max-streams": -1 }, "max-streams", "max-streams: takes a whole number from 0"],
   [{ "max-streams": { a: 1 } }, "max-streams", 'max-streams: takes a whole number from 0 to 2147483647, not {"a":1}'],
-  [{ "max-num-seqs": 5 }, "max-num-seqs", "max-num-seqs: cannot change in a server that runs; these can: timing"],
+  [{ "max-num-seqs": 5 }, "max-num-seqs", "max-num-seqs: cannot change while the server runs; these can: timing"],
   [{ colour: "red" }, "colour", "colour: cannot change in a server that runs"],
   [{ timing: "none" }, "timing", "timing: steps without times cannot get them"],
   [
@@ -162,7 +162,7 @@ describe("latencies of llm-d-inference-sim", () => {
     [
       { "inter-token-latency": "20ms", jitter: 0.1 },
       "jitter",
-      "jitter: cannot change together with inter-token-latency, which decides it",
+      "jitter: cannot change together with inter-token-latency, which sets it",
     ],
     [
       { "inter-token-latency": 0, "inter-token-latency-std-dev": 0, "time-to-first-token": null },
@@ -171,7 +171,7 @@ describe("latencies of llm-d-inference-sim", () => {
     ],
     [{ "render-url": "http://x" }, "render-url", "render-url: not supported; "],
     [{ "kv-cache-transfer-latency": "1 s" }, "kv-cache-transfer-latency", "kv-cache-transfer-latency: takes "],
-    [{ "max-num-seqs": 5 }, "max-num-seqs", "max-num-seqs: cannot change in a server that runs; these can: timing"],
+    [{ "max-num-seqs": 5 }, "max-num-seqs", "max-num-seqs: cannot change while the server runs; these can: timing"],
   ])("%j is refused, and nothing else is taken", (changes, key, message) => {
     const options = optionsOf(CONSTANT);
     const before = options.read();
@@ -185,7 +185,7 @@ describe("latencies of llm-d-inference-sim", () => {
   test("steps that had no times get none, and without --compat they are no keys", () => {
     expect(optionsOf("--compat llm-d-inference-sim").changed({ "inter-token-latency": "1ms" })).toMatchObject({
       key: "inter-token-latency",
-      message: "timing: steps without times cannot get them in a server that runs, nor lose them",
+      message: "timing: cannot change from or to none while the server runs",
     });
     const plain = optionsOf("--timing constant:ttft=1s,itl=10ms");
     expect(plain.changed({ "inter-token-latency": "1ms" })).toMatchObject({ key: "inter-token-latency" });

@@ -217,7 +217,7 @@ test("the tables agree: no option twice, every short flag names one", () => {
 
 test.each([
   ["--max-num-sequ 4", "--max-num-sequ: unknown flag; did you mean --max-num-seqs"],
-  ["--frobnicate", "--frobnicate: unknown flag; it is no option of vllm serve 0.33 either"],
+  ["--frobnicate", "--frobnicate: unknown flag; vllm serve 0.33 does not have it either"],
   ["-x", "-x: unknown flag"],
   ["--port.x 1", "--port.x: unknown flag"],
   ["--no-port", "--no-port: unknown flag"],
@@ -238,7 +238,7 @@ test.each([
   ["m extra", '"extra": unexpected'],
   ["m --model n", "the model is given twice"],
   ["--role tritium", '--role: takes vllm or triton or trtllm-serve, not "tritium"'],
-  ["--timing fast", '--timing: "fast": not a preset; it takes none, constant:'],
+  ["--timing fast", '--timing: "fast": not a preset; must be none, constant:'],
   ["--timing constant:ttft=1,itl=1ms", '"1" is not a duration'],
   ["--config nowhere.yaml", '--config: cannot read "nowhere.yaml" (ENOENT)'],
 ])("refused: %s", (line, why) => {
@@ -300,11 +300,9 @@ test("environment: names, lists, toggles, and where an error comes from", () => 
 });
 
 test("options that are gone say what there is in their place", () => {
-  expect(refused("--http-server bun")).toBe(
-    "--http-server: there is no such flag any more; one server speaks HTTP, as uvicorn does",
-  );
+  expect(refused("--http-server bun")).toBe("--http-server: this flag was removed; there is only one HTTP server");
   expect(refused("--config serve.yaml", {}, "early_head: true\n")).toEndWith(
-    "there is no such key any more; the head of a stream leaves at once",
+    "this key was removed; the headers of a stream are always sent at once",
   );
 });
 
@@ -387,7 +385,7 @@ test("notices for what vLLM warns of", () => {
 });
 
 test("what is about one process is refused where there are several", () => {
-  const several = "it cannot stand with --workers 2";
-  expect(refused("--admin-key k --workers 2")).toBe(`--admin-key: changes one process; ${several}`);
-  expect(refused("--keep-bodies --workers 2")).toBe(`--keep-bodies: keeps those of one process; ${several}`);
+  const several = "not possible with --workers 2";
+  expect(refused("--admin-key k --workers 2")).toBe(`--admin-key: changes one process only; ${several}`);
+  expect(refused("--keep-bodies --workers 2")).toBe(`--keep-bodies: keeps the bodies of one process only; ${several}`);
 });

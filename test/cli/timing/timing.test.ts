@@ -70,12 +70,12 @@ describe("show", () => {
 });
 
 test.each([
-  [[], "what is asked? there are list, show and fit"],
-  [["draw"], '"draw" is no command of timing; there are list, show and fit'],
+  [[], "needs a command; there are list, show and fit"],
+  [["draw"], '"draw" is not a command of timing; there are list, show and fit'],
   [["list", "x"], '"x": unexpected; timing list takes no name'],
   [["show"], "timing show takes one timing"],
   [["show", "a", "b"], "timing show takes one timing"],
-  [["show", "a100"], '"a100": not a preset; it takes none, constant:'],
+  [["show", "a100"], '"a100": not a preset; must be none, constant:'],
   [["show", "none"], "steps without a time have nothing to show"],
   [["show", NAME, "--html"], "--html: unknown flag"],
   [["show", NAME, "--json=1"], '--json: takes no value, not "1"'],

@@ -51,7 +51,7 @@ test.each(["Qwen/Qwen3-8B", "Qwen/Qwen3-32B-AWQ", "m", "org/", "qwen3", "Llama-3
     const { config } = accepted(`--model ${name}`);
     expect([config.deployment.preset, config.deployment.presetsOfModel]).toEqual([DEFAULT_PRESET, []]);
     expect(presetLine(`--model ${name}`)).toBe(
-      `  preset      none was measured for ${name}: step times, KV pool and batch sizes are those of the default, ${DEFAULT_PRESET}`,
+      `  preset      none for ${name}: step times, KV pool and batch sizes are those of the default, ${DEFAULT_PRESET}`,
     );
   },
 );
@@ -88,7 +88,7 @@ test("--tensor-parallel-size selects among the model's presets, with a notice if
   expect(taken("Qwen/Qwen3-32B --tensor-parallel-size 1")).toEqual(["qwen3-32b-fp8-h200-tp1-vllm", 0]);
   expect(taken("Qwen/Qwen3-32B-FP8 -tp 2")).toEqual(["qwen3-32b-fp8-h200-tp1-vllm", 1]);
   expect(accepted("-tp 4").notices).toEqual([
-    `--tensor-parallel-size 4: no preset with so many GPUs is measured for this model; ${DEFAULT_PRESET}, taken instead, has 1`,
+    `--tensor-parallel-size 4: no preset with this many GPUs exists for the model; using ${DEFAULT_PRESET} with 1`,
   ]);
   expect(accepted("-tp 4").ignored).toEqual([]);
 });

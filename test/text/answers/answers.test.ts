@@ -45,7 +45,7 @@ describe("the option", () => {
     );
     const both = resolved("--output-tokens", "constant:4", "--mean-output-tokens", "9");
     expect(JSON.stringify(both)).toContain(
-      "--mean-output-tokens: --output-tokens (constant:4) says it too; take one of them",
+      "--mean-output-tokens: --output-tokens (constant:4) sets it too; use one of them",
     );
     expect(resolved("--mean-output-tokens", "9")).toMatchObject({
       config: { text: { outputTokens: { kind: "lognormal", meanTokens: 9, sigma: 0.7 } } },

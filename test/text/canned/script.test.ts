@@ -102,7 +102,7 @@ test.each([
   [() => readPlays('{"scripts":5}'), '"scripts" must be a list'],
   [
     () => readPlays('{"scripts":[{"name":"a","sequences":[]},{"name":"a","sequences":[]}]}'),
-    'scripts[1].name: "a" is there twice',
+    'scripts[1].name: "a" is named twice',
   ],
   [() => readPlays('{"scripts":[{"name":"","sequences":[]}]}'), "scripts[0].name must be a text"],
 ] as const)("%s is refused", (read, wanted) => {

@@ -337,7 +337,7 @@ test("--names: a valid file is applied, an invalid one refused with a reason, at
     expect(err.trimEnd().split("\n")).toHaveLength(1);
     expect(err).toContain(words);
   }
-  expect((await check(mine, "--names", names, "--json", names)).err).toContain("would overwrite the file that is read");
+  expect((await check(mine, "--names", names, "--json", names)).err).toContain("would overwrite the input file");
 });
 
 test("times of files only give the order, unless @SECONDS sets them", async () => {
@@ -362,7 +362,7 @@ test.each([
   [["x.txt", "--for", "10s"], "--for: files do not change"],
   [["http://"], "is no URL"],
   [["http://x", "--json", "/nowhere/x.json"], 'cannot write "/nowhere/x.json" (ENOENT)'],
-  [["x.txt@5", "--json", "x.txt"], "--json x.txt: would overwrite the file that is read"],
+  [["x.txt@5", "--json", "x.txt"], "--json x.txt: would overwrite the input file"],
   [["x.txt", "--json", "y", "--junit", "./y"], "--junit ./y: would overwrite what --json writes"],
 ] as const)("bad flags %j: one line and code 2", async (args, words) => {
   const { code, out, err } = await check(...args);

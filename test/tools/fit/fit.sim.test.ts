@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { type Fitted, fitRuns, type Linear, replay } from "../../../src/cli/timing/fit-replay.ts";
+import { type FitResult, fitRuns, type Linear, replay } from "../../../src/cli/timing/fit-replay.ts";
 import { engineConfig } from "../../../src/embed/options.ts";
 import { parseTiming } from "../../../src/engine/timing/parse-timing.ts";
 import { readRuns } from "../../../src/tools/fit/read.ts";
@@ -27,7 +27,7 @@ function bench(options: Partial<BenchmarkOptions>, timing = KNOWN): Benchmark {
   return new Benchmark({ ...common, ...options, config: { timing, ...options.config } });
 }
 
-function fit(...texts: string[]): Fitted {
+function fit(...texts: string[]): FitResult {
   const runs = texts.flatMap((text, i) => readRuns(text, `run ${i}`));
   return fitRuns(runs, engine.maxNumScheduledTokens, (one, timing) => replay(one, { ...engine, timing }, release))!;
 }
@@ -40,7 +40,7 @@ interface Errors {
   readonly overheadUs: number;
 }
 
-function expectNear({ timing }: Fitted, known: Linear, errors: Errors): void {
+function expectNear({ timing }: FitResult, known: Linear, errors: Errors): void {
   const share = (found: number, right: number) => Math.abs(found / right - 1);
   expect(share(timing.baseUs, known.baseUs)).toBeLessThan(errors.base);
   expect(share(timing.prefillUs, known.prefillUs)).toBeLessThan(errors.prefill);
@@ -227,7 +227,7 @@ describe("the command", () => {
         truncateSync(path, 300 * 2 ** 20);
         return [path];
       },
-      "has more than 256 MiB, which are not read",
+      "is larger than 256 MiB",
     ],
     ["an empty file", () => [file("empty.json", "")], "empty.json: is empty; expected a result of vllm bench serve"],
     ["another file", () => [file("other.json", "{}")], "other.json: expected a result of vllm bench serve"],

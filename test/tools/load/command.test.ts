@@ -93,7 +93,7 @@ describe("flags", () => {
     ["--goodput ttft:x", "--goodput: takes one or more of ttft:MS"],
     ["--goodput ttfb:5", "--goodput: takes one or more of ttft:MS"],
     ["--extra-body [1]", "--extra-body: takes a JSON object"],
-    ["--arrival-pattern gamma", "--arrival-pattern: goes with --request-rate"],
+    ["--arrival-pattern gamma", "--arrival-pattern: needs --request-rate"],
     ["--request-rate 5 --ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 2", "both set the rate"],
     ["--ramp-up-start-rps 1", "go with --ramp-up-strategy"],
     ["--ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 2", "needs --num-prompts or --duration"],

@@ -124,7 +124,7 @@ test("options that gRPC calls do not have are refused", () => {
   const read = (values: object) =>
     settingsOf({ backend: "triton-grpc", ...values }, { read: () => "", env: {} } as never);
   expect(read({ retries: 1 })).toEqual({
-    error: "--retries: not with --backend triton-grpc, whose calls are sent once",
+    error: "--retries: not with --backend triton-grpc, which sends each call once",
   });
   expect(read({ endpoint: "/x" })).toMatchObject({ error: expect.stringContaining("--endpoint: not with") });
   expect(read({ "check-truth": true })).toEqual({

@@ -81,7 +81,7 @@ test.each([
   expect([ttft.count, ttft.min, ttft.max].map((ms) => Math.round(ms * 1e6) / 1e6)).toEqual([2, 1, 1]);
   expect([e2e.count, e2e.min, e2e.max].map((ms) => Math.round(ms * 1e6) / 1e6)).toEqual([2, 0, 2]);
   expect((await run("log.jsonl", "--compare", "measured")).out).toContain(
-    "of 2 requests that both know; 1 of the file are unknown to the truth",
+    "of 2 requests in both; 1 of the file are not in the truth",
   );
 });
 
@@ -107,7 +107,7 @@ test("a running server: rows since a cursor, and a client's figures are never be
   expect(since.compared.errors.e2e.min).toBeGreaterThan(0);
   const all = JSON.parse((await run(`${server.url}/understudy/requests`, "--json")).out);
   expect(all.requests).toBe(5);
-  expect((await run(server.url)).out).toContain(`--since ${all.next} reads the requests that end from now on`);
+  expect((await run(server.url)).out).toContain(`--since ${all.next} reads the requests that end after these`);
 });
 
 test("a tool may name a request by the id of its answer, of any endpoint, whether or not it sent one", async () => {

@@ -293,8 +293,8 @@ describe("bad input ends with one line and 2", () => {
     [[bad, "--max-num-seq", "3"], "--max-num-seq: unknown flag; did you mean --max-num-seqs"],
     [[bad, "--json", join(folder, "no", "such")], `cannot write "${join(folder, "no", "such")}" (ENOENT)`],
     [[bad, "--truth-log", folder], "--truth-log: cannot write"],
-    [[bad, "--json", bad], `--json ${bad}: would overwrite the file that is read`],
-    [[bad, "--truth-log", join(folder, ".", "bad.jsonl")], "would overwrite the file that is read"],
+    [[bad, "--json", bad], `--json ${bad}: would overwrite the input file`],
+    [[bad, "--truth-log", join(folder, ".", "bad.jsonl")], "would overwrite the input file"],
     [[bad, "--json", path("one"), "--series", path("one")], "would overwrite what --json writes"],
   ])("%j", (argv, line) => {
     const { exitCode, err, out } = understudy(...argv);

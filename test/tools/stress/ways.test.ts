@@ -174,16 +174,16 @@ test("a client that disconnects after the last event is void if no fault could a
 test("progress is printed only on a terminal: cases, red cases, reductions", () => {
   let text = "";
   const shown = new StressProgress(new TerminalLine(true, (more) => (text += more)));
-  shown.told("ok", 3);
-  shown.told("text-lost", 3);
-  shown.told("void", 3);
+  shown.finished("ok", 3);
+  shown.finished("text-lost", 3);
+  shown.finished("void", 3);
   shown.shrinking(1, 2, 7);
   shown.clear();
   shown.clear();
   const lines = ["1 of 3 cases, 0 red", "2 of 3 cases, 1 red", "3 of 3 cases, 1 red"];
   expect(text).toBe([...lines, "shrinking red plan 1 of 2, 7 runs", ""].map((line) => `\r\x1b[K${line}`).join(""));
   const silent = new StressProgress(new TerminalLine(false, () => expect.unreachable()));
-  silent.told("ok", 1);
+  silent.finished("ok", 1);
   silent.clear();
 });
 

@@ -1,4 +1,4 @@
-/** What would the metrics port show of a replay's server? Families of its core alone: no language model is replayed here. */
+/** The metrics page of a Triton replay. It has only the families of Triton's core, because language models are not replayed here. */
 
 import { Lateness } from "../../../engine/lateness/lateness.ts";
 import type { TritonMetricsConfig } from "../../../metrics/config/triton-metrics.ts";
@@ -8,17 +8,17 @@ import type { TritonServer } from "../../../servers/triton/inference/server.ts";
 import { metricsPage } from "../../../servers/triton/metrics/page.ts";
 import { Polling } from "../../../servers/triton/metrics/polled.ts";
 
-export interface ShownReplay {
+export interface ReplayPageInput {
   readonly metrics: TritonMetricsConfig;
   readonly pinnedBytes: number;
-  /** The GPU's name and memory, as a preset has them. */
+  /** Name of the preset's GPU. */
   readonly gpu: string;
   readonly gpuBytes: number;
 }
 
-/** At simulated time `nowUs`; the machine's own processor and memory are not the replay's and are not shown. */
-export function replayPage(server: TritonServer, shown: ShownReplay, nowUs: number): string {
-  const { metrics, pinnedBytes, gpu, gpuBytes } = shown;
+/** Returns the page at simulated time `nowUs`, without metrics of this machine's CPU and memory, which are not simulated. */
+export function replayPage(server: TritonServer, input: ReplayPageInput, nowUs: number): string {
+  const { metrics, pinnedBytes, gpu, gpuBytes } = input;
   const gpuFacts = { totalBytes: gpuBytes, watts: wattsOf(gpu) };
   const cache = server.cache?.counts ?? null;
   const uses = server.gpusAt(nowUs);

@@ -1,6 +1,6 @@
 /**
- * What happens when the arrivals of a trace meet a model of a repository on a clock of its own? Schedulers, ensembles, cache
- * and counts are those of the server; time jumps from one event to the next.
+ * Replays a trace on a model of a Triton repository in simulated time. Schedulers, ensembles, response cache and statistics are
+ * those of the server. Time jumps from one event to the next.
  */
 
 import type { Clock } from "../../../base/clock.ts";
@@ -21,41 +21,41 @@ import type { Pace, TraceRequest } from "../../../workloads/trace.ts";
 import { TraceArrivals } from "../arrivals.ts";
 
 export interface TritonReplayOptions {
-  /** Not started. */
+  /** The server, not yet started. `load` starts it. */
   readonly server: TritonServer;
   readonly clock: VirtualClock;
-  /** Real time: code of a model goes on in turns of the event loop, and may wait for other things than simulated time. */
+  /** Clock of real time. A `model.ts` runs in turns of the event loop, and may wait for events outside of the simulation. */
   readonly wall: Clock;
-  /** The latest version of it. */
+  /** Name of the model. Its latest version gets the requests. */
   readonly model: string;
   readonly requests: Iterator<TraceRequest>;
   readonly pace: Pace;
-  /** The replay ends at this time from the first arrival on; Infinity: when all is done. */
+  /** End of the replay in microseconds after its start; Infinity: the end of the last request. */
   readonly untilUs: number;
   readonly onProgress?: (atUs: number, counts: TritonReplayCounts) => void;
 }
 
-/** Requests so far: arrived = finished + those that failed + unfinished. */
+/** Numbers of requests so far. arrived = finished + failed + unfinished. */
 export interface TritonReplayCounts {
   arrived: number;
   finished: number;
-  /** How many had an error, by its words. */
+  /** Number of failed requests by error message. */
   readonly failed: Map<string, number>;
   unfinished: number;
-  /** The most that waited for the model at once. */
+  /** Maximum number of requests that waited for the model at once. */
   pendingPeak: number;
 }
 
-/** Rests that a model has that waits for something else than simulated time. */
+/** Most pauses of REST_US real time, for a model that waits for events outside of the simulation. */
 const RESTS_MOST = 10_000;
 const REST_US = 1000;
-/** Kinds of errors that are told apart. */
+/** Most different error messages that are counted. Others are counted together. */
 const KINDS_MOST = 100;
 
 export class TritonReplay {
   readonly counts: TritonReplayCounts = { arrived: 0, finished: 0, failed: new Map(), unfinished: 0, pendingPeak: 0 };
   readonly #options: TritonReplayOptions;
-  /** From arrival to the last response, microseconds, of those that finished: 8 bytes each. */
+  /** Time from arrival to last response of each finished request, in microseconds. */
   #latenciesUs = new Float64Array(1024);
   #fromUs = 0;
   #lastEndUs = 0;
@@ -68,19 +68,19 @@ export class TritonReplay {
     this.#arrivals = new TraceArrivals({ requests: options.requests, clock: options.clock, send });
   }
 
-  /** Rising. */
+  /** Latencies of finished requests in microseconds, in rising order. */
   get latenciesUs(): Float64Array {
     return this.#latenciesUs.subarray(0, this.counts.finished).toSorted();
   }
 
-  /** Loads the models; gives why some are not there. Rejects where a repository is no folder. */
+  /** Loads the models. Returns the errors of models that failed to load. Rejects if a repository is not a folder. */
   async load(): Promise<string[]> {
     const { server, clock, wall } = this.#options;
     let done = false;
     const loading = server.start().finally(() => {
       done = true;
     });
-    // Who calls hears of it.
+    // The caller handles the rejection; without this it would count as unhandled until then.
     loading.catch(() => {});
     while (!done) {
       await turn(wall);
@@ -89,7 +89,7 @@ export class TritonReplay {
     return loading;
   }
 
-  /** Runs to the end; microseconds from the first arrival to the last end. Throws what the trace throws. */
+  /** Runs to the end. Returns the microseconds from the start to the last end, or `untilUs`. Throws the errors of the trace. */
   async run(): Promise<number> {
     const { server, clock, wall, model, untilUs, pace, onProgress } = this.#options;
     const arrivals = this.#arrivals;
@@ -112,8 +112,8 @@ export class TritonReplay {
       if (nextUs === Number.POSITIVE_INFINITY) {
         const before = counts.unfinished;
         if (before === 0 && !arrivals.hasMore) break;
-        const goesOn = () => counts.unfinished < before || clock.nextUs() < Number.POSITIVE_INFINITY;
-        if (!(await this.#restsUntil(goesOn))) break;
+        const isProgress = () => counts.unfinished < before || clock.nextUs() < Number.POSITIVE_INFINITY;
+        if (!(await this.#restsUntil(isProgress))) break;
         continue;
       }
       if (nextUs > endUs) return untilUs;
@@ -123,7 +123,7 @@ export class TritonReplay {
     return this.#lastEndUs - this.#fromUs;
   }
 
-  /** Submits what is due: in a closed loop as many as there is room for, in an open one all that has arrived by now. */
+  /** Submits due requests: in a closed loop up to `most`, in an open loop those that have arrived. */
   #fill(most: number): void {
     const { clock, pace } = this.#options;
     const nowUs = clock.now() - this.#fromUs;
@@ -184,7 +184,7 @@ export class TritonReplay {
     failed.set(kind, (failed.get(kind) ?? 0) + 1);
   }
 
-  /** False: it did not come to that. */
+  /** Waits in real time until `done` returns true. Returns false if it does not after RESTS_MOST pauses. */
   async #restsUntil(done: () => boolean): Promise<boolean> {
     for (let rests = 0; rests < RESTS_MOST; rests++) {
       await turn(this.#options.wall);
@@ -195,10 +195,10 @@ export class TritonReplay {
   }
 }
 
-/** Whatever is ready to go on does so. */
+/** Waits for a turn of the event loop, in which ready callbacks run. */
 const turn = (wall: Clock): Promise<void> => new Promise((done) => wall.turn(done));
 
-/** A request of one item: tensors of the declared shapes, 1 where any size may be, all zeros or empty texts. */
+/** Builds a request with batch size 1. Tensors have the declared shapes (variable sizes are 1) and contain zeros or empty strings. */
 function fieldsOf(config: Served["config"], number: number): RequestFields {
   const batch = maxBatchSize(config) > 0 ? [1] : [];
   const inputs = (config.input ?? [])

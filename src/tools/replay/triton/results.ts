@@ -1,20 +1,20 @@
-/** What came of a replay of a repository's model? Plain numbers, which the table and `--json` show. */
+/** The results of a Triton replay, as numbers for the table and `--json`. */
 import { FAILURE_REASONS, type Reason, SPANS } from "../../../metrics/ensemble/model-numbers.ts";
 import type { TritonServer } from "../../../servers/triton/inference/server.ts";
 import type { ModelStatistics } from "../../../servers/triton/inference/statistics.ts";
 import type { TritonReplay } from "./replay.ts";
 
-export interface ReplayedModel {
+export interface ModelResults {
   readonly name: string;
   readonly version: number;
   readonly success: number;
-  /** By reason, those that happened. */
+  /** Number of failures by reason, without reasons that did not occur. */
   readonly failures: Readonly<Record<string, number>>;
   readonly inferences: number;
   readonly executions: number;
-  /** Inferences an execution; null: there was none. */
+  /** Inferences per execution; null: no execution. */
   readonly batch: number | null;
-  /** Mean times of a successful request, milliseconds; null: there was none. */
+  /** Mean time of successful requests in milliseconds; null: no successful request. */
   readonly queue_ms: number | null;
   readonly compute_ms: number | null;
   readonly cache_hits: number;
@@ -31,16 +31,16 @@ export interface TritonResults {
     readonly arrived: number;
     readonly finished: number;
     readonly unfinished: number;
-    /** How many had which error. */
+    /** Number of failed requests by error message. */
     readonly failed: Readonly<Record<string, number>>;
     readonly bad_lines: number;
   };
   readonly requests_per_s: number;
   readonly pending_peak: number;
-  /** From arrival to the last response, of those that finished. */
+  /** Time from arrival to last response of finished requests; null: no request finished. */
   readonly latency_ms: Readonly<Record<"mean" | "p50" | "p90" | "p99", number | null>>;
-  /** The model, and the steps of an ensemble. */
-  readonly models: readonly ReplayedModel[];
+  /** The model, and the other models of an ensemble. */
+  readonly models: readonly ModelResults[];
 }
 
 export function tritonResults(
@@ -54,7 +54,7 @@ export function tritonResults(
     const { length } = latenciesUs;
     return length === 0 ? null : latenciesUs[Math.max(0, Math.ceil(share * length) - 1)]! / 1000;
   };
-  const sum = latenciesUs.reduce((all, one) => all + one, 0);
+  const sum = latenciesUs.reduce((total, us) => total + us, 0);
   return {
     schema: "understudy-replay-triton/1",
     trace: about.trace,
@@ -71,7 +71,7 @@ export function tritonResults(
     requests_per_s: durationUs > 0 ? counts.finished / (durationUs / 1e6) : 0,
     pending_peak: counts.pendingPeak,
     latency_ms: { mean: ratio(sum / 1000, latenciesUs.length), p50: at(0.5), p90: at(0.9), p99: at(0.99) },
-    models: server.served.map(({ name, version, statistics }): ReplayedModel => {
+    models: server.served.map(({ name, version, statistics }): ModelResults => {
       const { inferences, executions, success, spans, cacheHit, cacheMiss } = statistics;
       const us = (span: (typeof SPANS)[number]) => spans[SPANS.indexOf(span)]!;
       const computeUs = us("compute_input") + us("compute_infer") + us("compute_output");
@@ -92,7 +92,7 @@ export function tritonResults(
   };
 }
 
-/** Those that instances on GPUs reported stand apart. */
+/** Counts failures by reason. Failures that instances on GPUs reported are kept separately and must be added. */
 function failuresOf({ reporter, onGpus }: ModelStatistics): Readonly<Record<string, number>> {
   const all = [reporter, ...onGpus.values()];
   const count = (reason: Reason) => all.reduce((sum, { failures }) => sum + failures[reason], 0);
@@ -103,7 +103,7 @@ function failuresOf({ reporter, onGpus }: ModelStatistics): Readonly<Record<stri
 
 const ratio = (of: number, by: number): number | null => (by === 0 ? null : of / by);
 
-/** For eyes. `wallUs`: real time that it took, the only figure that is not in the results. */
+/** Formats the results as a table. `wallUs`: real time of the replay in microseconds, which the results do not contain. */
 export function tritonTable(results: TritonResults, wallUs: number): string {
   const { requests, latency_ms: latency } = results;
   const failed = Object.entries(requests.failed).map(([why, count]) => `  ${whole(count)} failed: ${why.trim()}`);
