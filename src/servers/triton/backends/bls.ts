@@ -3,7 +3,7 @@
  * `postprocessing`, and cuts behind a stop word: `tensorrt_llm_bls/1/model.py` and `lib/decode.py` (1.3 line). An instance is
  * busy until its request has ended. There is neither a draft model nor one for images.
  */
-import type { Behaviour, ModelHost, ModelRequest, ModelResponse, StreamFor } from "../behaviours/behaviour.ts";
+import type { Behaviour, ModelHost, ModelRequest, ModelResponse, StreamRequest } from "../behaviours/behaviour.ts";
 import { firstNumber, numbersIn, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
 import { isDecoupled } from "../model-config/model-config.ts";
 import { elementsOf, fromBytesText, type Tensor, toBytesText, unpackTexts } from "../tensors/datatypes.ts";
@@ -77,7 +77,7 @@ async function* responsesTo(request: ModelRequest, host: ModelHost): AsyncGenera
     throw new Error("max_tokens must be a single value > 0");
   if (firstNumber(request, "num_draft_tokens", 0) > 0)
     throw new Error("cannot perform speculative decoding without draft model");
-  const asking: StreamFor = { id: request.id, whenCancelled: (act) => request.whenCancelled(act) };
+  const asking: StreamRequest = { id: request.id, whenCancelled: (act) => request.whenCancelled(act) };
   const before = await one(host, "preprocessing", renamed(request.inputs, TO_PREPROCESSING), asking);
   const given = new Map(before.map((tensor) => [tensor.name, tensor]));
   const own = { ...TO_LLM, ...Object.fromEntries(SAME.map((name) => [name, name])) };
@@ -119,7 +119,7 @@ async function one(
   host: ModelHost,
   model: string,
   inputs: readonly Tensor[],
-  asking: StreamFor,
+  asking: StreamRequest,
 ): Promise<readonly Tensor[]> {
   for await (const response of host.stream(model, inputs, asking)) return tensorsOf(response);
   return [];

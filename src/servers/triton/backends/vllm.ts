@@ -10,7 +10,7 @@ import type { Vocabulary } from "../../../text/tokens/types.ts";
 import { AnswerText } from "../../openai/pipeline/choice.ts";
 import { imageIds } from "../../openai/request/images.ts";
 import { choiceSeeds, seedOf } from "../../openai/request/sampling.ts";
-import type { Behaviour, ModelHost, ModelRequest, PlainText } from "../behaviours/behaviour.ts";
+import type { Behaviour, ModelHost, ModelRequest, TextStream } from "../behaviours/behaviour.ts";
 import { firstNumber, firstText, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
 import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { constrained, generateSequence, type LlmAround, StepNews } from "./around.ts";
@@ -188,7 +188,7 @@ class Answer {
   }
 
   /** Where pieces go by themselves. */
-  plainText(): PlainText | null {
+  plainText(): TextStream | null {
     return this.isPlain ? this.#request.plainText("text_output") : null;
   }
 
@@ -270,7 +270,7 @@ class Choice implements Receiver {
   readonly #watch: LlmWatch;
   readonly #vocabulary: Vocabulary;
   readonly streams: boolean;
-  #plain: PlainText | null = null;
+  #plain: TextStream | null = null;
   #lane: Lane | null = null;
   /** Tokens that were told of. */
   #told = 0;
