@@ -29,7 +29,7 @@ export interface LlmDeps {
 }
 
 /** A sequence for the engine to generate. */
-export interface SequenceRequest {
+export interface EngineSequence {
   /** Request id, or "" for an id derived from the order of submission. */
   readonly id: string;
   readonly promptIds: Uint32Array;
@@ -48,7 +48,7 @@ export interface SequenceRequest {
 }
 
 /** Submits a sequence. Throws if the engine refuses it. */
-export function generateSequence(deps: LlmDeps, wanted: SequenceRequest, receiver: Receiver): Submission {
+export function generateSequence(deps: LlmDeps, wanted: EngineSequence, receiver: Receiver): Submission {
   const { backend, maxModelLen } = deps;
   const natural = wanted.ignoreEos ? null : deps.naturalLength(wanted.seed);
   const maxTokens = Math.min(wanted.maxTokens, maxModelLen - wanted.promptIds.length);
@@ -82,7 +82,7 @@ export function generateSequence(deps: LlmDeps, wanted: SequenceRequest, receive
  */
 function scriptOf(
   { text }: LlmDeps,
-  { written: writtenIds, steering, seed, minTokens }: SequenceRequest,
+  { written: writtenIds, steering, seed, minTokens }: EngineSequence,
   natural: number | null,
   maxTokens: number,
 ): TokenSource | null {
