@@ -182,7 +182,7 @@ function membersOf(files: readonly SourceFile[], names: RegExp): ReadonlyMap<str
 export const configMembers = (files: readonly SourceFile[]) => membersOf(files, /Config$/);
 
 /** Types that carry parts of a server to its routes: the kernel with its groups, and what requests pass on their way. */
-const BAGS = /^(Kernel(?!Config$|Options$)\w*|RouteDeps|Serving|ServerTraits|ServerAround|LlmAround)$/;
+const BAGS = /^(Kernel(?!Config$|Options$)\w*|RouteDeps|Serving|ServerTraits|ServerAround|LlmDeps)$/;
 
 /** Returns the number of members of the kernel, of each of its groups, and of the types that carry parts of a server onwards. */
 export const bagMembers = (files: readonly SourceFile[]) => membersOf(files, BAGS);

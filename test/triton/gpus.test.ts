@@ -21,8 +21,8 @@ afterAll(async () => {
 
 test("a GPU computes while any batch on it does, and a batch that runs counts so far", () => {
   const gpus = new Gpus(new VirtualClock());
-  gpus.asked([1, 0]);
-  gpus.asked([0]);
+  gpus.addMissing([1, 0]);
+  gpus.addMissing([0]);
   expect(gpus.all).toEqual([0, 1]);
   gpus.began(1, 100);
   gpus.began(1, 150);

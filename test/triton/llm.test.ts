@@ -4,10 +4,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { atOnce } from "../../src/base/pieces.ts";
-import type { LlmAround } from "../../src/servers/triton/backends/around.ts";
+import type { LlmDeps } from "../../src/servers/triton/backends/around.ts";
 import type { LlmCounts } from "../../src/servers/triton/backends/counts.ts";
 import { vllmBehaviour } from "../../src/servers/triton/backends/vllm.ts";
-import { samplingOf, samplingSaid } from "../../src/servers/triton/backends/vllm-sampling.ts";
+import { samplingOf, samplingParametersOf } from "../../src/servers/triton/backends/vllm-sampling.ts";
 import type { ModelHost, ModelRequest } from "../../src/servers/triton/behaviours/behaviour.ts";
 import { normalized } from "../../src/servers/triton/model-config/normalize.ts";
 import { FrameType } from "../../src/wire/http2/frames.ts";
@@ -135,7 +135,7 @@ test("adapters' files that cannot be read fail a batch of which nothing is begun
   const sent: unknown[] = [];
   const request = (parameters: string) => ({ inputs: new Map(), parameters, send: (one: unknown) => sent.push(one) });
   const batch = [request("{}"), request('{"lora_name": "sql"}')] as unknown as ModelRequest[];
-  const behaviour = vllmBehaviour({} as LlmAround, {} as LlmCounts);
+  const behaviour = vllmBehaviour({} as LlmDeps, {} as LlmCounts);
   expect(() => behaviour.execute(batch, { folder } as ModelHost)).toThrow(SyntaxError);
   await Bun.sleep(1);
   expect(sent).toEqual([]);
@@ -182,7 +182,7 @@ test.each(WRONG)(
     const lines: string[] = [];
     const log = (line: string) => lines.push(line);
     const request = { inputs: new Map(), parameters: text } as unknown as ModelRequest;
-    const said = samplingSaid(request);
+    const said = samplingParametersOf(request);
     expect(() => samplingOf(said, "m", { losesSamplingErrors: false, log })).toThrow(why);
     expect(lines).toEqual([]);
     const none = "'NoneType' object has no attribute 'lora_name'";
@@ -210,7 +210,7 @@ test("sampling parameters that are none of vLLM's fail as the real backend has i
 
 test("values are made what the backend makes of them", () => {
   const of = (text: string) => {
-    const said = samplingSaid({ inputs: new Map(), parameters: text } as unknown as ModelRequest);
+    const said = samplingParametersOf({ inputs: new Map(), parameters: text } as unknown as ModelRequest);
     return samplingOf(said, "m", { losesSamplingErrors: true, log: () => {} });
   };
   expect(of('{"n": " 2 ", "max_tokens": 7.9, "temperature": "1e-1", "ignore_eos": "false", "logprobs": true}')).toEqual(

@@ -20,7 +20,7 @@ import { Http2Server } from "../../wire/http2/server.ts";
 import { readTls } from "../../wire/tls/certificates.ts";
 import { seededLogprobs } from "../openai/request/logprobs.ts";
 import type { OpenAiKernel, OpenAiServerConfig } from "../openai/request/openai-config.ts";
-import type { LlmAround } from "./backends/around.ts";
+import type { LlmDeps } from "./backends/around.ts";
 import { LlmCounts } from "./backends/counts.ts";
 import { llmModels } from "./backends/models.ts";
 import type { TritonServerConfig, TritonVersion } from "./config/triton-config.ts";
@@ -141,7 +141,7 @@ function kvCacheOf({ engines, config }: OpenAiKernel): KvCache {
 const llmAround = (
   { backend, text: { model, naturalLength }, chance: { nextSeed }, config, log }: OpenAiKernel,
   version: TritonVersion,
-): LlmAround => ({
+): LlmDeps => ({
   backend,
   text: model,
   naturalLength,

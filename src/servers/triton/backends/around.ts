@@ -1,4 +1,4 @@
-/** What do LLM models find around them? The server's one engine, its text, and how both are asked. */
+/** Provides what the LLM models share: the server's only engine, its text model, and functions that start sequences. */
 
 import type { Choices, Receiver, Submission, TokenSource } from "../../../engine/interface/types.ts";
 import type { Backend } from "../../../kernel/backend.ts";
@@ -10,27 +10,27 @@ import type { TextModel } from "../../../text/text-model.ts";
 import type { LogprobSource } from "../../openai/request/logprob-source.ts";
 import { steeredLength } from "../../openai/request/steering.ts";
 
-export interface LlmAround {
+export interface LlmDeps {
   readonly backend: Pick<Backend, "submit" | "nowUs" | "after">;
   readonly text: Pick<TextModel, "encoder" | "vocabulary" | "answers" | "tokenizerInfo">;
   readonly naturalLength: NaturalLength;
   readonly logprobs: LogprobSource;
   readonly nextSeed: () => number;
-  /** Tokens of prompt and answer together. */
+  /** Most tokens of prompt and answer together. */
   readonly maxModelLen: number;
   readonly blockSize: number;
-  /** Numbers of a vector where nobody says how many; null: there are none. */
+  /** Dimensions of an embedding if the request does not set them. Null: the model has no embeddings. */
   readonly embeddingSize: number | null;
-  /** Tokens that stand for an image; null: images are refused. */
+  /** Number of tokens per image. Null: images are refused. */
   readonly imageTokens: number | null;
-  /** As the version stood in for: `VersionFacts`. */
+  /** Same as in `VersionFacts`. */
   readonly losesSamplingErrors: boolean;
   readonly log: (line: string) => void;
 }
 
-/** One sequence that the engine is to make. */
-export interface Wanted {
-  /** "": its place in the order of submission is its name. */
+/** A sequence for the engine to generate. */
+export interface EngineSequence {
+  /** Request id, or "" for an id derived from the order of submission. */
   readonly id: string;
   readonly promptIds: Uint32Array;
   readonly maxTokens: number;
@@ -38,21 +38,21 @@ export interface Wanted {
   readonly ignoreEos: boolean;
   readonly stopTokenIds: readonly number[];
   readonly seed: number;
-  /** Tokens that may not come, or that alone may; null: any. */
+  /** Rules for tokens that must or must not occur. Null: no rules. */
   readonly steering: Steering | null;
-  /** What it says, where that was made beforehand; null: it is drawn. */
+  /** Token ids of an answer that was written in advance. Null: the engine draws the answer. */
   readonly written: Uint32Array | null;
-  /** Prompts with different salts share no blocks. */
+  /** Prompts with different salts share no KV blocks. */
   readonly salt: string;
   readonly choices?: Choices;
 }
 
-/** Throws where the engine does not take it. */
-export function generateSequence(around: LlmAround, wanted: Wanted, receiver: Receiver): Submission {
-  const { backend, maxModelLen } = around;
-  const natural = wanted.ignoreEos ? null : around.naturalLength(wanted.seed);
+/** Submits a sequence. Throws if the engine refuses it. */
+export function generateSequence(deps: LlmDeps, wanted: EngineSequence, receiver: Receiver): Submission {
+  const { backend, maxModelLen } = deps;
+  const natural = wanted.ignoreEos ? null : deps.naturalLength(wanted.seed);
   const maxTokens = Math.min(wanted.maxTokens, maxModelLen - wanted.promptIds.length);
-  const script = scriptOf(around, wanted, natural, maxTokens);
+  const script = scriptOf(deps, wanted, natural, maxTokens);
   const submitted = backend.submit(
     {
       ...(wanted.id === "" ? {} : { id: wanted.id }),
@@ -76,17 +76,20 @@ export function generateSequence(around: LlmAround, wanted: Wanted, receiver: Re
   return submitted;
 }
 
-/** As of a request to the OpenAI routes: `servers/openai/request/generation.ts`. */
+/**
+ * Returns the source of the answer's tokens, like `servers/openai/request/generation.ts` for the OpenAI routes. Null: the
+ * engine draws them.
+ */
 function scriptOf(
-  { text }: LlmAround,
-  { written: made, steering, seed, minTokens }: Wanted,
+  { text }: LlmDeps,
+  { written: writtenIds, steering, seed, minTokens }: EngineSequence,
   natural: number | null,
   maxTokens: number,
 ): TokenSource | null {
   const { eosId } = text.vocabulary;
-  if (made !== null) {
-    const ids = new Uint32Array(made.length + 1).fill(eosId);
-    ids.set(made);
+  if (writtenIds !== null) {
+    const ids = new Uint32Array(writtenIds.length + 1).fill(eosId);
+    ids.set(writtenIds);
     return ids;
   }
   if (steering === null) return null;
@@ -94,38 +97,41 @@ function scriptOf(
   return new SteeredAnswer(text.answers, seed, steeredLength(steering, planned, maxTokens, eosId), steering);
 }
 
-/** Ids of the text that a constraint asks for, by seed; nulls where there is none. */
+/** Returns per seed the token ids of a text that satisfies the constraint. Returns nulls without a constraint. */
 export async function constrained(
-  { text }: LlmAround,
+  { text }: LlmDeps,
   structure: Structure | null,
   seeds: readonly number[],
 ): Promise<readonly (Uint32Array | null)[]> {
   return structure === null ? seeds.map(() => null) : written(text.encoder, structure, seeds);
 }
 
-/** Sequences whose news go out together: `tell` is called once a step where they stream, else at the end. */
-export class StepNews {
+/**
+ * Combines updates of the sequences of a request. `notify` is called once per step if the request streams, else once at the
+ * end.
+ */
+export class StepNotifier {
   #left: number;
   #waiting = false;
 
   constructor(
     readonly count: number,
     readonly streams: boolean,
-    readonly tell: (ended: boolean) => void,
+    readonly notify: (ended: boolean) => void,
   ) {
     this.#left = count;
   }
 
-  news(ended: boolean): void {
+  report(ended: boolean): void {
     if (ended) this.#left--;
     if (!this.streams) {
-      if (this.#left === 0) this.tell(true);
-    } else if (this.count === 1) this.tell(ended);
+      if (this.#left === 0) this.notify(true);
+    } else if (this.count === 1) this.notify(ended);
     else if (!this.#waiting) {
       this.#waiting = true;
       queueMicrotask(() => {
         this.#waiting = false;
-        this.tell(this.#left === 0);
+        this.notify(this.#left === 0);
       });
     }
   }

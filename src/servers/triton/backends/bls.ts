@@ -1,16 +1,16 @@
 /**
- * What does `tensorrt_llm_bls` do? One after the other it asks `preprocessing`, `tensorrt_llm` and, for each response,
- * `postprocessing`, and cuts behind a stop word: `tensorrt_llm_bls/1/model.py` and `lib/decode.py` (1.3 line). An instance is
- * busy until its request has ended. There is neither a draft model nor one for images.
+ * Implements `tensorrt_llm_bls`: calls `preprocessing`, `tensorrt_llm` and, for each response, `postprocessing`, and cuts the
+ * text after a stop word. An instance stays busy until its request ends. Draft models and multimodal encoders do not exist
+ * here. Source: `tensorrt_llm_bls/1/model.py` and `lib/decode.py` (1.3 line).
  */
-import type { Behaviour, ModelHost, ModelRequest, ModelResponse, StreamFor } from "../behaviours/behaviour.ts";
+import type { Behaviour, ModelHost, ModelRequest, ModelResponse, StreamRequest } from "../behaviours/behaviour.ts";
 import { firstNumber, numbersIn, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
 import { isDecoupled } from "../model-config/model-config.ts";
 import { elementsOf, fromBytesText, type Tensor, toBytesText, unpackTexts } from "../tensors/datatypes.ts";
 import { decodedText, firstTextBytes, textBytesIn } from "./prompt-text.ts";
 import { configParameter } from "./trt-request.ts";
 
-/** Names of inputs as `preprocessing` and `tensorrt_llm` have them. */
+/** Names of this model's inputs in `preprocessing` and `tensorrt_llm`. */
 const TO_PREPROCESSING: Readonly<Record<string, string>> = {
   text_input: "QUERY",
   decoder_text_input: "DECODER_QUERY",
@@ -42,7 +42,7 @@ const TO_LLM: Readonly<Record<string, string>> = {
   length_penalty: "len_penalty",
   stream: "streaming",
 };
-/** Go on under their own names. */
+/** Inputs that `tensorrt_llm` receives under the same name. */
 const SAME = [
   ...["temperature", "repetition_penalty", "min_tokens", "presence_penalty", "frequency_penalty", "seed", "beam_width"],
   ...["return_log_probs", "return_context_logits", "return_generation_logits", "return_perf_metrics"],
@@ -54,21 +54,21 @@ const SAME = [
 export const tensorrtLlmBls: Behaviour = {
   async execute(requests, host) {
     const decoupled = isDecoupled(host.config);
-    const whole: ModelResponse[] = [];
+    const responses: ModelResponse[] = [];
     for (const request of requests) {
       try {
         for await (const response of responsesTo(request, host)) {
           if (decoupled) request.send(response, false);
-          else whole.push(response);
+          else responses.push(response);
         }
       } catch (error) {
         const failure = { error: { message: `Traceback (most recent call last):\n${(error as Error).message}\n` } };
         if (decoupled) request.send(failure, false);
-        else whole.push(failure);
+        else responses.push(failure);
       }
       if (decoupled) request.send(null, true);
     }
-    return decoupled ? null : whole;
+    return decoupled ? null : responses;
   },
 };
 
@@ -77,20 +77,20 @@ async function* responsesTo(request: ModelRequest, host: ModelHost): AsyncGenera
     throw new Error("max_tokens must be a single value > 0");
   if (firstNumber(request, "num_draft_tokens", 0) > 0)
     throw new Error("cannot perform speculative decoding without draft model");
-  const asking: StreamFor = { id: request.id, whenCancelled: (act) => request.whenCancelled(act) };
-  const before = await one(host, "preprocessing", renamed(request.inputs, TO_PREPROCESSING), asking);
-  const given = new Map(before.map((tensor) => [tensor.name, tensor]));
-  const own = { ...TO_LLM, ...Object.fromEntries(SAME.map((name) => [name, name])) };
-  const inputs = [...renamed(given, FROM_PREPROCESSING), ...renamed(request.inputs, own)];
-  const shown = new Shown(request, host);
-  const model = parameter(host, "tensorrt_llm_model_name") || "tensorrt_llm";
-  for await (const response of host.stream(model, await fitting(inputs), asking)) {
+  const streamRequest: StreamRequest = { id: request.id, whenCancelled: (act) => request.whenCancelled(act) };
+  const before = await firstResponse(host, "preprocessing", renamed(request.inputs, TO_PREPROCESSING), streamRequest);
+  const preprocessed = new Map(before.map((tensor) => [tensor.name, tensor]));
+  const names = { ...TO_LLM, ...Object.fromEntries(SAME.map((name) => [name, name])) };
+  const inputs = [...renamed(preprocessed, FROM_PREPROCESSING), ...renamed(request.inputs, names)];
+  const output = new OutputState(request, host);
+  const model = filledParameter(host, "tensorrt_llm_model_name") || "tensorrt_llm";
+  for await (const response of host.stream(model, await fitting(inputs), streamRequest)) {
     const tensors = tensorsOf(response);
-    if (tensors.length === 0 || shown.isOver(tensors)) continue;
-    const ids = shown.accumulated(tensors);
-    const texts = await one(host, "postprocessing", ids, asking);
+    if (tensors.length === 0 || output.isOver(tensors)) continue;
+    const ids = output.accumulated(tensors);
+    const texts = await firstResponse(host, "postprocessing", ids, streamRequest);
     const text = texts.find(({ name }) => name === "OUTPUT")!;
-    const cut = shown.cut(tensors, unpackTexts(text.data) ?? []);
+    const cut = output.cut(tensors, unpackTexts(text.data) ?? []);
     yield outputs(
       textTensor("text_output", [cut.texts.length], cut.texts),
       ...tensors.filter(({ name }) => !IDS.includes(name)),
@@ -100,11 +100,11 @@ async function* responsesTo(request: ModelRequest, host: ModelHost): AsyncGenera
 }
 const IDS = ["output_ids", "sequence_length"];
 
-/** Empty ones say nothing. */
+/** Removes empty tensors, which mean that an option is not set. */
 const fitting = async (tensors: readonly Tensor[]) => tensors.filter(({ shape }) => !shape.includes(0));
 
-/** What stands there where nobody filled the template in is nothing. */
-function parameter({ config }: ModelHost, name: string): string {
+/** Returns a parameter, or "" if the configuration still contains the template's placeholder. */
+function filledParameter({ config }: ModelHost, name: string): string {
   const value = configParameter(config, name);
   return value.startsWith("${") ? "" : value;
 }
@@ -115,11 +115,11 @@ const renamed = (tensors: ReadonlyMap<string, Tensor>, names: Readonly<Record<st
     return tensor === undefined ? [] : [{ ...tensor, name: to }];
   });
 
-async function one(
+async function firstResponse(
   host: ModelHost,
   model: string,
   inputs: readonly Tensor[],
-  asking: StreamFor,
+  asking: StreamRequest,
 ): Promise<readonly Tensor[]> {
   for await (const response of host.stream(model, inputs, asking)) return tensorsOf(response);
   return [];
@@ -131,12 +131,12 @@ function tensorsOf(response: ModelResponse): readonly Tensor[] {
 }
 
 const wholes = (tensors: readonly Tensor[], name: string): number[] => {
-  const tensor = tensors.find((one) => one.name === name);
+  const tensor = tensors.find((tensor) => tensor.name === name);
   return tensor === undefined ? [] : Array.from(elementsOf("INT32", tensor.data) as Int32Array);
 };
 
-/** What was shown of each sequence: tokens that pile up, stop words that have come. */
-class Shown {
+/** State of the output per sequence: accumulated tokens, and stop words found so far. */
+class OutputState {
   readonly #accumulates: boolean;
   readonly #streams: boolean;
   readonly #prompt: string;
@@ -147,10 +147,10 @@ class Shown {
   readonly #over = new Set<string>();
 
   constructor(request: ModelRequest, host: ModelHost) {
-    this.#accumulates = /^(true|yes|1|t)$/i.test(parameter(host, "accumulate_tokens"));
+    this.#accumulates = /^(true|yes|1|t)$/i.test(filledParameter(host, "accumulate_tokens"));
     this.#streams = firstNumber(request, "stream", 0) !== 0;
     this.#stopWords = (textsIn(request, "stop_words") ?? []).filter(Boolean).map(fromBytesText);
-    // Needed only to find stop words behind it.
+    // The prompt is needed only to search for stop words after it.
     const isEchoed = firstNumber(request, "exclude_input_in_output", 0) === 0;
     const looksBehind = isEchoed && this.#stopWords.length > 0;
     this.#prompt = looksBehind ? decodedText(firstTextBytes(request, "text_input")) : "";
@@ -165,7 +165,7 @@ class Shown {
     return this.#over.has(this.#keyOf(tensors));
   }
 
-  /** Inputs of `postprocessing`: what is new, or all that came. */
+  /** Returns the inputs of `postprocessing`: the new tokens, or with `accumulate_tokens` all tokens so far. */
   accumulated(tensors: readonly Tensor[]): Tensor[] {
     const find = (name: string) => tensors.find((tensor) => tensor.name === name)!;
     const [ids, lengths] = [find("output_ids"), find("sequence_length")];
@@ -184,25 +184,25 @@ class Shown {
     ];
   }
 
-  /** Texts up to the end of the stop word that is in them; `over`: all rows have had one. */
+  /** Cuts each text after its first stop word. `over`: every row has reached a stop word. */
   cut(
     tensors: readonly Tensor[],
-    given: readonly string[],
+    decodedTexts: readonly string[],
   ): { readonly texts: readonly string[]; readonly over: boolean } {
-    if (this.#stopWords.length === 0) return { texts: given, over: false };
+    if (this.#stopWords.length === 0) return { texts: decodedTexts, over: false };
     const key = this.#keyOf(tensors);
     let stopped = 0;
-    const texts = given.map((bytes, beam) => {
+    const texts = decodedTexts.map((bytes, beam) => {
       const text = fromBytesText(bytes);
       const end = this.#streams ? this.#endInStream(`${key}/${beam}`, text) : this.#endIn(text);
       if (end >= 0) stopped++;
       return end < 0 ? bytes : toBytesText(text.slice(0, end));
     });
-    if (stopped === given.length) this.#over.add(key);
+    if (stopped === decodedTexts.length) this.#over.add(key);
     return { texts, over: this.#over.size >= this.#rows };
   }
 
-  /** Behind the first word of the list that is in the answer; -1: there is none. */
+  /** Returns the offset after the first stop word of the list that occurs in the answer, or -1. */
   #endIn(text: string): number {
     for (const word of this.#stopWords) {
       const at = text.indexOf(word, this.#prompt.length);
@@ -211,10 +211,12 @@ class Shown {
     return -1;
   }
 
-  /** A word whose pieces came one after the other and nothing else. */
+  /**
+   * Finds a stop word in a stream. As in the real model, finds it only if its pieces come in a row and contain nothing else.
+   */
   #endInStream(key: string, text: string): number {
     const begun = (this.#begun.get(key) ?? "") + text;
-    const word = this.#stopWords.find((one) => one.startsWith(begun));
+    const word = this.#stopWords.find((candidate) => candidate.startsWith(begun));
     this.#begun.set(key, word === undefined ? "" : begun);
     return word === begun ? text.length : -1;
   }

@@ -1,6 +1,6 @@
 /**
- * What do LLM backends count by themselves? The families of vLLM's backend (`metrics.py`, January 2026) and the two histograms
- * that TensorRT-LLM's counts per request (`custom_metrics_reporter.cc`), by model and version; from 0 with each load.
+ * Counts the metrics of the LLM backends, per model version and from 0 after each load: the families of vLLM's backend
+ * (`metrics.py`, January 2026), and two histograms of TensorRT-LLM's (`custom_metrics_reporter.cc`).
  */
 import { BucketCounts } from "../../../engine/interface/bucket-counts.ts";
 import { type Lane, TIMES_KEPT } from "../../../engine/interface/lanes.ts";
@@ -13,10 +13,10 @@ const TPOT_S = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1
 const E2E_S = [1, 2.5, 5, 10, 15, 20, 30, 40, 50, 60];
 const PARAMS_N = [1, 2, 5, 10, 20];
 
-/** 1, 2, 5, 10, 20 … up to `most`. */
+/** Returns the bounds 1, 2, 5, 10, 20 … up to `most`. */
 function oneTwoFive(most: number): number[] {
   const bounds: number[] = [];
-  for (let ten = 1; ten <= most; ten *= 10) bounds.push(...[ten, 2 * ten, 5 * ten].filter((one) => one <= most));
+  for (let ten = 1; ten <= most; ten *= 10) bounds.push(...[ten, 2 * ten, 5 * ten].filter((bound) => bound <= most));
   return bounds;
 }
 
@@ -41,36 +41,36 @@ export class TrtllmCounts {
   readonly output = new BucketCounts(TOKENS);
 }
 
-/** Told of the tokens of one sequence as they come. */
-export interface LlmWatch {
-  /** `made` more, `all` so far. */
+/** Observes the tokens of one sequence. */
+export interface TokenObserver {
+  /** Counts `made` new tokens. `all`: tokens so far. `ended`: the sequence is complete. */
   tokens(made: number, all: number, ended: boolean): void;
-  /** Tokens go by a lane from now on: `settle` has it tell of those that went. */
-  follows(settle: () => void): void;
-  /** So many went by the lane, one a step. */
-  went(made: number, lane: Lane): void;
-  /** The client has left. */
-  left(): void;
+  /** Reports that tokens go through a lane from now on, without a call per token. `settle` counts the tokens so far. */
+  followLane(settle: () => void): void;
+  /** Counts tokens that went through the lane, one per step. */
+  countLaneTokens(made: number, lane: Lane): void;
+  /** Reports that the client has left. */
+  stop(): void;
 }
 
-/** A request's sequences, of which some have not ended. */
+/** Number of sequences of a request, and of those that have not ended. */
 export interface Siblings {
   readonly count: number;
   left: number;
 }
 
-type Named = Pick<ModelHost, "name" | "version">;
-const keyOf = ({ name, version }: Named) => `${name}/${version}`;
+type ModelVersionName = Pick<ModelHost, "name" | "version">;
+const keyOf = ({ name, version }: ModelVersionName) => `${name}/${version}`;
 
-/** vLLM's backend shows what it counts only where the configuration says so. */
+/** True if the configuration of a vLLM model enables its metrics. */
 const reports = ({ parameters }: ModelConfig): boolean =>
   parameters?.REPORT_CUSTOM_METRICS?.string_value?.toLowerCase() === "true";
 
 export class LlmCounts {
   readonly vllm = new Map<string, VllmCounts>();
   readonly trtllm = new Map<string, TrtllmCounts>();
-  /** Have tokens of which nobody was told: how they are. */
-  readonly #lanes = new Map<LlmWatch, () => void>();
+  /** Observers with tokens in lanes that are not counted yet, with the functions that count them. */
+  readonly #lanes = new Map<TokenObserver, () => void>();
   readonly #nowUs: () => number;
   readonly #maxModelLen: number;
 
@@ -79,7 +79,7 @@ export class LlmCounts {
     this.#maxModelLen = maxModelLen;
   }
 
-  /** Counts begin anew. */
+  /** Resets the counts of a version that was loaded. */
   loaded(host: ModelHost, backend: "vllm" | "trtllm"): void {
     const key = keyOf(host);
     this.vllm.delete(key);
@@ -88,36 +88,36 @@ export class LlmCounts {
     else if (reports(host.config)) this.vllm.set(key, new VllmCounts(this.#maxModelLen));
   }
 
-  /** Tokens of a request to TensorRT-LLM's backend that ended, all sequences together. */
-  lengths(host: Named, input: number, output: number): void {
+  /** Records the tokens of a finished request to the TensorRT-LLM backend, summed over its sequences. */
+  lengths(host: ModelVersionName, input: number, output: number): void {
     const counts = this.trtllm.get(keyOf(host));
     counts?.input.observe(input);
     counts?.output.observe(output);
   }
 
-  /** One sequence of a request to vLLM's backend. */
-  watch(host: Named, siblings: Siblings, promptTokens: number, arrivalUs: number): LlmWatch {
+  /** Returns an observer for one sequence of a request to the vLLM backend. */
+  watch(host: ModelVersionName, siblings: Siblings, promptTokens: number, arrivalUs: number): TokenObserver {
     const counts = this.vllm.get(keyOf(host));
-    if (counts === undefined) return NOBODY;
-    return new Watch(counts, siblings, promptTokens, arrivalUs, this.#nowUs, this.#lanes);
+    if (counts === undefined) return NO_OBSERVER;
+    return new CountingObserver(counts, siblings, promptTokens, arrivalUs, this.#nowUs, this.#lanes);
   }
 
-  /** Before anybody reads: what went by lanes is counted. */
+  /** Counts all tokens that went through lanes. Call it before reading the counts. */
   settle(): void {
     for (const settle of this.#lanes.values()) settle();
   }
 }
 
-const NOBODY: LlmWatch = { tokens() {}, follows() {}, went() {}, left() {} };
+const NO_OBSERVER: TokenObserver = { tokens() {}, followLane() {}, countLaneTokens() {}, stop() {} };
 
-class Watch implements LlmWatch {
+class CountingObserver implements TokenObserver {
   readonly #counts: VllmCounts;
   readonly #siblings: Siblings;
   readonly #promptTokens: number;
   readonly #arrivalUs: number;
   readonly #nowUs: () => number;
-  readonly #lanes: Map<LlmWatch, () => void>;
-  /** When the last token came; -1: none has. */
+  readonly #lanes: Map<TokenObserver, () => void>;
+  /** Time of the last token, or -1 before the first. */
   #lastUs = -1;
 
   constructor(
@@ -126,7 +126,7 @@ class Watch implements LlmWatch {
     promptTokens: number,
     arrivalUs: number,
     nowUs: () => number,
-    lanes: Map<LlmWatch, () => void>,
+    lanes: Map<TokenObserver, () => void>,
   ) {
     this.#counts = counts;
     this.#siblings = siblings;
@@ -136,21 +136,21 @@ class Watch implements LlmWatch {
     this.#lanes = lanes;
   }
 
-  follows(settle: () => void): void {
+  followLane(settle: () => void): void {
     this.#lanes.set(this, settle);
   }
 
-  left(): void {
+  stop(): void {
     this.#lanes.delete(this);
   }
 
-  went(made: number, lane: Lane): void {
+  countLaneTokens(made: number, lane: Lane): void {
     const counts = this.#counts;
     counts.generationTokens += made;
     const end = lane.next;
     const known = Math.min(made, TIMES_KEPT - 1);
     const early = made - known;
-    // Steps so long ago have equal parts of the time.
+    // The lane keeps only the latest times. Older steps are assumed to be equally spaced.
     const earlyUs = early === 0 ? 0 : (lane.dueUs(end - known) - this.#lastUs) / (early + 1);
     for (let left = early; left > 0; left--) this.#gap(this.#lastUs + earlyUs);
     for (let step = end - known; step < end; step++) this.#gap(lane.dueUs(step));
@@ -173,7 +173,7 @@ class Watch implements LlmWatch {
       } else this.#gap(nowUs);
     }
     if (!ended) return;
-    this.left();
+    this.stop();
     counts.e2eS.observe((nowUs - this.#arrivalUs) / 1e6);
     counts.prompt.observe(this.#promptTokens);
     counts.generation.observe(all);

@@ -1,7 +1,7 @@
 /**
- * What does the model of TensorRT-LLM's LLM API answer? One Python model with texts in and out: `llmapi/tensorrt_llm/1/model.py`
- * (1.3 line). It hands each request over and returns at once; a stream's responses each have the text so far; `stop` with a
- * request's id ends that one.
+ * Implements the model of TensorRT-LLM's LLM API: one Python model with text inputs and outputs
+ * (`llmapi/tensorrt_llm/1/model.py`, 1.3 line). `execute` returns at once. Each response of a stream contains the whole text so
+ * far. A request with `stop` cancels the request with its id.
  */
 import { existsSync } from "node:fs";
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
@@ -13,65 +13,65 @@ import type { Behaviour, ModelHost, ModelRequest } from "../behaviours/behaviour
 import { firstNumber, firstText, numberTensor, outputs, textTensor } from "../behaviours/values.ts";
 import { isDecoupled } from "../model-config/model-config.ts";
 import { fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
-import { generateSequence, type LlmAround } from "./around.ts";
+import { generateSequence, type LlmDeps } from "./around.ts";
 import { fewWords } from "./processing.ts";
 import { decodedText, encodeText, firstTextBytes } from "./prompt-text.ts";
 import { RequestsById } from "./requests-by-id.ts";
 import { perfFacts, timeTensors } from "./trt-perf.ts";
 
-/** `SamplingParams.max_tokens` of TensorRT-LLM. */
+/** Default of `SamplingParams.max_tokens` in TensorRT-LLM. */
 const TOKENS = 32;
 const CANCELLED = { error: { message: "Request cancelled by client", code: "CANCELLED" } } as const;
 
-export function llmApi(around: LlmAround): Behaviour {
+export function llmApi(deps: LlmDeps): Behaviour {
   const running = new RequestsById<Answer>();
 
   async function answer(request: ModelRequest, host: ModelHost): Promise<void> {
     if (firstNumber(request, "stop", 0) !== 0) {
       const nameless = { error: { message: "A request id must be provided for request cancellation" } };
       if (request.id === "") return request.send(nameless, true);
-      for (const one of running.named(request, host)) one.cancel();
+      for (const answer of running.withId(request, host)) answer.cancel();
       return request.send(CANCELLED, true);
     }
-    const arrivalUs = around.backend.nowUs();
+    const arrivalUs = deps.backend.nowUs();
     const streams = firstNumber(request, "streaming", 0) !== 0;
     const bytes = firstTextBytes(request, "text_input");
     checkAdapter(request);
     if (streams && !isDecoupled(host.config)) throw new Error("Streaming is only supported in decoupled mode.");
-    const promptIds = await encodeText(around, bytes);
+    const promptIds = await encodeText(deps, bytes);
     if (promptIds.length === 0) throw new Error("The prompt has no tokens");
-    if (promptIds.length >= around.maxModelLen)
+    if (promptIds.length >= deps.maxModelLen)
       throw new Error(
-        `The sum of prompt length (${promptIds.length}.0), query length (0) should not exceed max_seq_len (${around.maxModelLen})`,
+        `The sum of prompt length (${promptIds.length}.0), query length (0) should not exceed max_seq_len (${deps.maxModelLen})`,
       );
     const prompt = decodedText(bytes);
-    const one: Answer = new Answer(request, around, { prompt, promptIds, streams, arrivalUs }, () => {
-      running.delete(request, host, one);
+    const pending: Answer = new Answer(request, deps, { prompt, promptIds, streams, arrivalUs }, () => {
+      running.delete(request, host, pending);
     });
-    running.add(request, host, one);
-    one.begin();
-    request.whenCancelled(() => one.cancel());
+    running.add(request, host, pending);
+    pending.begin();
+    request.whenCancelled(() => pending.cancel());
   }
 
   return {
     sends: true,
     execute(requests, host) {
-      const all = requests.map((request) =>
+      const answers = requests.map((request) =>
         answer(request, host).catch(({ message }: Error) =>
           request.send({ error: { message: `Error generating request: ${message}` } }, true),
         ),
       );
-      void Promise.all(all);
+      void Promise.all(answers);
       return null;
     },
   };
 }
 
-/** Adapters lie on the server's disk, and are named whole. */
+/** Checks the LoRA inputs. Adapters are paths on the server's disk, and all three inputs are required. */
 function checkAdapter(request: ModelRequest): void {
-  const given = ["lora_id", "lora_name", "lora_path"].filter((name) => request.inputs.has(name));
-  if (given.length === 0) return;
-  if (given.length < 3) throw new Error("lora_id, lora_name, and lora_path must all be provided together");
+  const adapterInputs = ["lora_id", "lora_name", "lora_path"].filter((name) => request.inputs.has(name));
+  if (adapterInputs.length === 0) return;
+  if (adapterInputs.length < 3) throw new Error("lora_id, lora_name, and lora_path must all be provided together");
   const source = firstText(request, "lora_ckpt_source", "hf");
   if (source !== "hf" && source !== "nemo")
     throw new Error(`lora_ckpt_source must be one of ('hf', 'nemo'), got ${reprString(source)}`);
@@ -79,7 +79,7 @@ function checkAdapter(request: ModelRequest): void {
   if (!existsSync(path)) throw new Error(`lora_path does not exist on the Triton server's filesystem: ${path}`);
 }
 
-interface Asked {
+interface AnswerInput {
   readonly prompt: string;
   readonly promptIds: Uint32Array;
   readonly streams: boolean;
@@ -91,39 +91,39 @@ class Answer implements Receiver {
   firstUs = 0;
   lastUs = 0;
   readonly #request: ModelRequest;
-  readonly #around: LlmAround;
-  readonly #asked: Asked;
-  readonly #ended: () => void;
+  readonly #deps: LlmDeps;
+  readonly #input: AnswerInput;
+  readonly #onEnd: () => void;
   readonly #text: AnswerText;
   readonly #seed: number;
-  #shown = "";
+  #sentText = "";
   #stop: string | null = null;
   #sum = 0;
   #tokens = 0;
   #over = false;
 
-  constructor(request: ModelRequest, around: LlmAround, asked: Asked, ended: () => void) {
+  constructor(request: ModelRequest, deps: LlmDeps, asked: AnswerInput, ended: () => void) {
     this.#request = request;
-    this.#around = around;
-    this.#asked = asked;
-    this.#ended = ended;
+    this.#deps = deps;
+    this.#input = asked;
+    this.#onEnd = ended;
     const stop = (fewWords(request, "sampling_param_stop") ?? []).map(fromBytesText).filter(Boolean);
     const options = { skipSpecialTokens: true, includeStopStrInOutput: false, stop, minTokens: 0 };
-    this.#text = new AnswerText(around.text.vocabulary, options);
+    this.#text = new AnswerText(deps.text.vocabulary, options);
     const excludes = firstNumber(request, "sampling_param_exclude_input_from_output", 0) !== 0;
-    this.#shown = asked.streams || excludes ? "" : asked.prompt;
+    this.#sentText = asked.streams || excludes ? "" : asked.prompt;
     const seed = firstNumber(request, "sampling_param_seed", -1);
     const { promptIds } = asked;
-    this.#seed = seed < 0 ? greedySeed(promptIds) : seedOf({ seed, temperature: 1 }, promptIds, around.nextSeed);
+    this.#seed = seed < 0 ? greedySeed(promptIds) : seedOf({ seed, temperature: 1 }, promptIds, deps.nextSeed);
   }
 
-  /** Throws where the engine does not take it. */
+  /** Starts the answer. Throws if the engine refuses it. */
   begin(): void {
     const maxTokens = firstNumber(this.#request, "sampling_param_max_tokens", TOKENS);
     if (maxTokens < 1) throw this.#fails(new Error(`require max_tokens > 0, got max_tokens=${maxTokens}`));
-    const wanted = {
+    const sequence = {
       id: this.#request.id,
-      promptIds: this.#asked.promptIds,
+      promptIds: this.#input.promptIds,
       maxTokens,
       minTokens: 0,
       ignoreEos: false,
@@ -134,7 +134,7 @@ class Answer implements Receiver {
       salt: firstText(this.#request, "lora_name"),
     };
     try {
-      this.submission = generateSequence(this.#around, wanted, this);
+      this.submission = generateSequence(this.#deps, sequence, this);
     } catch (error) {
       throw this.#fails(error as Error);
     }
@@ -142,7 +142,7 @@ class Answer implements Receiver {
 
   #fails(error: Error): Error {
     this.#over = true;
-    this.#ended();
+    this.#onEnd();
     return error;
   }
 
@@ -152,14 +152,14 @@ class Answer implements Receiver {
     this.#stop = this.#text.accept(ids, at, count, ended);
     if (this.#stop !== null && ended === null) this.submission?.finish(Finish.Stop, this.#text.tokens);
     const made = this.#text.tokens - before;
-    const { logprobs, backend } = this.#around;
+    const { logprobs, backend } = this.#deps;
     for (let i = at; i < at + made; i++) this.#sum += logprobs(this.#seed, ids[i]!, this.#tokens++, 0).logprob;
     if (made > 0) this.lastUs = backend.nowUs();
     this.firstUs ||= this.lastUs;
     const finish = this.#stop === null ? ended : Finish.Stop;
     this.#over = finish !== null;
-    if (!this.#over && !this.#asked.streams) return;
-    if (this.#over) this.#ended();
+    if (!this.#over && !this.#input.streams) return;
+    if (this.#over) this.#onEnd();
     this.#request.send(this.#response(finish), this.#over);
   }
 
@@ -167,16 +167,16 @@ class Answer implements Receiver {
     if (this.#over) return;
     this.#over = true;
     this.submission?.cancel();
-    this.#ended();
+    this.#onEnd();
     this.#request.send(CANCELLED, true);
   }
 
   #response(finish: Finish | null) {
     const wants = (name: string) => firstNumber(this.#request, name, 0) !== 0;
-    this.#shown += this.#text.take(finish);
+    this.#sentText += this.#text.take(finish);
     const reason =
       finish === null ? "None" : finish === Finish.Stop ? "stop" : finish === Finish.Length ? "length" : "cancelled";
-    const tensors: Tensor[] = [textTensor("text_output", [1], [toBytesText(this.#shown)])];
+    const tensors: Tensor[] = [textTensor("text_output", [1], [toBytesText(this.#sentText)])];
     if (wants("return_finish_reason")) tensors.push(textTensor("finish_reason", [1], [reason]));
     if (wants("return_stop_reason")) tensors.push(textTensor("stop_reason", [1], [toBytesText(this.#stop ?? "None")]));
     if (wants("return_cumulative_logprob")) tensors.push(numberTensor("cumulative_logprob", "FP32", [1], [this.#sum]));
@@ -185,8 +185,8 @@ class Answer implements Receiver {
   }
 
   #perf(): readonly Tensor[] {
-    const { promptIds, arrivalUs } = this.#asked;
-    const facts = perfFacts(this, promptIds.length, this.#around, arrivalUs);
+    const { promptIds, arrivalUs } = this.#input;
+    const facts = perfFacts(this, promptIds.length, this.#deps, arrivalUs);
     const whole = (name: string, value: number) => numberTensor(name, "INT32", [1], [value]);
     const { reusedBlocks: reused, newBlocks } = facts;
     return [

@@ -1,22 +1,23 @@
 /**
- * What do the two Python models around `tensorrt_llm` do? Texts become ids and ids texts, as in `preprocessing/1/model.py` and
- * `postprocessing/1/model.py` of TensorRT-LLM's repository (1.3 line): lists of words as ids with the ends of each.
+ * Implements the Python models before and after `tensorrt_llm`: `preprocessing/1/model.py` and `postprocessing/1/model.py` of
+ * TensorRT-LLM's repository (1.3 line). They convert text to token ids and back. A word list is a tensor of ids and of the end
+ * of each word.
  */
 
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "../behaviours/behaviour.ts";
 import { numbersIn, numberTensor, textsIn, textTensor } from "../behaviours/values.ts";
 import { bytesOf, elementCount, fromBytesText, type Tensor } from "../tensors/datatypes.ts";
-import type { LlmAround } from "./around.ts";
+import type { LlmDeps } from "./around.ts";
 import { encodeText, textBytesIn } from "./prompt-text.ts";
 
-/** The outputs that the model's configuration names. */
-const named = ({ config }: ModelHost, tensors: readonly Tensor[]): ModelResponse => ({
-  outputs: tensors.filter(({ name }) => config.output?.some((one) => one.name === name)),
+/** Keeps the outputs that the model's configuration declares. */
+const declaredOutputs = ({ config }: ModelHost, tensors: readonly Tensor[]): ModelResponse => ({
+  outputs: tensors.filter(({ name }) => config.output?.some((output) => output.name === name)),
 });
 
-export function preprocessing(around: LlmAround): Behaviour {
-  const { encoder, vocabulary, tokenizerInfo } = around.text;
+export function preprocessing(deps: LlmDeps): Behaviour {
+  const { encoder, vocabulary, tokenizerInfo } = deps.text;
   let padId: Promise<number> | null = null;
   const padding = () => {
     const pad = tokenizerInfo.pad_token;
@@ -29,14 +30,14 @@ export function preprocessing(around: LlmAround): Behaviour {
   return {
     async execute(requests, host) {
       const pad = await padding();
-      return Promise.all(requests.map(async (request) => named(host, await tensorsOf(request, around, pad))));
+      return Promise.all(requests.map(async (request) => declaredOutputs(host, await tensorsOf(request, deps, pad))));
     },
   };
 }
 
-async function tensorsOf(request: ModelRequest, around: LlmAround, pad: number): Promise<Tensor[]> {
-  const { encoder, vocabulary } = around.text;
-  const encode = (text: Uint8Array) => encodeText(around, text);
+async function tensorsOf(request: ModelRequest, deps: LlmDeps, pad: number): Promise<Tensor[]> {
+  const { encoder, vocabulary } = deps.text;
+  const encode = (text: Uint8Array) => encodeText(deps, text);
   const [bad, stop, biased] = ["BAD_WORDS_DICT", "STOP_WORDS_DICT", "EMBEDDING_BIAS_WORDS"].map((name) =>
     fewWords(request, name),
   );
@@ -47,8 +48,8 @@ async function tensorsOf(request: ModelRequest, around: LlmAround, pad: number):
   const ids = await Promise.all(queries.map(encode));
   const decoder = textBytesIn(request, "DECODER_QUERY");
   const decoderIds = decoder === null ? row(0).map(() => Uint32Array.of(pad)) : await Promise.all(decoder.map(encode));
-  const given = (name: string) => (request.inputs.has(name) ? numbersIn(request, name) : null);
-  const wanted = given("REQUEST_OUTPUT_LEN") ?? [];
+  const inputNumbers = (name: string) => (request.inputs.has(name) ? numbersIn(request, name) : null);
+  const outputLengths = inputNumbers("REQUEST_OUTPUT_LEN") ?? [];
   const extra = request.inputs.get("PROMPT_TABLE_EXTRA_ID");
   return [
     padded("INPUT_ID", ids, pad),
@@ -63,15 +64,15 @@ async function tensorsOf(request: ModelRequest, around: LlmAround, pad: number):
     ),
     await wordLists("BAD_WORDS_IDS", bad!, batch, encoder),
     await wordLists("STOP_WORDS_IDS", stop!, batch, encoder),
-    await biasOf(request, biased!, batch, around),
-    numberTensor("REQUEST_OUTPUT_LEN", "INT32", [batch, wanted.length / batch], wanted),
-    single("OUT_END_ID", given("END_ID") ?? row(vocabulary.eosId)),
-    single("OUT_PAD_ID", given("PAD_ID") ?? row(pad)),
+    await biasOf(request, biased!, batch, deps),
+    numberTensor("REQUEST_OUTPUT_LEN", "INT32", [batch, outputLengths.length / batch], outputLengths),
+    single("OUT_END_ID", inputNumbers("END_ID") ?? row(vocabulary.eosId)),
+    single("OUT_PAD_ID", inputNumbers("PAD_ID") ?? row(pad)),
     ...(extra ? [{ ...extra, name: "OUT_PROMPT_TABLE_EXTRA_IDS" }] : []),
   ];
 }
 
-/** Rows of one length, filled up at their end. A row alone is taken as it is, because it may have millions of ids. */
+/** Pads rows of ids at their end to equal length. A single row is not copied, because it may have millions of ids. */
 function padded(name: string, rows: readonly Uint32Array[], pad: number): Tensor {
   const most = Math.max(0, ...rows.map(({ length }) => length));
   const shape = [rows.length, most];
@@ -81,16 +82,16 @@ function padded(name: string, rows: readonly Uint32Array[], pad: number): Tensor
   return { name, datatype: "INT32", shape, data: bytesOf(values) };
 }
 
-/** Words of a list of a request, at most. */
+/** Most words in one list of a request. */
 export const LIST_WORDS_MOST = 4096;
-/** Bytes of all words of such a list, and ids of all words, at most: some of the work with them is done in one go. */
+/** Most bytes, and most ids, of all words in such a list. Limited because parts of the work are not split into pieces. */
 export const WORD_BYTES_MOST = 65_536;
-/** Bytes of the length before each text of a tensor. */
+/** Size of the length field before each string of a tensor. */
 const LENGTH_BYTES = 4;
-/** Words that are with the encoder at once: the event loop turns while it answers. */
+/** Words that are encoded at the same time. The event loop runs between such groups. */
 const WORDS_AT_ONCE = 64;
 
-/** The words of a list, or null if the request has no such input. Throws if there are too many, before they become texts. */
+/** Returns the words of a list, or null if the input is missing. Throws if there are too many, before they are decoded. */
 export function fewWords(request: ModelRequest, name: string): readonly string[] | null {
   const tensor = request.inputs.get(name);
   if (tensor === undefined) return null;
@@ -105,15 +106,15 @@ export function fewWords(request: ModelRequest, name: string): readonly string[]
 async function idsOf(words: readonly string[], encoder: Encoder): Promise<Uint32Array[]> {
   const ids: Uint32Array[] = [];
   for (let from = 0; from < words.length; from += WORDS_AT_ONCE) {
-    const some = words.slice(from, from + WORDS_AT_ONCE);
-    ids.push(...(await Promise.all(some.map((word) => encoder.encode([fromBytesText(word)], true)))));
+    const batch = words.slice(from, from + WORDS_AT_ONCE);
+    ids.push(...(await Promise.all(batch.map((word) => encoder.encode([fromBytesText(word)], true)))));
   }
   return ids;
 }
 
-type Encoder = LlmAround["text"]["encoder"];
+type Encoder = LlmDeps["text"]["encoder"];
 
-/** Per row of the batch the ids of all words, then where each word ends, filled up with 0 and -1. */
+/** Encodes word lists: per row of the batch the ids of all words, padded with 0, then the end of each word, padded with -1. */
 async function wordLists(
   name: string,
   words: readonly string[] | null,
@@ -124,9 +125,9 @@ async function wordLists(
   const ids = await idsOf(words, encoder);
   const each = words.length / batch;
   const rows = Array.from({ length: batch }, (_, at) => {
-    const own = ids.slice(at * each, (at + 1) * each).filter(({ length }) => length > 0);
+    const wordIds = ids.slice(at * each, (at + 1) * each).filter(({ length }) => length > 0);
     let end = 0;
-    return { flat: own.flatMap((one) => [...one]), ends: own.map(({ length }) => (end += length)) };
+    return { flat: wordIds.flatMap((one) => [...one]), ends: wordIds.map(({ length }) => (end += length)) };
   });
   const most = Math.max(1, ...rows.map(({ flat }) => flat.length));
   const filled = (values: readonly number[], by: number) => [...values, ...new Array(most - values.length).fill(by)];
@@ -138,7 +139,7 @@ async function wordLists(
   );
 }
 
-/** Splits such a list of one row, whose ids and ends stand one after the other, into its words. Throws if there are too many. */
+/** Splits one row of such a list into its words. Throws if there are too many. */
 export function wordsIn(name: string, list: ArrayLike<number>): Uint32Array[] {
   const count = Math.floor(list.length / 2);
   if (count > WORD_BYTES_MOST) throw new Error(`${name} has ${count} ids: a stand-in takes ${WORD_BYTES_MOST}`);
@@ -160,7 +161,7 @@ async function biasOf(
   request: ModelRequest,
   words: readonly string[] | null,
   batch: number,
-  { text }: LlmAround,
+  { text }: LlmDeps,
 ): Promise<Tensor> {
   const weights = numbersIn(request, "EMBEDDING_BIAS_WEIGHTS");
   if (words === null || weights.length === 0) return numberTensor("EMBEDDING_BIAS", "FP32", [batch, 0], []);
@@ -174,19 +175,20 @@ async function biasOf(
   return numberTensor("EMBEDDING_BIAS", "FP32", [batch, size], bias);
 }
 
-export const postprocessing = ({ text }: LlmAround): Behaviour => ({
-  execute: (requests, host) => requests.map((request) => named(host, [decoded(request, host, text.vocabulary)])),
+export const postprocessing = ({ text }: LlmDeps): Behaviour => ({
+  execute: (requests, host) =>
+    requests.map((request) => declaredOutputs(host, [decoded(request, host, text.vocabulary)])),
 });
 
-/** Each beam of each row is a text of its own: special tokens have none, and bytes that are no character become U+FFFD. */
+/** Decodes each beam of each row as one text. Drops special tokens; invalid UTF-8 becomes U+FFFD. */
 function decoded(request: ModelRequest, { config }: ModelHost, vocabulary: Vocabulary): Tensor {
   const ids = numbersIn(request, "TOKENS_BATCH");
   const lengths = numbersIn(request, "SEQUENCE_LENGTH");
   const most = lengths.length === 0 ? 0 : ids.length / lengths.length;
   const keeps = /^(false|0|f|n|no)$/i.test(config.parameters?.skip_special_tokens?.string_value ?? "");
   const texts = lengths.map((length, at) => {
-    const own = ids.slice(at * most, at * most + length).filter((id) => keeps || !vocabulary.isSpecial(id));
-    return Buffer.concat(own.map((id) => Buffer.from(vocabulary.bytesOf(id)))).toString();
+    const rowIds = ids.slice(at * most, at * most + length).filter((id) => keeps || !vocabulary.isSpecial(id));
+    return Buffer.concat(rowIds.map((id) => Buffer.from(vocabulary.bytesOf(id)))).toString();
   });
   return textTensor(
     "OUTPUT",

@@ -1,34 +1,34 @@
 /**
- * Encodes the texts of prompts. A text of a tensor is bytes, and a long one stays bytes in this thread: a text of 60 MB
- * would take 15 ms each time that it is copied, in which the event loop does nothing else.
+ * Encodes the texts of prompts. A long text stays bytes on this thread: each copy of a text of 60 MB would block the event loop
+ * for 15 ms.
  */
 import { turn } from "../../../base/pieces.ts";
 import { AtATime } from "../../../wire/grpc/at-a-time.ts";
 import type { ModelRequest } from "../behaviours/behaviour.ts";
 import { textParts } from "../tensors/datatypes.ts";
-import type { LlmAround } from "./around.ts";
+import type { LlmDeps } from "./around.ts";
 
-/** Texts of more bytes are copied for the encoder's thread, so many bytes in a turn of the event loop. */
+/** Longer texts are copied for the encoder's thread in parts of this size, one per turn of the event loop. */
 const COPIED_BYTES = 2 ** 20;
 
-/** The bytes of the texts of an input; null: it did not come, or holds no texts. */
+/** Returns the bytes of each string of an input, or null if the input is missing or malformed. */
 export function textBytesIn(request: ModelRequest, name: string): readonly Uint8Array[] | null {
   const tensor = request.inputs.get(name);
   return tensor === undefined ? null : textParts(tensor.data);
 }
 
-/** The bytes of the first text of an input; none if there is no text. */
+/** Returns the bytes of an input's first string, or no bytes if there is none. */
 export const firstTextBytes = (request: ModelRequest, name: string): Uint8Array =>
   textBytesIn(request, name)?.[0] ?? NO_TEXT;
 const NO_TEXT = new Uint8Array();
 
-/** The text of these bytes. What is not UTF-8 becomes U+FFFD. */
+/** Decodes UTF-8. Invalid bytes become U+FFFD. */
 export const decodedText = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString();
 
-/** The ids of a prompt, with `front` before it. Rejects as `Encoder.encode`. */
+/** Returns the token ids of a prompt after the ids in `front`. Rejects like `Encoder.encode`. */
 export async function encodeText(
-  { text: { encoder }, backend }: Pick<LlmAround, "text" | "backend">,
+  { text: { encoder }, backend }: Pick<LlmDeps, "text" | "backend">,
   bytes: Uint8Array,
   front: readonly number[] = [],
 ): Promise<Uint32Array> {
@@ -44,5 +44,5 @@ export async function encodeText(
   });
 }
 
-/** The encoder's thread does one text at a time, so that the copies of others would only take memory. */
+/** Limits the copies to one at a time, because the encoder's thread handles one text at a time anyway. */
 const copied = new AtATime(1);

@@ -1,29 +1,32 @@
-/** Which requests run under which id? A later request with `stop` names one, of its own model and version. */
+/**
+ * Finds running requests by id, because a later request with `stop` names the request to cancel. An id is valid within one
+ * model version.
+ */
 import type { ModelHost, ModelRequest } from "../behaviours/behaviour.ts";
 
-type Asking = Pick<ModelRequest, "id">;
-type Asked = Pick<ModelHost, "name" | "version">;
+type RequestName = Pick<ModelRequest, "id">;
+type ModelVersionName = Pick<ModelHost, "name" | "version">;
 
-/** Several may share an id; one without an id cannot be named. */
+/** Several requests may share an id. Requests without an id are not stored. */
 export class RequestsById<T> {
   readonly #all = new Map<string, Set<T>>();
 
-  add(request: Asking, host: Asked, one: T): void {
+  add(request: RequestName, host: ModelVersionName, entry: T): void {
     if (request.id === "") return;
     const key = keyOf(request, host);
-    this.#all.set(key, (this.#all.get(key) ?? new Set()).add(one));
+    this.#all.set(key, (this.#all.get(key) ?? new Set()).add(entry));
   }
 
-  delete(request: Asking, host: Asked, one: T): void {
+  delete(request: RequestName, host: ModelVersionName, entry: T): void {
     const key = keyOf(request, host);
-    const mine = this.#all.get(key);
-    mine?.delete(one);
-    if (mine?.size === 0) this.#all.delete(key);
+    const entries = this.#all.get(key);
+    entries?.delete(entry);
+    if (entries?.size === 0) this.#all.delete(key);
   }
 
-  named(request: Asking, host: Asked): Iterable<T> {
+  withId(request: RequestName, host: ModelVersionName): Iterable<T> {
     return this.#all.get(keyOf(request, host)) ?? [];
   }
 }
 
-const keyOf = ({ id }: Asking, { name, version }: Asked) => `${name}/${version}/${id}`;
+const keyOf = ({ id }: RequestName, { name, version }: ModelVersionName) => `${name}/${version}/${id}`;

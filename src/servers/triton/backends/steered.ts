@@ -1,9 +1,9 @@
-/** Which tokens may an LLM model's answer not have? Words that were forbidden, as their ids, and biases that settle it. */
+/** Derives the tokens that an LLM model's answer must not contain, from forbidden words and from strong biases. */
 
 import { IdSet } from "../../../text/answers/id-set.ts";
 import { type Steering, steer } from "../../../text/answers/steered.ts";
 import { spelled } from "../../openai/request/steering.ts";
-import type { LlmAround } from "./around.ts";
+import type { LlmDeps } from "./around.ts";
 
 export interface TokenLimits {
   readonly minTokens: number;
@@ -11,40 +11,46 @@ export interface TokenLimits {
   readonly stopTokenIds: readonly number[];
 }
 
-/** A bias from here on settles it: there are no logits between which a smaller one could tip the balance. */
+/** Biases from this size on force or forbid a token. Smaller biases have no effect, because there are no logits to shift. */
 const BIAS = 100;
 
-/** `bias`: by token id; empty: none. null: nothing is forbidden. */
+/** Combines forbidden words and biases. `bias`: by token id; may be empty. Returns null if nothing is forced or forbidden. */
 export function steeringBy(
-  { text }: LlmAround,
+  { text }: LlmDeps,
   words: readonly Uint32Array[],
   bias: ArrayLike<number>,
   { minTokens, ignoreEos, stopTokenIds }: TokenLimits,
 ): Steering | null {
   const { size, eosId } = text.vocabulary;
-  const only: number[] = [];
-  const never: number[] = [];
+  const required: number[] = [];
+  const banned: number[] = [];
   for (let id = 0; id < Math.min(bias.length, size); id++) {
-    if (bias[id]! >= BIAS) only.push(id);
-    else if (bias[id]! <= -BIAS) never.push(id);
+    if (bias[id]! >= BIAS) required.push(id);
+    else if (bias[id]! <= -BIAS) banned.push(id);
   }
-  if (words.length + only.length + never.length === 0) return null;
+  if (words.length + required.length + banned.length === 0) return null;
   const ends = new IdSet(size, stopTokenIds);
   if (!ignoreEos) ends.add(eosId);
-  const forbidden = new IdSet(size, never);
-  const rules = { only: only.length > 0 ? only : null, never: forbidden, neverAfter: words, ends, endsFrom: minTokens };
+  const forbidden = new IdSet(size, banned);
+  const rules = {
+    only: required.length > 0 ? required : null,
+    never: forbidden,
+    neverAfter: words,
+    ends,
+    endsFrom: minTokens,
+  };
   return steer(rules, size);
 }
 
-/** Each word as it begins a text and behind a blank, as vLLM. */
+/** Forbids each word both at the start of a text and after a space, as vLLM does. */
 export async function wordRules(
-  around: LlmAround,
+  deps: LlmDeps,
   limits: TokenLimits & { readonly badWords: readonly string[] },
 ): Promise<Steering | null> {
-  const words = await spelled(limits.badWords, around.text.encoder);
+  const words = await spelled(limits.badWords, deps.text.encoder);
   return steeringBy(
-    around,
-    words.filter((one) => one.length > 0),
+    deps,
+    words.filter((word) => word.length > 0),
     [],
     limits,
   );

@@ -1,48 +1,54 @@
 /**
- * What does a model of the `tensorrtllm` backend answer? Ids of the server's one engine in the tensors of its C++ backend, one
- * response per step where they stream: `model_instance_state.cc` (1.2 line). A request counts when it has ended; `stop` with a
- * request's id ends that one. Outputs that nobody asked for are left out.
+ * Implements the `tensorrtllm` backend: token ids of the server's only engine, in the tensors of the C++ backend
+ * (`model_instance_state.cc`, 1.2 line). Streams send one response per step. A request counts when it has ended. A request with
+ * `stop` cancels the request with its id. Outputs are omitted unless requested.
  */
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "../behaviours/behaviour.ts";
 import { firstNumber, numberTensor, outputs } from "../behaviours/values.ts";
 import { bytesOf, type Tensor } from "../tensors/datatypes.ts";
-import { constrained, generateSequence, type LlmAround, StepNews } from "./around.ts";
+import { constrained, generateSequence, type LlmDeps, StepNotifier } from "./around.ts";
 import type { LlmCounts } from "./counts.ts";
 import { RequestsById } from "./requests-by-id.ts";
 import { perfTensors } from "./trt-perf.ts";
-import { ExecutorError, shownOf, type TrtShown, type TrtWish, wishesOf } from "./trt-request.ts";
+import {
+  ExecutorError,
+  outputOptionsOf,
+  sequenceRequestsOf,
+  type TrtOutputOptions,
+  type TrtSequenceRequest,
+} from "./trt-request.ts";
 
-/** What the likeliest token's logit is above the others. */
+/** Logit of the likeliest token. All other logits are 0. */
 const LOGIT = 20;
 
-export function tensorrtLlm(around: LlmAround, counts: LlmCounts): Behaviour {
-  const running = new RequestsById<Answering>();
+export function tensorrtLlm(deps: LlmDeps, counts: LlmCounts): Behaviour {
+  const running = new RequestsById<RequestAnswer>();
   let requests = 0;
 
   function stop(request: ModelRequest, host: ModelHost): void {
     const failure = { message: "Trying to stop a request but request ID is not provided" };
-    for (const one of running.named(request, host)) one.cancel();
+    for (const one of running.withId(request, host)) one.cancel();
     request.send(request.id === "" ? { error: failure, uncounted: true } : { outputs: [], uncounted: true }, true);
   }
 
   async function answer(request: ModelRequest, host: ModelHost): Promise<void> {
-    const arrivalUs = around.backend.nowUs();
-    const shown = shownOf(request, host);
-    let wishes: readonly TrtWish[];
+    const arrivalUs = deps.backend.nowUs();
+    const options = outputOptionsOf(request, host);
+    let wishes: readonly TrtSequenceRequest[];
     try {
-      wishes = wishesOf(request, host, around, shown);
+      wishes = sequenceRequestsOf(request, host, deps, options);
     } catch (error) {
       if (error instanceof ExecutorError) throw error;
       return request.send({ error: { message: (error as Error).message }, uncounted: true }, true);
     }
-    const answering = new Answering(request, around, wishes, shown, arrivalUs, (input, output) => {
+    const requestAnswer = new RequestAnswer(request, deps, wishes, options, arrivalUs, (input, output) => {
       counts.lengths(host, input, output);
-      running.delete(request, host, answering);
+      running.delete(request, host, requestAnswer);
     });
-    running.add(request, host, answering);
-    request.whenCancelled(() => answering.cancel());
-    await answering.begin();
+    running.add(request, host, requestAnswer);
+    request.whenCancelled(() => requestAnswer.cancel());
+    await requestAnswer.begin();
   }
 
   return {
@@ -66,31 +72,31 @@ export function tensorrtLlm(around: LlmAround, counts: LlmCounts): Behaviour {
   };
 }
 
-/** All sequences of a request. */
-class Answering {
+/** The answer to a request, with all its sequences. */
+class RequestAnswer {
   readonly #request: ModelRequest;
-  readonly #around: LlmAround;
-  readonly #wishes: readonly TrtWish[];
-  readonly #shown: TrtShown;
+  readonly #deps: LlmDeps;
+  readonly #wishes: readonly TrtSequenceRequest[];
+  readonly #shown: TrtOutputOptions;
   readonly #arrivalUs: number;
   readonly #ended: (inputTokens: number, outputTokens: number) => void;
-  readonly #groups: Group[] = [];
+  readonly #groups: BeamGroup[] = [];
   #left = 0;
   #outputTokens = 0;
   #over = false;
-  /** An error has answered it. */
+  /** True if an error was sent as the answer. */
   #failed = false;
 
   constructor(
     request: ModelRequest,
-    around: LlmAround,
-    wishes: readonly TrtWish[],
-    shown: TrtShown,
+    deps: LlmDeps,
+    wishes: readonly TrtSequenceRequest[],
+    shown: TrtOutputOptions,
     arrivalUs: number,
     ended: (inputTokens: number, outputTokens: number) => void,
   ) {
     this.#request = request;
-    this.#around = around;
+    this.#deps = deps;
     this.#wishes = wishes;
     this.#shown = shown;
     this.#arrivalUs = arrivalUs;
@@ -100,7 +106,7 @@ class Answering {
   async begin(): Promise<void> {
     try {
       const made = await Promise.all(
-        this.#wishes.map(({ structure, seeds }) => constrained(this.#around, structure, seeds)),
+        this.#wishes.map(({ structure, seeds }) => constrained(this.#deps, structure, seeds)),
       );
       for (const [at, wish] of this.#wishes.entries())
         for (let index = 0; index < wish.sequences; index++) this.#groups.push(this.#group(wish, index, made[at]!));
@@ -115,8 +121,8 @@ class Answering {
     }
   }
 
-  #group(wish: TrtWish, index: number, made: readonly (Uint32Array | null)[]): Group {
-    return new Group(this.#around, wish, index, made, this.#shown, this.#arrivalUs, (response, tokens, ended) => {
+  #group(wish: TrtSequenceRequest, index: number, made: readonly (Uint32Array | null)[]): BeamGroup {
+    return new BeamGroup(this.#deps, wish, index, made, this.#shown, this.#arrivalUs, (response, tokens, ended) => {
       if (this.#failed) return;
       this.#outputTokens += tokens;
       if (ended) this.#left--;
@@ -131,7 +137,7 @@ class Answering {
     this.#ended(this.#wishes[0]!.promptIds.length, this.#outputTokens);
   }
 
-  /** Each sequence ends with what it has. */
+  /** Cancels the request. Each sequence ends with the tokens it has. */
   cancel(): void {
     if (this.#over) return;
     if (this.#groups.length === 0) this.#over = true;
@@ -139,49 +145,49 @@ class Answering {
   }
 }
 
-type Tell = (response: ModelResponse, newTokens: number, ended: boolean) => void;
+type SendGroupResponse = (response: ModelResponse, newTokens: number, ended: boolean) => void;
 
 /** The beams of one sequence, which share its responses. */
-class Group {
-  readonly #around: LlmAround;
-  readonly #wish: TrtWish;
+class BeamGroup {
+  readonly #deps: LlmDeps;
+  readonly #wish: TrtSequenceRequest;
   readonly #index: number;
-  readonly #shown: TrtShown;
+  readonly #shown: TrtOutputOptions;
   readonly #arrivalUs: number;
   readonly #beams: readonly Beam[];
   readonly #made: readonly (Uint32Array | null)[];
 
   constructor(
-    around: LlmAround,
-    wish: TrtWish,
+    deps: LlmDeps,
+    wish: TrtSequenceRequest,
     index: number,
     made: readonly (Uint32Array | null)[],
-    shown: TrtShown,
+    shown: TrtOutputOptions,
     arrivalUs: number,
-    tell: Tell,
+    tell: SendGroupResponse,
   ) {
-    this.#around = around;
+    this.#deps = deps;
     this.#wish = wish;
     this.#index = index;
     this.#shown = shown;
     this.#arrivalUs = arrivalUs;
     const from = index * wish.beams;
     this.#made = made.slice(from, from + wish.beams);
-    const together = new StepNews(wish.beams, shown.streams, (ended) => {
+    const together = new StepNotifier(wish.beams, shown.streams, (ended) => {
       const { response, tokens } = this.#response(ended);
       tell(response, tokens, ended);
     });
     this.#beams = wish.seeds
       .slice(from, from + wish.beams)
-      .map((seed) => new Beam(seed, wish.stopWords, together, () => around.backend.nowUs()));
+      .map((seed) => new Beam(seed, wish.stopWords, together, () => deps.backend.nowUs()));
   }
 
   submit(id: string): void {
     const { promptIds, maxTokens, minTokens, endId, steering } = this.#wish;
-    const { eosId } = this.#around.text.vocabulary;
+    const { eosId } = this.#deps.text.vocabulary;
     const ends = endId < 0 || endId === eosId ? [] : [endId];
     for (const [at, beam] of this.#beams.entries()) {
-      const wanted = {
+      const sequence = {
         id: this.#index === 0 && at === 0 ? id : "",
         promptIds,
         maxTokens,
@@ -193,7 +199,7 @@ class Group {
         written: this.#made[at]!,
         salt: "",
       };
-      beam.submission = generateSequence(this.#around, wanted, beam);
+      beam.submission = generateSequence(this.#deps, sequence, beam);
     }
   }
 
@@ -204,23 +210,23 @@ class Group {
   #response(ended: boolean): { readonly response: ModelResponse; readonly tokens: number } {
     const { promptIds, row } = this.#wish;
     const shown = this.#shown;
-    const news = this.#beams.map((beam) => beam.take());
-    const tokens = news.reduce((all, { ids }) => all + ids.length, 0);
+    const updates = this.#beams.map((beam) => beam.take());
+    const tokens = updates.reduce((all, { ids }) => all + ids.length, 0);
     const prompt = shown.echoes && !shown.streams ? promptIds : NONE;
-    const most = prompt.length + Math.max(...news.map(({ ids }) => ids.length));
-    const beams = news.length;
-    const rows = news.flatMap(({ ids }) => [
+    const most = prompt.length + Math.max(...updates.map(({ ids }) => ids.length));
+    const beams = updates.length;
+    const rows = updates.flatMap(({ ids }) => [
       ...prompt,
       ...ids,
       ...new Array(most - prompt.length - ids.length).fill(-1),
     ]);
     const single = (name: string, value: number) => numberTensor(name, "INT32", [1, 1], [value]);
-    const lengths = news.map(({ ids }) => prompt.length + ids.length);
+    const lengths = updates.map(({ ids }) => prompt.length + ids.length);
     const tensors: Tensor[] = [
       numberTensor("output_ids", "INT32", [1, beams, most], rows),
       numberTensor("sequence_length", "INT32", [1, beams], lengths),
-      ...this.#logits(news, ended),
-      ...(shown.logProbs ? this.#logProbs(news) : []),
+      ...this.#logits(updates, ended),
+      ...(shown.logProbs ? this.#logProbs(updates) : []),
       single("batch_index", row),
       single("sequence_index", this.#index),
       ...(shown.inputTokens ? [single("num_input_tokens", promptIds.length)] : []),
@@ -228,24 +234,23 @@ class Group {
         ? [
             single(
               "num_output_tokens",
-              lengths.reduce((all, one) => all + one, 0),
+              lengths.reduce((all, length) => all + length, 0),
             ),
           ]
         : []),
     ];
     const [first] = this.#beams;
-    if (shown.perfMetrics && ended)
-      tensors.push(...perfTensors(first!, promptIds.length, this.#around, this.#arrivalUs));
+    if (shown.perfMetrics && ended) tensors.push(...perfTensors(first!, promptIds.length, this.#deps, this.#arrivalUs));
     return { response: outputs(...tensors), tokens };
   }
 
-  #logProbs(news: readonly BeamNews[]): Tensor[] {
+  #logProbs(news: readonly BeamUpdate[]): Tensor[] {
     const most = Math.max(...news.map(({ ids }) => ids.length));
-    const { logprobs } = this.#around;
+    const { logprobs } = this.#deps;
     const each = news.map(({ ids, from }, at) => {
       const beam = this.#beams[at]!;
       const values = ids.map((id, i) => logprobs(beam.seed, id, from + i, 0).logprob);
-      beam.logProbs += values.reduce((all, one) => all + one, 0);
+      beam.logProbs += values.reduce((all, value) => all + value, 0);
       return [...values, ...new Array(most - values.length).fill(-1)];
     });
     const sums = this.#beams.map((beam) => beam.logProbs);
@@ -255,9 +260,9 @@ class Group {
     ];
   }
 
-  #logits(news: readonly BeamNews[], ended: boolean): Tensor[] {
+  #logits(news: readonly BeamUpdate[], ended: boolean): Tensor[] {
     const { contextLogits, generationLogits } = this.#shown;
-    const { size } = this.#around.text.vocabulary;
+    const { size } = this.#deps.text.vocabulary;
     const { promptIds } = this.#wish;
     const made: Tensor[] = [];
     const first = this.#beams[0]!.first;
@@ -277,7 +282,7 @@ class Group {
 }
 const NONE = new Uint32Array();
 
-/** Each place is 0 for all tokens but the one that follows there. */
+/** Returns logits that are 0 except for the token that follows at each position. */
 function logitsOf(name: string, shape: readonly number[], rows: readonly (readonly number[])[]): Tensor {
   const size = shape.at(-1)!;
   const count = shape.reduce((all, one) => all * one, 1);
@@ -288,35 +293,35 @@ function logitsOf(name: string, shape: readonly number[], rows: readonly (readon
   return { name, datatype: "FP32", shape, data: bytesOf(values) };
 }
 
-interface BeamNews {
+interface BeamUpdate {
   readonly ids: readonly number[];
-  /** How many came before them. */
+  /** Number of tokens before `ids`. */
   readonly from: number;
 }
 
-/** One sequence of the engine. */
+/** One beam: a sequence in the engine. */
 class Beam implements Receiver {
   submission: Submission | null = null;
   logProbs = 0;
-  /** The first token; 0 before it is there. */
+  /** The first token, or 0 before it exists. */
   first = 0;
-  /** When its first and its last token came. */
+  /** Times of the first and the last token. */
   firstUs = 0;
   lastUs = 0;
   #ids: number[] = [];
-  #told = 0;
+  #takenCount = 0;
   #over = false;
 
   constructor(
     readonly seed: number,
     readonly stopWords: readonly Uint32Array[],
-    readonly together: StepNews,
+    readonly together: StepNotifier,
     readonly nowUs: () => number,
   ) {}
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null): void {
     if (this.#over) return;
-    // The end itself is no token of the answer.
+    // The end token is not part of the answer.
     const end = at + count - (finish === Finish.Stop && count > 0 ? 1 : 0);
     let stopped = false;
     for (let i = at; i < end && !stopped; i++) {
@@ -332,7 +337,7 @@ class Beam implements Receiver {
     }
     if (stopped && finish === null) this.submission?.finish(Finish.Stop, this.#ids.length);
     this.#over = stopped || finish !== null;
-    if (this.#over || this.together.streams) this.together.news(this.#over);
+    if (this.#over || this.together.streams) this.together.report(this.#over);
   }
 
   #endsWith(word: Uint32Array): boolean {
@@ -344,13 +349,13 @@ class Beam implements Receiver {
     if (this.#over) return;
     this.#over = true;
     this.submission?.cancel();
-    this.together.news(true);
+    this.together.report(true);
   }
 
-  /** What came since the last time. */
-  take(): BeamNews {
-    const from = this.#told;
-    this.#told = this.#ids.length;
+  /** Returns the tokens since the last call. */
+  take(): BeamUpdate {
+    const from = this.#takenCount;
+    this.#takenCount = this.#ids.length;
     return { ids: this.#ids.slice(from), from };
   }
 }

@@ -1,8 +1,10 @@
-/** What does `return_perf_metrics` give? Blocks and times of one sequence, the times in nanoseconds of a steady clock. */
+/**
+ * Creates the output tensors of `return_perf_metrics`: KV blocks of a sequence, and times in nanoseconds of a monotonic clock.
+ */
 import type { Submission } from "../../../engine/interface/types.ts";
 import { numberTensor } from "../behaviours/values.ts";
 import { bytesOf, type Tensor } from "../tensors/datatypes.ts";
-import type { LlmAround } from "./around.ts";
+import type { LlmDeps } from "./around.ts";
 
 export interface TimedSequence {
   readonly submission: Submission | null;
@@ -12,7 +14,7 @@ export interface TimedSequence {
 
 export interface PerfFacts {
   readonly reusedBlocks: number;
-  /** Those that were not found. */
+  /** KV blocks of the prompt that the prefix cache did not contain. */
   readonly newBlocks: number;
   readonly arrivalNs: bigint;
   readonly scheduledNs: bigint;
@@ -20,28 +22,28 @@ export interface PerfFacts {
   readonly lastNs: bigint;
 }
 
-export function perfFacts(one: TimedSequence, promptTokens: number, around: LlmAround, arrivalUs: number): PerfFacts {
-  const { cachedTokens = 0, scheduledUs = arrivalUs } = one.submission ?? {};
-  const reusedBlocks = Math.ceil(cachedTokens / around.blockSize);
+export function perfFacts(sequence: TimedSequence, promptTokens: number, deps: LlmDeps, arrivalUs: number): PerfFacts {
+  const { cachedTokens = 0, scheduledUs = arrivalUs } = sequence.submission ?? {};
+  const reusedBlocks = Math.ceil(cachedTokens / deps.blockSize);
   const ns = (us: number) => BigInt(Math.round(us * 1000));
   return {
     reusedBlocks,
-    newBlocks: Math.ceil(promptTokens / around.blockSize) - reusedBlocks,
+    newBlocks: Math.ceil(promptTokens / deps.blockSize) - reusedBlocks,
     arrivalNs: ns(arrivalUs),
     scheduledNs: ns(scheduledUs),
-    firstNs: ns(one.firstUs),
-    lastNs: ns(one.lastUs),
+    firstNs: ns(sequence.firstUs),
+    lastNs: ns(sequence.lastUs),
   };
 }
 
-/** In the order of the C++ backend; there is no draft model. */
+/** Returns the tensors in the order of the C++ backend. Draft model values are 0. */
 export function perfTensors(
-  one: TimedSequence,
+  sequence: TimedSequence,
   promptTokens: number,
-  around: LlmAround,
+  deps: LlmDeps,
   arrivalUs: number,
 ): readonly Tensor[] {
-  const facts = perfFacts(one, promptTokens, around, arrivalUs);
+  const facts = perfFacts(sequence, promptTokens, deps, arrivalUs);
   const whole = (name: string, value: number) => numberTensor(name, "INT32", [1, 1], [value]);
   return [
     whole("kv_cache_alloc_new_blocks", facts.newBlocks),

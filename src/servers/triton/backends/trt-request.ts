@@ -1,6 +1,6 @@
 /**
- * What does a request to a `tensorrt_llm` model ask for? One wish per row of its batch: `createRequestsFromInputTensors` of the
- * backend's `utils.cc`, and what its executor refuses (1.2 line), in its words.
+ * Reads the inputs of a request to a `tensorrt_llm` model, row by row of its batch. Source: `createRequestsFromInputTensors` in
+ * the backend's `utils.cc`, and the checks of its executor (1.2 line), with their messages.
  */
 
 import { REQUESTS_MOST } from "../../../base/core-limits.ts";
@@ -12,29 +12,29 @@ import type { ModelHost, ModelRequest } from "../behaviours/behaviour.ts";
 import { elementsIn, firstNumber, numbersIn, textsIn } from "../behaviours/values.ts";
 import { isDecoupled, type ModelConfig } from "../model-config/model-config.ts";
 import { fromBytesText } from "../tensors/datatypes.ts";
-import type { LlmAround } from "./around.ts";
+import type { LlmDeps } from "./around.ts";
 import { wordsIn } from "./processing.ts";
 import { steeringBy } from "./steered.ts";
 
-export interface TrtWish {
-  /** Place in the batch. */
+export interface TrtSequenceRequest {
+  /** Index in the batch. */
   readonly row: number;
   readonly promptIds: Uint32Array;
   readonly maxTokens: number;
   readonly minTokens: number;
-  /** -1: no token ends the answer. */
+  /** Token that ends the answer. -1: none. */
   readonly endId: number;
   readonly seeds: readonly number[];
   readonly beams: number;
-  /** Sequences that each are answered by themselves. */
+  /** Number of sequences (`num_return_sequences`), each with its own responses. */
   readonly sequences: number;
   readonly stopWords: readonly Uint32Array[];
   readonly steering: Steering | null;
   readonly structure: Structure | null;
 }
 
-/** What is told besides the tokens. */
-export interface TrtShown {
+/** Output options of a request, in addition to the tokens. */
+export interface TrtOutputOptions {
   readonly streams: boolean;
   readonly echoes: boolean;
   readonly logProbs: boolean;
@@ -45,10 +45,10 @@ export interface TrtShown {
   readonly outputTokens: boolean;
 }
 
-/** The executor objects when it takes the request up: that counts as one that failed. */
+/** An error of the executor. The request then counts as failed; after an error of the backend it counts nowhere. */
 export class ExecutorError extends Error {}
 
-export function shownOf(request: ModelRequest, { config }: ModelHost): TrtShown {
+export function outputOptionsOf(request: ModelRequest, { config }: ModelHost): TrtOutputOptions {
   const wants = (name: string) => firstNumber(request, name, 0) !== 0;
   const byDefault = /^(true|1)$/i.test(configParameter(config, "exclude_input_in_output")) ? 1 : 0;
   return {
@@ -66,48 +66,53 @@ export function shownOf(request: ModelRequest, { config }: ModelHost): TrtShown 
 export const configParameter = ({ parameters }: ModelConfig, name: string): string =>
   parameters?.[name]?.string_value ?? "";
 
-/** Throws what the backend refuses; `ExecutorError`: its executor does. */
-export function wishesOf(request: ModelRequest, host: ModelHost, around: LlmAround, shown: TrtShown): TrtWish[] {
+/** Reads all rows. Throws an Error for a refusal by the backend, an `ExecutorError` for one by its executor. */
+export function sequenceRequestsOf(
+  request: ModelRequest,
+  host: ModelHost,
+  deps: LlmDeps,
+  shown: TrtOutputOptions,
+): TrtSequenceRequest[] {
   const { streams } = shown;
-  const inputs = new Rows(request);
+  const inputs = new BatchInputs(request);
   const decoupled = isDecoupled(host.config);
   if (!decoupled && inputs.batch > 1)
     throw new Error("Batch size > 1 requires the tensorrt_llm backend to be using decoupled transaction policy");
   if (streams && !decoupled) throw new Error("Streaming is only supported if model is deployed using decoupled mode.");
   if (!request.inputs.has("input_ids"))
     throw new Error("input_ids or encoder_input_features is not present in the request.");
-  const wishes = Array.from({ length: inputs.batch }, (_, row) => wishOf(inputs, row, around));
+  const wishes = Array.from({ length: inputs.batch }, (_, row) => sequenceRequestOf(inputs, row, deps));
   if (!decoupled && wishes.some(({ sequences }) => sequences > 1))
     throw new Error(
       "num_return_sequences > 1 requires the tensorrt_llm backend to be using decoupled transaction policy",
     );
   for (const wish of wishes) {
-    checkLimits(wish, host.config, around);
-    checkLogits(wish, shown, around);
+    checkLimits(wish, host.config, deps);
+    checkLogits(wish, shown, deps);
   }
   return wishes;
 }
 
-function wishOf(inputs: Rows, row: number, around: LlmAround): TrtWish {
+function sequenceRequestOf(inputs: BatchInputs, row: number, deps: LlmDeps): TrtSequenceRequest {
   const all = inputs.row("input_ids", row);
-  const length = inputs.one("input_lengths", row, all.length);
+  const length = inputs.numberAt("input_lengths", row, all.length);
   const promptIds = idsIn(all, length);
-  const maxTokens = inputs.one("request_output_len", row, 0);
+  const maxTokens = inputs.numberAt("request_output_len", row, 0);
   if (promptIds.length === 0) throw new Error("Assertion failed: !mInputTokenIds.empty()");
   if (maxTokens <= 0) throw new Error("Assertion failed: mMaxNewTokens > 0");
-  const minTokens = inputs.one("min_tokens", row, 0);
-  const endId = inputs.one("end_id", row, -1);
-  const seed = inputs.one("seed", row, -1);
-  // Where nobody says a seed the executor's is always the same one.
-  // The seed of a prompt that is refused is not looked for: it depends on all ids, which may be millions.
-  const isRefused = promptIds.length >= around.maxModelLen;
+  const minTokens = inputs.numberAt("min_tokens", row, 0);
+  const endId = inputs.numberAt("end_id", row, -1);
+  const seed = inputs.numberAt("seed", row, -1);
+  // Without a seed the executor always uses the same one. A prompt that will be refused needs no seed: computing it reads all
+  // ids, which may be millions.
+  const isRefused = promptIds.length >= deps.maxModelLen;
   const first = isRefused
     ? 0
     : seed < 0
       ? greedySeed(promptIds)
-      : seedOf({ seed, temperature: 1 }, promptIds, around.nextSeed);
-  const beams = Math.max(1, inputs.one("beam_width", row, 1));
-  const sequences = Math.max(1, inputs.one("num_return_sequences", row, 1));
+      : seedOf({ seed, temperature: 1 }, promptIds, deps.nextSeed);
+  const beams = Math.max(1, inputs.numberAt("beam_width", row, 1));
+  const sequences = Math.max(1, inputs.numberAt("num_return_sequences", row, 1));
   const limits = { minTokens, ignoreEos: endId < 0, stopTokenIds: endId < 0 ? [] : [endId] };
   const bad = wordsIn("bad_words_list", inputs.row("bad_words_list", row));
   return {
@@ -120,25 +125,29 @@ function wishOf(inputs: Rows, row: number, around: LlmAround): TrtWish {
     beams,
     sequences,
     stopWords: wordsIn("stop_words_list", inputs.row("stop_words_list", row)),
-    steering: steeringBy(around, bad, inputs.row("embedding_bias", row), limits),
+    steering: steeringBy(deps, bad, inputs.row("embedding_bias", row), limits),
     structure: inputs.guide(row),
   };
 }
 
-/** The first `length` ids, without a copy if they are INT32. */
+/** Returns the first `length` ids, without a copy if they are INT32. */
 function idsIn(all: Int32Array | Float32Array | number[], length: number): Uint32Array {
   if (!(all instanceof Int32Array)) return Uint32Array.from(all.slice(0, length));
   const ids = all.subarray(0, length);
   return new Uint32Array(ids.buffer, ids.byteOffset, ids.length);
 }
 
-function checkLimits({ promptIds, endId, beams, sequences }: TrtWish, config: ModelConfig, around: LlmAround): void {
-  const { size } = around.text.vocabulary;
+function checkLimits(
+  { promptIds, endId, beams, sequences }: TrtSequenceRequest,
+  config: ModelConfig,
+  deps: LlmDeps,
+): void {
+  const { size } = deps.text.vocabulary;
   const most = Number(configParameter(config, "max_beam_width")) || 1;
   if (endId >= size) throw new ExecutorError(`EndId (${endId}) is not within acceptable range [-1, ${size}).`);
-  if (promptIds.length >= around.maxModelLen)
+  if (promptIds.length >= deps.maxModelLen)
     throw new ExecutorError(
-      `Prompt length (${promptIds.length}) exceeds maximum input length (${around.maxModelLen - 1}). Set log level to info and check TRTGptModel logs for how maximum input length is set`,
+      `Prompt length (${promptIds.length}) exceeds maximum input length (${deps.maxModelLen - 1}). Set log level to info and check TRTGptModel logs for how maximum input length is set`,
     );
   if (promptIds.some((id) => id >= size))
     throw new ExecutorError(`Input token ids are not within acceptable range [0, ${size}).`);
@@ -150,10 +159,14 @@ function checkLimits({ promptIds, endId, beams, sequences }: TrtWish, config: Mo
     );
 }
 
-/** A response's logits take at most so much; the real ones are as large. */
+/** Largest size of the logits in a response, in bytes. The real tensors have the same size. */
 const LOGITS_BYTES = 64 * 2 ** 20;
 
-function checkLogits({ promptIds, maxTokens, beams }: TrtWish, shown: TrtShown, { text }: LlmAround): void {
+function checkLogits(
+  { promptIds, maxTokens, beams }: TrtSequenceRequest,
+  shown: TrtOutputOptions,
+  { text }: LlmDeps,
+): void {
   const context = shown.contextLogits ? promptIds.length : 0;
   const generation = shown.generationLogits ? beams * (shown.streams ? 1 : maxTokens) : 0;
   const bytes = 4 * text.vocabulary.size * (context + generation);
@@ -161,8 +174,8 @@ function checkLogits({ promptIds, maxTokens, beams }: TrtWish, shown: TrtShown, 
     throw new ExecutorError(`Logits of ${bytes} bytes in one response: ${LOGITS_BYTES} at most`);
 }
 
-/** Inputs by the rows of the batch; those without batches have one. */
-class Rows {
+/** Gives access to the inputs by batch row. Inputs without a batch have one row. */
+class BatchInputs {
   readonly batch: number;
   readonly #request: ModelRequest;
   readonly #read = new Map<string, Int32Array | Float32Array | number[]>();
@@ -172,11 +185,11 @@ class Rows {
     this.batch = Math.max(1, elementsIn(request, "request_output_len")?.length ?? 1);
   }
 
-  one(name: string, row: number, otherwise: number): number {
+  numberAt(name: string, row: number, otherwise: number): number {
     return this.row(name, row)[0] ?? otherwise;
   }
 
-  /** Numbers of 32 bits are a view of the tensor, because there may be millions. */
+  /** Returns a row. 32-bit numbers stay a view of the tensor, because there may be millions. */
   row(name: string, row: number): Int32Array | Float32Array | number[] {
     const read = this.#read.get(name) ?? this.#numbers(name);
     this.#read.set(name, read);
@@ -190,7 +203,7 @@ class Rows {
     return [...numbersIn(this.#request, name)];
   }
 
-  /** `guided_decoding_*`; kinds that nobody knows say nothing. */
+  /** Reads `guided_decoding_*`. Unknown guide types are ignored. */
   guide(row: number): Structure | null {
     const guide = fromBytesText(textsIn(this.#request, "guided_decoding_guide")?.[row] ?? "");
     switch (textsIn(this.#request, "guided_decoding_guide_type")?.[row]) {

@@ -1,10 +1,10 @@
-/** How does the vLLM backend print the log probabilities of a token? As Python's `json.dumps` of a dict by token id. */
+/** Prints log probabilities of a token like the vLLM backend: Python's `json.dumps` of a dict by token id. */
 
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import type { Candidates } from "../../openai/request/logprob-source.ts";
 import { reprFloat } from "../../pydantic/repr.ts";
 
-/** The sampled token, then the candidates that are others. */
+/** Prints the sampled token first, then the other candidates. */
 export function logprobsText(sampled: number, made: Candidates, vocabulary: Vocabulary): string {
   const entries = [entry(sampled, made.logprob, made.rank, vocabulary)];
   for (const [at, id] of made.ids.entries())
@@ -17,6 +17,9 @@ function entry(id: number, logprob: number, rank: number, vocabulary: Vocabulary
   return `"${id}": {"logprob": ${reprFloat(logprob)}, "rank": ${rank}, "decoded_token": ${asciiJson(piece)}}`;
 }
 
-/** Only ASCII, as Python writes it. */
+/** Escapes all characters beyond ASCII, as Python does. */
 const asciiJson = (text: string): string =>
-  JSON.stringify(text).replace(/[\u0080-\uffff]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  JSON.stringify(text).replace(
+    /[\u0080-\uffff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );

@@ -1,7 +1,7 @@
 /**
- * What do the sampling parameters of a request to the vLLM backend say? The tensor, else all parameters of the request, as
- * `TritonSamplingParams.from_dict` of `vllm_backend_utils.py` (January 2026) makes them: numbers may be texts. Fields, limits
- * and words of vLLM 0.33's `sampling_params.py`.
+ * Reads the sampling parameters of a request to the vLLM backend: from the tensor, or else from the request's parameters.
+ * Source: `TritonSamplingParams.from_dict` in `vllm_backend_utils.py` (January 2026), which also accepts numbers as strings.
+ * Fields, limits and messages are those of `sampling_params.py` in vLLM 0.33.
  */
 
 import type { Structure } from "../../../text/grammar/structure.ts";
@@ -12,7 +12,7 @@ import { toPlain, typeName } from "../../pydantic/value.ts";
 import type { ModelRequest } from "../behaviours/behaviour.ts";
 import { firstText } from "../behaviours/values.ts";
 import { fromBytesText } from "../tensors/datatypes.ts";
-import type { LlmAround } from "./around.ts";
+import type { LlmDeps } from "./around.ts";
 import { LIST_WORDS_MOST } from "./processing.ts";
 
 export interface VllmSampling {
@@ -27,21 +27,21 @@ export interface VllmSampling {
   readonly badWords: readonly string[];
   readonly includeStop: boolean;
   readonly skipSpecial: boolean;
-  /** Candidates beside the sampled token; null: no log probabilities. */
+  /** Number of candidates in addition to the sampled token. Null: no log probabilities. */
   readonly logprobs: number | null;
   readonly structure: Structure | null;
   readonly lora: string | null;
 }
 
-/** vLLM's own default of `max_tokens`. */
+/** vLLM's default of `max_tokens`. */
 const TOKENS = 16;
-/** vLLM's `--max-logprobs`. */
+/** vLLM's default of `--max-logprobs`. */
 const LOGPROBS_MOST = 20;
 
-/** As the JSON has them. */
-export type SamplingSaid = Readonly<Record<string, unknown>>;
+/** Sampling parameters as parsed from JSON. */
+export type SamplingParameters = Readonly<Record<string, unknown>>;
 
-/** An exception of Python: `execute` fails with its name and text. */
+/** An exception of Python. `execute` fails with its name and message. */
 class PythonException extends Error {
   constructor(
     override readonly name: string,
@@ -51,11 +51,14 @@ class PythonException extends Error {
   }
 }
 
-/** Most UTF-16 units of the JSON of sampling parameters, which is read in one go. The real backend has no limit. */
+/** Most UTF-16 units of the JSON text, because it is parsed in one go. The real backend has no limit. */
 const SAMPLING_TEXT_MOST = 262_144;
 
-/** As `_verify_loras` of `model.py` reads them. Throws what fails the whole batch: they are no JSON object. */
-export function samplingSaid(request: ModelRequest): SamplingSaid {
+/**
+ * Parses the parameters as `_verify_loras` in `model.py` does. Throws if they are not a JSON object, which fails the whole
+ * batch.
+ */
+export function samplingParametersOf(request: ModelRequest): SamplingParameters {
   const tensor = request.inputs.has("sampling_parameters");
   const text = fromBytesText(tensor ? firstText(request, "sampling_parameters") : request.parameters);
   if (text.length > SAMPLING_TEXT_MOST)
@@ -63,13 +66,16 @@ export function samplingSaid(request: ModelRequest): SamplingSaid {
       "ValueError",
       `sampling parameters have ${text.length} characters: a stand-in takes ${SAMPLING_TEXT_MOST}`,
     );
-  const said = jsonIn(text);
-  if (Array.isArray(said)) throw new PythonException("TypeError", "pop expected at most 1 argument, got 2");
-  if (typeof said === "object" && said !== null) return said as SamplingSaid;
-  throw new PythonException("AttributeError", `'${typeName(said as number)}' object has no attribute 'pop'`);
+  const parameters = jsonIn(text);
+  if (Array.isArray(parameters)) throw new PythonException("TypeError", "pop expected at most 1 argument, got 2");
+  if (typeof parameters === "object" && parameters !== null) return parameters as SamplingParameters;
+  throw new PythonException("AttributeError", `'${typeName(parameters as number)}' object has no attribute 'pop'`);
 }
 
-/** `json.loads`: most texts are what both languages read. Throws a `PythonException`. */
+/**
+ * Parses like `json.loads`. Tries JavaScript's parser first, because it is faster and accepts most texts. Throws a
+ * `PythonException`.
+ */
 function jsonIn(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -83,21 +89,21 @@ function jsonIn(text: string): unknown {
   }
 }
 
-const ints = (value: unknown) => {
+const toInteger = (value: unknown) => {
   const text = typeof value === "string";
   const number = text && !PYTHON_INT.test(value) ? Number.NaN : numberIn(value);
-  if (!Number.isFinite(number)) throw new Error(`int() does not take ${shown(value)}`);
+  if (!Number.isFinite(number)) throw new Error(`int() does not take ${reprOf(value)}`);
   return Math.trunc(number);
 };
-const floats = (value: unknown) => {
+const toFloat = (value: unknown) => {
   const number = numberIn(value);
   if (Number.isNaN(number) && !/^\s*[+-]?nan\s*$/i.test(String(value)))
-    throw new Error(`float() does not take ${shown(value)}`);
+    throw new Error(`float() does not take ${reprOf(value)}`);
   return number;
 };
-const shown = (value: unknown) => (typeof value === "string" ? reprString(value) : JSON.stringify(value));
+const reprOf = (value: unknown) => (typeof value === "string" ? reprString(value) : JSON.stringify(value));
 
-/** NaN where it is none; booleans are 0 and 1. */
+/** Converts to a number. Booleans become 0 and 1; other values that are not numbers become NaN. */
 function numberIn(value: unknown): number {
   if (typeof value === "number" || typeof value === "boolean") return Number(value);
   if (typeof value !== "string" || value.trim() === "") return Number.NaN;
@@ -108,65 +114,68 @@ function numberIn(value: unknown): number {
     : Number.NaN;
 }
 
-/** `bool(value)`: every text but the empty one. */
-const bools = (value: unknown) =>
+/** Converts like Python's `bool(value)`: every string is true except the empty one. */
+const toBoolean = (value: unknown) =>
   Array.isArray(value)
     ? value.length > 0
     : typeof value === "object" && value !== null
       ? Object.keys(value).length > 0
       : Boolean(value);
-const asSaid = (value: unknown) => value;
+const unchanged = (value: unknown) => value;
 
-/** Fields of `SamplingParams`, and what the backend makes of each value. */
+/** Fields of `SamplingParams` and the conversion of each value. */
 const FIELDS: ReadonlyMap<string, (value: unknown) => unknown> = new Map(
   Object.entries({
-    n: ints,
-    top_k: ints,
-    max_tokens: ints,
-    min_tokens: ints,
-    seed: ints,
-    logprobs: ints,
-    prompt_logprobs: ints,
-    stream_interval: ints,
-    thinking_token_budget: ints,
-    output_text_buffer_length: ints,
-    routed_experts_prompt_start: ints,
-    presence_penalty: floats,
-    frequency_penalty: floats,
-    repetition_penalty: floats,
-    temperature: floats,
-    top_p: floats,
-    min_p: floats,
-    ignore_eos: bools,
-    flat_logprobs: bools,
-    detokenize: bools,
-    skip_special_tokens: bools,
-    spaces_between_special_tokens: bools,
-    include_stop_str_in_output: bools,
-    skip_clone: bools,
-    stop: asSaid,
-    stop_token_ids: asSaid,
-    logprob_token_ids: asSaid,
-    output_kind: asSaid,
+    n: toInteger,
+    top_k: toInteger,
+    max_tokens: toInteger,
+    min_tokens: toInteger,
+    seed: toInteger,
+    logprobs: toInteger,
+    prompt_logprobs: toInteger,
+    stream_interval: toInteger,
+    thinking_token_budget: toInteger,
+    output_text_buffer_length: toInteger,
+    routed_experts_prompt_start: toInteger,
+    presence_penalty: toFloat,
+    frequency_penalty: toFloat,
+    repetition_penalty: toFloat,
+    temperature: toFloat,
+    top_p: toFloat,
+    min_p: toFloat,
+    ignore_eos: toBoolean,
+    flat_logprobs: toBoolean,
+    detokenize: toBoolean,
+    skip_special_tokens: toBoolean,
+    spaces_between_special_tokens: toBoolean,
+    include_stop_str_in_output: toBoolean,
+    skip_clone: toBoolean,
+    stop: unchanged,
+    stop_token_ids: unchanged,
+    logprob_token_ids: unchanged,
+    output_kind: unchanged,
     structured_outputs: structureIn,
-    logit_bias: asSaid,
-    allowed_token_ids: asSaid,
-    extra_args: asSaid,
-    bad_words: asSaid,
-    skip_reading_prefix_cache: asSaid,
-    repetition_detection: asSaid,
-    lora_name: asSaid,
+    logit_bias: unchanged,
+    allowed_token_ids: unchanged,
+    extra_args: unchanged,
+    bad_words: unchanged,
+    skip_reading_prefix_cache: unchanged,
+    repetition_detection: unchanged,
+    lora_name: unchanged,
   }),
 );
 
-/** Throws with what is wrong with them, or, as the version has it, with what comes of there being none. */
+/**
+ * Checks and converts the parameters. Throws the error that a client of this version sees: 2.73 writes the real reason only to
+ * the log.
+ */
 export function samplingOf(
-  said: SamplingSaid,
+  parameters: SamplingParameters,
   model: string,
-  { losesSamplingErrors, log }: Pick<LlmAround, "losesSamplingErrors" | "log">,
+  { losesSamplingErrors, log }: Pick<LlmDeps, "losesSamplingErrors" | "log">,
 ): VllmSampling {
   try {
-    return vllmSampling(said);
+    return vllmSampling(parameters);
   } catch (error) {
     if (!losesSamplingErrors || !(error instanceof Error)) throw error;
     log(`${model}: sampling parameters are refused: ${error.message}`);
@@ -174,11 +183,11 @@ export function samplingOf(
   }
 }
 
-/** Throws with what vLLM or Python say where they are none. */
-function vllmSampling(said: SamplingSaid): VllmSampling {
+/** Checks and converts the parameters. Throws with the message of vLLM or Python. */
+function vllmSampling(parameters: SamplingParameters): VllmSampling {
   const made: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(said)) made[name] = FIELDS.get(name)?.(value);
-  const unknown = Object.keys(said).find((name) => !FIELDS.has(name));
+  for (const [name, value] of Object.entries(parameters)) made[name] = FIELDS.get(name)?.(value);
+  const unknown = Object.keys(parameters).find((name) => !FIELDS.has(name));
   if (unknown !== undefined) throw new Error(`Unexpected keyword argument '${unknown}'`);
   const number = (name: string, otherwise: number) => (made[name] as number | undefined) ?? otherwise;
   const flag = (name: string, otherwise: boolean) => (made[name] as boolean | undefined) ?? otherwise;
@@ -217,7 +226,7 @@ function wrongCount(n: number): string | undefined {
   return n < 1 ? `n must be at least 1, got ${n}.` : (tooManySequences(n, "n") ?? undefined);
 }
 
-/** Penalties, temperature, and which part of the distribution counts. */
+/** Checks penalties, temperature, `top_p`, `top_k` and `min_p`. */
 function wrongShares(number: (name: string, otherwise: number) => number, temperature: number): string | undefined {
   const named = (name: string, value: number) => ` (parameter=${name}, value=${value})`;
   for (const name of ["presence_penalty", "frequency_penalty"]) {
@@ -247,7 +256,7 @@ function wrongLengths(most: number, least: number): string | undefined {
   return least > most ? `min_tokens must be less than or equal to max_tokens=${most}, got ${least}.` : undefined;
 }
 
-function wrongLogprobs(made: SamplingSaid): string | undefined {
+function wrongLogprobs(made: SamplingParameters): string | undefined {
   for (const name of ["logprobs", "prompt_logprobs"]) {
     const count = made[name] as number | undefined;
     if (count !== undefined && count < -1)
@@ -256,40 +265,40 @@ function wrongLogprobs(made: SamplingSaid): string | undefined {
   return undefined;
 }
 
-function stopsIn(said: unknown, detokenizes: boolean): readonly string[] {
-  const stop = typeof said === "string" ? [said] : wordsIn(said);
+function stopsIn(value: unknown, detokenizes: boolean): readonly string[] {
+  const stop = typeof value === "string" ? [value] : wordsIn(value);
   if (stop.includes("")) throw new Error("stop cannot contain an empty string.");
   if (stop.length > 0 && !detokenizes)
     throw new Error("stop strings are only supported when detokenize is True. Set detokenize=True to use stop.");
   return stop;
 }
 
-/** A list of texts, or nothing. */
-function wordsIn(said: unknown): readonly string[] {
-  const words = said ?? [];
+/** Returns a list of strings. Null counts as an empty list. */
+function wordsIn(value: unknown): readonly string[] {
+  const words = value ?? [];
   if (!Array.isArray(words) || words.some((word) => typeof word !== "string"))
-    throw new Error(`${shown(said)} is no list of texts`);
+    throw new Error(`${reprOf(value)} is no list of texts`);
   if (words.length > LIST_WORDS_MOST)
     throw new Error(`a list has ${words.length} words: a stand-in takes ${LIST_WORDS_MOST}`);
   return words;
 }
 
-function idsIn(said: unknown): readonly number[] {
-  const ids = said ?? [];
+function idsIn(value: unknown): readonly number[] {
+  const ids = value ?? [];
   if (!Array.isArray(ids) || !ids.every(Number.isInteger))
-    throw new Error(`stop_token_ids must contain only integers, got ${shown(said)}.`);
+    throw new Error(`stop_token_ids must contain only integers, got ${reprOf(value)}.`);
   return ids;
 }
 
-/** What the engine refuses when it takes the request; null: nothing. */
+/** Returns the engine's refusal if the request asks for too many log probabilities, else null. */
 export function tooManyLogprobs({ logprobs }: VllmSampling, vocabularySize: number): string | null {
-  const asked = logprobs === -1 ? vocabularySize : (logprobs ?? 0);
-  if (asked <= LOGPROBS_MOST) return null;
-  return `Requested sample logprobs of ${asked}, which is greater than max allowed: ${LOGPROBS_MOST} (parameter=logprobs, value=${asked})`;
+  const requested = logprobs === -1 ? vocabularySize : (logprobs ?? 0);
+  if (requested <= LOGPROBS_MOST) return null;
+  return `Requested sample logprobs of ${requested}, which is greater than max allowed: ${LOGPROBS_MOST} (parameter=logprobs, value=${requested})`;
 }
 
 const KINDS = ["json", "regex", "choice", "grammar", "json_object", "structural_tag"] as const;
-const MANNERS = [
+const FORMAT_OPTIONS = [
   "disable_any_whitespace",
   "disable_additional_properties",
   "whitespace_pattern",
@@ -297,19 +306,21 @@ const MANNERS = [
   "_backend_was_auto",
 ];
 
-/** A JSON text of `StructuredOutputsParams`: one kind of constraint. */
-function structureIn(said: unknown): Structure | null {
-  if (typeof said !== "string")
-    throw new Error(`the JSON object must be str, bytes or bytearray, not ${typeName(said as number)}`);
-  const read = jsonIn(said);
+/** Parses the JSON text of `StructuredOutputsParams`, which contains exactly one constraint. */
+function structureIn(value: unknown): Structure | null {
+  if (typeof value !== "string")
+    throw new Error(`the JSON object must be str, bytes or bytearray, not ${typeName(value as number)}`);
+  const read = jsonIn(value);
   if (typeof read !== "object" || read === null || Array.isArray(read))
     throw new Error("argument after ** must be a mapping");
-  const given = read as SamplingSaid;
-  const unknown = Object.keys(given).find((name) => !MANNERS.includes(name) && !KINDS.some((kind) => kind === name));
+  const constraint = read as SamplingParameters;
+  const unknown = Object.keys(constraint).find(
+    (name) => !FORMAT_OPTIONS.includes(name) && !KINDS.some((kind) => kind === name),
+  );
   if (unknown !== undefined) throw new Error(`Unexpected keyword argument '${unknown}'`);
-  const kinds = KINDS.filter((kind) => (given[kind] ?? null) !== null);
+  const kinds = KINDS.filter((kind) => (constraint[kind] ?? null) !== null);
   if (kinds.length !== 1) throw new Error(`structured_outputs has ${kinds.length} kinds of constraints, not one`);
-  const { json, regex, choice, grammar, json_object: object } = given;
+  const { json, regex, choice, grammar, json_object: object } = constraint;
   if ((json ?? null) !== null) return { kind: "json", schema: typeof json === "string" ? json : JSON.stringify(json) };
   if (typeof regex === "string") return { kind: "regex", pattern: regex };
   if (Array.isArray(choice)) return { kind: "choice", choices: choice.map(String) };

@@ -1,6 +1,6 @@
 /**
- * What does a model of the `vllm` backend answer? Text of the server's one engine, in the tensors of the backend's `model.py`
- * (vllm_backend, January 2026): decoupled, `execute` hands each request over and returns at once.
+ * Implements the `vllm` backend: text of the server's only engine, in the tensors of the backend's `model.py` (vllm_backend,
+ * January 2026). Decoupled: `execute` returns at once.
  */
 
 import type { Lane } from "../../../engine/interface/lanes.ts";
@@ -10,16 +10,22 @@ import type { Vocabulary } from "../../../text/tokens/types.ts";
 import { AnswerText } from "../../openai/pipeline/choice.ts";
 import { imageIds } from "../../openai/request/images.ts";
 import { choiceSeeds, seedOf } from "../../openai/request/sampling.ts";
-import type { Behaviour, ModelHost, ModelRequest, PlainText } from "../behaviours/behaviour.ts";
+import type { Behaviour, ModelHost, ModelRequest, TextStream } from "../behaviours/behaviour.ts";
 import { firstNumber, firstText, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
 import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
-import { constrained, generateSequence, type LlmAround, StepNews } from "./around.ts";
-import type { LlmCounts, LlmWatch } from "./counts.ts";
+import { constrained, generateSequence, type LlmDeps, StepNotifier } from "./around.ts";
+import type { LlmCounts, TokenObserver } from "./counts.ts";
 import { decodedText, encodeText, firstTextBytes } from "./prompt-text.ts";
 import { wordRules } from "./steered.ts";
 import { wrongAdapter } from "./vllm-adapters.ts";
 import { logprobsText } from "./vllm-logprobs.ts";
-import { type SamplingSaid, samplingOf, samplingSaid, tooManyLogprobs, type VllmSampling } from "./vllm-sampling.ts";
+import {
+  type SamplingParameters,
+  samplingOf,
+  samplingParametersOf,
+  tooManyLogprobs,
+  type VllmSampling,
+} from "./vllm-sampling.ts";
 
 const FINISHES: Readonly<Record<Finish, string>> = {
   [Finish.Stop]: "stop",
@@ -29,22 +35,22 @@ const FINISHES: Readonly<Record<Finish, string>> = {
   [Finish.Repetition]: "repetition",
 };
 
-export const vllmBehaviour = (around: LlmAround, counts: LlmCounts): Behaviour => ({
+export const vllmBehaviour = (deps: LlmDeps, counts: LlmCounts): Behaviour => ({
   initialize: (host) => counts.loaded(host, "vllm"),
   execute(requests, host) {
-    // What cannot be read fails the batch: before any of it is begun or answered.
+    // A malformed request fails the whole batch, so that all are parsed before any is started or answered.
     const read = requests.map((request) => {
-      const said = samplingSaid(request);
-      return [request, said, wrongAdapter(said.lora_name ?? null, host)] as const;
+      const parameters = samplingParametersOf(request);
+      return [request, parameters, wrongAdapter(parameters.lora_name ?? null, host)] as const;
     });
-    for (const [request, said, missing] of read) {
+    for (const [request, parameters, missing] of read) {
       if (missing !== null) {
         request.send({ error: { message: missing } }, true);
         continue;
       }
       const answering = request.inputs.has("embedding_request")
-        ? embed(request, around)
-        : answer(request, said, host, around, counts);
+        ? embed(request, deps)
+        : answer(request, parameters, host, deps, counts);
       answering.catch(({ message }: Error) => {
         request.send({ error: { message: `Error generating stream: ${message}` } }, true);
       });
@@ -55,39 +61,36 @@ export const vllmBehaviour = (around: LlmAround, counts: LlmCounts): Behaviour =
 
 async function answer(
   request: ModelRequest,
-  said: SamplingSaid,
+  parameters: SamplingParameters,
   host: ModelHost,
-  around: LlmAround,
+  deps: LlmDeps,
   counts: LlmCounts,
 ): Promise<void> {
-  const { text } = around;
+  const { text } = deps;
   const streams = firstNumber(request, "stream", 0) !== 0;
   const echoes = firstNumber(request, "exclude_input_in_output", streams ? 1 : 0) === 0;
-  const images = imagesOf(request, around);
+  const images = imagesOf(request, deps);
   if (streams && echoes) throw new Error("When streaming, `exclude_input_in_output` = False is not allowed.");
-  const sampling = samplingOf(said, host.name, around);
+  const sampling = samplingOf(parameters, host.name, deps);
   const tooMany = tooManyLogprobs(sampling, text.vocabulary.size);
   if (tooMany !== null) throw new Error(tooMany);
-  const arrivalUs = around.backend.nowUs();
+  const arrivalUs = deps.backend.nowUs();
   const prompt = firstTextBytes(request, "text_input");
-  const promptIds = await encodeText(around, prompt, images);
+  const promptIds = await encodeText(deps, prompt, images);
   if (promptIds.length === 0) throw new Error("The decoder prompt cannot be empty");
-  const tooLong = tooLongFor(promptIds.length, around.maxModelLen);
+  const tooLong = tooLongFor(promptIds.length, deps.maxModelLen);
   if (tooLong !== null) throw new Error(tooLong);
   const { n } = sampling;
-  const seeds = choiceSeeds(seedOf(sampling, promptIds, around.nextSeed), n);
-  const [made, steering] = await Promise.all([
-    constrained(around, sampling.structure, seeds),
-    wordRules(around, sampling),
-  ]);
+  const seeds = choiceSeeds(seedOf(sampling, promptIds, deps.nextSeed), n);
+  const [made, steering] = await Promise.all([constrained(deps, sampling.structure, seeds), wordRules(deps, sampling)]);
   if (request.cancelled) return request.send(CANCELLED, true);
-  const heard = { count: n, left: n };
-  const shown = { streams, before: echoes ? decodedText(prompt) : "", promptTokens: promptIds.length };
+  const counted = { count: n, left: n };
+  const outputOptions = { streams, before: echoes ? decodedText(prompt) : "", promptTokens: promptIds.length };
   const siblings = { count: n, left: n, longest: 0 };
-  const watch = () => counts.watch(host, heard, promptIds.length, arrivalUs);
-  const answering = new Answer(request, around, sampling, shown, seeds, watch);
+  const watch = () => counts.watch(host, counted, promptIds.length, arrivalUs);
+  const answering = new Answer(request, deps, sampling, outputOptions, seeds, watch);
   for (const [at, choice] of answering.choices.entries()) {
-    const wanted = {
+    const sequence = {
       id: request.id === "" || at > 0 ? "" : request.id,
       promptIds,
       maxTokens: sampling.maxTokens,
@@ -100,22 +103,22 @@ async function answer(
       salt: sampling.lora ?? "",
       ...(n > 1 ? { choices: siblings } : {}),
     };
-    choice.submission = generateSequence(around, wanted, choice);
+    choice.submission = generateSequence(deps, sequence, choice);
   }
   request.whenCancelled(() => answering.cancel());
 }
 const CANCELLED = { error: { message: "Request was cancelled", code: "CANCELLED" } } as const;
 
-/** Most numbers of one vector. */
+/** Most dimensions of an embedding. */
 const DIMENSIONS_MOST = 65_536;
 
-/** Only the OpenAI front end asks for a vector: it stands in the text, as JSON. */
-async function embed(request: ModelRequest, { text, embeddingSize }: LlmAround): Promise<void> {
-  const asked = JSON.parse(fromBytesText(firstText(request, "embedding_request"))) as {
+/** Answers a request for an embedding, which only the OpenAI front end sends. The vector is JSON in `text_output`. */
+async function embed(request: ModelRequest, { text, embeddingSize }: LlmDeps): Promise<void> {
+  const embeddingRequest = JSON.parse(fromBytesText(firstText(request, "embedding_request"))) as {
     readonly input: string | readonly number[];
     readonly pooling_params?: { readonly dimensions?: readonly [number] };
   };
-  const { input, pooling_params: pooling } = asked;
+  const { input, pooling_params: pooling } = embeddingRequest;
   if (embeddingSize === null) throw new Error("The model does not support embeddings");
   const size = pooling?.dimensions?.[0] ?? embeddingSize;
   if (!(size >= 1 && size <= DIMENSIONS_MOST)) throw new Error(`Dimensions must be from 1 to ${DIMENSIONS_MOST}`);
@@ -128,7 +131,7 @@ async function embed(request: ModelRequest, { text, embeddingSize }: LlmAround):
   request.send(outputs(...tensors), true);
 }
 
-/** vLLM 0.33, `v1/engine/input_processor.py`. */
+/** Returns the error for a prompt that is too long, or null. Source: `v1/engine/input_processor.py` of vLLM 0.33. */
 function tooLongFor(length: number, most: number): string | null {
   const advice = "Make sure that `max_model_len` is no smaller than the number of text tokens";
   const prompt = `The decoder prompt (length ${length})`;
@@ -137,8 +140,8 @@ function tooLongFor(length: number, most: number): string | null {
   return `${prompt} plus the number of requested output tokens (at least 1) is longer than the maximum model length of ${most}. ${advice} (prompt + requested output tokens).`;
 }
 
-/** Ids in front of the prompt; throws where the model takes none. */
-function imagesOf(request: ModelRequest, { imageTokens, text }: LlmAround): number[] {
+/** Returns the image tokens that precede the prompt. Throws if the model accepts no images. */
+function imagesOf(request: ModelRequest, { imageTokens, text }: LlmDeps): number[] {
   const images = (textsIn(request, "image") ?? []).filter(Boolean);
   if (images.length === 0) return [];
   if (imageTokens === null) throw new Error("At most 0 image(s) may be provided in one prompt.");
@@ -147,9 +150,9 @@ function imagesOf(request: ModelRequest, { imageTokens, text }: LlmAround): numb
   return images.flatMap((image) => imageIds(image, imageTokens, text.vocabulary));
 }
 
-interface HowShown {
+interface OutputOptions {
   readonly streams: boolean;
-  /** Stands before the first text of each choice. */
+  /** Text that precedes the first text of each choice. */
   readonly before: string;
   readonly promptTokens: number;
 }
@@ -157,38 +160,41 @@ interface HowShown {
 /** All choices of a request, which share its responses. */
 class Answer {
   readonly choices: readonly Choice[];
-  readonly together: StepNews;
-  /** Responses hold a piece of one text and nothing else. */
+  readonly together: StepNotifier;
+  /** True if each response contains only a piece of one text, so that pieces need no response objects. */
   readonly isPlain: boolean;
   readonly #request: ModelRequest;
-  readonly #around: LlmAround;
-  readonly #how: HowShown;
+  readonly #deps: LlmDeps;
+  readonly #options: OutputOptions;
   readonly #logprobs: number | null;
-  readonly #wishes: ReadonlySet<string>;
+  readonly #requestedOutputs: ReadonlySet<string>;
   #first = true;
 
   constructor(
     request: ModelRequest,
-    around: LlmAround,
+    deps: LlmDeps,
     sampling: VllmSampling,
-    how: HowShown,
+    how: OutputOptions,
     seeds: readonly number[],
-    watch: () => LlmWatch,
+    watch: () => TokenObserver,
   ) {
     this.#request = request;
-    this.#around = around;
-    this.#how = how;
+    this.#deps = deps;
+    this.#options = how;
     this.#logprobs = sampling.logprobs;
-    this.#wishes = new Set(WISHES.filter((name) => firstNumber(request, `return_${name}`, 0) !== 0));
+    this.#requestedOutputs = new Set(
+      OPTIONAL_OUTPUTS.filter((name) => firstNumber(request, `return_${name}`, 0) !== 0),
+    );
     const keepsIds =
-      this.#logprobs !== null && (this.#wishes.has("logprobs") || this.#wishes.has("cumulative_logprob"));
-    this.together = new StepNews(sampling.n, how.streams, (ended) => request.send(this.#response(), ended));
-    this.isPlain = sampling.n === 1 && how.streams && this.#wishes.size === 0 && sampling.stop.length === 0;
-    this.choices = seeds.map((seed) => new Choice(this, around, sampling, { seed, keepsIds, watch: watch() }));
+      this.#logprobs !== null &&
+      (this.#requestedOutputs.has("logprobs") || this.#requestedOutputs.has("cumulative_logprob"));
+    this.together = new StepNotifier(sampling.n, how.streams, (ended) => request.send(this.#response(), ended));
+    this.isPlain = sampling.n === 1 && how.streams && this.#requestedOutputs.size === 0 && sampling.stop.length === 0;
+    this.choices = seeds.map((seed) => new Choice(this, deps, sampling, { seed, keepsIds, watch: watch() }));
   }
 
-  /** Where pieces go by themselves. */
-  plainText(): PlainText | null {
+  /** Returns the sink for pieces of text, or null. */
+  textStream(): TextStream | null {
     return this.isPlain ? this.#request.plainText("text_output") : null;
   }
 
@@ -199,9 +205,9 @@ class Answer {
   }
 
   #response() {
-    const { before, promptTokens } = this.#how;
+    const { before, promptTokens } = this.#options;
     const { choices } = this;
-    const wants = this.#wishes;
+    const requested = this.#requestedOutputs;
     const shape = [choices.length];
     const prefix = this.#first ? before : "";
     this.#first = false;
@@ -209,10 +215,10 @@ class Answer {
       textTensor(
         "text_output",
         shape,
-        choices.map((one) => toBytesText(prefix + one.text.take(one.finish))),
+        choices.map((choice) => toBytesText(prefix + choice.text.take(choice.finish))),
       ),
     ];
-    if (wants.has("finish_reason"))
+    if (requested.has("finish_reason"))
       tensors.push(
         textTensor(
           "finish_reason",
@@ -221,41 +227,41 @@ class Answer {
         ),
       );
     if (this.#logprobs !== null && choices[0]!.keepsIds)
-      for (const choice of choices) choice.weigh(this.#around, this.#logprobs);
-    if (wants.has("cumulative_logprob"))
+      for (const choice of choices) choice.addLogprobs(this.#deps, this.#logprobs);
+    if (requested.has("cumulative_logprob"))
       tensors.push(
         numberTensor(
           "cumulative_logprob",
           "FP32",
           shape,
-          choices.map((one) => (this.#logprobs === null ? Number.NaN : one.sum)),
+          choices.map((choice) => (this.#logprobs === null ? Number.NaN : choice.sum)),
         ),
       );
-    if (wants.has("logprobs"))
+    if (requested.has("logprobs"))
       tensors.push(
         textTensor(
           "logprobs",
           shape,
-          choices.map((one) => one.takeLogprobs()),
+          choices.map((choice) => choice.takeLogprobs()),
         ),
       );
-    if (wants.has("num_input_tokens")) tensors.push(countTensor("num_input_tokens", [promptTokens]));
-    if (wants.has("num_output_tokens"))
+    if (requested.has("num_input_tokens")) tensors.push(countTensor("num_input_tokens", [promptTokens]));
+    if (requested.has("num_output_tokens"))
       tensors.push(
         countTensor(
           "num_output_tokens",
-          choices.map((one) => one.takeCount()),
+          choices.map((choice) => choice.takeCount()),
         ),
       );
     return outputs(...tensors);
   }
 }
-const WISHES = ["finish_reason", "cumulative_logprob", "logprobs", "num_input_tokens", "num_output_tokens"];
+const OPTIONAL_OUTPUTS = ["finish_reason", "cumulative_logprob", "logprobs", "num_input_tokens", "num_output_tokens"];
 
 interface ChoiceFacts {
   readonly seed: number;
   readonly keepsIds: boolean;
-  readonly watch: LlmWatch;
+  readonly watch: TokenObserver;
 }
 
 class Choice implements Receiver {
@@ -267,19 +273,19 @@ class Choice implements Receiver {
   readonly keepsIds: boolean;
   readonly #answer: Answer;
   readonly #seed: number;
-  readonly #watch: LlmWatch;
+  readonly #watch: TokenObserver;
   readonly #vocabulary: Vocabulary;
   readonly streams: boolean;
-  #plain: PlainText | null = null;
+  #stream: TextStream | null = null;
   #lane: Lane | null = null;
-  /** Tokens that were told of. */
-  #told = 0;
-  /** Tokens whose log probabilities are to be told. */
+  /** Number of tokens that responses have counted. */
+  #countedTokens = 0;
+  /** Tokens whose log probabilities are not computed yet. */
   #ids: number[] = [];
-  #weighed = 0;
+  #logprobCount = 0;
   #logprobs: string[] | null = null;
 
-  constructor(answer: Answer, { text }: LlmAround, sampling: VllmSampling, { seed, keepsIds, watch }: ChoiceFacts) {
+  constructor(answer: Answer, { text }: LlmDeps, sampling: VllmSampling, { seed, keepsIds, watch }: ChoiceFacts) {
     this.#answer = answer;
     this.#seed = seed;
     this.#watch = watch;
@@ -299,7 +305,7 @@ class Choice implements Receiver {
   }
 
   onTokens(ids: Int32Array, at: number, count: number, ended: Finish | null): void {
-    if (this.over || (count === 1 && ended === null && this.#wentPlain(ids[at]!))) return;
+    if (this.over || (count === 1 && ended === null && this.#sendPiece(ids[at]!))) return;
     const before = this.text.tokens;
     const stop = this.text.accept(ids, at, count, ended);
     if (stop !== null && ended === null) this.submission?.finish(Finish.Stop, this.text.tokens);
@@ -307,26 +313,29 @@ class Choice implements Receiver {
     if (this.keepsIds) for (let i = at; i < at + made; i++) this.#ids.push(ids[i]!);
     this.finish = stop === null ? ended : Finish.Stop;
     this.#watch.tokens(made, this.text.tokens, this.finish !== null);
-    if (this.over || this.streams) this.#answer.together.news(this.over);
-    if (!this.over && this.#plain === null && this.#answer.isPlain) this.#begin();
+    if (this.over || this.streams) this.#answer.together.report(this.over);
+    if (!this.over && this.#stream === null && this.#answer.isPlain) this.#beginPieces();
   }
 
-  /** From now on tokens need no responses. */
-  #begin(): void {
-    const plain = this.#answer.plainText();
-    this.#plain = plain;
+  /** Sends pieces of text without response objects from now on, if the request allows it. */
+  #beginPieces(): void {
+    const plain = this.#answer.textStream();
+    this.#stream = plain;
     if (!plain?.lane) return;
     const { end, prefix, suffix } = plain.lane;
     this.#lane = this.submission?.lane?.(this, end, prefix, suffix) ?? null;
-    if (this.#lane !== null) this.#watch.follows(() => this.submission?.settle?.());
+    if (this.#lane !== null) this.#watch.followLane(() => this.submission?.settle?.());
   }
 
-  /** The hot path: one token whose text stands by itself, for a client that keeps up. */
-  #wentPlain(id: number): boolean {
-    const plain = this.#plain;
+  /**
+   * Hot path: sends one token as a piece of text if its text is complete and the client keeps up. Returns false if a response
+   * is needed.
+   */
+  #sendPiece(id: number): boolean {
+    const plain = this.#stream;
     if (plain === null || plain.full || !this.text.idle) return false;
     const piece = this.text.plain(id, plain.escaped);
-    if (piece === undefined || (plain.escaped && hasCode(piece))) return false;
+    if (piece === undefined || (plain.escaped && hasUnicodeEscape(piece))) return false;
     this.text.tokens++;
     this.#watch.tokens(1, this.text.tokens, false);
     plain.write(piece);
@@ -336,27 +345,27 @@ class Choice implements Receiver {
 
   went(tokens: number): void {
     this.text.tokens += tokens;
-    this.#watch.went(tokens, this.#lane!);
+    this.#watch.countLaneTokens(tokens, this.#lane!);
   }
 
   cancel(): void {
     if (this.over) return;
     this.finish = Finish.Abort;
     this.submission?.cancel();
-    this.#watch.left();
+    this.#watch.stop();
   }
 
   takeCount(): number {
-    const made = this.text.tokens - this.#told;
-    this.#told = this.text.tokens;
+    const made = this.text.tokens - this.#countedTokens;
+    this.#countedTokens = this.text.tokens;
     return made;
   }
 
-  /** Makes the log probabilities of the tokens that came, with so many candidates. */
-  weigh({ logprobs, text }: LlmAround, candidates: number): void {
+  /** Computes the log probabilities of the new tokens, with this number of candidates. */
+  addLogprobs({ logprobs, text }: LlmDeps, candidates: number): void {
     this.#logprobs ??= [];
     for (const id of this.#ids) {
-      const made = logprobs(this.#seed, id, this.#weighed++, candidates);
+      const made = logprobs(this.#seed, id, this.#logprobCount++, candidates);
       this.sum += made.logprob;
       this.#logprobs.push(logprobsText(id, made, text.vocabulary));
     }
@@ -365,16 +374,19 @@ class Choice implements Receiver {
 
   takeLogprobs(): string {
     if (this.#logprobs === null) return "null";
-    const shown = `[${this.#logprobs.join(", ")}]`;
+    const text = `[${this.#logprobs.join(", ")}]`;
     this.#logprobs = [];
-    return shown;
+    return text;
   }
 }
 
 const NOTHING = new Uint8Array();
 
-/** A character is written as `\\u001B`, whose letters Triton has large. */
-function hasCode(piece: Uint8Array): boolean {
+/**
+ * Reports whether the piece contains a `\\u` escape. Triton writes its hexadecimal digits in capitals, so that a response must
+ * be made.
+ */
+function hasUnicodeEscape(piece: Uint8Array): boolean {
   for (let at = piece.indexOf(92); at >= 0; at = piece.indexOf(92, at + 2)) if (piece[at + 1] === 117) return true;
   return false;
 }

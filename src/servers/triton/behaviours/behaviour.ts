@@ -1,6 +1,6 @@
 /**
- * What does a model compute? The interface of a `model.ts` beside a `config.pbtxt`, and of the built-in behaviours:
- * docs/triton.md. A real Triton ignores the file, so one folder serves both.
+ * Defines the interface of a `model.ts` next to a `config.pbtxt`, and of the built-in behaviours (docs/triton.md). A real
+ * Triton ignores `model.ts`, so that both can use the same folder.
  */
 import type { LaneEnd } from "../../../engine/interface/lanes.ts";
 import type { ModelConfig } from "../model-config/model-config.ts";
@@ -9,99 +9,111 @@ import type { Tensor } from "../tensors/datatypes.ts";
 
 export type { Datatype, Tensor } from "../tensors/datatypes.ts";
 
-/** Takes pieces of a text straight to the client: UTF-8. */
-export interface PlainText {
-  /** Pieces are to be escaped for JSON. */
+/** Sends pieces of one text output directly to the client, without a response object. Pieces are UTF-8. */
+export interface TextStream {
+  /** True if the caller must escape the pieces for JSON. */
   readonly escaped: boolean;
-  /** Where the engine may write them by itself. */
+  /** Set if the engine may write pieces without calling the behaviour. */
   readonly lane?: PlainLane;
-  /** The client does not keep up: what comes now is to be a response. */
+  /** True if the client reads too slowly. Send ordinary responses until it is false again. */
   readonly full: boolean;
   write(piece: Uint8Array): void;
 }
 
 export interface PlainLane {
   readonly end: LaneEnd;
-  /** Stand before and after each piece. */
+  /** Bytes before and after each piece. */
   readonly prefix: Uint8Array;
   readonly suffix: Uint8Array;
 }
 
-/** One request of a batch. */
+/** A request in a batch. */
 export interface ModelRequest {
   readonly id: string;
-  /** By name; with the batch's dimension where the model has one. BYTES as the wire has them. */
+  /** Input tensors by name, including the batch dimension if the model has one. BYTES data is in wire format. */
   readonly inputs: ReadonlyMap<string, Tensor>;
-  /** A JSON object, as Python models get it. */
+  /** The request's parameters as a JSON object, as Python models receive them. */
   readonly parameters: string;
-  /** The client is gone, or has said so. */
+  /** True if the client has cancelled the request or disconnected. */
   readonly cancelled: boolean;
-  /** Calls `act` once it is cancelled; at once where it is. `broken`: the client was told of an error, by a plan of faults. */
+  /**
+   * Calls `act` when the request is cancelled, or now if it already is. `broken`: true if a fault plan has already sent the
+   * client an error.
+   */
   whenCancelled(act: (broken: boolean) => void): void;
   /**
-   * Where responses that are nothing but a piece of this output's one text may leave without being made, once the first one
-   * was sent; null: nowhere.
+   * Returns a sink for responses that contain only a piece of this text output, or null if there is none. Use it only after the
+   * first response.
    */
-  plainText(output: string): PlainText | null;
+  plainText(output: string): TextStream | null;
   /** Sends one response of a decoupled model; null and `final`: nothing more comes. */
   send(response: ModelResponse | null, final: boolean): void;
 }
 
 export interface ModelOutputs {
   readonly outputs: readonly Tensor[];
-  /** The request was never executed, and counts nowhere: for behaviours with `countsAtEnd`. */
+  /** Set if the request was not executed, so that no counter includes it. Only for behaviours with `countsAtEnd`. */
   readonly uncounted?: true;
 }
-/** An answer that is an error; the request counts as a success all the same, as in Triton's Python backend. */
+/** An error response. The request still counts as a success, as in Triton's Python backend. */
 export interface ModelFailure {
   readonly error: { readonly message: string; readonly code?: StatusCode };
   readonly uncounted?: true;
 }
 export type ModelResponse = ModelOutputs | ModelFailure;
 
-/** For whom another model is asked. */
-export interface StreamFor extends Pick<ModelRequest, "whenCancelled"> {
-  /** The request's id there. */
+/** The request on whose behalf a model calls another model. */
+export interface StreamRequest extends Pick<ModelRequest, "whenCancelled"> {
+  /** Id for the request to the other model. */
   readonly id: string;
 }
 
-/** What a model finds around it. */
+/** The environment of a model instance. */
 export interface ModelHost {
   readonly name: string;
   readonly version: number;
   readonly config: ModelConfig;
-  /** Where the version's files are. */
+  /** Folder with the version's files. */
   readonly folder: string;
   sleep(ms: number): Promise<void>;
-  /** Resolves after `ms` milliseconds of computation, which take longer while others compute on the instance's GPU. */
+  /** Resolves after `ms` milliseconds of computation. Takes longer while other instances compute on the same GPU. */
   compute(ms: number): Promise<void>;
-  /** Dimensions of the input into which an ensemble puts this output, without the batch's; undefined: none does. */
+  /**
+   * Returns the dimensions of the ensemble input that this output feeds, without the batch dimension, or undefined if there is
+   * none.
+   */
   shapeFor(output: string): readonly number[] | undefined;
-  /** Drawn from the server's seed: from 0 to below 1. */
+  /** Returns a random number from 0 to below 1, derived from the server's seed. */
   random(): number;
-  /** Asks another model of the server and waits for its one response. */
+  /** Sends a request to another model of the server. Resolves with its only response. */
   infer(model: string, inputs: readonly Tensor[]): Promise<ModelResponse>;
-  /** Asks another model and gives each response as it comes. Whoever stops reading, or the cancelled `request`, cancels it. */
-  stream(model: string, inputs: readonly Tensor[], request?: StreamFor): AsyncIterable<ModelResponse>;
-  /** Ends the instance, as a process that dies: all it is asked fails from then on. */
+  /**
+   * Sends a request to another model and yields its responses. The request is cancelled if the caller stops reading or if
+   * `request` is cancelled.
+   */
+  stream(model: string, inputs: readonly Tensor[], request?: StreamRequest): AsyncIterable<ModelResponse>;
+  /** Kills the instance, like a crashed process. Later requests to it fail. */
   die(): void;
 }
 
 /**
- * `execute` gives one response per request, in their order; a decoupled model gives null and sends its responses. What it
- * throws fails every request of the batch, in Triton's words.
+ * Computes the responses of a model. `execute` returns one response per request, in order. A decoupled model returns null and
+ * calls `send`. An exception fails every request of the batch with Triton's message.
  */
 export interface Behaviour {
-  /** All answers go by `send`, also of a model that is not decoupled. */
+  /** True if all responses use `send`, even if the model is not decoupled. */
   readonly sends?: boolean;
-  /** Besides, a request counts when its last response is sent, and keeps no instance: as those of TensorRT-LLM's backend. */
+  /**
+   * True if a request also counts only when its last response is sent, and does not occupy the instance until then, as in the
+   * TensorRT-LLM backend.
+   */
   readonly countsAtEnd?: boolean;
   initialize?(host: ModelHost): void | Promise<void>;
   execute(requests: readonly ModelRequest[], host: ModelHost): ModelResults | Promise<ModelResults>;
 }
 export type ModelResults = readonly ModelResponse[] | null;
 
-/** An exception with the name that it would have in Python. */
+/** An exception with the name of a Python exception. */
 export class PythonError extends Error {
   constructor(name: string, message: string) {
     super(message);

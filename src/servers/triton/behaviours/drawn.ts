@@ -1,7 +1,6 @@
 /**
- * What does a model answer of which only the configuration is known? Tensors of the declared shape and type, drawn from the
- * seed, after a compute time by batch: the parameter `understudy_us`, `base=2000,per_item=300,first=150000`; 1 ms where it
- * says nothing.
+ * Answers with random tensors of the declared shape and type, for models of which only the configuration is known. The compute
+ * time depends on the batch: parameter `understudy_us`, for example `base=2000,per_item=300,first=150000`; default 1 ms.
  */
 import type { ModelConfig } from "../model-config/model-config.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
@@ -19,21 +18,21 @@ import {
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "./behaviour.ts";
 
 const DEFAULT_US = 1000;
-/** What stands for a dimension of any size, unless a step of an ensemble that takes it tells. */
+/** Size of a variable dimension, unless the next step of an ensemble requires another size. */
 const ANY_SIZE = 1;
-/** What a text takes until it is packed. */
+/** Estimated memory of a string before it is packed. */
 const TEXT_BYTES = 64;
-/** Bytes of one output. */
+/** Largest size of one output in bytes. */
 const DRAWN_BYTES_MOST = 64 * 2 ** 20;
 
 export interface ComputeTime {
   readonly baseUs: number;
   readonly perItemUs: number;
-  /** What the first batch of each instance takes beside: a warm-up has it done before a client comes. */
+  /** Extra time of the first batch on each instance. A warm-up request absorbs it before clients connect. */
   readonly firstUs: number;
 }
 
-/** Null: the parameter is none. */
+/** Parses the parameter. Returns null if it is malformed. */
 export function computeTime({ parameters }: ModelConfig): ComputeTime | null {
   const text = parameters?.understudy_us?.string_value;
   if (text === undefined) return { baseUs: DEFAULT_US, perItemUs: 0, firstUs: 0 };
@@ -43,7 +42,7 @@ export function computeTime({ parameters }: ModelConfig): ComputeTime | null {
   return base === undefined ? null : { baseUs: Number(base), perItemUs: Number(item), firstUs: Number(first) };
 }
 
-/** For the log. */
+/** Describes the compute time for the log. */
 export const computeTimeText = ({ baseUs, perItemUs, firstUs }: ComputeTime): string =>
   `${baseUs} us and ${perItemUs} us per item${firstUs > 0 ? `, ${firstUs} us more at first` : ""}`;
 

@@ -1,8 +1,8 @@
-/** What may stand in a `behaviour.yaml`? `behaviour: NAME`, and `options:` of that behaviour. */
+/** Parses a `behaviour.yaml`: `behaviour: NAME`, and `options:` of that behaviour. */
 import { parse } from "yaml";
 
 export interface BehaviourOptions {
-  /** True if a request may end the model by `mode: kill`. */
+  /** True if a request may kill the model with `mode: kill`. */
   readonly kill?: boolean;
   readonly refuse_negative?: boolean;
   readonly suffix?: string;
@@ -28,10 +28,10 @@ const KINDS: Readonly<Record<keyof BehaviourOptions, (value: unknown) => boolean
   part: (value) => value === "preprocessing" || value === "tensorrt_llm" || value === "postprocessing",
 };
 
-/** `names`: of the built-in behaviours. Throws an Error that says what is wrong and what is accepted. */
+/** Parses the file. `names`: the built-in behaviours. Throws an Error that says what is wrong and what is accepted. */
 export function readBehaviourFile(text: string, names: readonly string[]): { name: string; options: BehaviourOptions } {
   const read: unknown = parse(text);
-  if (typeof read !== "object" || read === null) throw new Error("it holds no behaviour: NAME");
+  if (typeof read !== "object" || read === null) throw new Error("must contain behaviour: NAME");
   const { behaviour, options = {}, ...more } = read as Record<string, unknown>;
   const [other] = Object.keys(more);
   if (other !== undefined) throw new Error(`${other}: behaviour and options are accepted`);

@@ -1,4 +1,7 @@
-/** Which behaviours answer each request once? Echo, sums, identity, sleep, failure, a call of another model. */
+/**
+ * Built-in behaviours that answer each request once: echo, add and subtract, identity, sleep, failure, and a call of another
+ * model.
+ */
 import { HTTP_STATUS, type StatusCode } from "../model-config/status.ts";
 import {
   bytesOf,
@@ -15,28 +18,31 @@ import { drawnOutputs } from "./drawn.ts";
 import type { BehaviourOptions } from "./options.ts";
 import { elementsIn, firstNumber, firstText, numbersIn, outputs, textsIn, textTensor } from "./values.ts";
 
-/** One nap for the whole batch: the longest that is asked for. */
-async function nap(requests: readonly ModelRequest[], host: ModelHost): Promise<void> {
+/** Sleeps once for the whole batch: the longest `sleep_ms` of its requests. */
+async function sleepAsAsked(requests: readonly ModelRequest[], host: ModelHost): Promise<void> {
   const ms = Math.max(...requests.map((request) => Math.max(0, ...numbersIn(request, "sleep_ms"))));
   if (requests.some((request) => firstNumber(request, "sleep_ms", 0) < 0) && ms === 0)
     throw new PythonError("ValueError", "sleep length must be non-negative");
   if (ms > 0) await host.sleep(ms);
 }
 
-/** Gives no promise where nobody naps: then nothing waits for a turn. */
-function afterNap<T>(requests: readonly ModelRequest[], host: ModelHost, act: () => T): T | Promise<T> {
-  return requests.some(({ inputs }) => inputs.has("sleep_ms")) ? nap(requests, host).then(act) : act();
+/**
+ * Calls `act` after the sleep. Returns no promise if no request asks for one, so that the answer needs no extra turn of the
+ * event loop.
+ */
+function afterSleep<T>(requests: readonly ModelRequest[], host: ModelHost, act: () => T): T | Promise<T> {
+  return requests.some(({ inputs }) => inputs.has("sleep_ms")) ? sleepAsAsked(requests, host).then(act) : act();
 }
 
 /**
  * Answers `text_input` in capitals as `text_output`, after `sleep_ms`. The input `mode` changes that: `raise`, `error`,
- * `error:CODE`, `where` (model and version) and `params` (the request's parameters). With `options.kill` there is also
- * `kill`, which ends the model as the crash of a Python model does. Without the option a client could make the server
- * unready.
+ * `error:CODE`, `where` (model and version) and `params` (the request's parameters). With `options.kill`, `mode: kill` crashes
+ * the model like a Python model. Off by default, because any client could make the server unready.
  */
 export function echo({ kill = false }: BehaviourOptions): Behaviour {
   return {
-    execute: (requests, host) => afterNap(requests, host, () => requests.map((request) => echoed(request, host, kill))),
+    execute: (requests, host) =>
+      afterSleep(requests, host, () => requests.map((request) => echoed(request, host, kill))),
   };
 }
 
@@ -51,15 +57,18 @@ function echoed(request: ModelRequest, host: ModelHost, mayKill: boolean): Model
   }
   const input = request.inputs.get("text_input");
   if (input === undefined) throw new PythonError("AttributeError", "'NoneType' object has no attribute 'as_numpy'");
-  const said = { where: `${host.name}:${host.version}`, params: request.parameters }[mode];
-  if (said === undefined) return outputs({ ...input, name: "text_output", data: capitals(input.data) });
-  const made = textsIn(request, "text_input")!.map(() => said);
+  const reply = { where: `${host.name}:${host.version}`, params: request.parameters }[mode];
+  if (reply === undefined) return outputs({ ...input, name: "text_output", data: capitals(input.data) });
+  const made = textsIn(request, "text_input")!.map(() => reply);
   return outputs(textTensor("text_output", input.shape, made));
 }
 
 const [SMALL_A, SMALL_Z, TO_CAPITAL] = [97, 122, 32];
 
-/** The texts of a BYTES tensor in capitals. Works on the bytes, because texts of megabytes would be copied several times. */
+/**
+ * Returns the strings of a BYTES tensor in capitals. Works on the bytes, because strings of megabytes would be copied several
+ * times.
+ */
 function capitals(data: Uint8Array): Uint8Array {
   const made = Buffer.allocUnsafeSlow(data.length);
   made.set(data);
@@ -77,7 +86,7 @@ function capitals(data: Uint8Array): Uint8Array {
   return made;
 }
 
-/** As an attribute of `pb_utils.TritonError`. */
+/** Looks up an error code like an attribute of `pb_utils.TritonError`. */
 function codeOf(name: string): StatusCode {
   if (Object.hasOwn(HTTP_STATUS, name)) return name as StatusCode;
   throw new PythonError(
@@ -86,11 +95,14 @@ function codeOf(name: string): StatusCode {
   );
 }
 
-/** The first output is the sum of the first two inputs, the second their difference; `options.refuse_negative`: of the first. */
+/**
+ * Returns the sum and the difference of the first two inputs as the first two outputs. `refuse_negative`: raises an error if
+ * the first input has a negative element.
+ */
 export function addSub({ refuse_negative: refuses = false }: BehaviourOptions): Behaviour {
   return {
     execute: (requests, host) =>
-      afterNap(requests, host, () => {
+      afterSleep(requests, host, () => {
         const { input = [], output = [] } = host.config;
         const [first = "", second = ""] = [input[0]?.name, input[1]?.name];
         const [sum = "", difference = ""] = [output[0]?.name, output[1]?.name];
@@ -102,11 +114,11 @@ export function addSub({ refuse_negative: refuses = false }: BehaviourOptions): 
           if (refuses && left.some((value: number | bigint) => value < 0))
             throw new PythonError("ValueError", "negative input");
           const added = combined(datatype, left, right, 1);
-          const taken = combined(datatype, left, right, -1);
+          const subtracted = combined(datatype, left, right, -1);
           return {
             outputs: [
               { name: sum, datatype, shape, data: added },
-              { name: difference, datatype, shape, data: taken },
+              { name: difference, datatype, shape, data: subtracted },
             ],
           };
         });
@@ -120,11 +132,14 @@ function combined(datatype: Datatype, left: Numbers, right: Numbers, sign: 1 | -
   return bytesOf(into);
 }
 
-/** Both are numbers or both bigints; what it is too large for wraps around in the array it goes to. */
+/** Adds or subtracts two numbers or two bigints. Typed arrays wrap results that are too large. */
 const plus = (a: number | bigint, b: number | bigint, sign: number) =>
   (typeof a === "bigint" ? a + (sign < 0 ? -(b as bigint) : (b as bigint)) : a + sign * (b as number)) as number;
 
-/** Each input is an output: that of its name with `options.suffix`, or without one that of its place. */
+/**
+ * Copies each input to an output: the output named input plus `options.suffix`, or without a suffix the output at the same
+ * position.
+ */
 export function identity({ suffix }: BehaviourOptions): Behaviour {
   return {
     execute: (requests, { config }) =>
@@ -139,7 +154,7 @@ export function identity({ suffix }: BehaviourOptions): Behaviour {
   };
 }
 
-/** Answers drawn tensors after `options.ms`. */
+/** Answers random tensors after `options.ms` milliseconds of computation. */
 export function sleep({ ms = 0 }: BehaviourOptions): Behaviour {
   return {
     async execute(requests, host) {
@@ -149,7 +164,7 @@ export function sleep({ ms = 0 }: BehaviourOptions): Behaviour {
   };
 }
 
-/** Raises `options.message` as an `options.error`, in `options.at`: initialize or execute. */
+/** Raises an exception of type `options.error` with `options.message`, in `initialize` or `execute` (`options.at`). */
 export function fail({ at = "execute", error = "RuntimeError", message = "failed" }: BehaviourOptions): Behaviour {
   const raise = () => {
     throw new PythonError(error, message);
@@ -157,7 +172,7 @@ export function fail({ at = "execute", error = "RuntimeError", message = "failed
   return at === "initialize" ? { initialize: raise, execute: () => null } : { execute: raise };
 }
 
-/** Asks `options.model` with the same inputs, and answers what it does; an error of it is an error of this. */
+/** Calls `options.model` with the same inputs and returns its response or error. */
 export function call({ model = "" }: BehaviourOptions): Behaviour {
   return {
     execute: (requests, host) =>

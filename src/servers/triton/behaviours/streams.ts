@@ -1,4 +1,6 @@
-/** Which behaviours answer a request several times? Words one after the other, and the parts of a language model's ensemble. */
+/**
+ * Built-in behaviours that answer a request several times: a repeater of words, and the parts of a language model's ensemble.
+ */
 import { elementCount, fromBytesText, toBytesText } from "../tensors/datatypes.ts";
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "./behaviour.ts";
 import type { BehaviourOptions } from "./options.ts";
@@ -7,21 +9,21 @@ import { firstNumber, firstText, numbersIn, numberTensor, outputs, textTensor } 
 const CANCELLED: ModelResponse = { error: { message: "Request was cancelled", code: "CANCELLED" } };
 
 /**
- * Decoupled: `execute` hands each request over and returns at once, as vLLM's backend does. `text_output` is word i of
- * `text_input`, again from the first after the last one; `max_tokens` of them (as many as there are words), `sleep_ms` (10)
- * before each; `stream` false: all in one. `mode`: `empty_final` (the end comes alone), `error_at:K`. `options.index`: with
+ * Streams the words of `text_input` as `text_output`, starting over after the last word. Decoupled: `execute` returns at once,
+ * like vLLM's backend. Inputs: `max_tokens` words (default: all words once), `sleep_ms` before each (10), `stream` false for
+ * one response. `mode`: `empty_final` sends the final flag alone, `error_at:K` fails at word K. `options.index`: adds
  * `batch_index` and `sequence_index`.
  */
 export function repeatWords({ index = false }: BehaviourOptions): Behaviour {
   return {
     execute(requests, host) {
-      for (const request of requests) void speak(request, host, index);
+      for (const request of requests) void streamWords(request, host, index);
       return null;
     },
   };
 }
 
-async function speak(request: ModelRequest, host: ModelHost, index: boolean): Promise<void> {
+async function streamWords(request: ModelRequest, host: ModelHost, index: boolean): Promise<void> {
   const words = firstText(request, "text_input")
     .split(/[ \t\n\r\f\v]+/)
     .filter(Boolean);
@@ -51,12 +53,12 @@ async function speak(request: ModelRequest, host: ModelHost, index: boolean): Pr
 }
 
 /**
- * The steps of the classic ensemble, each a model with the tensors of its repository; `options.part` says which one. A token
- * is the code point of a character; `tensorrt_llm` answers the prompt's characters in turn.
+ * Imitates a step of the classic TensorRT-LLM ensemble, selected by `options.part`, with the tensors of its repository. A token
+ * is the code point of a character. `tensorrt_llm` repeats the prompt's characters.
  */
 export function llm({ part = "tensorrt_llm" }: BehaviourOptions): Behaviour {
-  if (part === "preprocessing") return { execute: (requests) => requests.map(before) };
-  if (part === "postprocessing") return { execute: (requests) => requests.map(after) };
+  if (part === "preprocessing") return { execute: (requests) => requests.map(preprocess) };
+  if (part === "postprocessing") return { execute: (requests) => requests.map(postprocess) };
   return {
     execute(requests, host) {
       for (const request of requests) void generate(request, host);
@@ -65,17 +67,17 @@ export function llm({ part = "tensorrt_llm" }: BehaviourOptions): Behaviour {
   };
 }
 
-function before(request: ModelRequest): ModelResponse {
-  const ids = Array.from(fromBytesText(firstText(request, "QUERY")), (one) => one.codePointAt(0)!);
-  const wanted = request.inputs.get("REQUEST_OUTPUT_LEN")!;
+function preprocess(request: ModelRequest): ModelResponse {
+  const ids = Array.from(fromBytesText(firstText(request, "QUERY")), (character) => character.codePointAt(0)!);
+  const outputLength = request.inputs.get("REQUEST_OUTPUT_LEN")!;
   return outputs(
     numberTensor("INPUT_ID", "INT32", [1, ids.length], ids),
     numberTensor("REQUEST_INPUT_LEN", "INT32", [1, 1], [ids.length]),
-    wanted,
+    outputLength,
   );
 }
 
-function after(request: ModelRequest): ModelResponse {
+function postprocess(request: ModelRequest): ModelResponse {
   const text = String.fromCodePoint(...numbersIn(request, "TOKENS_BATCH"));
   return outputs(textTensor("OUTPUT", [1, 1], [toBytesText(text)]));
 }

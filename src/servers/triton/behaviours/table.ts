@@ -1,4 +1,4 @@
-/** Which behaviours are built in, and which one has a model's folder? */
+/** Lists the built-in behaviours and finds the behaviour of a model. */
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { ModelConfig } from "../model-config/model-config.ts";
@@ -21,28 +21,32 @@ export const BUILT_IN: Readonly<Record<string, (options: BehaviourOptions) => Be
 
 export interface FoundBehaviour {
   readonly behaviour: Behaviour;
-  /** For the start: where it is from. */
+  /** Origin of the behaviour, for the log at the start. */
   readonly from: string;
-  /** The engine computes it, whose weights and KV blocks it needs. */
+  /** Set if the engine computes the answers, so that the model needs the engine's weights and KV blocks. */
   readonly ofEngine?: true;
 }
 
-const [OWN, NAMED] = ["model.ts", "behaviour.yaml"] as const;
+const [CODE_FILE, OPTIONS_FILE] = ["model.ts", "behaviour.yaml"] as const;
 
-/** A file in the folder says what its model computes, whatever its backend. */
-export const saysBehaviour = (folder: string): boolean => [OWN, NAMED].some((file) => existsSync(join(folder, file)));
+/** True if a file in the folder defines the model's behaviour. Such a file overrides the backend. */
+export const hasBehaviourFile = (folder: string): boolean =>
+  [CODE_FILE, OPTIONS_FILE].some((file) => existsSync(join(folder, file)));
 
-/** `folder` null: there is none. Rejects with an Error that says which file is wrong, and why. */
+/**
+ * Returns a model's behaviour. `folder`: null if the model has no folder. Rejects with an Error that names the wrong file and
+ * the reason.
+ */
 export async function behaviourOf(
   folder: string | null,
   config: ModelConfig,
   backends: (config: ModelConfig) => FoundBehaviour | undefined = () => undefined,
 ): Promise<FoundBehaviour> {
-  const [own, named] = [OWN, NAMED].map((file) => (folder === null ? "" : join(folder, file)));
-  if (own && existsSync(own)) return { behaviour: await loaded(own), from: "model.ts" };
-  if (named && existsSync(named)) {
+  const [codeFile, optionsFile] = [CODE_FILE, OPTIONS_FILE].map((file) => (folder === null ? "" : join(folder, file)));
+  if (codeFile && existsSync(codeFile)) return { behaviour: await loaded(codeFile), from: "model.ts" };
+  if (optionsFile && existsSync(optionsFile)) {
     try {
-      const { name, options } = readBehaviourFile(readFileSync(named, "utf8"), Object.keys(BUILT_IN));
+      const { name, options } = readBehaviourFile(readFileSync(optionsFile, "utf8"), Object.keys(BUILT_IN));
       return { behaviour: BUILT_IN[name]!(options), from: name };
     } catch (error) {
       throw new Error(`behaviour.yaml: ${(error as Error).message}`);
@@ -57,7 +61,7 @@ export async function behaviourOf(
 }
 
 async function loaded(file: string): Promise<Behaviour> {
-  // A path from where the server was started; an import would look beside this file.
+  // Resolve against the working directory, because an import would resolve against this file.
   const made = ((await import(resolve(file))) as { default?: unknown }).default;
   const behaviour = typeof made === "function" ? new (made as new () => unknown)() : made;
   if (typeof (behaviour as Behaviour | undefined)?.execute !== "function")

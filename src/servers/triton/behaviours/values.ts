@@ -1,8 +1,8 @@
-/** How do behaviours read and make tensors? First elements, texts, whole numbers. */
+/** Reads and creates tensors for behaviours: first elements, strings and numbers. */
 import { bytesOf, type Datatype, elementsOf, packTexts, type Tensor, unpackTexts } from "../tensors/datatypes.ts";
 import type { ModelOutputs, ModelRequest } from "./behaviour.ts";
 
-/** All elements as numbers; empty where the input is not there. */
+/** Returns all elements as numbers. Empty if the input is missing or contains strings. */
 export function numbersIn(request: ModelRequest, name: string): readonly number[] {
   const tensor = request.inputs.get(name);
   if (tensor === undefined || tensor.datatype === "BYTES") return [];
@@ -12,13 +12,13 @@ export function numbersIn(request: ModelRequest, name: string): readonly number[
 export const firstNumber = (request: ModelRequest, name: string, otherwise: number): number =>
   numbersIn(request, name)[0] ?? otherwise;
 
-/** All elements, in an array of their type; null: the input is not there, or holds texts. */
+/** Returns all elements as a typed array, or null if the input is missing or contains strings. */
 export function elementsIn(request: ModelRequest, name: string): ReturnType<typeof elementsOf> | null {
   const tensor = request.inputs.get(name);
   return tensor === undefined || tensor.datatype === "BYTES" ? null : elementsOf(tensor.datatype, tensor.data);
 }
 
-/** All elements as texts of bytes; null where the input is not there. */
+/** Returns all elements as strings with one character per byte, or null if the input is missing. */
 export function textsIn(request: ModelRequest, name: string): readonly string[] | null {
   const tensor = request.inputs.get(name);
   return tensor === undefined ? null : unpackTexts(tensor.data);

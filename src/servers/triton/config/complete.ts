@@ -1,4 +1,4 @@
-/** Completes the configuration of a Triton server: the values that follow from others, and from the version. */
+/** Completes the configuration of a Triton server: fills in values that depend on other options or on the version. */
 
 import type {
   TritonAddress,
@@ -11,29 +11,29 @@ import type {
 } from "./triton-config.ts";
 
 const DEFAULT_HOST = "127.0.0.1";
-/** The real server knows no limit; this is what a server here holds of one body. */
+/** Largest body in bytes that this server accepts. The real server has no limit. */
 const BODY_BYTES = 512 * 2 ** 20;
 
-type Given<T, Open extends keyof T> = Omit<T, Open> & Partial<T>;
+type WithDefaults<T, Open extends keyof T> = Omit<T, Open> & Partial<T>;
 
-/** A configuration as single options give it. */
-export interface GivenTriton
+/** The values of single options, before defaults. */
+export interface TritonOptionValues
   extends Omit<
     TritonServerConfig,
     "http" | "grpc" | "openai" | "overHttp" | "overGrpc" | "memory" | "repository" | "rateLimit"
   > {
-  readonly http: Given<TritonAddress, "host">;
-  readonly grpc: Given<TritonAddress, "host">;
-  readonly openai: Given<TritonOpenAiConfig, "host">;
-  readonly overHttp: Given<TritonHttpConfig, "maxBodyBytes" | "restricted">;
+  readonly http: WithDefaults<TritonAddress, "host">;
+  readonly grpc: WithDefaults<TritonAddress, "host">;
+  readonly openai: WithDefaults<TritonOpenAiConfig, "host">;
+  readonly overHttp: WithDefaults<TritonHttpConfig, "maxBodyBytes" | "restricted">;
   readonly overGrpc: Omit<TritonServerConfig["overGrpc"], "tls" | "restricted">;
-  readonly memory: Given<TritonMemoryConfig, "cacheBytes" | "clientSharedMemory">;
-  readonly repository: Given<TritonRepositoryConfig, "folders">;
+  readonly memory: WithDefaults<TritonMemoryConfig, "cacheBytes" | "clientSharedMemory">;
+  readonly repository: WithDefaults<TritonRepositoryConfig, "folders">;
 }
 
-/** The parts that several options make together. */
+/** Values that combine several options. */
 export interface TritonChoices {
-  /** Folder of models where none is given. */
+  /** Folder of models if none is configured. */
   readonly shipped: string;
   readonly hasHttp: boolean;
   readonly hasGrpc: boolean;
@@ -45,17 +45,17 @@ export interface TritonChoices {
   readonly rateLimit: TritonServerConfig["rateLimit"];
 }
 
-/** Address of HTTP, of metrics, and of the others unless they have their own. */
-export function hostOf({ http, openai }: Pick<GivenTriton, "http" | "openai">): string {
+/** Returns the address of HTTP and metrics, and of the other servers unless they have their own. */
+export function hostOf({ http, openai }: Pick<TritonOptionValues, "http" | "openai">): string {
   return http.host ?? openai.host ?? DEFAULT_HOST;
 }
 
-export function completeTriton(given: GivenTriton, choices: TritonChoices): TritonServerConfig {
-  const { version, http, grpc, openai, repository, memory, overHttp, overGrpc } = given;
-  const host = hostOf(given);
+export function completeTriton(options: TritonOptionValues, choices: TritonChoices): TritonServerConfig {
+  const { version, http, grpc, openai, repository, memory, overHttp, overGrpc } = options;
+  const host = hostOf(options);
   const maxInputBytes = version === "2.51" ? null : overHttp.maxInputBytes;
   return {
-    ...given,
+    ...options,
     repository: { folders: [choices.shipped], ...repository },
     memory: { clientSharedMemory: version === "2.51", ...memory, cacheBytes: choices.cacheBytes },
     rateLimit: choices.rateLimit,

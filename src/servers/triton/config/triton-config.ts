@@ -1,4 +1,7 @@
-/** What was the Triton server told? Its flags, resolved; names and defaults are Triton's. Types only, and the versions. */
+/**
+ * Declares the resolved configuration of the Triton server. Names and defaults are Triton's. Contains only types and the list
+ * of versions.
+ */
 
 export const TRITON_VERSION_NAMES = ["2.51", "2.73"] as const;
 export type TritonVersion = (typeof TRITON_VERSION_NAMES)[number];
@@ -8,14 +11,14 @@ export interface TritonAddress {
   readonly port: number;
 }
 
-/** `--http-restricted-api`: these need that header. */
+/** `--http-restricted-api`: requests to these APIs need the header. */
 export interface RestrictedApis {
   readonly apis: readonly string[];
   readonly header: string;
   readonly value: string;
 }
 
-/** Times of 0: never. Names as gRPC's channel arguments. */
+/** Keep-alive settings, named like gRPC's channel arguments. A time of 0 means never. */
 export interface TritonKeepAlive {
   readonly timeMs: number;
   readonly timeoutMs: number;
@@ -26,15 +29,15 @@ export interface TritonKeepAlive {
   readonly graceMs: number;
 }
 
-/** Files of gRPC's TLS. */
+/** Paths of the PEM files for gRPC over TLS. */
 export interface TritonGrpcTls {
   readonly cert: string;
   readonly key: string;
-  /** Clients must have a certificate that this one signed; null: they need none. */
+  /** CA certificate that must have signed the clients' certificates. Null: clients need no certificate. */
   readonly root: string | null;
 }
 
-/** So many of it are there; a device of -1: on each. */
+/** An amount of a rate limiter resource. `device` -1: on each device. */
 export interface TritonResource {
   readonly name: string;
   readonly count: number;
@@ -50,59 +53,59 @@ export interface TritonLogSettings {
   readonly file: string;
 }
 
-/** `--openai`: the front end that speaks OpenAI's API. */
+/** `--openai`: the front end for OpenAI's API. */
 export interface TritonOpenAiConfig extends TritonAddress {
   readonly defaultMaxTokens: number;
-  /** "": adapters have no names of their own. */
+  /** Separator between model and adapter in model names. "": adapters have no model names. */
   readonly loraSeparator: string;
-  /** "": none. */
+  /** Name of the tool call parser, or "". */
   readonly toolCallParser: string;
-  /** Whose tensors requests have; "": by each model's own. */
+  /** Backend whose tensors the requests use. "": depends on each model. */
   readonly backend: string;
 }
 
-/** How long a load takes, seconds: so much, and so much more for each GiB of weights. */
+/** Duration of a load in seconds: a base, and an addition per GiB of weights. */
 export interface TritonLoadTime {
   readonly baseS: number;
   readonly perGibS: number;
 }
 
-/** The folders of models, and how they are loaded. */
+/** Model folders, and how models are loaded. */
 export interface TritonRepositoryConfig {
   /** At least one folder. */
   readonly folders: readonly string[];
   readonly control: "none" | "explicit" | "poll";
-  /** 0: never. */
+  /** Seconds between polls. 0: never. */
   readonly pollS: number;
-  /** With `explicit`: what is loaded at the start; "*": all. */
+  /** Models to load at the start with `explicit`. "*": all. */
   readonly loadModels: readonly string[];
-  /** What the load of a model takes that is asked for, or found by a poll, while the server runs. */
+  /** Duration of loads while the server runs, by request or poll. */
   readonly loadTime: TritonLoadTime;
-  /** How long each instance of a model is unloading, seconds, when its last request has been answered. */
+  /** Seconds that each instance takes to unload after its last request. */
   readonly unloadS: number;
   readonly namespacing: boolean;
   readonly strictReadiness: boolean;
 }
 
-/** What is taken over HTTP. */
+/** Limits and settings of HTTP. */
 export interface TritonHttpConfig {
-  /** `--http-max-input-size`; null: this version has no such limit. */
+  /** `--http-max-input-size`. Null: this version has no such limit. */
   readonly maxInputBytes: number | null;
-  /** Bytes of a body at most, whatever is in it. */
+  /** Largest body in bytes, whatever its content. */
   readonly maxBodyBytes: number;
   readonly restricted: readonly RestrictedApis[];
-  /** `--http-header-forward-pattern`; null: none. */
+  /** `--http-header-forward-pattern`. Null: forwards no headers. */
   readonly forward: string | null;
 }
 
-/** What is taken over gRPC, and how its connections are kept. */
+/** Limits and settings of gRPC and its connections. */
 export interface TritonGrpcConfig {
-  /** null: none. */
+  /** Null: no TLS. */
   readonly tls: TritonGrpcTls | null;
   readonly compression: "none" | "low" | "medium" | "high";
-  /** `--grpc-header-forward-pattern`; null: none. */
+  /** `--grpc-header-forward-pattern`. Null: forwards no headers. */
   readonly forward: string | null;
-  /** Most fields of one message over gRPC. */
+  /** Most fields in one message. */
   readonly messageFields: number;
   readonly keepAlive: TritonKeepAlive;
   readonly restricted: readonly RestrictedApis[];
@@ -110,18 +113,18 @@ export interface TritonGrpcConfig {
 
 /** Memory of the server, its clients and its GPUs. */
 export interface TritonMemoryConfig {
-  /** Bytes of the local response cache; null: there is none. */
+  /** Size of the local response cache in bytes. Null: no cache. */
   readonly cacheBytes: number | null;
   readonly clientSharedMemory: boolean;
   /** `--pinned-memory-pool-byte-size`. */
   readonly pinnedBytes: number;
-  /** `--device-memory`: memory of each GPU, bytes; null: that of the preset's, without a preset no limit. */
+  /** `--device-memory`: memory of each GPU in bytes. Null: the memory of the preset's GPU, or unlimited without a preset. */
   readonly deviceBytes: number | null;
-  /** `--model-load-gpu-limit`: shares of a GPU's memory that a load may not lead beyond, by GPU. */
+  /** `--model-load-gpu-limit`: largest share of a GPU's memory that may be in use for a load to succeed, by GPU. */
   readonly loadLimits: ReadonlyMap<number, number>;
 }
 
-/** How the server ends. */
+/** Shutdown settings. */
 export interface TritonExitConfig {
   readonly timeoutS: number;
   readonly onError: boolean;
@@ -129,19 +132,19 @@ export interface TritonExitConfig {
 
 export interface TritonServerConfig {
   readonly version: TritonVersion;
-  /** Name in the metadata. */
+  /** Server name in the metadata. */
   readonly id: string;
   readonly repository: TritonRepositoryConfig;
-  /** null: `--allow-http=false`. */
+  /** Null with `--allow-http=false`. */
   readonly http: TritonAddress | null;
-  /** null: `--allow-grpc=false`. */
+  /** Null with `--allow-grpc=false`. */
   readonly grpc: TritonAddress | null;
-  /** null: without `--openai`. */
+  /** Null without `--openai`. */
   readonly openai: TritonOpenAiConfig | null;
   readonly overHttp: TritonHttpConfig;
   readonly overGrpc: TritonGrpcConfig;
   readonly memory: TritonMemoryConfig;
-  /** `--rate-limit-resource`, with `--rate-limit=execution_count`; null: off. */
+  /** `--rate-limit-resource`, with `--rate-limit=execution_count`. Null: the rate limiter is off. */
   readonly rateLimit: readonly TritonResource[] | null;
   readonly exit: TritonExitConfig;
   readonly log: TritonLogSettings;

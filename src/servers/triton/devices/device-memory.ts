@@ -1,7 +1,7 @@
-/** Who has how much of the GPUs' memory? A ledger: what does not fit is refused, with the sizes. Pure. */
+/** Records which models use how much GPU memory. Refuses a load that does not fit, and names the sizes. Pure. */
 import { sizeText } from "../model-config/sizes.ts";
 
-/** What the engine of LLM models holds, all of its GPUs together; those are the first ones. */
+/** Memory that the engine of the LLM models needs, summed over its GPUs. The engine uses the first `gpus` GPUs. */
 export interface EngineShare {
   readonly weightBytes: number;
   readonly kvBytes: number;
@@ -9,26 +9,26 @@ export interface EngineShare {
 }
 
 export interface DeviceMemoryOptions {
-  /** Memory of each GPU, bytes; null: everything fits. */
+  /** Memory of each GPU in bytes. Null: no limit. */
   readonly gpuBytes: number | null;
   readonly engine: EngineShare;
-  /** Shares of a GPU's memory that a load may not lead beyond, by GPU. */
+  /** Largest share of a GPU's memory that may be in use for a load to succeed, by GPU. */
   readonly loadLimits: ReadonlyMap<number, number>;
 }
 
-/** What a version of a model has taken. */
-export interface MemoryHold {
-  /** Weights that came with it, bytes; 0 for an engine that was there already. */
+/** Memory that a model version has reserved. */
+export interface MemoryReservation {
+  /** Bytes of weights that this version added. 0 if the engine was already loaded. */
   readonly weightBytes: number;
-  /** Those on which something of it is. */
+  /** GPUs on which the version has weights or KV blocks. */
   readonly gpus: readonly number[];
-  /** For the log: `, weights of 3.00 GiB on GPU 0`; "": nothing is on a GPU. */
+  /** Text for the log, such as `, weights of 3.00 GiB on GPU 0`, or "" if nothing is on a GPU. */
   readonly text: string;
-  /** Gives it back; once, however often it is called. */
+  /** Releases the memory. Later calls have no effect. */
   give(): void;
 }
 
-interface Taken {
+interface Allocation {
   readonly holder: string;
   readonly bytes: number;
   readonly gpus: readonly number[];
@@ -36,7 +36,7 @@ interface Taken {
 
 type SayBytes = (bytes: number) => string;
 
-/** A refusal names the largest models, so many of them. */
+/** Most models that a refusal names, largest first. */
 const NAMED_MOST = 8;
 
 export class DeviceMemory {
@@ -44,9 +44,9 @@ export class DeviceMemory {
   readonly #engine: EngineShare;
   readonly #loadLimits: ReadonlyMap<number, number>;
   readonly #engineGpus: readonly number[];
-  /** Models that the engine serves. */
+  /** Number of loaded models that use the engine. */
   #engineUsers = 0;
-  readonly #taken = new Set<Taken>();
+  readonly #allocations = new Set<Allocation>();
 
   constructor({ gpuBytes, engine, loadLimits }: DeviceMemoryOptions) {
     this.#gpuBytes = gpuBytes;
@@ -55,18 +55,24 @@ export class DeviceMemory {
     this.#engineGpus = Array.from({ length: engine.gpus }, (_, gpu) => gpu);
   }
 
-  /** `bytes` on each of `gpus`, for whom refusals call `holder`. A text: why it does not fit. */
-  take(holder: string, bytes: number, gpus: readonly number[]): MemoryHold | string {
+  /**
+   * Reserves `bytes` on each of `gpus`. `holder`: name of the model in refusals. Returns the reason as text if the memory is
+   * not free.
+   */
+  take(holder: string, bytes: number, gpus: readonly number[]): MemoryReservation | string {
     const full = gpus.find((gpu) => bytes > this.#freeBytes(gpu));
     if (full !== undefined) return this.#refusal(full, bytes, (say) => `weights of ${say(bytes)}`);
-    const taken = { holder, bytes, gpus };
-    this.#taken.add(taken);
+    const allocation = { holder, bytes, gpus };
+    this.#allocations.add(allocation);
     const text = bytes > 0 && gpus.length > 0 ? `, weights of ${sizeText(bytes)} on ${gpuNames(gpus)}` : "";
-    return { weightBytes: bytes, gpus, text, give: () => this.#taken.delete(taken) };
+    return { weightBytes: bytes, gpus, text, give: () => this.#allocations.delete(allocation) };
   }
 
-  /** Weights and KV blocks of the engine: once, however many models it serves. A text: why they do not fit. */
-  takeEngine(): MemoryHold | string {
+  /**
+   * Reserves the weights and KV blocks of the engine, once for all its models. Returns the reason as text if the memory is not
+   * free.
+   */
+  takeEngine(): MemoryReservation | string {
     const { weightBytes, kvBytes, gpus } = this.#engine;
     const isFirst = this.#engineUsers === 0;
     const eachBytes = this.#engineBytesEach();
@@ -74,19 +80,19 @@ export class DeviceMemory {
     const what = (say: SayBytes) => `weights of ${say(weightBytes / gpus)} and KV blocks of ${say(kvBytes / gpus)}`;
     if (full !== undefined) return this.#refusal(full, eachBytes, what);
     this.#engineUsers++;
-    let given = false;
+    let released = false;
     return {
       weightBytes: isFirst ? weightBytes : 0,
       gpus: this.#engineGpus,
       text: `, ${what(sizeText)} on ${gpuNames(this.#engineGpus)}`,
       give: () => {
-        if (!given) this.#engineUsers--;
-        given = true;
+        if (!released) this.#engineUsers--;
+        released = true;
       },
     };
   }
 
-  /** More of the GPU is taken than a load may leave. */
+  /** True if more of the GPU is in use than its load limit allows. */
   isBeyondLimit(gpu: number): boolean {
     const limit = this.#loadLimits.get(gpu);
     if (limit === undefined || this.#gpuBytes === null) return false;
@@ -102,8 +108,8 @@ export class DeviceMemory {
     return this.#engineUsers > 0 && gpu < this.#engine.gpus;
   }
 
-  #on(gpu: number): Taken[] {
-    return [...this.#taken].filter(({ bytes, gpus }) => bytes > 0 && gpus.includes(gpu));
+  #on(gpu: number): Allocation[] {
+    return [...this.#allocations].filter(({ bytes, gpus }) => bytes > 0 && gpus.includes(gpu));
   }
 
   usedBytes(gpu: number): number {
@@ -117,14 +123,14 @@ export class DeviceMemory {
 
   #refusal(gpu: number, bytes: number, what: (say: SayBytes) => string): string {
     const freeBytes = this.#freeBytes(gpu);
-    // Rounded, both may read alike.
+    // Print exact bytes if both sizes would look the same after rounding.
     const say: SayBytes = sizeText(bytes) === sizeText(freeBytes) ? (exact) => `${Math.ceil(exact)} B` : sizeText;
     const { weightBytes, kvBytes, gpus } = this.#engine;
     const ofEngine = this.#engineIsOn(gpu)
       ? [`the engine's weights ${say(weightBytes / gpus)}`, `its KV blocks ${say(kvBytes / gpus)}`]
       : [];
     const models = this.#on(gpu).sort((a, b) => b.bytes - a.bytes);
-    const ofModels = models.slice(0, NAMED_MOST).map((one) => `${one.holder} ${say(one.bytes)}`);
+    const ofModels = models.slice(0, NAMED_MOST).map((allocation) => `${allocation.holder} ${say(allocation.bytes)}`);
     const more = models.length > NAMED_MOST ? [`${models.length - NAMED_MOST} models more`] : [];
     const list = [...ofEngine, ...ofModels, ...more].join(", ");
     return (

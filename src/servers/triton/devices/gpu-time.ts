@@ -1,23 +1,23 @@
 /**
- * The computing time of one GPU, divided equally among the jobs that run at the same time, as a real GPU divides it among
- * processes: with two jobs each takes twice as long.
+ * Divides the computing time of one GPU equally among the jobs that run at the same time, as a real GPU does among processes:
+ * with two jobs, each takes twice as long.
  */
 import type { Clock } from "../../../base/clock.ts";
 
-interface Job {
+interface GpuJob {
   /** Value of `#workUs` at which the job is done. */
   readonly endUs: number;
   readonly done: () => void;
 }
 
-/** Jobs that end within this time end together: the clock has whole microseconds. */
+/** Jobs that end within this time end together, because the clock counts whole microseconds. */
 const ROUNDING_US = 1;
 
 export class GpuTime {
   readonly #clock: Pick<Clock, "now" | "at">;
-  /** Running jobs, the next to end first. */
-  readonly #jobs: Job[] = [];
-  /** Work that a job would have done that has run since the start, microseconds. */
+  /** Running jobs, sorted by end. */
+  readonly #jobs: GpuJob[] = [];
+  /** Microseconds of work that a job running since the start would have received. */
   #workUs = 0;
   #sinceUs = 0;
   #disarm = () => {};
@@ -26,7 +26,10 @@ export class GpuTime {
     this.#clock = clock;
   }
 
-  /** Resolves when a job that takes `us` microseconds alone is done. What is no time (negative, not finite) is none, as for timers. */
+  /**
+   * Resolves when the job is done. `us`: its duration if it ran alone, in microseconds. Negative and infinite durations count
+   * as 0, as in timers.
+   */
   compute(us: number): Promise<void> {
     this.#advance();
     const endUs = this.#workUs + (us > 0 && us < Number.POSITIVE_INFINITY ? us : 0);

@@ -1,9 +1,9 @@
-/** The GPUs that models have asked for: their computing time, and how much of it was used. */
+/** Tracks computing time and utilization of the GPUs that models use. */
 import type { Clock } from "../../../base/clock.ts";
 import { GpuTime } from "./gpu-time.ts";
 
-interface Use {
-  /** Batches that it computes now. */
+interface GpuUsage {
+  /** Number of batches that run on the GPU now. */
   running: number;
   fromUs: number;
   busyUs: number;
@@ -12,20 +12,20 @@ interface Use {
 
 export class Gpus {
   readonly #clock: Pick<Clock, "now" | "at">;
-  readonly #uses = new Map<number, Use>();
+  readonly #uses = new Map<number, GpuUsage>();
 
   constructor(clock: Pick<Clock, "now" | "at">) {
     this.#clock = clock;
   }
 
-  /** Adds those that no model has asked for before. */
-  asked(gpus: readonly number[]): void {
+  /** Adds the GPUs that are not known yet. */
+  addMissing(gpus: readonly number[]): void {
     for (const gpu of gpus)
       if (!this.#uses.has(gpu))
         this.#uses.set(gpu, { running: 0, fromUs: 0, busyUs: 0, time: new GpuTime(this.#clock) });
   }
 
-  /** Resolves when a job of `us` microseconds is done, beside the others on that GPU. */
+  /** Resolves when a job of `us` microseconds is done. It shares the GPU with the other jobs. */
   compute(gpu: number, us: number): Promise<void> {
     return this.#uses.get(gpu)!.time.compute(us);
   }
@@ -44,7 +44,7 @@ export class Gpus {
     if (--use.running === 0) use.busyUs += nowUs - use.fromUs;
   }
 
-  /** How long it has computed so far, however many batches at a time. */
+  /** Returns the microseconds in which at least one batch was running. */
   busyUs(gpu: number, nowUs: number): number {
     const { running, fromUs, busyUs } = this.#uses.get(gpu)!;
     return busyUs + (running > 0 ? nowUs - fromUs : 0);

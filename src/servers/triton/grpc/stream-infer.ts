@@ -6,7 +6,7 @@
 import type { CallHandler, GrpcCall } from "../../../wire/grpc/call.ts";
 import type { GrpcMethod } from "../../../wire/grpc/server.ts";
 import type { GrpcStatus } from "../../../wire/grpc/status.ts";
-import type { PlainText } from "../behaviours/behaviour.ts";
+import type { TextStream } from "../behaviours/behaviour.ts";
 import type { InferAnswer, InferRequest } from "../inference/request.ts";
 import type { Served } from "../inference/served.ts";
 import { versionNumber } from "../inference/version-number.ts";
@@ -155,7 +155,7 @@ class StreamInfer implements CallHandler {
   }
 
   /** Behind a first response: pieces of a text leave as responses, but nothing is made of any of them. */
-  #plain(one: Streamed, model: Served, output: string): PlainText {
+  #plain(one: Streamed, model: Served, output: string): TextStream {
     const call = this.#call;
     const writer = this.#writer;
     const text = { name: output, datatype: "BYTES", shape: [1] } as const;

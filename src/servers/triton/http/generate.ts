@@ -3,7 +3,7 @@
  * an event: `http_server.cc`, `HandleGenerate` (2026). Errors of an accepted request are 400 whatever their code, as in 2.51.
  */
 import { atOnce, ITEMS_OF_A_PIECE, inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
-import type { PlainText } from "../behaviours/behaviour.ts";
+import type { TextStream } from "../behaviours/behaviour.ts";
 import { EventQueue } from "../inference/event-queue.ts";
 import {
   type InferAnswer,
@@ -247,7 +247,7 @@ class Writer {
   }
 
   /** Responses of a stream differ in the text alone. */
-  plainText(name: string): PlainText | null {
+  plainText(name: string): TextStream | null {
     if (!this.#streams || this.#events.hadLong) return null;
     this.#isPlain = true;
     const output: Tensor = { name, datatype: "BYTES", shape: [1], data: packTexts([MARK]) };

@@ -2,7 +2,7 @@
  * How does a model ask another? As Python models do (BLS): what refuses the question is told as `request_executor.cc` of the
  * Python backend tells it, what the other model answers is passed on as it is, response by response.
  */
-import type { ModelResponse, StreamFor } from "../behaviours/behaviour.ts";
+import type { ModelResponse, StreamRequest } from "../behaviours/behaviour.ts";
 import { TritonError } from "../model-config/status.ts";
 import type { VersionNumber } from "../models/table.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
@@ -19,7 +19,7 @@ export async function* askModel(
   server: Asked,
   name: string,
   inputs: readonly Tensor[],
-  asking?: StreamFor,
+  asking?: StreamRequest,
 ): AsyncGenerator<ModelResponse, void> {
   const fields = { id: asking?.id ?? "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
   const come: ModelResponse[] = [];

@@ -8,7 +8,7 @@ import { logUnexpected } from "../../../base/unexpected.ts";
 import type { EventSink, HeldBytes, SinkEvents } from "../../../wire/http/sink.ts";
 import type { WaitingBytes } from "../../../wire/http/waiting-bytes.ts";
 import { Gate, sendParts } from "../../openai/front/send-parts.ts";
-import type { PlainText } from "../behaviours/behaviour.ts";
+import type { TextStream } from "../behaviours/behaviour.ts";
 
 /** Events, and bytes of those that have waited for a turn of the event loop: before that no client could have read them. */
 const WAITING_MOST = 4096;
@@ -99,7 +99,7 @@ export class EventQueue {
   }
 
   /** Events that differ in a piece alone, which is escaped for JSON, past the queue. */
-  plain(prefix: Uint8Array, suffix: Uint8Array): PlainText {
+  plain(prefix: Uint8Array, suffix: Uint8Array): TextStream {
     const sink = this.#sink;
     return {
       escaped: true,

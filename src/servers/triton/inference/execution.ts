@@ -1,6 +1,6 @@
 /** What is one execution of a batch, and where did the time of its requests go? */
 import type { ModelHost } from "../behaviours/behaviour.ts";
-import type { Granted } from "../scheduling/rate-limiter.ts";
+import type { Grants } from "../scheduling/rate-limiter.ts";
 import type { ComputeTimes, RequestSpans } from "./infer-counts.ts";
 import type { ModelReporter } from "./reporter.ts";
 import type { InferRequest } from "./request.ts";
@@ -49,7 +49,7 @@ export const spansOf = (
 });
 
 /** Runs those whose turn a rate limiter says it is. */
-export const grant = (granted: Granted): void => {
+export const grant = (granted: Grants): void => {
   for (const run of granted) run();
 };
 

@@ -2,9 +2,9 @@
 
 import { type EventLoopTurns, inTurns, type Pieces } from "../../../base/pieces.ts";
 import type { ModelHost } from "../behaviours/behaviour.ts";
-import { behaviourOf, type FoundBehaviour, saysBehaviour } from "../behaviours/table.ts";
+import { behaviourOf, type FoundBehaviour, hasBehaviourFile } from "../behaviours/table.ts";
 import type { TritonLoadTime } from "../config/triton-config.ts";
-import type { DeviceMemory, MemoryHold } from "../devices/device-memory.ts";
+import type { DeviceMemory, MemoryReservation } from "../devices/device-memory.ts";
 import { BACKENDS } from "../model-config/backends.ts";
 import {
   gpusOf,
@@ -20,7 +20,7 @@ import { internal, invalidArg, type StatusCode, TritonError } from "../model-con
 import { wrongGroups, wrongTensors } from "../model-config/validate-tensors.ts";
 import { classLabels, withLabelsOfSteps } from "../models/labels.ts";
 import type { FoundModel } from "../models/repository.ts";
-import { versionWeightBytes, weightsSaid } from "../models/weights.ts";
+import { configuredWeights, versionWeightBytes } from "../models/weights.ts";
 import { DynamicBatcher } from "../scheduling/dynamic-batcher.ts";
 import type { WaitPolicy } from "../scheduling/policy-queue.ts";
 import type { LimitedInstance } from "../scheduling/rate-limiter.ts";
@@ -73,7 +73,7 @@ export const loadSeconds = ({ baseS, perGibS }: TritonLoadTime, weightBytes: num
 
 /** Whether its weights and KV blocks are the engine's. */
 export const isOfEngine = ({ config, path, repository }: FoundModel, backends: LoadAround["backends"]): boolean =>
-  !isEnsemble(config) && !(repository !== "" && saysBehaviour(path)) && backends(config)?.ofEngine === true;
+  !isEnsemble(config) && !(repository !== "" && hasBehaviourFile(path)) && backends(config)?.ofEngine === true;
 
 /** What the version needs of the GPUs' memory; throws a `TritonError` where it does not fit. */
 export function takeMemory(
@@ -81,7 +81,7 @@ export function takeMemory(
   version: number,
   memory: DeviceMemory,
   backends: LoadAround["backends"],
-): MemoryHold {
+): MemoryReservation {
   const { config, name } = folder;
   const gpus = gpusOf(config);
   const bytes = () => (isEnsemble(config) ? 0 : versionWeightBytes(folder, version));
@@ -92,7 +92,7 @@ export function takeMemory(
     taken.give();
     throw new TritonError("UNAVAILABLE", why);
   }
-  if (taken.text !== "" || weightsSaid(config) === undefined) return taken;
+  if (taken.text !== "" || configuredWeights(config) === undefined) return taken;
   return { ...taken, text: ", understudy_weights on no GPU, as no instance is of KIND_GPU" };
 }
 

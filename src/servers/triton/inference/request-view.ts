@@ -1,5 +1,5 @@
 /** What does a behaviour see of a request? */
-import type { ModelRequest, ModelResponse, PlainText } from "../behaviours/behaviour.ts";
+import type { ModelRequest, ModelResponse, TextStream } from "../behaviours/behaviour.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
 import type { InferRequest } from "./request.ts";
 
@@ -34,7 +34,7 @@ export class RequestView implements ModelRequest {
   whenCancelled(act: (broken: boolean) => void): void {
     this.#request.whenCancelled(act);
   }
-  plainText(output: string): PlainText | null {
+  plainText(output: string): TextStream | null {
     const { fields, receiver, responded } = this.#request;
     return responded && !this.#over && fields.outputs.length === 0 ? (receiver.plainText?.(output) ?? null) : null;
   }

@@ -2,11 +2,11 @@
  * What is a request to a model? Its inputs as they came, then, against the model's configuration, its batch's size, or what
  * is wrong with it: `InferenceRequest::Normalize` of `infer_request.cc` (2026), in its words and its order.
  */
-import type { PlainText } from "../behaviours/behaviour.ts";
+import type { TextStream } from "../behaviours/behaviour.ts";
 import { controlOf, type ModelConfig, maxBatchSize, type TensorConfig } from "../model-config/model-config.ts";
 import { modelShape } from "../model-config/reshape.ts";
 import { invalidArg, type TritonError } from "../model-config/status.ts";
-import type { Sequencing } from "../scheduling/sequence-batcher.ts";
+import type { SequenceRequest } from "../scheduling/sequence-batcher.ts";
 import type { SequenceId } from "../scheduling/sequences.ts";
 import {
   countedTexts,
@@ -36,7 +36,7 @@ export interface InferAnswer {
 export interface InferReceiver {
   respond(answer: InferAnswer | TritonError | null, final: boolean): void;
   /** As of a `ModelRequest`; absent: nowhere. */
-  plainText?(output: string): PlainText | null;
+  plainText?(output: string): TextStream | null;
 }
 
 /** Given as they are parsed; a tensor's `datatype` null: its name was none. */
@@ -69,7 +69,7 @@ export interface RequestFields {
   readonly raw?: Uint8Array;
 }
 
-export class InferRequest implements Sequencing {
+export class InferRequest implements SequenceRequest {
   readonly id: string;
   readonly fields: RequestFields;
   readonly receiver: InferReceiver;

@@ -380,7 +380,7 @@ export class Runner implements Served {
   }
 
   #pass(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
-    const order = this.#orders.of(request, final);
+    const order = this.#orders.orderFor(request, final);
     if (order === undefined) this.#passNow(request, answer, final);
     else this.#passInOrder(order, request, answer, final);
   }

@@ -6,7 +6,7 @@
 import { inTurns, Stops } from "../../../base/pieces.ts";
 import { Naps } from "../../../base/time/naps.ts";
 import type { TritonLoadTime } from "../config/triton-config.ts";
-import { DeviceMemory, type MemoryHold } from "../devices/device-memory.ts";
+import { DeviceMemory, type MemoryReservation } from "../devices/device-memory.ts";
 import { Gpus } from "../devices/gpus.ts";
 import { equalExceptInstances, instanceCount, isEnsemble } from "../model-config/model-config.ts";
 import { internal, TritonError } from "../model-config/status.ts";
@@ -15,7 +15,7 @@ import { wrongSteps } from "../model-config/validate-steps.ts";
 import { TRITON_VERSIONS, type VersionFacts } from "../model-config/versions.ts";
 import { Draining, liveOf } from "../models/draining.ts";
 import { type FoundModel, type LoadOverride, NO_OVERRIDE, notUnique, Repository } from "../models/repository.ts";
-import { type IndexEntry, ModelTable, servingOf, UNLOADED, type VersionNumber } from "../models/table.ts";
+import { type IndexEntry, ModelTable, readyModelOf, UNLOADED, type VersionNumber } from "../models/table.ts";
 import { RateLimiter } from "../scheduling/rate-limiter.ts";
 import { askModel } from "./asking.ts";
 import { ResponseCache } from "./cache.ts";
@@ -47,7 +47,7 @@ export class TritonServer {
   readonly #around: LoadAround;
   readonly #memory: DeviceMemory;
   /** What each loaded version has of it. */
-  readonly #holds = new WeakMap<Served, MemoryHold>();
+  readonly #holds = new WeakMap<Served, MemoryReservation>();
   readonly #naps: Naps;
   readonly #draining = new Draining((ms) => this.#sleep(ms));
   /** What ensembles put outputs into, by model and output. */
@@ -302,7 +302,7 @@ export class TritonServer {
 
   /** The version serves, and nothing but its instances and which versions there are is new: it is not loaded anew then. */
   #changesInPlace({ name, config }: FoundModel, version: number): boolean {
-    const before = servingOf(this.#table.entry(name, version));
+    const before = readyModelOf(this.#table.entry(name, version));
     return before !== null && equalExceptInstances(before.config, config);
   }
 
@@ -316,13 +316,13 @@ export class TritonServer {
   async #version(folder: FoundModel, version: number, time: TritonLoadTime | null): Promise<string | null> {
     const { name } = folder;
     const entry = this.#table.entry(name, version);
-    const before = servingOf(entry);
+    const before = readyModelOf(entry);
     if (before === null) Object.assign(entry, { state: "LOADING", reason: "", model: null });
     const fromUs = this.#options.clock.now();
-    let hold: MemoryHold | null = null;
+    let hold: MemoryReservation | null = null;
     try {
       hold = takeMemory(folder, version, this.#memory, this.#around.backends);
-      this.#around.shared.gpus.asked(hold.gpus);
+      this.#around.shared.gpus.addMissing(hold.gpus);
       const loadS = time === null || isEnsemble(folder.config) ? 0 : loadSeconds(time, hold.weightBytes);
       if (loadS > 0) await this.#sleep(loadS * 1000);
       const inPlace = before !== null && this.#changesInPlace(folder, version);
@@ -375,7 +375,7 @@ export class TritonServer {
   /** What has been taken in is finished first. Meanwhile the version may be loaded again. */
   async #retire(name: string, version: number): Promise<void> {
     const entry = this.#table.entry(name, version);
-    const model = servingOf(entry);
+    const model = readyModelOf(entry);
     if (model === null) return;
     entry.state = "UNLOADING";
     await this.#drained(model);

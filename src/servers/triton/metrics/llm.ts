@@ -1,6 +1,6 @@
 /**
- * Which families do LLM backends add to the page? vLLM's and TensorRT-LLM's per request from their counts; those of the executor
- * come printed, since its numbers are held and printed elsewhere (`metrics/triton/trtllm.ts`).
+ * Adds the metric families of the LLM backends: those of vLLM's and TensorRT-LLM's requests, from their counts, and those of
+ * TensorRT-LLM's executor, which `metrics/triton/trtllm.ts` prints.
  */
 import type { HistogramView, LoopView } from "../../../engine/interface/types.ts";
 import type { Labels, Sample } from "../../../metrics/rows/text.ts";
@@ -8,7 +8,7 @@ import { histogramSamples } from "../../../metrics/triton/table.ts";
 import { LATENESS } from "../../../metrics/vllm/understudy.ts";
 import type { LlmCounts, TrtllmCounts, VllmCounts } from "../backends/counts.ts";
 
-export interface ShownModel {
+export interface LabelledModel {
   readonly name: string;
   readonly version: number;
   readonly labels: Labels;
@@ -17,10 +17,10 @@ export interface ShownModel {
 type Type = "counter" | "gauge" | "histogram";
 export type LlmRow = readonly [name: string, type: Type, help: string, values: readonly Sample[]];
 
-const keyOf = ({ name, version }: ShownModel) => `${name}/${version}`;
+const keyOf = ({ name, version }: LabelledModel) => `${name}/${version}`;
 
-/** In the backends' order of registration. */
-export function llmRows(models: readonly ShownModel[], { vllm, trtllm }: LlmCounts): readonly LlmRow[] {
+/** Returns the rows in the order in which the backends register them. */
+export function llmRows(models: readonly LabelledModel[], { vllm, trtllm }: LlmCounts): readonly LlmRow[] {
   const ofVllm = counted(models, vllm);
   const ofTrtllm = counted(models, trtllm);
   return [
@@ -43,7 +43,7 @@ export function llmRows(models: readonly ShownModel[], { vllm, trtllm }: LlmCoun
   ];
 }
 
-/** How late the engine's steps are, as on vLLM's page, once it has made some. */
+/** Returns how late the engine's steps are, as on vLLM's page. Empty before the first step. */
 export function latenessRows(loop: LoopView): readonly LlmRow[] {
   return LATENESS.flatMap(([name, help, key]): LlmRow[] => {
     const { bounds, buckets, sum, count } = loop[key];
@@ -60,25 +60,32 @@ const VLLM_HISTOGRAMS: readonly (readonly [string, string, (counts: VllmCounts) 
   ["request_params_n", "Histogram of the n request parameter.", (one) => one.paramsN],
 ];
 
-type Counted<T> = readonly (readonly [Labels, T])[];
+type CountsByLabels<T> = readonly (readonly [Labels, T])[];
 
 const counted = <T extends VllmCounts | TrtllmCounts>(
-  models: readonly ShownModel[],
+  models: readonly LabelledModel[],
   counts: ReadonlyMap<string, T>,
-): Counted<T> =>
+): CountsByLabels<T> =>
   models.flatMap((model) => {
-    const one = counts.get(keyOf(model));
-    return one === undefined ? [] : [[{ model: model.name, version: `${model.version}` }, one] as const];
+    const modelCounts = counts.get(keyOf(model));
+    return modelCounts === undefined
+      ? []
+      : [[{ model: model.name, version: `${model.version}` }, modelCounts] as const];
   });
 
-const counter = <T>(name: string, help: string, of: Counted<T>, read: (counts: T) => number): LlmRow => [
+const counter = <T>(name: string, help: string, of: CountsByLabels<T>, read: (counts: T) => number): LlmRow => [
   name,
   "counter",
   help,
   of.map(([labels, one]) => ({ labels, value: read(one) })),
 ];
 
-const histogram = <T>(name: string, help: string, of: Counted<T>, read: (counts: T) => HistogramView): LlmRow => [
+const histogram = <T>(
+  name: string,
+  help: string,
+  of: CountsByLabels<T>,
+  read: (counts: T) => HistogramView,
+): LlmRow => [
   name,
   "histogram",
   help,
@@ -93,16 +100,20 @@ export interface PrintedFamily {
   readonly text: string;
 }
 
-/** Families of a printed page, each series once for every model of TensorRT-LLM's backend; none where there is no such model. */
-export function executorFamilies(page: string, models: readonly ShownModel[], { trtllm }: LlmCounts): PrintedFamily[] {
-  const own = models.filter((model) => trtllm.has(keyOf(model)));
-  if (own.length === 0) return [];
+/** Repeats each series of a printed page for every model of TensorRT-LLM's backend. Empty without such a model. */
+export function executorFamilies(
+  page: string,
+  models: readonly LabelledModel[],
+  { trtllm }: LlmCounts,
+): PrintedFamily[] {
+  const trtModels = models.filter((model) => trtllm.has(keyOf(model)));
+  if (trtModels.length === 0) return [];
   const families = [...page.matchAll(/^(# HELP (\S+) .*\n# TYPE \S+ (\S+)\n)((?:[^#].*\n)*)/gm)];
   return families.flatMap(([, head, name = "", type = "", samples = ""]) => {
-    // Their counts are those of all requests to the engine.
+    // These families already count the requests of each model.
     if (name.startsWith("nv_llm_")) return [];
     const lines = samples.split("\n").filter(Boolean);
-    const text = own.flatMap(({ name: model, version }) =>
+    const text = trtModels.flatMap(({ name: model, version }) =>
       lines.map((line) =>
         line
           .replace(/([{,])model="[^"]*"/, `$1model="${model}"`)

@@ -1,6 +1,6 @@
 /**
- * What stands on a Triton server's metrics page? Families of its core in its order: counters, gauges, histograms, summaries;
- * one without a series is not printed. `metric_model_reporter.cc` (2026), held against 2.51's pages.
+ * Prints the metrics page of a Triton server: counters, gauges, histograms and summaries, in the order of the real server.
+ * Omits families without series. Source: `metric_model_reporter.cc` (2026), compared with recorded pages of 2.51.
  */
 
 import type { LoopView } from "../../../engine/interface/types.ts";
@@ -17,7 +17,7 @@ import type { CountedModel } from "../inference/counted.ts";
 import type { ModelReporter } from "../inference/reporter.ts";
 import type { TritonServer } from "../inference/server.ts";
 import { type GpuFacts, gpuRows } from "./gpus.ts";
-import { executorFamilies, latenessRows, llmRows, type PrintedFamily, type ShownModel } from "./llm.ts";
+import { executorFamilies, type LabelledModel, latenessRows, llmRows, type PrintedFamily } from "./llm.ts";
 import type { PolledValues } from "./polled.ts";
 
 export interface PageSettings {
@@ -25,21 +25,21 @@ export interface PageSettings {
   readonly namespacing: boolean;
   readonly pinnedBytes: number;
   readonly nowUs: number;
-  /** Answers that a fault acted on, by its id. */
+  /** Number of answers that each fault affected, by fault id. */
   readonly faults: ReadonlyMap<string, number>;
-  /** Log lines that this process has dropped. */
+  /** Number of log lines that this process dropped. */
   readonly logLinesDropped: number;
   readonly llm: LlmCounts;
-  /** Those that are there; null where they are not shown. */
+  /** GPUs to list, or null if GPU metrics are off. */
   readonly gpus: readonly number[] | null;
   readonly gpuFacts: GpuFacts;
-  /** How punctual the engine is. */
+  /** Lateness of the engine's steps. */
   readonly loop: LoopView;
-  /** Families of TensorRT-LLM's executor, printed; "": there is none. */
+  /** Printed families of TensorRT-LLM's executor, or "". */
   readonly executor: string;
 }
 
-interface Shown extends ShownModel {
+interface ReportedModel extends LabelledModel {
   readonly reporter: ModelReporter;
 }
 
@@ -54,12 +54,12 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
   const { metrics, llm } = settings;
   llm.settle();
   const models = server.counted.map((model) => [model, labelsOf(model, settings.namespacing)] as const);
-  const loaded = models.flatMap(([{ served }, labels]): Shown[] => {
+  const loaded = models.flatMap(([{ served }, labels]): ReportedModel[] => {
     if (served === null) return [];
     const { name, version, statistics } = served;
     return [{ name, version, labels, reporter: statistics.reporter }];
   });
-  const onGpus = models.flatMap(([{ served }, labels]): Shown[] => {
+  const onGpus = models.flatMap(([{ served }, labels]): ReportedModel[] => {
     if (served === null) return [];
     const { name, version, statistics } = served;
     return [...statistics.onGpus].map(([gpu, reporter]) => ({ name, version, labels: onGpu(labels, gpu), reporter }));
@@ -84,11 +84,11 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
     .filter(([, , , values]) => values.length > 0)
     .map(([name, type, help, values]) => ({ type, text: printFamily({ name, type, help, values }, prometheusCpp) }));
   const all: readonly PrintedFamily[] = [...printed, ...executorFamilies(settings.executor, loaded, llm)];
-  return TYPES.flatMap((type) => all.flatMap((one) => (one.type === type ? one.text : []))).join("");
+  return TYPES.flatMap((type) => all.flatMap((family) => (family.type === type ? family.text : []))).join("");
 }
 const TYPES = ["counter", "gauge", "histogram", "summary"];
 
-/** Families of ours appear once they have counted something, so that the page is otherwise a real server's. */
+/** Returns a sample only if the value is above 0, so that our own families do not change the page of a real server. */
 const ifAny = (value: number): Sample[] => (value > 0 ? [{ labels: {}, value }] : []);
 
 const faultSamples = (faults: PageSettings["faults"]): Sample[] =>
@@ -104,27 +104,31 @@ function labelsOf({ name, version, folder }: CountedModel, namespacing: boolean)
   };
 }
 
-/** What its instances on that GPU have reported. Tags come first. */
+/** Adds the GPU's label after the model's tags. */
 const onGpu = (labels: Labels, gpu: number): Labels => {
   const tags = Object.entries(labels).filter(([label]) => label.startsWith("_"));
   return { ...Object.fromEntries(tags), gpu_uuid: uuidOf(0, gpu), ...labels };
 };
 
-type Named = keyof typeof HELP;
+type FamilyName = keyof typeof HELP;
 type ReadNumber = (reporter: ModelReporter) => number;
-const each = (shown: readonly Shown[], read: ReadNumber) =>
+const each = (shown: readonly ReportedModel[], read: ReadNumber) =>
   shown.map(({ labels, reporter }) => ({ labels, value: read(reporter) }));
 
-const gauge = (name: Named, shown: readonly Shown[], read: ReadNumber): Row => [
+const gauge = (name: FamilyName, shown: readonly ReportedModel[], read: ReadNumber): Row => [
   name,
   "gauge",
   HELP[name],
   each(shown, read),
 ];
 
-/** Without `counter_latencies` the real server counts nothing any more, and shows no times. */
-function counters(models: readonly (readonly [CountedModel, Labels])[], shown: readonly Shown[], on: boolean): Row[] {
-  const number = (name: Named, read: ReadNumber): Row => [
+/** Without `counter_latencies` the real server shows counters as 0 and omits durations. */
+function counters(
+  models: readonly (readonly [CountedModel, Labels])[],
+  shown: readonly ReportedModel[],
+  on: boolean,
+): Row[] {
+  const number = (name: FamilyName, read: ReadNumber): Row => [
     name,
     "counter",
     HELP[name],
@@ -133,7 +137,7 @@ function counters(models: readonly (readonly [CountedModel, Labels])[], shown: r
   const failures = models.flatMap(([{ failures, failuresOn }, labels]) =>
     FAILURE_REASONS.flatMap((reason) => {
       const sample = (of: Labels, value: number) => ({ labels: { ...of, reason }, value: on ? value : 0 });
-      const gpus = [...failuresOn].map(([gpu, own]) => sample(onGpu(labels, gpu), own[reason]));
+      const gpus = [...failuresOn].map(([gpu, failuresOnGpu]) => sample(onGpu(labels, gpu), failuresOnGpu[reason]));
       return [sample(labels, failures[reason]), ...gpus];
     }),
   );
@@ -169,7 +173,7 @@ function counters(models: readonly (readonly [CountedModel, Labels])[], shown: r
 }
 
 function machine({ polled, host }: PolledValues, gpus: readonly Row[], settings: PageSettings): Row[] {
-  const one = (name: Named, value: number): Row => [name, "gauge", HELP[name], [{ labels: {}, value }]];
+  const one = (name: FamilyName, value: number): Row => [name, "gauge", HELP[name], [{ labels: {}, value }]];
   return [
     one("nv_pinned_memory_pool_total_bytes", polled ? settings.pinnedBytes : 0),
     one("nv_pinned_memory_pool_used_bytes", 0),
@@ -199,7 +203,7 @@ function cacheGauges(cache: CacheCounts): Row[] {
   ];
 }
 
-function firstResponse(shown: readonly Shown[]): Row {
+function firstResponse(shown: readonly ReportedModel[]): Row {
   const name = "nv_inference_first_response_histogram_ms";
   const values = shown.flatMap(({ labels, reporter: { firstResponse: numbers, firstResponseMs: bounds } }) =>
     histogramSamples(name, labels, bounds, [...numbers].slice(0, -1), numbers.at(-1)!),
@@ -207,13 +211,13 @@ function firstResponse(shown: readonly Shown[]): Row {
   return [name, "histogram", HELP[name], values];
 }
 
-/** A model with a cache has none of whole requests. */
-function summaries(shown: readonly Shown[], { metrics, nowUs }: PageSettings): Row[] {
+/** Returns the summaries. Models with a response cache have none for whole requests. */
+function summaries(shown: readonly ReportedModel[], { metrics, nowUs }: PageSettings): Row[] {
   const cached = shown.filter(({ reporter }) => reporter.cached);
   const row = (
     name: string,
     help: string,
-    of: readonly Shown[],
+    of: readonly ReportedModel[],
     span: number,
     count: ReadNumber,
     sum: ReadNumber,

@@ -1,17 +1,20 @@
-/** What moves on Triton's metrics page only every half of `--metrics-interval-ms`? Machine, GPUs, and the cache's own gauges. */
+/**
+ * Stores the metrics that change only every half `--metrics-interval-ms`: CPU, memory, GPUs and the gauges of the response
+ * cache.
+ */
 import { type Host, HostSampler, NOTHING } from "../../../metrics/triton/poll.ts";
 import type { CacheCounts } from "../inference/cache.ts";
 import { type GpuFacts, type GpuUse, type PolledGpu, pollGpus } from "./gpus.ts";
 
 export interface PolledValues {
-  /** The first poll comes after the first half interval; all is 0 until then. */
+  /** False before the first poll, half an interval after the start. All values are 0 until then. */
   readonly polled: boolean;
   readonly host: Host;
   readonly gpus: readonly PolledGpu[];
   readonly cache: CacheCounts | null;
 }
 
-/** A scrape polls, when the time has come. */
+/** Polls during a scrape if the half interval has passed. */
 export class Polling {
   readonly #look = new HostSampler();
   readonly #intervalUs: number;
@@ -30,7 +33,7 @@ export class Polling {
     this.#values = { polled: false, host: NOTHING, gpus: [], cache: cache && { ...cache, ...nothing } };
   }
 
-  /** `gpus`: null where they are not shown. */
+  /** Returns the values of the last poll. `gpus`: null if GPU metrics are off. */
   take(nowUs: number, cpu: boolean, cache: CacheCounts | null, gpus: readonly GpuUse[] | null): PolledValues {
     const turn = Math.floor((nowUs - this.#fromUs) / this.#intervalUs);
     if (turn === this.#turn) return this.#values;

@@ -1,19 +1,20 @@
-/** How long do requests run of what has ended, or is to end? */
+/** Waits until the requests of models that have ended, or will end, are finished. */
 import type { Clock } from "../../../base/clock.ts";
 
-interface Live {
-  /** Requests that have not had their last response. */
+interface RequestCounter {
+  /** Number of requests without a last response. */
   readonly live: number;
 }
 
 const SHORT_MS = 5;
 const LOOK_US = 10_000;
 
-export const liveOf = (models: Iterable<Live>): number => [...models].reduce((all, { live }) => all + live, 0);
+export const liveOf = (models: Iterable<RequestCounter>): number =>
+  [...models].reduce((all, { live }) => all + live, 0);
 
-/** Versions that are unloading, or that another has replaced. */
+/** Counts the requests of model versions that are unloading or were replaced. */
 export class Draining {
-  readonly #all = new Set<Live>();
+  readonly #all = new Set<RequestCounter>();
   readonly #sleep: (ms: number) => Promise<void>;
 
   constructor(sleep: (ms: number) => Promise<void>) {
@@ -25,15 +26,19 @@ export class Draining {
   }
 
   /** Settles when no request of it is live. */
-  async drained(model: Live): Promise<void> {
+  async drained(model: RequestCounter): Promise<void> {
     this.#all.add(model);
     while (model.live > 0) await this.#sleep(SHORT_MS);
     this.#all.delete(model);
   }
 }
 
-/** Whether no request is live any more before the time is over, or just then. */
-export async function endsBy(untilUs: number, server: Live, clock: Pick<Clock, "now" | "at">): Promise<boolean> {
+/** Resolves to true when no request is running, or to false at `untilUs`. */
+export async function endsBy(
+  untilUs: number,
+  server: RequestCounter,
+  clock: Pick<Clock, "now" | "at">,
+): Promise<boolean> {
   while (server.live > 0) {
     const leftUs = untilUs - clock.now();
     if (leftUs <= 0) return false;

@@ -1,6 +1,6 @@
 /**
- * What are the classes of a model's outputs called? A line of `label_filename` each; of an ensemble's output that has none, as in
- * the step that it comes from: `Model::Init`, `label_provider.cc` and `model_lifecycle.cc` (2026).
+ * Reads the class names of a model's outputs, one per line of `label_filename`. An ensemble output without a file takes the
+ * names of the step that produces it. Source: `Model::Init`, `label_provider.cc` and `model_lifecycle.cc` (2026).
  */
 import { readFileSync, statSync } from "node:fs";
 import { resolve, sep } from "node:path";
@@ -8,13 +8,16 @@ import type { ModelConfig } from "../model-config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
 import type { FoundModel } from "./repository.ts";
 
-/** By the output's name; texts of bytes. */
+/** Class names by output name. Strings have one character per byte. */
 export type ClassLabels = ReadonlyMap<string, readonly string[]>;
 
-/** Bytes of a file of labels, at most. */
+/** Largest size of a label file in bytes. */
 const FILE_BYTES_MOST = 2 * 2 ** 20;
 
-/** Throws a `TritonError` where a file is missing. Of files that the load brought along nothing but their sizes is known. */
+/**
+ * Reads the label files of a model. Throws a `TritonError` if a file is missing. Returns nothing for files that a load request
+ * contained, because only their sizes are stored.
+ */
 export function classLabels({ config, path, repository, broughtBytes }: FoundModel): ClassLabels {
   const labels = new Map<string, readonly string[]>();
   if (repository === "" || broughtBytes !== null) return labels;
@@ -40,20 +43,22 @@ function linesOf(file: string): readonly string[] {
   return lines;
 }
 
-/** An ensemble's own labels, and those of its steps. */
+/** Returns an ensemble's own labels together with those of its steps. */
 export function withLabelsOfSteps(
-  own: ClassLabels,
+  ensembleLabels: ClassLabels,
   config: ModelConfig,
   find: (name: string, version: number) => { readonly labels: ClassLabels },
 ): ClassLabels {
-  const labels = new Map(own);
-  const missing = new Set((config.output ?? []).map(({ name }) => name).filter((name) => !own.get(name)?.[0]));
+  const labels = new Map(ensembleLabels);
+  const missing = new Set(
+    (config.output ?? []).map(({ name }) => name).filter((name) => !ensembleLabels.get(name)?.[0]),
+  );
   for (const { model_name: model = "", model_version: version = -1, output_map: outputs = {} } of config
     .ensemble_scheduling?.step ?? [])
     for (const [name, tensor] of Object.entries(outputs)) {
       if (!missing.has(tensor) || labels.has(tensor)) continue;
-      const found = find(model, version).labels.get(name);
-      if (found !== undefined) labels.set(tensor, found);
+      const labelsOfOutput = find(model, version).labels.get(name);
+      if (labelsOfOutput !== undefined) labels.set(tensor, labelsOfOutput);
     }
   return labels;
 }

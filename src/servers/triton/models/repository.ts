@@ -1,4 +1,6 @@
-/** What lies in the folders of `--model-repository`? A folder per model: `config.pbtxt`, a folder of digits per version. */
+/**
+ * Reads the folders of `--model-repository`. Each model has a folder with `config.pbtxt` and one numbered folder per version.
+ */
 import { type Dirent, existsSync, opendirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse } from "yaml";
@@ -16,58 +18,63 @@ import type { ListedModel } from "./table.ts";
 
 export interface FoundModel {
   readonly name: string;
-  /** The repository's path, as it was given. */
+  /** Path of the repository as it was configured. */
   readonly repository: string;
   readonly path: string;
   readonly config: ModelConfig;
-  /** Those that the version policy chooses, rising; it may choose none. */
+  /** Versions that the version policy selects, in ascending order. May be empty. */
   readonly versions: readonly number[];
-  /** Two readings with the same text are of the same model. */
+  /** Fingerprint of configuration, versions and files. Equal if nothing has changed. */
   readonly signature: string;
-  /** Sizes of the files that the load brought along, by their path; null: they lie in the folder. */
+  /** Sizes of the files in the load request, by path, or null if the files are in the model's folder. */
   readonly broughtBytes: ReadonlyMap<string, number> | null;
 }
 
-/** What a load brings along: a configuration, and files of so many bytes by their path in the model's folder. */
+/** Parts of a load request: a configuration, or null, and sizes of files by their path in the model's folder. */
 export interface LoadOverride {
   readonly config: string | null;
   readonly files: ReadonlyMap<string, number>;
 }
 export const NO_OVERRIDE: LoadOverride = { config: null, files: new Map() };
 
-/** A configuration of more characters is parsed in pieces. */
+/** A longer configuration is parsed in pieces. */
 const LARGE_CHARACTERS = 65_536;
 
 export class Repository {
   readonly #paths: readonly string[];
   readonly #later: boolean;
 
-  /** `paths`: one that is given twice is one; `later`: configurations may have fields that came after 2.51. */
+  /** `paths`: repositories; duplicates are ignored. `later`: accepts configuration fields newer than 2.51. */
   constructor(paths: readonly string[], later: boolean) {
     this.#paths = [...new Set(paths)].sort();
     this.#later = later;
   }
 
-  /** Names of all folders, sorted; those in two repositories are nobody's. Throws where a repository is no folder. */
+  /**
+   * Names of all model folders, sorted, without names that occur in two repositories. Throws if a repository is not a folder.
+   */
   names(): string[] {
     return [...this.#counts()].flatMap(([name, count]) => (count === 1 ? [name] : [])).sort();
   }
 
-  /** How many repositories have a folder of that name, where several do. Throws where a repository is no folder. */
+  /** Names that occur in several repositories, with the number of repositories. Throws if a repository is not a folder. */
   namesakes(): ReadonlyMap<string, number> {
     return new Map([...this.#counts()].filter(([, count]) => count > 1));
   }
 
-  /** All folders in the order of the index; with `namespacing` each stands for itself. Throws where a repository is no folder. */
+  /**
+   * Lists all model folders in the order of the repository index. With `namespacing`, equal names are separate entries. Throws
+   * if a repository is not a folder.
+   */
   listed(namespacing: boolean): ListedModel[] {
-    const found = this.#paths.flatMap((repository) =>
+    const folders = this.#paths.flatMap((repository) =>
       foldersIn(repository)
         .sort()
         .map((name) => ({ name, repository })),
     );
-    if (namespacing) return found;
+    if (namespacing) return folders;
     const models = new Map<string, ListedModel>();
-    for (const { name, repository } of found)
+    for (const { name, repository } of folders)
       models.set(name, { name, repository: models.has(name) ? null : repository });
     return [...models.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
@@ -78,12 +85,12 @@ export class Repository {
     return counts;
   }
 
-  /** Throws an Error with the reason for the log; a client is told that much less. */
+  /** Reads a model. Throws an Error whose message is for the log; clients receive less detail. */
   read(name: string, override: LoadOverride = NO_OVERRIDE): FoundModel {
     return atOnce(this.reading(name, override));
   }
 
-  /** As `read`, in pieces. */
+  /** Does the same as `read`, in pieces. */
   *reading(name: string, override: LoadOverride): Pieces<FoundModel> {
     if (name === "" || name.includes("..") || name.includes("/"))
       throw new Error(`invalid model name '${name}', model name must not contain path traversal characters`);
@@ -101,8 +108,8 @@ export class Repository {
     const read = yield* this.#config(path, override);
     const first = found[0];
     const inFirst = override.files.size === 0 && first !== undefined ? readdirSync(join(path, `${first}`)) : [];
-    const given = first === undefined ? read : withModelYaml(read, join(path, `${first}`, "model.yaml"));
-    const config = yield* normalized(given, name, inFirst);
+    const completed = first === undefined ? read : withModelYaml(read, join(path, `${first}`, "model.yaml"));
+    const config = yield* normalized(completed, name, inFirst);
     if (config.name !== name)
       throw new Error(
         `unexpected directory name '${name}' for model '${config.name}', directory name must equal model name`,
@@ -116,7 +123,7 @@ export class Repository {
     return { name, repository: repository ?? "", path, config, versions, signature, broughtBytes };
   }
 
-  /** Decoupled as its steps are: an ensemble says so itself. */
+  /** Sets an ensemble's transaction policy: it is decoupled if a step is. Other models stay unchanged. */
   withSteps(folder: FoundModel, stepOf: (name: string) => ModelConfig | undefined): FoundModel {
     const steps = folder.config.ensemble_scheduling?.step;
     if (steps === undefined) return folder;
@@ -144,23 +151,23 @@ export class Repository {
   }
 }
 
-/** What the model of TensorRT-LLM's LLM API says of itself there: batches, and whether it is decoupled. */
+/** Adds batch size and transaction policy from the `model.yaml` of a TensorRT-LLM LLM API model. */
 function withModelYaml(read: ConfigMessage, file: string): ConfigMessage {
   if (!isLlmApi(read as Partial<ModelConfig>) || !existsSync(file)) return read;
-  const { triton_config: said } = (parse(readFileSync(file, "utf8")) ?? {}) as {
+  const { triton_config: tritonConfig } = (parse(readFileSync(file, "utf8")) ?? {}) as {
     readonly triton_config?: { readonly max_batch_size?: number; readonly decoupled?: boolean };
   };
-  if (said === undefined) return read;
+  if (tritonConfig === undefined) return read;
   return {
     ...read,
-    max_batch_size: Number(said.max_batch_size ?? 0),
-    model_transaction_policy: { decoupled: said.decoupled === true },
+    max_batch_size: Number(tritonConfig.max_batch_size ?? 0),
+    model_transaction_policy: { decoupled: tritonConfig.decoupled === true },
   };
 }
 
 const isDecoupledModel = (config: ModelConfig | undefined) => config !== undefined && isDecoupled(config);
 
-/** The one agent that Triton brings along. */
+/** The only repository agent that comes with Triton. */
 const AGENT = "checksum";
 
 function wrongAgent({ model_repository_agents: agents }: ModelConfig): string | undefined {
@@ -168,7 +175,7 @@ function wrongAgent({ model_repository_agents: agents }: ModelConfig): string | 
   return strange && `unable to find 'libtritonrepoagent_${strange.name}.so' for repo agent '${strange.name}'`;
 }
 
-/** What a parser's error says. */
+/** Returns the message of a parser's error. */
 const reasonOf = (error: unknown): string => {
   if (error instanceof PythonJsonError) return `${error.message} at ${error.position}`;
   return error instanceof Error ? error.message : "it is no JSON";
@@ -179,22 +186,25 @@ export const notUnique = (name: string): string =>
 const notOpened = (path: string) => internal(`failed to open directory ${resolve(path)}`);
 
 function foldersIn(path: string): string[] {
-  // A link may lead to a folder.
-  const leads = (one: Dirent) => !one.isFile() && isFolder(join(path, one.name));
+  // A symbolic link may point to a folder.
+  const isFolderLink = (entry: Dirent) => !entry.isFile() && isFolder(join(path, entry.name));
   try {
     const found = readdirSync(path, { withFileTypes: true });
-    return found.filter((one) => one.isDirectory() || leads(one)).map(({ name }) => name);
+    return found.filter((entry) => entry.isDirectory() || isFolderLink(entry)).map(({ name }) => name);
   } catch {
     throw notOpened(path);
   }
 }
 
-/** Whether the folder has one of that name: the others are not looked at. Throws where it is no folder itself. */
+/**
+ * Reports whether the repository has a model folder of this name, without listing the others. Throws if the repository is not a
+ * folder.
+ */
 function hasFolder(path: string, name: string): boolean {
   try {
     if (name !== "." && isFolder(join(path, name))) return true;
   } catch {
-    // No file can have such a name.
+    // The name is not valid for a file.
   }
   try {
     opendirSync(path).closeSync();
@@ -206,10 +216,11 @@ function hasFolder(path: string, name: string): boolean {
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 
-/** Folders whose name is a number, rising; others are passed over, as 0 and names with a leading zero. */
-const versionsIn = (path: string): number[] => rising(foldersIn(path));
-const versionsOf = (files: Iterable<string>): number[] => rising([...files].map((file) => file.split("/")[0]!));
-const rising = (names: readonly string[]): number[] =>
+/** Versions of a model: folders whose name is a positive number without leading zeros, in ascending order. */
+const versionsIn = (path: string): number[] => ascendingVersions(foldersIn(path));
+const versionsOf = (files: Iterable<string>): number[] =>
+  ascendingVersions([...files].map((file) => file.split("/")[0]!));
+const ascendingVersions = (names: readonly string[]): number[] =>
   [...new Set(names.filter((name) => /^[1-9]\d*$/.test(name)).map(Number))].sort((a, b) => a - b);
 
 function chosen({ version_policy: policy }: ModelConfig, found: readonly number[]): readonly number[] {
@@ -219,7 +230,7 @@ function chosen({ version_policy: policy }: ModelConfig, found: readonly number[
   return count === 0 ? [] : found.slice(-count);
 }
 
-/** When what lies in the folder was changed; two levels, as deep as models are. */
+/** Lists modification times and sizes of the files in the folder, two levels deep. */
 function changes(path: string): string[] {
   const seen = (file: string) => {
     const { mtimeMs, size } = statSync(file);

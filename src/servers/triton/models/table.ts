@@ -1,4 +1,4 @@
-/** In which state is each version of each model? `model_lifecycle.cc`; the errors of a look-up in Triton's words. */
+/** Stores the state of each version of each model. Source: `model_lifecycle.cc`. Errors of lookups use Triton's words. */
 import { TritonError } from "../model-config/status.ts";
 import type { VersionFacts } from "../model-config/versions.ts";
 
@@ -6,9 +6,9 @@ export type ModelState = "UNKNOWN" | "READY" | "UNAVAILABLE" | "LOADING" | "UNLO
 
 export interface VersionEntry<M> {
   state: ModelState;
-  /** Why it is in that state; "" where there is none. */
+  /** Reason of the state, or "". */
   reason: string;
-  /** While it is READY or UNLOADING. */
+  /** The loaded version while it is READY or UNLOADING, else null. */
   model: M | null;
 }
 
@@ -19,31 +19,34 @@ export interface IndexEntry {
   readonly reason?: string;
 }
 
-/** The repositories of models, by their names. */
+/** Tells in which repositories model names occur. */
 export interface Namespaces {
-  /** "": none is loaded. */
+  /** Returns the repository of the loaded model, or "" if none is loaded. */
   readonly of: (name: string) => string;
-  /** How many repositories have one of that name. */
+  /** Returns the number of repositories with a model of this name. */
   readonly count: (name: string) => number;
 }
 
-/** A folder of a model. */
+/** A model folder in the repository index. */
 export interface ListedModel {
   readonly name: string;
-  /** null: several repositories have one of that name. */
+  /** The repository, or null if several repositories have a model of this name. */
   readonly repository: string | null;
 }
 
 export const UNLOADED = "unloaded";
 const DUPLICATE = "model appears in two or more repositories";
 
-/** What requests of the version are given to; null: nothing. */
-export const servingOf = <M>({ state, model }: VersionEntry<M>): M | null => (state === "READY" ? model : null);
+/** Returns the version that receives requests, or null if it is not ready. */
+export const readyModelOf = <M>({ state, model }: VersionEntry<M>): M | null => (state === "READY" ? model : null);
 
-/** A version as a client asks for it; -1 is the highest. A bigint is beyond 2^53, which no version reaches, for the text of its error. */
+/**
+ * A version that a client asked for. -1 means the highest. A bigint exceeds every version; it is kept exact for the error
+ * message.
+ */
 export type VersionNumber = number | bigint;
 
-/** `M`: a version that is loaded. */
+/** `M`: type of a loaded version. */
 export class ModelTable<M> {
   readonly #models = new Map<string, Map<number, VersionEntry<M>>>();
   readonly #facts: VersionFacts;
@@ -71,24 +74,24 @@ export class ModelTable<M> {
     return [...(this.#models.get(name) ?? [])].sort(([a], [b]) => a - b);
   }
 
-  /** Names sorted, versions rising. */
+  /** Returns all ready versions, sorted by name and version. */
   ready(): M[] {
     return [...this.#models.keys()].sort().flatMap((name) => this.readyOf(name));
   }
 
   readyOf(name: string): M[] {
-    return this.versions(name).flatMap(([, entry]) => servingOf(entry) ?? []);
+    return this.versions(name).flatMap(([, entry]) => readyModelOf(entry) ?? []);
   }
 
-  /** `version` -1: the highest that is ready. Throws a `TritonError`. */
+  /** Finds a version that is ready. `version` -1: the highest one. Throws a `TritonError`. */
   find(name: string, version: VersionNumber): M {
     const versions = this.#models.get(name);
     if (this.#namespaces !== null) this.#mustBeOne(name, this.#namespaces);
     if (versions === undefined) throw this.#unknown(name);
     if (version === -1) {
       let [highest, model]: [number, M | null] = [-1, null];
-      for (const [own, entry] of versions)
-        if (entry.state === "READY" && own > highest) [highest, model] = [own, entry.model];
+      for (const [candidate, entry] of versions)
+        if (entry.state === "READY" && candidate > highest) [highest, model] = [candidate, entry.model];
       if (model !== null) return model;
       throw new TritonError("NOT_FOUND", `Request for unknown model: '${name}' has no available versions`);
     }
@@ -98,7 +101,7 @@ export class ModelTable<M> {
         "NOT_FOUND",
         `Request for unknown model: '${this.#longName(name)}' version ${version} is not found`,
       );
-    const model = servingOf(entry);
+    const model = readyModelOf(entry);
     if (model !== null) return model;
     throw new TritonError(
       "UNAVAILABLE",
@@ -106,14 +109,17 @@ export class ModelTable<M> {
     );
   }
 
-  /** As `ready`, each looked up by its name. The real server does so by long names where there are some, and finds none. */
+  /**
+   * Returns all ready versions, each looked up by name. With namespaces the real server uses the long name, so that the lookup
+   * fails; this throws the same error.
+   */
   readyByName(): M[] {
     const first = [...this.#models.keys()].sort().find((name) => this.readyOf(name).length > 0);
     if (this.#namespaces !== null && first !== undefined) throw this.#unknown(this.#longName(first));
     return this.ready();
   }
 
-  /** As the server calls it beside those of other repositories. */
+  /** Returns the name with its namespace, if there are namespaces. */
   #longName(name: string): string {
     return this.#namespaces === null ? name : `${this.#namespaces.of(name)}::${name}`;
   }
@@ -123,7 +129,7 @@ export class ModelTable<M> {
     return new TritonError(code, `Request for unknown model: '${name}' is not found`);
   }
 
-  /** Throws a `TritonError` unless the name leads to one model: `FindModelIdentifier`. */
+  /** Checks that the name identifies exactly one model, as `FindModelIdentifier` does. Throws a `TritonError`. */
   #mustBeOne(name: string, { count }: Namespaces): void {
     const found = count(name);
     if (found > 1)
@@ -135,7 +141,7 @@ export class ModelTable<M> {
       throw new TritonError("NOT_FOUND", `Identifier of model '${name}' is not found in global map`);
   }
 
-  /** Every version that was ever asked for is ready, or was unloaded on purpose. */
+  /** True if every version that was ever loaded is ready or was unloaded on request. */
   get allReady(): boolean {
     return [...this.#models.values()].every((versions) =>
       [...versions.values()].every(
@@ -145,8 +151,9 @@ export class ModelTable<M> {
   }
 
   /**
-   * `listed`: all folders, in order, those that were never loaded included; what has none (a load brought its files) is left
-   * out. A name of several is there whatever is asked for. `RepositoryIndex` of `model_repository_manager.cc` (2026).
+   * Lists the index of the repositories. `listed`: all model folders in order, also those never loaded. Omits models without a
+   * folder, whose files came in a load request. A name in several repositories is listed even if only ready models are
+   * requested. Source: `RepositoryIndex` in `model_repository_manager.cc` (2026).
    */
   *index(listed: readonly ListedModel[], readyOnly: boolean): Generator<IndexEntry, void> {
     for (const { name, repository } of listed) {

@@ -1,33 +1,35 @@
 /**
- * Makes batches as the thread of Triton's dynamic batcher does: `dynamic_batch_scheduler.cc`, `scheduler_utils.cc`,
- * `rate_limiter.cc` and `instance_queue.cc`, equal in core r24.10 (2.51) and r26.06 in all that decides.
+ * Forms batches like the thread of Triton's dynamic batcher. Sources: `dynamic_batch_scheduler.cc`, `scheduler_utils.cc`,
+ * `rate_limiter.cc` and `instance_queue.cc`, which schedule alike in core r24.10 (2.51) and r26.06.
  *
- * The thread looks at its queue only when something wakes it: an arrival, if the queue has reached the preferred size that
- * was noted at the last look; an instance that takes or ends a batch; the end of a wait. Any other arrival waits until the
- * thread looks for another reason. Threads race in the real server. Here a woken thread looks before the next arrival, and
- * an instance that ends a batch takes the next one before the thread looks.
+ * The thread checks its queue only when an event wakes it: an arrival, if the queue has reached the preferred size noted at the
+ * last check; an instance that takes or finishes a batch; the end of a wait. Any other arrival waits for the next check. In the
+ * real server threads race. Here a woken thread checks before the next arrival, and an instance that finishes a batch takes the
+ * next batch before the thread checks.
  */
-import { NO_POLICY, PolicyQueue, type Skipped, type WaitPolicy } from "./policy-queue.ts";
+import { NO_POLICY, PolicyQueue, type SkippedRequests, type WaitPolicy } from "./policy-queue.ts";
 import { type BatchOrders, NO_ORDERS, type Schedulable, type Scheduler } from "./scheduler.ts";
 
 export interface BatchingRules {
   readonly instances: number;
   readonly maxBatchSize: number;
-  /** Preferred batch sizes, rising. */
+  /** Preferred batch sizes in ascending order. */
   readonly preferred: readonly number[];
-  /** Most microseconds that a batch waits for a preferred size; 0: it does not wait. */
+  /** Microseconds that a batch may wait for a preferred size. 0 means no wait. */
   readonly delayUs: number;
-  /** Number of priority levels; 0: no priorities. */
+  /** Number of priority levels. 0 means no priorities. */
   readonly levels: number;
   readonly defaultLevel: number;
   readonly policy: WaitPolicy;
-  /** Policies of the levels that have their own. */
+  /** Policies of the levels that have their own policy. */
   readonly policies: ReadonlyMap<number, WaitPolicy>;
   /** True if every arrival wakes the thread, because requests of different shapes must not share a batch. */
   readonly looksAtEach?: boolean;
-  /** Most batches that wait for an instance; two per instance by default. */
+  /** Most batches that wait for an instance. The default is two per instance. */
   readonly aheadMost?: number;
-  /** True if batches wait for resources elsewhere: `orders` returns each batch at once, and it grows until `began`. */
+  /**
+   * True if a rate limiter starts the batches. `orders` then returns each batch at once, and the batch may grow until `began`.
+   */
   readonly limited?: boolean;
 }
 
@@ -35,15 +37,15 @@ export interface BatchingRules {
 interface Batch<R> {
   readonly requests: R[];
   size: number;
-  /** Arrival of its oldest request. */
+  /** Arrival time of the batch's oldest request. */
   sinceUs: number;
-  /** True if a request of another shape came after it: it is not merged. */
+  /** True if a request of another shape arrived after the batch. No later batch is merged into it. */
   sealed: boolean;
-  /** True if no request may be added, because an instance has it. */
+  /** True if an instance has the batch, so that no request may be added. */
   taken: boolean;
 }
 
-/** Place in the queue up to which requests were found for the next batch, kept between looks (`PriorityQueue::Cursor`). */
+/** Position up to which the queue was searched for the next batch. Kept between checks, like `PriorityQueue::Cursor`. */
 interface Cursor {
   valid: boolean;
   level: number;
@@ -51,9 +53,9 @@ interface Cursor {
   count: number;
   size: number;
   oldestUs: number;
-  /** Earliest timeout of the requests found; 0: none. */
+  /** Earliest timeout of the requests found. 0 means none has a timeout. */
   soonestUs: number;
-  /** True if the last request found has timed out and waits on. */
+  /** True if the last request found has timed out but stays queued (DELAY). */
   delayed: boolean;
 }
 
@@ -69,45 +71,46 @@ const START: Cursor = {
 };
 
 /**
- * What the thread waits for: `arrivals` (its queue is empty), the `delay` of a batch, a `slot` for another batch, or that an
- * instance takes the batch that the next request does not fit (`start`; the real thread spins).
+ * The event for which the thread waits. `arrivals`: the queue is empty. `delay`: a batch waits for a preferred size. `slot`:
+ * too many batches are ready. `start`: the next request does not fit the current batch, so an instance must take that batch
+ * first; the real thread spins.
  */
 type Wait = "arrivals" | "delay" | "slot" | "start";
 
-/** Batches that wait for an instance, per instance. */
+/** Most batches that wait per instance. */
 const AHEAD = 2;
-/** `default_wait_microseconds`: a wait for arrivals or a slot is looked at that often. */
+/** `default_wait_microseconds`: how often the thread wakes while it waits for arrivals or a slot. */
 const IDLE_US = 500_000;
 
 export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   readonly #rules: BatchingRules;
   readonly #largest: number;
-  /** True if batches are made while all instances are busy. Models with a queue policy or priorities do not. */
+  /** True if batches form while all instances are busy. False for models with a queue policy or priorities. */
   readonly #ahead: boolean;
   readonly #elsewhere: boolean;
-  /** Queues in order of priority. */
+  /** Queues by priority, highest first. */
   readonly #levels: readonly PolicyQueue<R>[];
-  /** Batches that wait for an instance, in order. */
+  /** Batches that wait for an instance, oldest first. */
   readonly #ready: Batch<R>[] = [];
   #idle: number;
-  /** Requests in `#levels`. */
+  /** Number of requests in `#levels`. */
   #count = 0;
   #batch: Batch<R> = newBatch();
   #saturated = false;
   #cursor: Cursor = { ...START };
   /**
-   * Sum of the batch sizes that arrived and were not taken. As in the real server, requests that a full queue refuses or that
-   * time out during a wait for a slot stay counted.
+   * Sum of the batch sizes in the queue. As in the real server, requests stay counted if a full queue rejects them or if they
+   * time out during a wait for a slot.
    */
   #queuedSize = 0;
-  /** Queued size from which an arrival wakes the thread. */
+  /** Queued size at which an arrival wakes the thread. */
   #nextSize = 0;
   #wait: Wait = "arrivals";
-  /** End of the wait. */
+  /** Time at which the wait ends. */
   #untilUs = Number.NEGATIVE_INFINITY;
   #woken = false;
-  /** Requests that the last look sorted out. As in the real server they are answered after the wait that follows. */
-  #skipped: Skipped<R> = { rejected: [], cancelled: [], size: 0 };
+  /** Requests that the last check dropped. Like the real server, answers them only after the wait that follows. */
+  #skipped: SkippedRequests<R> = { rejected: [], cancelled: [], size: 0 };
 
   constructor(rules: BatchingRules) {
     const { instances, preferred, levels, policy, policies } = rules;
@@ -130,8 +133,8 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
 
   enqueue(request: R, nowUs: number): boolean {
     const { levels, defaultLevel, looksAtEach = false } = this.#rules;
-    const asked = request.priority;
-    const level = levels === 0 ? 0 : (asked === 0 || asked > levels ? defaultLevel : asked) - 1;
+    const priority = request.priority;
+    const level = levels === 0 ? 0 : (priority === 0 || priority > levels ? defaultLevel : priority) - 1;
     if (this.#untilUs <= nowUs && this.#timedUs === null) this.#skipPeriods(nowUs);
     this.#queuedSize += request.batchSize;
     if (!this.#levels[level]!.enqueue(request, nowUs)) return false;
@@ -157,42 +160,42 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   orders(nowUs: number): BatchOrders<R> {
     if (this.#ready.length === 0 && this.#count === 0 && !this.#woken && this.#skipped.size === 0) return NO_ORDERS;
     const run: (readonly R[])[] = [];
-    const answered: Skipped<R> = { rejected: [], cancelled: [], size: 0 };
+    const answered: SkippedRequests<R> = { rejected: [], cancelled: [], size: 0 };
     if (this.#start(nowUs, run)) this.#woken = true;
     const over = nowUs >= (this.#timedUs ?? Number.POSITIVE_INFINITY);
     const asleep = this.#wait === "slot" ? !this.#hasSlot : !this.#woken && !over && this.#wait !== "start";
-    // A late timer does not shift the periods that follow.
+    // Start the next period at the planned time, so that a late timer does not shift later periods.
     if (!asleep) this.#look(nowUs, over ? this.#untilUs : nowUs, run, answered);
     else if (over && this.#wait === "slot") this.#rejectOverdue(nowUs, answered);
     this.#woken = false;
     return { run, rejected: answered.rejected, cancelled: answered.cancelled, wakeUs: this.#timedUs };
   }
 
-  /** True if another batch may be made. */
+  /** True if another batch may be formed. */
   get #hasSlot(): boolean {
     if (this.#elsewhere) return true;
     return this.#ahead ? this.#ready.length < (this.#rules.aheadMost ?? AHEAD * this.#rules.instances) : this.#idle > 0;
   }
 
-  /** End of the wait; null if nothing can happen then. */
+  /** Time at which the wait ends, or null if nothing can happen then. */
   get #timedUs(): number | null {
     if (this.#wait === "delay") return this.#untilUs;
     if (this.#wait === "arrivals") return this.#count > 0 ? this.#untilUs : null;
     return this.#wait === "slot" && this.#levels.some(({ mayReject }) => mayReject) ? this.#untilUs : null;
   }
 
-  /** Moves the end of the wait past now by whole periods, after each of which the real thread wakes up for nothing. */
+  /** Moves the end of the wait past now in whole periods. At the end of each period the real thread wakes without work. */
   #skipPeriods(nowUs: number): void {
     if (this.#untilUs === Number.NEGATIVE_INFINITY) this.#untilUs = nowUs;
     this.#untilUs += IDLE_US * (Math.floor((nowUs - this.#untilUs) / IDLE_US) + 1);
   }
 
-  #rejectOverdue(nowUs: number, answered: Skipped<R>): void {
+  #rejectOverdue(nowUs: number, answered: SkippedRequests<R>): void {
     for (const queue of this.#levels) this.#count -= queue.rejectOverdue(nowUs, answered);
     this.#skipPeriods(nowUs);
   }
 
-  /** Hands ready batches to idle instances. Returns true if one was taken. */
+  /** Hands ready batches to idle instances. Returns true if an instance took one. */
   #start(nowUs: number, run: (readonly R[])[]): boolean {
     if (this.#elsewhere) {
       for (const { requests } of this.#ready.splice(0)) run.push(requests);
@@ -209,13 +212,13 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
     return any;
   }
 
-  /** Adds the batches that waited longer than the delay, if they fit (`InstanceQueue::Dequeue`). */
+  /** Merges batches that waited longer than the delay, if they fit (`InstanceQueue::Dequeue`). */
   #merge(batch: Batch<R>, nowUs: number): void {
     const { delayUs, maxBatchSize } = this.#rules;
     if (delayUs === 0 || maxBatchSize === 1) return;
     for (let next = this.#ready[0]; next !== undefined; next = this.#ready[0]) {
       if (next.sealed || nowUs - next.sinceUs <= delayUs) return;
-      // The real server also stops the growth of a batch that it then does not merge.
+      // The real server stops the growth of the next batch even if it then does not merge it.
       next.taken = true;
       if (batch.size + next.size > maxBatchSize || batch.requests[0]!.likeness !== next.requests[0]!.likeness) return;
       batch.requests.push(...next.requests);
@@ -224,8 +227,8 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
     }
   }
 
-  /** One wake-up of the thread: makes batches until it has to wait. A wait without a time of its own begins at `fromUs`. */
-  #look(nowUs: number, fromUs: number, run: (readonly R[])[], answered: Skipped<R>): void {
+  /** Runs the thread once: forms batches until the thread must wait. `fromUs`: start of a wait for arrivals or a slot. */
+  #look(nowUs: number, fromUs: number, run: (readonly R[])[], answered: SkippedRequests<R>): void {
     let waits = false;
     while (!waits) {
       this.#answer(answered);
@@ -241,14 +244,14 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
     }
   }
 
-  /** Makes or enlarges one batch. Returns true if the thread has to wait. */
-  #add(nowUs: number, run: (readonly R[])[], answered: Skipped<R>): boolean {
+  /** Forms or enlarges one batch. Returns true if the thread has to wait. */
+  #add(nowUs: number, run: (readonly R[])[], answered: SkippedRequests<R>): boolean {
     const waitUs = this.#form(nowUs);
     if (waitUs > 0) {
       this.#waitFor("delay", nowUs + waitUs);
       return true;
     }
-    // Nothing was added, the next request does not fit, and yet the batch counts as one that may grow.
+    // No request was added because the next one does not fit, although the batch still counts as growing.
     const stuck = this.#cursor.valid && !this.#saturated && this.#count > 0;
     this.#start(nowUs, run);
     if (!stuck) return false;
@@ -262,14 +265,14 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
     this.#untilUs = untilUs;
   }
 
-  #answer(answered: Skipped<R>): void {
+  #answer(answered: SkippedRequests<R>): void {
     if (this.#skipped.size === 0) return;
     answered.rejected.push(...this.#skipped.rejected);
     answered.cancelled.push(...this.#skipped.cancelled);
     this.#skipped = { rejected: [], cancelled: [], size: 0 };
   }
 
-  /** Adds requests to the batch. Returns the microseconds to wait instead; 0: do not wait (`GetDynamicBatch`). */
+  /** Adds requests to the batch (`GetDynamicBatch`). Returns 0, or the microseconds to wait if none was added. */
   #form(nowUs: number): number {
     const { delayUs, preferred } = this.#rules;
     const had = this.#batch.size;
@@ -281,16 +284,16 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
     if (count === 0) return 0;
     if (ends || had + size >= this.#largest) return this.#take(count, true);
     if (late || delayUs === 0) return this.#take(count, false);
-    this.#nextSize = (preferred.find((one) => one > had + size) ?? had) - had;
-    // A batch that waits for an instance and has no preferred size takes every request that it can get.
+    this.#nextSize = (preferred.find((preferredSize) => preferredSize > had + size) ?? had) - had;
+    // A batch that waits for an instance and has no preferred size takes every queued request.
     if (had !== 0 && !preferred.includes(had)) return this.#take(count, false);
     const leftUs = delayUs - ageUs;
     return soonestUs === 0 ? leftUs : Math.min(leftUs, Math.max(1, soonestUs - nowUs + 1));
   }
 
   /**
-   * Walks the queue from the cursor for requests that fit into the batch, of which `had` is the size. `best`: how many of
-   * those found make the best preferred size; 0: none. `ends`: the next request does not fit.
+   * Searches the queue from the cursor for requests that fit the batch. `had`: the batch's current size. `best`: how many of
+   * the requests found reach the largest preferred size, or 0. `ends`: the next request does not fit.
    */
   #gather(nowUs: number, had: number): { best: number; ends: boolean } {
     const { preferred, maxBatchSize } = this.#rules;
@@ -324,7 +327,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
     return { best, ends: false };
   }
 
-  /** Moves the cursor to the next request that may run. Returns false if there is none. */
+  /** Moves the cursor to the next request that may run. Returns false at the end of the queue. */
   #findNext(nowUs: number): boolean {
     const [cursor, skipped] = [this.#cursor, this.#skipped];
     for (;;) {

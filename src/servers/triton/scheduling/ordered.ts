@@ -1,34 +1,38 @@
-/** In which order do responses leave where it is that of their requests, whatever is ready first? */
+/** Sends responses in the order of their requests, whatever finishes first (`preserve_ordering`). */
 import type { ModelConfig } from "../model-config/model-config.ts";
 
-interface Held<R> {
+interface PendingResponses<R> {
   readonly request: R;
   readonly sends: (() => void)[];
   over: boolean;
 }
 
 export class OrderedResponses<R> {
-  /** In order of arrival; the first one's responses leave at once. */
-  readonly #queue: Held<R>[] = [];
+  /** Entries in order of arrival. Responses of the first request are sent at once. */
+  readonly #queue: PendingResponses<R>[] = [];
 
   enter(request: R): void {
     this.#queue.push({ request, sends: [], over: false });
   }
 
-  /** Sends it now, or when all requests before have had their last response. */
+  /**
+   * Sends the response now, or after the last response of every earlier request. `final`: the last response of this request.
+   */
   send(request: R, send: () => void, final: boolean): void {
-    const held = this.#queue.find((one) => one.request === request)!;
-    held.sends.push(send);
-    held.over = final;
+    const entry = this.#queue.find((candidate) => candidate.request === request)!;
+    entry.sends.push(send);
+    entry.over = final;
     for (let first = this.#queue[0]; first !== undefined; first = this.#queue[0]) {
-      for (const one of first.sends.splice(0)) one();
+      for (const sendNext of first.sends.splice(0)) sendNext();
       if (!first.over) return;
       this.#queue.shift();
     }
   }
 }
 
-/** Those of a model: of all its requests, or of each instance's sequences; none, where responses leave as they come. */
+/**
+ * The response orders of a model: one for all requests, or one per instance for sequences. Empty if responses need no order.
+ */
 export class ResponseOrders<R> {
   readonly #orders: readonly OrderedResponses<R>[];
   readonly #orderOf = new Map<R, OrderedResponses<R>>();
@@ -48,8 +52,8 @@ export class ResponseOrders<R> {
     this.#orderOf.set(request, order);
   }
 
-  /** The one in which a response of the request leaves, for the last time where it is `final`; undefined: in none. */
-  of(request: R, final: boolean): OrderedResponses<R> | undefined {
+  /** Returns the order to which a request belongs, or undefined if it has none. `final`: forgets the request. */
+  orderFor(request: R, final: boolean): OrderedResponses<R> | undefined {
     if (this.#orderOf.size === 0) return undefined;
     const order = this.#orderOf.get(request);
     if (final) this.#orderOf.delete(request);

@@ -1,42 +1,48 @@
-/** The requests that wait at one priority level, under its queue policy: `PriorityQueue::PolicyQueue` of `scheduler_utils.cc` (core r24.10 to r26.06). */
+/**
+ * Queues the requests of one priority level under its queue policy. Source: `PriorityQueue::PolicyQueue` in
+ * `scheduler_utils.cc` (core r24.10 to r26.06).
+ */
 import type { Schedulable } from "./scheduler.ts";
 
 export interface WaitPolicy {
-  /** Effect of a timeout: the request is answered with an error, or waits after the requests that have time left. */
+  /** Effect of a timeout. REJECT answers the request with an error. DELAY moves it behind the requests that have time left. */
   readonly action: "REJECT" | "DELAY";
-  /** Microseconds; 0: no limit. */
+  /** Timeout in microseconds. 0 means no limit. */
   readonly timeoutUs: number;
-  /** True if a request may ask for a shorter timeout. Without a `timeoutUs` it may not. */
+  /** True if a request may set a shorter timeout. Has no effect without `timeoutUs`. */
   readonly mayOverride: boolean;
-  /** Most requests that wait; 0: no limit. */
+  /** Most queued requests. 0 means no limit. */
   readonly mostWaiting: number;
 }
 
 export const NO_POLICY: WaitPolicy = { action: "REJECT", timeoutUs: 0, mayOverride: false, mostWaiting: 0 };
 
-export interface Waiting<R> {
+export interface QueuedRequest<R> {
   readonly request: R;
   readonly sinceUs: number;
-  /** Time of the timeout; 0: none. */
+  /** Time of the timeout, or 0 without a timeout. */
   readonly untilUs: number;
 }
 
-/** Requests that left a queue and will not run. */
-export interface Skipped<R> {
+/** Requests that left a queue without running. */
+export interface SkippedRequests<R> {
   readonly rejected: R[];
   readonly cancelled: R[];
-  /** Sum of their batch sizes. */
+  /** Sum of the batch sizes of both lists. */
   size: number;
 }
 
-/** Shorter timeouts end before the batcher looks, so they reject: a 2.51 at rest rejected a timeout of 1 µs. */
+/**
+ * A shorter timeout has expired before the batcher checks, so that the request is rejected. An idle 2.51 rejected a timeout of
+ * 1 µs.
+ */
 const WAKE_US = 10;
 
 export class PolicyQueue<R extends Schedulable> {
   readonly #policy: WaitPolicy;
-  readonly #queue: Waiting<R>[] = [];
-  /** Requests that wait on after their timeout (DELAY). */
-  readonly #delayed: Waiting<R>[] = [];
+  readonly #queue: QueuedRequest<R>[] = [];
+  /** Requests that stay queued after their timeout (DELAY). */
+  readonly #delayed: QueuedRequest<R>[] = [];
 
   constructor(policy: WaitPolicy) {
     this.#policy = policy;
@@ -46,17 +52,17 @@ export class PolicyQueue<R extends Schedulable> {
     return this.#queue.length + this.#delayed.length;
   }
 
-  /** Number of requests whose timeout has not been noticed. */
+  /** Number of requests whose timeout has not been noticed yet. */
   get unexpired(): number {
     return this.#queue.length;
   }
 
-  /** True if a waiting request may be rejected by its timeout. */
+  /** True if a queued request may be rejected at its timeout. */
   get mayReject(): boolean {
     return this.#policy.action === "REJECT" && this.#policy.timeoutUs > 0 && this.#queue.length > 0;
   }
 
-  /** Returns false if the queue is full. */
+  /** Adds a request. Returns false if the queue is full. */
   enqueue(request: R, nowUs: number): boolean {
     const { mostWaiting, timeoutUs, mayOverride } = this.#policy;
     if (mostWaiting !== 0 && this.size >= mostWaiting) return false;
@@ -67,8 +73,11 @@ export class PolicyQueue<R extends Schedulable> {
     return true;
   }
 
-  /** Moves cancelled and timed-out requests away from place `at`. Returns true if a request stands there then. */
-  applyPolicy(at: number, nowUs: number, skipped: Skipped<R>): boolean {
+  /**
+   * Removes or delays cancelled and timed-out requests from position `at` on. Returns true if a request is at that position
+   * afterwards.
+   */
+  applyPolicy(at: number, nowUs: number, skipped: SkippedRequests<R>): boolean {
     let end = at;
     for (; end < this.#queue.length; end++) {
       const entry = this.#queue[end]!;
@@ -81,8 +90,8 @@ export class PolicyQueue<R extends Schedulable> {
     return at < this.size;
   }
 
-  /** Rejects every request whose timeout is over, cancelled or not. Returns their number. */
-  rejectOverdue(nowUs: number, skipped: Skipped<R>): number {
+  /** Rejects every request whose timeout has passed, also cancelled requests. Returns their number. */
+  rejectOverdue(nowUs: number, skipped: SkippedRequests<R>): number {
     if (!this.mayReject) return 0;
     let kept = 0;
     for (const entry of this.#queue) {
@@ -94,18 +103,18 @@ export class PolicyQueue<R extends Schedulable> {
     return rejected;
   }
 
-  at(place: number): Waiting<R> {
+  at(place: number): QueuedRequest<R> {
     return this.#queue[place] ?? this.#delayed[place - this.#queue.length]!;
   }
 
-  dequeue(): Waiting<R> {
+  dequeue(): QueuedRequest<R> {
     return this.#queue.shift() ?? this.#delayed.shift()!;
   }
 }
 
-const isOver = ({ untilUs }: Waiting<unknown>, nowUs: number) => untilUs !== 0 && nowUs > untilUs;
+const isOver = ({ untilUs }: QueuedRequest<unknown>, nowUs: number) => untilUs !== 0 && nowUs > untilUs;
 
-function skip<R extends Schedulable>(request: R, list: R[], skipped: Skipped<R>): void {
+function skip<R extends Schedulable>(request: R, list: R[], skipped: SkippedRequests<R>): void {
   list.push(request);
   skipped.size += request.batchSize;
 }

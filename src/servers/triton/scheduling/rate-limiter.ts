@@ -1,24 +1,25 @@
 /**
- * Which instance of which model may run next, where all share resources? Pure: requests for an instance and instances that are
- * done go in, what may run comes out: `RateLimiter` of `rate_limiter.cc` (core 73aad7c3348d, 2026).
+ * Decides which instance runs next if models share resources. Pure: takes batches and finished instances, and returns the
+ * batches that may start. Source: `RateLimiter` in `rate_limiter.cc` (core 73aad7c3348d, 2026).
  *
- * An instance for which there is a batch is staged. Of those the one with the least executions times priority goes first, and
- * it alone is tried whenever an instance is staged or done: who stands behind it waits, even where its own resources are free.
+ * An instance with a batch is staged. The staged instance with the lowest product of executions and priority comes first. Only
+ * that instance is tried when an instance is staged or finishes; the others wait behind it, even if their own resources are
+ * free.
  */
 import type { TritonResource } from "../config/triton-config.ts";
 import { invalidArg } from "../model-config/status.ts";
 
 export interface LimitedInstance {
   readonly device: number;
-  /** 2 gets half as many turns as 1; 0 is 1. */
+  /** Priority of the instance. 2 gets half as many turns as 1. 0 counts as 1. */
   readonly priority: number;
   readonly resources: readonly { readonly name: string; readonly global: boolean; readonly count: number }[];
 }
 
-/** Has a batch run on that instance. */
+/** Runs a batch on the instance with this index. */
 export type RunBatch = (instance: number) => void;
-/** To be called, in this order. */
-export type Granted = readonly (() => void)[];
+/** Batches that may start. The caller calls these functions in order. */
+export type Grants = readonly (() => void)[];
 
 const GLOBAL = -2;
 const EVERY_DEVICE = -1;
@@ -29,45 +30,47 @@ interface Need {
   readonly count: number;
 }
 
-interface Context {
+interface InstanceContext {
   readonly model: LimitedModel;
   readonly at: number;
   readonly priority: number;
   readonly needs: readonly Need[];
   executions: number;
-  /** Batches for this very instance. */
-  readonly own: RunBatch[];
+  /** Batches that must run on this instance. */
+  readonly ownBatches: RunBatch[];
   run: RunBatch | null;
 }
 
-const turnOf = ({ executions, priority }: Context) => executions * Math.max(1, priority);
+const turnOf = ({ executions, priority }: InstanceContext) => executions * Math.max(1, priority);
 const keyOf = ({ device, name }: Need) => `${device} ${name}`;
 
-/** The one with the least, of equal ones that which came first (the source leaves it open). */
-function first(contexts: readonly Context[]): Context | undefined {
+/** Returns the context with the lowest turn. Of equal contexts the first wins; Triton's source leaves this open. */
+function first(contexts: readonly InstanceContext[]): InstanceContext | undefined {
   let [best] = contexts;
-  for (const one of contexts) if (turnOf(one) < turnOf(best!)) best = one;
+  for (const candidate of contexts) if (turnOf(candidate) < turnOf(best!)) best = candidate;
   return best;
 }
 
-function remove<T>(list: T[], one: T): void {
-  const at = list.indexOf(one);
+function remove<T>(list: T[], item: T): void {
+  const at = list.indexOf(item);
   if (at >= 0) list.splice(at, 1);
 }
 
 export class RateLimiter {
   readonly #explicit: readonly TritonResource[];
   readonly #models = new Set<LimitedModel>();
-  readonly #staged: Context[] = [];
+  readonly #staged: InstanceContext[] = [];
   readonly #taken = new Map<string, number>();
   #limits: ReadonlyMap<string, number> = new Map();
 
-  /** Without limits a resource has what the instance that needs most of it needs. */
+  /**
+   * `limits`: the configured amounts of resources. If empty, each resource has as much as the most demanding instance needs.
+   */
   constructor(limits: readonly TritonResource[]) {
     this.#explicit = limits;
   }
 
-  /** Throws a `TritonError` where an instance could never run, or a resource is of two kinds. */
+  /** Adds a model. Throws a `TritonError` if an instance could never run, or if a resource is both global and per device. */
   register(instances: readonly LimitedInstance[]): LimitedModel {
     const model = new LimitedModel(this, instances);
     this.#models.add(model);
@@ -80,20 +83,20 @@ export class RateLimiter {
     return model;
   }
 
-  /** Nothing of it runs any more. */
+  /** Removes a model that has no running batch. */
   forget(model: LimitedModel): void {
     this.#models.delete(model);
     this.#limits = this.#counted();
   }
 
-  stage(context: Context, run: RunBatch): Granted {
+  stage(context: InstanceContext, run: RunBatch): Grants {
     context.run = run;
     this.#staged.push(context);
     return this.tried();
   }
 
-  /** Lets the first of those that are staged run, if its resources are there. */
-  tried(): Granted {
+  /** Starts the first staged instance if its resources are free. */
+  tried(): Grants {
     const context = first(this.#staged);
     const taken = (need: Need) => this.#taken.get(keyOf(need)) ?? 0;
     const there = (need: Need) => taken(need) + need.count <= this.#limits.get(keyOf(need))!;
@@ -105,7 +108,7 @@ export class RateLimiter {
     return [() => run(context.at)];
   }
 
-  giveBack({ needs }: Context): void {
+  giveBack({ needs }: InstanceContext): void {
     for (const need of needs) this.#taken.set(keyOf(need), this.#taken.get(keyOf(need))! - need.count);
   }
 
@@ -128,10 +131,11 @@ export class RateLimiter {
   #limit({ device, name, count }: Need): number {
     if (this.#explicit.length === 0) return count;
     const here = (of: number) => device === GLOBAL || of === device || of === EVERY_DEVICE;
-    const given = this.#explicit.filter((one) => one.name === name && here(one.device));
-    // Where one device has it twice, the least counts.
-    const least = (of: number) => Math.min(...given.filter((one) => one.device === of).map((one) => one.count));
-    const limit = Math.max(0, ...given.map((one) => least(one.device)));
+    const matching = this.#explicit.filter((resource) => resource.name === name && here(resource.device));
+    // If a device lists a resource twice, the smaller amount counts.
+    const least = (of: number) =>
+      Math.min(...matching.filter((resource) => resource.device === of).map((one) => one.count));
+    const limit = Math.max(0, ...matching.map((resource) => least(resource.device)));
     if (limit >= count) return limit;
     throw invalidArg(
       `Resource count for "${name}" is limited to ${limit} which will prevent scheduling of one or more model instances, the minimum required count is ${count}`,
@@ -139,13 +143,13 @@ export class RateLimiter {
   }
 }
 
-/** The instances of one version of a model. */
+/** The instances of one model version. */
 export class LimitedModel {
-  readonly contexts: readonly Context[];
+  readonly contexts: readonly InstanceContext[];
   readonly #limiter: RateLimiter;
-  /** In the order in which they became available. */
-  readonly #available: Context[];
-  /** Batches for whichever instance. */
+  /** Idle instances, in the order in which they became idle. */
+  readonly #available: InstanceContext[];
+  /** Batches that may run on any instance. */
   readonly #waiting: RunBatch[] = [];
 
   constructor(limiter: RateLimiter, instances: readonly LimitedInstance[]) {
@@ -156,25 +160,25 @@ export class LimitedModel {
         const need = { device: global ? GLOBAL : device, name, count };
         needs.set(keyOf(need), need);
       }
-      return { model: this, at, priority, needs: [...needs.values()], executions: 0, own: [], run: null };
+      return { model: this, at, priority, needs: [...needs.values()], executions: 0, ownBatches: [], run: null };
     });
     this.#available = [...this.contexts];
   }
 
-  /** A batch wants to run: on that instance, or on any (null). */
-  ask(run: RunBatch, instance: number | null): Granted {
-    if (instance !== null) this.contexts[instance]!.own.push(run);
+  /** Requests an instance for a batch. `instance` null: any instance. */
+  ask(run: RunBatch, instance: number | null): Grants {
+    if (instance !== null) this.contexts[instance]!.ownBatches.push(run);
     else this.#waiting.push(run);
     return this.#stage(instance);
   }
 
-  /** What was granted to that instance is done. */
-  released(instance: number): Granted {
+  /** Reports that the instance has finished its batch. */
+  released(instance: number): Grants {
     const context = this.contexts[instance]!;
     context.executions++;
     this.#available.push(context);
     this.#limiter.giveBack(context);
-    const more = this.#waiting.length + context.own.length > 0 ? this.#stage(instance) : [];
+    const more = this.#waiting.length + context.ownBatches.length > 0 ? this.#stage(instance) : [];
     return [...more, ...this.#limiter.tried()];
   }
 
@@ -182,13 +186,13 @@ export class LimitedModel {
     this.#limiter.forget(this);
   }
 
-  #stage(instance: number | null): Granted {
+  #stage(instance: number | null): Grants {
     const granted: (() => void)[] = [];
     let left = instance === null ? [...this.#available] : [this.contexts[instance]!];
-    left = left.filter((one) => this.#available.includes(one));
+    left = left.filter((context) => this.#available.includes(context));
     for (let context = first(left); context !== undefined; context = first(left)) {
       remove(left, context);
-      const run = context.own.shift() ?? this.#waiting.shift();
+      const run = context.ownBatches.shift() ?? this.#waiting.shift();
       if (run === undefined) continue;
       remove(this.#available, context);
       granted.push(...this.#limiter.stage(context, run));

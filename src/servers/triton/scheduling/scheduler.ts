@@ -1,44 +1,44 @@
 /**
- * How do requests of a model come to its instances? Pure: requests and the time go in, orders come out; whoever carries them
- * out tells when an instance has become free. Times are microseconds.
+ * Defines how a model's requests reach its instances. Schedulers are pure: they take requests and the current time and return
+ * orders. The caller carries out the orders and reports instances that become free. Times are in microseconds.
  */
 
-/** What a scheduler must know of a request. */
+/** The properties of a request that a scheduler reads. */
 export interface Schedulable {
-  /** Inferences in it, at least 1. */
+  /** Number of inferences in the request, at least 1. */
   readonly batchSize: number;
-  /** 0: the model's default. */
+  /** Priority level; 0 means the model's default. */
   readonly priority: number;
-  /** 0: none of its own. */
+  /** Timeout of the request, or 0 if it sets none. */
   readonly timeoutUs: number;
-  /** Only requests with the same one share a batch: which inputs are there, and the shapes that must be equal. */
+  /** Key of requests that may share a batch: the names of the inputs, and the shapes that must be equal. */
   readonly likeness: string;
-  /** The client wants it no more. */
+  /** True if the client has cancelled the request. */
   readonly cancelled: boolean;
 }
 
 export interface BatchOrders<R> {
-  /** Batches, each for an instance of its own, at once. Where more than instances is waited for, they may grow until then. */
+  /** Batches to start now, each on any free instance. With a rate limiter a batch starts later and may grow until then. */
   readonly run: readonly (readonly R[])[];
-  /** Batches for certain instances, at once. */
+  /** Batches to start now on a certain instance. */
   readonly placed?: readonly PlacedBatch<R>[];
-  /** Waited longer than the queue's policy allows. */
+  /** Requests that waited longer than the queue policy allows. */
   readonly rejected: readonly R[];
   readonly cancelled: readonly R[];
-  /** When to look again though nothing has happened; null: then there is no need. */
+  /** Time at which to call `orders` again without an event, or null. */
   readonly wakeUs: number | null;
 }
 
 const NONE: readonly never[] = [];
-/** There is nothing to be done. */
+/** Orders without work. */
 export const NO_ORDERS: BatchOrders<never> = { run: NONE, rejected: NONE, cancelled: NONE, wakeUs: null };
 
-/** One of a batch that goes to a certain instance. */
+/** One request of a batch for a certain instance. */
 export interface BatchRow<R> {
   readonly request: R;
-  /** Which of the instance's sequences. */
+  /** Index of the sequence slot in the instance. */
   readonly slot: number;
-  /** false: the slot has no request; an empty copy of this one stands there, so that the others keep their places. */
+  /** False if the slot has no request. `request` is then a stand-in with empty data that keeps the other slots in place. */
   readonly ready: boolean;
 }
 export interface PlacedBatch<R> {
@@ -47,25 +47,25 @@ export interface PlacedBatch<R> {
 }
 
 export interface Scheduler<R extends Schedulable> {
-  /** Takes a request in; false: its queue is full. Throws a `TritonError` otherwise. `orders` is to be called afterwards. */
+  /** Adds a request. Returns false if the queue is full; throws a `TritonError` for other reasons. Call `orders` afterwards. */
   enqueue(request: R, nowUs: number): boolean;
-  /** An instance has become free. */
+  /** Reports that an instance has become free. */
   freed(instance: number): void;
-  /** A batch that waited for more than an instance begins, and grows no more. Call `orders` afterwards. */
+  /** Reports that a rate-limited batch starts and no longer grows. Call `orders` afterwards. */
   began?(batch: readonly R[]): void;
-  /** A request has had its last response. */
+  /** Reports that a request has had its last response. */
   completed?(request: R, nowUs: number): void;
   orders(nowUs: number): BatchOrders<R>;
-  /** Requests that wait here. */
+  /** Number of queued requests. */
   readonly waiting: number;
 }
 
-/** Without dynamic batching: each request by itself, in order of arrival, to the next instance that is free. */
+/** Schedules without dynamic batching: each request alone, in order of arrival, on the next free instance. */
 export class DefaultScheduler<R extends Schedulable> implements Scheduler<R> {
   readonly #queue: R[] = [];
   #idle: number;
 
-  /** Infinity: who waits for an instance waits elsewhere. */
+  /** `instances`: number of instances. Infinity if requests wait for an instance elsewhere. */
   constructor(instances: number) {
     this.#idle = instances;
   }

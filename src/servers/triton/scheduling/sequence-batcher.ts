@@ -1,6 +1,6 @@
 /**
- * Which sequence has which slot of which instance? All requests of a sequence go to one slot; those that find none wait in a
- * backlog, sequence by sequence: `SequenceBatchScheduler` of `sequence_batch_scheduler.cc` (core 73aad7c3348d, 2026).
+ * Assigns sequences to slots of instances. All requests of a sequence use the same slot. Sequences without a slot wait in a
+ * backlog. Source: `SequenceBatchScheduler` in `sequence_batch_scheduler.cc` (core 73aad7c3348d, 2026).
  */
 import { invalidArg } from "../model-config/status.ts";
 import type { BatchOrders, Scheduler } from "./scheduler.ts";
@@ -9,13 +9,13 @@ import {
   type InstanceOrders,
   type InstanceSequences,
   OldestSequences,
-  type Queued,
-  type Sequenced,
+  type QueueEntry,
   type SequenceId,
+  type SequenceMember,
   type SequenceRules,
 } from "./sequences.ts";
 
-interface Place {
+interface SlotPlace {
   readonly instance: number;
   readonly slot: number;
 }
@@ -24,22 +24,22 @@ interface Backlog<R> {
   untilUs: number;
 }
 
-/** A sequence in the backlog is looked at again after so long, as it cannot be idle there. */
+/** A sequence in the backlog cannot become idle, so that its idle time is checked again after this time. */
 const BACKLOG_LOOK_US = 50_000;
 const NEVER = Number.POSITIVE_INFINITY;
 
-/** Gives an iterative request its sequence. */
-export interface Sequencing extends Sequenced {
+/** A request to which the batcher assigns a sequence if it is iterative. */
+export interface SequenceRequest extends SequenceMember {
   begin(id: bigint): void;
 }
 
-export class SequenceBatcher<R extends Sequencing> implements Scheduler<R> {
+export class SequenceBatcher<R extends SequenceRequest> implements Scheduler<R> {
   readonly #rules: SequenceRules;
   readonly #instances: readonly InstanceSequences<R>[];
-  /** The lowest slot first, of several instances the first. */
-  readonly #free: Place[] = [];
-  readonly #places = new Map<SequenceId, Place>();
-  /** Sequences in the backlog whose last request may still come. */
+  /** Free slots: lowest slot first, then lowest instance. */
+  readonly #free: SlotPlace[] = [];
+  readonly #places = new Map<SequenceId, SlotPlace>();
+  /** Sequences in the backlog whose last request has not arrived yet. */
   readonly #open = new Map<SequenceId, Backlog<R>>();
   readonly #backlogs: Backlog<R>[] = [];
   readonly #seenUs = new Map<SequenceId, number>();
@@ -87,10 +87,10 @@ export class SequenceBatcher<R extends Sequencing> implements Scheduler<R> {
       this.#wait(request, backlog, nowUs);
       return true;
     }
-    const taken = place ?? this.#free.shift()!;
+    const assigned = place ?? this.#free.shift()!;
     if (ends) this.#places.delete(id);
-    else this.#places.set(id, taken);
-    this.#instances[taken.instance]!.enqueue(taken.slot, request, nowUs);
+    else this.#places.set(id, assigned);
+    this.#instances[assigned.instance]!.enqueue(assigned.slot, request, nowUs);
     return true;
   }
 
@@ -110,29 +110,29 @@ export class SequenceBatcher<R extends Sequencing> implements Scheduler<R> {
 
   completed(request: R, nowUs: number): void {
     const { sequenceId: id, sequenceEnd: ended } = request;
-    const own = this.#places.get(id);
-    // An iterative request is all of its sequence.
-    if (this.#rules.iterative && !ended && own !== undefined) {
+    const place = this.#places.get(id);
+    // With iterative sequences, one request is the whole sequence.
+    if (this.#rules.iterative && !ended && place !== undefined) {
       this.#places.delete(id);
       this.#seenUs.delete(id);
-      this.#instances[own.instance]!.enqueue(own.slot, null, nowUs);
+      this.#instances[place.instance]!.enqueue(place.slot, null, nowUs);
     }
     for (const instance of this.#instances) instance.completed(request, nowUs);
   }
 
-  release(instance: number, slot: number, left: Queued<R>[]): Queued<R>[] {
+  release(instance: number, slot: number, left: QueueEntry<R>[]): QueueEntry<R>[] {
     const [first] = left;
     const place = first ? this.#places.get(first.sequenceId) : undefined;
-    // Another sequence may have the name by now.
+    // Another sequence may use the same correlation id by now.
     if (first && place?.instance === instance && place.slot === slot) {
       this.#places.delete(first.sequenceId);
       this.#seenUs.delete(first.sequenceId);
     }
-    this.#give(left.filter((one) => one !== null));
+    this.#give(left.filter((request) => request !== null));
     for (let next = this.#backlogs.shift(); next !== undefined; next = this.#backlogs.shift()) {
       const { requests } = next;
       const { sequenceId: id, sequenceEnd: whole } = requests.at(-1)!;
-      const cancelled = requests.some((one) => one.cancelled);
+      const cancelled = requests.some((request) => request.cancelled);
       if (!whole) {
         this.#open.delete(id);
         if (!cancelled) this.#places.set(id, { instance, slot });
@@ -140,7 +140,9 @@ export class SequenceBatcher<R extends Sequencing> implements Scheduler<R> {
       if (!cancelled) return requests;
       this.#give(requests);
     }
-    const before = this.#free.findIndex((one) => one.slot > slot || (one.slot === slot && one.instance > instance));
+    const before = this.#free.findIndex(
+      (place) => place.slot > slot || (place.slot === slot && place.instance > instance),
+    );
     this.#free.splice(before === -1 ? this.#free.length : before, 0, { instance, slot });
     return [];
   }
@@ -160,7 +162,7 @@ export class SequenceBatcher<R extends Sequencing> implements Scheduler<R> {
     return { run: [], placed, rejected, cancelled, wakeUs: wakeUs === NEVER ? null : wakeUs };
   }
 
-  /** Sequences with a slot of which nothing came for so long lose it, behind what they have still to run. */
+  /** Ends sequences without a request for the idle time. Their slot becomes free after their queued requests have run. */
   #endIdle(nowUs: number): void {
     const { idleUs } = this.#rules;
     let waitUs = idleUs;
@@ -179,7 +181,7 @@ export class SequenceBatcher<R extends Sequencing> implements Scheduler<R> {
     this.#lookUs = this.#seenUs.size === 0 ? NEVER : nowUs + waitUs;
   }
 
-  /** Sequences that waited in the backlog for longer than one of their requests allows. */
+  /** Removes and returns the requests of sequences that waited in the backlog longer than one of their requests allows. */
   #expired(nowUs: number): R[] {
     const over = this.#backlogs.filter(({ untilUs }) => untilUs <= nowUs);
     for (const backlog of over) {

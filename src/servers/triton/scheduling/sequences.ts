@@ -1,36 +1,39 @@
 /**
- * What do the sequences of one instance do? Each has a slot. Direct: a batch has the next request of every slot, each at its
- * slot's place. Oldest: one request of each slot at a time goes into a dynamic batcher. `DirectSequenceBatch` and
- * `OldestSequenceBatch` of `sequence_batch_scheduler.cc` (2026).
+ * Runs the sequences of one instance, each in its slot. Direct: a batch contains the next request of every slot, each at its
+ * slot's row. Oldest: at most one request per slot is in a dynamic batcher. Source: `DirectSequenceBatch` and
+ * `OldestSequenceBatch` in `sequence_batch_scheduler.cc` (2026).
  */
 import { DynamicBatcher } from "./dynamic-batcher.ts";
 import { NO_POLICY } from "./policy-queue.ts";
 import type { BatchRow, PlacedBatch, Schedulable } from "./scheduler.ts";
 
-/** As clients name a sequence; 0 and "" name none. */
+/** A correlation id. 0 and "" mean that the request has no sequence. */
 export type SequenceId = bigint | string;
 
-export interface Sequenced extends Schedulable {
+export interface SequenceMember extends Schedulable {
   readonly sequenceId: SequenceId;
   readonly sequenceStart: boolean;
   readonly sequenceEnd: boolean;
 }
 
 export interface SequenceRules {
-  /** Stands in what is refused. */
+  /** Name of the model, for error messages. */
   readonly model: string;
   readonly instances: number;
-  /** Sequences that an instance takes at a time. */
+  /** Number of sequences that an instance handles at the same time. */
   readonly slots: number;
-  /** A sequence whose last request came so long ago is over. */
+  /** Microseconds without a request after which a sequence ends. */
   readonly idleUs: number;
   readonly strategy: DirectRules | OldestRules;
-  /** A request without a sequence is one by itself. */
+  /** True if a request without a correlation id forms a sequence by itself. */
   readonly iterative: boolean;
 }
 export interface DirectRules {
   readonly kind: "direct";
-  /** How long a batch may wait for that share of the slots; 0 of either: not at all. */
+  /**
+   * Microseconds for which a batch may wait until the share `leastUse` of the slots has a request. If either is 0, batches do
+   * not wait.
+   */
   readonly delayUs: number;
   readonly leastUse: number;
 }
@@ -39,17 +42,20 @@ export interface OldestRules {
   readonly maxBatchSize: number;
   readonly preferred: readonly number[];
   readonly delayUs: number;
-  /** As in `BatchingRules`. */
+  /** Same as in `BatchingRules`. */
   readonly looksAtEach?: boolean;
 }
 
-/** null: the sequence was idle for too long and is over. */
-export type Queued<R> = R | null;
+/** A request, or null as a mark that the sequence ended because it was idle for too long. */
+export type QueueEntry<R> = R | null;
 
-/** What an instance asks of the whole. */
-export interface Releases<R> {
-  /** Takes the slot back; `left` of a cancelled sequence are given up. Gives who is next in the slot. */
-  release(instance: number, slot: number, left: Queued<R>[]): Queued<R>[];
+/** The part of the sequence batcher that takes back slots. */
+export interface SlotReleaser<R> {
+  /**
+   * Frees a slot. `left`: the remaining entries of a cancelled sequence, which are dropped. Returns the requests of the next
+   * sequence for the slot.
+   */
+  release(instance: number, slot: number, left: QueueEntry<R>[]): QueueEntry<R>[];
 }
 
 export interface InstanceOrders<R> {
@@ -59,24 +65,24 @@ export interface InstanceOrders<R> {
 }
 
 export interface InstanceSequences<R> {
-  enqueue(slot: number, request: Queued<R>, nowUs: number): void;
+  enqueue(slot: number, request: QueueEntry<R>, nowUs: number): void;
   freed(): void;
-  /** A request has had its last response. */
+  /** Reports that a request has had its last response. */
   completed(request: R, nowUs: number): void;
   orders(nowUs: number, into: InstanceOrders<R>): void;
   readonly waiting: number;
 }
 
-const real = <R>(queue: readonly Queued<R>[]): number => queue.filter((one) => one !== null).length;
+const countRequests = <R>(queue: readonly QueueEntry<R>[]): number => queue.filter((entry) => entry !== null).length;
 
-export class DirectSequences<R extends Sequenced> implements InstanceSequences<R> {
+export class DirectSequences<R extends SequenceMember> implements InstanceSequences<R> {
   readonly #at: number;
   readonly #rules: DirectRules;
-  readonly #releases: Releases<R>;
-  readonly #queues: { request: Queued<R>; sinceUs: number }[][];
+  readonly #releases: SlotReleaser<R>;
+  readonly #queues: { request: QueueEntry<R>; sinceUs: number }[][];
   #busy = false;
 
-  constructor(at: number, { slots }: SequenceRules, rules: DirectRules, releases: Releases<R>) {
+  constructor(at: number, { slots }: SequenceRules, rules: DirectRules, releases: SlotReleaser<R>) {
     this.#at = at;
     this.#rules = rules;
     this.#releases = releases;
@@ -84,10 +90,10 @@ export class DirectSequences<R extends Sequenced> implements InstanceSequences<R
   }
 
   get waiting(): number {
-    return this.#queues.reduce((all, queue) => all + real(queue.map(({ request }) => request)), 0);
+    return this.#queues.reduce((all, queue) => all + countRequests(queue.map(({ request }) => request)), 0);
   }
 
-  enqueue(slot: number, request: Queued<R>, nowUs: number): void {
+  enqueue(slot: number, request: QueueEntry<R>, nowUs: number): void {
     this.#queues[slot]!.push({ request, sinceUs: nowUs });
   }
 
@@ -115,7 +121,7 @@ export class DirectSequences<R extends Sequenced> implements InstanceSequences<R
         return;
       }
     }
-    // Whoever has the first slot that is not empty says which shapes go together.
+    // The request in the first used slot decides which shapes this batch contains.
     const pattern = active[0]!.first.request!;
     const rows: BatchRow<R>[] = [];
     for (let slot = 0; slot <= active.at(-1)!.slot; slot++) {
@@ -136,15 +142,15 @@ export class DirectSequences<R extends Sequenced> implements InstanceSequences<R
   }
 }
 
-export class OldestSequences<R extends Sequenced> implements InstanceSequences<R> {
+export class OldestSequences<R extends SequenceMember> implements InstanceSequences<R> {
   readonly #at: number;
-  readonly #releases: Releases<R>;
+  readonly #releases: SlotReleaser<R>;
   readonly #batcher: DynamicBatcher<R>;
-  readonly #slots: { queue: Queued<R>[]; inFlight: boolean }[];
-  /** By request, as long as it is in the batcher or runs. */
+  readonly #slots: { queue: QueueEntry<R>[]; inFlight: boolean }[];
+  /** Slot of each request that is in the batcher or runs. */
   readonly #slotOf = new Map<R, number>();
 
-  constructor(at: number, { slots }: SequenceRules, rules: OldestRules, releases: Releases<R>) {
+  constructor(at: number, { slots }: SequenceRules, rules: OldestRules, releases: SlotReleaser<R>) {
     const { maxBatchSize, preferred, delayUs, looksAtEach } = rules;
     this.#at = at;
     this.#releases = releases;
@@ -159,16 +165,16 @@ export class OldestSequences<R extends Sequenced> implements InstanceSequences<R
       defaultLevel: 0,
       policy: NO_POLICY,
       policies: new Map(),
-      // Batches for one instance wait in a queue that the bound does not count.
+      // Triton's limit does not count batches for a certain instance.
       aheadMost: Number.POSITIVE_INFINITY,
     });
   }
 
   get waiting(): number {
-    return this.#slots.reduce((all, { queue }) => all + real(queue), this.#batcher.waiting);
+    return this.#slots.reduce((all, { queue }) => all + countRequests(queue), this.#batcher.waiting);
   }
 
-  enqueue(slot: number, request: Queued<R>, nowUs: number): void {
+  enqueue(slot: number, request: QueueEntry<R>, nowUs: number): void {
     const { queue, inFlight } = this.#slots[slot]!;
     queue.push(request);
     if (!inFlight) this.#next(slot, nowUs);
@@ -184,26 +190,26 @@ export class OldestSequences<R extends Sequenced> implements InstanceSequences<R
     if (slot !== undefined) this.#next(slot, nowUs);
   }
 
-  /** Nothing of the slot is under way: its next request goes into the batcher. */
+  /** Puts the next request of a slot into the batcher. The slot must have no request in flight. */
   #next(slot: number, nowUs: number): void {
-    const one = this.#slots[slot]!;
-    one.inFlight = false;
+    const slotState = this.#slots[slot]!;
+    slotState.inFlight = false;
     for (;;) {
-      const first = one.queue[0];
+      const first = slotState.queue[0];
       if (first === undefined) return;
       let over = first === null || first.cancelled;
-      if (first === null) one.queue.shift();
+      if (first === null) slotState.queue.shift();
       else if (!first.cancelled) {
-        one.queue.shift();
+        slotState.queue.shift();
         over = first.sequenceEnd;
-        one.inFlight = true;
+        slotState.inFlight = true;
         this.#slotOf.set(first, slot);
         this.#batcher.enqueue(first, nowUs);
       }
       if (!over) return;
-      const next = this.#releases.release(this.#at, slot, one.queue.splice(0));
-      one.queue.push(...next);
-      if (one.inFlight || next.length === 0) return;
+      const next = this.#releases.release(this.#at, slot, slotState.queue.splice(0));
+      slotState.queue.push(...next);
+      if (slotState.inFlight || next.length === 0) return;
     }
   }
 

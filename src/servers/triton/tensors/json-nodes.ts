@@ -77,12 +77,12 @@ export class NumberPart {
   length = 0;
 
   /** Appends a number. Returns false if the part is full or the node is not such a number. */
-  take(one: JsonNode): boolean {
+  take(node: JsonNode): boolean {
     const at = this.length;
     if (at === PART_ITEMS) return false;
-    if (typeof one === "number") this.values[at] = one;
-    else if (one instanceof Real) {
-      this.values[at] = one.value;
+    if (typeof node === "number") this.values[at] = node;
+    else if (node instanceof Real) {
+      this.values[at] = node.value;
       this.reals[at] = 1;
     } else return false;
     this.length++;
@@ -103,13 +103,15 @@ export class LongList {
   readonly parts: (NumberPart | JsonNode[])[] = [];
   length = 0;
 
-  push(one: JsonNode): void {
+  push(node: JsonNode): void {
     this.length++;
     const last = this.parts.at(-1);
-    if (last instanceof NumberPart ? last.take(one) : last !== undefined && last.length < PART_ITEMS && last.push(one))
+    if (
+      last instanceof NumberPart ? last.take(node) : last !== undefined && last.length < PART_ITEMS && last.push(node)
+    )
       return;
     const numbers = new NumberPart();
-    this.parts.push(numbers.take(one) ? numbers : [one]);
+    this.parts.push(numbers.take(node) ? numbers : [node]);
   }
 
   /** Copies all items into one array. */

@@ -31,12 +31,12 @@ export function rapidDouble(text: string): number | null {
 }
 
 /** The number `value × 10^scale`. */
-interface Digits {
+interface DecimalValue {
   readonly value: number;
   readonly scale: number;
 }
 
-function shortWhole(whole: string, fraction: string): Digits {
+function shortWhole(whole: string, fraction: string): DecimalValue {
   const lead = whole === "0" ? "" : whole;
   const zeros = lead === "" ? /^0*/.exec(fraction)![0].length : 0;
   let digitsUsed = zeros + EXACT_DIGITS - lead.length;
@@ -46,7 +46,7 @@ function shortWhole(whole: string, fraction: string): Digits {
   return rounded(value, fraction, digitsUsed, digitsUsed - zeros + Math.max(0, lead.length - 1));
 }
 
-function longWhole(whole: string, fraction: string, negative: boolean): Digits | null {
+function longWhole(whole: string, fraction: string, negative: boolean): DecimalValue | null {
   const most = negative ? SIGNED_MOST : UNSIGNED_MOST;
   let at = 1;
   let exact = BigInt(whole[0]!);
@@ -58,9 +58,10 @@ function longWhole(whole: string, fraction: string, negative: boolean): Digits |
   const significant = at - 1;
   let value = Number(exact);
   if (at === whole.length && exact <= EXACT_MOST && fraction !== "") {
-    let taken = 0;
-    for (; taken < fraction.length && exact <= EXACT_MOST; taken++) exact = exact * 10n + BigInt(fraction[taken]!);
-    return rounded(Number(exact), fraction, taken, significant + taken);
+    let digitsUsed = 0;
+    for (; digitsUsed < fraction.length && exact <= EXACT_MOST; digitsUsed++)
+      exact = exact * 10n + BigInt(fraction[digitsUsed]!);
+    return rounded(Number(exact), fraction, digitsUsed, significant + digitsUsed);
   }
   for (; at < whole.length; at++) {
     if (value >= TOO_MUCH) return null;
@@ -73,7 +74,7 @@ function longWhole(whole: string, fraction: string, negative: boolean): Digits |
  * Adds the digits of the fraction after the first `taken` ones and rounds after each, up to 17 significant digits. `counted`:
  * the significant digits so far, without the first.
  */
-function rounded(from: number, fraction: string, taken: number, counted: number): Digits {
+function rounded(from: number, fraction: string, taken: number, counted: number): DecimalValue {
   let [value, at, significant] = [from, taken, counted];
   for (; at < fraction.length && significant < SIGNIFICANT_MOST; at++) {
     value = value * 10 + Number(fraction[at]);

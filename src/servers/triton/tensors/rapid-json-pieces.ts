@@ -28,7 +28,7 @@ export function* rapidJsonInPieces(body: Uint8Array): Pieces<JsonNode> {
 }
 
 /** A list or an object that is not complete yet. */
-interface Open {
+interface OpenContainer {
   readonly members: JsonMembers | null;
   /** Name of the member that is being read. */
   name: string;
@@ -42,11 +42,11 @@ const OPENED = Symbol("opened");
 /** Result if the token may continue after the window. */
 const INCOMPLETE = Symbol("rest");
 /** In deeper lists, integers are not read in a batch, so that the depth check sees each of them. */
-const DEPTH_OF_NUMBERS = 1000;
+const FAST_NUMBER_DEPTH = 1000;
 
 class Reader {
   readonly #bytes: Buffer;
-  readonly #stack: Open[] = [];
+  readonly #stack: OpenContainer[] = [];
   #base = 0;
   #last = false;
   #window: RapidJsonParser;
@@ -142,7 +142,7 @@ class Reader {
   }
 
   /** Reads a member's name and the colon. Returns the first character code of the value. */
-  *#name(open: Open, first: number): Pieces<number> {
+  *#name(open: OpenContainer, first: number): Pieces<number> {
     if (first !== Code.Quote) this.#window.fail("Missing a name for object member.");
     // `scalar` caches short names, which recur in every request.
     const name = this.#scalar(this.#base + this.#window.at, first);
@@ -165,7 +165,7 @@ class Reader {
   }
 
   /** Reads the separator after an item. Returns true if another item follows. In a list, also reads a run of small integers. */
-  #another(open: Open, next: number): boolean {
+  #another(open: OpenContainer, next: number): boolean {
     const isComma = next === Code.Comma;
     if (!isComma && next !== endOf(open))
       this.#window.fail(
@@ -174,7 +174,7 @@ class Reader {
           : "Missing a comma or '}' after an object member.",
       );
     this.#window.skip();
-    if (!isComma || open.members !== null || this.#stack.length > DEPTH_OF_NUMBERS) return isComma;
+    if (!isComma || open.members !== null || this.#stack.length > FAST_NUMBER_DEPTH) return isComma;
     const count = this.#window.smallNumbers();
     for (let at = 0; at < count; at++) add(open, numberBuffer[at]!);
     return count === 0 || this.#window.before() !== Code.CloseBracket;
@@ -214,9 +214,9 @@ class Reader {
   }
 }
 
-const endOf = ({ members }: Open): number => (members === null ? Code.CloseBracket : Code.CloseBrace);
+const endOf = ({ members }: OpenContainer): number => (members === null ? Code.CloseBracket : Code.CloseBrace);
 
-function add(open: Open, value: JsonNode): void {
+function add(open: OpenContainer, value: JsonNode): void {
   if (open.members !== null) open.members.add(open.name, value);
   else if (open.list instanceof LongList) open.list.push(value);
   else {

@@ -116,8 +116,8 @@ const truncated = (name: string): TritonError => internal(`shared memory region 
 
 /** Size in bytes, or -1 for anything but a regular file, such as a FIFO, which cannot be mapped. */
 function sizeOf(file: number): number {
-  const found = fstatSync(file);
-  return found.isFile() ? found.size : -1;
+  const stats = fstatSync(file);
+  return stats.isFile() ? stats.size : -1;
 }
 
 /** Longest file name in bytes (NAME_MAX). */

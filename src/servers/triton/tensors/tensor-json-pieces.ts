@@ -44,9 +44,9 @@ function* flatItems(list: List, depth: number): Generator<JsonNode | NumberPart,
   for (const part of list instanceof LongList ? list.parts : [list]) {
     if (part instanceof NumberPart) yield part;
     else
-      for (const one of part) {
-        if (isList(one)) yield* flatItems(one, depth + 1);
-        else yield one;
+      for (const item of part) {
+        if (isList(item)) yield* flatItems(item, depth + 1);
+        else yield item;
       }
   }
 }

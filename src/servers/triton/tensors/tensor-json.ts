@@ -39,7 +39,7 @@ export function readElements(
   if (datatype === "BYTES")
     return packTexts(flat(data).map((one) => within("Unable to parse JSON bytes array", asBytesText, one)));
   const readable = checkReadable(datatype, name);
-  if (readable === "INT32" && isPlain(data, count)) return packNumbers(readable, data);
+  if (readable === "INT32" && isNumberList(data, count)) return packNumbers(readable, data);
   return converted(readable, flat(data), count, missing);
 }
 
@@ -53,7 +53,7 @@ export function checkReadable(datatype: Exclude<Datatype, "BYTES"> | null, name:
 }
 
 /** True if the data are exactly `count` plain integers, so that they need no further checks. */
-function isPlain(data: JsonNode, count: number): data is readonly number[] {
+function isNumberList(data: JsonNode, count: number): data is readonly number[] {
   if (!Array.isArray(data) || data.length !== count) return false;
   for (let i = 0; i < count; i++) if (typeof data[i] !== "number") return false;
   return true;

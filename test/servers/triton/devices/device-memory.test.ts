@@ -5,11 +5,11 @@ import { tritonServerConfig } from "../../../../src/cli/options/triton-server-co
 import { presetWeightBytes } from "../../../../src/engine/timing/device-defaults.ts";
 import { findPreset } from "../../../../src/engine/timing/presets.ts";
 import { profiles } from "../../../../src/engine/timing/profiles/index.ts";
-import { DeviceMemory, type MemoryHold } from "../../../../src/servers/triton/devices/device-memory.ts";
+import { DeviceMemory, type MemoryReservation } from "../../../../src/servers/triton/devices/device-memory.ts";
 import { sizeIn, sizeText } from "../../../../src/servers/triton/model-config/sizes.ts";
 
 const GIB = 2 ** 30;
-const held = (taken: MemoryHold | string): MemoryHold => {
+const held = (taken: MemoryReservation | string): MemoryReservation => {
   if (typeof taken === "string") throw new Error(taken);
   return taken;
 };
@@ -77,7 +77,8 @@ test("any history of loads and unloads: what fits is taken, and nothing else", (
     fc.property(fc.array(act, { maxLength: 40 }), (acts) => {
       const engine = { weightBytes: 4, kvBytes: 6, gpus: 2 };
       const memory = new DeviceMemory({ gpuBytes: 20, engine, loadLimits: new Map([[0, 0.5]]) });
-      const holds: { readonly hold: MemoryHold; readonly on: readonly number[]; readonly isEngine: boolean }[] = [];
+      const holds: { readonly hold: MemoryReservation; readonly on: readonly number[]; readonly isEngine: boolean }[] =
+        [];
       const taken = (gpu: number) => {
         const ofEngine = holds.some(({ isEngine }) => isEngine) && gpu < 2 ? 5 : 0;
         return holds.reduce((all, { on, isEngine }) => all + (isEngine ? 0 : on[gpu]!), ofEngine);

@@ -6,8 +6,8 @@
 import type { BatchRow, PlacedBatch } from "../../../../src/servers/triton/scheduling/scheduler.ts";
 import type {
   DirectRules,
-  Sequenced,
   SequenceId,
+  SequenceMember,
   SequenceRules,
 } from "../../../../src/servers/triton/scheduling/sequences.ts";
 import { PlainBatcher } from "./plain-batcher.ts";
@@ -36,7 +36,7 @@ interface Orders<R> {
   wakeUs: number;
 }
 
-export class PlainSequences<R extends Sequenced> {
+export class PlainSequences<R extends SequenceMember> {
   readonly #rules: SequenceRules;
   /** In the order in which they are given away. */
   readonly #slots: readonly Slot<R>[];

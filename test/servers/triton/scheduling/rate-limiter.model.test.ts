@@ -7,7 +7,7 @@ import fc from "fast-check";
 import { VirtualClock } from "../../../../src/base/virtual-clock.ts";
 import type { TritonResource } from "../../../../src/servers/triton/config/triton-config.ts";
 import {
-  type Granted,
+  type Grants,
   type LimitedInstance,
   RateLimiter,
 } from "../../../../src/servers/triton/scheduling/rate-limiter.ts";
@@ -123,7 +123,7 @@ test(`${CASES} histories: who runs next is whom the plain model lets run, and no
     for (const [at, { asks, which, own }] of events.entries()) {
       got = [];
       let wanted: string[];
-      let runs: Granted;
+      let runs: Grants;
       const play = (of: number, batch: string) => (place: number) => {
         got.push(`${batch}@${of}.${place}`);
         running.push([of, place]);
@@ -182,7 +182,7 @@ test("an instance of priority 2 has half the turns of one of priority 1", () => 
     running = of;
     turns[of]!++;
   };
-  const ask = (of: number): Granted => models[of]!.ask(runs(of), 0);
+  const ask = (of: number): Grants => models[of]!.ask(runs(of), 0);
   for (const of of [0, 1]) for (let left = 50; left > 0; left--) for (const run of ask(of)) run();
   for (let left = 29; left > 0; left--) for (const run of models[running]!.released(0)) run();
   expect(turns).toEqual([20, 10]);
