@@ -272,7 +272,7 @@ const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
     expect(await cached(salt)).toBeGreaterThanOrEqual(32);
     expect(await cached(`${salt}, other`)).toBe(0);
   },
-  priority: ["test/conformance/options.test.ts", "who waits is served in the order of the policy"],
+  priority: ["test/conformance/options.test.ts", "waiting requests are served in the order of the policy"],
   repetition_detection: (without, with_) => {
     expect([without.json.usage.completion_tokens, without.json.choices[0]!.finish_reason]).toEqual([12, "length"]);
     const [choice] = with_.json.choices;
