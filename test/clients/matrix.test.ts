@@ -1,6 +1,7 @@
 /**
- * Do the real clients work against us, each by its own means? One server for all; docs/clients.md says the same. The whole,
- * `npx bun run test:clients`, has all of them; the sample the SDKs, and of what loads much (wrappers, agents, load tools) one that is drawn.
+ * Runs the real clients against one server, each with its usual API. docs/clients.md lists the results. The whole, `npx bun
+ * run test:clients`, runs all clients. The sample runs the SDKs, and one client drawn from the slow ones (wrappers, agents,
+ * load tools).
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -15,7 +16,7 @@ import { findToolchain, isRecent, missingLine, TOOLCHAINS, type ToolchainName } 
 setDefaultTimeout(120_000);
 
 const root = new URL("../../", import.meta.url).pathname;
-/** Words by which the clients that retry are told apart: the first two requests with one are refused. */
+/** Names in the prompts of the clients that retry. The server refuses the first two requests with each name. */
 const RETRYING = [
   ...["openai-node", "openai-python", "openai-python-async", "ai-sdk", "langchain-node"],
   ...["anthropic-node", "anthropic-python"],
@@ -32,7 +33,8 @@ beforeAll(async () => {
     { match: { user: `retry ${name}` }, answer: "At last" },
   ]);
   writeFileSync(join(folder, "retries.json"), JSON.stringify({ fixtures }));
-  // So that a limit below 200 always cuts, and answers without one are not long; own-end.test.ts draws lengths.
+  // With this length a limit below 200 always cuts the answer, and answers without a limit stay short. own-end.test.ts tests
+  // drawn lengths.
   const lengths = "--output-tokens constant:200";
   const flags = `--served-model-name m --timing constant:ttft=20ms,itl=5ms ${lengths} --disable-uvicorn-access-log`;
   const tools = "--enable-auto-tool-choice --tool-call-parser hermes";
@@ -47,7 +49,10 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Programs of a virtual environment are there in CI; elsewhere they are whoever's choice. */
+/**
+ * Reports whether a client is left out because its program is missing. CI must have the virtual environments; on other
+ * machines they are optional.
+ */
 function isLeftOut({ command: [program], toolchain }: Client): boolean {
   if (toolchain !== undefined) return found.get(toolchain) === null;
   return program!.includes("/") && !existsSync(root + program!) && process.env.CI === undefined;
@@ -55,16 +60,16 @@ function isLeftOut({ command: [program], toolchain }: Client): boolean {
 
 const languages = Object.keys(TOOLCHAINS) as ToolchainName[];
 const builtBy = (language: ToolchainName) => clients.filter(({ toolchain }) => toolchain === language);
-/** Where each language's program is; null where there is none. The sample has no need of it. */
+/** Path of each language's program, or null if it is missing. The sample needs none. */
 const found = new Map(
-  sized("clients", { sample: [], whole: languages }).map((one) => [one, findToolchain(TOOLCHAINS[one])]),
+  sized("clients", { sample: [], whole: languages }).map((language) => [language, findToolchain(TOOLCHAINS[language])]),
 );
 for (const [language, program] of found) {
   const names = builtBy(language).map(({ name }) => name);
   if (program === null && names.length > 0) console.log(missingLine(TOOLCHAINS[language], names));
 }
 
-/** Runs to its end; whatever it prints. */
+/** Runs a command until it exits and returns its output and exit code. */
 async function run(words: readonly string[], cwd: string, env: Client["env"] = {}) {
   const child = Bun.spawn([...words], { cwd, env: { ...process.env, ...env }, stdout: "pipe", stderr: "pipe" });
   const [out, complaint, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
@@ -72,13 +77,13 @@ async function run(words: readonly string[], cwd: string, env: Client["env"] = {
 }
 
 const chosen = sized("clients", {
-  sample: clients.filter(({ toolchain, isDear }) => toolchain === undefined && !isDear),
-  whole: clients.filter(({ isDear }) => !isDear),
+  sample: clients.filter(({ toolchain, isSlow }) => toolchain === undefined && !isSlow),
+  whole: clients.filter(({ isSlow }) => !isSlow),
 });
 chosen.push(
   ...sampled(
     "clients",
-    clients.filter(({ isDear }) => isDear),
+    clients.filter(({ isSlow }) => isSlow),
     1,
   ),
 );
@@ -109,7 +114,7 @@ for (const client of chosen) {
         .map((line) => JSON.parse(line) as { check: string; error?: string });
       expect(seen.filter(({ error }) => error !== undefined)).toEqual([]);
       expect([seen.map(({ check }) => check), seen.length > 0 ? "" : complaint]).toEqual([[...checks], ""]);
-      // The first build of Go compiles its library.
+      // The time limit includes the first build of Go, which compiles its library.
     },
     600_000,
   );
@@ -129,7 +134,7 @@ test("a toolchain that is missing or too old is not found, and a line names its 
   expect(isRecent("command not found", [1, 0])).toBe(false);
 });
 
-test("docs/clients.md is the matrix. Cure: npx bun scripts/clients-table.ts", () => {
+test("docs/clients.md equals the matrix; npx bun scripts/clients-table.ts updates it", () => {
   const text = readFileSync(new URL("../../docs/clients.md", import.meta.url), "utf8");
   expect(BETWEEN.exec(text)?.[2]).toBe(clientsTable());
 });

@@ -1,4 +1,4 @@
-/** Which real clients work against us, and what is done with each? The rows of `matrix.test.ts` and of docs/clients.md. */
+/** Lists the real clients that are tested and the checks of each: the rows of `matrix.test.ts` and of docs/clients.md. */
 import { readFileSync } from "node:fs";
 import type { ToolchainName } from "./toolchains.ts";
 
@@ -11,26 +11,30 @@ const packages = JSON.parse(readFileSync(new URL("package.json", root), "utf8"))
 
 export interface Client {
   readonly name: string;
-  /** As pinned: `package version`. */
+  /** Pinned packages as `package version`. */
   readonly packages: readonly string[];
-  /** What is run, but for the server's URL, from the repository's root; `TOKENIZER` and `OUT` stand for folders. */
+  /**
+   * The command, run from the repository's root. `URL` stands for the server's address, `TOKENIZER` and `OUT` for folders.
+   */
   readonly command: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** What a run reports, in this order. */
+  /** Names of the checks that a run reports, in this order. */
   readonly checks: readonly string[];
-  /** Loads much, and takes some seconds of CPU for it: the sample has one of these. */
-  readonly isDear?: true;
-  /** Each check is a run of its own, and follows the URL: the sample has one of them. */
+  /** True if the client needs some seconds of CPU to start. The sample runs one such client. */
+  readonly isSlow?: true;
+  /** True if each check is a separate run, whose name follows the URL. The sample runs one of them. */
   readonly isRunByCheck?: true;
-  /** What it is built and run with; it is in the whole alone. The first word of `command` and `build` is its program. */
+  /**
+   * The toolchain that builds and runs the client, only in the whole. The first word of `command` and `build` is its program.
+   */
   readonly toolchain?: ToolchainName;
-  /** Talks to a trtllm-serve. */
+  /** True if the client uses the trtllm-serve server. */
   readonly isForTrtllm?: true;
-  /** Run before the command, in a folder; the first build compiles the language's own library, too. */
+  /** Build command, run in a folder before `command`. The first build also compiles the language's library. */
   readonly build?: { readonly words: readonly string[]; readonly folder: string };
 }
 
-/** A client that is not run, and why. */
+/** A client that does not run, with the reason. */
 export interface Missing {
   readonly name: string;
   readonly packages: readonly string[];
@@ -44,14 +48,14 @@ const pinned = (file: string): string[] =>
     .map((line) => line.replace("==", " "));
 
 function node(name: string, file: string, names: readonly string[], checks: readonly string[]): Client {
-  const versions = names.map((one) => `${one} ${packages[one]}`);
+  const versions = names.map((dependency) => `${dependency} ${packages[dependency]}`);
   return { name, packages: versions, command: ["node", `test/clients/node/${file}.mjs`, "URL"], checks };
 }
 
-/** They load models' tokenizers from folders and have nothing to ask anybody. */
+/** Environment of clients that load tokenizers from folders and must not use the network. */
 const OFFLINE = { HF_HUB_OFFLINE: "1", TRANSFORMERS_OFFLINE: "1" };
 
-/** `venv`: the folder at the root into which the requirements were installed. */
+/** Describes a Python client. `venv`: the folder at the root with its virtual environment. */
 function python(name: string, file: string, venv: string, of: readonly string[], checks: readonly string[]): Client {
   const command = [`${venv}/bin/python`, `test/clients/python/${file}.py`, "URL"];
   return { name, packages: of, command, checks, env: { LITELLM_LOCAL_MODEL_COST_MAP: "True" } };
@@ -103,15 +107,15 @@ export const clients: readonly Client[] = [
   ),
   {
     ...python("litellm", "litellm_sdk", ".venv-wrappers", [litellm], [...BASE, "tools", "structured output"]),
-    isDear: true,
+    isSlow: true,
   },
   {
     ...python("instructor", "instructor_sdk", ".venv-wrappers", [instructor], ["structured output", "tools"]),
-    isDear: true,
+    isSlow: true,
   },
   {
     ...python("strands-agents", "strands_agent", ".venv-agents", agents, ["results", "usage", "errors", "tools"]),
-    isDear: true,
+    isSlow: true,
   },
   {
     ...node("openai, Node, on trtllm-serve", "openai-trtllm", ["openai"], TRTLLM),
@@ -130,18 +134,18 @@ export const clients: readonly Client[] = [
   {
     ...python("vllm bench serve", "vllm_bench", ".venv-vllm", [vllm], ["chat", "completions"]),
     env: OFFLINE,
-    isDear: true,
+    isSlow: true,
     isRunByCheck: true,
   },
   {
     ...python("guidellm", "guidellm_run", ".venv-guidellm-slim", [guidellm], ["chat", "completions"]),
     env: OFFLINE,
-    isDear: true,
+    isSlow: true,
     isRunByCheck: true,
   },
   {
     ...python("aiperf", "aiperf_run", ".venv-aiperf", [aiperf], ["chat", "completions"]),
-    isDear: true,
+    isSlow: true,
     isRunByCheck: true,
   },
   {
@@ -172,13 +176,13 @@ export const clients: readonly Client[] = [
   },
 ];
 
-/** As Cargo.toml pins it. */
+/** Returns the name and version of a crate that Cargo.toml pins. */
 function crate(name: string): string {
   const text = readFileSync(new URL("rust/Cargo.toml", here), "utf8");
   return `${name} ${new RegExp(`^${name} = \\{ version = "=([\\d.]+)"`, "m").exec(text)![1]}`;
 }
 
-/** As go.mod pins it. */
+/** Returns the name and version of the module that go.mod pins. */
 function goModule(): string {
   const [, name, version] = /^require (\S+) v(\S+)$/m.exec(readFileSync(new URL("go/go.mod", here), "utf8"))!;
   return `${name} ${version}`;

@@ -1,6 +1,6 @@
 /**
- * Do chats with `max_tokens` 4,096 end by themselves for real clients, after as many tokens as were drawn for them? Agents,
- * which load for some seconds, are in the whole alone (`npx bun run test:clients`).
+ * Checks that chats of real clients with `max_tokens` 4,096 end by themselves after the drawn number of tokens. Agents, which
+ * take seconds to start, only run in the whole (`npx bun run test:clients`).
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
@@ -16,11 +16,14 @@ const SEED = 4096;
 const LENGTHS = "lognormal:mean=200,sigma=0.5";
 const root = new URL("../../", import.meta.url).pathname;
 let server: Hosted;
-/** None of these requests brings a seed: each gets the next one of `--seed`, in order of arrival. */
+/**
+ * Returns the seed of the next request. These requests have no seed, so each gets the next one of `--seed`, in order of
+ * arrival.
+ */
 let nextSeed: () => number;
 beforeAll(async () => {
   const flags = ["--served-model-name", "m", "--timing", "none", "--disable-uvicorn-access-log"];
-  // An agent brings tools; here no answer calls one.
+  // An agent sends tools. In this test no answer calls one.
   const tools = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--tool-call-share", "0"];
   server = await hosted([...flags, ...tools, "--seed", String(SEED), "--output-tokens", LENGTHS]);
   nextSeed = seeded(SEED);
@@ -35,12 +38,12 @@ const SDKS = [
   ["anthropic, streamed", "end_turn"],
 ];
 const AGENTS = ["strands, openai", "strands, openai", "strands, anthropic", "strands, anthropic"];
-type OwnEnds = readonly [command: readonly string[], ends: readonly (readonly string[])[]];
-const agents: OwnEnds = [
+type NaturalEnds = readonly [command: readonly string[], ends: readonly (readonly string[])[]];
+const agents: NaturalEnds = [
   [".venv-agents/bin/python", "test/clients/python/strands_agent.py", "URL", "own-ends"],
   AGENTS.map((name) => [name, "end_turn"]),
 ];
-const runs: readonly OwnEnds[] = [
+const runs: readonly NaturalEnds[] = [
   [
     ["node", "test/clients/node/own-end.mjs", "URL"],
     [...SDKS, ["langchain", "stop"]],
@@ -51,7 +54,7 @@ const runs: readonly OwnEnds[] = [
 
 for (const [command, ends] of runs) {
   const [program = ""] = command;
-  // Programs of a virtual environment are there in CI; elsewhere they are whoever's choice.
+  // CI must have the virtual environments; on other machines they are optional.
   const missing = program.includes("/") && !existsSync(root + program);
   test.skipIf(missing && process.env.CI === undefined)(`${command.slice(0, 2).join(" ")}`, async () => {
     const words = command.map((word) => (word === "URL" ? server.url : word));

@@ -1,4 +1,7 @@
-/** Does an endpoint picker find its five quantities, in each dialect and state, and pick as it should? */
+/**
+ * Checks that an endpoint picker finds its five quantities on our pages, in each dialect and state, and picks the right
+ * server.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
@@ -27,7 +30,7 @@ const page = async (server: Hosted, path: string) => (await fetch(server.url + p
 const see = async (server: Hosted, engine: keyof typeof ENGINES = "vllm"): Promise<Reading> =>
   read(await page(server, ENGINES[engine]), engine);
 
-/** Chats that go on until they are left. */
+/** Starts requests that run until `leave` is called. */
 function load(server: Hosted, count: number, model = "m", tokens = 900) {
   const controller = new AbortController();
   const all = Array.from({ length: count }, (_, seed) =>
@@ -46,32 +49,35 @@ function load(server: Hosted, count: number, model = "m", tokens = 900) {
   };
 }
 
-test.each(["vllm", "triton-tensorrt-llm"] as const)("%s: cold, loaded, preempting, left, idle", async (engine) => {
-  // TensorRT-LLM's backend knows of its blocks when it has served something.
-  const known = engine === "vllm" ? { blockSize: 16, blocks: BLOCKS } : { blockSize: 0, blocks: 0 };
-  expect(await see(idle, engine)).toEqual({ queued: 0, running: 0, kvUsage: 0, ...known });
-  const loaded = load(busy, 10);
-  const seen: Reading[] = [];
-  await eventually(async () => {
-    const now = await see(busy, engine);
-    seen.push(now);
-    // TensorRT-LLM's batcher counts only those that it has let in: at most as many as may run.
-    return now.kvUsage > 0.8 && (engine === "vllm" ? now.queued >= 6 : now.running === 4);
-  });
-  await eventually(async () => /vllm:num_preemptions_total\{[^}]*\} [1-9]/.test(await page(busy, "/metrics")));
-  seen.push(await see(busy, engine));
-  for (const { kvUsage, blockSize, blocks } of seen) {
-    expect(kvUsage).toBeWithin(0, 1.0000001);
-    if (blocks > 0) expect([blockSize, blocks]).toEqual([16, engine === "vllm" ? BLOCKS : BLOCKS - 1]);
-  }
-  await loaded.leave();
-  await eventually(async () => {
-    const { queued, running, kvUsage } = await see(busy, engine);
-    return queued === 0 && running === 0 && kvUsage === 0;
-  });
-});
+test.each(["vllm", "triton-tensorrt-llm"] as const)(
+  "%s: the picker reads a cold, loaded, preempting, abandoned and idle server",
+  async (engine) => {
+    // TensorRT-LLM's backend reports its blocks only after its first request.
+    const known = engine === "vllm" ? { blockSize: 16, blocks: BLOCKS } : { blockSize: 0, blocks: 0 };
+    expect(await see(idle, engine)).toEqual({ queued: 0, running: 0, kvUsage: 0, ...known });
+    const loaded = load(busy, 10);
+    const seen: Reading[] = [];
+    await eventually(async () => {
+      const now = await see(busy, engine);
+      seen.push(now);
+      // TensorRT-LLM's batcher only counts admitted requests: at most the number that may run.
+      return now.kvUsage > 0.8 && (engine === "vllm" ? now.queued >= 6 : now.running === 4);
+    });
+    await eventually(async () => /vllm:num_preemptions_total\{[^}]*\} [1-9]/.test(await page(busy, "/metrics")));
+    seen.push(await see(busy, engine));
+    for (const { kvUsage, blockSize, blocks } of seen) {
+      expect(kvUsage).toBeWithin(0, 1.0000001);
+      if (blocks > 0) expect([blockSize, blocks]).toEqual([16, engine === "vllm" ? BLOCKS : BLOCKS - 1]);
+    }
+    await loaded.leave();
+    await eventually(async () => {
+      const { queued, running, kvUsage } = await see(busy, engine);
+      return queued === 0 && running === 0 && kvUsage === 0;
+    });
+  },
+);
 
-test("both dialects say the same of one moment", async () => {
+test("both dialects report the same values at one moment", async () => {
   const loaded = load(busy, 7, "m", 200);
   await eventually(async () => (await see(busy)).running === 4);
   await eventually(async () => {
@@ -82,7 +88,7 @@ test("both dialects say the same of one moment", async () => {
   await loaded.leave();
 });
 
-test("the default scorers pick the idle one, saturation rises and falls", async () => {
+test("the default scorers pick the idle server, and saturation rises and falls", async () => {
   await eventually(async () => saturation([await see(busy), await see(idle)]) === 0);
   const loaded = load(busy, 20);
   await eventually(async () => (await see(busy)).queued >= 16);
@@ -94,18 +100,18 @@ test("the default scorers pick the idle one, saturation rises and falls", async 
   await eventually(async () => saturation([await see(busy), await see(idle)]) === 0);
 });
 
-test("adapters: the newest series names those that run, at most max_lora of them", async () => {
-  const [one, two] = [load(busy, 2, "one"), load(busy, 2, "two")];
+test("the newest series names the running adapters, at most max_lora of them", async () => {
+  const [first, second] = [load(busy, 2, "one"), load(busy, 2, "two")];
   await eventually(async () => {
     const { running, max } = readLora(await page(busy, "/metrics"));
     expect(running.length).toBeLessThanOrEqual(1);
     return max === 1 && running.length === 1;
   });
-  await Promise.all([one.leave(), two.leave()]);
+  await Promise.all([first.leave(), second.leave()]);
   await eventually(async () => readLora(await page(busy, "/metrics")).running.length === 0);
 });
 
-test("polled every 50 ms under load it never fails, and counters never fall", async () => {
+test("polls every 50 ms under load never fail, and counters never fall", async () => {
   const loaded = load(busy, 12, "m", 40);
   let before = 0;
   for (let scrape = 0; scrape < 20; scrape++) {
@@ -127,6 +133,6 @@ test.each([
   ['a{b="1",b="2"} 1\n', "label b twice"],
   ["a x\n", "no number: x"],
   ["a 1 1700000000\n", "a value and nothing else"],
-])("a page that blinds the picker: %j", (text, why) => {
+])("a page that the picker cannot read is refused: %j", (text, why) => {
   expect(() => parse(text)).toThrow(why);
 });

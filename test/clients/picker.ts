@@ -1,19 +1,19 @@
 /**
- * What does an endpoint picker make of a page? Read as llm-d-router's scraper does (ebab68792, `docs/plugin-metric-protocol.md`
- * and its metrics extractor): Go's text parser with legacy names, which fails as a whole; gauges and counters alone; of
- * several series the first; labels of numbers by Atoi.
+ * Reads a page like the scraper of llm-d-router's endpoint picker (ebab68792, `docs/plugin-metric-protocol.md` and its
+ * metrics extractor). Go's text parser with legacy names fails for the whole page. Only gauges and counters count, only the
+ * first of several series, and numbers in labels are read like by Atoi.
  */
 
 export interface Reading {
   readonly queued: number;
   readonly running: number;
-  /** 0 to 1. */
+  /** Share of the KV cache in use, from 0 to 1. */
   readonly kvUsage: number;
   readonly blockSize: number;
   readonly blocks: number;
 }
 
-/** Where a dialect keeps them: family, with a label's value or the name of a label that is the number. */
+/** Place of a quantity in a dialect: the family, and either a label with a value, or a label whose value is the number. */
 type Place = readonly [family: string, ...rest: readonly [label: string, value: string | null] | readonly []];
 const PLACES: Readonly<Record<"vllm" | "triton-tensorrt-llm", Readonly<Record<keyof Reading, Place>>>> = {
   vllm: {
@@ -43,7 +43,7 @@ interface Family {
 
 const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*/;
 
-/** Throws where Go's `expfmt` gives up. Sample names of histograms and summaries belong to their family. */
+/** Parses a page. Throws for text that Go's `expfmt` refuses. Samples of histograms and summaries belong to their family. */
 export function parse(text: string): Map<string, Family> {
   if (!text.endsWith("\n")) throw new Error("no newline at the end");
   const families = new Map<string, Family>();
@@ -111,7 +111,7 @@ export function read(text: string, engine: keyof typeof PLACES): Reading {
   };
 }
 
-/** The series with the largest value counts: the names that run, those that wait, and how many may. */
+/** Returns the running adapters and their limit, from the series with the largest value. */
 export function readLora(text: string): { readonly running: string[]; readonly max: number } {
   const series = parse(text).get("vllm:lora_requests_info")?.series ?? [];
   const last = series.toSorted((a, b) => b.value - a.value)[0];
@@ -119,15 +119,15 @@ export function readLora(text: string): { readonly running: string[]; readonly m
   return { running: names.filter(Boolean), max: Number(last?.labels.get("max_lora") ?? Number.NaN) };
 }
 
-/** The default scorers' sum of one pod among all: queue, free KV cache. */
+/** Returns the sum of the default scorers for each server: queue, and free KV cache. */
 export function scores(pods: readonly Reading[]): number[] {
   const queues = pods.map(({ queued }) => queued);
   const [least, most] = [Math.min(...queues), Math.max(...queues)];
   return pods.map(({ queued, kvUsage }) => (most === least ? 1 : (most - queued) / (most - least)) + 1 - kvUsage);
 }
 
-/** Saturation of a pool: 1 and above holds requests back (queue depth 5, KV 0.8). */
+/** Returns the saturation of a pool. From 1 on, the router holds requests back (queue depth 5, KV 0.8). */
 export function saturation(pods: readonly Reading[]): number {
   const each = pods.map(({ queued, kvUsage }) => Math.max(queued / 5, kvUsage / 0.8));
-  return each.reduce((sum, one) => sum + one, 0) / pods.length;
+  return each.reduce((sum, value) => sum + value, 0) / pods.length;
 }

@@ -1,6 +1,6 @@
 /**
- * Which foreign toolchains are here for clients? One that is missing, or too old, takes its clients out of the count with a
- * line that names them. A client whose toolchain is here and that does not build is a failure.
+ * Finds the foreign toolchains for clients. If one is missing or too old, its clients are not counted, and a line names them.
+ * If it exists and a client does not build, the test fails.
  */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
@@ -9,11 +9,11 @@ const root = new URL("../../", import.meta.url).pathname;
 
 export interface Toolchain {
   readonly name: string;
-  /** Programs in the order in which they are looked for: a path from the root, or a name on the path. */
+  /** Programs in the order of the search: a path from the root, or a name on the path. */
   readonly programs: readonly string[];
   readonly version: readonly string[];
   readonly least: readonly [major: number, minor: number];
-  /** Where it comes from. */
+  /** Where to get the toolchain. */
   readonly from: string;
 }
 
@@ -40,7 +40,7 @@ export const TOOLCHAINS = {
     from: "a cargo on the path",
   },
 } as const satisfies Record<string, Toolchain>;
-/** For an example alone: it brings its own runner of tests. */
+/** Only for an example, which has its own test runner. */
 export const MAVEN: Toolchain = {
   name: "Maven",
   programs: ["mvn"],
@@ -50,26 +50,26 @@ export const MAVEN: Toolchain = {
 };
 export type ToolchainName = keyof typeof TOOLCHAINS;
 
-/** Where its program is; null: nowhere, or too old. */
-export function findToolchain(one: Toolchain): string | null {
-  for (const program of one.programs) {
+/** Returns the path of a toolchain's program. Null if it is missing or too old. */
+export function findToolchain(toolchain: Toolchain): string | null {
+  for (const program of toolchain.programs) {
     const path = program.includes("/") ? resolve(root, program) : Bun.which(program);
     if (path === null || !existsSync(path)) continue;
-    const { exitCode, stdout } = Bun.spawnSync([path, ...one.version], { stderr: "ignore" });
-    if (exitCode === 0 && isRecent(Bun.stripANSI(stdout.toString()), one.least)) return path;
+    const { exitCode, stdout } = Bun.spawnSync([path, ...toolchain.version], { stderr: "ignore" });
+    if (exitCode === 0 && isRecent(Bun.stripANSI(stdout.toString()), toolchain.least)) return path;
   }
   return null;
 }
 
-/** The first number with a point in what a program says of itself, or a whole one where it has none. */
-export function isRecent(said: string, [major, minor]: readonly [number, number]): boolean {
-  const found = /(\d+)(?:\.(\d+))?/.exec(said);
+/** Reports whether a program's version text has at least this version. It uses the first number, with or without a point. */
+export function isRecent(text: string, [major, minor]: readonly [number, number]): boolean {
+  const found = /(\d+)(?:\.(\d+))?/.exec(text);
   if (!found) return false;
   const [is, isMinor] = [Number(found[1]), Number(found[2] ?? 0)];
   return is > major || (is === major && isMinor >= minor);
 }
 
-/** What is said of clients that do not count. */
-export function missingLine(one: Toolchain, clients: readonly string[]): string {
-  return `${one.name} ${one.least.join(".")} or later is missing (${one.from}); not counted: ${clients.join(", ")}`;
+/** Returns the line about clients that do not count. */
+export function missingLine(toolchain: Toolchain, clients: readonly string[]): string {
+  return `${toolchain.name} ${toolchain.least.join(".")} or later is missing (${toolchain.from}); not counted: ${clients.join(", ")}`;
 }

@@ -1,4 +1,7 @@
-/** A live server is changed while a stream runs: pace, admission, fixtures, logs; or nothing of it. */
+/**
+ * Changes a live server through the admin API while a stream runs: timing, admission, fixtures, logs. A rejected change has
+ * no effect.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -42,7 +45,7 @@ const ask = (content = "Hello", more: object = {}) =>
 const said = async (response: Response) =>
   ((await response.json()) as { choices: { message: { content: string } }[] }).choices[0]!.message.content;
 
-test("only the key opens it, and without the option there is no such path", async () => {
+test("the path needs the key, and does not exist without the option", async () => {
   expect((await admin({}, "guess")).status).toBe(401);
   expect((await fetch(`${server.url}/admin/config`)).status).toBe(401);
   expect((await admin({ method: "POST", body: "{}" }, "")).status).toBe(401);
@@ -52,7 +55,7 @@ test("only the key opens it, and without the option there is no such path", asyn
   await plain.stop();
 });
 
-test("the pace changes under a stream, whose text stays what it is", async () => {
+test("the timing changes during a stream, and its text does not", async () => {
   const wanted = { max_tokens: 120, seed: 4, ignore_eos: true };
   const whole = await said(await ask("Tell", wanted));
   const stream = await ask("Tell", { ...wanted, stream: true });
@@ -77,7 +80,7 @@ test("the pace changes under a stream, whose text stays what it is", async () =>
   await change({ timing: "constant:ttft=10ms,itl=10ms", speed: null });
 });
 
-test("pages that state the engine's configuration state the pace of now", async () => {
+test("pages with the engine's configuration show the current timing", async () => {
   const flags = "--served-model-name m --timing constant:ttft=1ms,itl=1ms --jitter 0.2 --admin-key secret".split(" ");
   const own = await hosted(flags, { VLLM_SERVER_DEV_MODE: "1" });
   const stated = async () => {
@@ -98,7 +101,7 @@ test("pages that state the engine's configuration state the pace of now", async 
   await own.stop();
 });
 
-test("admission: refused from the next request on, with what the change says", async () => {
+test("admission limits apply from the next request on, with the refusal that the change sets", async () => {
   await change({ "limit-concurrency": 1, "overload-status": 429, "retry-after": 3 });
   const first = ask("Tell", { max_tokens: 100, ignore_eos: true });
   await Bun.sleep(100);
@@ -109,7 +112,7 @@ test("admission: refused from the next request on, with what the change says", a
   expect((await first).status).toBe(200);
 });
 
-test("queue limits of vLLM come and go", async () => {
+test("vLLM's queue limits can be set and removed", async () => {
   await change({ "max-num-queued-reqs": 1 });
   const first = ask("Tell", { max_tokens: 100, ignore_eos: true });
   await Bun.sleep(100);
@@ -119,7 +122,7 @@ test("queue limits of vLLM come and go", async () => {
   await first;
 });
 
-test("prompts that wait are limited by their tokens", async () => {
+test("waiting prompts are limited by their tokens", async () => {
   await change({ timing: "constant:ttft=500ms,itl=1ms", "max-num-queued-tokens": 1 });
   const both = async () => (await Promise.all([ask(), ask()])).map(({ status }) => status).toSorted();
   expect(await both()).toEqual([200, 503]);
@@ -128,7 +131,7 @@ test("prompts that wait are limited by their tokens", async () => {
   await change({ timing: "constant:ttft=10ms,itl=10ms" });
 });
 
-test("streams are limited, and the refusal says in each form when to try again", async () => {
+test("streams are limited, and each form of refusal says when to retry", async () => {
   const long = { max_tokens: 100, ignore_eos: true, stream: true };
   await change({ "max-streams": 1, "retry-after": 2, "retry-after-form": ["ms", "date"] });
   const first = await ask("Tell", long);
@@ -142,7 +145,7 @@ test("streams are limited, and the refusal says in each form when to try again",
   await Promise.all([first.text(), second.text()]);
 });
 
-test("faults by chance begin and end", async () => {
+test("random faults can be started and stopped", async () => {
   const stream = async () => (await ask("Tell", { stream: true })).text();
   expect((await change({ "fault-rate": 100, "fault-types": ["S3"] })).status).toBe(200);
   expect(await stream()).toStartWith("data:{");
@@ -150,7 +153,7 @@ test("faults by chance begin and end", async () => {
   expect(await stream()).toStartWith("data: {");
 });
 
-test("fixtures: a folder is followed from then on, and a missing one changes nothing", async () => {
+test("a new folder of fixtures is watched, and a missing one changes nothing", async () => {
   const before = await holds();
   const missing = await change({ fixtures: join(folder, "nowhere"), speed: 3 });
   expect(missing.status).toBe(400);
@@ -162,7 +165,7 @@ test("fixtures: a folder is followed from then on, and a missing one changes not
   expect(await said(await ask())).not.toBe("From the folder");
 });
 
-test("logs", async () => {
+test("logs can be switched on and off", async () => {
   const lines = () =>
     server
       .output()
@@ -177,7 +180,7 @@ test("logs", async () => {
   await change({ "enable-log-requests": null });
 });
 
-test("the log level changes under a stream: above info its requests have no line", async () => {
+test("the log level changes during a stream, and above info requests have no line", async () => {
   const heard = (mark: string) => server.output().includes(`${mark} HTTP`);
   const stream = await ask("Tell", { max_tokens: 60, ignore_eos: true, stream: true });
   expect((await change({ "uvicorn-log-level": "warning" })).status).toBe(200);
@@ -206,7 +209,7 @@ test.each([
   expect(await holds()).toEqual(before);
 });
 
-test("--admin-key and --workers do not go together", async () => {
+test("--admin-key and --workers exclude each other", async () => {
   const child = Bun.spawn([process.execPath, main, "serve", "--admin-key", "k", "--workers", "2"], {
     cwd: new URL("../../", import.meta.url).pathname,
     stderr: "pipe",
@@ -216,7 +219,7 @@ test("--admin-key and --workers do not go together", async () => {
   expect(complaint).toContain("--admin-key: changes one process");
 });
 
-test("--compat llm-d-inference-sim: its latencies change by its keys, all or nothing", async () => {
+test("--compat llm-d-inference-sim: its latency keys change together or not at all", async () => {
   const flags = "--compat llm-d-inference-sim --host 127.0.0.1 --model m --admin-key secret --inter-token-latency 1us";
   const like = await hosted(flags.split(" "));
   const config = async (changes?: object) => {

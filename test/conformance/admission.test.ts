@@ -1,4 +1,7 @@
-/** What does a server say that is full, only as long as it is, and does OpenAI's client come again as it was told? */
+/**
+ * Checks the refusals of a full server, that they stop when there is room again, and that OpenAI's client retries at the
+ * stated time.
+ */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import OpenAI from "openai";
 import { type Hosted, hosted } from "../hosted.ts";
@@ -24,7 +27,7 @@ afterEach(async () => {
 const long = (stream: boolean, fields: object = {}) =>
   posted("/v1/completions", { model: "m", prompt: "x", max_tokens: 4000, ignore_eos: true, stream, ...fields });
 
-/** Starts it and fills it with others. */
+/** Starts a server and sends requests that fill it. */
 async function filled(flags: readonly string[], requests: readonly string[]): Promise<void> {
   server = await hosted([...FLAGS, ...flags]);
   for (const request of requests) {
@@ -48,7 +51,7 @@ async function refusal(answer: Response, message: string, status = 503): Promise
   expect(answer.status).toBe(status);
 }
 
-/** Another one fits as soon as one has left. */
+/** Closes one request and waits until another one is accepted. */
 async function freed(fields: object = {}): Promise<void> {
   others.shift()!.destroy();
   await eventually(async () => (await post(fields)).status === 200);
@@ -147,7 +150,7 @@ test.each(FORMS)("$flags", async ({ flags, status, headers, want }) => {
   const answer = await post();
   expect(headers(answer.headers, Date.now())).toEqual(want);
   await refusal(answer, BUSY, status);
-  // Other refusals are as ever.
+  // Other refusals do not change.
   const wrong = await post({ model: "none" });
   expect([wrong.status, wrong.headers.get("retry-after"), wrong.headers.get("retry-after-ms")]).toEqual([
     404,
@@ -156,7 +159,7 @@ test.each(FORMS)("$flags", async ({ flags, status, headers, want }) => {
   ]);
 });
 
-test.each(["ms", "seconds", "date"])("OpenAI's client comes again after the time it was told: %s", async (form) => {
+test.each(["ms", "seconds", "date"])("OpenAI's client retries after the stated time: %s", async (form) => {
   await filled(
     ["--max-num-queued-reqs", "1", "--overload-status", "429", "--retry-after", "1", "--retry-after-form", form],
     [long(true)],
@@ -168,12 +171,12 @@ test.each(["ms", "seconds", "date"])("OpenAI's client comes again after the time
   await eventually(refusedOnce);
   others.shift()!.destroy();
   expect((await answer).choices).toHaveLength(1);
-  // Unasked it waits half a second; a date has whole seconds, rounded up.
+  // Without the header the client waits half a second. A date has whole seconds, rounded up.
   expect(performance.now() - startMs).toBeGreaterThan(form === "date" ? 0 : 950);
   expect(await refusedOnce()).toBe(true);
 });
 
-test("paused is not full", async () => {
+test("a paused server is not full", async () => {
   server = await hosted([...FLAGS, "--retry-after", "1"], { VLLM_SERVER_DEV_MODE: "1" });
   await fetch(`${server.url}/pause`, { method: "POST" });
   const answer = await post();

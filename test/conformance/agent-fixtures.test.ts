@@ -1,4 +1,4 @@
-/** Fixtures that drive a coding agent: a tool call and then the end, told apart by User-Agent; refusals before an answer. */
+/** Fixtures that drive a coding agent: a tool call, then the end, selected by User-Agent; and refusals before an answer. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

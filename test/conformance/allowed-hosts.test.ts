@@ -1,4 +1,4 @@
-/** With --allowed-hosts every HTTP port of every role refuses other hosts; without it none does. */
+/** With --allowed-hosts every HTTP port of every role refuses other hosts. Without the option no host is refused. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:http2";
@@ -60,7 +60,7 @@ async function started(words: string) {
   return { server, urls };
 }
 
-/** The status and body of an answer to a request with this Host. */
+/** Returns the status and body of the answer to a request with this Host. */
 async function ask(url: string, path: string, host: string) {
   const answer = await fetch(url + path, { headers: { host } });
   return [answer.status, await answer.text()] as const;
@@ -110,7 +110,7 @@ for (const [role, [flags, paths, count]] of Object.entries(ROLES)) {
   });
 }
 
-/** The status of the answer to a request with these header lines. */
+/** Returns the status of the answer to a request with these header lines. */
 async function statusOf(url: string, lines: readonly string[]): Promise<string> {
   const { hostname, port } = new URL(url);
   const { promise, resolve } = Promise.withResolvers<string>();
@@ -165,7 +165,7 @@ test("without the option every host is answered, and HTTP/2 is checked with it",
   }
 });
 
-test("what is no host is refused at the start", () => {
+test("a value that is not a host is refused at the start", () => {
   const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, "serve", "--allowed-hosts", "http://a"]);
   expect([exitCode, stderr.toString()]).toEqual([
     2,

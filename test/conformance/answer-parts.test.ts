@@ -1,4 +1,6 @@
-/** Answers ordered as parts of reasoning and content: by request, in a file of scripts, in a fixture; in each dialect. */
+/**
+ * Orders answers as parts of reasoning and content: in a request, in a file of scripts, and in a fixture; in each dialect.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,12 +37,12 @@ afterAll(async () => {
 });
 
 async function ask(server: Hosted, path: string, body: object, user = "x") {
-  const asked = path === "/v1/completions" ? { prompt: user } : { messages: [{ role: "user", content: user }] };
-  const given = path === "/v1/responses" ? { input: user } : asked;
+  const chatInput = path === "/v1/completions" ? { prompt: user } : { messages: [{ role: "user", content: user }] };
+  const input = path === "/v1/responses" ? { input: user } : chatInput;
   const response = await fetch(server.url + path, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify({ model: "m", max_tokens: 200, ...given, ...body }),
+    body: JSON.stringify({ model: "m", max_tokens: 200, ...input, ...body }),
   });
   return response;
 }
@@ -51,7 +53,7 @@ const eventsOf = async (response: Response) =>
     .filter((line) => line.startsWith("data: {"))
     .map((line) => JSON.parse(line.slice(6)));
 
-/** Neighbouring pieces of the same kind as one. */
+/** Joins neighbouring pieces of the same kind. */
 function turnsOf(pieces: readonly (readonly [kind: string, text: string])[]): (readonly [string, string])[] {
   const turns: [string, string][] = [];
   for (const [kind, text] of pieces)

@@ -1,4 +1,4 @@
-/** Does `app.handle(request)` answer every route as a client on the socket gets it answered, streams included? */
+/** Checks that `app.handle(request)` answers every route like the socket does, including streams. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type App, createApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
@@ -49,7 +49,7 @@ function requestOf(method: string, path: string, more: object = {}): [string, Re
   return [url, method === "POST" ? { method, body, headers: { "content-type": "application/json" } } : { method }];
 }
 
-/** Without what no two answers share. */
+/** Returns the response without values that differ in every answer. */
 async function shown(response: Response) {
   const body = (await response.text())
     .replaceAll(/"(id|item_id|request_id|first_id|last_id)": ?"[^"]*"/g, '"$1":""')
@@ -71,8 +71,8 @@ for (const [path, methods] of Object.entries(ROUTES))
   for (const method of methods.filter((one) => one !== "HEAD"))
     test(`${method} ${path}`, async () => {
       const { over, handled } = await both(method, path);
-      // Pages that tell the time, or what has been asked before, are never twice the same.
-      // Their headers are the server's on the socket, the others' are the handler's.
+      // Pages with times or with earlier requests always differ. Their headers equal those of the socket; those of other
+      // routes equal the handler's.
       if (TELLS_TIME.test(path)) expect([handled.status, handled.type]).toEqual([over.status, over.type]);
       else expect(handled).toEqual(over);
       expect(handled.body.length > 0 || over.body.length === 0).toBe(true);
@@ -86,7 +86,7 @@ test.each(STREAMS)("a stream of %s", async (path) => {
   expect(handled.body.split("\n\n").length).toBeGreaterThan(9);
 });
 
-test("a reader that takes its time gets all of a stream; one that cancels ends it", async () => {
+test("a slow reader gets a whole stream, and a reader that cancels ends it", async () => {
   const long = { stream: true, max_tokens: 3000, ignore_eos: true };
   const [url, init] = requestOf("POST", "/v1/completions", long);
   const whole = await (await fetch(url, init)).text();
@@ -100,7 +100,7 @@ test("a reader that takes its time gets all of a stream; one that cancels ends i
   }
   expect(text(slow)).toBe(text(whole));
   expect(slow).toEndWith("data: [DONE]\n\n");
-  expect(slow.split("\n\n").length).toBeLessThan(whole.split("\n\n").length); // what waited was put together
+  expect(slow.split("\n\n").length).toBeLessThan(whole.split("\n\n").length); // waiting events were joined
 
   const endless = requestOf("POST", "/v1/completions", { ...long, max_tokens: 8000 });
   const left = await app.handle(new Request(...endless));
@@ -113,7 +113,7 @@ test("a reader that takes its time gets all of a stream; one that cancels ends i
   expect(app.snapshot().front.streamsOpen).toBe(0);
 });
 
-test("paths and methods that are not served, and the key", async () => {
+test("unknown paths and methods, and the API key, work as on the socket", async () => {
   for (const [method, path] of [
     ["GET", "/nothing"],
     ["DELETE", "/ping"],
@@ -125,7 +125,7 @@ test("paths and methods that are not served, and the key", async () => {
   }
 });
 
-test("a body that another thread reads, and an answer that leaves part by part", async () => {
+test("a body for the reading thread and an answer in parts work as on the socket", async () => {
   const [url, init] = requestOf("POST", "/v1/completions", { user: "u".repeat(300_000) });
   const [, short] = requestOf("POST", "/v1/completions");
   expect(await shown(await app.handle(new Request(url, init)))).toEqual(
@@ -133,8 +133,8 @@ test("a body that another thread reads, and an answer that leaves part by part",
   );
   const tokens = Array.from({ length: 200_000 }, (_, at) => 1000 + (at % 1000));
   const [detokenize] = requestOf("POST", "/detokenize");
-  const given = { ...init, body: JSON.stringify({ tokens }) };
-  const answers = await Promise.all([app.handle(new Request(detokenize, given)), fetch(detokenize, given)]);
+  const request = { ...init, body: JSON.stringify({ tokens }) };
+  const answers = await Promise.all([app.handle(new Request(detokenize, request)), fetch(detokenize, request)]);
   const [here, there] = await Promise.all(answers.map(shown));
   expect(here!.body.length).toBeGreaterThan(500_000);
   expect(here).toEqual(there!);

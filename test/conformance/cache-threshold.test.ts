@@ -1,4 +1,4 @@
-/** Does a request that finds too little of its prompt in the prefix cache end without a token? `--cache-hit-threshold`. */
+/** Tests `--cache-hit-threshold`: a request whose prompt is cached too little ends without a token. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
@@ -19,9 +19,9 @@ const post = (path: string, body: object, headers: Record<string, string> = {}, 
     body: JSON.stringify({ model: "m", max_tokens: 3, ignore_eos: true, ...body }),
   });
 
-/** 64 ids that no other prompt begins with: four blocks. */
+/** Returns 64 ids, four blocks, with a new first id, so that no earlier prompt has the same beginning. */
 const unseen = () => Array.from({ length: 64 }, (_, i) => (i === 0 ? 500 + fresh++ : 300 + i));
-/** Likewise, for a path that takes texts. */
+/** Returns a new text for paths that take texts. */
 const words = () => `${fresh++} ${"over and over ".repeat(30)}`;
 
 interface Body {
@@ -31,7 +31,7 @@ interface Body {
 const read = async (answer: Response) => (await answer.json()) as Body;
 const reasons = async (answer: Response) => (await read(answer)).choices.map(({ finish_reason }) => finish_reason);
 
-/** The events of a stream, without `[DONE]`. */
+/** Returns the events of a stream without `[DONE]`. */
 async function events(answer: Response) {
   const data = (await answer.text()).split("\n\n").filter(Boolean);
   expect(data.at(-1)).toBe("data: [DONE]");
@@ -44,7 +44,7 @@ describe("--cache-hit-threshold 0.5", () => {
   });
   afterAll(() => server.stop());
 
-  test("a prompt that is not cached ends without a token, the same again is answered", async () => {
+  test("a prompt that is not cached ends without a token, and a repeated one is answered", async () => {
     const prompt = unseen();
     const { choices, usage } = await read(await post(COMPLETION, { prompt }));
     expect(choices).toMatchObject([{ finish_reason: "cache_threshold", stop_reason: null, text: "" }]);
@@ -52,7 +52,7 @@ describe("--cache-hit-threshold 0.5", () => {
     expect((await read(await post(COMPLETION, { prompt }))).usage.completion_tokens).toBe(3);
   });
 
-  test("the last block of a prompt that is cached is computed all the same: its share is below 1", async () => {
+  test("the last block of a cached prompt is always computed, so its share is below 1", async () => {
     const prompt = unseen();
     const asked = (share: number) => post(COMPLETION, { prompt, cache_hit_threshold: share });
     await asked(0);
@@ -72,25 +72,25 @@ describe("--cache-hit-threshold 0.5", () => {
     expect(await reasons(await post(CHAT, { messages, cache_hit_threshold }))).toEqual([reason]);
   });
 
-  test("a field that is no number is refused", async () => {
+  test("a field that is not a number is refused", async () => {
     const answer = await post(COMPLETION, { prompt: unseen(), cache_hit_threshold: "0.5" });
     expect(answer.status).toBe(400);
     expect(await answer.json()).toMatchObject({ error: { param: "cache_hit_threshold" } });
   });
 
-  test.each(["true", "1", "T"])("the header %s ends what is cached too", async (value) => {
+  test.each(["true", "1", "T"])("the header %s also ends cached requests", async (value) => {
     const prompt = unseen();
     await post(COMPLETION, { prompt });
     const answer = await post(COMPLETION, { prompt, cache_hit_threshold: 0 }, { [HEADER]: value });
     expect(await reasons(answer)).toEqual(["cache_threshold"]);
   });
 
-  test.each(["false", "yes", ""])("the header %p does nothing", async (value) => {
+  test.each(["false", "yes", ""])("the header %p has no effect", async (value) => {
     const answer = await post(COMPLETION, { prompt: unseen(), cache_hit_threshold: 0 }, { [HEADER]: value });
     expect(await reasons(answer)).toEqual(["length"]);
   });
 
-  test("streams say so in their last chunk", async () => {
+  test("streams have the finish reason in their last chunk", async () => {
     const messages = [{ role: "user", content: words() }];
     const chat = await events(await post(CHAT, { messages, stream: true, stream_options: { include_usage: true } }));
     expect(chat.map(({ choices }) => choices[0])).toMatchObject([
@@ -105,7 +105,7 @@ describe("--cache-hit-threshold 0.5", () => {
     ]);
   });
 
-  test("each prompt is judged by itself, scripts and watched answers too", async () => {
+  test("each prompt is checked separately, also with scripts and observed answers", async () => {
     const cached = unseen();
     await post(COMPLETION, { prompt: cached });
     expect(await reasons(await post(COMPLETION, { prompt: [cached, unseen()] }))).toEqual([
@@ -124,7 +124,7 @@ describe("--cache-hit-threshold 0.5", () => {
     expect(await reasons(await post(COMPLETION, both))).toEqual(["stop", "cache_threshold"]);
   });
 
-  test("dialects without the name say that the answer was cut off", async () => {
+  test("dialects without this finish reason report a cut answer", async () => {
     const messages = [{ role: "user", content: words() }];
     const message = (await (await post("/v1/messages", { messages })).json()) as object;
     expect(message).toMatchObject({ stop_reason: "max_tokens", usage: { output_tokens: 0 } });
@@ -137,7 +137,7 @@ describe("--cache-hit-threshold 0.5", () => {
     expect(streamed).toContain("event: message_stop");
   });
 
-  test("they count as answers that reached their length, with no token, and leave nothing behind", async () => {
+  test("such answers count as length with no token, and leave no state", async () => {
     const of = (name: string) => sample(server.url, `vllm:${name}`);
     const lengths = 'request_success_total{engine="0",finished_reason="length",model_name="m"}';
     const before = [await of(lengths), await of("request_generation_tokens_sum{")];
@@ -147,7 +147,7 @@ describe("--cache-hit-threshold 0.5", () => {
   });
 });
 
-test("without the option neither field nor header are looked at", async () => {
+test("without the option the field and the header are ignored", async () => {
   const plain = await hosted("--model m --timing none".split(" "));
   const body = { prompt: unseen(), cache_hit_threshold: "much" };
   expect(await reasons(await post(COMPLETION, body, { [HEADER]: "true" }, plain.url))).toEqual(["length"]);

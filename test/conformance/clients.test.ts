@@ -1,4 +1,4 @@
-/** Do the real clients work against us, over real sockets? */
+/** Runs real clients against a live server over real sockets. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import OpenAI from "openai";
@@ -9,7 +9,7 @@ const script = new URL("clients/client.py", import.meta.url).pathname;
 
 let server: Hosted;
 beforeAll(async () => {
-  // Longer than any limit below: all of them cut.
+  // Longer than any limit below, so that every limit cuts the answer.
   server = await hosted(["--timing", "none", "--served-model-name", "m", "--output-tokens", "constant:100000"]);
 });
 afterAll(async () => {
@@ -19,7 +19,7 @@ afterAll(async () => {
 const client = () => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
 const hello = [{ role: "user", content: "Hello" }] as const;
 
-test("Node client: a streamed chat says what the whole answer says", async () => {
+test("Node client: a streamed chat has the text of the whole answer", async () => {
   const asked = { model: "m", messages: [...hello], max_tokens: 24, seed: 11 };
   const whole = await client().chat.completions.create(asked);
   let text = "";
@@ -47,7 +47,7 @@ test("Node client: a streamed chat says what the whole answer says", async () =>
   expect(usage!.prompt_tokens).toBe(whole.usage!.prompt_tokens);
 });
 
-test("Node client: several choices of one request come apart by index", async () => {
+test("Node client: several choices of one request are separated by index", async () => {
   const stream = await client().completions.create({ model: "m", prompt: "Tell", n: 3, max_tokens: 6, stream: true });
   const texts = ["", "", ""];
   for await (const chunk of stream) for (const choice of chunk.choices) texts[choice.index] += choice.text;
@@ -55,7 +55,7 @@ test("Node client: several choices of one request come apart by index", async ()
   expect(texts.every((text) => text.length > 0)).toBe(true);
 });
 
-test("Node client: leaving a stream ends it on the server", async () => {
+test("Node client: disconnecting from a stream ends it on the server", async () => {
   const stream = await client().chat.completions.create({
     model: "m",
     messages: [...hello],
@@ -69,13 +69,13 @@ test("Node client: leaving a stream ends it on the server", async () => {
   expect(after.usage!.completion_tokens).toBe(1);
 });
 
-test("Node client: errors arrive as the client's own kinds", async () => {
+test("Node client: errors arrive as the client's error classes", async () => {
   const call = async () => await client().chat.completions.create({ model: "nobody", messages: [...hello] });
   await expect(call()).rejects.toMatchObject({ status: 404, type: "NotFoundError", param: "model" });
 });
 
 test.skipIf(!existsSync(python))(
-  "Python client: chat, completions, streams, errors (needs .venv with openai)",
+  "Python client: chat, completions, streams and errors work (needs .venv with openai)",
   async () => {
     const child = Bun.spawn([python, script, server.url], { stdout: "pipe", stderr: "inherit" });
     const seen = JSON.parse(await new Response(child.stdout).text());

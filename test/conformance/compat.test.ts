@@ -1,4 +1,4 @@
-/** Does a server that was started as another stand-in is do what that one's flags say? */
+/** Checks that a server started with the flags of another stand-in behaves like it. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 import { eventually, sample, serve } from "../server.ts";
@@ -21,7 +21,7 @@ const ask = (content: string, max_tokens = 3) =>
     body: JSON.stringify({ model: "m", messages: [{ role: "user", content }], max_tokens }),
   });
 
-test("--mode echo answers with what was said last, and an order still counts", async () => {
+test("--mode echo answers with the last message, and an order still has priority", async () => {
   const body = (await (await ask("One two")).json()) as { choices: { message: { content: string } }[] };
   expect(body.choices[0]!.message.content).toBe("One two");
   const ordered = await fetch(`${server.url}/v1/completions`, {
@@ -32,11 +32,11 @@ test("--mode echo answers with what was said last, and an order still counts", a
   expect(((await ordered.json()) as { choices: { text: string }[] }).choices[0]!.text).toBe("Three");
 });
 
-test("one runs, one waits, the next gets 429", async () => {
+test("with one running and one waiting request, the next gets 429", async () => {
   const LONG = "One two three four five six seven eight nine ten";
   const of = (name: string) => sample(server.url, `vllm:num_requests_${name}{`);
   const first = ask(LONG, 20);
-  // One that came before the first has begun to run would be the second that waits.
+  // If the second request arrived before the first runs, it would be the one that waits.
   await eventually(async () => (await of("running")) === 1);
   const open = [first, ask(LONG, 20)];
   await eventually(async () => (await of("waiting")) === 1);
@@ -44,7 +44,7 @@ test("one runs, one waits, the next gets 429", async () => {
   expect((await Promise.all(open)).map(({ status }) => status)).toEqual([200, 200]);
 });
 
-test("its probes are answered, with --compat alone", async () => {
+test("the probes of that stand-in are answered only with --compat", async () => {
   expect((await fetch(`${server.url}/health/ready`)).status).toBe(200);
   expect((await fetch(`${server.url}/health/ready`, { method: "POST" })).status).toBe(405);
   const document = (await (await fetch(`${server.url}/openapi.json`)).json()) as { paths: object };
@@ -71,9 +71,9 @@ test.each([
   });
 });
 
-test("--startup-duration: not ready so long, and healthy; a pod names itself", async () => {
+test("--startup-duration: the server is healthy but not ready for this time, and answers name the pod", async () => {
   const flags = ["--compat", "llm-d-inference-sim", "--host", "127.0.0.1", "--startup-duration", "4s"];
-  // A process of its own: the duration counts from its start.
+  // A separate process, because the duration counts from its start.
   const late = await serve(flags, { POD_NAME: "pod-1", POD_NAMESPACE: "here" });
   const status = async (path: string) => (await fetch(late.url + path)).status;
   expect([await status("/health/ready"), await status("/health")]).toEqual([503, 200]);
@@ -101,7 +101,7 @@ test.each<[string, object, RegExp]>([
   expect(await (await fetch(`${server.url}/v1/chat/completions`, request)).text()).toMatch(answer);
 });
 
-test("X-Cache-Threshold-Finish-Reason counts with --compat alone", async () => {
+test("X-Cache-Threshold-Finish-Reason has an effect only with --compat", async () => {
   const answer = await fetch(`${server.url}/v1/completions`, {
     method: "POST",
     headers: { "content-type": "application/json", "x-cache-threshold-finish-reason": "true" },

@@ -1,4 +1,4 @@
-/** Does a server with a dataset answer with its rows, in every dialect, and refuse a file that is none? */
+/** Checks that a server with a dataset answers with its rows in every dialect, and refuses an invalid file. */
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
@@ -14,7 +14,7 @@ const user = (content: string) => ({ role: "user", content });
 const FIRST = "What is the capital of France?";
 const ANSWER = "The capital of France is Paris.";
 const TURNS = [user(FIRST), { role: "assistant", content: ANSWER }, user("And of Spain?")];
-/** The only one of three tokens and fewer. */
+/** The only answer of at most three tokens. */
 const SHORT = "Yes";
 
 let folder: string;
@@ -70,19 +70,19 @@ const said = ({ choices }: Body) =>
 const chat = async (body: object) => said(await asked("/v1/chat/completions", body));
 const complete = async (body: object) => said(await asked("/v1/completions", body));
 
-test("it says what it has read, and warns of nothing", () => {
+test("the server prints a summary of the dataset, and no warning", () => {
   expect(server.output()).toContain('dataset: 4 rows of "my"');
   expect(server.output()).not.toContain("not supported");
 });
 
-test("a prompt and a conversation get their rows, each choice one", async () => {
+test("a prompt and a conversation get their rows, one per choice", async () => {
   expect(await complete({ prompt: FIRST })).toEqual(["Paris. (stop)"]);
   expect(await chat({ messages: [user(FIRST)] })).toEqual([`${ANSWER} (stop)`]);
   expect(await chat({ messages: TURNS, n: 2 })).toEqual(Array(2).fill("Madrid, of course. (stop)"));
   expect(await complete({ prompt: [FIRST, "x"], max_tokens: 50 })).toEqual(["Paris. (stop)", `${SHORT} (stop)`]);
 });
 
-test("streamed it says the same", async () => {
+test("a stream has the same text", async () => {
   const body = { model: "m", messages: [user(FIRST)], stream: true };
   const text = await (await post(server, "/v1/chat/completions", body)).text();
   const deltas = [...text.matchAll(/"content":"([^"]*)"/g)].map(([, delta]) => delta);
@@ -90,14 +90,14 @@ test("streamed it says the same", async () => {
   expect(text).toContain('"finish_reason":"stop"');
 });
 
-test("the other dialects too", async () => {
+test("other dialects answer with the rows, too", async () => {
   const responses = await post(server, "/v1/responses", { model: "m", input: FIRST });
   expect(await responses.text()).toContain(`"text":"${ANSWER}"`);
   const messages = await post(server, "/v1/messages", { model: "m", messages: [user(FIRST)], max_tokens: 50 });
   expect(await messages.text()).toContain(`"text":"${ANSWER}"`);
 });
 
-test("max_tokens cuts, ignore_eos fills up", async () => {
+test("max_tokens cuts the row, and ignore_eos continues after it", async () => {
   expect(await chat({ messages: [user(FIRST)], max_tokens: 3 })).toEqual(["The capital of (length)"]);
   expect(await chat({ messages: [user(FIRST)], max_tokens: 7 })).toEqual([`${ANSWER} (length)`]);
   const body = await asked("/v1/completions", { prompt: FIRST, max_tokens: 30, ignore_eos: true });
@@ -107,7 +107,7 @@ test("max_tokens cuts, ignore_eos fills up", async () => {
   expect(body.choices[0]!.finish_reason).toBe("length");
 });
 
-test("a prompt that is in no row gets one that fits, the same one for the same seed", async () => {
+test("a prompt without a row gets a fitting row, the same for the same seed", async () => {
   expect(await complete({ prompt: "Who?", max_tokens: 2 })).toEqual([`${SHORT} (stop)`]);
   const all = ["Paris. (stop)", `${ANSWER} (stop)`, "Madrid, of course. (stop)", `${SHORT} (stop)`];
   const seeds = Array.from({ length: 20 }, (_, seed) => seed);
@@ -120,7 +120,7 @@ test("a prompt that is in no row gets one that fits, the same one for the same s
   expect(await chat({ messages: [user("Who?")], seed: 0 })).toEqual(drawn[0]!);
 });
 
-test("what must have a form has it, and an order goes before", async () => {
+test("structured answers keep their form, and an order has priority", async () => {
   const messages = [user(FIRST)];
   expect(await chat({ messages, structured_outputs: { choice: ["yes", "no"] } })).toEqual([
     expect.stringMatching(/^(yes|no) /),
@@ -131,7 +131,7 @@ test("what must have a form has it, and an order goes before", async () => {
   expect(forced.choices[0]!.finish_reason).toBe("tool_calls");
 });
 
-test("stop strings, log probabilities and a prompt that is too long are as ever", async () => {
+test("stop strings, log probabilities and the refusal of long prompts work as usual", async () => {
   expect(await chat({ messages: [user(FIRST)], stop: " of" })).toEqual(["The capital (stop)"]);
   const scored = await post(server, "/v1/completions", { model: "m", prompt: FIRST, logprobs: 1 });
   const { choices } = (await scored.json()) as { choices: { logprobs: { tokens: string[] } }[] };

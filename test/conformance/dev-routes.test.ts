@@ -1,4 +1,4 @@
-/** Do pause, resume and the resets answer as the real server did, and do they do what they say, over real sockets? */
+/** Checks that pause, resume and the resets answer like the real server, and have the stated effect, over real sockets. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { type Hosted, hosted } from "../hosted.ts";
@@ -31,7 +31,7 @@ const placeholders: { pattern: string; replacement: string }[] = JSON.parse(
 const clean = (text: string) =>
   placeholders.reduce((all, { pattern, replacement }) => all.replace(new RegExp(pattern, "g"), replacement), text);
 
-/** As the recordings' server; a step lasts long enough to be paused in. */
+/** Flags of the recordings' server. A step takes long enough to pause during it. */
 const FLAGS = ["--served-model-name", "golden", "--no-async-scheduling", "--num-gpu-blocks-override", "512"];
 const SLOW = ["--timing", "linear:base=4ms,prefill=0ms,decode=0ms", "--max-model-len", "4096"];
 
@@ -65,7 +65,7 @@ const metric = (name: string) => sample(server.url, `vllm:${name}{`);
 const running = (count: number) => eventually(async () => (await metric("num_requests_running")) === count);
 const tokens = () => metric("generation_tokens_total");
 
-/** Routes of other dialects are not ours; what a model says is its own. */
+/** The recordings' other dialects, and models with other names, are not compared. */
 const OTHER = /\/v1\/messages/;
 
 async function expectRecorded({ request, response }: Exchange): Promise<void> {
@@ -99,7 +99,7 @@ describe("recorded", () => {
     const counts = (frame: string) => frame.replace(/"(prompt|total|completion)_tokens":\d+/g, '"$1_tokens":0');
     expect(frames.slice(-3).map(counts)).toEqual(background!.response.frames!.slice(-3).map(counts));
     const usage = JSON.parse(frames.at(-2)!.slice("data: ".length).replaceAll('"<int>"', "0")).usage;
-    // The role, a token a frame, the end, usage, [DONE].
+    // The frames are the role, one per token, the end, the usage and [DONE].
     expect(usage.completion_tokens).toBe(frames.length - 4);
   });
 
@@ -135,7 +135,7 @@ describe("queries", () => {
   const boolean = (name: string, text: string) =>
     `  {'type': 'bool_parsing', 'loc': 'query.${name}', 'msg': 'Input should be a valid boolean, unable to interpret input', 'input': '${text}'}`;
 
-  test("a value that does not fit is refused, and nothing happens", async () => {
+  test("an invalid value is refused without effect", async () => {
     expect(await post("/pause?clear_cache=maybe")).toEqual(
       wrong(boolean("clear_cache", "maybe"), "query.clear_cache") as never,
     );
@@ -149,7 +149,7 @@ describe("queries", () => {
     expect(await isPaused()).toEqual({ is_paused: false });
   });
 
-  test("the last one of a name counts, others are not looked at", async () => {
+  test("the last value of a name counts, and unknown names are ignored", async () => {
     expect(await post("/pause?mode=never&mode=wait&clear_cache=FALSE&x=1")).toEqual([200, '{"status":"paused"}']);
     expect(await post("/resume?mode=never")).toEqual([200, '{"status":"resumed"}']);
   });
@@ -165,7 +165,7 @@ describe("queries", () => {
 });
 
 describe("what they do", () => {
-  test("wait: answered when the running ones have ended; who comes meanwhile is refused", async () => {
+  test("wait: the answer comes when running requests have ended, and new ones are refused meanwhile", async () => {
     const first = answer(generate({ prompt: "Wait", max_tokens: 150, ignore_eos: true }));
     await running(1);
     let answered = false;
@@ -185,26 +185,29 @@ describe("what they do", () => {
     );
   });
 
-  test.each(["true", "false"])("keep, clear_cache=%s: all stands still, new ones queue, and goes on", async (clear) => {
-    const preemptions = await metric("num_preemptions_total");
-    const one = answer(generate({ prompt: "Keep this", max_tokens: 120, ignore_eos: true, seed: 5 }));
-    await running(1);
-    await post(`/pause?mode=keep&clear_cache=${clear}`);
-    const before = await tokens();
-    const two = answer(generate({ prompt: "And that", max_tokens: 3, ignore_eos: true }));
-    await Bun.sleep(60);
-    expect(await tokens()).toBe(before);
-    await post("/resume");
-    expect((await two).usage.completion_tokens).toBe(3);
-    const { choices, usage } = await one;
-    expect([choices[0]!.finish_reason, usage.completion_tokens]).toEqual(["length", 120]);
-    // Emptying the cache takes the blocks of those that stand still.
-    expect((await metric("num_preemptions_total")) - preemptions).toBe(clear === "true" ? 1 : 0);
-    const undisturbed = await answer(generate({ prompt: "Keep this", max_tokens: 120, ignore_eos: true, seed: 5 }));
-    expect(choices[0]!.text).toBe(undisturbed.choices[0]!.text);
-  });
+  test.each(["true", "false"])(
+    "keep, clear_cache=%s: requests pause, new ones queue, and all continue on resume",
+    async (clear) => {
+      const preemptions = await metric("num_preemptions_total");
+      const one = answer(generate({ prompt: "Keep this", max_tokens: 120, ignore_eos: true, seed: 5 }));
+      await running(1);
+      await post(`/pause?mode=keep&clear_cache=${clear}`);
+      const before = await tokens();
+      const two = answer(generate({ prompt: "And that", max_tokens: 3, ignore_eos: true }));
+      await Bun.sleep(60);
+      expect(await tokens()).toBe(before);
+      await post("/resume");
+      expect((await two).usage.completion_tokens).toBe(3);
+      const { choices, usage } = await one;
+      expect([choices[0]!.finish_reason, usage.completion_tokens]).toEqual(["length", 120]);
+      // Clearing the cache takes the blocks of paused requests.
+      expect((await metric("num_preemptions_total")) - preemptions).toBe(clear === "true" ? 1 : 0);
+      const undisturbed = await answer(generate({ prompt: "Keep this", max_tokens: 120, ignore_eos: true, seed: 5 }));
+      expect(choices[0]!.text).toBe(undisturbed.choices[0]!.text);
+    },
+  );
 
-  test("reset: refused while blocks are in use, unless running requests give way", async () => {
+  test("reset: refused while blocks are in use, unless running requests are preempted", async () => {
     const prompt = Array.from({ length: 65 }, (_, i) => 2000 + i);
     const hits = async () => {
       const before = await metric("prefix_cache_hits_total");
@@ -225,7 +228,7 @@ describe("what they do", () => {
     expect((await long).usage.completion_tokens).toBe(200);
   });
 
-  test("pausing twice, resuming twice, and a client that leaves while all stands still", async () => {
+  test("pausing and resuming twice is allowed, and a client may disconnect during a pause", async () => {
     const leaves = new AbortController();
     const gone = generate({ prompt: "Gone", max_tokens: 1000, ignore_eos: true, stream: true }, leaves.signal);
     await running(1);
@@ -244,7 +247,7 @@ describe("what they do", () => {
   });
 });
 
-test("sleep pauses until all is awake again", async () => {
+test("sleep pauses the engine until every tag is awake", async () => {
   expect(await post("/sleep?level=1&mode=keep")).toEqual([200, '{"status":"sleeping","level":1}']);
   expect(await isPaused()).toEqual({ is_paused: true });
   let done = false;
@@ -262,8 +265,11 @@ test("sleep pauses until all is awake again", async () => {
   expect(info.vllm_config).toMatchObject({ numGpuBlocks: 512 });
 });
 
-/** `record_sleep_state` of vLLM 0.33 (`v1/metrics/loggers.py`): awake from the first tag that wakes; a pause is no sleep. */
-test("the gauge of sleep: by level, at once, awake from the first tag on, and the engine's own for each", async () => {
+/**
+ * vLLM 0.33, `record_sleep_state` in `v1/metrics/loggers.py`: an engine is awake from the first tag that wakes it, and a
+ * pause is not sleep.
+ */
+test("the sleep gauge follows the level at once, is awake from the first tag on, and exists per engine", async () => {
   const two = await hosted([...FLAGS, ...SLOW, "--data-parallel-size", "2"], { VLLM_SERVER_DEV_MODE: "1" });
   const states = async () => {
     const page = await (await fetch(`${two.url}/metrics`)).text();

@@ -1,6 +1,6 @@
 /**
- * Does each field of messages and responses do what its row says? The value that is taken is answered with 200, the one that is
- * refused with the error of docs/parameters.md; every field of a table has a row.
+ * Checks that each field of messages and responses has the effect of its row: the accepted value gets 200, the refused one
+ * the error of docs/parameters.md, and every field of a table has a row.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { dialectRefusal, dialectTables } from "../../scripts/dialect-tables.ts";
@@ -35,19 +35,19 @@ test.each(rows)("%s: %s", async (path, name, { taken, refused, beside }, plain) 
   expect([given.status, given.text.slice(0, 300)]).toEqual([200, given.text.slice(0, 300)]);
   if (refused === undefined) return;
   const wrong = await ask(path, { ...plain, [name]: refused });
-  const wanted = dialectRefusal(CASES.find((one) => one.path === path)!, name)!;
+  const wanted = dialectRefusal(CASES.find((table) => table.path === path)!, name)!;
   expect([wrong.status, wrong.text]).toEqual([wanted.status, wanted.body]);
 });
 
-test.each(CASES.map((one) => [one.path, one] as const))(
-  "%s: an example's value fits its field, and each has one",
+test.each(CASES.map((table) => [table.path, table] as const))(
+  "%s: each field has an example whose value fits",
   (_, one) => {
     for (const [name, { type }] of Object.entries(one.fields))
       expect([name, type.check(one.examples[name]!.taken as never, new State(true)) === FAIL]).toEqual([name, false]);
   },
 );
 
-test("what changes an answer changes it", async () => {
+test("fields that affect an answer change it", async () => {
   const said = async (path: string, fields: object) => {
     const { text } = await ask(path, { ...CASES.find((one) => one.path === path)!.plain, ...fields });
     return JSON.parse(text);

@@ -1,6 +1,6 @@
 /**
- * What of responses, messages and thinking cannot be recorded: how much is thought, what a store keeps and forgets, answers
- * that go on in the background, what an image costs. Against live servers.
+ * Tests parts of responses, messages and thinking that cannot be recorded, on live servers: the amount of thinking, the
+ * contents of a store, answers in the background, and the cost of an image.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
@@ -53,7 +53,7 @@ test("the seed decides what is thought and how much; it can be ordered, or limit
   expect([none.reasoning, none.tokens]).toEqual([null, 0]);
 });
 
-test("max_tokens cuts inside the thinking: no content, finish length", async () => {
+test("max_tokens can cut the thinking: no content, finish reason length", async () => {
   const cut = await think({ max_tokens: 6, understudy: { reasoning: 50 } });
   expect([cut.content, cut.finish, cut.tokens, cut.all]).toEqual([null, "length", 5, 6]);
   expect(cut.reasoning.length).toBeGreaterThan(0);
@@ -71,7 +71,7 @@ test("enable_thinking false, effort none and messages without thinking: text alo
   expect(json.content.map(({ type }: Json) => type)).toEqual(["text"]);
 });
 
-test("an ordered text stands behind its thinking", async () => {
+test("an ordered text follows its thinking", async () => {
   const said = await think({ understudy: { script: "Some text.", reasoning: 4 } });
   expect([said.content, said.tokens]).toEqual(["Some text.", 4]);
 });
@@ -80,7 +80,7 @@ const respond = (fields: object) =>
   call(storing, "/v1/responses", { model: "m", input: "Hello", max_output_tokens: 3, ...fields });
 const got = (id: string) => call(storing, `/v1/responses/${id}`, undefined, "GET");
 
-test("a store keeps so many responses, the oldest go first", async () => {
+test("a store keeps a limited number of responses and drops the oldest", async () => {
   const ids: string[] = [];
   for (let i = 0; i < 4; i++) ids.push((await respond({})).json.id);
   const statuses = await Promise.all(ids.map(async (id) => (await got(id)).status));
@@ -89,7 +89,7 @@ test("a store keeps so many responses, the oldest go first", async () => {
   expect((await respond({ previous_response_id: ids[3] })).json.previous_response_id).toBe(ids[3]);
 });
 
-test("one in the background is queued at once and completes by itself", async () => {
+test("a background response is queued at once and completes by itself", async () => {
   const { json } = await respond({ background: true, max_output_tokens: 10, ignore_eos: true });
   expect([json.status, json.output]).toEqual(["queued", []]);
   await eventually(async () => (await got(json.id)).json.status === "incomplete");
@@ -98,7 +98,7 @@ test("one in the background is queued at once and completes by itself", async ()
   expect((await call(storing, `/v1/responses/${json.id}/cancel`)).status).toBe(400);
 });
 
-test("one in the background can be cancelled: its place in the engine is free, and it stays cancelled", async () => {
+test("a background response can be cancelled, which frees its place in the engine", async () => {
   const { json } = await respond({ background: true, max_output_tokens: 3000, ignore_eos: true });
   const cancelled = await call(storing, `/v1/responses/${json.id}/cancel`);
   expect([cancelled.status, cancelled.json.status]).toEqual([200, "cancelled"]);
@@ -109,7 +109,7 @@ test("one in the background can be cancelled: its place in the engine is free, a
   expect((await call(storing, `/v1/responses/${json.id}/cancel`)).status).toBe(400);
 });
 
-test("events of one in the background are read again, from any number on, while they come", async () => {
+test("events of a background response can be read from any number on, while more arrive", async () => {
   const first = await fetch(`${storing.url}/v1/responses`, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -140,7 +140,7 @@ const picture = (data: string) => ({ type: "image_url", image_url: { url: `data:
 const promptTokens = async (content: Json) =>
   (await call(seeing, "/v1/chat/completions", { messages: [{ role: "user", content }], max_tokens: 1 })).json.usage;
 
-test("--image-tokens: an image is so many tokens in chat, messages and responses, and is found in the cache again", async () => {
+test("--image-tokens: an image costs this many tokens in chat, messages and responses, and is cached", async () => {
   const text = { type: "text", text: "Hello" };
   const plain = (await promptTokens([text])).prompt_tokens;
   expect((await promptTokens([text, picture("AAAA")])).prompt_tokens).toBe(plain + 100);

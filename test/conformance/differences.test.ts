@@ -1,4 +1,4 @@
-/** Do we differ from vLLM 0.33 where docs/differences.md says so, and is every row of it shown by a test? */
+/** Checks that we differ from vLLM 0.33 as docs/differences.md says, and that a test shows every row of it. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { naturalLength } from "../../src/text/answers/answers.ts";
@@ -14,7 +14,7 @@ const root = new URL("../../", import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
 const DOCUMENT = "docs/differences.md";
 
-/** Rows that a test of this file shows. */
+/** Names of the rows that a test of this file shows. */
 const shown: string[] = [];
 const row = (name: string, show: () => Promise<void> | void) => {
   shown.push(name);
@@ -119,7 +119,7 @@ row("/metrics is for GET, and no other path is it", async () => {
 });
 
 row("an empty text is echoed as nothing", async () => {
-  // With the built-in vocabulary it is no prompt; this model's tokenizer puts a token in front.
+  // An empty text is no prompt with the built-in vocabulary. This model's tokenizer adds a token at the start.
   const folder = new URL("model", import.meta.url).pathname;
   const own = await hosted(["--served-model-name", "m", "--timing", "none", "--tokenizer", folder]);
   const ask = async (echo: boolean) => {
@@ -170,7 +170,7 @@ row("at temperature 0 without a seed the prompt decides the text", async () => {
     greedy([6, 5]),
   ]);
   expect(texts(again)).toEqual(texts(one));
-  // vLLM raises it to 0.01, which samples.
+  // vLLM raises the value to 0.01, which samples.
   expect(texts(low)).not.toEqual(texts(one));
   expect(texts(other)).not.toEqual(texts(one));
   expect(texts(swapped)).not.toEqual(texts(straight));
@@ -252,7 +252,7 @@ row("tools: refused without a parser, called by the seed with one", async () => 
   const [plain, told] = [await chat(), await chat({ tools, tool_choice: "none" })];
   expect(contents(told)).toEqual(contents(plain));
   expect(told.json.usage.prompt_tokens).toBeGreaterThan(plain.json.usage.prompt_tokens);
-  // test/conformance/structured.test.ts counts how many call.
+  // test/conformance/structured.test.ts counts the answers with calls.
   const document = read("docs/tools.md");
   for (const parser of TOOL_FORMATS) expect(document).toContain(`| \`${parser}\` |`);
 });

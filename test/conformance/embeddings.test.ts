@@ -1,4 +1,6 @@
-/** Does `/v1/embeddings` give vectors in OpenAI's form, the same ones each time, and refuse as the other routes do? */
+/**
+ * Checks that `/v1/embeddings` returns vectors in OpenAI's form, the same for the same input, and refuses like other routes.
+ */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 import { type Listening, sample, serve } from "../server.ts";
@@ -33,7 +35,7 @@ const vectors = async (body: object, at?: Listening) => (await embed(body, at)).
 const numbers = async (body: object, at?: Listening) => (await vectors(body, at)) as number[][];
 const length = (vector: readonly number[]) => Math.hypot(...vector);
 
-test("an answer as a whole", async () => {
+test("an answer has OpenAI's form", async () => {
   const answer = await post({ model: "m", input: ["Hello", "Hello world"] }, server, { "x-request-id": "r" });
   expect(answer.status).toBe(200);
   const body = (await answer.json()) as Body;
@@ -57,7 +59,7 @@ test("an answer as a whole", async () => {
   } as unknown as Body);
 });
 
-test("vectors have length 1 and the dimensions that are asked for", async () => {
+test("vectors have length 1 and the requested number of dimensions", async () => {
   for (const [more, dimensions] of [
     [{}, 16],
     [{ dimensions: null }, 16],
@@ -70,9 +72,9 @@ test("vectors have length 1 and the dimensions that are asked for", async () => 
   }
 });
 
-test("the same input has the same vector, as text and as ids, alone and among others; another has another", async () => {
+test("equal input has an equal vector, as text or ids, alone or in a batch; other input has a different one", async () => {
   const [text] = await numbers({ input: "Hello world" });
-  // o200k's ids of it.
+  // The ids of the text in o200k.
   expect(await numbers({ input: [13225, 2375] })).toEqual([text!]);
   const several = await numbers({ input: [[13225], [13225, 2375]] });
   expect(several[1]).toEqual(text!);
@@ -84,7 +86,7 @@ test("the same input has the same vector, as text and as ids, alone and among ot
   expect(Math.abs(cosine)).toBeLessThan(0.9);
 });
 
-test("base64 is the same numbers as 32-bit floats, the least byte first", async () => {
+test("base64 has the same numbers as little-endian 32-bit floats", async () => {
   const [plain] = await numbers({ input: "Hello" });
   const [packed] = (await vectors({ input: "Hello", encoding_format: "base64" })) as string[];
   const bytes = Buffer.from(packed!, "base64");
@@ -114,7 +116,7 @@ describe("refused", () => {
     expect(((await answer.json()) as Body).error.message).toContain(message);
   });
 
-  test("too many inputs, dimensions, numbers", async () => {
+  test("too many inputs, dimensions or numbers are refused", async () => {
     const message = async (body: object) => (await embed(body)).error.message;
     expect(await message({ input: Array(2049).fill("a") })).toContain("At most 2048 inputs");
     expect(await message({ input: "a", dimensions: 65_537 })).toContain("At most 65536 dimensions");
@@ -123,7 +125,7 @@ describe("refused", () => {
     expect(await message({ ...most, input: Array(17).fill("a") })).toContain("At most 1048576 numbers");
   });
 
-  test("without the key, with another method, without the option", async () => {
+  test("requests without the key, with another method or without the option are refused", async () => {
     expect((await post({ input: "a" }, server, { authorization: "" })).status).toBe(401);
     const headers = { authorization: "Bearer k" };
     expect((await fetch(`${server.url}/v1/embeddings`, { headers })).status).toBe(405);
@@ -133,7 +135,7 @@ describe("refused", () => {
   });
 });
 
-test("HTTP requests are counted, and the engine hears of none", async () => {
+test("HTTP requests are counted, and no request reaches the engine", async () => {
   const of = (series: string) => sample(server.url, series);
   const before = await of('http_requests_total{handler="/v1/embeddings",method="POST",status="2xx"}');
   await post({ input: "Hello" });
@@ -141,7 +143,7 @@ test("HTTP requests are counted, and the engine hears of none", async () => {
   expect(await of("vllm:prompt_tokens_total{")).toBe(0);
 });
 
-test("--compat llm-d-inference-sim: 384, or as many as its key says", async () => {
+test("--compat llm-d-inference-sim: vectors have 384 dimensions, or the number of its key", async () => {
   const flags = ["--compat", "llm-d-inference-sim", "--host", "127.0.0.1", "--model", "m"];
   const plain = await hosted(flags);
   expect((await numbers({ input: "Hello" }, plain))[0]).toHaveLength(384);

@@ -1,10 +1,10 @@
-/** What do clients see when the engine dies, and does the server end then, as vLLM's watchdog has it? */
+/** Checks what clients see when the engine dies, and that the server exits then, as with vLLM's watchdog. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { eventually, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
-test("every request ends with an error, new ones are refused, health says so, and the server ends with 1", async () => {
+test("every request ends with an error, new ones are refused, health fails, and the server exits with 1", async () => {
   const server = await serve(
     "--timing constant:ttft=5ms,itl=20ms --served-model-name m --allow-request-orders all".split(" "),
   );

@@ -1,4 +1,7 @@
-/** Do so many requests fail as the server was told, in the words of the real one, the same ones each time? */
+/**
+ * Checks that the ordered share of requests fails, with the errors of the real server, and the same requests for the same
+ * seed.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { FAILURE_TYPES } from "../../src/faults/failure-types.ts";
 import { type Hosted, hosted } from "../hosted.ts";
@@ -37,7 +40,7 @@ const change = (changes: object) =>
     body: JSON.stringify(changes),
   });
 
-test("about so many fail, in all six ways, and the same ones of an equal server", async () => {
+test("about the ordered share fails, in all six ways, and equal servers fail the same requests", async () => {
   const twin = await hosted([...FLAGS, "--seed", "5", "--failure-injection-rate", "50"]);
   const [first, second] = await Promise.all([statuses(server.url, 120), statuses(twin.url, 120)]);
   await twin.stop();
@@ -58,7 +61,7 @@ const BODIES: Readonly<Record<(typeof FAILURE_TYPES)[number], readonly [number, 
   model_not_found: [404, /The model `m-nonexistent` does not exist\. Valid aliases: m\./],
 };
 
-test.each(FAILURE_TYPES)("%s, set while the server runs", async (type) => {
+test.each(FAILURE_TYPES)("%s can be set while the server runs", async (type) => {
   expect((await change({ "failure-injection-rate": 100, "failure-types": [type] })).status).toBe(200);
   const [status, body] = BODIES[type];
   const answers = await Promise.all(["/v1/completions", "/v1/chat/completions"].map((path) => ask(server.url, path)));
@@ -66,13 +69,13 @@ test.each(FAILURE_TYPES)("%s, set while the server runs", async (type) => {
   for (const answer of answers) expect(await answer.text()).toMatch(body);
 });
 
-test("other dialects say it in their form", async () => {
+test("other dialects return the failure in their form", async () => {
   await change({ failure_injection_rate: 100, failure_types: "model_not_found" });
   const answer = (await (await ask(server.url, "/v1/messages")).json()) as { type: string; error: { type: string } };
   expect(answer).toMatchObject({ type: "error", error: { type: "not_found_error" } });
 });
 
-test("without a rate nothing fails, and no header makes it", async () => {
+test("without a rate nothing fails, and a header does not change that", async () => {
   await change({ "failure-injection-rate": null });
   const asked = Array.from({ length: 20 }, () => ask(server.url, "/v1/completions", { "x-return-error": "500" }));
   expect((await Promise.all(asked)).every(({ status }) => status === 200)).toBe(true);

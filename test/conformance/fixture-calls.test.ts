@@ -1,4 +1,7 @@
-/** Tool calls that fixtures order: written in the format of the server's parser, found by it, in each dialect. */
+/**
+ * Tests tool calls that fixtures order: they are written in the format of the server's parser, and the parser finds them, in
+ * each dialect.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -93,7 +96,7 @@ const eventsOf = async (response: Response) =>
     .filter((line) => line.startsWith("data: {"))
     .map((line) => JSON.parse(line.slice(6)));
 
-/** A stream put together as clients do. */
+/** Reads a stream and joins its chunks like a client. */
 async function streamedOf(server: string, user: string, more: object = { tools: TOOLS }) {
   const events = await eventsOf(await chat(server, user, { ...more, stream: true }));
   const [content, reasoning, calls]: [string[], string[], [string, string][]] = [[], [], []];
@@ -128,21 +131,21 @@ test.each(["hermes", "qwen", "kimi", "trtllm"])(
   },
 );
 
-test("a text in front of calls, and arguments that are a text as it stands", async () => {
+test("calls may follow a text, and arguments may be a literal text", async () => {
   const front = await messageOf("hermes", "front");
   expect([front.content?.trim(), parsed(front.calls)]).toEqual(["Let me see.", TWO.slice(0, 1)]);
   expect((await streamedOf("hermes", "text")).calls).toEqual([["look", '{"city":   "Rome"}']]);
-  // In a format that has no JSON the members are written, and are JSON again for the client.
+  // A format without JSON writes the members; the client gets JSON again.
   expect(parsed((await messageOf("qwen", "text")).calls)).toEqual([["look", { city: "Rome" }]]);
 });
 
-test("arguments that are broken JSON reach the stream of a client as they are", async () => {
+test("arguments of broken JSON reach a client's stream unchanged", async () => {
   const { calls } = await streamedOf("kimi", "broken");
   expect(calls).toEqual([["look", BROKEN]]);
   expect((await messageOf("none", "broken", {})).content).toContain(`"arguments": ${BROKEN}}`);
 });
 
-test("kimi_k2 counts its calls through the conversation", async () => {
+test("kimi_k2 numbers calls across the conversation", async () => {
   const earlier = [{ id: "a", type: "function", function: { name: "look", arguments: "{}" } }];
   const messages = [
     { role: "user", content: "Go" },
@@ -154,7 +157,7 @@ test("kimi_k2 counts its calls through the conversation", async () => {
   expect(calls!.map(({ id }) => id)).toEqual(["functions.look:1", "functions.close:2"]);
 });
 
-test("without tools in the request, or without a parser, the text of the calls is content", async () => {
+test("without tools or a parser, the text of the calls is content", async () => {
   const text = '<tool_call>\n{"name": "close", "arguments": {}}\n</tool_call>';
   const { content, calls, finish } = await messageOf("none", "two", {});
   expect([content!.endsWith(text), calls, finish]).toEqual([true, [], "stop"]);
@@ -163,7 +166,7 @@ test("without tools in the request, or without a parser, the text of the calls i
   expect([noTools.content!.endsWith(text), noTools.calls]).toEqual([true, []]);
 });
 
-test("calls in parts: found by the parser, while content and reasoning are not looked at", async () => {
+test("the parser finds calls in parts, and ignores parts of content and reasoning", async () => {
   const said = "I look. <tool_call> is text here. ";
   const whole = await messageOf("hermes", "parts");
   expect([whole.reasoning, whole.content, parsed(whole.calls), whole.finish]).toEqual([
@@ -178,7 +181,7 @@ test("calls in parts: found by the parser, while content and reasoning are not l
   expect([plain.reasoning, plain.content!.startsWith(`${said}<tool_call>`)]).toEqual(["Hm. And then? ", true]);
 });
 
-test("in messages: blocks of type tool_use, whole and streamed", async () => {
+test("messages have blocks of type tool_use, whole and streamed", async () => {
   const tools = TOOLS.map(({ function: { name, parameters } }) => ({ name, input_schema: parameters }));
   const body = { messages: [{ role: "user", content: "two" }], tools };
   const { content, stop_reason: reason } = (await (await post("hermes", "/v1/messages", body)).json()) as never as {
@@ -192,7 +195,7 @@ test("in messages: blocks of type tool_use, whole and streamed", async () => {
   expect(json).toBe(`${JSON.stringify(GIVEN).replaceAll('":', '": ').replaceAll(",", ", ")}{}`);
 });
 
-test("in responses: items of type function_call, whole and streamed", async () => {
+test("responses have items of type function_call, whole and streamed", async () => {
   const tools = TOOLS.map(({ function: shape }) => ({ type: "function", ...shape }));
   const body = { input: "two", tools, max_output_tokens: 400, max_tokens: undefined };
   const { output } = (await (await post("hermes", "/v1/responses", body)).json()) as never as {
@@ -228,7 +231,7 @@ test("an answer has at most 128 calls, whose arguments nest at most 64 levels", 
   expect((await order([{ name: "close", arguments: nested(65) }]))[0]).toBe(400);
 });
 
-/** Each byte is a token. */
+/** A vocabulary with one token per byte. */
 const bytes = vocabularyOf(
   Array.from({ length: 257 }, (_, byte) => new Uint8Array(byte < 256 ? [byte] : [])),
   new Set([256]),
@@ -241,7 +244,7 @@ const use: ToolUse = {
   autoEnabled: true,
 };
 
-test.each(TOOL_FORMATS)("%s: an object and its JSON text are the same call, and the parser reads both", (format) => {
+test.each(TOOL_FORMATS)("%s: an object and its JSON text give the same call, and the parser reads both", (format) => {
   const kind = toolParserKind(format, bytes, idsOf(null));
   for (const isText of [false, true]) {
     const calls = [{ name: "look", arguments: JSON.stringify(GIVEN), isText }];
@@ -251,15 +254,12 @@ test.each(TOOL_FORMATS)("%s: an object and its JSON text are the same call, and 
   }
 });
 
-test.each(TOOL_FORMATS)(
-  "%s: arguments that are no JSON stand in the text as they are, and no parser fails",
-  (format) => {
-    const kind = toolParserKind(format, bytes, idsOf(null));
-    for (const given of [BROKEN, "", "no JSON at all", "[1]", "}}}", "[".repeat(100_000)]) {
-      const calls = [{ name: "look", arguments: given, isText: true }];
-      const text = orderedCallsText(format, { text: "", spaced: true }, calls);
-      expect(text).toContain(given);
-      expect(() => new OutputParser(use, kind.make(use)).message(text)).not.toThrow();
-    }
-  },
-);
+test.each(TOOL_FORMATS)("%s: arguments that are not JSON stay in the text unchanged, and no parser fails", (format) => {
+  const kind = toolParserKind(format, bytes, idsOf(null));
+  for (const given of [BROKEN, "", "no JSON at all", "[1]", "}}}", "[".repeat(100_000)]) {
+    const calls = [{ name: "look", arguments: given, isText: true }];
+    const text = orderedCallsText(format, { text: "", spaced: true }, calls);
+    expect(text).toContain(given);
+    expect(() => new OutputParser(use, kind.make(use)).message(text)).not.toThrow();
+  }
+});

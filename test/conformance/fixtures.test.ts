@@ -1,4 +1,4 @@
-/** Does a live server answer as its folder of fixtures says, as it stands at the moment, and what goes before them? */
+/** Checks that a live server answers as its folder of fixtures currently says, and the priority of other orders. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -47,7 +47,7 @@ describe("the folder of examples", () => {
   });
   afterAll(() => server.stop());
 
-  test("texts by what the user says and by what the system says", async () => {
+  test("fixtures match the texts of the user and of the system", async () => {
     expect(await chat(server, "How is the WEATHER in Rome?")).toBe("It is 21 °C and sunny. (stop)");
     const messages = [
       { role: "system", content: "You are a pirate." },
@@ -56,14 +56,14 @@ describe("the folder of examples", () => {
     expect(await ask(server, "/v1/chat/completions", { messages })).toBe("Arr, a storm be coming. (stop)");
   });
 
-  test("by path, to the limit; by model, an echo", async () => {
+  test("fixtures match by path, and by model", async () => {
     const prompt = "Once upon a time";
     expect(await ask(server, "/v1/completions", { prompt })).toBe("there was a server that had no GPU (length)");
     expect(await chat(server, "Say this", { model: "echo" })).toBe("Say this (stop)");
     expect(await ask(server, "/v1/completions", { model: "echo", prompt: [13225, 2375] })).toBe("Hello world (stop)");
   });
 
-  test("errors: as often as said, with the header; whole bodies of others", async () => {
+  test("errors come the stated number of times, with the header, or as whole bodies", async () => {
     const body = { prompt: "x", user: "busy", max_tokens: 1 };
     const answers: Response[] = [];
     for (let i = 0; i < 3; i++) answers.push(await post(server, "/v1/completions", body));
@@ -80,7 +80,7 @@ describe("the folder of examples", () => {
     ]);
   });
 
-  test("in Anthropic's dialect: texts, errors in its form, whole bodies as they are", async () => {
+  test("Anthropic's dialect gets texts, errors in its form, and whole bodies unchanged", async () => {
     const message = (content: string) => ({ model: "m", max_tokens: 50, messages: [{ role: "user", content }] });
     const said = (await (await post(server, "/v1/messages", message("the weather"))).json()) as object;
     expect(said).toMatchObject({
@@ -96,7 +96,7 @@ describe("the folder of examples", () => {
     expect([gateway.status, await gateway.text()]).toEqual([502, "<h1>502 Bad Gateway</h1>"]);
   });
 
-  test("an engine that gives up: 500 for a whole answer, a frame in a stream that has begun", async () => {
+  test("a failed engine gives 500 for a whole answer, and an error frame in a started stream", async () => {
     const body = { messages: [{ role: "user", content: "Fail after a start" }] };
     expect((await post(server, "/v1/chat/completions", body)).status).toBe(500);
     const frames = await (await post(server, "/v1/chat/completions", { ...body, stream: true })).text();
@@ -104,12 +104,12 @@ describe("the folder of examples", () => {
     expect(frames).toContain('data: {"error":{"message":"Internal server error"');
   });
 
-  test("what matches nothing, and what is no request, is answered as ever", async () => {
+  test("requests without a match, and other routes, are answered as usual", async () => {
     expect(await chat(server, "Well?", { max_tokens: 3 })).toEndWith("(length)");
     expect((await post(server, "/v1/completions", { prompt: "x", n: 0, user: "busy" })).status).toBe(400);
   });
 
-  test("a stream is one chunk per step", async () => {
+  test("a stream has one chunk per step", async () => {
     const body = { messages: [{ role: "user", content: "weather" }], stream: true, return_token_ids: true };
     const frames = (await (await post(server, "/v1/chat/completions", body)).text()).split("\n\n");
     const deltas = frames
@@ -121,7 +121,7 @@ describe("the folder of examples", () => {
   });
 });
 
-test("header, then body, then fixtures, then the scripts without a name, then the ordinary answer", async () => {
+test("the priority is header, body, fixtures, scripts without a name, ordinary answer", async () => {
   const own = join(folder, "order");
   cpSync(EXAMPLES, own, { recursive: true });
   writeFileSync(join(own, "0.yaml"), "match: { user: play }\nanswer: { play: greeting }");
@@ -148,31 +148,34 @@ describe("while the server runs", () => {
   const both = (answer: string) =>
     `fixtures: [{match: {user: x}, answer: ${answer} x}, {match: {user: y}, answer: ${answer} y}]`;
 
-  test.each([1, 2])("changes are seen, a bad file is named and skipped, with %d worker(s)", async (workers) => {
-    write("a.yaml", both("first"));
-    const server = await serve([...FLAGS, "--workers", String(workers), "--fixtures", folder]);
-    expect(await chat(server, "x")).toBe("first x (stop)");
-    // Each connection may meet another worker.
-    const all = async (wanted: string) => {
-      const said = await Promise.all(Array.from({ length: 8 }, () => chat(server, "y", {}, { connection: "close" })));
-      return said.every((one) => one.startsWith(wanted));
-    };
-    write("a.yaml", both("second"));
-    await eventually(() => all("second y"));
-    write("0.yml", "match: { user: y }\nanswer: { text: zeroth, finish: never }");
-    await eventually(() =>
-      server.output().includes("fixtures: 0.yml:2: answer: finish takes stop, length, error; the file is skipped"),
-    );
-    expect(await all("second y")).toBe(true);
-    write("0.yml", "match: { user: y }\nanswer: zeroth");
-    await eventually(() => all("zeroth"));
-    rmSync(join(folder, "0.yml"));
-    await eventually(() => all("second y"));
-    expect(server.output().match(/0\.yml:2/g)).toHaveLength(1);
-    expect(await server.stop()).toBe(0);
-  });
+  test.each([1, 2])(
+    "changes take effect, and a bad file is reported and skipped, with %d worker(s)",
+    async (workers) => {
+      write("a.yaml", both("first"));
+      const server = await serve([...FLAGS, "--workers", String(workers), "--fixtures", folder]);
+      expect(await chat(server, "x")).toBe("first x (stop)");
+      // Each connection may reach a different worker.
+      const all = async (wanted: string) => {
+        const said = await Promise.all(Array.from({ length: 8 }, () => chat(server, "y", {}, { connection: "close" })));
+        return said.every((one) => one.startsWith(wanted));
+      };
+      write("a.yaml", both("second"));
+      await eventually(() => all("second y"));
+      write("0.yml", "match: { user: y }\nanswer: { text: zeroth, finish: never }");
+      await eventually(() =>
+        server.output().includes("fixtures: 0.yml:2: answer: finish takes stop, length, error; the file is skipped"),
+      );
+      expect(await all("second y")).toBe(true);
+      write("0.yml", "match: { user: y }\nanswer: zeroth");
+      await eventually(() => all("zeroth"));
+      rmSync(join(folder, "0.yml"));
+      await eventually(() => all("second y"));
+      expect(server.output().match(/0\.yml:2/g)).toHaveLength(1);
+      expect(await server.stop()).toBe(0);
+    },
+  );
 
-  test("a folder of links, as Kubernetes mounts a ConfigMap, changes when the link behind them is turned over", async () => {
+  test("a folder of links, as Kubernetes mounts a ConfigMap, changes when the inner link is replaced", async () => {
     const mounted = join(folder, "mounted");
     const version = (name: string, answer: string) => {
       mkdirSync(join(mounted, name), { recursive: true });
@@ -190,7 +193,7 @@ describe("while the server runs", () => {
     await server.stop();
   });
 
-  test("no request falls between two sets: from old to new once, and never to none", async () => {
+  test("requests switch from the old to the new set once, and always have a set", async () => {
     write("a.yaml", both("v0"));
     const server = await hosted([...FLAGS, "--fixtures", folder]);
     let version = 0;
@@ -216,7 +219,7 @@ describe("while the server runs", () => {
   });
 });
 
-test.each(["1", "2"])("a folder that is none ends the start with one line, with %s worker(s)", async (workers) => {
+test.each(["1", "2"])("a missing folder ends the start with one line, with %s worker(s)", async (workers) => {
   const nowhere = join(folder, "nowhere");
   const command = [process.execPath, main, "serve", ...FLAGS, "--workers", workers, "--fixtures", nowhere];
   const child = Bun.spawn(command, { stdout: "pipe", stderr: "pipe" });

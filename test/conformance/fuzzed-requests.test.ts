@@ -1,20 +1,20 @@
 /**
- * Bugs that fuzzing found stay away. Where the answer was a question of what vLLM says, it was recorded as the other
- * cases were (`recorded-found/`), and a live server with the recordings' model gives the same bytes.
+ * Tests bugs that fuzzing cases. If the right answer depended on vLLM, it was recorded like the other cases
+ * (`recorded-cases/`), and a live server with the recordings' model must return the same bytes.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { holding } from "../long/fuzz.ts";
 import { type Server, serve } from "../server.ts";
 
-interface Found {
+interface FuzzedCase {
   readonly name: string;
   readonly request: { readonly path: string; readonly body: object };
   readonly response: { readonly status: number; readonly body?: string; readonly frames?: readonly string[] };
 }
 
-const folder = new URL("recorded-found/", import.meta.url);
-const found: readonly Found[] = readdirSync(folder).map((file) =>
+const folder = new URL("recorded-cases/", import.meta.url);
+const cases: readonly FuzzedCase[] = readdirSync(folder).map((file) =>
   JSON.parse(readFileSync(new URL(file, folder), "utf8")),
 );
 
@@ -33,13 +33,13 @@ async function ask(server: Server, path: string, body: object): Promise<[status:
   return [response.status, await response.text()];
 }
 
-test.each(found.map((one) => [one.name, one] as const))("%s", async (_, { request, response }) => {
+test.each(cases.map((recorded) => [recorded.name, recorded] as const))("%s", async (_, { request, response }) => {
   const { status, body, frames } = response;
   const text = body ?? frames!.map((frame) => `${frame}\n\n`).join("");
   expect(await ask(model, request.path, request.body)).toEqual([status, text]);
 });
 
-// The built-in vocabulary puts no token in front, so that nothing was left: the core trapped, and the process ended.
+// The built-in vocabulary adds no token at the start, so these prompts were empty: the core trapped and the process ended.
 test.each([
   { prompt: [""] },
   { prompt: ["a", ""] },
@@ -52,20 +52,20 @@ test.each([
   expect((await fetch(`${builtIn.url}/health`)).status).toBe(200);
 });
 
-// Beams have parameters of their own, which know no bias: nobody had looked at its keys, and then one was no number.
-test("a bias that is none, beside beams", async () => {
+// Beam search has separate parameters, without a bias. Its keys were not checked, so a key was used that is not a number.
+test("an invalid bias is ignored with beam search, and refused otherwise", async () => {
   const request = { messages: [{ role: "user", content: "Hello" }], max_tokens: 4, logit_bias: { x: 1 } };
   const [status] = await ask(builtIn, "/v1/chat/completions", { ...request, use_beam_search: true });
   expect(status).toBe(200);
   expect((await ask(builtIn, "/v1/chat/completions", request))[0]).toBe(400);
 });
 
-// 1e30 is a float: the reader took it for an int that the fast parser cannot tell from one, and gave 500.
+// 1e30 is a float. The reader took it for an integer that the fast parser cannot distinguish, and answered 500.
 test.each([
   ["/v1/messages", { max_tokens: 4, messages: [{ role: "user", content: "Hello" }] }],
   ["/v1/responses", { max_output_tokens: 4, input: "Hello" }],
   ["/v1/chat/completions", { max_tokens: 4, messages: [{ role: "user", content: "Hello" }] }],
-])("numbers that are none, as text: %s", async (path, body) => {
+])("NaN and Infinity as text are handled: %s", async (path, body) => {
   for (const [field, value] of [
     ["top_p", "nan"],
     ["top_p", "inf"],
@@ -86,12 +86,12 @@ test.each(["1e30", "[1e30]", "-1e300"])("a large float in vllm_xargs is no integ
   expect(response.status).toBe(200);
 });
 
-test("more choices than there are places: 503 at once", async () => {
+test("more choices than places get 503 at once", async () => {
   const body = (n: number) => ({ prompt: Array(1024).fill("a"), n, max_tokens: 1 });
   const before = holding(builtIn.pid).residentMb;
   const [status, text] = await ask(builtIn, "/v1/completions", body(16_384));
   expect([status, JSON.parse(text).error.type]).toEqual([503, "Service Unavailable"]);
-  // Before the repair, finding that out took 3 GB.
+  // Before the repair this check used 3 GB.
   expect(holding(builtIn.pid).residentMb).toBeLessThan(before + 200);
   expect((await ask(builtIn, "/v1/completions", body(2)))[0]).toBe(200);
 });

@@ -1,4 +1,4 @@
-/** Which sampling defaults does `--override-generation-config` give, and do requests that say otherwise have their way? */
+/** Tests the sampling defaults of `--override-generation-config`, and that values of a request have priority. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { samplingDefaults } from "../../src/servers/openai/request/sampling-defaults.ts";
@@ -7,7 +7,7 @@ import { eventually } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
-const given = { temperature: 0.5, top_p: 0.9, top_k: 40, min_p: 0.05, repetition_penalty: 1.1, max_new_tokens: 7 };
+const defaults = { temperature: 0.5, top_p: 0.9, top_k: 40, min_p: 0.05, repetition_penalty: 1.1, max_new_tokens: 7 };
 const start = (config: object) =>
   hosted([
     ...["--timing", "none", "--served-model-name", "m", "--enable-log-requests"],
@@ -27,7 +27,7 @@ async function post(server: Hosted, path: keyof typeof PATHS, body: object): Pro
   return [response.status, await response.text()];
 }
 
-/** The parameters of the request with this id, as the server's log has them. */
+/** Returns the parameters of the request with this id from the server's log. */
 async function loggedOf(server: Hosted, id: string): Promise<string> {
   await eventually(() => server.output().includes(id));
   return server
@@ -36,8 +36,8 @@ async function loggedOf(server: Hosted, id: string): Promise<string> {
     .find((line) => line.includes("Received request") && line.includes(id))!;
 }
 
-test("what a request does not say, or says is null, comes from there; what it says counts", async () => {
-  const server = await start(given);
+test("fields that are absent or null get these defaults, and other values of a request have priority", async () => {
+  const server = await start(defaults);
   for (const path of Object.keys(PATHS) as (keyof typeof PATHS)[]) {
     const nulls = {
       temperature: null,
@@ -67,7 +67,7 @@ test("what a request does not say, or says is null, comes from there; what it sa
   await server.stop();
 });
 
-test("temperature 0: the same prompt has the same answer, and n above 1 is refused", async () => {
+test("with temperature 0 an equal prompt has an equal answer, and n above 1 is refused", async () => {
   const server = await start({ temperature: 0 });
   const said = async () => JSON.parse((await post(server, "/v1/completions", { max_tokens: 20 }))[1]).choices[0].text;
   expect(await said()).toBe(await said());
@@ -83,18 +83,15 @@ test.each([
   ["top_k", -2, "top_k must be 0 (disable), or at least 1, got -2."],
   ["min_p", 2, "min_p must be in [0, 1], got 2.0."],
   ["repetition_penalty", 0, "repetition_penalty must be greater than zero, got 0.0."],
-])(
-  "a default that no request could have is refused with each that does not say: %s %d",
-  async (name, value, wanted) => {
-    const server = await start({ [name]: value });
-    const [status, text] = await post(server, "/v1/completions", { max_tokens: 1 });
-    expect([status, text.includes(wanted)]).toEqual([400, true]);
-    expect((await post(server, "/v1/completions", { max_tokens: 1, [name]: 1 }))[0]).toBe(200);
-    await server.stop();
-  },
-);
+])("an invalid default is refused with each request that lacks the field: %s %d", async (name, value, wanted) => {
+  const server = await start({ [name]: value });
+  const [status, text] = await post(server, "/v1/completions", { max_tokens: 1 });
+  expect([status, text.includes(wanted)]).toEqual([400, true]);
+  expect((await post(server, "/v1/completions", { max_tokens: 1, [name]: 1 }))[0]).toBe(200);
+  await server.stop();
+});
 
-test("the flag's goes before the model's; a null takes that back; other fields and other types say nothing", () => {
+test("the flag has priority over the model's file, null resets it, and other fields and types are ignored", () => {
   const model = { temperature: 0.6, top_p: 0.9, do_sample: true, top_k: "40", eos_token_id: [1, 2] };
   expect(samplingDefaults(model, { top_p: null, min_p: 0.1 })).toEqual({ temperature: 0.6, minP: 0.1 });
   expect(samplingDefaults(undefined, undefined)).toEqual({});

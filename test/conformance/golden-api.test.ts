@@ -1,4 +1,4 @@
-/** Does a live server repeat what the real one was recorded to say, and would a wrong byte be noticed? */
+/** Checks that a live server repeats the recorded answers of the real one, and that a wrong byte would be noticed. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { type Folder, readFolder } from "./api/cases.ts";
@@ -21,7 +21,7 @@ const dialects = readFolder(`${here}recorded-dialects`, null);
 const namesOf = ({ cases }: Folder) => new Set(cases.map(({ name }) => name));
 
 const played = new Map<Folder, Promise<Verdict[]>>();
-/** Each answer is held against its recording, and against the recording with one thing changed. A folder is played once. */
+/** Compares each answer with its recording, and with the recording after one change. A folder is played only once. */
 async function verdicts(folder: Folder, names: ReadonlySet<string>): Promise<Verdict[]> {
   const play = async () => {
     const all: Verdict[] = [];
@@ -32,44 +32,47 @@ async function verdicts(folder: Folder, names: ReadonlySet<string>): Promise<Ver
   if (!played.has(folder)) played.set(folder, play());
   return (await played.get(folder)!).filter(({ name }) => names.has(name));
 }
-/** Together, since each group of flags costs a server; the dialects' corners need its prefix cache as they left it. */
+/**
+ * Played together, because each group of flags needs a server. The dialects' corner cases need its prefix cache in the state
+ * that they left.
+ */
 const listedAndCorners: Folder = { ...recorded, cases: [...recorded.cases, ...corners.cases] };
 
-/** Every one is as recorded, and what was changed is noticed in every one. */
+/** Expects every case as recorded, and every change noticed. */
 function expectRepeated(all: readonly Verdict[]): void {
   expect(all.filter(({ wrong }) => wrong !== null)).toEqual([]);
   expect(all.filter(({ noticed }) => noticed === null)).toEqual([]);
 }
 
-test("a folder without recorded exchanges is not a folder that passes", () => {
+test("a folder without recorded exchanges fails", () => {
   const script = `${here}golden-api.ts`;
   const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, script, `${here}lists`]);
   expect(stderr.toString()).toStartWith(`golden:api: no recorded exchanges in ${here}lists\n`);
   expect([exitCode, stdout.toString()]).toEqual([2, ""]);
 });
 
-test("no name stands in both folders", () => {
+test("no name is in both folders", () => {
   expect(namesOf(listedAndCorners).size).toBe(468 + 402);
 });
 
-test("every listed case is repeated to the byte by a live server, header lines in their order, and none with one thing changed", async () => {
+test("a live server repeats every listed case byte by byte, with the order of header lines, and no changed case passes", async () => {
   const all = await verdicts(listedAndCorners, new Set(openai));
   expect(all.map(({ name }) => name).sort()).toEqual([...openai].sort());
   expectRepeated(all);
 });
 
-// Made with the recorder of the other recordings, of the same server, where what we did had to be guessed.
-test("corners: batches, invocations, stops inside steps, bursts, CORS, sleep, adapters, death", async () => {
+// Recorded with the same recorder and server as the others, where our behaviour had been a guess.
+test("corner cases are repeated: batches, invocations, stops inside steps, bursts, CORS, sleep, adapters, death", async () => {
   const all = await verdicts(listedAndCorners, namesOf(corners));
   expect(all.length).toBe(402);
   expectRepeated(all);
 });
 
-/** Those of the second list that are about tools and constraints. */
+/** Cases of the second list that are about tools and constraints. */
 const TOOLS =
   /^(?:tools-(?!messages|responses)|chat-(?:json|structured|tools|response)|err-(?:response-format|structured|tool))/;
 
-test("tools and constraints: every listed case, and none with one thing changed", async () => {
+test("tools and constraints: every listed case is repeated, and no changed case passes", async () => {
   const names = new Set(namesIn("dialects-and-tools").filter((name) => TOOLS.test(name)));
   expect(names.size).toBe(62);
   const all = await verdicts(listedAndCorners, names);
@@ -77,7 +80,7 @@ test("tools and constraints: every listed case, and none with one thing changed"
   expectRepeated(all);
 });
 
-test("responses, messages, thinking: every listed case, and none with one thing changed", async () => {
+test("responses, messages, thinking: every listed case is repeated, and no changed case passes", async () => {
   const names = new Set(namesIn("dialects-and-tools").filter((name) => !TOOLS.test(name)));
   expect(names.size).toBe(60);
   const all = await verdicts(listedAndCorners, names);
@@ -85,22 +88,22 @@ test("responses, messages, thinking: every listed case, and none with one thing 
   expectRepeated(all);
 });
 
-// Made as the corners: tags where they are not expected, histories, stores, choices of tools, single fields.
-test("corners of responses, messages and thinking", async () => {
+// Recorded like the corner cases: unexpected tags, histories, stores, tool choices, single fields.
+test("corner cases of responses, messages and thinking are repeated", async () => {
   const all = await verdicts(dialects, namesOf(dialects));
   expect(all.length).toBe(425);
   expectRepeated(all);
 });
 
-test("golden:api --mutate: with one thing of each recording changed, no case passes", () => {
-  // A few of them: above, the comparison is tried with all.
+test("golden:api --mutate: no changed case passes", () => {
+  // A few cases are enough, because the tests above try all.
   const some = openai.filter((_, i) => i % 64 === 0);
   const words = [`${here}golden-api.ts`, `${here}recorded`, "--only", some.join(), "--mutate", String(SEED)];
   const { exitCode, stdout } = Bun.spawnSync([process.execPath, ...words]);
   expect([exitCode, stdout.toString()]).toEqual([0, `0 passed, ${some.length} failed\n`]);
 });
 
-test("a case is in one list, and what is recorded here is in a list", () => {
+test("each case is in exactly one list", () => {
   const others = namesIn("dialects-and-tools");
   expect(openai.filter((name) => others.includes(name))).toEqual([]);
   expect(new Set([...openai, ...others]).size).toBe(468);

@@ -1,8 +1,7 @@
 /**
- * `npx bun run golden:api -- DIR [--only LIST] [--mutate SEED]`: plays every recorded exchange of a folder
- * against a live server. LIST is a file with a name per line (what follows a `#` is a comment), or names separated by
- * commas. The order of header lines is compared too. With `--mutate` one thing of each recording is changed first: then
- * every case must fail.
+ * Plays every recorded exchange of a folder against a live server: `npx bun run golden:api -- DIR [--only LIST] [--mutate
+ * SEED]`. LIST is a file with a name per line, where a `#` starts a comment, or names separated by commas. The order of
+ * header lines is compared, too. With `--mutate` one value of each recording is changed first; then every case must fail.
  */
 import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -19,7 +18,7 @@ function fail(why: string): never {
   process.exit(2);
 }
 
-function given() {
+function commandLine() {
   try {
     const options = {
       only: { type: "string" },
@@ -31,18 +30,19 @@ function given() {
   }
 }
 
-const { values, positionals } = given();
+const { values, positionals } = commandLine();
 const [dir, ...rest] = positionals;
 if (dir === undefined || rest.length > 0) fail("one folder is needed");
 if (!existsSync(dir)) fail(`${dir}: no such folder`);
-if (values.mutate !== undefined && !/^\d+$/.test(values.mutate)) fail(`--mutate ${values.mutate}: a whole number`);
+if (values.mutate !== undefined && !/^\d+$/.test(values.mutate))
+  fail(`--mutate ${values.mutate}: must be a whole number`);
 const only = values.only === undefined ? null : namesOf(values.only);
 const folder = readFolder(dir, only);
-const missing = [...(only ?? [])].filter((name) => !folder.cases.some((one) => one.name === name));
+const missing = [...(only ?? [])].filter((name) => !folder.cases.some((recorded) => recorded.name === name));
 if (folder.cases.length + missing.length === 0) fail(`no recorded exchanges in ${dir}`);
 for (const name of missing) console.log(`absent ${name}`);
 const seed = values.mutate === undefined ? null : Number(values.mutate);
-const cases = seed === null ? folder.cases : folder.cases.map((one) => mutated(one, seed));
+const cases = seed === null ? folder.cases : folder.cases.map((recorded) => mutated(recorded, seed));
 
 let passed = 0;
 let failed = missing.length;

@@ -1,7 +1,7 @@
-/** Raw texts to a server, and what comes back until it closes the connection. */
+/** Sends raw texts to a server and returns the answers until it closes the connection. */
 import net from "node:net";
 
-/** Everything that comes back until the server closes, piece by piece. */
+/** Returns everything received until the server closes, in pieces. */
 export function wire(text: string, port: number): Promise<readonly string[]> {
   const { promise, resolve, reject } = Promise.withResolvers<readonly string[]>();
   const socket = net.connect(port, "127.0.0.1");
@@ -13,7 +13,7 @@ export function wire(text: string, port: number): Promise<readonly string[]> {
   return promise;
 }
 
-/** Each part when the answer to the one before it has come. */
+/** Sends each part after the answer to the previous one has arrived. */
 export async function inTurn(parts: readonly string[], port: number): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   const socket = net.connect(port, "127.0.0.1");
@@ -35,7 +35,7 @@ export async function inTurn(parts: readonly string[], port: number): Promise<st
   return promise;
 }
 
-/** The head, then the rest when something has come back. */
+/** Sends the head, and the rest after something was received. */
 export function headFirst(whole: string, port: number): Promise<string> {
   const end = whole.indexOf("\r\n\r\n") + 4;
   const { promise, resolve } = Promise.withResolvers<string>();

@@ -1,6 +1,6 @@
 /**
- * Is HTTP spoken as uvicorn speaks it? Connections, times, and the whole server; what is sent back to malformed requests is
- * compared with a recording in http1-recorded.test.ts.
+ * Checks that the server speaks HTTP like uvicorn: connections, timeouts, and the whole server. Answers to malformed requests
+ * are compared with a recording in http1-recorded.test.ts.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
@@ -16,7 +16,7 @@ setDefaultTimeout(30_000);
 
 const FLAGS = ["--served-model-name", "m", "--max-model-len", "131072"];
 let server: Hosted;
-/** Seconds until the server closes a connection that has had its answer. Runs beside the other tests. */
+/** Seconds until the server closes an idle connection. Measured while the other tests run. */
 let idleSeconds: Promise<number>;
 beforeAll(async () => {
   server = await hosted([...FLAGS, "--timing", "none", "--api-key", "a"]);
@@ -40,12 +40,12 @@ const short = (fields: object = {}, lines: readonly string[] = []) =>
   posted("/v1/completions", { model: "m", prompt: "x", max_tokens: 2, ignore_eos: true, ...fields }, [KEY, ...lines]);
 const get = (path: string, lines = "") => `GET ${path} HTTP/1.1\r\nHost: x\r\n${lines}\r\n`;
 
-test("the head of a stream leaves at once", async () => {
+test("the head of a stream is sent at once", async () => {
   const slow = await hosted([...FLAGS, "--timing", "constant:ttft=1000s,itl=1ms"]);
   const client = await RawSocket.connect(portOf(slow));
   try {
     client.write(short({ stream: true }));
-    // The first token would come long after this test.
+    // The first token would arrive long after this test.
     await eventually(() => client.text.includes("\r\n\r\n"));
     expect(client.text).toStartWith("HTTP/1.1 200 OK\r\n");
     expect(client.text).not.toContain("data: ");
@@ -55,7 +55,7 @@ test("the head of a stream leaves at once", async () => {
   }
 });
 
-test("header lines in uvicorn's order and spelling", async () => {
+test("header lines have uvicorn's order and spelling", async () => {
   const namesOf = (answer: string) =>
     answer
       .split("\r\n\r\n")[0]!
@@ -67,7 +67,7 @@ test("header lines in uvicorn's order and spelling", async () => {
   const stream = await sent(short({ stream: true }, ["Connection: close"]));
   expect(namesOf(stream)).toEqual(["date", "server", "content-type", "vary", "connection", "transfer-encoding"]);
   expect(/^date: (.*)$/m.exec(whole)![1]).toMatch(/^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT\r?$/);
-  // A route that makes a `Response` of its own.
+  // A route that creates a `Response` object.
   expect(namesOf(await sent(get("/metrics", LAST)))).toEqual([
     "date",
     "server",
@@ -77,7 +77,7 @@ test("header lines in uvicorn's order and spelling", async () => {
   ]);
 });
 
-test("what is no HTTP gets uvicorn's refusal", async () => {
+test("bytes that are not HTTP get uvicorn's refusal", async () => {
   const refusal = /^HTTP\/1\.1 400 Bad Request\r\ndate: [^\r]+\r\nserver: uvicorn\r\n/;
   const text = await sent("FOO /health HTTP/1.1\r\nHost: x\r\n\r\n");
   expect(text).toMatch(refusal);
@@ -85,7 +85,7 @@ test("what is no HTTP gets uvicorn's refusal", async () => {
   expect(server.output()).not.toContain("FOO");
 });
 
-test("HTTP/1.0: the answer ends the connection, and the log says 1.0", async () => {
+test("HTTP/1.0: the connection closes after the answer, and the log says 1.0", async () => {
   const answer = await sent("GET /version?ten HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
   expect(answer).toStartWith("HTTP/1.1 200 OK\r\n");
   expect(answer).toContain("\r\nconnection: close\r\n");
@@ -99,7 +99,7 @@ test("an idle connection is closed after 5 s", async () => {
   expect(await idleSeconds).toBeGreaterThan(4.9);
 });
 
-test("a connection that is used is not idle", async () => {
+test("a connection with a request is not idle", async () => {
   const brisk = await hosted([
     ...FLAGS,
     "--timing",
@@ -108,7 +108,7 @@ test("a connection that is used is not idle", async () => {
     "1",
   ]);
   try {
-    // An answer that takes longer than a connection may be silent, then another.
+    // An answer that takes longer than the idle timeout, then another one.
     const parts = [short({ max_tokens: 150 }), short({ max_tokens: 150, stream: true }), get("/version", LAST)];
     expect(statuses(await inTurn(parts, portOf(brisk)))).toEqual([200, 200, 200]);
   } finally {
@@ -116,12 +116,12 @@ test("a connection that is used is not idle", async () => {
   }
 });
 
-test("a connection serves one request after the other, refusals and streams among them", async () => {
+test("a connection serves one request after the other, including refusals and streams", async () => {
   const parts = [short(), short({ stream: true }), short({ max_tokens: -1 }), get("/nothing"), get("/version", LAST)];
   expect(statuses(await inTurn(parts, portOf(server)))).toEqual([200, 200, 400, 404, 200]);
 });
 
-test("requests sent ahead are answered in order, however long each takes", async () => {
+test("pipelined requests are answered in order, however long each takes", async () => {
   const text = await sent(
     short({ max_tokens: 3000 }) + short({ stream: true }) + get("/health") + get("/version", LAST),
   );
@@ -130,7 +130,7 @@ test("requests sent ahead are answered in order, however long each takes", async
   expect(text).toEndWith('{"version":"0.33.0"}');
 });
 
-test("a request sent ahead whose body comes later", async () => {
+test("a pipelined request whose body arrives later is answered", async () => {
   const [first, second] = [short({ max_tokens: 3000 }), short({}, ["Connection: close"])];
   const client = await RawSocket.connect(portOf(server));
   client.write(first + second.slice(0, -10));
@@ -141,13 +141,13 @@ test("a request sent ahead whose body comes later", async () => {
   client.destroy();
 });
 
-test("many thousand requests at once on one connection", async () => {
+test("thousands of pipelined requests on one connection are answered", async () => {
   const count = 20_000;
   const text = await sent(get("/version").repeat(count - 1) + get("/version", LAST));
   expect(text.split('{"version":"0.33.0"}').length - 1).toBe(count);
 });
 
-test("a client that leaves with requests ahead: those that were begun are aborted, the others never begin", async () => {
+test("when a client with pipelined requests disconnects, started requests are aborted and the others never start", async () => {
   const counted = (outcome: string) => sample(server.url, `understudy_requests_total{outcome="${outcome}"`);
   const [aborts, lengths] = [await counted("abort"), await counted("length")];
   const client = await RawSocket.connect(portOf(server));
@@ -160,7 +160,7 @@ test("a client that leaves with requests ahead: those that were begun are aborte
   expect([await counted("abort"), await counted("length")]).toEqual([aborts + 1, lengths]);
 });
 
-test("Expect: 100-continue is answered when the body is wanted", async () => {
+test("Expect: 100-continue is answered if the body is needed", async () => {
   const expecting = (key: string) =>
     posted("/v1/completions", { model: "m", prompt: "x", max_tokens: 1 }, [
       `Authorization: Bearer ${key}`,
@@ -205,12 +205,12 @@ test("a reader that stalls gets the same bytes as one that does not", async () =
   const [steady, stalled] = await Promise.all([read(0), read(1500)]);
   expect(stalled).toEndWith("data: [DONE]\n\n\r\n0\r\n\r\n");
   expect(contentOf(stalled)).toBe(contentOf(steady));
-  // What came while it stalled was put together.
+  // Events that arrived during the stall were joined.
   expect(stalled.split("data: ").length).toBeLessThan(steady.split("data: ").length);
   await eventually(async () => (await sample(server.url, "understudy_held_bytes")) === 0);
 });
 
-test("a body in chunks, in bytes of their own, longer than is read at once", async () => {
+test("a chunked body in single bytes, longer than one read, is accepted", async () => {
   const prompt = "A word or two. ".repeat(6000);
   const json = JSON.stringify({ model: "m", prompt, max_tokens: 1 });
   const chunks: string[] = [];
@@ -234,10 +234,10 @@ test("a WebSocket handshake is answered as a plain request", async () => {
   expect(statuses(await inTurn(parts, portOf(server)))).toEqual([200, 200]);
 });
 
-test("requests sent ahead: as many are answered as are read, others are served meanwhile, and none when their client has left", async () => {
+test("pipelined requests are answered only as fast as they are read, others are served meanwhile, and none after a disconnect", async () => {
   const answered = async () =>
     (await sample(server.url, 'http_requests_total{handler="/openapi.json",method="GET",status="2xx"}')) || 0;
-  /** The count when it no longer rises. */
+  /** Returns the count when it no longer rises. */
   const settled = async () => {
     let last = -1;
     await eventually(async () => {
@@ -252,14 +252,14 @@ test("requests sent ahead: as many are answered as are read, others are served m
   const client = await RawSocket.connect(portOf(server), { paused: true });
   client.write(get("/openapi.json").repeat(5000));
   const waiting = await settled();
-  // What the kernel's buffers hold.
+  // The answers fill the kernel's buffers.
   expect(waiting - before).toBeGreaterThan(0);
   expect(waiting - before).toBeLessThan(500);
   client.leave("rst");
   expect(await settled()).toBe(waiting);
 });
 
-test("requests of each kind sent ahead are all answered, in order, by one connection that reads", async () => {
+test("pipelined requests of each kind are answered in order on one connection", async () => {
   const kinds = [
     get("/version"),
     get("/docs"),
@@ -276,7 +276,7 @@ test("requests of each kind sent ahead are all answered, in order, by one connec
   expect(statuses(text)).toEqual([...Array(rounds).fill(expected).flat(), 200]);
 });
 
-test("an upgrade to h2c, as Java's HttpClient asks for it: 400 for want of a body, and a line in the log", async () => {
+test("an upgrade to h2c, as Java's HttpClient requests it, gets 400 for the missing body and a line in the log", async () => {
   const upgrade = ["Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAEAAEAAAAIAAAAAAAMAAAAA", "Upgrade: h2c"];
   const mute = await hosted([...FLAGS, "--timing", "none", "--api-key", "a", "--uvicorn-log-level", "error"]);
   try {
@@ -292,7 +292,7 @@ test("an upgrade to h2c, as Java's HttpClient asks for it: 400 for want of a bod
   }
 });
 
-test("a head, or a body that nobody wants, that comes too slowly ends the connection, however it drips", async () => {
+test("a head or an unneeded body that arrives too slowly closes the connection, even if bytes keep arriving", async () => {
   const strict = await hosted([...FLAGS, "--timing", "none", "--body-timeout", "1", "--timeout-keep-alive", "60"]);
   const unwanted = "POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n";
   try {
@@ -318,7 +318,7 @@ test("a head, or a body that nobody wants, that comes too slowly ends the connec
   }
 });
 
-test("at its end the server closes idle connections and finishes streams", async () => {
+test("at shutdown the server closes idle connections and finishes streams", async () => {
   const ending = await serve([
     ...FLAGS,
     "--timing",
@@ -337,7 +337,7 @@ test("at its end the server closes idle connections and finishes streams", async
   await ended;
 });
 
-test("a route that reads its body as text", async () => {
+test("a route can read its body as text", async () => {
   const admin = await hosted([...FLAGS, "--timing", "constant:ttft=1ms,itl=1ms", "--admin-key", "k"]);
   try {
     const change = async (body: string) => {
@@ -362,13 +362,13 @@ test("several processes share the port", async () => {
   }
 });
 
-test("a port in use: one line, exit 2", () => {
+test("a port in use prints one line and exits with 2", () => {
   const words = ["serve", "--port", String(portOf(server)), "--served-model-name", "m"];
   const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, ...words], { env: { ...process.env } });
   expect([exitCode, stderr.toString().trim()]).toEqual([2, expect.stringMatching(/^[^\n]*in use[^\n]*$/)]);
 });
 
-test("a client that leaves while requests sent ahead wait: its stream ends", async () => {
+test("a client that disconnects while pipelined requests wait ends its stream", async () => {
   const server = await hosted([...FLAGS, "--timing", "constant:ttft=5ms,itl=5ms"]);
   try {
     const fields = { model: "m", prompt: "Hello", max_tokens: 2000, ignore_eos: true, stream: true };

@@ -1,4 +1,4 @@
-/** Do ids repeat where `--seed` is given, from worker to worker not, and does no second server give one out where it is not? */
+/** Checks that ids repeat with `--seed`, differ between workers, and are never equal on two servers without it. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type App, createApp } from "../../src/app/create-app.ts";
 import { idsOf, mix } from "../../src/base/random.ts";
@@ -49,7 +49,7 @@ const ASKS: Readonly<Record<string, Ask>> = {
   "a path that is not served": ["/nothing"],
 };
 
-/** Everything that an answer shows. */
+/** Returns the status, headers and body of an answer. */
 async function answer({ url }: Pick<App, "url">, [path, body]: Ask): Promise<string> {
   const headers = { "content-type": "application/json" };
   const asked = body && { method: "POST", body: JSON.stringify(body), headers };
@@ -65,11 +65,11 @@ async function answers(app: Pick<App, "url">): Promise<Record<string, string>> {
 
 const ID =
   /\b(?:chatcmpl-tool|chatcmpl|cmpl|embd|modelperm|resp|msg|rs|fc)[-_]([0-9a-f]{16})\b|(?:"signature":"|x-request-id: )([0-9a-f]{32})\b/g;
-/** The drawn part of each id, once. */
+/** Returns the random parts of all ids. */
 const idsIn = (got: Readonly<Record<string, string>>) =>
   new Set(Object.values(got).flatMap((text) => [...text.matchAll(ID)].map(([, short, long]) => short ?? long!)));
 
-/** Kinds of ids that must have been looked at, and in which answers. */
+/** Kinds of ids that must have been checked, and the answers with them. */
 const SEEN = {
   "a chat": ['"id":"chatcmpl-', "x-request-id: "],
   "a batch": ['"id":"chatcmpl-'],
@@ -91,12 +91,12 @@ for (const seed of ["7", "0"])
     const got = await answers(one!);
     for (const [name, ids] of Object.entries(SEEN)) for (const id of ids) expect(got[name]).toContain(id);
     expect(await answers(other!)).toEqual(got);
-    // Nor does a server give one out twice.
+    // A server also returns no id twice.
     const again = await answers(one!);
     expect([...idsIn(again)].filter((id) => idsIn(got).has(id))).toEqual([]);
   });
 
-test("the page's times are those of the wall time that was handed in", async () => {
+test("the page's times are those of the given wall clock", async () => {
   const app = await started("--seed", "7");
   await answer(app, ASKS["a completion"]!);
   const values = async (series: RegExp) => {
@@ -105,24 +105,24 @@ test("the page's times are those of the wall time that was handed in", async () 
   };
   const created = await values(/^vllm:\w+_created\{.*\} (\S+)$/gm);
   expect(created.length).toBeGreaterThan(5);
-  // Time is 0 until the executor was polled.
+  // The time is 0 until the executor was polled.
   let polledUs: number | undefined;
   await eventually(async () => {
     [polledUs] = await values(/^nv_trt_llm_general_metrics\{.*"timestamp".*\} (\S+)$/gm);
     return polledUs! > 0;
   });
-  // The server is some minutes old at most, in a process of many tests.
+  // In a process of many tests the server is at most some minutes old.
   for (const seconds of [...created, polledUs! / 1e6]) expect(Math.abs(seconds - EPOCH_S)).toBeLessThan(3600);
 });
 
-test("without --seed two servers share no id, nor with two seeds", async () => {
+test("two servers share no id without --seed or with different seeds", async () => {
   const all = await Promise.all([started(), started(), started("--seed", "1"), started("--seed", "2")]);
   const ids = await Promise.all(all.map(async (app) => [...idsIn(await answers(app))]));
   for (const own of ids) expect(own.length).toBeGreaterThan(25);
   expect(new Set(ids.flat()).size).toBe(ids.flat().length);
 });
 
-test("mistral's ids of nine characters repeat, too", async () => {
+test("mistral's ids of nine characters also repeat", async () => {
   const calls = async () => {
     const app = await started("--seed", "7", "--tool-call-parser", "mistral");
     return answer(app, ASKS["a tool call"]!);
@@ -132,7 +132,7 @@ test("mistral's ids of nine characters repeat, too", async () => {
   expect(await calls()).toBe(got);
 });
 
-test("createServer({ seed }): as with the flag", async () => {
+test("createServer({ seed }) behaves like the flag", async () => {
   const own = async (options: { readonly seed?: number }) => {
     const server = createServer({ ...options, timing: "none", servedModelName: ["m"] });
     try {
@@ -147,7 +147,7 @@ test("createServer({ seed }): as with the flag", async () => {
   expect(await own({})).not.toBe(await own({}));
 });
 
-test("--workers 2 --seed 7: each worker draws ids of its own, and they repeat", async () => {
+test("--workers 2 --seed 7: each worker has different ids, and they repeat", async () => {
   const server = await serve(["--workers", "2", "--seed", "7", "--timing", "none", "--served-model-name", "m"]);
   try {
     const body = JSON.stringify(ASKS["a completion"]![1]);
@@ -162,7 +162,7 @@ test("--workers 2 --seed 7: each worker draws ids of its own, and they repeat", 
       const next = idsOf(mix(7, worker));
       return Array.from({ length: 40 }, () => next(8)).filter((id) => ids.has(id));
     });
-    // The kernel spreads 40 connections, so both workers had some.
+    // The kernel spreads 40 connections, so both workers got some.
     expect(first!.length).toBeGreaterThan(0);
     expect(second!.length).toBeGreaterThan(0);
     expect(first!.length + second!.length).toBe(40);

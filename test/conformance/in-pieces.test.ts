@@ -1,4 +1,7 @@
-/** What is asked for a thousand times in one request, or with prompts of megabytes: is it whole, in order, and gone when its client leaves? */
+/**
+ * Checks requests with thousands of answers or with prompts of megabytes: answers are complete and in order, and nothing
+ * stays after a disconnect.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
@@ -30,7 +33,7 @@ const eventsIn = (text: string) =>
     .filter((data) => data.startsWith("{"))
     .map((data) => JSON.parse(data));
 
-test("a hundred prompts of 20,000 ids: an answer to each, in their order", async () => {
+test("a hundred prompts of 20,000 ids get answers in their order", async () => {
   const prompt = Array.from({ length: 100 }, () => ids(20_000));
   const answer = await (await ask(COMPLETIONS, { prompt, max_tokens: 1, ignore_eos: true })).json();
   const { choices, usage } = answer as { choices: { index: number }[]; usage: object };
@@ -38,7 +41,7 @@ test("a hundred prompts of 20,000 ids: an answer to each, in their order", async
   expect(usage).toMatchObject({ prompt_tokens: 2_000_000, completion_tokens: 100 });
 });
 
-test("a stream of 3,000 choices: each begins before it says anything, and ends once", async () => {
+test("in a stream of 3,000 choices each starts with its role and ends once", async () => {
   const body = { messages, n: 3000, max_tokens: 2, ignore_eos: true, stream: true, seed: 1 };
   const events = eventsIn(await (await ask(CHAT, body)).text());
   const seen = new Map<number, string>();
@@ -48,12 +51,12 @@ test("a stream of 3,000 choices: each begins before it says anything, and ends o
     seen.set(index, `${seen.get(index) ?? ""} ${what}`);
   }
   expect(seen.size).toBe(3000);
-  // What comes while the beginnings are being written is one event with what comes next.
+  // Tokens that arrive while the first events are written are joined with the next event.
   for (const story of seen.values()) expect([" role token end", " role end"]).toContain(story);
 });
 
 test.each(["whole", "stream"])(
-  "%s: a client that leaves while its choices are handed over leaves nothing",
+  "%s: a client that disconnects while its choices are submitted leaves no state",
   async (how) => {
     const prompt = Array.from({ length: 100 }, () => ids(20_000));
     const bodies = [
@@ -85,7 +88,7 @@ test.each([3, 200])(
     expect(events.map(({ sequence_number }) => sequence_number)).toEqual(Array.from(events.keys()));
     const [part] = of("content_part.done");
     const { logprobs, text } = part.part;
-    // A token without a text of its own has no event.
+    // A token without text has no event.
     expect(logprobs.length).toBeGreaterThan(tokens * 0.9);
     expect(
       of("output_text.delta")
@@ -108,7 +111,7 @@ test.each([3, 200])(
   },
 );
 
-test("a streamed response repeats the log probabilities of each of its texts, behind calls of tools as well", async () => {
+test("a streamed response repeats the log probabilities of each text, also after tool calls", async () => {
   const call = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>';
   const script = `${"Let us see. ".repeat(30)}${call}${"And now this. ".repeat(30)}${call}`;
   const body = {
@@ -129,7 +132,7 @@ test("a streamed response repeats the log probabilities of each of its texts, be
   }
 });
 
-test.each([64, 65, 300, 3000])("one of %d choices fails at once: all have begun, then comes the error", async (n) => {
+test.each([64, 65, 300, 3000])("if one of %d choices fails at once, all have started before the error", async (n) => {
   const script = { sequences: [{ steps: [], finish: "error" }] };
   const events = async (stream: boolean) =>
     await (await ask(CHAT, { messages, n, max_tokens: 2000, ignore_eos: true, stream, understudy: { script } })).text();

@@ -12,7 +12,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === "::1"));
 
-test("an address of IPv6 stands in brackets once, others without", () => {
+test("an IPv6 address gets one pair of brackets, and others get none", () => {
   const at = (hostname: string) => [hostAndPort({ hostname, port: 1 }), listenUrl({ hostname, port: 1 }, {})];
   expect(at("::")).toEqual(["[::]:1", "https://[::]:1"]);
   expect(at("[fe80::1%eth0]")).toEqual(["[fe80::1%eth0]:1", "https://[fe80::1%eth0]:1"]);
@@ -29,7 +29,7 @@ const SERVERS = {
 };
 
 for (const [name, words] of Object.entries(SERVERS)) {
-  test.if(hasIpv6)(`${name} on ::1: banner and ready file have brackets`, async () => {
+  test.if(hasIpv6)(`${name} on ::1 prints and writes brackets`, async () => {
     const file = join(folder, name);
     const server = Bun.spawn([process.execPath, main, ...words.split(" "), "--ready-file", file], { stderr: "pipe" });
     try {
@@ -52,7 +52,7 @@ for (const [name, words] of Object.entries(SERVERS)) {
   });
 }
 
-test.if(hasIpv6)("an address that is in use is named with brackets", async () => {
+test.if(hasIpv6)("an address in use is reported with brackets", async () => {
   const taken = Bun.listen({ hostname: "::1", port: 0, socket: { data() {} } });
   const { stderr } = Bun.spawnSync([process.execPath, main, "serve", "--host", "::1", "--port", String(taken.port)]);
   taken.stop();

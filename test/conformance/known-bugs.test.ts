@@ -7,7 +7,7 @@ import { eventually } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
-/** What a label must carry without harm. */
+/** A model name with characters that labels must escape. */
 const ODD = 'a "quoted" \\ name, {le="1"} 17';
 let server: Hosted;
 beforeAll(async () => {
@@ -39,7 +39,7 @@ test("production-stack's fake server: every chunk is on the wire once, the usage
     const usage = chunks.at(-1);
     expect(usage).toMatchObject({ choices: [], usage: { completion_tokens: max_tokens } });
     const ids = chunks.slice(0, -1).flatMap(({ choices }) => choices[0].token_ids);
-    // Said in one piece it is the same.
+    // The answer in one piece has the same tokens.
     const answer = await ask({ ...fields, stream: false, stream_options: null });
     const whole = (await answer.json()) as { choices: { text: string; token_ids: number[] }[] };
     expect(ids).toEqual(whole.choices[0]!.token_ids);
@@ -60,14 +60,15 @@ test("production-stack's fake server, vllm#29928, vllm#22545, sglang#4244: when 
     controllers.slice(0, 4).map(async ({ signal }) => (await ask({ max_tokens: 4000 }, signal)).body!.getReader()),
   );
   await Promise.all(readers.map((reader) => reader.read()));
-  // These wait: their streams have not begun.
+  // These requests wait: their streams have not started.
   const waiting = controllers.slice(4).map(({ signal }) => ask({ max_tokens: 4000 }, signal).catch(() => null));
   await eventually(async () => loadOf(await page())[1] === 8);
   expect(loadOf(await page())[0]).toBe(4);
   expect(loadOf(await page())[2]).toBeGreaterThan(0);
   for (const controller of controllers) controller.abort();
   await Promise.all(waiting);
-  // That they are used here keeps the four open till now: a stream that nobody refers to is broken off once it is collected.
+  // Using the readers here keeps the four streams open until now, because an unreferenced stream is cancelled when it is
+  // collected.
   await Promise.allSettled(readers.map((reader) => reader.closed));
   await eventually(async () => loadOf(await page()).every((value) => value === 0));
   const steps = family(await page(), "understudy_steps_total").samples[0]!.value;

@@ -1,4 +1,7 @@
-/** Do requests whose prompt or answer is another server's part say and wait what they should? `--kv-transfer-time`. */
+/**
+ * Tests `--kv-transfer-time`: requests whose prompt or answer belongs to another server return the right parameters and wait
+ * the right time.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 
@@ -41,32 +44,32 @@ test.each([
   expect(answer.usage.completion_tokens).toBe(2);
   const { kv_transfer_params: params } = answer;
   expect(params).toMatchObject({ do_remote_decode: false, do_remote_prefill: true, tp_size: 1 });
-  // What comes back is what the other server is sent.
+  // The returned parameters are sent to the other server.
   const next = await read(await post(path, { ...body, kv_transfer_params: params }));
   expect(next.choices[0]!.finish_reason).toBe("length");
   expect(next.kv_transfer_params).toBeNull();
 });
 
-test("it cannot be streamed", async () => {
+test("a transfer cannot be streamed", async () => {
   const answer = await post(CHAT, { messages, stream: true, ...DECODE });
   expect(answer.status).toBe(400);
   expect(await answer.json()).toMatchObject({ error: { param: "stream" } });
   expect((await post(CHAT, { messages, stream: true, ...PREFILL })).status).toBe(200);
 });
 
-test("too little in the cache is said first", async () => {
+test("a prompt that is cached too little is reported first", async () => {
   const answer = await read(await post(COMPLETION, { prompt: "Nine", cache_hit_threshold: 1, ...DECODE }));
   expect(answer.choices[0]!.finish_reason).toBe("cache_threshold");
   expect(answer.kv_transfer_params).toMatchObject({ do_remote_prefill: true });
 });
 
-test("a prompt from elsewhere is waited for as long as its transfer takes, in place of its own time", async () => {
+test("a prompt from another server takes its transfer time instead of its prefill time", async () => {
   const onceUs = async (tokens: number, fields: object) => {
     const prompt = Array.from({ length: tokens }, (_, i) => 300 + i);
     const told = (await post(COMPLETION, { prompt, ...fields }, { [TRUTH]: "summary" })).headers.get(TRUTH)!;
     return (JSON.parse(told)[0] as { ttftUs: { due: number } }).ttftUs.due;
   };
-  // A host that stands still moves the engine's time on.
+  // Take the minimum, because a host that stalls moves the engine's time.
   const dueUs = async (tokens: number, fields: object) =>
     Math.min(await onceUs(tokens, fields), await onceUs(tokens, fields), await onceUs(tokens, fields));
   expect(await dueUs(7, {})).toBe(400_000);
@@ -75,7 +78,7 @@ test("a prompt from elsewhere is waited for as long as its transfer takes, in pl
   expect(await dueUs(7, { kv_transfer_params: { do_remote_prefill: "true" } })).toBe(400_000);
 });
 
-test("without the option the field means nothing", async () => {
+test("without the option the field has no effect", async () => {
   const plain = await hosted("--model m --timing none".split(" "));
   const answer = await read(await post(COMPLETION, { prompt: "One two", ...DECODE }, {}, plain.url));
   expect(answer.choices[0]!.finish_reason).toBe("length");

@@ -1,9 +1,12 @@
-/** Whatever is in the largest bodies that a server accepts, it takes less memory than a watcher allows. */
+/** The largest accepted bodies, whatever they contain, take less memory than the limit. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { type Server, serve } from "../server.ts";
 
-/** Watchers end a server at about 1000, for bodies of 60 MB. Texts here have half of that, because they take long to encode. */
+/**
+ * Memory limits in MB. Supervisors usually end a server at about 1000, for bodies of 60 MB. Texts here have half that size,
+ * because they take long to encode.
+ */
 const MB_MOST = 850;
 const HALF_MB_MOST = 520;
 let server: Server;
@@ -14,7 +17,7 @@ afterAll(() => server.stop("SIGKILL"));
 
 const peakMb = () => Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))![1]) / 1024;
 
-/** The path, the body, and what the answer begins with. */
+/** The path, the body, and the start of the answer. */
 const BODIES: Readonly<Record<string, readonly [string, () => string, string]>> = {
   "a text of 30 million tokens": ["/tokenize", () => textOf("$%"), '{"count":30000000,'],
   "a text whose tokens are spelled": [

@@ -1,6 +1,6 @@
 /**
- * Does a client that leaves, in any phase of its request and in any way, leave nothing behind, and is it counted once?
- * The server runs in this process, so that each turn of its loop can be looked at.
+ * Checks that a client that disconnects, in any phase and in any way, leaves no state and is counted once. The server runs in
+ * this process, so that the test can check each turn of its event loop.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";
@@ -23,7 +23,7 @@ const FLAGS = [
   "64",
   "--reasoning-parser",
   "deepseek_r1",
-  // Messages cannot say ignore_eos: here no answer ends by itself.
+  // Messages have no ignore_eos, so no answer may end by itself here.
   "--output-tokens",
   "constant:1000000",
 ];
@@ -39,13 +39,13 @@ async function start(timing: string): Promise<App> {
 let slow: App;
 let fast: App;
 
-/** Both ends are in this process. */
+/** Counts the open sockets of this process, which has both ends. */
 function openSockets(): number {
   const isSocket = (fd: string) => {
     try {
       return readlinkSync(`/proc/self/fd/${fd}`).startsWith("socket:");
     } catch {
-      return false; // closed meanwhile
+      return false; // closed in the meantime
     }
   };
   return readdirSync("/proc/self/fd").filter(isSocket).length;
@@ -64,11 +64,11 @@ const LONG = Array.from({ length: 64 * 40 }, (_, i) => 100 + (i % 5000));
 
 interface Phase {
   readonly name: string;
-  /** In the batch, and so in the core's count of aborts, when the client leaves. */
+  /** True if the request is in the batch when the client disconnects, so that the core counts an abort. */
   readonly engine: boolean;
   readonly outcome: Outcome | null;
   readonly unpaced?: true;
-  /** The four places in the batch are taken by others. */
+  /** True if other requests occupy the four places of the batch. */
   readonly crowded?: true;
   readonly streams: readonly boolean[];
   readonly request: (stream: boolean) => string;
@@ -153,15 +153,15 @@ const PHASES: readonly Phase[] = [
   },
 ];
 
-/** What the other dialects say: what ends there ends as it does here. */
-interface Speech {
+/** How the tests write and read a dialect. The other dialects must end in the same way. */
+interface DialectForm {
   readonly name: string;
   readonly ask: (fields: { readonly prompt?: string; readonly tokens: number; readonly stream: boolean }) => string;
-  /** Stands in a stream's first pieces, and in its end or in a whole answer. */
+  /** Text in the first pieces of a stream, and text in its end or in a whole answer. */
   readonly piece: string;
   readonly end: string;
 }
-const SPEECHES: readonly Speech[] = [
+const DIALECT_FORMS: readonly DialectForm[] = [
   {
     name: "chat that thinks",
     ask: ({ prompt = "Hello", tokens, stream }) => {
@@ -187,7 +187,7 @@ const SPEECHES: readonly Speech[] = [
   },
 ];
 
-function phasesOf({ name, ask, piece, end }: Speech): Phase[] {
+function phasesOf({ name, ask, piece, end }: DialectForm): Phase[] {
   const long = "A word or two. ".repeat(20_000);
   const open = { engine: true, outcome: "abort", streams: [true, false] } as const;
   const decodes = (app: App) =>
@@ -233,9 +233,9 @@ function phasesOf({ name, ask, piece, end }: Speech): Phase[] {
     },
   ];
 }
-const ALL_PHASES = [...PHASES, ...sampled("leaving", SPEECHES, 1).flatMap(phasesOf)];
+const ALL_PHASES = [...PHASES, ...sampled("leaving", DIALECT_FORMS, 1).flatMap(phasesOf)];
 
-/** Four that hold all places of the batch; taken back with what is returned. */
+/** Starts four requests that occupy the batch. The returned function ends them. */
 async function crowd(app: App): Promise<() => Promise<void>> {
   const port = portOf(app);
   const others = await Promise.all([0, 1, 2, 3].map(() => RawSocket.connect(port)));
@@ -254,7 +254,7 @@ async function leaveIn(phase: Phase, stream: boolean, way: Way): Promise<void> {
   const before = { front: front(app), engine: engine(app) };
   const client = await RawSocket.connect(portOf(app), { paused: phase.unpaced === true });
   client.write(phase.request(stream));
-  // Filling the buffers of both ends takes tens of thousands of events; a look at each turn would cost more than they do.
+  // Filling the buffers of both ends takes tens of thousands of events, so check only each hundredth turn.
   const looks = phase.unpaced ? 100 : 1;
   for (let turns = 0; turns % looks !== 0 || !phase.reached(app, client); turns++) {
     if (turns % 1000 === 999) await Bun.sleep(1);
@@ -268,7 +268,7 @@ async function leaveIn(phase: Phase, stream: boolean, way: Way): Promise<void> {
   const noticedAt = engine(app).iterations;
   const others = phase.crowded ? 4 : 0;
   while (inEngine(app) > others) await turn();
-  // The engine takes an abort in just before the outcome of the step that runs.
+  // The engine handles an abort before the outcome of the running step.
   expect(engine(app).iterations - noticedAt).toBeLessThanOrEqual(1);
   await eventually(() => client.closed || way === "half");
   client.destroy();
@@ -303,5 +303,5 @@ describe("clients leave", () => {
       for (const way of WAYS)
         test(`${phase.name}, ${stream ? "streaming" : "plain"}, by ${way}`, () => leaveIn(phase, stream, way));
 
-  test("all sockets are closed but those that listen", () => eventually(() => openSockets() <= sockets));
+  test("all sockets except the listeners are closed", () => eventually(() => openSockets() <= sockets));
 });

@@ -1,4 +1,4 @@
-/** What happens at each limit of docs/limits.md, and is every row of it shown by a test? */
+/** Tests each limit of docs/limits.md, and checks that a test shows every row of it. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import net from "node:net";
@@ -20,7 +20,7 @@ const row = (name: string, show: () => Promise<void>) => {
 const FLAGS = ["--served-model-name", "m", "--max-model-len", "120000", "--num-gpu-blocks-override", "16384"];
 describe("a server with limits", () => {
   let server: Hosted;
-  /** Begins at once and lasts; runs beside the other tests. */
+  /** Starts at once and runs during the other tests. */
   let silence: Promise<readonly [idle: string, head: string]>;
   beforeAll(async () => {
     const limits = [
@@ -41,7 +41,7 @@ describe("a server with limits", () => {
   });
   const portOf = ({ url }: Listening) => Number(new URL(url).port);
 
-  /** All that came until the server closed. */
+  /** Returns everything received until the server closes. */
   function wire(parts: readonly (string | Buffer)[], port = portOf(server)): Promise<string> {
     const { promise, resolve } = Promise.withResolvers<string>();
     const socket = net.connect(port, "127.0.0.1");
@@ -67,7 +67,7 @@ describe("a server with limits", () => {
     });
   const counted = (outcome: string, { url }: Listening = server) =>
     sample(url, `understudy_requests_total{outcome="${outcome}"`);
-  /** Nothing of the refused stays. */
+  /** Waits until no refused request is left. */
   const rest = ({ url }: Listening = server) =>
     eventually(async () => {
       const names = ["understudy_requests_open", "understudy_streams_open", "vllm:num_requests_running"];
@@ -79,7 +79,7 @@ describe("a server with limits", () => {
 
   row("a head that is too large: 431", async () => {
     expect(await wire([get("/version", `X: ${"x".repeat(4_000_000)}\r\n`)])).toStartWith("HTTP/1.1 200 OK\r\n");
-    // The rest is not read, so the refusal may be lost to the client's own writing.
+    // The server does not read the rest, so the client may miss the refusal while it writes.
     expect(["", TOO_LARGE]).toContain(await wire([get("/version", `X: ${"x".repeat(5_000_000)}\r\n`)]));
     const small = await hosted([...FLAGS, "--h11-max-incomplete-event-size", "2000"]);
     try {
@@ -92,14 +92,14 @@ describe("a server with limits", () => {
 
   row("too many header lines: 431", async () => {
     const many = (count: number) => Array.from({ length: count }, (_, i) => `X${i}: 1\r\n`).join("");
-    // Host and Connection are two more.
+    // Host and Connection are two more lines.
     expect(await wire([get("/version", many(LINES_MOST - 2))])).toStartWith("HTTP/1.1 200 OK\r\n");
     expect(await wire([get("/version", many(LINES_MOST - 1))])).toBe(TOO_LARGE);
   });
 
   row("too large a body: 413, and the next request is answered", async () => {
     const mebibyte = Buffer.alloc(2 ** 20, "x");
-    // With time for the rest of the body, which is read and thrown away: a busy machine needs more than half a second.
+    // This server has time to read and drop the rest of the body. A busy machine needs more than half a second.
     const patient = await serve([...FLAGS, "--timing", "none", "--max-body-mb", "1"]);
     const mb = residentMb(patient.pid);
     for (const [path, chunked] of [
@@ -135,7 +135,7 @@ describe("a server with limits", () => {
       drip.write(
         `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n`,
       );
-      // A connection that is never silent is late all the same.
+      // A connection that keeps sending is also late.
       const dripping = setInterval(() => drip.write("x"), 50);
       await closed;
       clearInterval(dripping);
@@ -210,7 +210,7 @@ describe("a server with limits", () => {
         const ports = (await found.promise).map((url) => Number(new URL(url).port));
         expect(new Set(ports).size).toBe(2);
         const [port, http2Port] = ports as [number, number];
-        // Neither the encoder's thread nor the one of large bodies has started yet.
+        // The encoder's thread and the thread for large bodies have not started yet.
         const [first, second] = [await RawSocket.connect(port), await RawSocket.connect(port)];
         const both = [...Array.from({ length: 100 }, () => port), ...Array.from({ length: 100 }, () => http2Port)];
         const tried = await Promise.allSettled(both.map((one) => RawSocket.connect(one)));

@@ -1,6 +1,6 @@
 /**
- * Can a request write what it likes into the log, or make label values in the metrics? Any id, model, path and header:
- * as many lines as there were events, none with a control character, and no series that was not there before.
+ * Checks that a request cannot write arbitrary text into the log, or create label values in the metrics. For any id, model,
+ * path and header there are as many lines as events, without control characters, and no new series.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => app.close(0));
 
-/** What a terminal, a log collector or an editor would obey. */
+/** Characters that a terminal, a log collector or an editor would interpret. */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 const nasty = fc.oneof(
   fc.string({ unit: "binary", maxLength: 40 }),
@@ -39,7 +39,7 @@ const nasty = fc.oneof(
 const post = (path: string, body: string, headers: Record<string, string> = {}) =>
   fetch(app.url + path, { method: "POST", headers: { "content-type": "application/json", ...headers }, body });
 
-/** Names and labels of all series, without values. */
+/** Returns the names and labels of all series, without values. */
 async function series(): Promise<string[]> {
   const page = await (await fetch(`${app.url}/metrics/all`)).text();
   return page
@@ -48,7 +48,7 @@ async function series(): Promise<string[]> {
     .map((line) => line.slice(0, line.lastIndexOf(" ")));
 }
 
-test("ids, models, stops and salts in log lines", async () => {
+test("ids, models, stop strings and salts are escaped in log lines", async () => {
   await fc.assert(
     fc.asyncProperty(nasty, nasty, nasty, async (id, model, other) => {
       lines.length = 0;
@@ -68,7 +68,7 @@ test("ids, models, stops and salts in log lines", async () => {
       ]);
       await Promise.all(answers.map((answer) => answer.text()));
       const received = lines.filter((line) => line.startsWith("Received request ")).length;
-      expect(lines.length - received).toBe(3); // a line per HTTP request
+      expect(lines.length - received).toBe(3); // one line per HTTP request
       for (const line of lines) {
         expect(line).not.toMatch(UNSAFE);
         expect(line.length).toBeLessThan(8000);
@@ -78,7 +78,7 @@ test("ids, models, stops and salts in log lines", async () => {
   );
 });
 
-test("paths, methods and headers in log lines", async () => {
+test("paths, methods and headers are escaped in log lines", async () => {
   await fc.assert(
     fc.asyncProperty(
       nasty,
@@ -102,7 +102,7 @@ test("paths, methods and headers in log lines", async () => {
   );
 });
 
-test("no request makes a series, or a file", async () => {
+test("no request creates a series or a file", async () => {
   const here = () => readdirSync(".").toSorted();
   await post("/v1/completions", JSON.stringify({ model: "m", prompt: "x", max_tokens: 1 }));
   for (const method of ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
@@ -117,7 +117,7 @@ test("no request makes a series, or a file", async () => {
     }),
     { numRuns: times(40) },
   );
-  // Those of a first answer with that status may be new.
+  // Series of the first answer with a status may be new.
   const unknown = (await series()).filter((one) => !before.includes(one));
   expect(unknown.filter((one) => !/^http_\w+\{(?:[a-z]+="[\w/.+]*",?)*\}$/.test(one))).toEqual([]);
   expect(here()).toEqual(files);

@@ -1,4 +1,4 @@
-/** Are long prompts answered as short ones are, though they are checked, drawn from and shown in pieces? */
+/** Checks that long prompts, which are checked, encoded and returned in pieces, are answered like short ones. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 
@@ -11,7 +11,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-/** More than an answer's part, and than what is short. */
+/** Returns more ids than one part of an answer, and more than a short prompt. */
 const ids = (from: number) => Array.from({ length: 40_000 }, (_, at) => 300 + ((from + at * 7) % 5000));
 const prompts = [ids(0), ids(1), ids(0)];
 
@@ -34,7 +34,7 @@ async function whole(fields: object): Promise<readonly Choice[]> {
   return choices;
 }
 
-/** By choice, its outputs put together. */
+/** Returns the joined output of each choice. */
 async function streamed(fields: object): Promise<readonly Choice[]> {
   const { text } = await post({ ...fields, stream: true });
   const all: Choice[] = prompts.map((_, index) => ({ index, text: "", prompt_token_ids: null, token_ids: null }));
@@ -51,7 +51,7 @@ async function streamed(fields: object): Promise<readonly Choice[]> {
   return all;
 }
 
-test("ids that are shown are those that were sent, in an answer and in a stream", async () => {
+test("returned ids equal the sent ids, in an answer and in a stream", async () => {
   const shown = await whole({ return_token_ids: true });
   expect(shown.map((choice) => choice.prompt_token_ids)).toEqual(prompts);
   const events = await streamed({ return_token_ids: true });
@@ -59,7 +59,7 @@ test("ids that are shown are those that were sent, in an answer and in a stream"
   expect(events.map((choice) => choice.token_ids)).toEqual(shown.map((choice) => choice.token_ids));
 });
 
-test("echoed prompts stand before the same answers; equal prompts have equal ones under greedy decoding", async () => {
+test("answers follow their echoed prompts, and equal prompts have equal answers under greedy decoding", async () => {
   const plain = (await whole({})).map(({ text }) => text);
   expect([plain[0] === plain[2], plain[0] === plain[1]]).toEqual([true, false]);
   const alone = await whole({ prompt: prompts[1] });
@@ -72,7 +72,7 @@ test("echoed prompts stand before the same answers; equal prompts have equal one
   expect((await streamed({ echo: true })).map(({ text }) => text)).toEqual(echoed);
 });
 
-test("an id that is none is found in any of them", async () => {
+test("an invalid id is found in any prompt", async () => {
   const wrong = [...ids(0).slice(1), 999_999_999];
   const { status, text } = await post({ prompt: [prompts[0], wrong] });
   expect([status, JSON.parse(text).error.message]).toEqual([400, "Token id 999999999 is out of vocabulary"]);

@@ -1,4 +1,4 @@
-/** A text of megabytes in any place of a request is refused or read within a few times its bytes of memory. */
+/** A text of megabytes in any place of a request is refused or read, and uses memory of at most a few times its size. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { type Server, serve } from "../server.ts";
@@ -6,10 +6,12 @@ import { type Server, serve } from "../server.ts";
 setDefaultTimeout(60_000);
 const MIB = 2 ** 20;
 const TEXT = "x".repeat(16 * MIB);
-/** Copies of the body that may be in memory at once: parts, bytes, text, values, an error's text, and those not collected yet. */
+/**
+ * Limit of copies of the body in memory: parts, bytes, text, values, an error's text, and copies that are not collected yet.
+ */
 const COPIES_MOST = 14;
 
-/** Most memory since the start, in bytes. */
+/** Returns the peak memory since the start, in bytes. */
 function peak({ pid }: Server): number {
   return Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) * 1024;
 }
@@ -35,7 +37,7 @@ for (const [what, [path, body, status]] of Object.entries(CASES))
     server = await serve(["--served-model-name", "m"]);
     const ask = (sent: string) =>
       fetch(server.url + path, { method: "POST", body: sent, headers: { "content-type": "application/json" } });
-    // What the reading thread takes for itself counts for nobody's text.
+    // The memory of the reading thread itself does not count.
     await (await ask(JSON.stringify({ model: "m", pad: "y".repeat(MIB) }))).text();
     const before = peak(server);
     const answer = await ask(JSON.stringify({ model: "m", ...body }));

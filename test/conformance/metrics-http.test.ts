@@ -1,8 +1,8 @@
 /**
- * Are HTTP requests counted as vLLM 0.33's middleware counts them? The statuses and labels of the recorded sequence
- * (`recorded/vllm-0.33-metrics-after-sequence.json`), and what the middleware does not see.
- * Moves http_requests_total, http_request_size_bytes, http_response_size_bytes, http_request_duration_highr_seconds
- * and http_request_duration_seconds.
+ * Checks that HTTP requests are counted like by vLLM 0.33's middleware: the statuses and labels of the recorded sequence
+ * (`recorded/vllm-0.33-metrics-after-sequence.json`), and requests that the middleware does not see.
+ * Moves http_requests_total, http_request_size_bytes, http_response_size_bytes, http_request_duration_highr_seconds and
+ * http_request_duration_seconds.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
@@ -25,7 +25,7 @@ const post = (path: string, body: unknown, more: RequestInit = {}) =>
   });
 const chat = { messages: [{ role: "user", content: "Hello, world!" }], max_tokens: 3, ignore_eos: true };
 
-/** Every http_ sample but buckets, sums of times and times of creation. */
+/** Returns every http_ sample except buckets, sums of times and creation times. */
 async function counts(): Promise<Map<string, number>> {
   const page = await (await fetch(`${server.url}/metrics`)).text();
   const lines = page.split("\n").filter((line) => /^http_/.test(line) && !/_bucket|seconds_sum|_created/.test(line));
@@ -34,7 +34,7 @@ async function counts(): Promise<Map<string, number>> {
   );
 }
 
-/** What an action changes. */
+/** Returns the changes of the samples during an action. */
 async function delta(act: () => Promise<unknown>): Promise<Record<string, number>> {
   const before = await counts();
   await act();
@@ -47,7 +47,7 @@ async function delta(act: () => Promise<unknown>): Promise<Record<string, number
     );
   };
   let last = await changed();
-  // A stream is counted when its end has been written, which may be after the client has read it.
+  // A stream is counted when its end has been written, maybe after the client has read it.
   await eventually(async () => {
     const now = await changed();
     const same = JSON.stringify(now) === JSON.stringify(last);
@@ -67,7 +67,7 @@ const counted = (handler: string, method: string, status: string, requestBytes: 
   [`http_request_duration_seconds_count{handler="${handler}",method="${method}"}`]: 1,
 });
 const size = (body: unknown) => Buffer.byteLength(typeof body === "string" ? body : JSON.stringify(body));
-/** Sums that are 0 are shown, and are no change once they are there. */
+/** Drops changes of 0: a new sum of 0 is not a change. */
 const withoutZeros = (changes: Record<string, number>) =>
   Object.fromEntries(Object.entries(changes).filter(([, by]) => by !== 0));
 
@@ -107,7 +107,7 @@ test("while a stream is open it is not counted", async () => {
   });
 });
 
-test("a plain request whose client left is a 2xx without a body", async () => {
+test("a plain request whose client disconnected counts as 2xx without a body", async () => {
   const body = { ...chat, max_tokens: 200 };
   const changes = await delta(async () => {
     const left = new AbortController();
@@ -121,14 +121,14 @@ test("a plain request whose client left is a 2xx without a body", async () => {
   expect(withoutZeros(changes)).toEqual(counted("/v1/chat/completions", "POST", "2xx", size(body), 0));
 });
 
-test("a route that is switched off has a handler", async () => {
+test("a disabled route has a handler label", async () => {
   const changes = await delta(() => post("/inference/v1/generate", {}));
   expect(changes).toMatchObject({
     'http_requests_total{handler="/inference/v1/generate",method="POST",status="4xx"}': 1,
   });
 });
 
-test("an unknown path and a wrong method have no handler", async () => {
+test("an unknown path and a wrong method have no handler label", async () => {
   for (const [path, method] of [
     ["/v1/nothing", "GET"],
     ["/v1/chat/completions", "GET"],
@@ -142,7 +142,7 @@ test("an unknown path and a wrong method have no handler", async () => {
   }
 });
 
-test("not counted: health, ping, version, load, metrics, whatever path has such a name in it, and requests without a key", async () => {
+test("health, ping, version, load, metrics, paths that contain these names, and requests without a key are not counted", async () => {
   const changes = await delta(async () => {
     for (const path of [
       "/health",

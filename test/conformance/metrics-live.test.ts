@@ -1,7 +1,7 @@
 /**
- * Does each action change the metrics of a live server as it changed those of vLLM 0.33? The recorded sequence is played
- * over raw sockets with the recordings' tokenizer and tokens; after each action every sample of `/metrics` that does not
- * hang on time or on the machine must have moved as there, and no other.
+ * Checks that each action changes the metrics of a live server like those of vLLM 0.33. The recorded sequence is played over
+ * raw sockets with the recordings' tokenizer and tokens. After each action, every sample of `/metrics` that does not depend
+ * on time or machine must have moved as recorded, and no other.
  * Moves vllm:admission_rejections_total.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
@@ -66,7 +66,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Without what hangs on time, and what is ours alone. */
+/** Matches samples that depend on time, and those that only we have. */
 const LEFT_OUT = /_created|_seconds(_\w+)?_(sum|bucket)|^(process|python|understudy)_|^http_.*_bucket/;
 async function samples(): Promise<Map<string, number>> {
   const page = await (await fetch(`${server.url}/metrics`)).text();
@@ -80,7 +80,7 @@ async function samples(): Promise<Map<string, number>> {
 }
 
 let before: Map<string, number>;
-/** What has moved since it was asked last, once nothing moves any more. */
+/** Returns the changes since the last call, when no sample moves any more. */
 async function delta(): Promise<Record<string, number>> {
   let after = await samples();
   for (let last = ""; last !== JSON.stringify([...after]); ) {
@@ -102,10 +102,10 @@ const rounded = (changes: Readonly<Record<string, number>>) =>
 const get = async (path: string) => (await fetch(server.url + path)).status;
 const go = () => exchange({ method: "GET", path: "/health" }, port, plain, { "X-Understudy": '{"release":true}' });
 
-/** The connection of a request that stands in the engine. */
+/** The connection of a request that stays in the engine. */
 let held: net.Socket | null = null;
 
-/** The status, or those of several requests; undefined where nobody waited for one. */
+/** Returns the status, or those of several requests. Undefined if no answer was awaited. */
 async function act({ action, request, script, ...step }: Step): Promise<number | number[] | undefined> {
   if (action.startsWith("nothing")) return undefined;
   if (action.startsWith("health"))

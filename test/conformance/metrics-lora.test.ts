@@ -1,4 +1,4 @@
-/** Does vllm:lora_requests_info say who runs, and is it there only with --enable-lora? */
+/** Checks that vllm:lora_requests_info lists the running adapters, and exists only with --enable-lora. */
 import { expect, test } from "bun:test";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { hosted } from "../hosted.ts";
@@ -7,7 +7,7 @@ import { eventually } from "../server.ts";
 const page = async (url: string) => (await (await fetch(`${url}/metrics/vllm`)).text()).split("\n");
 const info = async (url: string) => (await page(url)).filter((line) => line.startsWith("vllm:lora_requests_info{"));
 
-test("with adapters: the time of the last step, by the adapters that run", async () => {
+test("with adapters the gauge has the time of the last step, by running adapters", async () => {
   const flags = "--enable-lora --max-loras 2 --lora-modules a=/x b=/y --timing constant:ttft=5ms,itl=5ms";
   const server = await hosted(flags.split(" "));
   try {
@@ -31,7 +31,7 @@ test("with adapters: the time of the last step, by the adapters that run", async
   }
 }, 30_000);
 
-test("adapters that requests load are named as those of the command line, also after they are unloaded", async () => {
+test("adapters loaded by requests are listed like those of the command line, also after unloading", async () => {
   const flags = "--enable-lora --max-loras 3 --lora-modules a=/x --timing constant:ttft=5ms,itl=5ms";
   const server = await hosted(flags.split(" "), { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" });
   const post = (path: string, body: object) =>
@@ -45,12 +45,12 @@ test("adapters that requests load are named as those of the command line, also a
     post("/v1/completions", { model, prompt: "x", max_tokens: tokens, ignore_eos: true }).then((answer) =>
       answer.json(),
     );
-  /** Tokens of two seconds, in which scrapes are to see who runs. */
+  /** Number of tokens that take two seconds, in which scrapes must see the running requests. */
   const LASTING = 400;
   const names = async () => /running_lora_adapters="(.*)",waiting/.exec((await info(server.url))[0] ?? "")?.[1];
   try {
     await ask("a", 1);
-    expect(await names()).toBe(""); // the thread of the metrics runs, with the first names
+    expect(await names()).toBe(""); // the metrics thread runs, with the first names
     const long = "n".repeat(300);
     for (const name of ['b,"c"', long]) expect((await load(name)).status).toBe(200);
     const answers = [ask("a", LASTING), ask('b,"c"', LASTING)];
@@ -71,7 +71,7 @@ test("adapters that requests load are named as those of the command line, also a
   }
 }, 30_000);
 
-test("adapters by request and several workers exclude each other, as with vLLM's API servers", () => {
+test("loading adapters by request and several workers exclude each other, as with vLLM's API servers", () => {
   const env = { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" };
   const resolved = resolveServeConfig(["--workers", "2", "--enable-lora"], env, () => "");
   expect("error" in resolved && resolved.error).toStartWith(
@@ -79,7 +79,7 @@ test("adapters by request and several workers exclude each other, as with vLLM's
   );
 });
 
-test("without LoRA there is no such family", async () => {
+test("without LoRA the family does not exist", async () => {
   const server = await hosted([]);
   try {
     expect((await page(server.url)).some((line) => line.includes("lora_requests_info"))).toBe(false);

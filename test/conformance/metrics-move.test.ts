@@ -1,11 +1,12 @@
-/** Does what happens reach the families that are to show it? A real server under a small load; every family named moves. */
+/** Runs a real server under a small load and checks that every listed metric family moves. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 import { parseExposition } from "../metrics/parse.ts";
 
 let server: Hosted;
 beforeAll(async () => {
-  // A pool for two long answers and a half, so that some are preempted; a prompt of several blocks, so that some are cached.
+  // A pool for two and a half long answers, so that some are preempted, and a prompt of several blocks, so that some are
+  // cached.
   const flags = "--timing constant:ttft=8ms,itl=4ms --num-gpu-blocks-override 24 --max-model-len 256 --max-num-seqs 4";
   server = await hosted([...flags.split(" "), "--disable-uvicorn-access-log", "--max-num-batched-tokens", "64"]);
 });

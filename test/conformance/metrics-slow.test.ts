@@ -1,6 +1,6 @@
 /**
- * Who does not read harms nobody: clients and scrapers that stall, a thousand scrapes at once. Streams go on, and what is
- * held for the slow ones shows in understudy_held_bytes and is bounded.
+ * Checks that clients and scrapers that do not read harm nobody, nor do a thousand scrapes at once. Other streams continue,
+ * and bytes buffered for slow clients are bounded and counted in understudy_held_bytes.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import net from "node:net";
@@ -17,7 +17,7 @@ afterAll(async () => void (await server.stop()));
 const bodyOf = (max_tokens: number) =>
   JSON.stringify({ model: "m", prompt: "x", max_tokens, ignore_eos: true, stream: true });
 
-/** A socket that sends and never reads. */
+/** Opens a socket that sends and never reads. */
 function stalled(head: string, body = ""): net.Socket {
   const socket = net.connect(Number(new URL(server.url).port), "127.0.0.1");
   socket.pause();
@@ -25,7 +25,7 @@ function stalled(head: string, body = ""): net.Socket {
   return socket;
 }
 
-/** Tokens of a stream while `beside` runs; it must come to its end. */
+/** Reads a stream to its end and returns its number of tokens. */
 async function stream(tokens: number): Promise<number> {
   const answer = await fetch(`${server.url}/v1/completions`, {
     method: "POST",
@@ -36,7 +36,7 @@ async function stream(tokens: number): Promise<number> {
 }
 const resident = async () => sample(server.url, "process_resident_memory_bytes");
 
-test("a client that does not read: what waits for it is counted, and gone when it leaves", async () => {
+test("bytes that wait for a client that does not read are counted, and freed when it disconnects", async () => {
   const fast = await serve(["--served-model-name", "m", "--timing", "none", "--max-model-len", "300000"]);
   try {
     const held = () => sample(fast.url, "understudy_held_bytes");
@@ -48,7 +48,7 @@ test("a client that does not read: what waits for it is counted, and gone when i
       `POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     );
     await eventually(async () => (await held()) > 10_000);
-    // An id has four bytes; beside them the one event that the socket did not take.
+    // An id has four bytes. In addition there is the one event that the socket did not accept.
     expect(await held()).toBeLessThan(200_000 * 4 + 10_000);
     socket.destroy();
     await eventually(async () => (await held()) === 0);
@@ -58,7 +58,7 @@ test("a client that does not read: what waits for it is counted, and gone when i
   }
 }, 30_000);
 
-test("scrapers that never read: a stream beside them has all its tokens, memory stays within their pages", async () => {
+test("with scrapers that never read, another stream gets all tokens, and memory stays within the size of their pages", async () => {
   await stream(50);
   const before = await resident();
   const sockets: net.Socket[] = [];
@@ -66,12 +66,12 @@ test("scrapers that never read: a stream beside them has all its tokens, memory 
   for (let i = 0; i < 200; i++) sockets.push(stalled("GET /metrics/all HTTP/1.1"));
   expect(await beside).toBe(1000);
   expect(await sample(server.url, 'understudy_requests_total{outcome="length"')).toBeGreaterThan(0);
-  // The pages of 200 scrapers, 100 kB each, and as much again for what a runtime keeps.
+  // The pages of 200 scrapers, 100 kB each, and the same amount for the runtime.
   expect((await resident()) - before).toBeLessThan(200e6);
   for (const socket of sockets) socket.destroy();
 }, 30_000);
 
-test("a thousand scrapes at once: each is answered or refused with 503, a stream beside them has all its tokens", async () => {
+test("of a thousand scrapes at once each is answered or gets 503, and another stream gets all tokens", async () => {
   const before = await resident();
   const beside = stream(1000);
   const scrape = async () => {

@@ -1,4 +1,4 @@
-/** Is what /openapi.json says a valid document, of all that is served, and of what requests are checked with? */
+/** Checks that /openapi.json is valid, and describes all routes and the request validation. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
@@ -34,7 +34,7 @@ const everything = servedBy({
   models: { runtimeLora: true },
 } as OpenAiServerConfig);
 
-test("the document is valid OpenAPI 3.1, and every reference in it is answered", async () => {
+test("the document is valid OpenAPI 3.1, and every reference in it resolves", async () => {
   const { status, type, text } = await get("/openapi.json");
   expect([status, type]).toEqual([200, "application/json"]);
   for (const document of [text, printed(openApi(everything, operations))]) {
@@ -46,7 +46,7 @@ test("the document is valid OpenAPI 3.1, and every reference in it is answered",
   }
 });
 
-test("it has every path that is served and its methods, and no other", async () => {
+test("the document has exactly the served paths and methods", async () => {
   const named = Object.entries(openApi(everything, operations).paths).map(([path, methods]) => [
     path,
     Object.keys(methods).map((method) => method.toUpperCase()),
@@ -59,14 +59,14 @@ test("it has every path that is served and its methods, and no other", async () 
 });
 
 const ajv = new Ajv({ strict: false, formats: { binary: true } });
-/** Bounds of 64 bits become doubles, which is near enough here. */
+/** 64-bit bounds become doubles, which is precise enough here. */
 const validates = (schema: JsonSchema, value: unknown): boolean =>
   ajv.validate(
     JSON.parse(JSON.stringify(schema, (_, item) => (typeof item === "bigint" ? Number(item) : item))),
     value,
   );
 
-test("each field's schema takes what the validator takes, and a field's other limits do not stand in its way", () => {
+test("each field's schema accepts the values that the validator accepts", () => {
   for (const kind of ["chat", "completions"] as const satisfies ChatKind[]) {
     for (const name of namesOf(kind)) {
       const { bounds } = parameterOf(kind, name);
@@ -101,7 +101,7 @@ test("/docs and /redoc are one page that loads nothing", async () => {
     for (const name of namesOf(kind)) expect(text).toContain(`<code>${name}</code>`);
 });
 
-test("the page names us and what we stand in for, has a list of all routes, and no Markdown as text", async () => {
+test("the page names Understudy and the server it stands in for, lists all routes, and shows no raw Markdown", async () => {
   const { text } = await get("/docs");
   const { info, paths } = JSON.parse((await get("/openapi.json")).text);
   expect(info).toMatchObject({ title: "Understudy", version, description: expect.stringContaining("vLLM 0.33.0:") });
@@ -117,7 +117,7 @@ test("the page names us and what we stand in for, has a list of all routes, and 
   expect(text).toContain("<code>--max-logprobs</code>");
 });
 
-test("--disable-fastapi-docs: none of them", async () => {
+test("--disable-fastapi-docs removes all of these pages", async () => {
   const without = await hosted(["--timing", "none", "--disable-fastapi-docs"]);
   try {
     for (const path of ["/openapi.json", "/docs", "/redoc"]) {

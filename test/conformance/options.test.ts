@@ -1,4 +1,4 @@
-/** Does what a request or a flag asks of the scheduler reach it, through HTTP and back? */
+/** Checks that scheduling options of requests and flags take effect over HTTP. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 import { eventually, type Listening, sample, serve } from "../server.ts";
@@ -21,7 +21,7 @@ const asks =
     return (await response.json()) as Completion;
   };
 
-/** A server for all tests of a block. */
+/** Starts a server for all tests of a block. */
 function served(...flags: string[]): () => Hosted {
   let server: Hosted;
   beforeAll(async () => {
@@ -45,7 +45,7 @@ describe.each([
   );
   const ask = asks(server);
 
-  test("who waits is served in the order of the policy", async () => {
+  test("waiting requests are served in the order of the policy", async () => {
     const waiting = () => sample(server().url, "vllm:num_requests_waiting{");
     const ended: string[] = [];
     const first = ask({ prompt: "First", max_tokens: 400, ignore_eos: true });
@@ -53,8 +53,8 @@ describe.each([
     const asked: Promise<unknown>[] = [first];
     const queue: [name: string, body: object, headers?: Record<string, string>][] = [
       ["late", { priority: 7 }],
-      ["plain", {}, { "X-Vllm-Priority": "soon" }], // no number: nothing was said
-      ["header", { priority: 9 }, { "X-Vllm-Priority": " -1 " }], // wins over the body
+      ["plain", {}, { "X-Vllm-Priority": "soon" }], // not a number, so ignored
+      ["header", { priority: 9 }, { "X-Vllm-Priority": " -1 " }], // has priority over the body
       ["negative", { priority: -5 }],
       ["huge", { priority: 2 ** 40 }],
     ];
@@ -75,7 +75,7 @@ describe("the prefix cache", () => {
     queries: await sample(server().url, "vllm:prefix_cache_queries_total{"),
     hits: await sample(server().url, "vllm:prefix_cache_hits_total{"),
   });
-  /** Tokens looked up and found for one request. */
+  /** Returns the tokens looked up and found for one request. */
   const looked = async (body: object): Promise<[queries: number, hits: number]> => {
     const before = await counts();
     await ask({ max_tokens: 1, ...body });
@@ -94,12 +94,12 @@ describe("the prefix cache", () => {
     expect(await looked({ prompt })).toEqual([100, 96]);
   });
 
-  test("a salt changes what is cached, not what is said", async () => {
+  test("a salt changes the cached blocks, not the answer", async () => {
     const body = { prompt: promptOf(40, 3000), max_tokens: 12, seed: 3 };
     expect((await ask({ ...body, cache_salt: "a" })).choices[0]!.text).toBe((await ask(body)).choices[0]!.text);
   });
 
-  test("prompt_logprobs: the cache is not read, so that all prompt tokens are computed; but written", async () => {
+  test("prompt_logprobs: the cache is written but not read, so all prompt tokens are computed", async () => {
     const prompt = promptOf(80, 5000);
     expect(await looked({ prompt, prompt_logprobs: 0 })).toEqual([0, 0]);
     expect(await looked({ prompt, prompt_logprobs: 0 })).toEqual([0, 0]);
@@ -123,7 +123,7 @@ test("--no-enable-prefix-caching: nothing is looked up", async () => {
 describe("-dp 3", () => {
   const server = served("-dp", "3", "--timing", "linear:base=2ms,prefill=0ms,decode=0ms");
   const ask = asks(server);
-  /** Values of each engine, in order of rank. */
+  /** Returns the values of each engine, in order of rank. */
   const each = (name: string) =>
     Promise.all([0, 1, 2].map((rank) => sample(server().url, `vllm:${name}{engine="${rank}",model_name="m"}`)));
   const generated = () => each("generation_tokens_total");
@@ -135,7 +135,7 @@ describe("-dp 3", () => {
     expect(await generated()).toEqual([5, 0, 3]);
   });
 
-  test("a rank that is no number is ignored, one that does not exist is refused", async () => {
+  test("a rank that is not a number is ignored, and an unknown rank is refused", async () => {
     await ask({ prompt: "x", max_tokens: 1 }, { "X-data-parallel-rank": "second" });
     const say = (stream: boolean, rank: string) =>
       fetch(`${server().url}/v1/completions`, {
@@ -155,8 +155,8 @@ describe("-dp 3", () => {
     ]);
   });
 
-  test("a burst is spread evenly, choices of one request too; ends are counted where they ran", async () => {
-    await Bun.sleep(200); // the front's view of the engines may be 100 ms old
+  test("a burst and the choices of a request are spread evenly, and ends are counted on their engine", async () => {
+    await Bun.sleep(200); // the HTTP layer's view of the engines may be 100 ms old
     const before = await generated();
     const all = Array.from({ length: 12 }, (_, i) => ask({ prompt: `Burst ${i}`, max_tokens: 200, ignore_eos: true }));
     all.push(ask({ prompt: "Choices", n: 3, max_tokens: 200, ignore_eos: true }));
@@ -167,7 +167,7 @@ describe("-dp 3", () => {
     expect(await each("num_requests_running")).toEqual([0, 0, 0]);
   });
 
-  test("a busy engine is passed over", async () => {
+  test("a busy engine is skipped", async () => {
     const busy = { "X-data-parallel-rank": "1" };
     await Bun.sleep(200);
     const long = [0, 1, 2].map(() => ask({ prompt: "Long", max_tokens: 500, ignore_eos: true }, busy));
@@ -185,7 +185,7 @@ describe("-dp 3", () => {
     expect((await hits()).map((count, rank) => count - before[rank]!)).toEqual([64, 0, 0]);
   });
 
-  test("all engines pause, resume and forget together, and end in order", async () => {
+  test("all engines pause, resume and reset together, and shut down in order", async () => {
     const server = await serve(
       ["--served-model-name", "m", "--data-parallel-size", "2", "--timing", "linear:base=4ms,prefill=0ms,decode=0ms"],
       { VLLM_SERVER_DEV_MODE: "1" },
@@ -203,7 +203,7 @@ describe("-dp 3", () => {
     expect(await (await fetch(`${server.url}/is_paused`)).json()).toEqual({ is_paused: true });
     await post("/resume");
     const open = Array.from({ length: 2 }, (_, i) => ask({ prompt: `Open ${i}`, max_tokens: 5000, ignore_eos: true }));
-    // Which rank takes which depends on counts that may be 100 ms old.
+    // The rank depends on counts that may be 100 ms old.
     await eventually(async () => (await running(0)) + (await running(1)) === 2);
     expect(await server.stop()).toBe(0);
     expect((await Promise.all(open)).map(({ choices }) => choices[0]!.finish_reason)).toEqual(["abort", "abort"]);

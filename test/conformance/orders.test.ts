@@ -1,4 +1,4 @@
-/** Does a live server answer as it was ordered to: by header, by body, from the file; with which tokens, times, refusals? */
+/** Checks that a live server answers as ordered, by header, by body or from a file: tokens, times and refusals. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -56,7 +56,7 @@ test("the file's scripts without a name answer the first requests, one each; lat
   expect((await complete({ max_tokens: 9, seed: 5 })).choices[0]!.text).toBe(third![0]!);
 });
 
-test("echo: what the user said last, or the prompt; for every choice", async () => {
+test("echo returns the last user message or the prompt, for every choice", async () => {
   const messages = [
     { role: "user", content: "First" },
     { role: "assistant", content: "Yes" },
@@ -73,7 +73,7 @@ test("echo: what the user said last, or the prompt; for every choice", async () 
   ]);
 });
 
-test("a text: limits and stop strings cut it as any other", async () => {
+test("limits and stop strings cut an ordered text like any other", async () => {
   const understudy = { script: "The answer is 42. END of it" };
   expect(texts(await complete({ understudy, max_tokens: 100 }))).toEqual(["The answer is 42. END of it"]);
   const stopped = await complete({ understudy, stop: [" END"], max_tokens: 100 });
@@ -82,14 +82,14 @@ test("a text: limits and stop strings cut it as any other", async () => {
   expect([texts(cut), cut.choices[0]!.finish_reason]).toEqual([["The answer"], "length"]);
 });
 
-test("the header counts before the body, and names scripts of the file; each sequence is a choice's", async () => {
+test("the header has priority over the body and names scripts of the file, and each sequence is one choice", async () => {
   const header = { "X-Understudy": '{"play":"named"}' };
   const answer = await complete({ n: 3, understudy: { script: "no" } }, header);
   expect(texts(answer).map((text) => text.length > 0)).toEqual([true, true, false]);
   expect(answer.usage.completion_tokens).toBe(3 + 2 + 1);
 });
 
-test("several tokens of a step are one chunk", async () => {
+test("several tokens of a step form one chunk", async () => {
   const response = await fetch(`${server.url}/v1/completions`, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -105,18 +105,18 @@ test("several tokens of a step are one chunk", async () => {
   expect(ids).toEqual([1, 3, 1, 1]);
 });
 
-test("escapes in a path are not read", async () => {
+test("escapes in a path are not decoded", async () => {
   expect((await fetch(`${server.url}/v1%2Fmodels`)).status).toBe(404);
 });
 
-test("a batch that asks for a stream gets whole answers", async () => {
+test("a batch that requests a stream gets whole answers", async () => {
   const messages = [[{ role: "user", content: "One two" }], [{ role: "user", content: "Three" }]];
   const body = { messages, stream: true, understudy: { script: "Well then" } };
   const { choices } = await post("/v1/chat/completions/batch", body);
   expect(choices.map(({ message }) => message.content)).toEqual(["Well then", "Well then"]);
 });
 
-/** What each level makes of an order for the answer, and of one that stops the engine for a moment. */
+/** Effect of each level on an order for the answer, and on one that pauses the engine. */
 test.each([
   ["none", "default", "default"],
   ["answers", "ordered", 403],
@@ -166,7 +166,7 @@ test.each([
   const held = await post({ prompt: "x", stream: true, understudy: { script } });
   const reader = held.body!.getReader();
   await reader.read();
-  // The engine stands still behind the first token, and these do not order that it goes on.
+  // The engine pauses after the first token, and these requests do not order it to continue.
   let ended = false;
   const rest = (async () => {
     while (!(await reader.read()).done);

@@ -1,4 +1,7 @@
-/** Do answers end where their drawn length says, in every dialect, cut by limits as in vLLM? Servers without step times. */
+/**
+ * Checks that answers end at their drawn length in every dialect, and are cut by limits like in vLLM. The servers have no
+ * step times.
+ */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,23 +16,23 @@ import { sized } from "../size.ts";
 
 setDefaultTimeout(60_000);
 
-/** Answers of a dialect and a limit whose ends are looked at. */
+/** Number of answers per dialect and limit whose ends are checked. */
 const CHATS = sized("lengths", { sample: 150, whole: 1000 });
 const FLAGS = "--served-model-name m --timing none --disable-uvicorn-access-log".split(" ");
 const drawn = naturalLength(DEFAULT_OUTPUT_LENGTHS, null);
 const messages = [{ role: "user", content: "Hello" }];
 
-/** How many tokens, and whether it ended by itself. */
+/** The number of tokens, and whether the answer ended by itself. */
 interface End {
   readonly tokens: number;
   readonly stops: boolean;
 }
 
-/** What vLLM makes of a natural length: end-of-sequence as the last token that fits is still a stop. */
+/** Returns the end in vLLM for a natural length: end-of-sequence as the last allowed token is still a stop. */
 const endOf = (length: number, most: number): End => ({ tokens: Math.min(length, most), stops: length <= most });
 
-/** What these tests read of an answer, in whichever dialect. */
-interface Told {
+/** The parts of an answer that these tests read, in any dialect. */
+interface AnswerEnds {
   readonly choices: readonly {
     readonly index: number;
     readonly finish_reason: string | null;
@@ -43,13 +46,13 @@ interface Told {
   readonly incomplete_details: { readonly reason: string } | null;
 }
 
-async function post(server: Hosted, path: string, body: object): Promise<Told> {
+async function post(server: Hosted, path: string, body: object): Promise<AnswerEnds> {
   const answer = await fetch(server.url + path, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ model: "m", ...body }),
   });
-  const told = (await answer.json()) as Told;
+  const told = (await answer.json()) as AnswerEnds;
   if (answer.status !== 200) throw new Error(JSON.stringify(told));
   return told;
 }
@@ -58,10 +61,10 @@ interface Dialect {
   readonly path: string;
   readonly takesIgnoreEos: boolean;
   body(limit: number): object;
-  end(answer: Told): End;
+  end(answer: AnswerEnds): End;
 }
 
-/** The words of each dialect for the two ends; any other word is an error. */
+/** Reports whether the finish word means a natural end. Throws for a word other than the dialect's two. */
 function stops(word: unknown, own: string, cut: string): boolean {
   if (word !== own && word !== cut) throw new Error(`ended with ${word}`);
   return word === own;
@@ -97,7 +100,9 @@ const dialects: Readonly<Record<string, Dialect>> = {
   },
 };
 
-/** Share of lengths up to `most` under the log-normal that is asked for, by the error function (Abramowitz and Stegun 7.1.26). */
+/**
+ * Returns the share of lengths up to `most` of the given log-normal, by the error function (Abramowitz and Stegun 7.1.26).
+ */
 function logNormalShare(most: number, { meanTokens, sigma }: Extract<OutputLengths, { kind: "lognormal" }>): number {
   const z = (Math.log(most + 0.5) - (Math.log(meanTokens) - sigma ** 2 / 2)) / sigma / Math.SQRT2;
   const t = 1 / (1 + 0.3275911 * Math.abs(z));
@@ -113,13 +118,13 @@ describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, 
   let next: () => number;
   const SEED = 29;
   beforeAll(async () => {
-    // Requests without a seed get theirs in order of arrival: the test draws the same ones.
+    // Requests without a seed get theirs in order of arrival. The test draws the same seeds.
     server = await hosted([...FLAGS, "--seed", String(SEED)]);
     next = seeded(SEED);
   });
   afterAll(() => server.stop());
 
-  /** Answers by `finish_reason` that the metrics count: stop, length. */
+  /** Returns the counts of answers by `finish_reason` from the metrics: stop, length. */
   async function counted(): Promise<number[]> {
     const page = await (await fetch(`${server.url}/metrics`)).text();
     const successes = page.split("\n").filter((line) => line.startsWith("vllm:request_success_total"));
@@ -133,7 +138,7 @@ describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, 
     );
   }
 
-  /** The ends of so many answers, in order, and those that their seeds' lengths call for. */
+  /** Returns the ends of `chats` answers in order, and the ends expected from their seeds. */
   async function ends(chats: number, limit: number, more: object = {}): Promise<{ seen: End[]; wanted: End[] }> {
     const before = await counted();
     const [seen, wanted]: [End[], End[]] = [[], []];
@@ -154,19 +159,20 @@ describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, 
     if (DEFAULT_OUTPUT_LENGTHS.kind !== "lognormal") throw new Error("the default has another form");
     const share = logNormalShare(limit, DEFAULT_OUTPUT_LENGTHS);
     const stopped = seen.filter(({ stops: one }) => one).length;
-    // Four standard deviations of a binomial count, and the normal's tails of `normal` in text/answers/answers.ts.
+    // The tolerance is four standard deviations of a binomial count, plus the tails cut by `normal` in
+    // text/answers/answers.ts.
     expect(Math.abs(stopped - share * CHATS)).toBeLessThan(4 * Math.sqrt(CHATS * share * (1 - share)) + 2);
   });
 
   test(`ignore_eos: ${takesIgnoreEos ? "all go on to the limit" : "no field of this dialect, answers end as drawn"}`, async () => {
-    // Whether the flag holds shows in each answer: fewer of them than where a distribution is looked at.
+    // Each answer shows whether the flag works, so this needs fewer answers than a distribution.
     const { seen, wanted } = await ends(200, 200, { ignore_eos: true });
     expect(seen).toEqual(wanted);
     if (takesIgnoreEos) expect(seen.every(({ stops: one, tokens }) => !one && tokens === 200)).toBe(true);
   });
 });
 
-/** Seeds whose answers have these natural lengths, by the default distribution. */
+/** Returns a seed whose natural length, by the default distribution, satisfies `wanted`. */
 function seedOfLength(wanted: (length: number) => boolean): number {
   for (let seed = 1; ; seed++) if (wanted(drawn(seed))) return seed;
 }
@@ -189,26 +195,26 @@ describe("limits", () => {
     expect(await chat({ seed, max_tokens: 100 })).toEqual([100, "stop", null, undefined]);
     expect(await chat({ seed, max_tokens: 99 })).toEqual([99, "length", null, undefined]);
     expect(await chat({ seed })).toEqual([100, "stop", null, undefined]);
-    // The last token's text is not shown; the 99 tokens before it are the first 99 of the longer answer.
+    // The last token has no visible text. The 99 tokens before it equal the first 99 of the longer answer.
     const text = async (body: object) =>
       (await post(server, "/v1/chat/completions", { messages, seed, ...body })).choices[0]!.message.content;
     expect(await text({ max_tokens: 101 })).toBe(await text({ max_tokens: 99, ignore_eos: true }));
   });
 
-  test("min_tokens holds the end back to the first token behind it; a longer answer is none of its business", async () => {
+  test("min_tokens delays the end to the next token, and does not change a longer answer", async () => {
     const seed = seedOfLength((length) => length === 40);
     expect(await chat({ seed, min_tokens: 30 })).toEqual([40, "stop", null, undefined]);
     expect(await chat({ seed, min_tokens: 39 })).toEqual([40, "stop", null, undefined]);
     expect(await chat({ seed, min_tokens: 40 })).toEqual([41, "stop", null, undefined]);
     expect(await chat({ seed, min_tokens: 60, max_tokens: 80 })).toEqual([61, "stop", null, undefined]);
     expect(await chat({ seed, min_tokens: 60, max_tokens: 60 })).toEqual([60, "length", null, undefined]);
-    // With tokens that are forbidden the ids come from another place.
+    // With forbidden tokens, ids are generated in a different place.
     const forbids = { logit_bias: { "11": -100 } };
     expect(await chat({ seed, ...forbids })).toEqual([40, "stop", null, undefined]);
     expect(await chat({ seed, min_tokens: 60, ...forbids })).toEqual([61, "stop", null, undefined]);
   });
 
-  test("ignore_eos goes on to max_tokens, or to the end of the context", async () => {
+  test("with ignore_eos an answer continues to max_tokens or to the end of the context", async () => {
     const seed = seedOfLength((length) => length === 40);
     expect(await chat({ seed, max_tokens: 500, ignore_eos: true })).toEqual([500, "length", null, undefined]);
     const { usage } = await post(server, "/v1/chat/completions", { messages, seed, max_tokens: 1 });
@@ -235,7 +241,7 @@ describe("limits", () => {
     const chunks = (await answer.text())
       .split("\n\n")
       .filter((event) => event.startsWith("data: {"))
-      .map((event) => JSON.parse(event.slice("data: ".length)) as Told);
+      .map((event) => JSON.parse(event.slice("data: ".length)) as AnswerEnds);
     const streamed = Array.from({ length: 6 }, () => ({ tokens: 0, reason: null as string | null }));
     for (const { choices } of chunks)
       for (const { index, token_ids, finish_reason } of choices) {
@@ -261,7 +267,7 @@ describe("other lengths", () => {
     return [usage.completion_tokens, choices[0]!.finish_reason];
   };
 
-  test("constant: every answer; what is written for a request keeps its own length, the banner says so", async () => {
+  test("constant applies to every answer except fixed texts, and the banner shows it", async () => {
     await withServer(["--output-tokens", "constant:3"], async (server) => {
       for (const seed of [1, 2, 3]) expect(await tokensOf(server, { seed, max_tokens: 50 })).toEqual([3, "stop"]);
       expect(server.output()).toContain("constant:3 tokens");
@@ -299,7 +305,7 @@ describe("other lengths", () => {
     }
   });
 
-  test("thinking comes on top; both together count for min_tokens; an end that is forbidden does not come", async () => {
+  test("thinking is added to the length, both count for min_tokens, and a forbidden end does not occur", async () => {
     const flags = ["--output-tokens", "constant:20", "--reasoning-parser", "deepseek_r1"];
     await withServer(flags, async (server) => {
       const seed = 5;

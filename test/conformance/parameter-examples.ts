@@ -1,18 +1,21 @@
-/** Which values show what each field of a request does? For docs/parameters.md, and for the tests that try every one on a live server. */
+/**
+ * Example values that show the effect of each request field, for docs/parameters.md and for the tests that try each one on a
+ * live server.
+ */
 import type { messagesParameters } from "../../src/servers/vllm/messages/parameters.ts";
 import type { ChatKind, openaiParameters } from "../../src/servers/vllm/openai/parameters.ts";
 import type { responsesParameters } from "../../src/servers/vllm/responses/parameters.ts";
 
 export interface Example {
-  /** A value that is taken; where the field has an effect, one that shows it. */
+  /** An accepted value. If the field has an effect, this value shows it. */
   readonly taken: unknown;
-  /** What has to stand beside it. */
+  /** Other fields that the example needs. */
   readonly beside?: Readonly<Record<string, unknown>>;
-  /** A value that is refused; absent: anything of the type is taken, and a wrong type has pydantic's text. */
+  /** A refused value. Absent if every value of the type is accepted; a wrong type gets pydantic's text. */
   readonly refused?: unknown;
 }
 
-/** Where the two differ, or only one has the field. */
+/** Examples that differ between the two routes, or exist only for one. */
 interface ChatExample extends Example {
   readonly chat?: Partial<Example>;
   readonly completions?: Partial<Example>;
@@ -20,7 +23,7 @@ interface ChatExample extends Example {
 
 type Of<Table, Row> = Readonly<Record<keyof Table, Row>>;
 
-/** The example of a field as it holds in one of the two. */
+/** Returns the example of a field for one of the two routes. */
 export function exampleOf(kind: ChatKind, name: keyof typeof openaiParameters): Example {
   const { chat, completions, ...example } = openaiExamples[name];
   return { ...example, ...(kind === "chat" ? chat : completions) };

@@ -1,6 +1,6 @@
 /**
- * Does each field of a request do what its row says? Pairs of requests to a live server, with and without the field:
- * their answers differ as stated, or not at all; the value that is refused gets the error of docs/parameters.md.
+ * Checks that each request field has the effect of its row. Pairs of requests to a live server, with and without the field,
+ * must differ as stated or not at all. The refused value gets the error of docs/parameters.md.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { FIELDS, namesOf, PATHS, PLAIN, parametersPage, refusalOf } from "../../scripts/parameters-table.ts";
@@ -50,7 +50,7 @@ interface Answer {
       readonly prompt_tokens_details: { readonly cached_tokens: number };
     };
   };
-  /** Chunks of a stream, without the last, `[DONE]`. */
+  /** Chunks of a stream without the final `[DONE]`. */
   readonly chunks: readonly { readonly choices: readonly unknown[]; readonly usage?: object }[];
 }
 
@@ -71,7 +71,7 @@ async function ask(kind: ChatKind, fields: object): Promise<Answer> {
   return { status: response.status, raw, json: chunks.length > 0 ? null : JSON.parse(raw), chunks };
 }
 
-/** What may differ between two answers to the same request. */
+/** Removes the parts that may differ between two answers to the same request. */
 function same(raw: string): string {
   return raw
     .replaceAll(/"id":"[^"]*"/g, '"id":""')
@@ -83,22 +83,22 @@ const textOf = ({ json }: Answer) => json.choices.map((choice) => choice.text ??
 const idsOf = ({ json }: Answer) => json.choices[0]!.token_ids!;
 const promptOf = ({ json }: Answer) => json.prompt_token_ids ?? json.choices[0]!.prompt_token_ids!;
 
-/** Looks at the answers without and with the field; `own` asks for more, of the same kind, with other fields. */
-type Look = (without: Answer, with_: Answer, own: (fields: object) => Promise<Answer>) => void | Promise<void>;
-/** Shown elsewhere: the file and the name of the test. */
-type Shown = Look | readonly [file: string, test: string];
+/** Checks the answers without and with the field. `own` sends further requests to the same route with other fields. */
+type AnswerCheck = (without: Answer, with_: Answer, own: (fields: object) => Promise<Answer>) => void | Promise<void>;
+/** The check of a row, or the file and name of a test elsewhere. */
+type Evidence = AnswerCheck | readonly [file: string, test: string];
 
-const refusalOnly: Look = () => {}; // the refusal is tried for every row
-const limited: Look = (without, with_) => {
+const refusalOnly: AnswerCheck = () => {}; // the refusal is tested for every row
+const limited: AnswerCheck = (without, with_) => {
   expect(without.json.usage.completion_tokens).toBe(12);
   expect([with_.json.usage.completion_tokens, with_.json.choices[0]!.finish_reason]).toEqual([3, "length"]);
   expect(textOf(without)).toStartWith(textOf(with_));
 };
-const otherPrompt: Look = (without, with_) => {
+const otherPrompt: AnswerCheck = (without, with_) => {
   expect(with_.json.usage.prompt_tokens).not.toBe(without.json.usage.prompt_tokens);
 };
 
-const LOOKS: Readonly<Partial<Record<Name, Shown>>> = {
+const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
   messages: otherPrompt,
   prompt: (without, with_) => {
     expect([without.json.choices.length, with_.json.choices.length]).toEqual([1, 2]);
@@ -211,7 +211,7 @@ const LOOKS: Readonly<Partial<Record<Name, Shown>>> = {
     expect(all.every(({ usage }) => usage)).toBe(true);
   },
   stream_interval: (without, with_) => {
-    // The first token, then every four, and the last.
+    // Chunks are the first token, then every four tokens, and the last one.
     expect(with_.chunks.length).toBeLessThan(without.chunks.length - 6);
   },
   temperature: async (without, with_, own) => {
@@ -272,7 +272,7 @@ const LOOKS: Readonly<Partial<Record<Name, Shown>>> = {
     expect(await cached(salt)).toBeGreaterThanOrEqual(32);
     expect(await cached(`${salt}, other`)).toBe(0);
   },
-  priority: ["test/conformance/options.test.ts", "who waits is served in the order of the policy"],
+  priority: ["test/conformance/options.test.ts", "waiting requests are served in the order of the policy"],
   repetition_detection: (without, with_) => {
     expect([without.json.usage.completion_tokens, without.json.choices[0]!.finish_reason]).toEqual([12, "length"]);
     const [choice] = with_.json.choices;
@@ -325,11 +325,11 @@ test.each(rows)("%s: %s", async (kind, name, row) => {
   } else if (Array.isArray(look)) {
     expect(await Bun.file(new URL(`../../${look[0]}`, import.meta.url)).text()).toContain(`test("${look[1]}"`);
   } else {
-    await (look as Look)(without, with_, (fields) => ask(kind, fields));
+    await (look as AnswerCheck)(without, with_, (fields) => ask(kind, fields));
   }
 });
 
-test("a field's default is what an absent field means", async () => {
+test("an absent field behaves like its default", async () => {
   for (const kind of ["chat", "completions"] as const) {
     const defaults = Object.fromEntries(
       Object.entries(FIELDS[kind])
@@ -337,7 +337,7 @@ test("a field's default is what an absent field means", async () => {
         .map(([name, { default: value }]) => [name, value]),
     );
     expect(Object.keys(defaults).length).toBeGreaterThan(45);
-    // Asked for with tools only.
+    // Only valid with tools.
     delete defaults.tool_choice;
     expect(same((await ask(kind, defaults)).raw)).toBe(same((await ask(kind, {})).raw));
   }
@@ -348,6 +348,6 @@ test("unknown fields are ignored", async () => {
     expect(same((await ask(kind, { no_such_field: { a: [1] } })).raw)).toBe(same((await ask(kind, {})).raw));
 });
 
-test("docs/parameters.md is the table's own (npx bun scripts/parameters-table.ts writes it)", async () => {
+test("docs/parameters.md equals the tables (npx bun scripts/parameters-table.ts writes it)", async () => {
   expect(await Bun.file(new URL("../../docs/parameters.md", import.meta.url)).text()).toBe(parametersPage());
 });

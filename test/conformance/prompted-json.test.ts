@@ -1,4 +1,7 @@
-/** A live server with `--answers prompted-json`, and one whose fixtures ask for it: prompts in each dialect, and what wins over them. */
+/**
+ * Tests `--answers prompted-json` and fixtures that use it: prompts in each dialect, and the settings that have priority over
+ * them.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -88,19 +91,19 @@ test.each(["json", "trtllm"])(
   },
 );
 
-test("without the option such a prompt gets prose, as ever", async () => {
+test("without the option such a prompt gets prose", async () => {
   expect(isJson(await said("plain", user(PROMPT)))).toBe(false);
   expect(await said("plain", user("Where?"))).toBe(await said("json", user("Where?")));
 });
 
-test("in messages and responses, where instructions have a place of their own, and in completions", async () => {
+test("messages and responses, with their separate instructions, and completions get JSON", async () => {
   const ask = { messages: [{ role: "user", content: "Where?" }], system: PROMPT };
   const { content } = (await (await post("json", "/v1/messages", ask)).json()) as never as {
     content: { text: string }[];
   };
   expect(fits(JSON.parse(content[0]!.text))).toBe(true);
   const streamed = await eventsOf(await post("json", "/v1/messages", { ...ask, stream: true }));
-  // This dialect has no seed: another value.
+  // This dialect has no seed, so the value differs.
   expect(fits(JSON.parse(streamed.map(({ delta }) => delta?.text ?? "").join("")))).toBe(true);
   for (const asked of [{ input: "Where?", instructions: PROMPT }, { input: PROMPT }]) {
     const response = await post("json", "/v1/responses", { ...asked, max_tokens: undefined });
@@ -117,7 +120,7 @@ test("in messages and responses, where instructions have a place of their own, a
   expect(choices.map(({ text }) => isJson(text))).toEqual([true, true, false, false, true, true]);
 });
 
-test("each choice of a request has a value of its own", async () => {
+test("each choice of a request has a different value", async () => {
   const response = await post("json", "/v1/chat/completions", { ...user(PROMPT), n: 8 });
   const { choices } = (await response.json()) as { choices: Choice[] };
   const texts = choices.map(({ message }) => message.content);
@@ -125,14 +128,14 @@ test("each choice of a request has a value of its own", async () => {
   expect(new Set(texts).size).toBeGreaterThan(4);
 });
 
-test("max_tokens cuts it, and a stop string ends it", async () => {
+test("max_tokens cuts the JSON, and a stop string ends it", async () => {
   const whole = await said("json", user(PROMPT));
   const { message, finish_reason: finish } = await chat("json", { ...user(PROMPT), max_tokens: 4 });
   expect([whole.startsWith(message.content), isJson(message.content), finish]).toEqual([true, false, "length"]);
   expect(await said("json", { ...user(PROMPT), stop: [","] })).toBe(whole.split(",")[0]!);
 });
 
-test("response_format wins; json_object takes the schema of the prompt, if that is an object", async () => {
+test("response_format has priority, and json_object uses the prompt's schema if it is an object", async () => {
   const own = { type: "object", properties: { z: { const: 1 } }, required: ["z"], additionalProperties: false };
   const format = { type: "json_schema", json_schema: { name: "z", schema: own } };
   expect(JSON.parse(await said("json", { ...user(PROMPT), response_format: format }))).toEqual({ z: 1 });
@@ -150,7 +153,7 @@ test("response_format wins; json_object takes the schema of the prompt, if that 
   expect(await said("json", { ...user(PROMPT), ...choice })).toBe("yes");
 });
 
-test("tools of the request win where they are called; the others of its answers are JSON, behind their thinking", async () => {
+test("called tools have priority, and other answers are JSON after their thinking", async () => {
   const tools = [{ type: "function", function: { name: "look", parameters: { type: "object" } } }];
   const ask = (more: object) => chat("tools", { ...user(PROMPT), tools, max_tokens: 600, ...more });
   expect((await ask({ tool_choice: "required" })).message.tool_calls).toHaveLength(1);
@@ -195,7 +198,7 @@ test("a schema in a prompt of megabytes: found at either end, and not in the mid
   expect([await ask([`${long}${PROMPT}${long}`]), await ask([`${PROMPT}${long}`])]).toEqual([false, true]);
 });
 
-test("a schema that cannot be answered to: prose, and one line in the log", async () => {
+test("an unsupported schema gets prose, and one line in the log", async () => {
   const broken = user('JSON schema: {"type": "string", "minLength": 2, "maxLength": 1}');
   for (let seed = 0; seed < 3; seed++) expect(isJson(await said("json", { ...broken, seed }))).toBe(false);
   await Bun.sleep(50);

@@ -1,11 +1,11 @@
-/** Does the example for pytest pass? pytest comes with schemathesis. */
+/** Runs the example for pytest, which is installed together with schemathesis. */
 import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 
 const root = new URL("../../", import.meta.url).pathname;
 const python = `${root}.venv/bin/python`;
 
-// `npx bun run test` says so where there is no .venv.
+// `npx bun run test` prints a line if .venv is missing.
 test.skipIf(!existsSync(python))(
   "examples/pytest",
   async () => {

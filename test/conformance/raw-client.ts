@@ -1,10 +1,10 @@
-/** A raw HTTP/1.1 client that keeps what stood on the wire. */
+/** A raw HTTP/1.1 client that returns the bytes as received. */
 import net from "node:net";
 
 export interface RawRequest {
   readonly method: string;
   readonly path: string;
-  /** null: not sent at all. */
+  /** Headers to send. Null removes a default header. */
   readonly headers?: Readonly<Record<string, string | null>>;
   readonly body?: unknown;
   readonly body_text?: string;
@@ -14,9 +14,9 @@ export interface RawResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** One entry per HTTP chunk; null when the answer had a length. */
+  /** One entry per HTTP chunk. Null if the answer has a length. */
   readonly chunks: readonly string[] | null;
-  /** The connection was closed before the answer was complete. */
+  /** True if the connection closed before the answer was complete. */
   readonly brokenOff: boolean;
 }
 
@@ -31,7 +31,7 @@ function requestBytes(request: RawRequest, port: number): string {
   return `${request.method} ${request.path} HTTP/1.1\r\n${lines.join("")}\r\n${body ?? ""}`;
 }
 
-/** Sends one request on a connection of its own and reads the answer to its end. */
+/** Sends one request on a separate connection and reads the whole answer. */
 export function exchange(request: RawRequest, port: number): Promise<RawResponse> {
   const { promise, resolve, reject } = Promise.withResolvers<RawResponse>();
   const socket = net.connect(port, "127.0.0.1");
@@ -56,7 +56,7 @@ export function exchange(request: RawRequest, port: number): Promise<RawResponse
   return promise;
 }
 
-/** null: not complete yet. */
+/** Parses an answer. Null if it is not complete yet. */
 function parse(bytes: Buffer, headOnly: boolean, closed: boolean): RawResponse | null {
   const headEnd = bytes.indexOf("\r\n\r\n");
   if (headEnd === -1) return null;

@@ -1,12 +1,12 @@
-/** A client that leaves when and how it is told, and counts what had come until then. */
+/** A client that disconnects on command, in different ways, and keeps the bytes received until then. */
 import net from "node:net";
 
-/** FIN from a client that closes, FIN from one that would still read, RST. */
+/** Ways to disconnect: FIN from a client that closes, FIN from a client that still reads, and RST. */
 export const WAYS = ["fin", "half", "rst"] as const;
 export type Way = (typeof WAYS)[number];
 
 export class RawSocket {
-  /** Everything that came. */
+  /** Everything received. */
   text = "";
   closed = false;
   readonly #socket: net.Socket;
@@ -44,7 +44,7 @@ export class RawSocket {
     else this.#socket.end();
   }
 
-  /** Reads on, where it was paused. */
+  /** Continues to read after a pause. */
   resume(): void {
     this.#socket.resume();
   }
@@ -54,7 +54,7 @@ export class RawSocket {
   }
 }
 
-/** A request with JSON, as one text. */
+/** Returns a request with a JSON body as one text. */
 export function posted(path: string, body: unknown, more: readonly string[] = []): string {
   const text = JSON.stringify(body);
   const lines = ["Host: x", "Content-Type: application/json", `Content-Length: ${Buffer.byteLength(text)}`, ...more];

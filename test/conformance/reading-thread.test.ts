@@ -1,4 +1,4 @@
-/** Is a body that is too large for the loop's thread answered as a short one that says the same? */
+/** Checks that a body too large for the loop's thread is answered like a short one with the same content. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { eventually, type Server, serve } from "../server.ts";
@@ -19,7 +19,7 @@ const CHAT = "/v1/chat/completions";
 const COMPLETIONS = "/v1/completions";
 const RESPONSES = "/v1/responses";
 const MESSAGES = "/v1/messages";
-/** More than what the loop's thread reads itself. */
+/** A size above that which the loop's thread reads itself. */
 const LARGE = 300_000;
 const messages = [
   { role: "system", content: "Be short." },
@@ -37,7 +37,7 @@ async function answer(path: string, body: string | Uint8Array, type = "applicati
   return { status: response.status, type: response.headers.get("content-type"), text };
 }
 
-/** As it is, and with so many blanks behind it that it is large. */
+/** Sends the body unchanged, and made large by added blanks. Both answers must be equal. */
 async function both(path: string, body: string, type?: string) {
   const short = await answer(path, body, type);
   const large = await answer(path, `${body}${" ".repeat(LARGE)}`, type);
@@ -189,14 +189,14 @@ describe("bodies that vLLM was sent", () => {
   const routes = [RESPONSES, MESSAGES, `${MESSAGES}/count_tokens`];
   const found = all.flatMap(({ name, request }) => {
     const body = request?.body_text ?? request?.body;
-    // Where such a body ends stands in its answer.
+    // The answer contains the body's length.
     if (name.endsWith("bad-json")) return [];
     return body !== undefined && routes.includes(request.path) ? [[name, request.path, body] as const] : [];
   });
-  test("are there", () => expect(found.length).toBeGreaterThan(100));
+  test("the recordings contain such bodies", () => expect(found.length).toBeGreaterThan(100));
   test.each(found)("%s", async (_, path, body) => {
     const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
-    // What is drawn differs from one request to the next.
+    // Drawn values differ between requests, so use temperature 0.
     const isDrawn = isObject && ["number", "object", "undefined"].includes(typeof body.temperature);
     const same = isObject ? { request_id: "same", ...body, ...(isDrawn && { temperature: 0 }) } : body;
     await both(path, typeof body === "string" ? body : JSON.stringify(same));
@@ -215,7 +215,7 @@ test.each([
     for (const type of ["application/json", "text/plain", "application/merge-patch+json"]) await both(path, body, type);
 });
 
-test("marks of byte order, UTF-16 and bytes that are no text", async () => {
+test("byte order marks, UTF-16 and invalid bytes are handled", async () => {
   const text = JSON.stringify({ messages, seed: 5, max_tokens: 2, pad: "x".repeat(LARGE) });
   const plain = await answer(CHAT, text);
   expect(plain.status).toBe(200);
@@ -224,7 +224,7 @@ test("marks of byte order, UTF-16 and bytes that are no text", async () => {
   expect((await answer(CHAT, Buffer.from([...Buffer.from(text.slice(0, -2)), 0xff, 0x22, 0x7d]))).status).toBe(400);
 });
 
-test("a body of unstated length, one that its sender gives up, and one that takes more memory than its bytes", async () => {
+test("bodies without a length, aborted bodies, and bodies that expand in memory are handled", async () => {
   const text = JSON.stringify({ messages, seed: 5, max_tokens: 2, pad: "x".repeat(LARGE) });
   const body = new ReadableStream({
     start(out) {
@@ -246,14 +246,14 @@ test("a body of unstated length, one that its sender gives up, and one that take
   expect((await answer(CHAT, text)).status).toBe(200);
 });
 
-test("a refusal of megabytes comes whole", async () => {
+test("a refusal of megabytes arrives complete", async () => {
   const wrong = ids(300_000, 2 ** 40).map((id) => 500_000 + id);
   const { status, text } = await answer(CHAT, JSON.stringify({ messages, stop_token_ids: wrong }));
   expect([status, JSON.parse(text).error.param]).toEqual([400, "stop_token_ids"]);
   expect(text.length).toBeGreaterThan(4_000_000);
 });
 
-test("what is logged of a request is the same", async () => {
+test("the log lines of both requests are equal", async () => {
   const lines = () => server.output().match(/Received request .*\n/g) ?? [];
   const before = lines().length;
   await both(

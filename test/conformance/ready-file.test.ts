@@ -1,4 +1,7 @@
-/** Can a test in any language start a server and leave it? A file that says where it is, an end with whoever started it. */
+/**
+ * Tests `--ready-file` and `--exit-with-parent`, with which a test in any language can start a server: the file has its
+ * addresses, and the server exits with its parent.
+ */
 import { afterAll, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,11 +12,11 @@ const main = new URL("../../src/main.ts", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "understudy-ready-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test("the file is complete or not there, an old one does not speak for this run; the server ends with its parent", async () => {
+test("the file is complete or absent, an old file is replaced, and the server exits with its parent", async () => {
   const file = join(folder, "ready.json");
   writeFileSync(file, "old");
   const words = `${process.execPath} ${main} serve --port 0 --timing none --ready-file ${file} --exit-with-parent`;
-  // A shell that goes away without a word to its child.
+  // A shell that exits without a signal to its child.
   const parent = Bun.spawn(["bash", "-c", `${words} & wait`], { stdout: "ignore", stderr: "ignore" });
   await eventually(() => existsSync(file) && readFileSync(file, "utf8") !== "old", 3000);
   const { url, metricsUrl, pid } = JSON.parse(readFileSync(file, "utf8"));
@@ -31,7 +34,7 @@ async function tritonsFile(file: string, ...more: string[]) {
   return { server, said: JSON.parse(readFileSync(file, "utf8")) };
 }
 
-test("a Triton server's file says where each of its listeners is", async () => {
+test("a Triton server's file has the address of each listener", async () => {
   const { server, said } = await tritonsFile(join(folder, "triton.json"));
   const { url, metricsUrl, grpcUrl, openaiUrl, pid } = said;
   expect([(await fetch(`${url}/v2/health/ready`)).status, (await fetch(`${metricsUrl}/metrics`)).status]).toEqual([
@@ -42,7 +45,7 @@ test("a Triton server's file says where each of its listeners is", async () => {
   await server.exited;
 });
 
-test("a listener that is off is null there, HTTP too", async () => {
+test("a disabled listener is null in the file, also HTTP", async () => {
   const off = ["--allow-http=false", "--allow-grpc=false"];
   const { server, said } = await tritonsFile(join(folder, "off.json"), ...off);
   const { url, http2Url, grpcUrl, openaiUrl } = said;
@@ -51,7 +54,7 @@ test("a listener that is off is null there, HTTP too", async () => {
   await server.exited;
 });
 
-test("a place that cannot be written ends the start with one line", () => {
+test("a path that cannot be written ends the start with one line", () => {
   const wrong = join(folder, "none", "ready.json");
   const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, "serve", "--port", "0", "--ready-file", wrong]);
   expect([exitCode, stderr.toString()]).toEqual([
@@ -60,7 +63,7 @@ test("a place that cannot be written ends the start with one line", () => {
   ]);
 });
 
-test("a signal right behind the line that says where it listens ends it in order", async () => {
+test("a signal directly after the line with the address ends the server in order", async () => {
   const server = await serve(["--timing", "none"]);
   expect(await server.stop()).toBe(0);
 });

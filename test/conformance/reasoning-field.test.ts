@@ -1,4 +1,6 @@
-/** Does `--reasoning-field` give reasoning the name that a version of the server used, in messages, deltas and their nulls? */
+/**
+ * Tests `--reasoning-field`: reasoning has the name of the given server version, in messages and deltas, and for null values.
+ */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 
@@ -52,13 +54,13 @@ test.each([
   expect(names(message)).toEqual([...wanted]);
   expect(message[name]).toBeString();
   for (const one of wanted) expect([message[one], said(deltas, one)]).toEqual([message[name], message[name] as string]);
-  // As exclude_unset writes them: the version with both copies a null into every other delta.
+  // As exclude_unset writes them: the version that copies both writes a null into every other delta.
   const others = deltas.filter((delta) => !("reasoning" in delta) && (delta.reasoning_content ?? null) === null);
   expect(others.length).toBeGreaterThan(2);
   for (const delta of others) expect(names(delta)).toEqual(line.endsWith("both") ? ["reasoning_content"] : []);
 });
 
-test("without a parser the message has a null by the name, and plain tokens keep the one that both copies", async () => {
+test("without a parser the message has a null field, and plain tokens keep the copied one", async () => {
   const { message, deltas } = await served("--reasoning-field both");
   expect([message.reasoning, message.reasoning_content]).toEqual([null, null]);
   for (const delta of deltas) expect(delta.reasoning_content).toBeNull();
@@ -76,6 +78,6 @@ test.each([
   expect(message).toMatchObject(nulls);
   for (const name of wanted)
     expect([message[name] !== "", said(deltas, name)]).toEqual([true, message[name] as string]);
-  // Each delta with content has them, as "" where there is no reasoning.
+  // Each delta with content has the fields, as "" if there is no reasoning.
   for (const delta of deltas.filter((one) => "content" in one)) expect(names(delta)).toEqual([...wanted]);
 });

@@ -1,4 +1,4 @@
-/** Where does a client's `X-Request-Id` come back? */
+/** Tests where a client's `X-Request-Id` is returned. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 
@@ -12,7 +12,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-test("X-Request-Id: in the answer's id always, as a header only with its flag", async () => {
+test("X-Request-Id is always in the answer's id, and is a header only with its flag", async () => {
   const ask = async (from: Hosted, id: string | null) => {
     const headers = {
       "content-type": "application/json",

@@ -1,4 +1,4 @@
-/** What does `--enable-log-requests` write, from a live server? */
+/** Tests the log lines of `--enable-log-requests` on a live server. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
@@ -22,14 +22,14 @@ const post = (path: string, id: string, body: object, signal: AbortSignal | null
     signal,
   });
 
-/** Lines that name the id. */
+/** Returns the log lines with the id. */
 const lines = (id: string) =>
   server
     .output()
     .split("\n")
     .filter((line) => line.includes(id));
 
-test("one line per prompt, with its parameters as they are used", async () => {
+test("each prompt has one line with the parameters in use", async () => {
   const body = {
     prompt: ["a", "b"],
     n: 2,
@@ -51,7 +51,7 @@ test("one line per prompt, with its parameters as they are used", async () => {
   );
 });
 
-test("greedy: what has no effect is shown as off, and the limit of tokens as resolved", async () => {
+test("greedy requests log parameters without effect as off, and the resolved token limit", async () => {
   const messages = [{ role: "user", content: "Hello" }];
   const body = { messages, temperature: 0, top_p: 0.5, top_k: 5, min_p: 0.1, max_tokens: 1 };
   await post("/v1/chat/completions", "greedy", body);
@@ -64,7 +64,7 @@ test("a refused request is not logged", async () => {
   expect(lines("cmpl-refused")).toEqual([]);
 });
 
-test.each([true, false])("a client that leaves, stream %p", async (stream) => {
+test.each([true, false])("a disconnected client is logged, stream %p", async (stream) => {
   const leave = new AbortController();
   const body = { prompt: ["a", "b"], n: 2, max_tokens: 4000, ignore_eos: true, stream };
   const id = `leaves-${stream}`;

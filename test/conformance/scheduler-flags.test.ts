@@ -1,4 +1,7 @@
-/** Does each option of the scheduler change what a server does? Per row two servers, without and with it; the truth log tells. */
+/**
+ * Checks that each scheduler option changes the behaviour of a server. Each row starts two servers, without and with the
+ * option, and compares their truth logs.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -18,7 +21,10 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Small enough that every limit can be met. Synchronous: a request's first token comes out of the step that ends its prompt. */
+/**
+ * Limits that are small enough to be reached. Scheduling is synchronous: a request's first token comes from the step that
+ * ends its prompt.
+ */
 const SMALL = {
   "--max-model-len": "256",
   "--max-num-seqs": "4",
@@ -27,21 +33,24 @@ const SMALL = {
   "--timing": "linear:base=1ms,prefill=0ms,decode=0ms",
 };
 
-interface Seen {
-  /** By prompt: the number of the step that gave its first token, and the prompt tokens found in the cache. */
+interface RunOutcome {
+  /** The step that produced each prompt's first token, and the cached prompt tokens, by prompt. */
   readonly first: readonly number[];
   readonly cached: readonly number[];
-  /** Steps until nothing was left to do. */
+  /** Number of steps until no work is left. */
   readonly steps: number;
 }
 
-/** What becomes of prompts that come together, as lengths. Those with equal lengths have equal tokens if `alike`. */
+/**
+ * Sends prompts of these lengths at the same time and returns the outcome. With `alike`, prompts of equal length have equal
+ * tokens.
+ */
 async function seen(
   flags: readonly string[],
   prompts: readonly number[],
   maxTokens: number,
   alike: boolean,
-): Promise<Seen> {
+): Promise<RunOutcome> {
   const log = join(folder, `${logs++}.jsonl`);
   const server = await hosted(["--served-model-name", "m", ...flags, "--truth-log", log]);
   const prompt = prompts.map((length, i) => Array.from({ length }, (_, k) => 1000 + (alike ? 0 : 500 * i) + k));
@@ -72,10 +81,10 @@ interface Row {
   readonly prompts: readonly number[];
   readonly maxTokens?: number;
   readonly alike?: boolean;
-  /** Flags of both servers, over SMALL. */
+  /** Flags of both servers, in addition to SMALL. */
   readonly both?: Readonly<Record<string, string>>;
-  readonly without: Partial<Seen>;
-  readonly withIt: Partial<Seen>;
+  readonly without: Partial<RunOutcome>;
+  readonly withIt: Partial<RunOutcome>;
 }
 
 const rows: Row[] = [
@@ -102,7 +111,7 @@ const rows: Row[] = [
     withIt: { first: [3, 1] },
   },
   {
-    // A fair share of 64 tokens for two is 32.
+    // The fair share of 64 tokens for two prompts is 32.
     option: "--long-prefill-token-threshold-adaptive",
     both: { "--long-prefill-token-threshold": "16" },
     prompts: [40, 8],
@@ -110,7 +119,7 @@ const rows: Row[] = [
     withIt: { first: [2, 1] },
   },
   {
-    // The second prompt's rest waits until four steps have passed.
+    // The rest of the second prompt waits for four steps.
     option: "--prefill-schedule-interval 4",
     prompts: [60, 10],
     maxTokens: 8,
@@ -118,7 +127,7 @@ const rows: Row[] = [
     withIt: { first: [1, 5] },
   },
   {
-    // The second prompt needs six blocks; four are used by the first, one of its tokens fits beside it.
+    // The second prompt needs six blocks. The first uses four, so one of its chunks fits.
     option: "--no-scheduler-reserve-full-isl",
     both: {
       "--max-model-len": "32",
@@ -132,7 +141,7 @@ const rows: Row[] = [
     withIt: { first: [3, 6] },
   },
   {
-    // Ten of 19 blocks are used; seven more would leave two, and four are to be left.
+    // Ten of 19 blocks are used. Seven more would leave two, but four must stay free.
     option: "--watermark 0.2",
     both: { "--num-gpu-blocks-override": "20", "--max-num-batched-tokens": "300" },
     prompts: [150, 100],
@@ -173,7 +182,7 @@ test.each(rows.map((row) => [row.option, row] as const))("%s", async (option, ro
   expect(changed).toMatchObject(withIt);
 });
 
-test("--async-scheduling, the default: steps are planned one ahead, so a busy time has empty ones at its end", async () => {
+test("--async-scheduling, the default, plans one step ahead, so a busy period ends with empty steps", async () => {
   const flags = Object.entries(SMALL).flat();
   const [none, off, on] = await Promise.all(
     [[], ["--no-async-scheduling"], ["--async-scheduling"]].map((more) => seen([...flags, ...more], [8, 8], 3, false)),
@@ -212,7 +221,7 @@ test.each([
   }
 });
 
-test("--enable-lora, cache_salt: a prompt is found again, whole blocks and parts, only under its own adapter and salt", async () => {
+test("--enable-lora, cache_salt: a prompt is reused, in whole blocks and parts, only under the same adapter and salt", async () => {
   const line = "--served-model-name m --timing none --max-model-len 256 --enable-prompt-tokens-details";
   const lora = "--enable-lora --max-loras 4 --lora-modules l1=/x l2=/y";
   const flags = `${line} ${lora} --capacity-scheduler-policy GUARANTEED_NO_EVICT`.split(" ");

@@ -1,6 +1,6 @@
 /**
- * An engine that plays given tokens: one step per entry, all requests of a case in the engine before the first step.
- * It finds ends as vLLM's scheduler does (`v1/core/sched/utils.py`, check_stop).
+ * An engine that plays stepTokens tokens, one step per entry, with all requests of a case in the engine before the first step. It
+ * detects ends like vLLM's scheduler (check_stop in `v1/core/sched/utils.py`).
  */
 import {
   Finish,
@@ -37,11 +37,11 @@ interface Running {
 }
 
 export class ScriptedEngine implements Backend {
-  /** Refuses above so many requests at a time. */
+  /** Limit of requests at a time. Further requests are refused. */
   queueLimit = Number.POSITIVE_INFINITY;
-  /** Stands still after so many steps. */
+  /** Number of steps after which the engine pauses. */
   holdAfter = Number.POSITIVE_INFINITY;
-  /** Tokens after which repetition is found. */
+  /** Number of tokens after which repetition is detected. */
   repetitionAt = Number.POSITIVE_INFINITY;
   readonly received: Running[] = [];
   readonly #script: Script;
@@ -50,7 +50,7 @@ export class ScriptedEngine implements Backend {
   steps = 0;
   #busy = false;
 
-  /** `cache`: that of an engine whose place this one takes. */
+  /** `cache`: the prefix cache of an engine that this one replaces. */
   constructor(script: Script | null, cache = new Set<string>()) {
     this.cache = cache;
     this.#script = script ?? { sequences: [] };
@@ -88,7 +88,7 @@ export class ScriptedEngine implements Backend {
     return { cancel: end, finish: end, release() {}, cachedTokens };
   }
 
-  /** Ends what runs, as a server that is paused does. */
+  /** Aborts running requests, like a paused server. */
   abortAll(): void {
     for (const running of this.received) {
       if (running.over) continue;
@@ -101,7 +101,7 @@ export class ScriptedEngine implements Backend {
     if (this.#busy || this.received.length < (this.#script.expected ?? this.#script.sequences.length)) return;
     this.#busy = true;
     while (this.received.some(({ over }) => !over) && this.steps < this.holdAfter) {
-      await new Promise(setImmediate); // streams are begun, and what was written leaves
+      await new Promise(setImmediate); // lets streams start and bytes be sent
       this.steps++;
       for (const running of [...this.received]) if (!running.over) this.#play(running);
     }
@@ -109,11 +109,11 @@ export class ScriptedEngine implements Backend {
   }
 
   #play(running: Running): void {
-    const given = running.steps[running.step++] ?? [EOS];
+    const stepTokens = running.steps[running.step++] ?? [EOS];
     const ids: number[] = [];
     let finish: Finish | null = null;
     let stopTokenId = -1;
-    for (const id of given) {
+    for (const id of stepTokens) {
       ids.push(id);
       running.tokens++;
       const { ignoreEos, stopTokenIds, maxTokens } = running.generation;
@@ -128,13 +128,13 @@ export class ScriptedEngine implements Backend {
       ids.length = 0;
     }
     running.over = finish !== null;
-    // A buffer of the engine's own, longer than what is new.
+    // The buffer is reused and longer than the new ids, as in the real engine.
     const buffer = Int32Array.from([-1, -1, ...ids, -1]);
     running.receiver.onTokens(buffer, 2, ids.length, finish, stopTokenId);
     buffer.fill(-2);
   }
 
-  /** A prefix cache of whole blocks that never forgets. */
+  /** Returns the cached tokens of a prefix cache of whole blocks that never evicts. */
   #cachedTokens(ids: readonly number[]): number {
     let cached = 0;
     for (let end = BLOCK; end <= ids.length; end += BLOCK) {
@@ -146,7 +146,7 @@ export class ScriptedEngine implements Backend {
   }
 }
 
-/** The recordings' log probabilities. */
+/** Returns a function with the recordings' log probabilities. */
 export function scriptedLogprobs(vocabularySize: number, minusInfinityAt: readonly number[] = []) {
   return (_seed: number, id: number, position: number, count: number): Candidates => {
     const rank = position % 3 === 2 ? 2 : 0;

@@ -1,9 +1,9 @@
-/** How is an answer counted that had ended in the engine while its client read nothing, and then left? */
+/** Tests how an answer is counted that ended in the engine while its client did not read and then disconnected. */
 import { expect, test } from "bun:test";
 import net from "node:net";
 import { eventually, sample, serve } from "../server.ts";
 
-test("as the engine ended it", async () => {
+test("the answer counts with the engine's finish reason", async () => {
   const flags = ["--served-model-name", "m", "--timing", "none", "--max-model-len", "100000"];
   const server = await serve(flags);
   try {

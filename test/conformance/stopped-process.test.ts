@@ -1,11 +1,11 @@
-/** What does a live server say of a time in which it could not run? It is stopped for a while, in the middle of a stream. */
+/** Stops a live server during a stream and checks what it reports about the time in which it could not run. */
 import { expect, test } from "bun:test";
 import type { RequestLine, StepLine, TruthLine } from "../../src/truth/schema.ts";
 import { sample, serve } from "../server.ts";
 
 const STOPPED_MS = 400;
 
-test("a host that stands still: the row, its step, the metrics and a line of the log say so; later tokens keep their distance", async () => {
+test("a stopped process appears in the row, its step, the metrics and the log, and later tokens keep their gaps", async () => {
   const server = await serve(["--served-model-name", "m", "--timing", "constant:ttft=20ms,itl=20ms"]);
   try {
     const answer = await fetch(`${server.url}/v1/completions`, {
@@ -29,14 +29,14 @@ test("a host that stands still: the row, its step, the metrics and a line of the
     const steps = lines.filter((line): line is StepLine => line.type === "step");
     const moved = steps.filter(({ rebasedUs }) => rebasedUs !== undefined);
     const movedUs = moved.reduce((sum, { rebasedUs }) => sum + rebasedUs!, 0);
-    // The process slept at least so long, but for the rest of the step that ran.
+    // The process was stopped at least this long, minus the rest of the running step.
     expect(movedUs).toBeGreaterThan((STOPPED_MS - 50) * 1000);
     expect(row.late.rebasedUs).toBe(movedUs);
-    // Not all causes are known, but each late step has one.
+    // A cause may be unknown, but each late step has one.
     for (const { dueUs, writeStartUs, rebasedUs = 0, cause } of steps) {
       expect(cause !== undefined).toBe(rebasedUs > 0 || writeStartUs! - dueUs! > 1000);
     }
-    // Where time was moved on a gap is longer by that; no burst makes up for it.
+    // A gap is longer by the time that the clock moved. No burst compensates for it.
     for (const [i, { dueUs, rebasedUs = 0 }] of steps.entries()) {
       if (i > 0) expect(dueUs! - steps[i - 1]!.dueUs!).toBe(20_000 + rebasedUs);
     }
@@ -45,7 +45,7 @@ test("a host that stands still: the row, its step, the metrics and a line of the
   } finally {
     await server.stop();
   }
-  // What has not been told by the end is told then.
+  // Reports that are still pending are printed at the end.
   const said = server.output().match(/late: .*/g)!;
   expect(said.length).toBeGreaterThan(0);
   expect(said.join("\n")).toMatch(/likely causes: .*; engine time was moved on by \d+\.\d+ s in all/);

@@ -1,4 +1,7 @@
-/** Does each client get its own stream, whole, over real sockets, when connections come and go in the middle of steps? */
+/**
+ * Checks that each client gets its stream complete over real sockets, while connections open and close in the middle of
+ * steps.
+ */
 
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { seeded } from "../../src/base/random.ts";
@@ -22,24 +25,24 @@ const LIVE = 80;
 const CLOSING = Buffer.from("]");
 const LAST = "0\r\n\r\n";
 
-/** Tokens that have a text of their own; this one is never shown by itself. */
+/** Number of tokens with a distinct text. The next id is for a long event. */
 const TEXTS = 4096;
 const LONG = TEXTS;
 
-/** Says whose it is and the how manieth; long ones fill what a socket holds. */
+/** Returns an event with the stream's id and the event's number. Long events fill the socket's buffer. */
 function eventOf(id: number, seq: number, long: boolean): string {
   const text = `[${id}:${seq % TEXTS}]`;
   return long ? text.padEnd(200_000, `${id},`) : text;
 }
 
-/** Reads one stream, and throws at the first byte that is not its own. */
+/** Reads one stream and records the first byte that does not belong to it. */
 class Client {
   seq = 0;
   ended = false;
   closed = false;
   wrong: string | null = null;
   paused = false;
-  /** Which of its events are long. */
+  /** Numbers of the long events. */
   readonly long = new Set<number>();
   socket: Bun.Socket | null = null;
   #text = "";
@@ -73,13 +76,13 @@ class Client {
   }
 }
 
-/** The server's side of a stream: an event for each token, and none while the client is slow. */
-class Served implements Receiver {
+/** The server's side of a stream: one event per token, and none while the client is slow. */
+class ServedStream implements Receiver {
   live!: LiveRequest;
   sent = 0;
   direct = 0;
   over = false;
-  /** What happens in the middle of a step, when its row is handed to it. */
+  /** Called in the middle of a step, when the stream gets its row. */
   disturb: (() => void) | null = null;
   #lane: Lane | null = null;
   readonly #prefix: Buffer;
@@ -116,7 +119,7 @@ class Served implements Receiver {
 
   leave(): void {
     this.over = true;
-    // Who reads nothing would not see the end, and keep its place among the living.
+    // A client that does not read would miss the end and keep its place.
     this.client.paused = false;
     this.client.socket?.resume();
     this.live.cancel();
@@ -124,10 +127,10 @@ class Served implements Receiver {
 }
 
 class Crowd {
-  readonly served = new Map<number, Served>();
+  readonly served = new Map<number, ServedStream>();
   readonly clients: Client[] = [];
-  /** Streams that were ended as they should be. */
-  readonly ended: Served[] = [];
+  /** Streams that ended normally. */
+  readonly ended: ServedStream[] = [];
   readonly #draw = seeded(seed);
   readonly #server: HttpServer;
   readonly #outbox: Outbox;
@@ -153,7 +156,7 @@ class Crowd {
     const id = Number(new URL(request.url).pathname.slice(1));
     const client = this.clients[id]!;
     const stream = this.#server.open(request, { onDrain: () => {}, onGone: () => one.leave() }, null);
-    const one = new Served(stream, client);
+    const one = new ServedStream(stream, client);
     one.live = this.#outbox.add(one);
     this.served.set(id, one);
     return this.#server.begin(request, 200, {});
@@ -180,17 +183,17 @@ class Crowd {
     });
   }
 
-  /** An event for each stream that is not full, and now and then one of the things that end or hinder one. */
+  /** Sends an event to each stream that is not full, and sometimes ends or disturbs one. */
   step(): void {
     for (const one of this.served.values()) {
       if (one.over) continue;
       one.live.settle();
       if (one.stream.full) {
         this.short++;
-        // Where all are full nobody gets a row.
+        // If all streams are full, none gets a row.
         if (this.#draw() % 500 === 0) this.#disturb();
       } else {
-        // Who gets two tokens hears of them, and disturbs.
+        // A stream with two tokens is told about them, and disturbs.
         const disturbs = this.#draw() % 500 === 0;
         const id = one.sent % TEXTS;
         if (disturbs) one.disturb = () => this.#disturb();
@@ -233,8 +236,8 @@ class Crowd {
     }
   }
 
-  /** Seldom, so that sockets fill. */
-  #resume(all: readonly Served[]): void {
+  /** Resumes rarely, so that sockets fill. */
+  #resume(all: readonly ServedStream[]): void {
     if (this.#draw() % 4 > 0) return;
     for (const { client } of all) {
       client.paused = false;
@@ -247,7 +250,7 @@ class Crowd {
     client.socket?.pause();
   }
 
-  #end(one: Served): void {
+  #end(one: ServedStream): void {
     one.leave();
     this.ended.push(one);
     one.stream.end();
@@ -256,7 +259,7 @@ class Crowd {
   async close(): Promise<void> {
     for (const { socket } of this.clients) socket?.resume();
     await eventually(() => {
-      // Whose request comes only now is ended, too.
+      // Streams whose request arrives only now are ended, too.
       for (const one of this.served.values()) if (!one.over) this.#end(one);
       return [...this.served.values()].every(({ client }) => client.ended || client.closed);
     });
@@ -267,7 +270,7 @@ class Crowd {
 const native = await nativeLanes();
 
 test.skipIf(process.platform !== "linux")(
-  "connections that come, go, stall and are reset in the middle of steps: no byte in a wrong stream",
+  "connections that open, close, stall and reset in the middle of steps get no byte of another stream",
   async () => {
     if (typeof native !== "function") throw new Error(native.refused);
     const crowd = new Crowd(new Lanes(native, new TokenTexts()));
@@ -277,7 +280,7 @@ test.skipIf(process.platform !== "linux")(
     }
     await crowd.close();
     expect(crowd.clients.flatMap(({ id, wrong }) => (wrong === null ? [] : [`${id}: ${wrong}`]))).toEqual([]);
-    // Who saw the end got all that was written.
+    // Clients that saw the end got everything.
     const whole = crowd.ended.filter(({ client }) => client.ended);
     expect(whole.map(({ client }) => client.seq)).toEqual(whole.map(({ sent }) => sent));
     expect(whole.length).toBeGreaterThan(LIVE / 2);
@@ -291,7 +294,7 @@ test.skipIf(process.platform !== "linux")(
   },
 );
 
-/** Bodies by path: streams of every kind, plain ones and those whose receivers hear of each token. */
+/** Requests by path: streams of every kind, plain ones and those whose receivers get each token. */
 const STREAMS: readonly (readonly [string, object])[] = [
   ["chat/completions", { messages: [{ role: "user", content: "a" }], max_tokens: 300, ignore_eos: true }],
   ["chat/completions", { messages: [{ role: "user", content: "b" }], n: 3, stream_options: { include_usage: true } }],
@@ -303,7 +306,7 @@ const STREAMS: readonly (readonly [string, object])[] = [
   ["messages", { messages: [{ role: "user", content: "i" }], max_tokens: 120 }],
 ];
 
-test("each kind of stream has the same bytes either way", async () => {
+test("each kind of stream has the same bytes in both modes", async () => {
   const all = await Promise.all(
     ["single", "auto"].map(async (way) => {
       const server = await serve(["--stream-writes", way, "--timing", "none", "--seed", "7"]);

@@ -1,4 +1,7 @@
-/** Do answers of a live server fit what is asked of them: schemas, expressions, choices, tools; streamed and whole; by both vocabularies? */
+/**
+ * Checks that answers of a live server satisfy schemas, expressions, choices and tools, streamed and whole, with both
+ * vocabularies.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
@@ -10,7 +13,10 @@ import { schemas } from "../text/grammar/schemas.ts";
 
 setDefaultTimeout(120_000);
 
-/** What any schema's values are is tried without a server (test/text/grammar/values.test.ts): here they only travel. */
+/**
+ * Number of schemas. Their values are tested without a server in test/text/grammar/values.test.ts; this test covers the
+ * transport.
+ */
 const SCHEMAS = sized("structured", { sample: 20, whole: 500 });
 figure("schemas on a live server, in each form", SCHEMAS);
 
@@ -61,7 +67,7 @@ async function ask(server: string, body: object): Promise<Answer> {
   return { status: response.status, ...((await response.json()) as object) } as Answer;
 }
 
-/** A stream put together as clients do. */
+/** Reads a stream and joins its chunks like a client. */
 async function streamed(server: string, body: object): Promise<Choice & { readonly chunks: number }> {
   const text = await (await post(server, { ...body, stream: true })).text();
   const chunks = text
@@ -113,7 +119,7 @@ test(`${SCHEMAS} generated schemas: whole answers fit them`, async () => {
   }
 });
 
-test.each(["hermes", "folder"])("streamed token by token it is the same text (%s)", async (server) => {
+test.each(["hermes", "folder"])("a stream token by token has the same text (%s)", async (server) => {
   for (const schema of fc.sample(schemas, { numRuns: sized("structured", { sample: 8, whole: 20 }), seed: 10 })) {
     const whole = await ask(server, format(schema));
     const stream = await streamed(server, format(schema));
@@ -124,7 +130,7 @@ test.each(["hermes", "folder"])("streamed token by token it is the same text (%s
 });
 
 type Node = Readonly<Record<string, unknown>>;
-/** Whether vLLM's parser of qwen3_coder finds a type in a property's schema; else its value is text. */
+/** Reports whether vLLM's parser of qwen3_coder finds a type in a property's schema. Otherwise the value is text. */
 function typed(schema: Node): boolean {
   if ("const" in schema || "$ref" in schema) return false;
   return ["anyOf", "oneOf", "allOf"].every((key) => ((schema[key] ?? []) as Node[]).every(typed));
@@ -157,7 +163,7 @@ test.each([...PARSERS, "folder"])("%s: streamed calls are those of the whole ans
   }
 });
 
-test.each([...PARSERS, "folder"])("%s: calls that are forced stream as well", async (server) => {
+test.each([...PARSERS, "folder"])("%s: forced calls are streamed, too", async (server) => {
   const forcedBy = ["required", { type: "function", function: { name: "time" } }];
   for (const choice of forcedBy)
     for (let seed = 0; seed < 10; seed++) {
@@ -219,7 +225,7 @@ test("--tool-call-share decides how many answers call", async () => {
   }
 });
 
-test("--tool-arguments decides how many calls there are, and what with", async () => {
+test("--tool-arguments sets the number and arguments of calls", async () => {
   const habits = "integers=7:7,optional=1,another=1";
   const flags = [...FLAGS, ...AUTO, "hermes", "--tool-call-share", "1", "--tool-arguments", habits];
   servers.set("habits", await hosted(flags));
@@ -237,7 +243,7 @@ test("--tool-arguments decides how many calls there are, and what with", async (
   expect(alone.message.tool_calls).toHaveLength(1);
 });
 
-test.each(PARSERS)("%s: a conversation with a call and what it gave goes on with text", async (server) => {
+test.each(PARSERS)("%s: a conversation with a call and its result continues with text", async (server) => {
   const asked = { tools: [TIME], understudy: { call: true } };
   const { message } = (await ask(server, asked)).choices[0]!;
   const given = message.tool_calls!.map(({ id }) => ({ role: "tool", tool_call_id: id, content: "12:00" }));
@@ -250,14 +256,14 @@ test.each(PARSERS)("%s: a conversation with a call and what it gave goes on with
   expect(callsOf((await ask(server, { ...asked, messages })).choices[0]!).length).toBeGreaterThan(0);
 });
 
-test("each choice has its own seed", async () => {
+test("each choice has a different seed", async () => {
   const { choices } = await ask("hermes", { ...format({ type: "integer" }), n: 8 });
   expect(new Set(choices.map(({ message }) => message.content)).size).toBeGreaterThan(4);
   const called = await ask("hermes", { tools: [WEATHER], n: 8, max_tokens: 60 });
   expect(new Set(called.choices.map(({ finish_reason: reason }) => reason)).size).toBeGreaterThan(1);
 });
 
-test("what does not fit into max_tokens is cut, as a model's would be", async () => {
+test("answers are cut at max_tokens like a model's", async () => {
   const whole = (await ask("hermes", format(WEATHER.function.parameters))).choices[0]!.message.content!;
   const { choices } = await ask("hermes", { ...format(WEATHER.function.parameters), max_tokens: 4 });
   expect(choices[0]!.finish_reason).toBe("length");
@@ -281,7 +287,7 @@ test("completions and min_tokens, ignore_eos, repeated greedy requests", async (
   expect((await ask("hermes", greedy)).choices).toEqual((await ask("hermes", greedy)).choices);
 });
 
-test("what is too large is refused in a few words, and the server goes on", async () => {
+test("too large constraints are refused with a short error, and the server continues", async () => {
   const large = {
     type: "object",
     properties: Object.fromEntries(Array.from({ length: 30_000 }, (_, i) => [`p${i}`, { type: "string" }])),
@@ -300,7 +306,7 @@ test("what is too large is refused in a few words, and the server goes on", asyn
   expect([200, 400]).toContain(huge.status);
 });
 
-test("recursive schemas end where they can, and are cut where they cannot", async () => {
+test("recursive schemas end if possible, and are cut otherwise", async () => {
   const tree = { type: "object", properties: { next: { $ref: "#" }, v: { type: "integer" } }, required: ["v"] };
   for (let seed = 0; seed < 20; seed++)
     fits(tree, (await ask("hermes", { ...format(tree), seed })).choices[0]!.message.content!);

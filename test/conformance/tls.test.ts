@@ -1,6 +1,6 @@
 /**
- * Does the server speak HTTPS with `--ssl-…`, and is what does not fit said in one line? Keys and certificates lie in
- * `tls/`: made for these tests (openssl, EC P-256, valid until 2126), of no use elsewhere.
+ * Checks that the server speaks HTTPS with `--ssl-…` and reports invalid files in one line. The keys and certificates in
+ * `tls/` were made for these tests (openssl, EC P-256, valid until 2126).
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -29,7 +29,7 @@ writeFileSync(both, pem("server.pem") + pem("server.key"));
 
 const portOf = ({ url }: Hosted) => Number(new URL(url).port);
 const get = (url: string, more: object = {}) => fetch(url, { tls: { ca, ...more } });
-test("--self-signed-certs: a certificate for this machine, and no file beside it", async () => {
+test("--self-signed-certs makes a certificate for this machine, and no file", async () => {
   const server = await hosted([...FLAGS, "--self-signed-certs"]);
   const seen = Promise.withResolvers<tls.PeerCertificate>();
   const socket = tls.connect({ port: portOf(server), host: "127.0.0.1", rejectUnauthorized: false }, () =>
@@ -59,7 +59,7 @@ describe("a server with a certificate", () => {
     await server.stop();
   });
 
-  test("the URL, the answers and the official client", async () => {
+  test("the URL, the answers and the official client use HTTPS", async () => {
     expect(server.url).toStartWith("https://127.0.0.1:");
     expect(server.output()).toContain(`curl -N ${server.url}/v1/chat/completions`);
     expect((await get(`${server.url}/health`)).status).toBe(200);
@@ -75,7 +75,7 @@ describe("a server with a certificate", () => {
     expect(chunks).toBeGreaterThan(5);
   });
 
-  test("a certificate that nobody vouches for is refused by the client", async () => {
+  test("an untrusted certificate is refused by the client", async () => {
     expect(fetch(`${server.url}/health`)).rejects.toThrow(/certificate/i);
   });
 
@@ -92,7 +92,7 @@ describe("a server with a certificate", () => {
     expect(await promise).toBe("");
   });
 
-  test.each(["end", "destroy"] as const)("a client that leaves is noticed: %s", async (how) => {
+  test.each(["end", "destroy"] as const)("a client's disconnect is noticed: %s", async (how) => {
     const https = { port: portOf(server), host: "127.0.0.1", ca };
     const aborts = async () => Number(/outcome="abort"\S* (\d+)/.exec(await page())?.[1] ?? Number.NaN);
     const page = async () => (await get(`${server.url}/metrics`)).text();
@@ -118,7 +118,7 @@ test("--ssl-cert-reqs takes 0 or 2", () => {
   expect([0, 1, 2, 3].map(taken)).toEqual([true, false, true, false]);
 });
 
-test("one file may hold both; several workers", async () => {
+test("one file may hold certificate and key, also with several workers", async () => {
   const several = await serve([...FLAGS, "--workers", "2", "--ssl-certfile", both]);
   try {
     expect(several.url).toStartWith("https://");
@@ -131,7 +131,7 @@ test("one file may hold both; several workers", async () => {
   }
 });
 
-test("a client certificate, where one is required", async () => {
+test("a client certificate is checked if required", async () => {
   const strict = await hosted([...FLAGS, ...PAIR, "--ssl-ca-certs", file("ca.pem"), "--ssl-cert-reqs", "2"]);
   try {
     const ask = (name: string | null) =>

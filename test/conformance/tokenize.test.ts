@@ -1,4 +1,4 @@
-/** Do `/tokenize` and `/detokenize` of a live server agree with each other and with what prompts cost? */
+/** Checks that `/tokenize` and `/detokenize` of a live server agree with each other and with the usage of prompts. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 
@@ -35,7 +35,7 @@ const errorOf = async (response: Response) => {
   return [response.status, error.message, error.param];
 };
 
-test("a text comes back, special tokens and parts of a code point included", async () => {
+test("a text survives both calls, including special tokens and parts of a code point", async () => {
   const prompt = "Hello world 日本 🙂 é <|end|>";
   const { count, max_model_len, tokens, token_strs } = await tokenize({ prompt, return_token_strs: true });
   expect([count, max_model_len]).toEqual([tokens.length, 2048]);
@@ -46,7 +46,7 @@ test("a text comes back, special tokens and parts of a code point included", asy
   expect(await detokenize([tokens[0]!, 4_000_000_000])).toEqual({ prompt: "Hello" });
 });
 
-test("a conversation is as long as usage says", async () => {
+test("a conversation has as many tokens as its usage", async () => {
   const messages = [
     { role: "system", content: "Be short." },
     { role: "user", content: [{ type: "text", text: "Hello <|end|>" }] },
@@ -68,11 +68,11 @@ test("thousands of messages have as many tokens as each of them has", async () =
   expect(many! - one!).toBe(4999 * (two! - one!));
 });
 
-test("longer than the context is no error", async () => {
+test("a text longer than the context is not an error", async () => {
   expect((await tokenize({ prompt: "a b ".repeat(3000) })).count).toBeGreaterThan(2048);
 });
 
-test("what is refused", async () => {
+test("invalid requests are refused", async () => {
   const messages = [{ role: "user", content: "x" }];
   expect(await errorOf(await post("/tokenize", { prompt: "x" }, "text/plain"))).toEqual([
     400,

@@ -1,4 +1,4 @@
-/** Is a request for more choices than anybody can have refused at once, whatever else is to be made for each of them? */
+/** Checks that a request for too many choices is refused at once, whatever each choice needs. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 
@@ -11,7 +11,7 @@ afterAll(() => server.stop());
 const tools = [{ type: "function", function: { name: "w", parameters: { type: "object" } } }];
 const schema = { type: "json_schema", json_schema: { name: "s", schema: { type: "object" } } };
 
-// A loop over each choice, for minutes and gigabytes, came before the check: fuzzing, seed 1, input 10,842.
+// A loop over each choice came before the check and took minutes and gigabytes (fuzzing, seed 1, input 10,842).
 test.each([
   ["a named tool", { tools, tool_choice: { type: "function", function: { name: "w" } } }],
   ["any tool", { tools, tool_choice: "required" }],

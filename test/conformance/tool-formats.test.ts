@@ -1,6 +1,7 @@
 /**
- * Compares the parsers of the formats that vLLM's recipes name most with recordings of vLLM 0.33.0's own. Each line is a random
- * answer, some of them spoiled or cut, which its `DelegatingParser` was given step by step (`parse_delta`) and whole (`parse`).
+ * Compares our parsers of the most common tool formats in vLLM's recipes with recordings of vLLM 0.33.0's parsers. Each line
+ * is a random answer, sometimes damaged or cut, that its `DelegatingParser` read step by step (`parse_delta`) and whole
+ * (`parse`).
  */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -14,17 +15,17 @@ import { TOOL_FORMATS, TOOL_PARSERS } from "../../src/text/grammar/parsers.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import { hosted } from "../hosted.ts";
 
-interface Recorded {
+interface RecordedAnswer {
   readonly parser: string;
-  /** Texts that are special tokens of the vocabulary; the others are spelled with plain ones. */
+  /** Texts that are special tokens of the vocabulary. Other texts consist of plain tokens. */
   readonly special: readonly string[];
-  /** Texts of the tokens of each step. */
+  /** Token texts of each step. */
   readonly steps: readonly (readonly string[])[];
   readonly deltas: readonly (object | null)[];
   readonly whole: { readonly content: string | null; readonly calls: readonly (readonly [string, string])[] };
 }
 
-const recorded: Recorded[] = readFileSync(new URL("recorded-parsers/formats.jsonl", import.meta.url), "utf8")
+const recorded: RecordedAnswer[] = readFileSync(new URL("recorded-parsers/formats.jsonl", import.meta.url), "utf8")
   .trimEnd()
   .split("\n")
   .map((line) => JSON.parse(line));
@@ -52,7 +53,7 @@ const use: ToolUse = {
   autoEnabled: true,
 };
 
-/** The delta as vLLM writes it. Random ids are "ID"; those that the model writes stay. */
+/** Returns the delta as vLLM writes it. Random ids become "ID"; ids from the model stay. */
 function shown(delta: Delta | null): object | null {
   if (delta === null) return null;
   const calls = delta.calls.map(({ id, typed, index, name, arguments: given }) => ({
@@ -65,7 +66,7 @@ function shown(delta: Delta | null): object | null {
   return { ...content, ...(calls.length === 0 ? {} : { tool_calls: calls }) };
 }
 
-function parserOf({ parser, special, steps }: Recorded) {
+function parserOf({ parser, special, steps }: RecordedAnswer) {
   const words = [...new Set([...special, ...steps.flat()])];
   const eos = words.length;
   const bytes = [...words.map((word) => new Uint8Array(Buffer.from(word))), new Uint8Array()];
@@ -97,14 +98,14 @@ for (const parser of [...new Set(recorded.map((one) => one.parser))]) {
   });
 }
 
-/** Each byte is a token, so marks are spelled with many, as by the built-in vocabulary. */
+/** A vocabulary with one token per byte. Tags consist of many tokens, as with the built-in vocabulary. */
 const bytes = vocabularyOf(
   Array.from({ length: 257 }, (_, byte) => new Uint8Array(byte < 256 ? [byte] : [])),
   new Set([256]),
   256,
 );
 
-test.each(TOOL_FORMATS)("%s: calls that are written are read back, whole and in pieces of any size", (format) => {
+test.each(TOOL_FORMATS)("%s: written calls are read back, whole and in pieces of any size", (format) => {
   const given = [
     { city: 'Rome "x" <y> {z}\nb', n: -3, b: true, list: [1, 2], at: { x: 1.5, s: "p q" } },
     { zone: null },
@@ -118,7 +119,7 @@ test.each(TOOL_FORMATS)("%s: calls that are written are read back, whole and in 
   const kind = toolParserKind(format, bytes, idsOf(null));
   const whole = new OutputParser(use, kind.make(use)).message(text);
   expect(whole.calls.map(({ arguments: json }) => JSON.parse(json))).toEqual(given);
-  // What llama3_json makes of several calls depends on where outputs end: its recordings show that.
+  // The result of llama3_json for several calls depends on where outputs end; its recordings show that.
   for (const size of format === "llama3_json" ? [] : [1, 3, 7, 1000]) {
     const streaming = new OutputParser(use, kind.make(use));
     const sent: { id: string; name: string; json: string }[] = [];

@@ -1,4 +1,4 @@
-/** Under which name does Triton's ensemble stand in its metrics, and does the check tell it by what it does? */
+/** Tests the name of Triton's ensemble in its metrics, and that the check recognizes it by its behaviour. */
 import { afterAll, expect, test } from "bun:test";
 import { type App, createApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
@@ -30,7 +30,7 @@ test.each([
   ["x", ["--served-model-name", "x"]],
   ["x", ["--served-model-name", "x", "y"]],
   ['Qwen/"a"', ["--served-model-name", 'Qwen/"a"']],
-  // A model of that name is a step.
+  // A model of that name is a step of the ensemble.
   ["ensemble", ["--served-model-name", "tensorrt_llm"]],
 ] as const)("%s with %p", async (name, flags) => {
   const app = await started(...flags);
@@ -48,7 +48,7 @@ test.each([
   expect(checkScrapes([{ text }]).violated).toEqual([]);
 });
 
-test("an ensemble of any name with requests pending is found, once it has answered", async () => {
+test("an ensemble of any name with pending requests is found after its first answer", async () => {
   const app = await started(
     "--served-model-name",
     "x",
@@ -68,7 +68,10 @@ test("an ensemble of any name with requests pending is found, once it has answer
 
 const RECORDED_US = { x: 7, postprocessing: 415, preprocessing: 108, tensorrt_llm: 139 };
 
-/** Models of a server with TensorRT-LLM's executor, two requests to each, as many microseconds in their queues. */
+/**
+ * Returns a page of a server with TensorRT-LLM's executor: models with two requests each, and their queue times in
+ * microseconds.
+ */
 function pageOf(queuedUs: Readonly<Record<string, number>>): string {
   const each = Object.entries(queuedUs).map(([model, us]) => {
     const labels = `{model="${model}",version="1"}`;

@@ -1,6 +1,6 @@
 /**
- * Does a server under a small load move every family of Triton's and TensorRT-LLM's that a generation can move, and answer
- * on a port of their own as tritonserver does?
+ * Checks that a small load moves every family of Triton and TensorRT-LLM that a generation can move, and that the separate
+ * metrics port answers like tritonserver.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -15,7 +15,7 @@ import { serve } from "../server.ts";
 let server: Hosted;
 let port: string;
 beforeAll(async () => {
-  // A pool for two long answers and a half, so that some are preempted.
+  // A pool for two and a half long answers, so that some are preempted.
   const flags = "--timing constant:ttft=8ms,itl=4ms --num-gpu-blocks-override 24 --max-model-len 256 --max-num-seqs 4";
   const triton =
     "--metrics-port 0 --metrics-interval-ms 200 --metrics-config histogram_latencies=true summary_latencies=true";
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(async () => void (await server.stop()));
 
-/** By the load; GPU and host families move by polling, too. */
+/** Families that the load moves. GPU and host families also move by polling. */
 const MOVE = [
   "nv_inference_request_success",
   "nv_inference_request_failure",
@@ -52,7 +52,7 @@ const MOVE = [
   "nv_llm_input_token_len",
   "nv_llm_output_token_len",
 ] as const;
-/** Only an engine that fails or refuses moves it: test/metrics/triton/triton.sim.test.ts. */
+/** A family that only a failing or refusing engine moves: test/metrics/triton/triton.sim.test.ts. */
 const NOT_BY_GOOD_LOAD = "nv_inference_request_failure";
 
 async function page(path = "/metrics") {
@@ -68,7 +68,7 @@ const ask = (stream: boolean, max_tokens: number) =>
     body: JSON.stringify({ prompt: "one two three ".repeat(12), max_tokens, ignore_eos: true, stream }),
   }).then((answer) => answer.text());
 
-test("every family moves, and every page keeps the laws", async () => {
+test("every family moves, and every page satisfies the laws", async () => {
   const scrapes: { text: string; atS: number }[] = [];
   const still = new Set<string>(MOVE.filter((name) => name !== NOT_BY_GOOD_LOAD));
   const first = families((await page()).text);
@@ -90,7 +90,7 @@ test("every family moves, and every page keeps the laws", async () => {
   expect(checkScrapes(scrapes).violated.map(({ id, violations }) => [id, violations[0]])).toEqual([]);
 }, 60_000);
 
-test("the bar: all families of a generation are among those that move; the others say why they stand still", () => {
+test("all families of a generation move, and the others have a stated reason", () => {
   const shown = { ...identity, triton: { ...identity.triton, cpu: true, histograms: true, quantiles: [0.5] } };
   const rows = [...metricsDialects.triton.rows(shown), ...metricsDialects.trtllm.rows(shown)];
   const moving = rows.filter(({ proof }) => "moves" in proof).map(({ name }) => name);
@@ -107,7 +107,7 @@ test("the bar: all families of a generation are among those that move; the other
 });
 
 describe("the port", () => {
-  test("shows counters, gauges, histograms, summaries, and nothing of anybody else", async () => {
+  test("the port shows only Triton's counters, gauges, histograms and summaries", async () => {
     const { answer, text } = await page();
     expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/plain; charset=utf-8"]);
     const types = parseExposition(text).map(({ type }) => type);
@@ -116,7 +116,7 @@ describe("the port", () => {
     expect(parseExposition(text).filter(({ name }) => !name.startsWith("nv_"))).toEqual([]);
   });
 
-  // Recorded from tritonserver 2.51.
+  // Answers recorded from tritonserver 2.51.
   test.each([
     ["GET", "/metrics/", 200, "text/plain; charset=utf-8", /^# HELP nv_inference_request_success/],
     ["GET", "/", 200, "text/plain; charset=utf-8", /^$/],
@@ -129,7 +129,7 @@ describe("the port", () => {
     expect(await answer.text()).toMatch(body);
   });
 
-  test("the server's own port has the same under names of its own", async () => {
+  test("the server's port has the same families under other paths", async () => {
     for (const dialect of ["triton", "trtllm"]) {
       const answer = await fetch(`${server.url}/metrics/${dialect}`);
       expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/plain; charset=utf-8"]);
@@ -138,7 +138,7 @@ describe("the port", () => {
   });
 });
 
-test("--allow-metrics=false: no port, no families, and the server serves", async () => {
+test("--allow-metrics=false removes the port and the families, and the server works", async () => {
   const quiet = await serve(["--metrics-port", "0", "--allow-metrics", "false"]);
   try {
     expect(quiet.output()).not.toContain("Triton's metrics");
@@ -150,7 +150,7 @@ test("--allow-metrics=false: no port, no families, and the server serves", async
   }
 });
 
-test("a port that is in use ends the start: one line, exit code 2, and nothing is left listening", async () => {
+test("a port in use ends the start with one line and exit code 2, and no listener stays", async () => {
   const taken = new URL(port).port;
   const start = serve(["--metrics-port", taken]);
   await expect(start).rejects.toThrow(

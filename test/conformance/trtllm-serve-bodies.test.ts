@@ -1,4 +1,7 @@
-/** What does the role trtllm-serve say of bodies that are no JSON, no object, or of another type, and how does it print what does not fit? */
+/**
+ * Tests how the role trtllm-serve answers bodies that are not JSON, not an object or of another type, and how it prints
+ * invalid values.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createRenewableApp, type RenewableApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
@@ -15,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => app.close(0));
 
 const send = async (path: string, text: string, type: string | null): Promise<[number, string | null, string]> => {
-  // Bytes have no type of their own.
+  // Bytes without a content type.
   const body = new TextEncoder().encode(text);
   const headers: Record<string, string> = type === null ? {} : { "content-type": type };
   const response = await fetch(app.url + path, { method: "POST", body, headers });
@@ -25,12 +28,12 @@ const PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/responses"];
 const COMPLETION = '{"model":"m","prompt":"a","max_tokens":1}';
 const refused = (error: string) => [400, "application/json", JSON.stringify({ error })];
 
-test("bodies of any type that calls itself JSON are read, and those without a type", async () => {
+test("bodies with any JSON type, or without a type, are read", async () => {
   for (const type of ["application/json; charset=utf-8", "application/x+json", null])
     expect((await send("/v1/completions", COMPLETION, type))[0]).toBe(200);
 });
 
-test("a body of another type, or that is no object, is an error that nobody catches", async () => {
+test("a body of another type, or that is not an object, is an uncaught error", async () => {
   const uncaught = [500, "text/plain; charset=utf-8", "Internal Server Error"];
   for (const path of PATHS) {
     for (const type of ["text/plain", "application/octet-stream", "application/x-www-form-urlencoded"])
@@ -40,7 +43,7 @@ test("a body of another type, or that is no object, is an error that nobody catc
   }
 });
 
-test("no body, null, broken JSON", async () => {
+test("a missing body, null and broken JSON are refused", async () => {
   const missing = refused("[{'type': 'missing', 'loc': ('body',), 'msg': 'Field required', 'input': None}]");
   const invalid = (position: number, message: string) =>
     refused(
@@ -58,7 +61,7 @@ test("no body, null, broken JSON", async () => {
   }
 });
 
-test("inputs are printed as Python prints them, long ones are summed up", async () => {
+test("inputs are printed like in Python, and long ones are shortened", async () => {
   const error = async (path: string, body: object): Promise<string> =>
     JSON.parse((await send(path, JSON.stringify(body), "application/json"))[2]).error;
   const field = (name: string, input: string) =>
@@ -84,7 +87,7 @@ test("inputs are printed as Python prints them, long ones are summed up", async 
   );
 });
 
-test("a completion without a prompt, and stream options that are empty", async () => {
+test("a completion without a prompt, and empty stream options, are handled", async () => {
   const answer = async (fields: object) => {
     const body = JSON.stringify({ model: "m", prompt: "a", max_tokens: 1, ...fields });
     const [status, , text] = await send("/v1/completions", body, "application/json");

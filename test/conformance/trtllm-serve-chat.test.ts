@@ -1,4 +1,4 @@
-/** What of a chat does the role trtllm-serve take, refuse and show that vLLM's server does not? Tools, and the schema's validators. */
+/** Tests chats of the role trtllm-serve where it differs from vLLM's server: tools, and the validators of the schema. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createRenewableApp, type RenewableApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([plain.close(0), parsing.close(0)]));
 
-/** What `JSON.parse` gives: of any shape. */
+/** A result of `JSON.parse` of any shape. */
 type Json = ReturnType<typeof JSON.parse>;
 const MESSAGES = [{ role: "user", content: "Say something." }];
 const chat = (more: object, app = plain) =>
@@ -52,7 +52,7 @@ test.each([
   expect(message.content.length).toBeGreaterThan(0);
 });
 
-test("a parser alone finds calls, also where the choice is null", async () => {
+test("a parser finds calls without further options, also if the choice is null", async () => {
   for (const more of [{ tool_choice: "auto" }, { tool_choice: null }, {}]) {
     const answers = await Promise.all(
       Array.from({ length: 12 }, (_, seed) =>
@@ -65,7 +65,7 @@ test("a parser alone finds calls, also where the choice is null", async () => {
   }
 });
 
-test("--no-enable-auto-tool-choice: no call is looked for, parser or not", async () => {
+test("--no-enable-auto-tool-choice: calls are not parsed, with or without a parser", async () => {
   const app = await start("--max-seq-len 2048 --tool-call-parser hermes --no-enable-auto-tool-choice");
   const answers = await Promise.all(
     Array.from({ length: 12 }, (_, seed) => json(chat({ seed, tools, max_tokens: 200, ignore_eos: false }, app))),
@@ -74,7 +74,7 @@ test("--no-enable-auto-tool-choice: no call is looked for, parser or not", async
   await app.close(0);
 });
 
-test("a tool that is named has the text as its arguments, with any parser", async () => {
+test("a named tool gets the text as its arguments, with any parser", async () => {
   for (const app of [plain, parsing]) {
     const { choices } = await json(chat({ tools, tool_choice: NAMED, seed: 1, n: 2 }, app));
     for (const { message, finish_reason } of choices) {
@@ -105,7 +105,7 @@ test("a tool that is named has the text as its arguments, with any parser", asyn
   }
 });
 
-test("a named tool needs none of that name, and may stand beside a format", async () => {
+test("a named tool need not exist, and may be combined with a format", async () => {
   const more = { tools, tool_choice: { type: "function", function: { name: "other" } } };
   const called = async (given: object, app?: RenewableApp) =>
     (await json(chat({ ...more, ...given }, app))).choices[0].message.tool_calls[0].function;
@@ -121,7 +121,7 @@ test("a named tool needs none of that name, and may stand beside a format", asyn
   expect((await called({ ignore_eos: false }, parsing)).arguments.length).toBeGreaterThan(0);
 });
 
-test("/v1/responses: a named tool is a call, also beside a format", async () => {
+test("/v1/responses: a named tool gives a call, also with a format", async () => {
   const schema = { type: "object", properties: { a: { const: 1 } }, required: ["a"] };
   const text = { format: { type: "json_schema", name: "s", schema } };
   const named = { tools: [{ type: "function", name: "weather", parameters: { type: "object", properties: {} } }] };
@@ -157,7 +157,7 @@ test.each([
   expect(error).toEndWith(`'ctx': {'error': ValueError('${message}')}}]`);
 });
 
-test("cache_salt: blanks are refused by the schema, all else is taken", async () => {
+test("cache_salt: the schema refuses blank texts and accepts all others", async () => {
   for (const cache_salt of ["", " \t"])
     expect((await json(chat({ cache_salt }))).error).toBe(
       `[{'type': 'value_error', 'loc': ('body', 'cache_salt'), 'msg': "Value error, ${SALT}", ` +
@@ -178,7 +178,7 @@ test.each([
   expect([response.status, await response.json()]).toEqual([400, body]);
 });
 
-test("a JSON schema may stand alone or be wrapped", async () => {
+test("a JSON schema may be plain or wrapped", async () => {
   const schema = { type: "object", properties: { a: { const: 1 } }, required: ["a"] };
   for (const json_schema of [schema, { schema }, { name: "s", schema }]) {
     const format = { response_format: { type: "json_schema", json_schema }, max_tokens: 300, ignore_eos: false };
@@ -186,7 +186,7 @@ test("a JSON schema may stand alone or be wrapped", async () => {
   }
 });
 
-test("type json has no wrapper: a schema with a key of that name stays whole", async () => {
+test("type json has no wrapper, so a schema with a key of that name is unchanged", async () => {
   const schema = { type: "object", properties: { a: { const: 1 } }, required: ["a"], schema: { const: 2 } };
   const format = { response_format: { type: "json", schema }, max_tokens: 300, ignore_eos: false };
   expect(JSON.parse((await json(chat(format))).choices[0].message.content)).toMatchObject({ a: 1 });
@@ -196,7 +196,7 @@ test.each([
   ["json", "schema", "abc", "'abc'"],
   ["json_schema", "json_schema", "abc", "'abc'"],
   ["json_schema", "json_schema", [1], "[1]"],
-])("response_format %s whose %s is no dictionary: %j", async (type, member, value, shown) => {
+])("response_format %s whose %s is not a dictionary is refused: %j", async (type, member, value, shown) => {
   const response = await chat({ response_format: { type, [member]: value } });
   expect([response.status, (await response.json()) as Json]).toEqual([
     400,

@@ -1,6 +1,6 @@
 /**
- * Do the drains and `/prometheus/metrics` of the role trtllm-serve tell what the engine did? Each of the 65 families is
- * moved here or excused, and no law is broken under load.
+ * Checks that the drained records and `/prometheus/metrics` of the role trtllm-serve describe the engine's work. Each of the
+ * 65 families moves here or has a reason, and no law is violated under load.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createRenewableApp, type RenewableApp } from "../../src/app/create-app.ts";
@@ -14,7 +14,7 @@ import { checkScrapes } from "../../src/tools/check/index.ts";
 
 setDefaultTimeout(30_000);
 
-/** What `JSON.parse` gives: of any shape. */
+/** A result of `JSON.parse` of any shape. */
 type Json = ReturnType<typeof JSON.parse>;
 
 function configOf(line: string) {
@@ -82,7 +82,7 @@ test("/metrics: a record per iteration, read once; an idle engine makes none, an
   expect((await waiting).length).toBeGreaterThan(0);
 });
 
-test("floats are Python's, and times of day are local", async () => {
+test("floats have Python's format, and times of day are local", async () => {
   await complete(statistics, { prompt: ids(2, 5) });
   const text = await (await fetch(`${statistics.url}/metrics`)).text();
   expect(text).toContain('"avgNumDecodedTokensPerIter":0.0');
@@ -114,12 +114,12 @@ test("/kv_cache_events: created, what is stored with its tokens and parent, what
   expect(numbers.length).toBeLessThanOrEqual(64);
 });
 
-test("choices of a prompt are one request, told of when the last has ended", async () => {
+test("choices of a prompt count as one request, reported when the last has ended", async () => {
   const app = await start("--timing none --return-perf-metrics --perf-metrics-max-requests 9");
   const { usage } = (await (await complete(app, { prompt: [ids(0, 5), ids(9, 5)], n: 3 })).json()) as Json;
   expect(usage.completion_tokens).toBe(24);
   await complete(app, { prompt: ids(0, 7) });
-  // Their numbers are those of the first choices.
+  // A request has the number of its first choice.
   const told = await drain(app, "/perf_metrics");
   expect(told.map(({ request_id }: Json) => request_id).sort()).toEqual([1, 4, 7]);
   const text = await page(app);
@@ -151,7 +151,7 @@ test("/perf_metrics: the last requests, read once, with times in seconds of a st
   expect(await drain(prometheus, "/perf_metrics")).toEqual([]);
 });
 
-test("with --enable-iter-req-stats a record tells of each request: its stage, how far it is, its blocks", async () => {
+test("with --enable-iter-req-stats a record has each request's stage, progress and blocks", async () => {
   const flags = "--enable-iter-perf-stats --enable-iter-req-stats --max-num-tokens 64 --enable-chunked-prefill";
   const app = await start(`--timing none --disable-overlap-scheduler --num-gpu-blocks-override 41 ${flags}`);
   try {
@@ -179,7 +179,7 @@ test("with --enable-iter-req-stats a record tells of each request: its stage, ho
     });
     expect(text).toContain('"kvCacheHitRatePerRequest":0.0');
     expect(Object.keys(records[0]).at(-1)).toBe("requestStats");
-    // The prompt is known by now: most of its blocks are used again.
+    // The prompt is known by now, so most of its blocks are reused.
     await Promise.all([complete(app, { prompt: ids(0, 100) }), complete(app, { prompt: ids(3, 40) })]);
     const more = ((await drain(app)) as Json[]).flatMap(({ requestStats }) => requestStats);
     expect(new Set(more.map(({ id }) => id))).toEqual(new Set([2, 3]));
@@ -194,13 +194,13 @@ test("with --enable-iter-req-stats a record tells of each request: its stage, ho
 const REQUEST =
   "allocNewBlocksPerRequest allocTotalBlocksPerRequest avgNumDecodedTokensPerIter contextPrefillPosition disServingStats id kvCacheHitRatePerRequest missedBlocksPerRequest numGeneratedTokens paused reusedBlocksPerRequest scheduled stage";
 
-test("finished requests drain what /metrics would have told", async () => {
+test("finished requests drain the records of /metrics", async () => {
   await complete(prometheus, { prompt: ids(9, 9) });
   await Bun.sleep(20);
   expect((await drain(prometheus)).length).toBeLessThan(4);
 });
 
-/** Families that nothing here can move, and why. */
+/** Families that nothing here can move, with the reason. */
 const NO_SPECULATION = "nothing is drafted here";
 const NO_HOST = "there is no pool of blocks on the host or on disk";
 const EXCUSED: Readonly<Record<string, string>> = {
@@ -217,7 +217,7 @@ const EXCUSED: Readonly<Record<string, string>> = {
   kv_cache_host_utilization: NO_HOST,
   kv_cache_disk_prefetch_blocks_total: NO_HOST,
 };
-/** The real server shows them as 0 with the PyTorch backend, or without a host pool. */
+/** Families that the real server shows as 0 with the PyTorch backend or without a host pool. */
 const ZERO = [
   ...["cpu_memory_usage_bytes", "pinned_memory_usage_bytes", "avg_decoded_tokens_per_iter"],
   ...[
@@ -232,22 +232,22 @@ const NAMES =
     " ",
   );
 
-test("65 families: those in the table, and those that are excused one by one, at most 15", () => {
+test("the 65 families are those in the table and at most 15 with a reason", () => {
   expect(NAMES).toHaveLength(65);
   const shown = trtllmFamilies.map(({ name }) => name.slice("trtllm_".length));
   expect([...shown, ...Object.keys(EXCUSED)].sort()).toEqual([...NAMES].sort());
   expect(Object.keys(EXCUSED).length).toBeLessThanOrEqual(15);
 });
 
-/** The families that stand on a page, by their names without the prefix. */
+/** Returns the names of the families on a page, without the prefix. */
 const familiesOn = (text: string) => [...text.matchAll(/^# TYPE trtllm_(\w+) /gm)].map(([, name]) => name!);
-/** A sample without labels that all share; the first of several. */
+/** Returns the first sample of a family. */
 function sampleOf(text: string, name: string): number {
   const line = text.split("\n").find((one) => one.startsWith(`trtllm_${name}{`));
   return line === undefined ? Number.NaN : Number(line.slice(line.lastIndexOf(" ") + 1));
 }
 
-test("before the first request: what is constant, the batch, and no cached tokens", async () => {
+test("before the first request there are constants, the batch, and no cached tokens", async () => {
   const fresh = await start("--timing none --return-perf-metrics --enable-iter-perf-stats");
   expect(familiesOn(await page(fresh)).sort()).toEqual([
     "kv_cache_config_info",
@@ -259,7 +259,7 @@ test("before the first request: what is constant, the batch, and no cached token
   await fresh.close(0);
 });
 
-test("requests move their families when they end; without iteration statistics nothing tells of iterations", async () => {
+test("requests move their families when they end, and without iteration statistics there are no iteration families", async () => {
   const plain = await start("--timing constant:ttft=4ms,itl=2ms --return-perf-metrics");
   const running = complete(plain, { prompt: ids(0, 64), max_tokens: 20 });
   while (sampleOf(await page(plain), "scheduled_batch_size") !== 1) await Bun.sleep(2);
@@ -282,7 +282,7 @@ test("requests move their families when they end; without iteration statistics n
   const counts =
     "e2e_request_latency time_to_first_token request_queue_time request_prefill_time request_inference_time";
   for (const name of counts.split(" ")) expect([name, sampleOf(text, `${name}_seconds_count`)]).toEqual([name, 3]);
-  // One token takes no time to decode, and 0 is not observed.
+  // One token has no decode time, and 0 is not observed.
   for (const name of ["request_decode_time", "time_per_output_token"])
     expect([1, 2]).toContain(sampleOf(text, `${name}_seconds_count`));
   expect(sampleOf(text, "scheduled_batch_size")).toBe(0);
@@ -291,7 +291,7 @@ test("requests move their families when they end; without iteration statistics n
   await plain.close(0);
 });
 
-test("the families of iterations are those of the newest record; counters add up the records that were reported", () => {
+test("iteration families show the newest record, and counters sum the reported records", () => {
   const config = configOf("--timing none --return-perf-metrics --enable-iter-perf-stats --num-gpu-blocks-override 101");
   const iterations = new Iterations(config.engine, config.iterations!);
   const counts = new ServeCounts(iterations);
@@ -349,7 +349,7 @@ test("the families of iterations are those of the newest record; counters add up
   expect(familiesOn(text).length).toBe(65 - Object.keys(EXCUSED).length - 1); // no request failed
 });
 
-test("under load with pauses, shared beginnings and clients that leave no law is broken", async () => {
+test("under load with pauses, shared prefixes and disconnects no law is violated", async () => {
   const loaded = await start(
     "--timing linear:base=2ms,prefill=1us,decode=20us --capacity-scheduler-policy MAX_UTILIZATION --max-batch-size 8 --num-gpu-blocks-override 34 --return-perf-metrics --enable-iter-perf-stats",
   );
@@ -381,7 +381,7 @@ test("under load with pauses, shared beginnings and clients that leave no law is
   const looked = laws.filter(({ id, looks }) => /^S0[1-7]$/.test(id) && looks > 0).map(({ id }) => id);
   expect(looked).toEqual(["S01", "S02", "S03", "S04", "S05", "S06", "S07"]);
   expect(loaded.snapshot().engines[0]!.preemptions).toBeGreaterThan(0);
-  // The truth knows when each came back from its pauses, and what it found then.
+  // The truth log has the time at which each request resumed, and its cached blocks then.
   const truth = await (await fetch(`${loaded.url}/understudy/requests?limit=100`)).text();
   const rows: Json[] = truth
     .split("\n")

@@ -1,4 +1,4 @@
-/** Which routes of the role trtllm-serve are its own, when does it notice what, and which options does it take? */
+/** Tests the routes that only the role trtllm-serve has, when it notices disconnects, and its options. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createRenewableApp, type RenewableApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
@@ -27,11 +27,11 @@ const post = (path: string, body: object) =>
     headers: { "content-type": "application/json" },
   });
 const MESSAGES = [{ role: "user", content: "Say something." }];
-/** What `JSON.parse` gives: of any shape. */
+/** A result of `JSON.parse` of any shape. */
 type Json = ReturnType<typeof JSON.parse>;
 const json = async (response: Promise<Response>): Promise<Json> => (await response).json();
 
-test("requests join and leave the batch at each iteration: of two the shorter ends first", async () => {
+test("requests join and leave the batch at each iteration, so the shorter of two ends first", async () => {
   const slow = await start("--timing constant:ttft=5ms,itl=5ms");
   const ends: number[] = [];
   const ask = async (max_tokens: number) => {
@@ -45,7 +45,7 @@ test("requests join and leave the batch at each iteration: of two the shorter en
   await slow.close(0);
 });
 
-test("options: what the role needs and refuses, one line each", () => {
+test("missing and refused options of the role give one line each", () => {
   const said = (line: string) => {
     const resolved = resolveServeConfig(line.split(" "), {}, () => "");
     return "error" in resolved ? resolved.error : resolved;
@@ -129,7 +129,7 @@ test("options of trtllm-serve alone: parsers by its names, those that mean nothi
   expect(blocks("fp8")).toBeGreaterThan(1.9 * (blocks("auto") as number));
 });
 
-test("a client that leaves is noticed at the next whole second of its request, not at once", async () => {
+test("a disconnect is noticed at the next whole second of its request", async () => {
   const slow = await start("--timing constant:ttft=10ms,itl=20ms --return-perf-metrics");
   const gone = new AbortController();
   const body = JSON.stringify({ model: "m", prompt: "x", stream: true, ignore_eos: true });
@@ -154,7 +154,7 @@ test("/steady_clock_offset: two readings a fifth of a second apart; an offset is
   expect((await json(post("/steady_clock_offset", {}))).error).toContain("('body', 'offset')");
 });
 
-test("/v1/kv_cache_hints takes truncate alone; memory and weights are as if changed", async () => {
+test("/v1/kv_cache_hints accepts only truncate, and changes of memory and weights are reported as done", async () => {
   expect((await post("/v1/kv_cache_hints", { action: "truncate", messages: MESSAGES })).status).toBe(200);
   expect(await json(post("/v1/kv_cache_hints", { action: "grow" }))).toMatchObject({
     message: "Invalid action: grow",
@@ -164,7 +164,7 @@ test("/v1/kv_cache_hints takes truncate alone; memory and weights are as if chan
     expect((await post(path, { tags: ["kv_cache"] })).status).toBe(200);
 });
 
-test("a model that is a directory is called by its last part", async () => {
+test("a model directory is named by its last part", async () => {
   const resolved = resolveServeConfig(["/models/tiny-llama/", "--role", "trtllm-serve", "--port", "0"], {}, () => "");
   if (!("config" in resolved)) throw new Error("no configuration");
   const named = await createRenewableApp(resolved.config, { log: () => {} });

@@ -1,4 +1,4 @@
-/** What does `/v1/responses` of the role trtllm-serve take, refuse and say that vLLM's does not? */
+/** Tests `/v1/responses` of the role trtllm-serve where it differs from vLLM's server. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createRenewableApp, type RenewableApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => app.close(0));
 
-/** What `JSON.parse` gives: of any shape. */
+/** A result of `JSON.parse` of any shape. */
 type Json = ReturnType<typeof JSON.parse>;
 const send = (body: object) =>
   fetch(`${app.url}/v1/responses`, {
@@ -38,7 +38,7 @@ const flat = (message: string, type = "BadRequestError", code = 400): [number, J
 const INVALID = (id: string) =>
   flat(`Invalid 'response_id': '${id}'. Expected an ID that begins with 'resp'.`, "InvalidRequestError");
 
-test("a response has the product's members in their order, with what was asked for", async () => {
+test("a response has the real server's members in their order, with the request's values", async () => {
   const text = await (await respond({ model: "any", background: true, user: "u" })).text();
   const { id, output, usage } = JSON.parse(text);
   expect(id).toMatch(/^resp_[0-9a-f]{32}$/);
@@ -57,7 +57,7 @@ test("a response has the product's members in their order, with what was asked f
   expect(await kept.text()).toBe(text);
 });
 
-test("the events of a stream have that body; a background is no other request", async () => {
+test("the events of a stream have that body, and a background request is answered the same way", async () => {
   const text = await (await respond({ stream: true, background: true })).text();
   const bodies = text
     .split("\n\n")
@@ -96,20 +96,20 @@ test("numbers that JSON does not have are never repeated", async () => {
   ]);
 });
 
-test("a prompt that is too long is refused flat", async () => {
+test("a prompt that is too long gets a flat error", async () => {
   const [status, body] = await answered(respond({ input: "word ".repeat(900) }));
   expect([status, body]).toEqual(flat(body.message));
   expect(body.message).toMatch(/^The sum of prompt length \(\d+\.0\), query length \(0\) should not exceed /);
 });
 
-test("more tokens than the context has are cut without a word, and repeated", async () => {
+test("max tokens above the context are cut silently and echoed unchanged", async () => {
   const [status, body] = await answered(respond({ max_output_tokens: 5_000_000, temperature: 7 }));
   expect([status, body.max_output_tokens, body.temperature]).toEqual([200, 5_000_000, 7]);
   const [, without] = await answered(respond({ max_output_tokens: null }));
   expect(without.max_output_tokens).toBeNull();
 });
 
-test("ids under which no response is kept", async () => {
+test("unknown response ids are refused", async () => {
   for (const method of ["GET", "DELETE"]) {
     const of = (id: string) => answered(fetch(`${app.url}/v1/responses/${id}`, { method }));
     for (const id of ["abc", "response"]) expect(await of(id)).toEqual(INVALID(id));
@@ -121,7 +121,7 @@ test("ids under which no response is kept", async () => {
   );
 });
 
-test("a response goes on from an earlier one", async () => {
+test("a response continues an earlier one", async () => {
   const [, { id, usage }] = await answered(respond({}));
   const [status, next] = await answered(respond({ previous_response_id: id }));
   expect([status, next.previous_response_id]).toEqual([200, id]);
@@ -137,7 +137,7 @@ test.each([
   expect(error).toStartWith(`[{'type': 'value_error', 'loc': ('body',), 'msg': 'Value error, ${message}', 'input': {`);
 });
 
-test("a field that lacks, or has the wrong type, is the schema's; unknown ones are ignored, null is absent", async () => {
+test("missing fields and wrong types get the schema's error, unknown fields are ignored, and null means absent", async () => {
   expect(await answered(send({ input: "a" }))).toEqual([
     400,
     { error: "[{'type': 'missing', 'loc': ('body', 'model'), 'msg': 'Field required', 'input': {'input': 'a'}}]" },
@@ -151,7 +151,7 @@ test("a field that lacks, or has the wrong type, is the schema's; unknown ones a
   expect((await respond(more)).status).toBe(200);
 });
 
-test("tools are taken without a parser; which of them is wanted is not checked", async () => {
+test("tools are accepted without a parser, and the tool choice is not checked", async () => {
   const tools = [{ type: "function", name: "weather", parameters: { type: "object", properties: {} }, strict: false }];
   for (const more of [
     { tools },
@@ -187,7 +187,7 @@ test.each([
       0,
     );
   expect([sumOf("request_success_total"), sumOf("e2e_request_latency_seconds_count")]).toEqual([requests, requests]);
-  // Iterations count whoever asked for them.
+  // Iterations count, whichever route caused them.
   expect((await told("/metrics")).length + sumOf("num_requests_completed_total")).toBeGreaterThan(0);
   await counting.close(0);
 });

@@ -1,4 +1,4 @@
-/** What does the role trtllm-serve count, and under which names: of several prompts, and of a chat's first event? */
+/** Tests the usage that the role trtllm-serve reports for several prompts and in a chat's first event. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createRenewableApp, type RenewableApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
@@ -26,10 +26,10 @@ const post = (path: string, more: object, to = app) =>
   });
 const chat = (more: object) => post("/v1/chat/completions", more);
 const complete = (more: object) => post("/v1/completions", more);
-/** What `JSON.parse` gives: of any shape. */
+/** A result of `JSON.parse` of any shape. */
 type Json = ReturnType<typeof JSON.parse>;
 const json = async (response: Promise<Response>): Promise<Json> => (await response).json();
-/** Events of a stream, each with its end. */
+/** Returns the events of a stream, each with its end. */
 const events = async (response: Promise<Response>) => (await (await response).text()).split(/(?<=\n\n)/);
 const chunk = (event: string) => JSON.parse(event.slice("data: ".length));
 
@@ -43,7 +43,7 @@ test("answers to several prompts are put together: usage is the sum, the model i
   const both = await json(complete({ prompt: [prompt, prompt], n: 2 }));
   expect([both.model, both.prompt_token_ids]).toEqual(["meta-llama/Llama-3.1-8B-Instruct", []]);
   expect(both.usage).toMatchObject({ prompt_tokens: 200, total_tokens: 216, completion_tokens: 16 });
-  // They share blocks as they run side by side: the last one is not copied for both.
+  // The requests share blocks while both run, and the last block is not copied for both.
   expect(both.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(1.9 * cached);
 });
 
@@ -76,7 +76,7 @@ test("of several prompts each has its own id in a stream, and its usage behind i
 });
 
 test("cached tokens of a prompt in a stream are those of its first choice, whichever ends first", async () => {
-  // Requests wait for others: a second choice may begin with what the first has cached.
+  // Requests wait for others, so a second choice may start with blocks that the first has cached.
   const narrow = await start("--max-seq-len 200 --max-num-tokens 200 --max-batch-size 2");
   for (let seed = 0; seed < 12; seed++) {
     const prompt = [0, 1, 2, 3].map((at) => Array.from({ length: 150 }, (_, i) => 1000 + 800 * seed + 200 * at + i));

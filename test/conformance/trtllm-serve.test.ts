@@ -1,4 +1,4 @@
-/** Does `serve --role trtllm-serve` say what TensorRT-LLM's server says where it differs from vLLM's? A test per route and difference. */
+/** Tests `serve --role trtllm-serve` where TensorRT-LLM's server differs from vLLM's: one test per route and difference. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createRenewableApp, type RenewableApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
@@ -33,10 +33,10 @@ const MESSAGES = [{ role: "user", content: "Say something." }];
 const chat = (more: object = {}) =>
   post("/v1/chat/completions", { model: "m", messages: MESSAGES, max_tokens: 4, ...more });
 const complete = (more: object = {}) => post("/v1/completions", { model: "m", prompt: "Once", max_tokens: 4, ...more });
-/** What `JSON.parse` gives: of any shape. */
+/** A result of `JSON.parse` of any shape. */
 type Json = ReturnType<typeof JSON.parse>;
 const json = async (response: Promise<Response>): Promise<Json> => (await response).json();
-/** Events of a stream, each with its end. */
+/** Returns the events of a stream, each with its end. */
 const events = async (response: Promise<Response>) => (await (await response).text()).split(/(?<=\n\n)/);
 const chunk = (event: string) => JSON.parse(event.slice("data: ".length));
 
@@ -60,7 +60,7 @@ test("/health_generate runs a chat of one token", async () => {
   expect(app.snapshot().engines[0]!.generationTokens).toBe(before + 1);
 });
 
-test("/version, /server_info", async () => {
+test("/version and /server_info answer", async () => {
   expect(await json(get("/version"))).toEqual({ version: expect.stringMatching(/^1\.\d+\.\d+$/) });
   expect(await json(get("/server_info"))).toEqual({ disaggregated_params: {} });
 });
@@ -74,7 +74,7 @@ test("/v1/models: one card without vLLM's members, created anew at each call", a
   expect((await json(get("/v1/models"))).data[0].created).toBe(seconds);
 });
 
-test("routes of vLLM that are not there, and those of every FastAPI application that are", async () => {
+test("routes of vLLM are missing, and those of every FastAPI application exist", async () => {
   for (const path of [
     "/ping",
     "/load",
@@ -155,7 +155,7 @@ test("without max_tokens an answer goes on to max_seq_len; more than that is cut
   }
 });
 
-test("a chat in one piece: every member, nulls included, in order", async () => {
+test("a whole chat has every member in order, including nulls", async () => {
   seconds = 1_700_000_500;
   const text = await (await chat({ n: 2 })).text();
   const { choices, id } = JSON.parse(text);
@@ -309,14 +309,14 @@ test("without detokenize ids stand in the text's place", async () => {
   expect(chunk(first!).choices[0]).toMatchObject({ text: "", token_ids: [expect.any(Number)] });
 });
 
-test("answers carry no header of CORS, and no request id", async () => {
+test("answers have no CORS header and no request id", async () => {
   const { headers } = await chat();
   expect([...headers.keys()].sort()).toEqual(["content-length", "content-type", "date", "server"]);
   const { headers: streamed } = await chat({ stream: true });
   expect([streamed.get("content-type"), streamed.get("vary")]).toEqual(["text/event-stream; charset=utf-8", null]);
 });
 
-test("/v1/responses: made, got, deleted; what is not there", async () => {
+test("/v1/responses: responses can be created, read and deleted, and unknown ids are refused", async () => {
   const made = await json(post("/v1/responses", { model: "m", input: "Hello", max_output_tokens: 4 }));
   expect(made.object).toBe("response");
   const path = `/v1/responses/${made.id}`;

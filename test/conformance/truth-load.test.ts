@@ -1,7 +1,7 @@
 /**
- * Is the truth log of a live server true under load? Two ranks with small pools, so that requests are preempted; choices,
- * stop strings, refusals, clients that leave; a log that goes on in new files. What the clients saw, the page of metrics
- * and the log must be one story, to the unit.
+ * Checks the truth log of a live server under load. Two ranks with small pools cause preemptions; there are choices, stop
+ * strings, refusals, disconnects, and a log that continues in new files. The clients' observations, the metrics page and the
+ * log must agree exactly.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -20,8 +20,8 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const file = join(folder, "truth.jsonl");
 const LIMIT_BYTES = Math.ceil(0.02 * 2 ** 20);
 
-/** What one client saw: its answer's id, the bytes of its body, and how many tokens it was told of. */
-interface Seen {
+/** What one client received: its answer's id, the bytes of its body, and the number of tokens in its usage. */
+interface ClientObservation {
   readonly id: string;
   readonly choices: number;
   readonly bytes: number;
@@ -29,7 +29,7 @@ interface Seen {
   readonly left: boolean;
 }
 
-const seen: Seen[] = [];
+const seen: ClientObservation[] = [];
 let refused = 0;
 let page: ParsedFamily[] = [];
 let lines: TruthLine[] = [];
@@ -66,7 +66,7 @@ beforeAll(async () => {
       ...(chat
         ? { messages: [{ role: "user", content: "Hello ".repeat(i % 30) }] }
         : { prompt: "Hello ".repeat(1 + (i % 90)) }),
-      // Who leaves would have long to go: on a slow host the answer must not end first.
+      // A request that is disconnected is long, so that its answer does not end first on a slow host.
       max_tokens: leaves || i % 6 === 0 ? 300 : 20 + ((i * 13) % 200),
       ignore_eos: true,
       seed: i,
@@ -122,7 +122,7 @@ beforeAll(async () => {
     .map((line) => JSON.parse(line));
 });
 
-test("the load was what it is meant to be", () => {
+test("the load has all intended kinds of requests", () => {
   expect(refused).toBe(6);
   expect(metric("vllm:num_preemptions_total")).toBeGreaterThan(5);
   for (const engine of ["0", "1"]) expect(metric("vllm:generation_tokens_total", { engine })).toBeGreaterThan(1000);
@@ -131,7 +131,7 @@ test("the load was what it is meant to be", () => {
 });
 
 describe("files", () => {
-  test("none is larger than the limit, each begins with its header, no row is missing or split", () => {
+  test("no file exceeds the limit, each starts with its header, and no row is missing or split", () => {
     expect(names.length).toBeGreaterThan(5);
     for (const name of names) expect(statSync(name).size).toBeLessThanOrEqual(LIMIT_BYTES);
     const headers = ofType("header");
@@ -147,7 +147,7 @@ describe("files", () => {
     }
   });
 
-  test("the end says what is there, and that nothing was lost", () => {
+  test("the last line has the right counts, and nothing was lost", () => {
     const end = lines.at(-1) as EndLine;
     const dropped = { run: 0, step: 0, request: 0 };
     expect(end).toEqual({ type: "end", steps: ofType("step").length, requests: ofType("request").length, dropped });
@@ -156,7 +156,7 @@ describe("files", () => {
 });
 
 describe("requests", () => {
-  test("one row for each choice, by its name, and none for those that were refused", () => {
+  test("each choice has one row with its name, and refused requests have none", () => {
     const wanted = seen.flatMap(({ id, choices }) =>
       choices === 1 ? [id] : Array.from({ length: choices }, (_, i) => `${i}_${id}`),
     );
@@ -167,11 +167,11 @@ describe("requests", () => {
     ).toEqual(wanted.toSorted());
   });
 
-  test("bytes and tokens are those that the client got; who left has its row with abort", () => {
+  test("bytes and tokens are those that the client got, and disconnected requests have a row with abort", () => {
     for (const { id, bytes, tokens, left } of seen) {
       const rows = ofType("request").filter((row) => row.id === id || row.id.endsWith(`_${id}`));
       if (left) {
-        // What ended in the very moment in which its client left, ended.
+        // An answer may end at the moment of the disconnect.
         for (const { reason } of rows) expect(["abort", "length", "stop"]).toContain(reason!);
         continue;
       }
@@ -206,7 +206,7 @@ describe("requests", () => {
       }
       if (row.runs.length > 0) expect(row.prefillEndUs).toBe(steps.get(`${row.engine}/${row.runs[0]![0]}`)!.dueUs);
       expect(tokensOf(row)).toBeGreaterThanOrEqual(row.outputTokens);
-      // Beyond the answer: what the engine computed before it learned of a stop string or of a client that had left.
+      // In addition to the answer, the engine computes tokens before it learns of a stop string or a disconnect.
       expect(tokensOf(row) - row.outputTokens).toBeLessThanOrEqual(2);
       const times = [row.arrivalUs, row.queuedUs, row.scheduledUs, row.prefillEndUs, row.endUs].filter(
         (us) => us !== null,
@@ -218,7 +218,7 @@ describe("requests", () => {
   });
 });
 
-test.each(["0", "1"])("totals of rank %s are those of the page", (engine) => {
+test.each(["0", "1"])("totals of rank %s equal the page", (engine) => {
   const mine = { engine };
   const steps = ofType("step").filter((row) => row.engine === Number(engine));
   const rows = ofType("request").filter((row) => row.engine === Number(engine));
@@ -226,7 +226,7 @@ test.each(["0", "1"])("totals of rank %s are those of the page", (engine) => {
   const whole = rows.filter(({ reason }) => reason !== "abort");
   expect(sum(steps, ({ tokens }) => tokens)).toBe(metric("vllm:generation_tokens_total", mine));
   expect(sum(rows, tokensOf)).toBe(metric("vllm:generation_tokens_total", mine));
-  // vLLM counts a preemption with the request's next output: who left or met a stop string before that took it along.
+  // vLLM counts a preemption with the request's next output. A request that ends before that loses the count.
   const preemptions = sum(rows, (row) => row.preemptions);
   const ran = rows.filter(({ reason }) => reason === "length");
   const told = metric("vllm:num_preemptions_total", mine);
@@ -254,7 +254,7 @@ test.each(["0", "1"])("totals of rank %s are those of the page", (engine) => {
   );
 });
 
-test("the log replays: the same arrivals, prompts and outputs, and again a log of that schema", () => {
+test("a replay of the log has the same arrivals, prompts and outputs, and writes a log of the same schema", () => {
   const again = join(folder, "again.jsonl");
   const argv = ["replay", join(folder, "whole.jsonl"), "--max-model-len", "512", "--truth-log", again, "-dp", "2"];
   const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, ...argv]);
@@ -274,16 +274,16 @@ test("the log replays: the same arrivals, prompts and outputs, and again a log o
   const header = replayed[0] as HeaderLine;
   expect([header.schema, header.epochUs, header.engines]).toEqual([1, null, 2]);
   for (const type of ["header", "step", "request", "end"] as const) {
-    // Simulated time is never late, and writing takes none.
+    // Simulated time is never late, and its writes take no time.
     const live = Object.keys(lines.find((line) => line.type === type)!).filter((name) => !SOMETIMES.includes(name));
     expect(Object.keys(replayed.find((line) => line.type === type)!)).toEqual(live);
   }
 });
 
-/** Keys that only steps have which were late, or whose writing took time. */
+/** Keys that only late steps have, or steps whose writing took time. */
 const SOMETIMES = ["cause", "rebasedUs", "writtenUs"];
 
-/** The fields that docs/truth-log.md lists for each kind of line. */
+/** Returns the fields that docs/truth-log.md lists for each kind of line. */
 function documented(): Map<string, string[]> {
   const text = readFileSync(new URL("../../docs/truth-log.md", import.meta.url), "utf8");
   const sections = text
@@ -321,7 +321,7 @@ test("every line has the documented fields, no more and no less, each of its typ
     preempted: (value) => (value as Record<string, unknown>[]).every((one) => us(one.us) && us(one.resumedUs)),
     dropped: (value) => ["run", "step", "request"].every((kind) => count((value as Record<string, unknown>)[kind])),
   };
-  // One process; and what `dropped` holds is named beside it.
+  // With one process there is no worker. The counts are inside `dropped`.
   const absent: Record<string, string[]> = { header: ["worker"], end: ["run", "step", "request"] };
   for (const line of lines) {
     const { type, ...fields } = line;

@@ -1,4 +1,4 @@
-/** Does a running server tell the truth of its last requests, to whoever asks, and is it the truth log's? */
+/** Checks that a running server reports the truth about its last requests, and that it equals the truth log. */
 import { expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -56,7 +56,7 @@ test("rows by id and in pages: those of the truth log, with the times of their t
     const stream = await (await say(server.url, "stream", { prompt: "Hello", stream: true, max_tokens: 40 })).text();
     await (await say(server.url, "four", { prompt: ["One", "Two"], n: 2 })).text();
 
-    // The row is there when the client has the end of its answer.
+    // The row exists when the client has the end of its answer.
     const { status, requests } = await one(server.url, "four");
     expect([status, requests.map(({ id }) => id)]).toEqual([
       200,
@@ -71,7 +71,7 @@ test("rows by id and in pages: those of the truth log, with the times of their t
     const { dueUs, writeStartUs, writeEndUs } = row.tokens;
     expect([dueUs.length, writeStartUs.length, writeEndUs.length]).toEqual([40, 40, 40]);
     expect([dueUs[0]!, dueUs.at(-1)!]).toEqual([row.prefillEndUs!, row.endUs!]);
-    // A host that was further behind than 100 ms moved the clock on.
+    // A host that was late by more than 100 ms moved the clock.
     const { rebasedUs } = row.late;
     if (rebasedUs === 0) expect(dueUs.slice(1).map((us, i) => us - dueUs[i]!)).toEqual(Array(39).fill(2000));
     for (const [i, us] of writeStartUs.entries()) {
@@ -86,7 +86,7 @@ test("rows by id and in pages: those of the truth log, with the times of their t
     const late = writeStartUs.map((us, i) => us - dueUs[i]!).filter((us) => us > 1000);
     expect(row.late).toEqual({ steps: late.length, us: late.reduce((sum, us) => sum + us, 0), rebasedUs });
 
-    // Three pages, each whole in itself.
+    // Three complete pages.
     const pages = [];
     for (let [next, more] = [start, true]; more; ) {
       const page = await list(server.url, `?since=${next}&limit=2`);
@@ -103,7 +103,7 @@ test("rows by id and in pages: those of the truth log, with the times of their t
     expect(pages.flatMap((page) => page.requests)).toEqual(whole.requests);
     expect((await list(server.url, `?since=${whole.page.next}`)).requests).toEqual([]);
     expect((await list(server.url, "?steps=0")).steps).toEqual([]);
-    // As /metrics: requests of a measuring tool do not count.
+    // Like for /metrics, requests of a measuring tool do not count.
     expect(await sample(server.url, 'http_requests_total{handler="none"')).toBeNaN();
 
     await server.stop();
@@ -121,7 +121,7 @@ test("rows by id and in pages: those of the truth log, with the times of their t
   }
 });
 
-test("only the last N are kept; what was missed is counted; unknown ids and bad questions are answered in form", async () => {
+test("only the last N are kept, missed rows are counted, and unknown ids and bad queries get errors in the usual form", async () => {
   const server = await hosted([...FLAGS, "--truth-requests", "3"]);
   try {
     const { next } = (await list(server.url, "?since=end")).page;
@@ -153,7 +153,7 @@ test("only the last N are kept; what was missed is counted; unknown ids and bad 
   }
 });
 
-test("clients that ask and leave, or ask all at once, use nothing up", async () => {
+test("clients that disconnect, or send all queries at once, exhaust nothing", async () => {
   const server = await hosted(FLAGS);
   try {
     const body = { prompt: Array(500).fill("Hello"), max_tokens: 2 };
@@ -192,7 +192,7 @@ test("--truth-requests 0 keeps nothing", async () => {
 
 // Only Linux spreads connections over processes.
 test.skipIf(process.platform !== "linux")(
-  "any worker answers for all; one that is killed takes its rows along",
+  "any worker answers for all, and the rows of a killed worker are lost",
   async () => {
     const server = await serve([...FLAGS, "--workers", "3"]);
     try {
@@ -204,7 +204,7 @@ test.skipIf(process.platform !== "linux")(
       expect(all.requests.map(({ requestId }) => requestId).toSorted()).toEqual(ids.toSorted());
       expect(all.page).toMatchObject({ requests: 30, more: false, missed: 0, keeps: 1000 });
       expect(new Set(all.requests.map(({ engine }) => engine)).size).toBeGreaterThan(1);
-      // In small pages too, whichever worker answers each of them.
+      // Also in small pages, whichever worker answers each of them.
       const found: (string | null)[] = [];
       for (let [next, more] = [start, true]; more; ) {
         const page = await list(server.url, `?since=${next}&limit=7`);
@@ -232,7 +232,7 @@ test.skipIf(process.platform !== "linux")(
   },
 );
 
-test("--keep-bodies: what clients sent, oldest first, from a cursor on", async () => {
+test("--keep-bodies returns the clients' bodies, oldest first, from a cursor on", async () => {
   const server = await hosted([...FLAGS, "--keep-bodies", "--api-key", "secret"]);
   try {
     const key = { authorization: "Bearer secret" };
@@ -250,7 +250,7 @@ test("--keep-bodies: what clients sent, oldest first, from a cursor on", async (
     await (await post({ model: "m", prompt: "Hello", max_tokens: 3, ignore_eos: true })).text();
     await (await post({ model: "m", prompt: 5 })).text();
     const { rows = [], page } = await asked(`sent=1&since=${start.next}`);
-    // The question itself is one that was sent.
+    // This request is in the list, too.
     expect(rows).toMatchObject([
       {
         ...{ type: "sent", method: "POST", path: "/v1/completions", status: 200, outcome: "answered", tokens: 3 },

@@ -1,4 +1,4 @@
-/** Does an answer that is asked to tell its own truth do so, in the place where no client stumbles over it? */
+/** Tests answers that contain a summary of their truth on request, in a place that clients ignore. */
 import { afterAll, describe, expect, test } from "bun:test";
 import OpenAI from "openai";
 import type { RequestLine } from "../../src/truth/schema.ts";
@@ -50,7 +50,7 @@ describe("a server", () => {
     expect(summary).toMatchObject({ lateSteps: row.late.steps, rebasedUs: row.late.rebasedUs });
     expect(summary.queueUs).toBe(Math.max(0, row.scheduledUs! - row.queuedUs!));
     expect([summary.ttftUs.due, summary.e2eUs.due]).toEqual([row.prefillEndUs! - arrivalUs, row.endUs! - arrivalUs]);
-    // Both stamps are taken around the same write.
+    // Both timestamps are taken around the same write.
     expect(summary.ttftUs.written).toBeLessThanOrEqual(row.firstWrittenUs! - arrivalUs);
     expect(summary.ttftUs.written).toBeGreaterThanOrEqual(summary.ttftUs.due);
     expect(summary.e2eUs.written).toBeLessThanOrEqual(row.lastWrittenUs! - arrivalUs);
@@ -62,7 +62,7 @@ describe("a server", () => {
     expect(summary.lateUs.max).toBeGreaterThanOrEqual(summary.lateUs.mean);
   }
 
-  test("a stream: the same events, and a comment behind the last one", async () => {
+  test("a stream has the same events, and a comment after the last one", async () => {
     const plain = await (await say({ stream: true }, { "x-request-id": "s" })).text();
     const text = await (await say({ stream: true }, { ...ASKED, "x-request-id": "s" })).text();
     const [before, after] = text.split("data: [DONE]\n\n") as [string, string];
@@ -92,7 +92,7 @@ describe("a server", () => {
     await expectRow((JSON.parse(whole.headers.get("x-understudy-truth")!) as Summary[])[0]!);
   });
 
-  test("one object per choice, at most sixteen; nothing unless it is asked for", async () => {
+  test("there is one object per choice, at most sixteen, and none without a request for it", async () => {
     const ids = async (body: object, id: string) =>
       ofStream(await (await say({ stream: true, ...body }, { ...ASKED, "x-request-id": id })).text()).map(
         ({ id }) => id,
@@ -127,7 +127,7 @@ describe("a server", () => {
   });
 });
 
-test("a server that keeps nothing says nothing", async () => {
+test("a server that keeps no rows adds no summary", async () => {
   const server = await hosted([...FLAGS, "--truth-requests", "0"]);
   try {
     const response = await fetch(`${server.url}/v1/completions`, {

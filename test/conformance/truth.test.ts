@@ -1,4 +1,4 @@
-/** Does the truth log of a live server name the requests and count the bytes that their clients saw? */
+/** Checks that the truth log of a live server has the ids and byte counts that clients saw. */
 import { expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import type { RequestLine } from "../../src/truth/schema.ts";
 import { main } from "../program.ts";
 import { eventually, sample, serve } from "../server.ts";
 
-test("ids and bytes of requests that came through HTTP", async () => {
+test("rows have the ids and bytes of HTTP requests", async () => {
   const folder = await mkdtemp(join(tmpdir(), "understudy-truth-"));
   try {
     const file = join(folder, "truth.jsonl");
@@ -49,7 +49,7 @@ test("ids and bytes of requests that came through HTTP", async () => {
 
 // Only Linux has a device that is always full.
 test.skipIf(process.platform !== "linux")(
-  "a full disk: one warning, serving goes on, the loss is counted",
+  "a full disk gives one warning, the server continues, and lost rows are counted",
   async () => {
     const flags = ["--served-model-name", "m", "--timing", "none", "--disable-uvicorn-access-log"];
     const server = await serve([...flags, "--truth-log", "/dev/full"]);

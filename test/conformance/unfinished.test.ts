@@ -1,4 +1,4 @@
-/** What becomes of many requests that are never whole, and of others beside them? */
+/** Tests many requests that never become complete, and other requests at the same time. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { eventually, type Server, serve } from "../server.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
@@ -17,7 +17,7 @@ const portOf = ({ url }: Server) => Number(new URL(url).port);
 const completion = { model: "m", prompt: "x", max_tokens: 2 };
 const answered = (socket: RawSocket, status: number) => socket.text.startsWith(`HTTP/1.1 ${status} `);
 
-/** So many connections that each send a text; all that they get. */
+/** Opens `count` connections that each send a text. */
 async function crowd(count: number, text: string): Promise<RawSocket[]> {
   const sockets = await Promise.all(Array.from({ length: count }, () => RawSocket.connect(portOf(server))));
   for (const socket of sockets) socket.write(text);
@@ -37,7 +37,7 @@ test("small bodies whose rest does not come, 64 MiB in sum: the oldest give way 
   await isServed();
   await eventually(() => crowded.filter((socket) => answered(socket, 503)).length >= 20);
   expect(crowded.find((socket) => answered(socket, 503))!.text).toContain("The engine is currently busy");
-  // Who gave way may ask again on the same connection, behind the rest of its body.
+  // A client that got 503 may send another request on the same connection, after the rest of its body.
   const refused = crowded.find((socket) => answered(socket, 503))!;
   refused.write(whole.slice(-10));
   refused.write(posted("/v1/completions", completion));
@@ -45,7 +45,7 @@ test("small bodies whose rest does not come, 64 MiB in sum: the oldest give way 
   const waiting = crowded.filter((socket) => socket.text === "");
   expect(waiting.length).toBeGreaterThan(20);
   waiting.at(-1)!.write(whole.slice(-10));
-  // Too long a prompt for the model: it was read whole.
+  // The prompt is too long for the model, but its body was read completely.
   await eventually(() => answered(waiting.at(-1)!, 400));
   for (const socket of crowded) socket.destroy();
   await isServed();

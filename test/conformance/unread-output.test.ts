@@ -40,14 +40,14 @@ async function get(url: string, path: string, times: number): Promise<void> {
   }
 }
 
-/** SIGHUP ends a server with any output. */
+/** Ends a server with SIGHUP, which works with any output. */
 async function hangUp({ pid, shell }: Started): Promise<void> {
   process.kill(pid, "SIGHUP");
   await eventually(() => !existsSync(`/proc/${pid}`));
   await shell.exited;
 }
 
-/** Shells have no `head` that ends after exactly the banner's first lines in every role: 3 lines are in each. */
+/** Outputs that are closed. Three lines are in the banner of each role. */
 const CLOSED = [
   ["its reader ends after 3 lines", "2>&1 | head -3 >head.txt"],
   ["its reader has ended before the start", "2>&1 | true"],
@@ -92,7 +92,7 @@ describe.each(SERVERS)("serve %s", (flags) => {
   });
 });
 
-/** Prints 64 KB per request by each way that a program has. */
+/** A model that prints 64 KB per request, in each way that a program has. */
 const TALKATIVE = `export default { async execute(requests) {
   for (let i = 0; i < 16; i++) { console.log("l".repeat(1000)); console.error("e".repeat(1000)); }
   process.stdout.write("o".repeat(16000) + "\\n"); process.stderr.write("w".repeat(16000) + "\\n");
@@ -121,7 +121,7 @@ for (const [what, rest] of [...CLOSED, ["nothing reads it", "2>&1 | (sleep 1000 
   });
 }
 
-/** Commands that end by themselves have nothing to say about a reader that has gone. */
+/** Commands that exit by themselves must not complain about a missing reader. */
 for (const command of ["load --help", "check nonsense", "timing list", "help", "stress --client list"]) {
   test(`${command.split(" ")[0]} ends quietly without a reader`, async () => {
     const errors = join(folder, "errors.txt");

@@ -1,4 +1,4 @@
-/** Do several worker processes look like one server: one port, one truth in the metrics, one pause, one end? */
+/** Checks that several worker processes look like one server: one port, one set of metrics, one pause, one shutdown. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,7 +23,7 @@ async function several(workers: number, flags: readonly string[] = [], env: Reco
   return server;
 }
 const pidsOf = (server: Server) => /processes: ([\d, ]+)/.exec(server.output())![1]!.split(", ").map(Number);
-/** Linux. */
+/** Reports whether a process is alive, on Linux. */
 const lives = (pid: number) => existsSync(`/proc/${pid}/exe`);
 const fresh = (url: string, init: RequestInit = {}) => fetch(url, { ...init, keepalive: false });
 const ask = (server: Server, body: object = {}) =>
@@ -41,7 +41,7 @@ const by = (scrape: Scrape, name: string) =>
   [...scrape].filter(([series]) => series.startsWith(`${name}{`)).map(([, value]) => value);
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
-/** Runs to its end; for starts that are refused. */
+/** Runs a start that is refused until it exits. */
 async function refused(flags: readonly string[]) {
   const child = Bun.spawn([process.execPath, main, "serve", ...flags], { stdout: "pipe", stderr: "pipe" });
   const [out, err, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
@@ -49,7 +49,7 @@ async function refused(flags: readonly string[]) {
 }
 
 describe("one server", () => {
-  test("one banner; whichever worker answers shows all engines, with labels that go on from worker to worker", async () => {
+  test("there is one banner, and any worker shows all engines, with labels numbered across workers", async () => {
     const server = await several(2, ["--data-parallel-size", "2"]);
     expect(server.output().match(/stands in for/g)).toHaveLength(1);
     expect(server.output()).toContain("in each of 4 engines");
@@ -62,7 +62,7 @@ describe("one server", () => {
       const page = await scrape(server);
       const tokens = [...page].filter(([series]) => series.startsWith("vllm:generation_tokens_total{"));
       expect(tokens.map(([series]) => /engine="(\d+)"/.exec(series)![1])).toEqual(["0", "1", "2", "3"]);
-      // The kernel spreads 40 connections, so both workers had some.
+      // The kernel spreads 40 connections, so both workers got some.
       expect(tokens[0]![1] + tokens[1]![1]).toBeGreaterThan(0);
       expect(tokens[2]![1] + tokens[3]![1]).toBeGreaterThan(0);
       expect(sum(tokens.map(([, value]) => value))).toBe(160);
@@ -71,7 +71,7 @@ describe("one server", () => {
     }
   });
 
-  test("what a worker's running requests hold is seen by all, and gone when they end", async () => {
+  test("the running requests of one worker appear on all pages, and disappear when they end", async () => {
     const server = await several(2);
     const leave = new AbortController();
     const streams = Array.from({ length: 6 }, () =>
@@ -82,7 +82,7 @@ describe("one server", () => {
         signal: leave.signal,
       }),
     );
-    // Read, or they would be collected and so cut.
+    // Read the streams, because unread ones would be collected and cancelled.
     const read = (await Promise.all(streams)).map((stream) => stream.text().catch(() => ""));
     const running = async () => sum(by(await scrape(server), "vllm:num_requests_running"));
     for (let i = 0; i < 5; i++) await eventually(async () => (await running()) === 6);
@@ -92,7 +92,7 @@ describe("one server", () => {
     await eventually(async () => (await scrape(server)).get('understudy_requests_total{outcome="abort"}') === 6);
   });
 
-  test("pause, resume and resets act on the engines of all workers, also on one that starts later", async () => {
+  test("pause, resume and resets affect the engines of all workers, also of one that starts later", async () => {
     const server = await several(2, [], { VLLM_SERVER_DEV_MODE: "1" });
     const all = async (paused: boolean) => {
       for (let i = 0; i < 10; i++) {
@@ -106,7 +106,7 @@ describe("one server", () => {
     await all(true);
     process.kill(pidsOf(server)[0]!, "SIGKILL");
     await eventually(async () => (await sample(server.url, "understudy_worker_restarts_total").catch(() => 0)) === 1);
-    // The new one listens some time after the restart is counted.
+    // The new worker listens some time after the restart is counted.
     await Bun.sleep(500);
     await all(true);
     expect(await post("/resume")).toEqual({ status: "resumed" });
@@ -114,7 +114,7 @@ describe("one server", () => {
     expect(await post("/reset_prefix_cache")).toEqual({ success: true });
   });
 
-  test("sleep is that of all workers, in /is_sleeping and in the metrics, also of one that starts later", async () => {
+  test("sleep affects all workers, in /is_sleeping and in the metrics, also one that starts later", async () => {
     const server = await several(2, [], { VLLM_SERVER_DEV_MODE: "1" });
     const post = async (path: string) => (await fresh(server.url + path, { method: "POST" })).json();
     const all = async (sleeps: boolean): Promise<true> => {
@@ -129,7 +129,7 @@ describe("one server", () => {
       return true;
     };
     expect(await post("/sleep")).toEqual({ status: "sleeping", level: 1 });
-    await eventually(() => all(true)); // until the pages of all say so
+    await eventually(() => all(true)); // until the pages of all workers show it
     process.kill(pidsOf(server)[0]!, "SIGKILL");
     await eventually(async () => (await sample(server.url, "understudy_worker_restarts_total").catch(() => 0)) === 1);
     await Bun.sleep(500);
@@ -138,13 +138,13 @@ describe("one server", () => {
     await eventually(() => all(false));
   });
 
-  test("SIGTERM ends all in order: exit code 0, no process and no file stays", async () => {
+  test("SIGTERM ends all workers in order, with exit code 0 and no leftover process or file", async () => {
     const server = await several(2, ["--shutdown-timeout", "20"]);
-    // Other servers may start and end meanwhile: its own are those that its workers have mapped.
+    // Other servers may start and end meanwhile. The files of this server are those that its workers have mapped.
     const maps = pidsOf(server).map((pid) => readFileSync(`/proc/${pid}/maps`, "utf8"));
     const mine = new Set(maps.join("").match(/\/dev\/shm\/understudy-[^/\s]+/g));
     expect(mine.size).toBe(1);
-    // Lasts two seconds: it has to be seen running, and still to run when the signal comes.
+    // The answer takes two seconds, because it must run when it is checked and when the signal comes.
     const answer = ask(server, { max_tokens: 2000 });
     await eventually(async () => sum(by(await scrape(server), "vllm:num_requests_running")) === 1);
     expect(await server.stop()).toBe(0);
@@ -154,7 +154,7 @@ describe("one server", () => {
     expect([...mine].filter((folder) => existsSync(folder))).toEqual([]);
   });
 
-  test("the second signal ends at once", async () => {
+  test("the second signal ends the server at once", async () => {
     const server = await several(2, ["--shutdown-timeout", "60"]);
     const cut = ask(server, { max_tokens: 100_000 }).then(
       (response) => response.text(),
@@ -162,7 +162,7 @@ describe("one server", () => {
     );
     await eventually(async () => sum(by(await scrape(server), "vllm:num_requests_running")) === 1);
     process.kill(server.pid, "SIGINT");
-    await Bun.sleep(400); // so soon after the first it would be taken for the same
+    await Bun.sleep(400); // any sooner it would count as the same signal
     expect(await server.stop("SIGINT")).toBe(130);
     await eventually(() => pidsOf(server).filter(lives).length === 0);
     await cut;
@@ -175,7 +175,7 @@ describe("one server", () => {
     await eventually(() => pidsOf(server).filter(lives).length === 0);
   });
 
-  test("a worker that ends in order though nobody asked is started anew as well", async () => {
+  test("a worker that exits with code 0 by itself is restarted, too", async () => {
     const server = await several(2);
     process.kill(pidsOf(server)[1]!, "SIGTERM");
     await eventually(() => /worker 1 \(process \d+\) ended with 0; started anew/.test(server.output()));
@@ -187,7 +187,7 @@ describe("the port", () => {
   const port = (server: { url: string }) => new URL(server.url).port;
   const inUse = (of: string) => [`understudy serve: --port ${of}: 127.0.0.1:${of} is in use; choose another port`];
 
-  test("in use by whomever, it is refused in one line: SO_REUSEPORT does not hide it", async () => {
+  test("a port in use is refused in one line, also with SO_REUSEPORT", async () => {
     const alone = Bun.serve({ hostname: "127.0.0.1", port: 0, reusePort: false, fetch: () => new Response("") });
     const sharing = Bun.serve({ hostname: "127.0.0.1", port: 0, reusePort: true, fetch: () => new Response("") });
     const [ours, single] = await Promise.all([several(2), serve(FAST)]);
@@ -195,12 +195,12 @@ describe("the port", () => {
     for (const taken of [`${alone.port}`, `${sharing.port}`, port(ours), port(single)]) {
       expect(await refused(["--workers", "2", "--port", taken])).toEqual({ code: 2, out: "", lines: inUse(taken) });
     }
-    // And the other way round.
+    // The reverse case.
     expect(await refused(["--port", port(ours)])).toEqual({ code: 2, out: "", lines: inUse(port(ours)) });
     await Promise.all([alone.stop(true), sharing.stop(true)]);
   });
 
-  test("Triton's own port is shared and watched over in the same way", async () => {
+  test("Triton's port is shared and checked in the same way", async () => {
     const free = async () => {
       const probe = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("") });
       const { port: found } = probe;
@@ -221,7 +221,7 @@ describe("the port", () => {
     ]);
   });
 
-  test("of two that start at the same time on one port, at most one serves, and the other is told", async () => {
+  test("of two servers that start at the same time on one port, at most one serves, and the other reports the conflict", async () => {
     const probe = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("") });
     const free = probe.port!;
     await probe.stop(true);
@@ -253,7 +253,7 @@ describe("the port", () => {
     expect(lines[0]).toStartWith(`understudy serve: ${flag} 192.0.2.1: cannot listen there`);
   });
 
-  test("a host name that is none is refused in one line", async () => {
+  test("an unknown host name is refused in one line", async () => {
     const { code, lines } = await refused(["--port", "0", "--host", "nowhere.invalid"]);
     expect([code, lines.length]).toEqual([2, 1]);
     expect(lines[0]).toStartWith("understudy serve: --host nowhere.invalid: cannot listen there");
@@ -289,7 +289,7 @@ describe("the port", () => {
 });
 
 describe("one truth", () => {
-  // geolens#1240: n worker processes behind one /metrics, each with counters of its own, made a saw-tooth of every counter.
+  // geolens#1240: n worker processes with separate counters behind one /metrics made each counter jump up and down.
   test("geolens#1240: successive scrapes never go backwards, also while a worker is killed", async () => {
     const server = await several(3, ["--disable-uvicorn-access-log"]);
     let over = false;
@@ -298,7 +298,7 @@ describe("one truth", () => {
         await ask(server)
           .then((answer) => answer.text())
           .catch(() => {});
-        // Some requests between two scrapes are enough; as many as go would take a processor.
+        // Some requests between two scrapes are enough. More would use a whole core.
         await Bun.sleep(20);
       }
     });
@@ -306,7 +306,7 @@ describe("one truth", () => {
     const fell: string[] = [];
     let scrapes = 0;
     const look = async () => {
-      // Every dialect; null: the worker that was asked was killed.
+      // The page has every dialect. Null if the scraped worker was killed.
       const now = await scrape(server, "/metrics/all").catch(() => null);
       if (!now) return;
       fell.push(...fallen(before, now));
@@ -319,7 +319,7 @@ describe("one truth", () => {
       const restarts = () => before.get("understudy_worker_restarts_total")!;
       const known = restarts();
       process.kill(pidsOf(server)[round]!, "SIGKILL");
-      // Some tens of looks while it is away are enough.
+      // A few dozen scrapes during the restart are enough.
       for (; restarts() === known; await Bun.sleep(5)) await look();
     }
     over = true;
@@ -341,7 +341,7 @@ describe("one truth", () => {
     const outcome = (name: string) => run.last.get(`understudy_requests_total{outcome="${name}"}`)!;
     expect(outcome("abort")).toBe(sum(run.lives.map(({ aborts }) => aborts)));
     expect(outcome("refused")).toBeLessThanOrEqual(run.endings.refused);
-    // Three lives, one of which was killed and says what died with it; no row stands twice.
+    // Three worker processes, one of which was killed and reports its lost requests. No row appears twice.
     expect(run.lives.filter(({ died }) => died !== null)).toHaveLength(1);
     expect(run.lives).toHaveLength(3);
     const [killed] = run.lives.filter(({ died }) => died !== null);
@@ -352,7 +352,7 @@ describe("one truth", () => {
     }
     const ids = run.lives.flatMap(({ rows }) => rows.map(({ id }) => id));
     expect(new Set(ids).size).toBe(ids.length);
-    // Whoever got a whole answer is in a log, or died with the log's last rows.
+    // Each complete answer is in a log, or was among the last rows of the killed worker.
     const missing = run.complete.difference(new Set(ids)).size;
     const lost =
       sum([...killed!.counted.values()].map(({ length }) => length)) -
@@ -360,7 +360,7 @@ describe("one truth", () => {
     expect(Math.abs(missing - lost)).toBeLessThanOrEqual(24);
     expect(sum(Object.values(run.endings))).toBe(requests);
     expect(run.last.get("understudy_worker_restarts_total")).toBe(1);
-    // What the log says died with it is what the line of the killed one says; by chance that may be nothing.
+    // The log line about lost requests equals the killed worker's state. By chance that may be empty.
     const [running, waiting] = (["running", "waiting"] as const).map((name) =>
       sum(killed!.died!.engines.map((engine) => engine[name])),
     );
@@ -370,7 +370,7 @@ describe("one truth", () => {
     );
   });
 
-  test("each worker writes a truth log of its own, with the labels of its engines", async () => {
+  test("each worker writes a separate truth log with the labels of its engines", async () => {
     const folder = mkdtempSync(join(tmpdir(), "understudy-workers-"));
     try {
       const server = await several(2, ["--truth-log", join(folder, "truth.jsonl")]);

@@ -1,4 +1,4 @@
-/** Are the dashboards that we ship those of the table, and does every panel show something of an hour of load? */
+/** Checks that the shipped dashboards equal the table, and that every panel shows values after an hour of load. */
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { dashboards } from "../../scripts/dashboard-panels.ts";
@@ -15,17 +15,17 @@ beforeAll(async () => {
   loaded = await sharedHour();
 });
 
-test("one per dialect, and no other", () => {
+test("there is one dashboard per dialect", () => {
   expect(dashboards.map(({ dialect }) => dialect).sort()).toEqual([...dialectNames].sort());
   expect(readdirSync(`${deploy}grafana`).sort()).toEqual(dashboards.map(({ dialect }) => `${dialect}.json`).sort());
 });
 
 describe.each(dashboards.map((dashboard) => [dashboard.dialect, dashboard] as const))("%s", (_, dashboard) => {
-  test("the file is the table's (npx bun run dashboards)", () => {
+  test("the file equals the table (npx bun run dashboards)", () => {
     expect(readFileSync(path(dashboard), "utf8")).toBe(json(dashboard));
   });
 
-  test("variables and panels refer to what is there, and panels do not overlap", () => {
+  test("variables are defined, and panels do not overlap", () => {
     const { templating, panels } = JSON.parse(json(dashboard));
     const names = templating.list.map(({ name }: { name: string }) => `$${name}`);
     const used = new Set(JSON.stringify(panels).match(/\$(?!__)\w+/g));
@@ -43,7 +43,7 @@ describe.each(dashboards.map((dashboard) => [dashboard.dialect, dashboard] as co
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  test("every line of every panel has values, and each variable has some to choose from", async () => {
+  test("every line of every panel has values, and each variable has choices", async () => {
     const { templating, panels } = JSON.parse(json(dashboard));
     const fill = (expr: string) => expr.replaceAll("$__rate_interval", "1m").replace(/\$\w+/g, ".*");
     const shown: string[] = [];

@@ -1,4 +1,7 @@
-/** An hour of virtual load, as Prometheus would have it stored: bursts, quiet, rest, clients that leave, what is refused. */
+/**
+ * Makes an hour of virtual load as Prometheus would have stored it: bursts, idle periods, clients that disconnect, and
+ * refused requests.
+ */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,17 +11,17 @@ import { main } from "../program.ts";
 import { deploy, Prometheus, promtool, run } from "./prometheus.ts";
 
 export const END_S = 3600;
-/** So long after the last end that every window of five minutes is empty, and shortly before load comes back. */
+/** A second in an idle period: every window of five minutes is empty, and the next load starts soon after. */
 export const REST_S = 1490;
-/** What the load leaves in the pool is small enough to preempt, and prompts above the context are refused. */
+/** A pool that is small enough for preemptions, and a context that is too short for some prompts. */
 const POOL = ["--max-model-len", "8192", "--num-gpu-blocks-override", "1600", "--block-size", "16"];
-/** The pool runs as few at once; an executor's places are all taken when the bursts come. */
+/** The pool limits the running requests, and bursts use all of the executor's places. */
 const SERVER = [...POOL, "--max-num-seqs", "64"];
-/** Everything that the pages show only when asked. */
+/** Options for metrics that pages only show on request. */
 const SHOWN = ["summary_latencies", "histogram_latencies"].flatMap((name) => ["--metrics-config", `${name}=true`]);
 const CLIENTS = ["--stop-share", "0.6", "--client-timeout", "1-90"];
 
-/** Requests per second from one second on. */
+/** Requests per second, each from one second of the hour on. */
 const PHASES: readonly (readonly [fromS: number, rate: number])[] = [
   [0, 2],
   [600, 8],
@@ -28,7 +31,7 @@ const PHASES: readonly (readonly [fromS: number, rate: number])[] = [
   [2700, 3],
 ];
 
-/** Mooncake's format, since there prompts share blocks; some prompts are longer than the context. */
+/** Returns a trace in Mooncake's format, in which prompts share blocks. Some prompts are longer than the context. */
 export function trace(): string {
   const random = seeded(7);
   const below = (limit: number) => Math.floor((random() / 2 ** 32) * limit);
@@ -54,28 +57,31 @@ export function trace(): string {
 
 export interface Hour {
   readonly prometheus: Prometheus;
-  /** What the replay printed. */
+  /** Output of the replay. */
   readonly output: string;
   stop(): Promise<void>;
 }
 
 let known: Promise<Hour> | null = null;
 
-/** The hour without options, made once for all files of a process, which do not stop it. */
+/** Returns the hour without options. All files of a process share it and must not stop it. */
 export function sharedHour(): Promise<Hour> {
   if (known === null) {
-    const made = hour();
-    known = made;
-    atEnd(async () => (await made).stop());
+    const started = hour();
+    known = started;
+    atEnd(async () => (await started).stop());
   }
   return known;
 }
 
-/** Replays, imports, serves, and works out the recorded series that we ship. `options` are the replay's. */
+/**
+ * Replays the trace, imports its metrics into a Prometheus, and computes the recorded series that we ship. `options` are for
+ * the replay.
+ */
 export async function hour(...options: readonly string[]): Promise<Hour> {
   const folder = mkdtempSync(join(tmpdir(), "understudy-hour-"));
   const at = (name: string) => join(folder, name);
-  const gone = () => rmSync(folder, { recursive: true, force: true });
+  const removeFolder = () => rmSync(folder, { recursive: true, force: true });
   try {
     writeFileSync(at("trace.jsonl"), trace());
     writeFileSync(at("prometheus.yml"), "global: {}\n");
@@ -94,7 +100,7 @@ export async function hour(...options: readonly string[]): Promise<Hour> {
     const { output } = await done(run([process.execPath, main, ...command]));
     await done(promtool("tsdb", "create-blocks-from", "openmetrics", at("hour.om"), at("data")));
     let prometheus = await Prometheus.start(at("prometheus.yml"), at("data"));
-    // Rules are evaluated over the past by promtool, which asks Prometheus; blocks are read at the start.
+    // promtool evaluates the rules over the past and queries Prometheus, which reads new blocks only at its start.
     const rules = ["--start", "0", "--end", `${END_S}`, "--eval-interval", "15s", "--url", prometheus.url];
     const file = `${deploy}prometheus/rules/recording.yml`;
     await done(promtool("tsdb", "create-blocks-from", "rules", ...rules, "--output-dir", at("data"), file));
@@ -105,17 +111,17 @@ export async function hour(...options: readonly string[]): Promise<Hour> {
       output,
       stop: async () => {
         await prometheus.stop();
-        gone();
+        removeFolder();
       },
     };
   } catch (failure) {
-    gone();
+    removeFolder();
     throw failure;
   }
 }
 
 async function done(running: ReturnType<typeof run>) {
-  const ran = await running;
-  if (ran.code !== 0) throw new Error(ran.output);
-  return ran;
+  const result = await running;
+  if (result.code !== 0) throw new Error(result.output);
+  return result;
 }

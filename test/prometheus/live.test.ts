@@ -1,4 +1,7 @@
-/** Does a real Prometheus take every page of a real server, for a minute (24 s in the sample) under light load, in both formats? */
+/**
+ * Checks that a real Prometheus accepts every page of a real server under light load, in both formats, for a minute (24 s in
+ * the sample).
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,7 +29,7 @@ interface Job {
   readonly dialects: readonly MetricsDialectName[];
   readonly format?: (typeof FORMATS)[number];
 }
-/** Each dialect in each format, `/metrics` as Prometheus finds it by itself, and what stands on Triton's own port. */
+/** Scrape jobs: each dialect in each format, `/metrics` without parameters, and the page on Triton's port. */
 const jobs: readonly Job[] = [
   { name: "tritonserver", path: "/metrics", dialects: ["triton", "trtllm"] },
   { name: "role", path: "/metrics", dialects: ["vllm", "understudy"] },
@@ -64,7 +67,7 @@ beforeAll(async () => {
   );
   prometheus = await Prometheus.start(config, join(folder, "data"));
   clients = Array.from({ length: CLIENTS }, (_, index) => client(index));
-  // Prometheus looks for targets every five seconds.
+  // Prometheus updates its targets every five seconds.
   await eventually(async () => (await prometheus.query("up")).length === jobs.length, 2000);
   await Bun.sleep(UNDER_LOAD_MS);
 });
@@ -77,7 +80,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** One request after the other; every fifth answer is left in its middle, every seventh request is a bad one. */
+/** Sends one request after the other. Disconnects during every fifth answer. Every seventh request is invalid. */
 async function client(index: number): Promise<void> {
   for (let n = index; loaded; n++) {
     const leaving = new AbortController();
@@ -96,7 +99,7 @@ interface Target {
   readonly lastError: string;
 }
 
-test("every target is up, and was at each scrape", async () => {
+test("every target is up, and was up at each scrape", async () => {
   const { activeTargets } = await prometheus.api<{ activeTargets: readonly Target[] }>("targets");
   const seen = activeTargets.map(({ labels, health, lastError }) => [labels.job, health, lastError]);
   expect(seen.sort()).toEqual(jobs.map(({ name }) => [name, "up", ""]).sort());
@@ -113,11 +116,13 @@ interface Metadata {
   readonly help: string;
 }
 
-/** The live server is one process, on a machine, and shows all that Triton has. */
+/** Identity of the live server: one process on a machine, with all families of Triton. */
 const triton = { ...identity.triton, cpu: true, histograms: true, quantiles: [0.5, 0.9] };
 const shown = { ...identity, ownProcess: true, triton };
 
-/** Name, type and help of each family that the tables have. A counter's `_created` is a family of its own in the text format. */
+/**
+ * Returns name, type and help of each family in the tables. In the text format a counter's `_created` is a separate family.
+ */
 function ofTheTables({ dialects: names, format }: Job): string[][] {
   const rows = names.flatMap((name) => metricsDialects[name].rows(shown));
   return rows.flatMap(({ name, type, help, created }) => {
@@ -133,7 +138,7 @@ function ofTheTables({ dialects: names, format }: Job): string[][] {
 }
 
 test.each(jobs.map((job) => [job.name, job] as const))(
-  "%s: types and helps are the tables', each family once",
+  "%s: types and helps equal the tables, and each family appears once",
   async (name, job) => {
     const match_target = `{job="${name}"}`;
     const query = new URLSearchParams({ match_target });
@@ -144,7 +149,7 @@ test.each(jobs.map((job) => [job.name, job] as const))(
   },
 );
 
-test("promtool reads every page, and dislikes of vLLM's what it dislikes of the real one's", async () => {
+test("promtool reads every page, and has the same complaints about our vLLM page as about the real one", async () => {
   const page = async (path: string) => (await fetch(`${server.url}${path}?format=text`)).text();
   for (const name of dialectNames)
     expect([name, (await checkMetrics(await page(`/metrics/${name}`))).code]).not.toEqual([name, 1]);
@@ -156,14 +161,14 @@ test("promtool reads every page, and dislikes of vLLM's what it dislikes of the 
   expect(await checkMetrics(ours)).toEqual({ code, findings: shown });
 });
 
-test("no sample is lost: none twice, none late, none out of order", async () => {
+test("no sample is lost, duplicate, late or out of order", async () => {
   const own = await (await fetch(`${prometheus.url}/metrics`)).text();
   const counts = [
     ...own.matchAll(/^(prometheus_target_scrapes_\w+_total|prometheus_target_scrape_pool\w*_failed_total) (\S+)$/gm),
   ];
   expect(counts.length).toBeGreaterThan(4);
   expect(counts.filter(([, , value]) => value !== "0").map(([line]) => line)).toEqual([]);
-  // Prometheus keeps the first of two samples of one series in a page, and says nothing.
+  // If a page has a series twice, Prometheus silently keeps the first sample.
   for (const { name } of jobs) {
     const job = `job="${name}"`;
     const lost = `scrape_samples_scraped{${job}} - ignoring (__name__) on (job) (count by (job) ({${job},__name__!~"up|scrape_.*"}))`;
@@ -174,7 +179,7 @@ test("no sample is lost: none twice, none late, none out of order", async () => 
   }
 });
 
-test("counters never fall, and what the load moves has moved", async () => {
+test("counters never fall, and the load has moved the expected metrics", async () => {
   const growing = (await prometheus.api<Record<string, readonly Metadata[]>>("metadata")) as Record<
     string,
     readonly Metadata[]
@@ -199,7 +204,7 @@ test("counters never fall, and what the load moves has moved", async () => {
   expect(outcomes.map(({ metric }) => metric.outcome).sort()).toEqual(["abort", "length", "refused", "stop"]);
 });
 
-test("what only a process of its own can show, for dashboards and those who ask", async () => {
+test("queries that need a live server have values", async () => {
   const lines = dashboards.flatMap(({ sections }) =>
     sections.flatMap(({ panels }) => panels.flatMap((panel) => panel.lines.map(([expr]) => expr))),
   );

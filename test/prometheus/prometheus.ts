@@ -1,31 +1,31 @@
-/** A real Prometheus and its promtool, for tests that want to know what they say. Debian's package has both. */
+/** Runs a real Prometheus and its promtool. Debian's package `prometheus` has both. */
 import { createServer } from "node:net";
 
 export const deploy = new URL("../../deploy/", import.meta.url).pathname;
 
 const STARTS_MS = 20_000;
 
-function found(name: string): string {
+function programPath(name: string): string {
   const path = Bun.which(name);
   if (path === null) throw new Error(`${name} is not on the path; on Debian: apt-get install prometheus`);
   return path;
 }
 
-export interface Ran {
+export interface ProcessResult {
   readonly code: number;
   readonly output: string;
 }
 
-/** promtool with these arguments, from the folder `deploy/`. */
-export async function promtool(...args: readonly string[]): Promise<Ran> {
-  return run([found("promtool"), ...args], { cwd: deploy });
+/** Runs promtool with these arguments in the folder `deploy/`. */
+export async function promtool(...args: readonly string[]): Promise<ProcessResult> {
+  return run([programPath("promtool"), ...args], { cwd: deploy });
 }
 
-/** What promtool finds wrong with a page: code 1 where it cannot read it, 3 where it only dislikes it. */
+/** Checks a page of metrics with promtool. `code` is 1 if it cannot read the page, and 3 if it only has complaints. */
 export async function checkMetrics(
   page: string,
 ): Promise<{ readonly code: number; readonly findings: readonly string[] }> {
-  const { code, output } = await run([found("promtool"), "check", "metrics"], { stdin: page });
+  const { code, output } = await run([programPath("promtool"), "check", "metrics"], { stdin: page });
   return { code, findings: output.split("\n").filter(Boolean).sort() };
 }
 
@@ -34,7 +34,7 @@ interface RunOptions {
   readonly stdin?: string;
 }
 
-export async function run(command: readonly string[], { cwd, stdin }: RunOptions = {}): Promise<Ran> {
+export async function run(command: readonly string[], { cwd, stdin }: RunOptions = {}): Promise<ProcessResult> {
   const child = Bun.spawn([...command], {
     stdin: stdin === undefined ? "ignore" : new Blob([stdin]),
     stdout: "pipe",
@@ -59,7 +59,7 @@ export class Prometheus {
     this.#child = child;
   }
 
-  /** Resolves when it answers. `config` and `data` are a file and a folder. */
+  /** Starts a Prometheus and resolves when it is ready. `config` is a file, `data` a folder. */
   static async start(config: string, data: string): Promise<Prometheus> {
     const port = await freePort();
     const flags = [
@@ -68,7 +68,7 @@ export class Prometheus {
       `--web.listen-address=127.0.0.1:${port}`,
       "--storage.tsdb.retention.time=100y",
     ];
-    const child = Bun.spawn([found("prometheus"), ...flags], { stdout: "ignore", stderr: "pipe" });
+    const child = Bun.spawn([programPath("prometheus"), ...flags], { stdout: "ignore", stderr: "pipe" });
     const log = child.stderr.text();
     const prometheus = new Prometheus(`http://127.0.0.1:${port}`, child);
     const last = performance.now() + STARTS_MS;
@@ -92,7 +92,7 @@ export class Prometheus {
     );
   }
 
-  /** The data of an answer of the HTTP API; what it complains of is thrown. */
+  /** Returns the data of an answer of the HTTP API. Throws if the answer is an error. */
   async api<T>(path: string, parameters: Readonly<Record<string, string>> = {}): Promise<T> {
     const body = new URLSearchParams(parameters);
     const get = Object.keys(parameters).length === 0;
@@ -102,7 +102,10 @@ export class Prometheus {
     return answer.data;
   }
 
-  /** What an expression gives at a time: seconds since 1970; now without one. A scalar is one sample without labels. */
+  /**
+   * Returns the value of an expression at `atS`, in seconds since 1970, or now if it is undefined. A scalar is one sample
+   * without labels.
+   */
   async query(expression: string, atS?: number): Promise<Sample[]> {
     type Point = readonly [number, string];
     type Vector = readonly { readonly metric: Record<string, string>; readonly value: Point }[];
@@ -112,7 +115,7 @@ export class Prometheus {
       ...time,
     });
     if (resultType === "scalar") return [{ metric: {}, value: Number((result as Point)[1]) }];
-    if (resultType !== "vector") throw new Error(`${expression}: a ${resultType} is no vector`);
+    if (resultType !== "vector") throw new Error(`${expression}: a ${resultType} is not a vector`);
     // Prometheus writes +Inf, JavaScript reads Infinity.
     return (result as Vector).map(({ metric, value }) => ({
       metric,
@@ -121,7 +124,7 @@ export class Prometheus {
   }
 }
 
-/** Nobody has it now; Prometheus cannot pick one itself and say which. */
+/** Returns a free port. Prometheus cannot choose one and report it. */
 async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));

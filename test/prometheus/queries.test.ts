@@ -1,11 +1,14 @@
-/** Does everybody who asks our metrics get what the real server would give: something where it has it, nothing where not? */
+/**
+ * Checks that queries of dashboards, rules and articles return a value if the real server has one, and nothing if it does
+ * not.
+ */
 import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { parse } from "yaml";
 import { sampled } from "../size.ts";
-import { type Asked, expressions, LIVE_ONLY, notYet, ofTriton, promql, queries, wrong } from "./asked.ts";
 import { END_S, type Hour, hour, REST_S, sharedHour } from "./hour.ts";
 import { deploy } from "./prometheus.ts";
+import { expressions, LIVE_ONLY, type MetricsQuery, notYet, ofTriton, promql, queries, wrong } from "./asked.ts";
 
 setDefaultTimeout(60_000);
 
@@ -14,57 +17,62 @@ beforeAll(async () => {
   loaded = await sharedHour();
 });
 
-const waiting = new Set(notYet.flatMap((one) => one.waiting));
+const waiting = new Set(notYet.flatMap((entry) => entry.waiting));
 
-async function complaints(asked: readonly Asked[], { prometheus } = loaded): Promise<string[]> {
+async function complaints(selected: readonly MetricsQuery[], { prometheus } = loaded): Promise<string[]> {
   const found: string[] = [];
-  for (const one of asked) {
-    if (one.must === "none" || LIVE_ONLY.test(one.expr) || ofTriton(one)) continue;
-    const answer = await prometheus.query(promql(one.expr), END_S);
-    const what = wrong(one, waiting.has(one.id), answer);
-    if (what) found.push(`${one.id}: ${what}`);
+  for (const query of selected) {
+    if (query.must === "none" || LIVE_ONLY.test(query.expr) || ofTriton(query)) continue;
+    const answer = await prometheus.query(promql(query.expr), END_S);
+    const what = wrong(query, waiting.has(query.id), answer);
+    if (what) found.push(`${query.id}: ${what}`);
   }
   return found;
 }
 
-test("the hour has ends of every kind", () => {
+test("requests of the hour end in every way", () => {
   expect(loaded.output).toMatch(/[1-9][\d,]* left by their clients.* refused/);
   expect(loaded.output).toMatch(/preemptions +[1-9]/);
 });
 
-test("queries of articles, dashboards, alerts and autoscalers", async () => {
+test("queries of articles, dashboards, alerts and autoscalers return what they must", async () => {
   expect(queries.length).toBe(236);
   expect(await complaints(queries)).toEqual([]);
 });
 
-test("expressions of public dashboards, scaling rules and alerts", async () => {
+test("expressions of public dashboards, scaling rules and alerts return what they must", async () => {
   expect(expressions.length).toBeGreaterThan(170);
   expect(await complaints(expressions)).toEqual([]);
 });
 
 const former = [...queries, ...expressions].filter(({ profile }) => profile !== undefined);
 test.each(sampled("prometheus", [...new Set(former.map(({ profile }) => profile!))], 1))(
-  "names that only %s and before had are there with its profile",
+  "names of versions up to %s exist with its profile",
   async (profile) => {
     const old = await hour("--metrics-profile", profile, "--dialects", "vllm", "--allow-metrics", "false");
     try {
-      const asked = former.filter((one) => one.profile === profile).map((one) => ({ ...one, must: "filled" as const }));
-      expect(asked.length).toBeGreaterThan(1);
-      expect(await complaints(asked, old)).toEqual([]);
+      const selected = former
+        .filter((query) => query.profile === profile)
+        .map((query) => ({ ...query, must: "filled" as const }));
+      expect(selected.length).toBeGreaterThan(1);
+      expect(await complaints(selected, old)).toEqual([]);
     } finally {
       await old.stop();
     }
   },
 );
 
-/** Alerts, among those that we ship, that are raised. Bursts fill the pool and the queue; a GPU may have nothing to do. */
+/**
+ * Shipped alerts that the load raises, because bursts fill the pool and the queue, and alerts that an idle server may raise,
+ * because its GPU has no work.
+ */
 const RAISED = [
   ...["VllmQueueBuilds", "VllmKvCacheFilling", "VllmKvCacheFull", "VllmPreemptions", "VllmTimeToFirstTokenSlow"],
   ...["TritonKVCacheExhaustion", "TrtllmSaturated"],
 ];
 const AT_REST = ["TritonGPUIdle"];
 
-test("the load raises the alerts that it must, and at rest there are none", async () => {
+test("the load raises the expected alerts, and an idle server raises none", async () => {
   const { groups } = parse(readFileSync(`${deploy}prometheus/rules/alerts.yml`, "utf8")) as {
     groups: readonly { rules: readonly { alert: string; expr: string }[] }[];
   };
@@ -82,24 +90,24 @@ test("the load raises the alerts that it must, and at rest there are none", asyn
   expect((await raised("2m", REST_S)).filter((name) => !AT_REST.includes(name))).toEqual([]);
 });
 
-test("what autoscalers are told to ask has a value", async () => {
-  const asked = readdirSync(`${deploy}keda`).flatMap((file) => {
+test("the queries that we ship for autoscalers have a value", async () => {
+  const selected = readdirSync(`${deploy}keda`).flatMap((file) => {
     const { spec } = parse(readFileSync(`${deploy}keda/${file}`, "utf8"));
     return spec.triggers.map(({ metadata }: { metadata: { query: string } }) => metadata.query) as string[];
   });
-  expect(asked).toHaveLength(3);
-  // Near 0 on a real one however long its queue is: nothing scales on it, and no alert waits for it.
-  expect(readFileSync(`${deploy}prometheus/rules/alerts.yml`, "utf8") + asked).not.toContain('"waiting"');
-  for (const query of asked) {
+  expect(selected).toHaveLength(3);
+  // On a real server this value is near 0 however long the queue is, so nothing may scale on it and no alert may use it.
+  expect(readFileSync(`${deploy}prometheus/rules/alerts.yml`, "utf8") + selected).not.toContain('"waiting"');
+  for (const query of selected) {
     const under = await loaded.prometheus.query(query, 700);
     const rest = await loaded.prometheus.query(query, REST_S);
     expect([query, under.map(({ value }) => value > 0), rest.map(({ value }) => value)]).toEqual([query, [true], [0]]);
   }
 });
 
-test("what is not there yet has a reason, and is asked for", () => {
+test("each query that does not work yet has a reason, and must be filled", () => {
   const filled = new Set([...queries, ...expressions].filter(({ must }) => must === "filled").map(({ id }) => id));
   expect([...waiting].filter((id) => !filled.has(id))).toEqual([]);
-  expect(notYet.flatMap((one) => one.waiting).length).toBe(waiting.size);
+  expect(notYet.flatMap((entry) => entry.waiting).length).toBe(waiting.size);
   for (const { reason } of notYet) expect(reason.length).toBeGreaterThan(10);
 });

@@ -1,4 +1,4 @@
-/** Does promtool take what we ship, and is each rule shown to do what it says? */
+/** Checks that promtool accepts the shipped rules, and that a unit test shows the effect of each rule. */
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { parse } from "yaml";
@@ -15,12 +15,12 @@ interface Rule {
 const faultRulesOf = (path: string): Rule[] =>
   parse(read(path)).groups.flatMap(({ rules }: { rules: readonly Rule[] }) => rules);
 
-interface Shown {
+interface AlertTest {
   readonly alertname: string;
   readonly exp_alerts: readonly unknown[];
 }
 
-test("the scrape configuration and the rules that it names are valid", async () => {
+test("the scrape configuration and its rules are valid", async () => {
   const { code, output } = await promtool("check", "config", "prometheus/prometheus.yml");
   expect(output).not.toContain("FAILED");
   expect([code, output.match(/SUCCESS: \d+ rules found/g)?.length]).toEqual([
@@ -30,13 +30,13 @@ test("the scrape configuration and the rules that it names are valid", async () 
 });
 
 const suites = readdirSync(`${deploy}prometheus/tests`);
-test.each(suites)("promtool's unit tests of %s hold", async (file) => {
+test.each(suites)("promtool's unit tests of %s pass", async (file) => {
   const { code, output } = await promtool("test", "rules", `prometheus/tests/${file}`);
   expect([code, output]).toEqual([0, expect.stringContaining("SUCCESS")]);
 });
 
-test("each alert is shown silent and firing", () => {
-  const tests: { alert_rule_test: readonly Shown[] }[] = parse(read("tests/alerts.yml")).tests;
+test("the unit tests show each alert silent and firing", () => {
+  const tests: { alert_rule_test: readonly AlertTest[] }[] = parse(read("tests/alerts.yml")).tests;
   const shown = tests.flatMap(({ alert_rule_test }) => alert_rule_test);
   const names = (fires: boolean) =>
     new Set(shown.filter(({ exp_alerts }) => exp_alerts.length > 0 === fires).map(({ alertname }) => alertname));
@@ -46,7 +46,7 @@ test("each alert is shown silent and firing", () => {
   expect([...names(true)].filter((name) => !alerts.includes(name))).toEqual([]);
 });
 
-test("each recorded series is shown with a value", () => {
+test("the unit tests show each recorded series with a value", () => {
   const tests = parse(read("tests/recording.yml")).tests as {
     promql_expr_test: readonly { exp_samples: readonly { labels: string }[] }[];
   }[];
@@ -59,7 +59,7 @@ test("each recorded series is shown with a value", () => {
   expect([...records].filter((name) => !shown.has(name))).toEqual([]);
 });
 
-test("every rule has a severity or records, and every alert a summary", () => {
+test("every alert has a severity and a summary", () => {
   for (const { alert, record, labels, ...rest } of faultRulesOf("rules/alerts.yml")) {
     expect([alert, record]).toEqual([expect.any(String), undefined]);
     expect([alert, labels?.severity]).toEqual([alert, expect.stringMatching(/^(info|warning|critical)$/)]);

@@ -1,4 +1,7 @@
-/** What does a real Prometheus make of a Triton server: its response cache, vLLM's families on its port, TensorRT-LLM's batcher? */
+/**
+ * Runs a real Prometheus against a Triton server: its response cache, vLLM's families on its port, and TensorRT-LLM's
+ * batcher.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,10 +23,13 @@ let clients: Promise<void>[] = [];
 
 const generate = (model: string, body: object) =>
   fetch(`${server.url}/v2/models/${model}/generate_stream`, { method: "POST", body: JSON.stringify(body) }).then(
-    (one) => one.arrayBuffer(),
+    (response) => response.arrayBuffer(),
   );
 
-/** One request after the other: cached ones by turns, LLM models, more at a time than the batcher schedules. */
+/**
+ * Sends one request after the other: by client, cached requests or requests to LLM models, more at a time than the batcher
+ * schedules.
+ */
 async function client(at: number): Promise<void> {
   for (let n = 0; !stopped; n++) {
     if (at === 0) await generate("cached", { text_input: `${n % 3}`, sleep_ms: 1 });
@@ -35,9 +41,9 @@ async function client(at: number): Promise<void> {
 
 async function answered(ids: readonly string[]): Promise<string[]> {
   const found: string[] = [];
-  for (const one of queries.filter(({ id }) => ids.includes(id))) {
-    const what = wrong(one, false, await prometheus.query(promql(one.expr)));
-    if (what !== undefined) found.push(`${one.id}: ${what}`);
+  for (const query of queries.filter(({ id }) => ids.includes(id))) {
+    const what = wrong(query, false, await prometheus.query(promql(query.expr)));
+    if (what !== undefined) found.push(`${query.id}: ${what}`);
   }
   return found;
 }
@@ -74,16 +80,16 @@ const lineOf = async (start: string) =>
   (await (await fetch(`${server.metrics}/metrics`)).text()).split("\n").find((line) => line.startsWith(start))!;
 
 const ALONE = queries.filter(ofTriton).map(({ id }) => id);
-test("ten queries are asked of a Triton server alone", () => {
+test("ten queries need a Triton server", () => {
   expect(ALONE.length).toBe(10);
 });
 
-/** A Prometheus costs too much for every run. */
+/** Starting a Prometheus takes too long for every run. */
 if (sized("triton", { sample: false, whole: true })) {
   beforeAll(start);
   afterAll(stop);
 
-  test("what is asked of a Triton server alone", async () => {
+  test("the queries that need a Triton server return what they must", async () => {
     expect(await answered(ALONE)).toEqual([]);
   });
 
@@ -91,7 +97,7 @@ if (sized("triton", { sample: false, whole: true })) {
     const ids = ["Q-000-P22R", "Q-000-P23R", "Q-000-P23"];
     expect(queries.filter(({ id }) => ids.includes(id))).toHaveLength(3);
     const long = generate("ensemble", { text_input: "Tell me", stream: true, max_tokens: 600 });
-    // While nothing is scheduled it is no number.
+    // While nothing is scheduled the value is not a number.
     await eventually(async () => (await answered(ids)).length === 0, 2000);
     await long;
     const [rate] = await prometheus.query(promql(queries.find(({ id }) => id === "Q-000-P22R")!.expr));
@@ -115,7 +121,7 @@ if (sized("triton", { sample: false, whole: true })) {
     await Promise.all(burst);
     const total = async (name: string) =>
       Number(/ (\d+)$/m.exec(await lineOf(`nv_inference_${name}{model="tensorrt_llm",version="1"}`))![1]);
-    // The last request may be counted just behind its answer, between the two pages.
+    // The last request may be counted just after its answer, between the two pages.
     await eventually(async () => (await total("exec_count")) === (await total("count")));
   });
 }

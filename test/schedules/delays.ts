@@ -25,11 +25,14 @@ const name = isMainThread ? mainName : (/([^/]+\/[^/]+)\.ts$/.exec(process.argv[
 const thread = hashOf(name);
 
 let run = 0;
-/** Draws of this thread since the run began, by kind of point: a draw then does not depend on how kinds alternate. */
+/**
+ * Number of draws of this thread since the run began, by kind of point. So a draw does not depend on the order in which kinds
+ * alternate.
+ */
 const counts = new Map<number, number>();
 let leftMs = SEED_BUDGET_MS;
 
-/** Milliseconds that this thread sleeps at a point of this kind; 0 for most. */
+/** Returns the milliseconds that this thread sleeps at a point of this kind: 0 for most points. */
 function delayMs(kind: number): number {
   const seed = load(page, Word.Seed);
   if (seed === 0) return 0;
@@ -40,12 +43,12 @@ function delayMs(kind: number): number {
   }
   const count = (counts.get(kind) ?? 0) + 1;
   counts.set(kind, count);
-  // In each seed some kinds of points delay often: a fault may take several equal delays one after the other.
+  // In each seed some kinds of points are delayed often, because a fault may need several equal delays in a row.
   const often = mix(seed, thread, kind) % 64 < OFTEN_OF_64;
   const drawn = mix(seed, thread ^ kind, count);
   if (drawn % 256 >= (often ? 96 : 4)) return 0;
   const share = (drawn >>> 8) / 2 ** 24;
-  // 50 us to 5 ms, each order of magnitude as often as the other; 60 ms for 15 of 100.
+  // 50 us to 5 ms, evenly on a logarithmic scale; 60 ms for 15 of 100.
   const ms = Math.min(leftMs, share > 0.85 ? LONG_MS : 0.05 * 100 ** (share / 0.85));
   leftMs -= ms;
   return ms;
@@ -75,13 +78,13 @@ function point(kind: number): void {
   if (ms > 0) wait(asleep, 0, 0, ms);
 }
 
-/** `original` with a point before and one after it. */
+/** Returns `original` with a point before and a point after it. */
 function delayed<F extends AnyFunction>(called: string, original: F): F {
   const before = hashOf(`before ${called}`);
   const after = hashOf(`after ${called}`);
   const wrapper = function (this: unknown, ...args: unknown[]) {
     failIfOrdered();
-    // Shared memory for different purposes differs in its length.
+    // The length of shared memory identifies its purpose.
     const [memory] = args;
     const purpose = memory instanceof Int32Array ? memory.length : 0;
     point(mix(before, purpose));
@@ -123,7 +126,7 @@ Bun.listen = ((options: { socket: { open?: (socket: object) => void } }) => {
   return (listen as AnyFunction)(options);
 }) as typeof Bun.listen;
 
-// While its workers serve, it passes no point.
+// The parent passes no point while its workers serve, so it checks by timer.
 if (name === "parent") setInterval(failIfOrdered, 10).unref();
 
 if (load(page, Word.Victim) === thread && FAILURES[load(page, Word.Failure)] === "start") {

@@ -1,7 +1,7 @@
 /**
- * Each thread of a server is made to fail at a random time under load. Requests fail as docs/crash.md says, the rest is as
- * without the failure, and afterwards everything is answered again. `npx bun run test:schedules -- --failures N` makes each
- * thread fail N times.
+ * Makes each thread of a server fail at a random time under load. Requests may only fail as docs/crash.md describes, and
+ * afterwards the server must answer all requests again. `npx bun run test:schedules -- --failures N` makes each thread fail N
+ * times.
  */
 import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -27,17 +27,17 @@ const SETUPS = {
   "vllm with --workers": vllm(["--workers", "2"]),
 } as const;
 type Kind = keyof typeof SETUPS;
-/** Fewer than what a server prints of its errors (`LOGGED_ERRORS_MAX`). */
+/** Failures per server: fewer than the errors that a server prints (`LOGGED_ERRORS_MAX`). */
 const FAILURES_OF_A_SERVER = 10;
 const ENGINE_BROKE = 70;
 const SOURCES = new URL("../../src", import.meta.url).pathname;
 const CASES_OF_A_SAMPLE = 10;
-/** Requests without an end by then were forgotten. */
+/** Time after which a request without an end counts as forgotten, in milliseconds. */
 const HANGS_MS = 30_000;
-/** Printed before the process ends. */
+/** Matches the line that a server prints before its process exits with a broken engine. */
 const ENGINE_ENDS = /understudy-crash-/;
 const END_MS = 10_000;
-/** Loads in which a failure that was ordered must have happened. */
+/** Number of loads within which an ordered failure must happen. */
 const LOADS_MOST = 20;
 
 interface Victim {
@@ -45,21 +45,21 @@ interface Victim {
   /** Servers that start it. */
   readonly kinds: readonly Kind[];
   readonly failures: readonly Failure[];
-  /** A failure happens after up to so many points of the thread. */
+  /** Upper limit of the points that the thread passes before it fails. */
   readonly points: number;
-  /** Parts of the load that may fail, and how; null: none. */
+  /** Matches the accepted errors of the load. Null if nothing may fail. */
   readonly allowed: RegExp | null;
   /** Printed when the thread has failed. */
   readonly says: RegExp;
-  /** Failures of this thread that a server is put through: 1 where the thread is not started again. */
+  /** Number of failures of this thread per server: 1 if the thread is not restarted. */
   readonly perServer: number;
 }
 
-/** A thread that is always in one call never gets to its timers and rejections. */
+/** Failures of a thread that never returns from one call, so that its timers and rejections never run. */
 const IN_ONE_CALL: readonly Failure[] = ["throw", "exit"];
 const ANY: readonly Failure[] = ["throw", "exit", "reject", "timer"];
 
-/** What each role answers when a prompt cannot be encoded: vLLM, trtllm-serve, Triton over HTTP and over gRPC. */
+/** Matches the answer of each role if a prompt cannot be encoded: vLLM, trtllm-serve, Triton over HTTP and over gRPC. */
 const ENCODING_FAILED = new RegExp(
   [
     String.raw`^Error: [\w ]+: 500 \{"error":\{"message":"[^"]*","type":"InternalServerError"`,
@@ -160,7 +160,10 @@ describe("a thread that fails under load", () => {
   );
 });
 
-/** Has the thread fail, and checks the load then and afterwards. Returns the exit code of the server; null: it serves. */
+/**
+ * Makes the thread fail, and checks the load during the failure and afterwards. Returns the exit code of the server, or null
+ * if it still serves.
+ */
 async function failIn(
   { program, load }: DelayedServer,
   { thread, allowed, says }: Victim,
@@ -185,22 +188,25 @@ async function failIn(
     expect(unexpected).toEqual([]);
   }
   page.seed = 0;
-  // An answer may come before the news of a thread's end. A model of a Triton server says in its answer what it threw.
+  // An answer may arrive before the message about a thread's end. A model of a Triton server puts its error into the answer.
   const evidence = () => [program.output.slice(printed), ...answers].join("\n");
   await Promise.race([program.exited, eventually(() => says.test(evidence())).catch(() => {})]);
   expect(evidence(), `${failure} after ${points} points`).toMatch(says);
-  // The process ends after its connections, and the processes of --workers one after the other.
+  // The process exits after its connections close, and processes of --workers exit one after the other.
   const endsMs = ENGINE_ENDS.test(evidence()) ? END_MS : 50;
   const exit = await Promise.race([program.exited, Bun.sleep(endsMs).then(() => null)]);
   if (exit === null) await program.during(load.run(seedOfOneThread(firstLoad)));
   return exit;
 }
 
-/** Without its fixtures a server does not start, and the loop's thread is the server, or its parent. */
+/**
+ * Threads that may fail at the start. A server does not start without its fixtures, and the loop's thread is the server or
+ * its parent.
+ */
 const STARTED = VICTIMS.filter(({ thread }) => !["loop", "parent", "fixtures/fixtures-worker"].includes(thread));
 
 test.each(sampled("schedules", STARTED, 2))(
-  "$thread fails whenever it starts, then no more: everything is answered again",
+  "after $thread has failed at each start and then starts, all requests are answered again",
   async ({ thread, says }) => {
     const page = new Page();
     page.fail(thread, "start", 0);
@@ -219,7 +225,7 @@ test.each(sampled("schedules", STARTED, 2))(
 const TRAP = new URL("./trap-on-abort.ts", import.meta.url).pathname;
 const body = JSON.stringify({ model: MODEL, prompt: "a", max_tokens: 1000, ignore_eos: true, stream: true });
 
-/** Leaves a stream that has begun. */
+/** Starts a stream and disconnects after its first bytes. */
 async function leave(url: string): Promise<void> {
   const leaves = new AbortController();
   const headers = { "content-type": "application/json" };

@@ -1,20 +1,20 @@
 /**
- * A short load that passes through every thread of a server, and checks each page and each answer. The same for each
- * seed but for its order, so that a seed's delays are all that differs.
+ * A short load that uses every thread of a server and checks each page and each answer. Only the order depends on the seed,
+ * so that seeds differ in their delays.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { mix } from "./page.ts";
-import { type ServerLoad, Wrong } from "./role-load.ts";
+import { type ServerLoad, WrongAnswer } from "./role-load.ts";
 
-/** Every that-many-th seed sends a body for the reading thread, has an adapter renamed, or changes the fixtures. */
+/** Intervals, in seeds, at which a load sends a body for the reading thread, renames an adapter, or changes the fixtures. */
 const LARGE_BODY_EVERY = 8;
 const RENAME_EVERY = 16;
 const FIXTURE_EVERY = 4;
 const SCRAPES = 12;
 
 export const MODEL = "meta-llama/Llama-3.1-8B-Instruct";
-/** Longer than the prompts that the loop's thread encodes by itself. */
+/** A prompt that is too long for the loop's thread to encode by itself. */
 export const LONG = "A long prompt is encoded by a thread of its own. ".repeat(12);
 const LARGE = "The reading thread gets this. ".repeat(9_500);
 const SCHEMA = {
@@ -27,7 +27,7 @@ const SCHEMA = {
 export function flagsIn(folder: string): string[] {
   return [
     ...["--timing", "constant:ttft=2ms,itl=1ms", "--disable-uvicorn-access-log", "--exit-with-parent"],
-    // A client that is delayed must not find a connection closed that it was about to use.
+    // A delayed client must not find its connection closed when it uses it.
     ...["--timeout-keep-alive", "255"],
     ...["--fixtures", join(folder, "fixtures"), "--truth-log", join(folder, "truth.jsonl")],
   ];
@@ -37,7 +37,10 @@ export function writeFixture(folder: string, version: number): void {
   writeFileSync(join(folder, "fixtures", "a.yaml"), `match: { user: fixture }\nanswer: version ${version}\n`);
 }
 
-/** Seed number `n` of those whose load has everything but a renamed adapter, which replaces the metrics thread. */
+/**
+ * Returns seed number `n` of those whose load has everything except a renamed adapter, which would replace the metrics
+ * thread.
+ */
 export const seedOfOneThread = (n: number): number => (n * RENAME_EVERY + LARGE_BODY_EVERY) >>> 0;
 
 /** A page that a view shows, and the sums in it that count completed requests. */
@@ -63,7 +66,7 @@ const SCRAPE_KINDS: readonly Scrape[] = [
   { path: "/metrics/triton", format: "text", counts: TRITON },
 ];
 
-/** Beginnings of names that tell views apart, and those of each view. */
+/** Prefixes of names that identify views, and the prefixes of each view. */
 const FAMILIES = ["vllm:", "nv_", "understudy_"];
 const FAMILIES_OF: Readonly<Record<string, string>> = {
   "/metrics": "vllm: understudy_",
@@ -108,27 +111,30 @@ export class Load implements ServerLoad {
   #written = 0;
   #shown = 0;
 
-  /** Several processes read the fixtures at different times, and take no adapters while they serve. */
+  /**
+   * `isOneProcess`: false for several processes, which read the fixtures at different times and accept no adapters while they
+   * serve.
+   */
   constructor(url: string, folder: string, isOneProcess: boolean) {
     this.#url = url;
     this.#folder = folder;
     this.#isOneProcess = isOneProcess;
   }
 
-  /** Asks everything once without delays: what is answered then is expected from now on. */
+  /** Sends every request once without delays. Later answers must equal these. */
   async learn(): Promise<void> {
-    for (const one of [...CHATS, LARGE_CHAT]) this.#expected.set(one.name, await this.#answer(one));
+    for (const request of [...CHATS, LARGE_CHAT]) this.#expected.set(request.name, await this.#answer(request));
   }
 
-  /** Rejects with `Wrong`, or the connection's error if the server has ended. */
+  /** Rejects with `WrongAnswer`, or the connection's error if the server has ended. */
   async run(seed: number): Promise<void> {
     for (const reason of await this.failures(seed)) throw reason;
   }
 
-  /** What `run` would reject with, of all parts of the load. */
+  /** Returns the errors of all parts of the load. */
   async failures(seed: number): Promise<unknown[]> {
     this.#completedBefore = [this.completed, this.#completedBefore[0]];
-    const tasks: (() => Promise<void>)[] = CHATS.map((one) => () => this.#chat(one));
+    const tasks: (() => Promise<void>)[] = CHATS.map((request) => () => this.#chat(request));
     for (let at = 0; at < SCRAPES; at++) {
       const kind = SCRAPE_KINDS[mix(seed, at) % SCRAPE_KINDS.length]!;
       // Some before, some during and some after the chats.
@@ -141,49 +147,49 @@ export class Load implements ServerLoad {
     }
     if (seed % RENAME_EVERY === 0 && this.#isOneProcess) tasks.push(() => this.#rename(`a${seed}`));
     const settled = await Promise.allSettled(tasks.map((task, at) => Bun.sleep(at % 4).then(task)));
-    return settled.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
+    return settled.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
   }
 
-  async #chat(one: Chat): Promise<void> {
-    const answer = await this.#answer(one);
-    const expected = this.#expected.get(one.name);
+  async #chat(request: Chat): Promise<void> {
+    const answer = await this.#answer(request);
+    const expected = this.#expected.get(request.name);
     if (answer !== expected)
-      throw new Wrong(`${one.name}: ${JSON.stringify(answer)}, expected ${JSON.stringify(expected)}`);
+      throw new WrongAnswer(`${request.name}: ${JSON.stringify(answer)}, expected ${JSON.stringify(expected)}`);
   }
 
   async #fixture(): Promise<void> {
     const answer = await this.#answer(chat("fixture", "fixture", 20));
     const version = Number(/^version (\d+)$/.exec(answer)?.[1] ?? Number.NaN);
     if (!(version >= this.#shown && version <= this.#written))
-      throw new Wrong(`fixture: ${JSON.stringify(answer)}, versions ${this.#shown} to ${this.#written} are possible`);
+      throw new WrongAnswer(`fixture: ${JSON.stringify(answer)}, versions ${this.#shown} to ${this.#written} are possible`);
     if (this.#isOneProcess) this.#shown = version;
   }
 
-  /** A new name of an adapter makes another metrics thread take the place of this one. */
+  /** Loads and unloads an adapter with a new name, which makes the server replace its metrics thread. */
   async #rename(name: string): Promise<void> {
     for (const [path, body] of [
       ["load_lora_adapter", { lora_name: name, lora_path: `/${name}` }],
       ["unload_lora_adapter", { lora_name: name }],
     ] as const) {
       const { status } = await this.#post(path, body);
-      if (status !== 200) throw new Wrong(`${path}: ${status}`);
+      if (status !== 200) throw new WrongAnswer(`${path}: ${status}`);
     }
   }
 
   async #scrape({ path, format, counts }: Scrape): Promise<void> {
-    // Another process shows its numbers a step later, or 5 ms (docs/workers.md), and here some delays later.
+    // With several processes, numbers appear one step or 5 ms later (docs/workers.md), and here some delays later.
     const atLeast = this.#isOneProcess ? this.completed : this.#completedBefore[1];
     const response = await fetch(`${this.#url}${path}?format=${format}`);
     const page = await response.text();
     const where = `${path} as ${format}`;
-    if (response.status !== 200) throw new Wrong(`${where}: ${response.status} ${page}`);
+    if (response.status !== 200) throw new WrongAnswer(`${where}: ${response.status} ${page}`);
     const isOpenMetrics = page.endsWith("# EOF\n");
-    if (isOpenMetrics !== (format === "openmetrics")) throw new Wrong(`${where}: a page of the other format`);
+    if (isOpenMetrics !== (format === "openmetrics")) throw new WrongAnswer(`${where}: a page of the other format`);
     const families = FAMILIES.filter((prefix) => page.includes(`\n${prefix}`)).join(" ");
-    if (families !== FAMILIES_OF[path]) throw new Wrong(`${where}: a page of another view, with ${families}`);
+    if (families !== FAMILIES_OF[path]) throw new WrongAnswer(`${where}: a page of another view, with ${families}`);
     const counted = [...page.matchAll(counts)].reduce((sum, [, value]) => sum + Number(value), 0);
     if (!(counted >= atLeast && counted <= this.#sent))
-      throw new Wrong(`${where}: counts ${counted} requests, but ${atLeast} to ${this.#sent} are possible`);
+      throw new WrongAnswer(`${where}: counts ${counted} requests, but ${atLeast} to ${this.#sent} are possible`);
   }
 
   #post(path: string, body: object): Promise<Response> {
@@ -196,14 +202,15 @@ export class Load implements ServerLoad {
     this.#sent++;
     const response = await this.#post("chat/completions", body);
     const text = await response.text();
-    if (response.status !== 200) throw new Wrong(`${name}: ${response.status} ${text}`);
-    const answer = body.stream === true ? streamed(name, text) : (JSON.parse(text) as Whole).choices[0].message.content;
+    if (response.status !== 200) throw new WrongAnswer(`${name}: ${response.status} ${text}`);
+    const answer =
+      body.stream === true ? streamed(name, text) : (JSON.parse(text) as WholeAnswer).choices[0].message.content;
     this.completed++;
     return answer;
   }
 }
 
-interface Whole {
+interface WholeAnswer {
   readonly choices: readonly [{ readonly message: { readonly content: string } }];
 }
 interface Chunk {
@@ -212,9 +219,9 @@ interface Chunk {
 
 export function streamed(name: string, text: string): string {
   const events = text.split("\n\n").filter((event) => event !== "");
-  if (events.pop() !== "data: [DONE]") throw new Wrong(`${name}: the stream has no end`);
+  if (events.pop() !== "data: [DONE]") throw new WrongAnswer(`${name}: the stream has no end`);
   const chunks = events.map((event) => JSON.parse(event.slice("data: ".length)) as Chunk);
   const finished = chunks.filter(({ choices }) => choices[0]?.finish_reason != null).length;
-  if (finished !== 1) throw new Wrong(`${name}: ${finished} chunks with a finish reason`);
+  if (finished !== 1) throw new WrongAnswer(`${name}: ${finished} chunks with a finish reason`);
   return chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join("");
 }

@@ -1,6 +1,6 @@
 /**
- * The memory that a test shares with every thread of the programs it starts: the seed of the delays, and an order to
- * throw. A mapped file, because it reaches worker threads and worker processes alike.
+ * Memory that a test shares with every thread of the programs that it starts: the seed of the delays, and an order to fail.
+ * It is a mapped file, because that works for worker threads and for worker processes.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,9 +8,9 @@ import { join } from "node:path";
 
 /** Words of the page. */
 export const Word = {
-  /** Seed of the delays; 0: no thread is delayed. */
+  /** Seed of the delays. 0 means no delays. */
   Seed: 0,
-  /** `hashOf` the name of the thread that is to fail; 0: none. */
+  /** `hashOf` the name of the thread that must fail. 0 for none. */
   Victim: 1,
   /** Points that the victim still passes before it fails. */
   Left: 2,
@@ -18,16 +18,19 @@ export const Word = {
   Failure: 3,
   /** Failures so far. */
   Failed: 4,
-  /** Counts the seeds that were set, equal ones too: with each the delays begin anew. */
+  /** Number of seeds set, including equal ones. Each new seed restarts the delays. */
   Run: 5,
 } as const;
 
 const WORDS = 16;
 
-/** Environment variable with the path of the page. Without the program's prefix, or it would be an unknown option. */
+/**
+ * Environment variable with the path of the page. It lacks the program's prefix, because the program would report it as an
+ * unknown option.
+ */
 export const PAGE_PATH = "SCHEDULES_PAGE";
 
-/** How a thread fails. `start`: while its module is evaluated, each time it is started. */
+/** Ways in which a thread fails. `start`: during the evaluation of its module, at each start. */
 export const FAILURES = ["throw", "reject", "timer", "exit", "start"] as const;
 export type Failure = (typeof FAILURES)[number];
 
@@ -47,7 +50,7 @@ export function hashOf(name: string): number {
 /** Maps the page at `path`. */
 export const mapPage = (path: string): Int32Array => new Int32Array(Bun.mmap(path, { shared: true }).buffer);
 
-/** A page in a folder of its own. */
+/** A page in a separate folder. */
 export class Page {
   readonly folder = mkdtempSync(join(tmpdir(), "schedules-"));
   readonly path = join(this.folder, "page");
@@ -58,7 +61,7 @@ export class Page {
     this.#words = mapPage(this.path);
   }
 
-  /** The environment of a program whose threads are to read this page. */
+  /** The environment of a program whose threads read this page. */
   get env(): Record<string, string> {
     return { [PAGE_PATH]: this.path };
   }

@@ -1,6 +1,6 @@
 /**
- * A program with the fault that the metrics thread once had, on a small scale: `bun planted.ts woken` takes each wake-up
- * for an order, `bun planted.ts turned` waits until the turn has moved. Each GET is answered with the number of orders.
+ * A small program with the fault that the metrics thread once had. `bun planted.ts woken` treats each wake-up as an order.
+ * `bun planted.ts turned` waits until the turn has moved. The answer to each GET is the number of orders.
  */
 import { isMainThread } from "node:worker_threads";
 

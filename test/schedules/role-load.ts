@@ -1,41 +1,41 @@
-/** A short load on a server of any role: the same requests each time, in another order for each seed. */
+/** A short load on a server of any role: the same requests each time, in a different order for each seed. */
 import { mix } from "./page.ts";
 
-/** A page or an answer that is not as it must be. */
-export class Wrong extends Error {}
+/** Error for a wrong page or answer. */
+export class WrongAnswer extends Error {}
 
-/** What is asked of a server under delays. */
+/** A load on a server whose threads are delayed. */
 export interface ServerLoad {
-  /** Asks everything once without delays: what is answered then is expected from now on. */
+  /** Sends every request once without delays. Later answers must equal these. */
   learn(): Promise<void>;
   /** Rejects with the first of `failures`. */
   run(seed: number): Promise<void>;
-  /** Puts the load of `seed` on the server. Returns what failed: a `Wrong`, or the error of a connection. */
+  /** Runs the load of `seed`. Returns the errors: a `WrongAnswer`, or the error of a connection. */
   failures(seed: number): Promise<unknown[]>;
 }
 
-export interface Asked {
+export interface LoadRequest {
   readonly name: string;
-  /** Returns what is compared with the first answer. Rejects with `Wrong` if there is none. */
+  /** Returns the part of the answer that is compared with the first answer. Rejects with `WrongAnswer` if there is none. */
   readonly ask: () => Promise<string>;
 }
 
-/** Requests begin in groups, a millisecond after each other. */
+/** Number of groups of requests, which start one millisecond after each other. */
 const GROUPS = 4;
 
 export class RoleLoad implements ServerLoad {
   readonly #prepare: () => void;
-  readonly #asked: readonly Asked[];
+  readonly #requests: readonly LoadRequest[];
   readonly #expected = new Map<string, string>();
 
   /** `prepare` is called before each load. */
-  constructor(prepare: () => void, asked: readonly Asked[]) {
+  constructor(prepare: () => void, requests: readonly LoadRequest[]) {
     this.#prepare = prepare;
-    this.#asked = asked;
+    this.#requests = requests;
   }
 
   async learn(): Promise<void> {
-    for (const { name, ask } of this.#asked) this.#expected.set(name, await ask());
+    for (const { name, ask } of this.#requests) this.#expected.set(name, await ask());
   }
 
   async run(seed: number): Promise<void> {
@@ -44,27 +44,27 @@ export class RoleLoad implements ServerLoad {
 
   async failures(seed: number): Promise<unknown[]> {
     this.#prepare();
-    const asked = this.#asked;
-    const order = [...asked.keys()].sort((a, b) => mix(seed, a) - mix(seed, b));
+    const requests = this.#requests;
+    const order = [...requests.keys()].sort((a, b) => mix(seed, a) - mix(seed, b));
     const settled = await Promise.allSettled(
-      order.map((one, at) => Bun.sleep(at % GROUPS).then(() => this.#ask(asked[one]!))),
+      order.map((index, at) => Bun.sleep(at % GROUPS).then(() => this.#ask(requests[index]!))),
     );
-    return settled.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
+    return settled.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
   }
 
-  async #ask({ name, ask }: Asked): Promise<void> {
+  async #ask({ name, ask }: LoadRequest): Promise<void> {
     const answer = await ask();
     const expected = this.#expected.get(name);
     if (answer !== expected)
-      throw new Wrong(`${name}: ${JSON.stringify(answer)}, expected ${JSON.stringify(expected)}`);
+      throw new WrongAnswer(`${name}: ${JSON.stringify(answer)}, expected ${JSON.stringify(expected)}`);
   }
 }
 
-/** The body of an answer of status 200. Rejects with `Wrong` otherwise. */
+/** Returns the body of an answer with status 200. Rejects with `WrongAnswer` for other statuses. */
 export async function bodyOf(name: string, answer: Promise<Response>): Promise<string> {
   const response = await answer;
   const text = await response.text();
-  if (response.status !== 200) throw new Wrong(`${name}: ${response.status} ${text}`);
+  if (response.status !== 200) throw new WrongAnswer(`${name}: ${response.status} ${text}`);
   return text;
 }
 
@@ -73,8 +73,8 @@ export function post(url: string, body: object, headers: object = {}): Promise<R
   return fetch(url, { method: "POST", headers: all, body: JSON.stringify(body) });
 }
 
-/** Asks for a page of metrics. Returns whether each family is there. */
-export const pageOf = (name: string, url: string, families: readonly string[]): Asked => ({
+/** Requests a page of metrics. The compared answer lists which families exist. */
+export const pageOf = (name: string, url: string, families: readonly string[]): LoadRequest => ({
   name,
   ask: async () => {
     const text = await bodyOf(name, fetch(url));

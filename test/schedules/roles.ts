@@ -1,15 +1,17 @@
-/** Servers whose threads are delayed or fail: how each role is started, and a load that uses all of its threads. */
+/**
+ * Defines the servers whose threads are delayed or fail: how each role is started, and a load that uses all of its threads.
+ */
 import { join } from "node:path";
 import { encoded, TritonClient } from "../triton/grpc-client.ts";
 import { flagsIn, LONG, Load, MODEL, streamed, writeFixture } from "./load.ts";
-import { type Asked, bodyOf, pageOf, post, RoleLoad, type ServerLoad, Wrong } from "./role-load.ts";
+import { bodyOf, type LoadRequest, pageOf, post, RoleLoad, type ServerLoad, WrongAnswer } from "./role-load.ts";
 
-/** How a server is started and what is asked of it. */
+/** How to start a server, and its load. */
 export interface Setup {
-  /** Flags of the server, whose files `folder` holds. */
+  /** Returns the server's flags. `folder` is for its files. */
   readonly flags: (folder: string) => string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Matches what it has printed once all of its listeners are there. */
+  /** Matches the output of the server once all of its listeners are open. */
   readonly isReady: RegExp;
   readonly load: (server: { readonly url: string; readonly folder: string; readonly output: string }) => ServerLoad;
 }
@@ -29,7 +31,7 @@ export function vllm(flags: readonly string[]): Setup {
 
 const TOKENIZER = new URL("../conformance/model", import.meta.url).pathname;
 
-/** The folder that holds a tokenizer is read by the encoder's thread. */
+/** With a folder as the tokenizer, the encoder's thread reads it. */
 export const withTokenizer = vllm(["--enable-lora", "--tokenizer", TOKENIZER]);
 
 const TIMING = ["--timing", "constant:ttft=2ms,itl=1ms"];
@@ -52,24 +54,24 @@ export const trtllmServe: Setup = {
   env: {},
   isReady: LISTENS,
   load: ({ url, folder }) => {
-    const whole = (name: string, body: object): Asked => ({
+    const whole = (name: string, body: object): LoadRequest => ({
       name,
       ask: async () => {
         const { choices } = JSON.parse(await bodyOf(name, post(`${url}/v1/chat/completions`, body)));
         return choices[0].message.content;
       },
     });
-    const stream = (name: string, body: object): Asked => ({
+    const stream = (name: string, body: object): LoadRequest => ({
       name,
       ask: async () =>
         streamed(name, await bodyOf(name, post(`${url}/v1/chat/completions`, { ...body, stream: true }))),
     });
     let version = 0;
     const changeFixture = () => writeFixture(folder, ++version);
-    /** Any version is right. */
-    const fixture = (asked: Asked): Asked => ({
-      ...asked,
-      ask: async () => (await asked.ask()).replace(/^version \d+$/, "version"),
+    /** Accepts any version in the answer. */
+    const fixture = (request: LoadRequest): LoadRequest => ({
+      ...request,
+      ask: async () => (await request.ask()).replace(/^version \d+$/, "version"),
     });
     return new RoleLoad(changeFixture, [
       ...[whole("short", chat("Say a word.")), stream("short stream", chat("Say more."))],
@@ -98,31 +100,31 @@ export const triton: Setup = {
   load: ({ url, output }) => {
     const metrics = /^ {2}metrics +(\S+)$/m.exec(output)![1]!;
     const grpc = new TritonClient(Number(/^ {2}grpc +\S+:(\d+)$/m.exec(output)![1]));
-    const http = (name: string, path: string, body: object, headers: object = {}): Asked => ({
+    const http = (name: string, path: string, body: object, headers: object = {}): LoadRequest => ({
       name,
       ask: () => bodyOf(name, post(`${url}/v2/models/${path}`, body, headers)),
     });
     const text = (content: string, more: object = {}) => ({ text_input: content, max_tokens: 12, seed: 7, ...more });
     const call = async (name: string, request: Parameters<TritonClient["call"]>[1]) => {
       const { code, details, ...answer } = await grpc.call("ModelInfer", request);
-      if (code !== undefined) throw new Wrong(`${name}: ${code} ${details}`);
+      if (code !== undefined) throw new WrongAnswer(`${name}: ${code} ${details}`);
       return JSON.stringify(answer);
     };
     return new RoleLoad(() => {}, [
-      http("infer", "add_sub/infer", { inputs: INPUTS.map((one) => ({ ...one, data: [1, 2, 3, 4] })) }),
+      http("infer", "add_sub/infer", { inputs: INPUTS.map((input) => ({ ...input, data: [1, 2, 3, 4] })) }),
       ...["ensemble", "vllm_model"].flatMap((model) => [
         http(`short of ${model}`, `${model}/generate`, text("Say a word.")),
         http(`long of ${model}`, `${model}/generate`, text(LONG)),
         http(`stream of ${model}`, `${model}/generate_stream`, text(LONG, { stream: true })),
       ]),
-      // Disturbed answers alone stand in the truth log of a Triton server.
+      // The truth log of a Triton server only has disturbed answers.
       http("disturbed", "vllm_model/generate_stream", text("Say it.", { stream: true }), SPLIT),
       {
         name: "infer over gRPC",
         ask: () =>
           call("infer over gRPC", {
             model_name: "add_sub",
-            inputs: INPUTS.map((one) => ({ ...one, contents: { fp32_contents: [1, 2, 3, 4] } })),
+            inputs: INPUTS.map((input) => ({ ...input, contents: { fp32_contents: [1, 2, 3, 4] } })),
           }),
       },
       { name: "stream over gRPC", ask: () => streamOver(grpc) },
@@ -131,16 +133,16 @@ export const triton: Setup = {
   },
 };
 
-/** Order of an answer in single bytes. */
+/** Orders an answer in single bytes. */
 const SPLIT = { "x-understudy": JSON.stringify({ fault: "S1,split" }) };
 
-/** The texts of a stream of vllm_model. */
+/** Returns the bytes of a stream of vllm_model, in hex. */
 function streamOver(grpc: TritonClient): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const call = grpc.stream();
   const answers: Buffer[] = [];
   call.on("data", (answer: Buffer) => answers.push(answer));
-  call.on("error", (error: Error) => reject(new Wrong(`stream over gRPC: ${error.message}`)));
+  call.on("error", (error: Error) => reject(new WrongAnswer(`stream over gRPC: ${error.message}`)));
   call.on("end", () => resolve(Buffer.concat(answers).toString("hex")));
   call.write(
     encoded("ModelInferRequest", {

@@ -1,6 +1,7 @@
 /**
- * No delay of any thread makes a server exit, or answer wrongly. `npx bun run test:schedules -- --seeds N` runs N seeds;
- * `--from N --seeds 1` replays one on each kind of server. A seed fixes the delays of each thread, not the order of all.
+ * Checks that no delay of any thread makes a server exit or answer wrongly. `npx bun run test:schedules -- --seeds N` runs N
+ * seeds. `--from N --seeds 1` replays one seed on each kind of server. A seed fixes the delays of each thread, but not the
+ * order of the threads.
  */
 import { expect, test } from "bun:test";
 import { figure, seed as firstSeed, sized } from "../size.ts";
@@ -10,10 +11,10 @@ import { DelayedProgram, describeFind, findsOf, SERVERS } from "./under-delays.t
 const SEEDS = Number(process.env.TEST_SEEDS ?? sized("schedules", { sample: 30, whole: 10_000 }));
 const FROM = Number(process.env.TEST_FROM ?? (firstSeed - 1) * SEEDS + 1);
 
-test("no seed makes a server exit, or give a wrong page or answer", async () => {
+test("no seed makes a server exit or return a wrong page or answer", async () => {
   const startMs = performance.now();
   let next = FROM;
-  /** Each server takes the next seed when it is done with one; a single seed runs on all. */
+  /** Gives each server the next seed when it has finished one. A single seed runs on all servers. */
   function* shared(): Generator<number> {
     while (next < FROM + SEEDS) yield next++;
   }
@@ -24,7 +25,7 @@ test("no seed makes a server exit, or give a wrong page or answer", async () => 
   expect(finds.map(describeFind)).toEqual([]);
 }, 3_600_000);
 
-/** First seed at which the planted program exits, up to 200; null: none. */
+/** Returns the first seed, up to `seeds`, at which the planted program exits. Null if there is none. */
 async function foundPlanted(waits: string, seeds: number): Promise<number | null> {
   const program = await DelayedProgram.start(new Page(), [new URL("./planted.ts", import.meta.url).pathname, waits]);
   const order = async (seed: number) => {
@@ -44,7 +45,7 @@ async function foundPlanted(waits: string, seeds: number): Promise<number | null
   return found;
 }
 
-test("delays find a thread that takes a late notify for an order, and do not accuse one that looks at the turn", async () => {
+test("delays find a thread that treats a late notify as an order, and find nothing in a thread that checks the turn", async () => {
   const found = await foundPlanted("woken", 200);
   figure("plantedFoundAt", found);
   expect(found).not.toBeNull();

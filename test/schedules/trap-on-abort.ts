@@ -1,11 +1,11 @@
-/** Preloaded: the core traps when a request is aborted. */
+/** Preloaded into a program: makes the core trap when a request is aborted. */
 const Native = WebAssembly.Instance;
 
 WebAssembly.Instance = class {
   readonly exports: Readonly<Record<string, unknown>>;
 
-  constructor(...given: ConstructorParameters<typeof Native>) {
-    const exports = { ...new Native(...given).exports };
+  constructor(...parameters: ConstructorParameters<typeof Native>) {
+    const exports = { ...new Native(...parameters).exports };
     const close = () => {
       throw new WebAssembly.RuntimeError("planted in the core");
     };

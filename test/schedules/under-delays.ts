@@ -1,17 +1,17 @@
-/** Runs programs whose threads read a shared page: each thread is delayed as the page's seed says, and fails on order. */
+/** Runs programs whose threads read a shared page. Each thread is delayed by the page's seed, and fails on order. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { writeFixture } from "./load.ts";
 import { Page } from "./page.ts";
-import { type ServerLoad, Wrong } from "./role-load.ts";
+import { type ServerLoad, WrongAnswer } from "./role-load.ts";
 import { type Setup, vllm } from "./roles.ts";
 
 const PRELOAD = new URL("./delays.ts", import.meta.url).pathname;
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 
-/** Work that takes longer has stopped. */
+/** Time after which work counts as stuck, in milliseconds. */
 const HANGS_MS = 30_000;
-/** A connection may break before the end of its process is known. */
+/** Time to wait for the exit of a process after its connection broke, in milliseconds. */
 const END_IS_KNOWN_MS = 1000;
 
 const URL_OF = /http:\/\/127\.0\.0\.1:\d+/;
@@ -34,14 +34,14 @@ export class DelayedProgram {
     this.#output = output;
   }
 
-  /** Starts `command` and waits until it has printed `isReady` and a URL. Rejects with its output if it ends before. */
+  /** Starts `command` and waits until it has printed `isReady` and a URL. Rejects with its output if it exits before. */
   static async start(
     page: Page,
     command: readonly string[],
     { env = {}, isReady = URL_OF }: Partial<Pick<Setup, "env" | "isReady">> = {},
   ): Promise<DelayedProgram> {
     const child = Bun.spawn([process.execPath, "--preload", PRELOAD, ...command], {
-      // Where a crash file goes.
+      // Crash files are written to this folder.
       cwd: page.folder,
       env: { ...process.env, ...env, ...page.env },
       stdio: ["ignore", "pipe", "pipe"],
@@ -69,18 +69,18 @@ export class DelayedProgram {
     return this.#output();
   }
 
-  /** Rejects with `Wrong` if the program ends before `work` does, or if `work` takes too long. */
+  /** Rejects with `WrongAnswer` if the program exits before `work` is done, or if `work` takes too long. */
   async during(work: Promise<void>): Promise<void> {
     const ended = this.exited.then((code) => {
-      throw new Wrong(`the program ended with ${code}:\n${this.output.slice(-1500)}`);
+      throw new WrongAnswer(`the program ended with ${code}:\n${this.output.slice(-1500)}`);
     });
     const hangs = Promise.withResolvers<never>();
-    const timer = setTimeout(() => hangs.reject(new Wrong(`no end after ${HANGS_MS / 1000} s`)), HANGS_MS);
+    const timer = setTimeout(() => hangs.reject(new WrongAnswer(`no end after ${HANGS_MS / 1000} s`)), HANGS_MS);
     for (const promise of [work, ended, hangs.promise]) promise.catch(() => {});
     try {
       await Promise.race([work, ended, hangs.promise]);
     } catch (error) {
-      if (!(error instanceof Wrong)) await Promise.race([ended, Bun.sleep(END_IS_KNOWN_MS)]);
+      if (!(error instanceof WrongAnswer)) await Promise.race([ended, Bun.sleep(END_IS_KNOWN_MS)]);
       throw error;
     } finally {
       clearTimeout(timer);
@@ -97,14 +97,14 @@ export class DelayedProgram {
   }
 }
 
-/** Flags of the servers that the seeds are shared out to. */
+/** Flags of the servers that share the seeds. */
 export const SERVERS: readonly (readonly string[])[] = [
   ["--enable-lora"],
   ["--enable-lora", "--stream-writes", "single"],
   ["--workers", "2"],
 ];
 
-/** Printed where something failed; fixtures that were read and steps that were late are no errors. */
+/** Matches an error in a server's output. Lines about loaded fixtures and late steps are not errors. */
 const ERROR_LINE = /^.*(?:error|exception|failed|understudy serve:).*$/im;
 
 /** A server, and a load that checks its pages and answers. */
@@ -117,7 +117,7 @@ export class DelayedServer {
     this.load = load;
   }
 
-  /** `page`: one that already has an order to fail; the load then has to `learn` by itself. */
+  /** Starts a server and its load. `page`: a page that already orders a failure. The caller must then call `learn`. */
   static async start(setup: Setup, page?: Page): Promise<DelayedServer> {
     const hasLearned = page === undefined;
     page ??= new Page();
@@ -130,32 +130,35 @@ export class DelayedServer {
     return new DelayedServer(program, load);
   }
 
-  /** Rejects with `Wrong`, also where the server prints an error. */
+  /** Runs the load of a seed. Rejects with `WrongAnswer`, also if the server prints an error. */
   async run(seed: number): Promise<void> {
     const printed = this.program.output.length;
     this.program.page.seed = seed;
     await this.program.during(this.load.run(seed));
     const error = ERROR_LINE.exec(this.program.output.slice(printed));
-    if (error) throw new Wrong(`the server printed: ${error[0]}`);
+    if (error) throw new WrongAnswer(`the server printed: ${error[0]}`);
   }
 }
 
 export interface Find {
   readonly seed: number;
   readonly what: string;
-  /** Runs of the seed on further servers that found something, and all of them. */
+  /** Number of further runs of the seed that failed, and of all further runs. */
   readonly again: number;
   readonly of: number;
 }
 
-/** Runs of each seed that found something. */
+/** Number of further runs of a seed that failed. */
 const AGAIN = 20;
 
-/** Runs `seeds` in order on a server with these flags, and on a new one after each find. Ends after `findsMax` finds. */
+/**
+ * Runs the seeds in order on a server with these flags, and starts a new server after each failure. Ends after `findsMax`
+ * failures.
+ */
 export async function findsOf(seeds: Iterable<number>, flags: readonly string[], findsMax = 3): Promise<Find[]> {
   const finds: Find[] = [];
   let server = await DelayedServer.start(vllm(flags));
-  const found = async (seed: number): Promise<string | null> => {
+  const failureOf = async (seed: number): Promise<string | null> => {
     try {
       await server.run(seed);
       return null;
@@ -166,10 +169,10 @@ export async function findsOf(seeds: Iterable<number>, flags: readonly string[],
     }
   };
   for (const seed of seeds) {
-    const what = await found(seed);
+    const what = await failureOf(seed);
     if (what === null) continue;
     let again = 0;
-    for (let run = 0; run < AGAIN; run++) if ((await found(seed)) !== null) again++;
+    for (let run = 0; run < AGAIN; run++) if ((await failureOf(seed)) !== null) again++;
     finds.push({ seed, what, again, of: AGAIN });
     if (finds.length === findsMax) break;
   }
@@ -178,7 +181,7 @@ export async function findsOf(seeds: Iterable<number>, flags: readonly string[],
   return finds;
 }
 
-/** How to see a find again. */
+/** Describes a failure with the command that repeats it. */
 export function describeFind({ seed, what, again, of }: Find): string {
   return `seed ${seed}, again in ${again} of ${of} runs (npx bun run test:schedules -- --from ${seed} --seeds 1): ${what}`;
 }

@@ -1,4 +1,4 @@
-/** What clients and operators do with each role in a soak run. */
+/** Lists the actions of clients and operators for each role in a soak run. */
 import type { TritonClient } from "../triton/grpc-client.ts";
 import type { SoakClient } from "./client.ts";
 import type { Draw } from "./draw.ts";
@@ -6,23 +6,23 @@ import { openAiActions, trtllmActions, vllmActions } from "./openai-actions.ts";
 import { ADMIN_KEY, type RoleName, type SoakFolders, writeFixture } from "./servers.ts";
 import { tritonActions } from "./triton-actions.ts";
 
-/** One thing that somebody does. Throws if the server does not answer as it should. */
+/** One action of a client or operator. Throws if the server answers wrongly. */
 export type Action = (draw: Draw) => Promise<void>;
 
-export interface Weighted {
-  /** How often among the others. */
+export interface WeightedAction {
+  /** Relative frequency of the action. */
   readonly weight: number;
   readonly name: string;
   readonly run: Action;
 }
 
-/** `grpc`: null unless the role is Triton. */
-export function clientActions(role: RoleName, client: SoakClient, grpc: TritonClient | null): Weighted[] {
+/** Returns the clients' actions for a role. `grpc`: null unless the role is Triton. */
+export function clientActions(role: RoleName, client: SoakClient, grpc: TritonClient | null): WeightedAction[] {
   if (grpc !== null) return tritonActions(client, grpc);
   return [...openAiActions(client), ...(role === "vllm" ? vllmActions(client) : trtllmActions(client))];
 }
 
-/** Done in turn, one every few seconds. */
+/** Returns the operators' actions, which run in turn, one every few seconds. */
 export function operations(role: RoleName, client: SoakClient, folders: SoakFolders): Action[] {
   let version = 0;
   const post =

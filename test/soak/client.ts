@@ -1,6 +1,6 @@
-/** What a client of a soak run does over HTTP. */
+/** An HTTP client of a soak run. */
 
-/** Faults end by themselves sooner than that. */
+/** Time limit for a disturbed answer in milliseconds. Faults end sooner by themselves. */
 const DISTURBED_MS = 5000;
 
 export class SoakClient {
@@ -9,7 +9,7 @@ export class SoakClient {
   readonly #url: string;
   readonly #keepalive: boolean;
 
-  /** `keepalive`: connections are used again. */
+  /** `keepalive`: connections are reused. */
   constructor(url: string, keepalive: boolean) {
     this.#url = url;
     this.#keepalive = keepalive;
@@ -25,7 +25,7 @@ export class SoakClient {
     return wholeBody(`GET ${path}`, await fetch(this.#url + path, { keepalive: this.#keepalive }), [200]);
   }
 
-  /** Reads some milliseconds of an answer, then leaves. */
+  /** Reads an answer for `afterMs` milliseconds, then disconnects. */
   async leave(path: string, body: unknown, afterMs: number): Promise<void> {
     const leaving = new AbortController();
     const timer = setTimeout(() => leaving.abort(), afterMs);
@@ -38,7 +38,7 @@ export class SoakClient {
     }
   }
 
-  /** Sends a request whose answer a fault disturbs: any outcome within some seconds is right. */
+  /** Sends a request with a fault in its answer. Any outcome within the time limit is accepted. */
   async disturbed(path: string, body: unknown): Promise<void> {
     const read = async () => (await this.#send(path, body, {}, AbortSignal.timeout(DISTURBED_MS))).text();
     await read().catch(() => {});
@@ -46,23 +46,23 @@ export class SoakClient {
 
   async #send(path: string, body: unknown, headers: object, signal?: AbortSignal): Promise<Response> {
     const sent = typeof body === "string" ? body : JSON.stringify(body);
-    const given = { method: "POST", headers: { "content-type": "application/json", ...headers }, body: sent, signal };
+    const init = { method: "POST", headers: { "content-type": "application/json", ...headers }, body: sent, signal };
     try {
-      return await fetch(this.#url + path, { ...given, keepalive: this.#keepalive });
+      return await fetch(this.#url + path, { ...init, keepalive: this.#keepalive });
     } catch (error) {
-      // A server closes idle connections after 5 s, maybe just when a request leaves on one. A connection that the server
-      // cuts by mistake looks the same, so these are counted, and the test limits them.
+      // A server closes idle connections after 5 s, maybe at the moment when a request is sent. A connection that the server
+      // closes by mistake looks the same, so these retries are counted, and the test limits them.
       if (!this.#keepalive || (error as { code?: string }).code !== "ECONNRESET") throw error;
       this.resent++;
-      return fetch(this.#url + path, { ...given, keepalive: false });
+      return fetch(this.#url + path, { ...init, keepalive: false });
     }
   }
 }
 
 async function wholeBody(what: string, answer: Response, statuses: readonly number[]): Promise<string> {
-  const said = await answer.text();
-  if (!statuses.includes(answer.status)) throw new Error(`${what}: ${answer.status} ${said.slice(0, 300)}`);
+  const text = await answer.text();
+  if (!statuses.includes(answer.status)) throw new Error(`${what}: ${answer.status} ${text.slice(0, 300)}`);
   const isStream = answer.headers.get("content-type")?.startsWith("text/event-stream");
-  if (isStream && !said.endsWith("\n\n")) throw new Error(`${what}: a stream ended with ${said.slice(-200)}`);
-  return said;
+  if (isStream && !text.endsWith("\n\n")) throw new Error(`${what}: a stream ended with ${text.slice(-200)}`);
+  return text;
 }

@@ -8,12 +8,12 @@ export class Draw {
     this.#random = seeded(seed);
   }
 
-  /** At least 0, below 1. */
+  /** Returns a number from 0 to below 1. */
   share(): number {
     return this.#random() / 2 ** 32;
   }
 
-  /** A whole number from 0 to `count` - 1. */
+  /** Returns a whole number from 0 to `count` - 1. */
   below(count: number): number {
     return Math.floor(this.share() * count);
   }
@@ -26,7 +26,7 @@ export class Draw {
     return this.below(2) === 0;
   }
 
-  /** One of `items`, as often as its weight says. */
+  /** Returns one of `items`, with a probability in proportion to its weight. */
   weighted<T extends { readonly weight: number }>(items: readonly T[]): T {
     let left = this.share() * items.reduce((sum, { weight }) => sum + weight, 0);
     for (const item of items) {
@@ -44,5 +44,5 @@ const WORDS = "the cache of a server keeps blocks that many prompts share while 
 export const text = (draw: Draw, words: number): string =>
   Array.from({ length: words }, () => draw.of(WORDS)).join(" ");
 
-/** Mostly short, sometimes as long as a document. */
+/** Returns a prompt that is mostly short and sometimes as long as a document. */
 export const prompt = (draw: Draw): string => text(draw, draw.of([3, 10, 30, 100, 100, 600]));

@@ -1,7 +1,7 @@
-/** Judges whether a series of samples levels off. Pure, so that tests can give it series that do and do not. */
+/** Judges whether a series of samples levels off. The functions are pure, so that tests can use artificial series. */
 
 export interface Sample {
-  /** Since the traffic began. */
+  /** Minutes since the traffic began. */
   readonly minute: number;
   readonly residentMb: number;
   readonly descriptors: number;

@@ -1,11 +1,11 @@
-/** What clients of the vLLM and trtllm-serve roles do in a soak run. */
-import type { Action, Weighted } from "./actions.ts";
+/** Lists the actions of clients of the vLLM and trtllm-serve roles in a soak run. */
+import type { Action, WeightedAction } from "./actions.ts";
 import type { SoakClient } from "./client.ts";
 import { type Draw, prompt, text } from "./draw.ts";
 import { MODEL } from "./servers.ts";
 
 const CHATS = "/v1/chat/completions";
-/** Faults that end by themselves within seconds. */
+/** Faults whose answers end by themselves within seconds. */
 const FAULTS = ["S2", "E6@e3", "E7@e5", "B8", "B1@e2", "T1@e3,200ms", "E1", "S1,split", "H8", "E4"];
 const BAD_BODIES = ["{", "[]", '{"messages":1}', "null"];
 
@@ -18,14 +18,14 @@ const PERSON = {
 };
 const SCHEMA = { type: "json_schema", json_schema: { name: "person", schema: PERSON } };
 
-const said = (content: string) => [{ role: "user", content }];
+const userMessage = (content: string) => [{ role: "user", content }];
 
 function chat(draw: Draw, more: object = {}): object {
-  return { model: MODEL, messages: said(prompt(draw)), max_tokens: 1 + draw.below(80), ...more };
+  return { model: MODEL, messages: userMessage(prompt(draw)), max_tokens: 1 + draw.below(80), ...more };
 }
 
-/** Both roles have these. */
-export function openAiActions(client: SoakClient): Weighted[] {
+/** Actions for both roles. */
+export function openAiActions(client: SoakClient): WeightedAction[] {
   const posts =
     (path: string, body: (draw: Draw) => unknown, statuses?: readonly number[]): Action =>
     async (draw) =>
@@ -50,14 +50,14 @@ export function openAiActions(client: SoakClient): Weighted[] {
   ];
 }
 
-/** The vLLM role alone has these. */
-export function vllmActions(client: SoakClient): Weighted[] {
+/** Actions for the vLLM role only. */
+export function vllmActions(client: SoakClient): WeightedAction[] {
   const messages = (draw: Draw) => ({
-    ...{ model: MODEL, max_tokens: 30, messages: said(prompt(draw)), stream: draw.coin() },
+    ...{ model: MODEL, max_tokens: 30, messages: userMessage(prompt(draw)), stream: draw.coin() },
   });
-  const fixture = (draw: Draw) => chat(draw, { messages: said(`fixture-question ${text(draw, 5)}`) });
-  /** The reading thread reads it, and refuses it: the prompt is longer than the context. */
-  const large = (draw: Draw) => chat(draw, { messages: said(text(draw, 70_000)) });
+  const fixture = (draw: Draw) => chat(draw, { messages: userMessage(`fixture-question ${text(draw, 5)}`) });
+  /** A body for the reading thread. It is refused, because the prompt is longer than the context. */
+  const large = (draw: Draw) => chat(draw, { messages: userMessage(text(draw, 70_000)) });
   return [
     { weight: 2, name: "messages", run: async (draw) => void (await client.post("/v1/messages", messages(draw))) },
     { weight: 2, name: "tokenize", run: async (draw) => void (await client.post("/tokenize", chat(draw))) },
@@ -67,7 +67,7 @@ export function vllmActions(client: SoakClient): Weighted[] {
   ];
 }
 
-/** The trtllm-serve role alone has these. */
-export const trtllmActions = (client: SoakClient): Weighted[] => [
+/** Actions for the trtllm-serve role only. */
+export const trtllmActions = (client: SoakClient): WeightedAction[] => [
   { weight: 0.5, name: "performance", run: async () => void (await client.get("/perf_metrics")) },
 ];

@@ -1,4 +1,4 @@
-/** Starts the three servers of a soak run, side by side, as a user would: each with the options that keep state. */
+/** Starts the three servers of a soak run next to each other, each with the options that keep state. */
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { main } from "../program.ts";
@@ -13,7 +13,7 @@ export interface SoakServer {
   readonly role: RoleName;
   readonly pid: number;
   readonly url: string;
-  /** Page that `understudy check` reads. */
+  /** URL of the page that `understudy check` reads. */
   readonly metricsUrl: string;
   /** Port of gRPC; 0 if the role has none. */
   readonly grpcPort: number;
@@ -39,7 +39,7 @@ export function makeFolders(base: string): SoakFolders {
   return folders;
 }
 
-/** Each version of the file has another answer, so that the server replaces its set of fixtures. */
+/** Writes the fixture file. Each version has a different answer, so that the server replaces its set of fixtures. */
 export function writeFixture({ fixtures }: SoakFolders, version: number): void {
   const text = `fixtures:\n  - match: { user: { contains: fixture-question } }\n    answer: This is answer ${version} from a file.\n`;
   writeFileSync(join(fixtures, "soak.yaml"), text);

@@ -1,6 +1,6 @@
 /**
- * Runs the three roles side by side under moderate load for minutes or hours: aborts, faults, scrapes and `check` every
- * second, reloads and admin changes. Returns what each server came to; the caller judges.
+ * Runs the three roles next to each other under moderate load for minutes or hours: aborts, faults, scrapes and `check` every
+ * second, reloads and admin changes. Returns the outcome of each server; the caller judges it.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,12 +13,15 @@ import { Traffic, type TrafficResult } from "./traffic.ts";
 export interface SoakPlan {
   readonly seed: number;
   readonly minutes: number;
-  /** Seconds of traffic before the descriptors are counted the first time: threads start and tables are loaded. */
+  /** Seconds of traffic before descriptors are counted the first time. In this time threads start and tables load. */
   readonly warmUpS: number;
   /** Requests per second to each role. */
   readonly perSecond: number;
   readonly sampleEveryS: number;
-  /** False: each connection of HTTP/1 closes after its answer, so that a server is at rest at once. */
+  /**
+   * True if HTTP/1 connections are reused. If false, each connection closes after its answer, so that a server is idle at
+   * once.
+   */
   readonly keepsConnections: boolean;
   /** Receives one line a minute. */
   readonly say?: (line: string) => void;
@@ -26,12 +29,15 @@ export interface SoakPlan {
 
 export interface RoleOutcome {
   readonly role: RoleName;
-  /** How the server ended before it was stopped; null if it did not. */
+  /** Exit code or signal of a server that exited by itself. Null if it did not. */
   readonly ended: string | null;
-  /** Exit code of SIGTERM at the end. */
+  /** Exit code after SIGTERM at the end. */
   readonly exitCode: number;
   readonly samples: readonly Sample[];
-  /** Descriptors at rest without connections that the client keeps open: after the warm-up, and at the end. */
+  /**
+   * Number of descriptors of the idle server, without connections that the client keeps open: after the warm-up, and at the
+   * end.
+   */
   readonly descriptors: readonly [start: number, end: number];
   /** Share of one core that the server used. */
   readonly cores: number;
@@ -46,14 +52,19 @@ export async function soak(plan: SoakPlan): Promise<RoleOutcome[]> {
   const folders = makeFolders(base);
   const servers = await startAll(folders);
   try {
-    return await Promise.all(servers.map((server, index) => runOne(server, folders, plan, index)));
+    return await Promise.all(servers.map((server, index) => runServer(server, folders, plan, index)));
   } finally {
     for (const server of servers) await server.stop();
     rmSync(base, { recursive: true, force: true });
   }
 }
 
-async function runOne(server: SoakServer, folders: SoakFolders, plan: SoakPlan, index: number): Promise<RoleOutcome> {
+async function runServer(
+  server: SoakServer,
+  folders: SoakFolders,
+  plan: SoakPlan,
+  index: number,
+): Promise<RoleOutcome> {
   const traffic = (part: number) =>
     new Traffic(server, folders, plan.seed * 1000 + index * 10 + part, plan.keepsConnections);
   const warmUp = traffic(0);
@@ -99,7 +110,7 @@ async function runOne(server: SoakServer, folders: SoakFolders, plan: SoakPlan, 
 const lineOf = ({ role }: SoakServer, { minute, residentMb, descriptors }: Sample) =>
   `minute ${minute.toFixed(1)}: ${role} ${residentMb.toFixed(1)} MB, ${descriptors} descriptors`;
 
-/** `understudy check` with a scrape every second, for as long as the traffic lasts. */
+/** Runs `understudy check` with a scrape every second, as long as the traffic lasts. */
 async function check(server: SoakServer, minutes: number): Promise<RoleOutcome["check"]> {
   const statistics = server.role === "triton" ? ["--triton", server.url] : [];
   const length = `${Math.round(minutes * 60)}s`;
@@ -125,15 +136,21 @@ function cpuSeconds(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }
 
-/** Longer than an idle connection (5 to 9 s) and an idle reading thread (5 s) live. */
+/** Seconds after which idle connections (5 to 9 s) and an idle reading thread (5 s) have ended. */
 const IDLE_ENDS_S = 12;
 
-/** Established, as the kernel writes it (Linux, include/net/tcp_states.h). A server that leaks a connection has CLOSE_WAIT. */
+/**
+ * State of an established connection in /proc/net/tcp (Linux, include/net/tcp_states.h). A server that leaks a connection has
+ * CLOSE_WAIT.
+ */
 const ESTABLISHED = "01";
 
-/** Counts the server's connections that both ends keep open: Triton has no time limit for idle ones, and `fetch` keeps them. */
+/**
+ * Counts the server's connections that both ends keep open. Triton has no time limit for idle connections, and `fetch` keeps
+ * them.
+ */
 function openConnections({ url, metricsUrl, grpcPort }: SoakServer): number {
-  const ports = [...[url, metricsUrl].map((one) => Number(new URL(one).port)), grpcPort];
+  const ports = [...[url, metricsUrl].map((address) => Number(new URL(address).port)), grpcPort];
   const lines = ["tcp", "tcp6"].flatMap((file) =>
     readFileSync(`/proc/net/${file}`, "utf8").trim().split("\n").slice(1),
   );
@@ -144,8 +161,8 @@ function openConnections({ url, metricsUrl, grpcPort }: SoakServer): number {
 }
 
 /**
- * Waits for `seconds`, in which idle connections and threads end, and returns the lowest number of descriptors seen,
- * without connections that the client keeps open. Ends earlier if it is at most `enough`.
+ * Waits for `seconds`, in which idle connections and threads end. Returns the lowest number of descriptors, without
+ * connections that the client keeps open. Returns earlier if the number is at most `enough`.
  */
 async function descriptorsAtRest(server: SoakServer, seconds: number, enough = 0): Promise<number> {
   let lowest = Number.POSITIVE_INFINITY;

@@ -1,6 +1,6 @@
 /**
- * The three roles stay up under hours of moderate load: no exit, no violated law, memory and descriptors level off.
- * `npx bun run test:soak -- --minutes N` is the whole; its sample lasts seconds and judges all but memory.
+ * Checks that the three roles survive hours of moderate load: no exit, no violated law, and level memory and descriptors.
+ * `npx bun run test:soak -- --minutes N` runs the whole. The sample lasts seconds and judges everything except memory.
  */
 import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
@@ -11,9 +11,9 @@ import { type RoleOutcome, soak } from "./soak.ts";
 const minutes = Number(process.env.TEST_MINUTES ?? sized("soak", { sample: 0.1, whole: 120 }));
 const isWhole = sized("soak", { sample: false, whole: true });
 const GROWTH_MB = 5;
-/** Requests that may meet a connection which closes as idle at that moment. */
+/** Share of requests that may be sent again because their idle connection was just closing. */
 const RESENT_SHARE = 0.0005;
-/** Each server may use a third of a core. */
+/** Limit of each server's CPU use, in cores. */
 const CORES = 1 / 3;
 
 setDefaultTimeout((minutes + 10) * 60_000);
@@ -44,13 +44,13 @@ beforeAll(async () => {
   }
 });
 
-test("no server ended by itself, and SIGTERM ends each with code 0", () => {
+test("no server exits by itself, and SIGTERM ends each with code 0", () => {
   expect(outcomes.map(({ role, ended, exitCode, output }) => ({ role, ended, exitCode, output }))).toEqual(
     (["vllm", "triton", "trtllm-serve"] as const).map((role) => ({ role, ended: null, exitCode: 0, output: "" })),
   );
 });
 
-test("every answer that no fault disturbed was right", () => {
+test("every answer without an ordered fault is right", () => {
   expect(outcomes.map(({ traffic: { wrongCount, wrong } }) => ({ wrongCount, wrong }))).toEqual(
     outcomes.map(() => ({ wrongCount: 0, wrong: [] })),
   );
@@ -60,18 +60,18 @@ test("every answer that no fault disturbed was right", () => {
   }
 });
 
-test("no law of the metrics was violated", () => {
+test("no law of the metrics is violated", () => {
   for (const { check } of outcomes) expect(check).toEqual({ code: 0, said: expect.stringContaining(" 0 violated") });
 });
 
-test("descriptors at the end are as many as at the start", () => {
+test("the server has no more descriptors at the end than at the start", () => {
   for (const { role, descriptors } of outcomes) {
     const [start, end] = descriptors;
     expect({ role, more: Math.max(0, end - start) }).toEqual({ role, more: 0 });
   }
 });
 
-test.skipIf(!isWhole)("memory levels off, and no server used more than a third of a core", () => {
+test.skipIf(!isWhole)("memory levels off, and no server uses more than a third of a core", () => {
   for (const { role, samples, cores } of outcomes) {
     const { growthMb } = levelOf(samples, minutes);
     const isLevel = growthMb <= GROWTH_MB;
@@ -79,7 +79,7 @@ test.skipIf(!isWhole)("memory levels off, and no server used more than a third o
   }
 });
 
-test("the verdict on memory finds any steady growth, beneath noise, and accuses no level run", () => {
+test("the verdict on memory finds steady growth under noise, and reports none for a level run", () => {
   const noisy = (perMinute: number, noise: readonly number[]): Sample[] =>
     noise.map((mb, at) => ({ minute: at / 12, residentMb: 200 + (perMinute * at) / 12 + mb, descriptors: 20 }));
   const noise = fc.array(fc.double({ min: -3, max: 3, noNaN: true }), { minLength: 1440, maxLength: 1440 });

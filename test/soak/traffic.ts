@@ -1,11 +1,11 @@
 /** Sends requests at random times to one server of a soak run. */
 import { TritonClient } from "../triton/grpc-client.ts";
-import { type Action, clientActions, operations, type Weighted } from "./actions.ts";
+import { type Action, clientActions, operations, type WeightedAction } from "./actions.ts";
 import { SoakClient } from "./client.ts";
 import { Draw } from "./draw.ts";
 import type { SoakFolders, SoakServer } from "./servers.ts";
 
-/** Requests to one server that may be open at once; the next one is left out and counted. */
+/** Limit of open requests to one server. A request above it is left out and counted. */
 const OPEN_MAX = 150;
 const OPERATE_EVERY_MS = 3000;
 const WRONG_KEPT = 20;
@@ -17,14 +17,14 @@ export interface TrafficResult {
   /** Requests sent again because their connection was reset before an answer. */
   readonly resent: number;
   readonly wrongCount: number;
-  /** The first 20 wrong answers, after the names of their actions. */
+  /** The first 20 errors, each with the name of its action. */
   readonly wrong: readonly string[];
 }
 
 export class Traffic {
   readonly #draw: Draw;
   readonly #client: SoakClient;
-  readonly #actions: readonly Weighted[];
+  readonly #actions: readonly WeightedAction[];
   readonly #operations: readonly Action[];
   readonly #grpc: TritonClient | null;
   readonly #open = new Set<Promise<void>>();
@@ -45,7 +45,10 @@ export class Traffic {
     this.#operations = operations(server.role, client, folders);
   }
 
-  /** `perSecond`: requests, at exponential distances. */
+  /**
+   * Starts the traffic: `perSecond` requests per second, with exponentially distributed gaps, and operations at fixed
+   * intervals.
+   */
   start(perSecond: number): void {
     const next = () => {
       if (this.#stopped) return;
@@ -61,7 +64,7 @@ export class Traffic {
     }, OPERATE_EVERY_MS);
   }
 
-  /** Does each action and each operation once, so that all threads of the server have started. */
+  /** Runs each action and each operation once, so that all threads of the server start. */
   each(): void {
     for (const { name, run } of this.#actions) this.#do(name, run);
     for (const run of this.#operations) this.#do("operation", run);
@@ -82,7 +85,7 @@ export class Traffic {
     this.#open.add(done);
   }
 
-  /** Sends nothing more, waits for the open requests, and returns what came of all. */
+  /** Stops sending, waits for the open requests, and returns the results. */
   async stop(): Promise<TrafficResult> {
     this.#stopped = true;
     clearTimeout(this.#next);

@@ -1,6 +1,6 @@
-/** What clients of the Triton role do in a soak run, over HTTP and gRPC. */
+/** Lists the actions of clients of the Triton role in a soak run, over HTTP and gRPC. */
 import { encoded, type TritonClient } from "../triton/grpc-client.ts";
-import type { Weighted } from "./actions.ts";
+import type { WeightedAction } from "./actions.ts";
 import type { SoakClient } from "./client.ts";
 import { type Draw, prompt } from "./draw.ts";
 
@@ -9,7 +9,7 @@ const ADDENDS = ["INPUT0", "INPUT1"];
 const BAD_BODIES = ["{", '{"inputs":1}', '{"inputs":[]}'];
 const LEAVE_AFTER_MS = 100;
 
-export function tritonActions(client: SoakClient, grpc: TritonClient): Weighted[] {
+export function tritonActions(client: SoakClient, grpc: TritonClient): WeightedAction[] {
   const numbers = (draw: Draw) => Array.from({ length: 4 }, () => draw.below(1000));
   const input = { datatype: "FP32", shape: [4] };
   const json = (draw: Draw) => ({ inputs: ADDENDS.map((name) => ({ name, ...input, data: numbers(draw) })) });
@@ -48,7 +48,7 @@ export function tritonActions(client: SoakClient, grpc: TritonClient): Weighted[
   ];
 }
 
-/** One call of ModelStreamInfer; cancelled after 100 ms if `leaves`. */
+/** Makes one call of ModelStreamInfer. Cancels it after 100 ms if `leaves`. */
 function grpcStream(grpc: TritonClient, input: string, leaves: boolean): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const call = grpc.stream();

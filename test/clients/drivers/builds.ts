@@ -1,10 +1,10 @@
-/** Which drivers are built, and with what? Where the toolchain is missing its clients are named and do not count. */
+/** Builds the drivers of clients in other languages. If a toolchain is missing, its clients are listed and not counted. */
 import { findToolchain, missingLine, TOOLCHAINS, type ToolchainName } from "../toolchains.ts";
 
 interface DriverBuild {
   readonly clients: readonly string[];
   readonly toolchain: ToolchainName;
-  /** Behind the toolchain's program, in the folder. */
+  /** Arguments of the toolchain's program, run in the folder. */
   readonly words: readonly string[];
   readonly folder: string;
 }
@@ -19,13 +19,13 @@ const BUILDS: readonly DriverBuild[] = [
   {
     clients: ["async-openai", "reqwest-eventsource"],
     toolchain: "rust",
-    // As fast as users have it: work that grows too fast is looked at.
+    // An optimized build, as users have it, because the test looks for work that grows too fast.
     words: ["build", "--release", "--quiet", "--locked", "--target-dir", "../../../../build/clients/drivers-rust"],
     folder: "rust",
   },
 ];
 
-/** Throws where a toolchain is there and its drivers do not build. `wanted`: no others are built. */
+/** Builds the drivers of the wanted clients. Throws if a toolchain exists and its drivers do not build. */
 export function buildDrivers(wanted: (client: string) => boolean): void {
   for (const { clients, toolchain, words, folder } of BUILDS) {
     if (!clients.some(wanted)) continue;

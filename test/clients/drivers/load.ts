@@ -1,9 +1,12 @@
-/** The reader of `understudy load`: its sockets and its reader of events, one chat. It keeps no finish reason. */
+/**
+ * Runs the reader of `understudy load`, with its sockets and its reader of events, as a client driver. It sends one chat per
+ * input line and records no finish reason.
+ */
 import { WallClock } from "../../../src/base/clock.ts";
 import { Client } from "../../../src/tools/load/clients/client.ts";
 import type { RequestRecord } from "../../../src/tools/load/requests/types.ts";
 
-interface Asked {
+interface DriverRequest {
   readonly baseUrl: string;
   readonly model: string;
   readonly timeoutMs: number;
@@ -20,7 +23,7 @@ const turn = {
   extra: {},
 };
 
-function ask({ baseUrl, model, timeoutMs }: Asked): Promise<[RequestRecord, string]> {
+function ask({ baseUrl, model, timeoutMs }: DriverRequest): Promise<[RequestRecord, string]> {
   const { hostname, port, pathname, host } = new URL(`${baseUrl}/chat/completions`);
   const client = new Client(
     {

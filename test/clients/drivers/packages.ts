@@ -1,4 +1,4 @@
-/** Which versions do the drivers run? As they are pinned: package.json, requirements, go.mod, Cargo.toml. */
+/** Returns the versions of the drivers' packages, as package.json, the requirements, go.mod and Cargo.toml pin them. */
 import { readFileSync } from "node:fs";
 
 const here = new URL(".", import.meta.url);

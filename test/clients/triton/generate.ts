@@ -1,4 +1,4 @@
-/** How does code of other languages come from our table of gRPC's fields? Its descriptor goes to the compilers of protobuf. */
+/** Generates gRPC code for other languages from our table of message fields. The compilers of protobuf get its descriptor. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
@@ -8,17 +8,20 @@ import {
 } from "@bufbuild/protobuf/wkt";
 import { messageNamed } from "../../triton/descriptor.ts";
 
-/** All messages of port 8001 but those of its health. */
+/** The descriptor of all messages of port 8001, except those of the health service. */
 export const protocolFile = messageNamed("ModelInferRequest").file.proto;
 
-/** Runs a program to its end; throws with what it complained of. */
+/** Runs a program until it exits. Throws with its output if it fails. */
 export function run(words: readonly string[], cwd: string, stdin: Uint8Array = new Uint8Array()): Uint8Array {
   const { exitCode, stdout, stderr } = Bun.spawnSync([...words], { cwd, stdin });
   if (exitCode !== 0) throw new Error(`${words.join(" ")}:\n${stderr}${stdout}`);
   return stdout;
 }
 
-/** Go's messages, as package `MODULE/inference` of the module in the folder, which has `google.golang.org/protobuf`. */
+/**
+ * Writes Go's messages as package `MODULE/inference` of the module in the folder, which must have
+ * `google.golang.org/protobuf`.
+ */
 export function goMessages(go: string, folder: string, module: string): void {
   mkdirSync(`${folder}/inference`, { recursive: true });
   const generator = `${folder}/protoc-gen-go`;
@@ -31,7 +34,7 @@ export function goMessages(go: string, folder: string, module: string): void {
   writeFileSync(`${folder}/inference/inference.pb.go`, files[0]!.content);
 }
 
-/** Java's messages, as class `inference.Inference`. `protoc`: the compiler's path. */
+/** Writes Java's messages as class `inference.Inference`. `protoc`: the compiler's path. */
 export function javaMessages(protoc: string, folder: string): void {
   const all = create(FileDescriptorSetSchema, { file: [protocolFile] });
   writeFileSync(`${folder}/fields.bin`, toBinary(FileDescriptorSetSchema, all));

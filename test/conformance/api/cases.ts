@@ -1,7 +1,7 @@
 /**
- * What stands in a folder of recorded exchanges? A JSON file per case: a request, what the engine was to say, the answer; in
- * place of them `exchanges`, several in a row, or beside them a `background` that is being served meanwhile. Values that
- * change from run to run were replaced by the patterns of `placeholders.json`.
+ * Reads a folder of recorded exchanges. A JSON file per case has a request, the engine's script and the answer. Instead it
+ * may have `exchanges`, several in a row, or in addition a `background`, a request that is being served meanwhile. Patterns
+ * of `placeholders.json` replace values that change from run to run.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ export interface Request {
   readonly body?: unknown;
   readonly body_text?: string;
   readonly body_base64?: string;
-  /** `body` as it is sent. */
+  /** `body` exactly as it is sent. */
   readonly sent?: string;
 }
 
@@ -51,21 +51,24 @@ export type Clean = (text: string) => string;
 
 export interface Folder {
   readonly cases: readonly Case[];
-  /** The model's folder. */
+  /** Path of the model's folder. */
   readonly model: string;
   readonly clean: Clean;
 }
 
 const OURS = new URL("../", import.meta.url).pathname;
 
-/** `dir` holds the cases, or a folder `cases` and beside it `model` and `placeholders.json`; where those lack, ours stand for them. */
+/**
+ * Reads the cases from `dir`, or from its subfolder `cases`. `model` and `placeholders.json` lie next to the cases; if they
+ * are missing, those of this folder are used.
+ */
 export function readFolder(dir: string, only: ReadonlySet<string> | null): Folder {
   const inside = existsSync(join(dir, "cases")) ? join(dir, "cases") : dir;
   const beside = (name: string, fallback: string) =>
     [join(dir, name), join(inside, "..", name)].find((path) => existsSync(path)) ?? join(OURS, fallback);
   const cases = readdirSync(inside)
     .filter((file) => file.endsWith(".json") && file !== "placeholders.json")
-    // By name: a case comes before its `-stream`, as they were recorded.
+    // Sort by name, so that a case comes before its `-stream`, as recorded.
     .sort((a, b) => (a.slice(0, -5) < b.slice(0, -5) ? -1 : 1))
     .map((file) => readCase(readFileSync(join(inside, file), "utf8")))
     .filter((one) => one.name !== undefined && (only === null || only.has(one.name)));
@@ -76,7 +79,7 @@ export function readFolder(dir: string, only: ReadonlySet<string> | null): Folde
   };
 }
 
-/** One case; its bodies in the spelling of the text. */
+/** Parses one case. Its bodies keep the spelling of the text. */
 export function readCase(text: string): Case {
   const found: Case = JSON.parse(text);
   const whole = slice(text);
@@ -99,7 +102,7 @@ function cleaner(text: string): Clean {
   return (body) => all.reduce((before, [pattern, to]) => before.replace(pattern, to), body);
 }
 
-/** All exchanges of a case, its background first. */
+/** Returns all exchanges of a case, its background first. */
 export function exchangesOf(one: Case): readonly Exchange[] {
   if (one.exchanges) return one.exchanges;
   return one.background ? [one.background, one] : [one];

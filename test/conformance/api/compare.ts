@@ -1,8 +1,8 @@
-/** Is an answer the recorded one, and where does it first differ? And are its ids what ids are to be? */
+/** Compares an answer with the recorded one and finds the first difference. Also checks its ids and header lines. */
 import type { Response } from "./cases.ts";
 import type { Played } from "./wire.ts";
 
-/** What tells most comes first: a length that differs says little. */
+/** Compared fields, the most informative first. The length says little. */
 const FIELDS = [
   "status",
   "frames",
@@ -15,7 +15,7 @@ const FIELDS = [
 ] as const;
 const AROUND = 80;
 
-/** The first difference in words; null: there is none. `freeOrder`: only the order of the frames of one choice counts. */
+/** Describes the first difference, or returns null. `freeOrder`: compares only the order of the frames within each choice. */
 export function difference(wanted: Response, got: Response, freeOrder: boolean): string | null {
   for (const field of FIELDS) {
     let [a, b]: [unknown, unknown] = [wanted[field], got[field]];
@@ -54,13 +54,13 @@ function byChoice(frames: readonly string[] = []): readonly string[] {
   return frames.toSorted((a, b) => index(a) - index(b));
 }
 
-/** The recordings' order of header lines (their README); what else there is stands anywhere between. */
+/** Order of header lines in the recordings (see their README). Other lines may stand anywhere between. */
 const ORDER = ["date", "server", "content-length", "content-type", "vary", "transfer-encoding"];
-/** Starlette 1.10 gives a preflight's answer its own lines first; uvicorn 0.54 puts its refusals together by hand. */
+/** Starlette 1.10 puts the special lines of a preflight's answer first. uvicorn 0.54 builds its refusals separately. */
 const PREFLIGHT = ["date", "server", "vary", "content-length", "content-type"];
 const REFUSAL = ["date", "server", "content-type", "content-length", "connection"];
 
-/** What is wrong with the order or the spelling of header lines; null: nothing. */
+/** Describes an error in the order or spelling of header lines. Null if they are right. */
 export function headDifference({ names, response }: Played): string | null {
   const { headers, body } = response;
   const own = body === "Invalid HTTP request received." ? REFUSAL : null;
@@ -73,11 +73,13 @@ export function headDifference({ names, response }: Played): string | null {
 const MADE_ID = /"id":"((?:chatcmpl|cmpl|resp|msg)[-_][0-9a-f]{16,32})"/g;
 const ANY_ID = /^data: \{"id":"([^"]+)"/;
 
-/** What placeholders hide: one id and one time in all frames of a stream, and no id that another request had. */
+/**
+ * Checks values that placeholders hide: all frames of a stream have one id and one time, and no id appears in two requests.
+ */
 export class Ids {
   readonly #seen = new Set<string>();
 
-  /** What is wrong with the ids of an answer; null: nothing. */
+  /** Describes an error in the ids of an answer. Null if they are right. */
   wrong({ response, body }: Played): string | null {
     if (response.frames) {
       const frames = body.split("\n\n");

@@ -1,4 +1,7 @@
-/** Where in a JSON text does a value stand? Bodies are sent as they were recorded: keys in their order, numbers in their spelling. */
+/**
+ * Finds the place of values in a JSON text, because bodies are sent as they were recorded, with the same order of keys and
+ * spelling of numbers.
+ */
 
 export interface Slice {
   readonly from: number;
@@ -9,7 +12,7 @@ export interface Slice {
 
 const NONE: ReadonlyMap<string, Slice> = new Map();
 
-/** The value that begins at `at`, blanks before it passed over. The text must be JSON. */
+/** Returns the slice of the value that begins at `at`, after blanks. The text must be JSON. */
 export function slice(text: string, at = 0): Slice {
   const from = blank(text, at);
   const opening = text[from];
@@ -51,7 +54,7 @@ function stringEnd(text: string, from: number): number {
   return at + 1;
 }
 
-/** Without the blanks between its parts. */
+/** Returns the JSON text without blanks between its parts. */
 export function compact(text: string): string {
   return text.replace(/"(?:[^"\\]|\\.)*"|\s+/g, (part) => (part.startsWith('"') ? part : ""));
 }

@@ -1,7 +1,7 @@
-/** Would a wrong byte be noticed? Changes one thing in what was recorded. */
+/** Changes one value of a recording, to check that the comparison notices it. */
 import type { Case, Exchange, Response } from "./cases.ts";
 
-/** The case with one exchange changed, as the seed draws it. */
+/** Returns the case with one exchange changed. The seed selects the change. */
 export function mutated(one: Case, seed: number): Case {
   const draw = draws(seed ^ hash(one.name));
   if (one.exchanges) {
@@ -37,7 +37,7 @@ function headersChanged(headers: Readonly<Record<string, string>>, draw: (below:
   return draw(2) === 0 ? others : { ...headers, [name]: `${value}x` };
 }
 
-/** One character is another. */
+/** Replaces one character. */
 function textChanged(text: string, draw: (below: number) => number): string {
   const at = draw(text.length);
   return `${text.slice(0, at)}${text[at] === "~" ? "!" : "~"}${text.slice(at + 1)}`;

@@ -1,4 +1,4 @@
-/** Are recorded exchanges repeated by a live server? One server per group of flags, each case over sockets of its own. */
+/** Repeats recorded exchanges on a live server: one server per group of flags, and separate sockets per case. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,29 +9,29 @@ import { type Case, type Clean, type Exchange, exchangesOf, type Folder } from "
 import { difference, headDifference, Ids } from "./compare.ts";
 import { exchange, type Played } from "./wire.ts";
 
-/** As the recordings' server was started, and what a stand-in needs besides. */
+/** Flags of the recordings' server, and those that the stand-in needs in addition. */
 const BASE = [
   ..."--model model --no-async-scheduling --max-num-batched-tokens 4096 --max-num-seqs 64 --block-size 16".split(" "),
   ..."--num-gpu-blocks-override 512 --timing none --disable-uvicorn-access-log --disable-log-stats".split(" "),
 ];
-/** How long a request gets to reach the engine, after the encoder has seen it. */
+/** Time for a request to get from the encoder to the engine, in milliseconds. */
 const SETTLE_MS = 60;
-/** At a time. */
+/** Number of servers that run at the same time. */
 const SERVERS = 3;
 const RELEASE = { release: true };
 const SILENCE = { script: { sequences: [], logprobs: "ranked" } };
 
 export interface Verdict {
   readonly name: string;
-  /** What differs; null: nothing. */
+  /** Difference from the recording. Null if there is none. */
   readonly wrong: string | null;
-  /** What differs from the changed recording; null: nothing, or none was given. */
+  /** Difference from the changed recording. Null if there is none, or no changed recording. */
   readonly noticed: string | null;
 }
 
 /**
- * All cases, those of a group one after the other; `told` hears of each. What `change` makes of a case, other answers to
- * the same requests, is held against the same answers.
+ * Plays all cases, those of a group one after the other, and passes each verdict to `told`. If `change` is set, the same
+ * answers are also compared with the changed case.
  */
 export async function playAll(
   { cases, model, clean }: Folder,
@@ -41,14 +41,14 @@ export async function playAll(
   const ids = new Ids();
   const groups = groupsOf(cases).map((group) => async () => {
     const folder = mkdtempSync(join(tmpdir(), "understudy-api-"));
-    let server: Started | null = null;
+    let server: PlayServer | null = null;
     try {
       const script = join(folder, "scripts.json");
       writeFileSync(script, JSON.stringify({ scripts: group.flatMap(scriptsOf) }));
       server = await started(group, flagsOf(group[0]!, model, script));
       const port = Number(new URL(server.url).port);
       for (const one of group) {
-        // Recordings may leave the engine paused, and were made in another order.
+        // A recording may leave the engine paused, and recordings were made in a different order.
         if (one.server_env?.VLLM_SERVER_DEV_MODE) await fetch(`${server.url}/resume`, { method: "POST" });
         const player = new Player(port, clean, ids);
         const wrong = await player.play(one, change?.(one)).catch((error: Error) => error.message);
@@ -61,17 +61,20 @@ export async function playAll(
       rmSync(folder, { recursive: true });
     }
   });
-  // Servers start, and recordings wait (for comments that keep a connection alive, for a release): side by side.
+  // Run groups at the same time, because servers start and recordings wait for keep-alive comments or releases.
   await inLanes(groups, SERVERS);
 }
 
-interface Started {
+interface PlayServer {
   readonly url: string;
   cut(): Promise<unknown>;
 }
 
-/** Where a recording counts what comes in a time, the server has a process of its own: others would make it late. */
-async function started(group: readonly Case[], flags: readonly string[]): Promise<Started> {
+/**
+ * Starts a server. If a recording measures what arrives in a time, the server gets a separate process, because other servers
+ * would delay it.
+ */
+async function started(group: readonly Case[], flags: readonly string[]): Promise<PlayServer> {
   const env = group[0]!.server_env ?? {};
   if (group.every((one) => exchangesOf(one).every((each) => each.release_after_s === undefined))) {
     const { url, stop } = await hosted(flags, env);
@@ -81,7 +84,7 @@ async function started(group: readonly Case[], flags: readonly string[]): Promis
   return { url, cut: () => stop("SIGKILL") };
 }
 
-/** Cases with the same flags; who kills the engine is alone. */
+/** Groups cases with the same flags. A case that kills the engine gets a separate server. */
 function groupsOf(cases: readonly Case[]): Case[][] {
   const groups = new Map<string, Case[]>();
   for (const one of cases) {
@@ -113,7 +116,7 @@ class Player {
   readonly #port: number;
   readonly #clean: Clean;
   readonly #ids: Ids;
-  /** What differs from the changed case; null: nothing so far. */
+  /** Difference from the changed case. Null if there is none so far. */
   noticed: string | null = null;
 
   constructor(port: number, clean: Clean, ids: Ids) {
@@ -122,7 +125,7 @@ class Player {
     this.#ids = ids;
   }
 
-  /** What is wrong; null: nothing. */
+  /** Plays a case. Returns the difference, or null. */
   async play(one: Case, changed?: Case): Promise<string | null> {
     if (one.background) return this.#playBehind(one, one.background, changed);
     const saved = new Map<string, string>();
@@ -137,14 +140,14 @@ class Player {
     return null;
   }
 
-  /** A request that comes while another one is being served. */
+  /** Plays a request that arrives while another one is being served. */
   async #playBehind(one: Case, background: Exchange, changed?: Case): Promise<string | null> {
     let frames = 0;
     const behind = this.#send(background, order(one, background, 0), (text) => {
       frames = text.split("data: ").length - 1;
     });
-    behind.catch(() => {}); // looked at below
-    // What has come of it so far: the role, and a frame per step.
+    behind.catch(() => {}); // handled below
+    // Wait for the frames received so far: the role, and one frame per step.
     const steps = background.hold_after ?? 1;
     const wanted = background.response.frames && steps > 0 ? steps : 0;
     for (let i = 0; i < 500 && frames < wanted; i++) await Bun.sleep(10);
@@ -163,23 +166,23 @@ class Player {
 
   #wrong({ request, response }: Exchange, played: Played, freeOrder: boolean, changed?: Exchange): string | null {
     if (changed) this.noticed ??= difference(changed.response, played.response, freeOrder);
-    // What is got was made before.
+    // A GET returns an object with an earlier id.
     const repeated = request.method === "GET";
     const wrong = difference(response, played.response, freeOrder) ?? (repeated ? null : this.#ids.wrong(played));
     return wrong ?? headDifference(played);
   }
 }
 
-/** Answered after all prompts before it went to the engine. */
+/** A request that is answered after all earlier prompts have reached the engine. */
 const barrier = { method: "POST", path: "/tokenize", body: {}, sent: '{"prompt":"x"}' };
 
-/** Where nothing is played the recordings' engine says the end of sequence. */
+/** Returns the order for a request. Without a script the recordings' engine returns the end of sequence. */
 function order(one: Case, each: Exchange, at: number): object {
   if (each.script) return { play: playName(one.name, at) };
   return each.request.method === "POST" ? SILENCE : {};
 }
 
-/** What earlier answers gave stands where it is named. */
+/** Replaces names by values from earlier answers. */
 function filled(each: Exchange, saved: ReadonlyMap<string, string>): Exchange {
   const fill = (text: string) => text.replace(/\{\{(\w+)\}\}/g, (_, name: string) => saved.get(name) ?? "");
   const { path, sent, ...request } = each.request;

@@ -1,17 +1,17 @@
-/** What comes back over a raw socket, byte for byte: status line, headers, chunks. */
+/** Reads answers from a raw socket byte by byte: status line, headers, chunks. */
 import net from "node:net";
 import type { Clean, Request, Response } from "./cases.ts";
 
 export interface Played {
   readonly response: Response;
-  /** As it stood on the wire. */
+  /** The body as received. */
   readonly body: string;
-  /** Names of the header lines, as they stood on the wire. */
+  /** Names of the header lines as received. */
   readonly names: readonly string[];
 }
 
 const TIMEOUT_MS = 30_000;
-/** Set by the clock. */
+/** Headers that depend on the time. */
 const VOLATILE = new Set(["date"]);
 
 export function requestBytes(request: Request, port: number, more: Readonly<Record<string, string>>): Buffer {
@@ -34,7 +34,7 @@ export function requestBytes(request: Request, port: number, more: Readonly<Reco
   ]);
 }
 
-/** One request on a connection of its own. `seen` is called with what has come so far. */
+/** Sends one request on a separate connection. `seen` is called with the bytes received so far. */
 export function exchange(
   request: Request,
   port: number,
@@ -76,18 +76,18 @@ function read(all: Buffer, method: string, closed: boolean, clean: Clean): Playe
   const end = all.indexOf("\r\n\r\n");
   if (end < 0) return null;
   const [statusLine = "", ...lines] = all.toString("latin1", 0, end).split("\r\n");
-  const given = lines.map((line): [string, string] => {
+  const received = lines.map((line): [string, string] => {
     const colon = line.indexOf(":");
     return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()];
   });
   const names = lines.map((line) => line.slice(0, line.indexOf(":")));
-  const header = (name: string) => given.find(([known]) => known === name)?.[1];
+  const header = (name: string) => received.find(([known]) => known === name)?.[1];
   const payload = all.subarray(end + 4);
   const parts = method === "HEAD" ? { bytes: Buffer.alloc(0), chunks: null, whole: true } : bodyOf(payload, header);
   if (!parts.whole && !closed) return null;
   const body = parts.bytes.toString();
   const headers: Record<string, string> = {};
-  for (const [name, value] of given.sort(([a], [b]) => (a < b ? -1 : 1)))
+  for (const [name, value] of received.sort(([a], [b]) => (a < b ? -1 : 1)))
     if (!VOLATILE.has(name))
       headers[name] = name === "x-request-id" && /^[0-9a-f]{32}$/.test(value) ? "<hex32>" : clean(value);
   const streams = header("content-type")?.includes("text/event-stream") === true;
