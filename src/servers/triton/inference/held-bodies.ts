@@ -6,6 +6,7 @@
  * smaller room for the bodies that are parsed at the same time.
  */
 import type { EventLoopTurns } from "../../../base/pieces.ts";
+import { AtATime } from "../../../wire/grpc/at-a-time.ts";
 import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
 import type { BodyAdmission } from "../../../wire/http/gathered-body.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
@@ -21,6 +22,7 @@ const HELD_BYTES_MOST = 256 * 2 ** 20;
 const JSON_WEIGHT = 2;
 /** Bytes of large bodies that are parsed at the same time. A larger one is parsed alone. */
 const PARSED_BYTES_MOST = 64 * 2 ** 20;
+const PARSED_AT_A_TIME = 4;
 /** Seconds that a body waits for room, also in the middle of its arrival. */
 const ROOM_WAIT_S = 120;
 
@@ -31,6 +33,8 @@ export class HeldBodies {
   /** Watches bodies that wait for room. Null without timers. */
   readonly late: Deadlines | null;
   readonly turns: EventLoopTurns;
+  /** Small bodies that are parsed in pieces: each may have its objects half made. */
+  readonly parsing = new AtATime(PARSED_AT_A_TIME);
 
   /** `most`: bytes of large bodies from the start of reading to the answer. */
   constructor(turns: EventLoopTurns, most = HELD_BYTES_MOST) {
@@ -90,7 +94,7 @@ export class HeldBody implements BodyAdmission {
 
   /** Does work that takes several times the memory of the bytes, when there is room for it. */
   async parse<T>(bytes: number, work: () => Promise<T>): Promise<T> {
-    if (bytes <= SMALL_BODY_BYTES) return work();
+    if (bytes <= SMALL_BODY_BYTES) return this.#rooms.parsing.run(work);
     await this.#rooms.parsed.enter(this, bytes);
     this.#rooms.parsed.came(this, bytes);
     try {

@@ -44,7 +44,13 @@ const INCOMPLETE = Symbol("rest");
 /** In deeper lists, integers are not read in a batch, so that the depth check sees each of them. */
 const FAST_NUMBER_DEPTH = 1000;
 
+/** Lists and objects take up to 145 bytes each, texts 44, of three bytes of a body. */
+const CONTAINERS_MOST = 2_000_000;
+const TEXTS_MOST = 8_000_000;
+
 class Reader {
+  #containers = 0;
+  #texts = 0;
   readonly #bytes: Buffer;
   readonly #stack: OpenContainer[] = [];
   #base = 0;
@@ -98,11 +104,14 @@ class Reader {
     this.#window.deep(this.#stack.length);
     if (first === Code.OpenBrace || first === Code.OpenBracket) {
       this.#window.skip();
+      if (++this.#containers > CONTAINERS_MOST)
+        throw invalidArg(`more than ${CONTAINERS_MOST} lists and objects: a stand-in takes no more`);
       this.#stack.push({ members: first === Code.OpenBrace ? new JsonMembers() : null, name: "", list: [] });
       return OPENED;
     }
     const from = this.#base + this.#window.at;
     if (first === Code.Quote) {
+      if (++this.#texts > TEXTS_MOST) throw invalidArg(`more than ${TEXTS_MOST} texts: a stand-in takes no more`);
       this.#window.beginText();
       return this.#window.textOn(this.#last) ? this.#window.made : INCOMPLETE;
     }

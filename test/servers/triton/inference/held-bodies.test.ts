@@ -102,6 +102,25 @@ test("bodies are parsed one after the other if they are large together", async (
   expect(done.slice(2).toSorted()).toEqual(["first ends", "second begins"]);
 });
 
+test("four small bodies are parsed at a time", async () => {
+  const { body, pass } = rooms();
+  let begun = 0;
+  const ends = Array.from({ length: 6 }, () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    void body(1).one.parse(MIB, () => {
+      begun++;
+      return promise;
+    });
+    return resolve;
+  });
+  await pass(0);
+  expect(begun).toBe(4);
+  ends[0]!();
+  await pass(0);
+  await pass(0);
+  expect(begun).toBe(5);
+});
+
 test("what is unpacked counts in place of what was packed, as the most that it may become until then", async () => {
   const { body, pass } = rooms();
   const packed = body(2 * MIB);

@@ -173,7 +173,8 @@ test("as JSON and back it is the same", () => {
   expect(configJson(fromJson(json))).toEqual(json);
   expect(() => fromJson({ nope: 1 })).toThrow("nope");
   expect(() => fromJson({ max_batch_size: "x" })).toThrow("max_batch_size");
-  for (const wrong of [5, "ab", [{}]]) expect(() => fromJson({ parameters: wrong })).toThrow("parameters: must be an object");
+  for (const wrong of [5, "ab", [{}]])
+    expect(() => fromJson({ parameters: wrong })).toThrow("parameters: must be an object");
   expect(fromJson({ maxBatchSize: "4" })).toEqual({ max_batch_size: 4 });
 });
 

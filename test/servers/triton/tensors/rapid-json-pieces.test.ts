@@ -201,3 +201,19 @@ test("elements are written the same", () => {
     { numRuns: times(200) },
   );
 });
+
+test("2,000,000 lists and objects and 8,000,000 texts are read, more are refused", () => {
+  const said = (unit: string, count: number) => {
+    try {
+      atOnce(rapidJsonInPieces(Buffer.from(`[${unit.repeat(count)}0]`)));
+      return "read";
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+  // The list around them counts, too.
+  expect(said("{},", 1_999_999)).toBe("read");
+  expect(said("[],", 2_000_000)).toBe("more than 2000000 lists and objects: a stand-in takes no more");
+  expect(said('"",', 8_000_000)).toBe("read");
+  expect(said('"",', 8_000_001)).toBe("more than 8000000 texts: a stand-in takes no more");
+}, 60_000);
