@@ -9,7 +9,7 @@ import { type OrderedResponses, ResponseOrders } from "../scheduling/ordered.ts"
 import type { LimitedModel } from "../scheduling/rate-limiter.ts";
 import type { BatchRow, PlacedBatch, Scheduler } from "../scheduling/scheduler.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
-import { chosen, HIT, keep, lookUp } from "./cached.ts";
+import { HIT, insertAnswer, lookUp, requestedPart } from "./cached.ts";
 import { computeTimesOf, type Execution, grant, type Instance, miscounted, raised, spansOf } from "./execution.ts";
 import { AnswerFit, awaitedResults, incomplete, inferencesIn, isIn } from "./fitting.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
@@ -282,7 +282,8 @@ export class Runner implements Served {
       const answer = answers?.[at];
       const key = this.#keys.size === 0 ? undefined : this.#keys.get(request);
       const endUs = this.#shared.clock.now();
-      const cacheUs = key === undefined || answer === undefined ? null : keep(key, answer, request, this.#shared);
+      const cacheUs =
+        key === undefined || answer === undefined ? null : insertAnswer(key, answer, request, this.#shared);
       const spans = spansOf(request, startUs, times, endUs, cacheUs ?? 0);
       this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), instance.reporter);
       if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
@@ -395,6 +396,6 @@ export class Runner implements Served {
   }
 
   #passNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
-    passOn(request, this.statistics, this.#shared.clock, answer && chosen(request, answer), final);
+    passOn(request, this.statistics, this.#shared.clock, answer && requestedPart(request, answer), final);
   }
 }
