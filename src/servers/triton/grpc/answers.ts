@@ -7,7 +7,7 @@ import type { MessageRoom } from "../../../wire/protobuf/message-room.ts";
 import type { ServerAround } from "../inference/around.ts";
 import { type ForwardPattern, forwardPattern } from "../inference/forwarded.ts";
 import type { InferAnswer, InferParameters, InferReceiver, InferRequest } from "../inference/request.ts";
-import type { Served } from "../inference/served.ts";
+import type { ModelVersion } from "../inference/served.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
 import { invalidArg, type StatusCode, TritonError } from "../model-config/status.ts";
 import type { VersionNumber } from "../models/table.ts";
@@ -47,7 +47,7 @@ const MESSAGE_BYTES_MOST = 2 ** 31 - 1;
 export function sentOutputs(
   { outputs }: InferAnswer,
   wishes: ReadonlyMap<string, GrpcOutput>,
-  { config, labels }: Pick<Served, "config" | "labels">,
+  { config, labels }: Pick<ModelVersion, "config" | "labels">,
 ): readonly Tensor[] {
   let bytes = 0;
   for (const { data } of outputs) bytes += data.length;

@@ -8,7 +8,7 @@ import type { GrpcMethod } from "../../../wire/grpc/server.ts";
 import type { GrpcStatus } from "../../../wire/grpc/status.ts";
 import type { TextStream } from "../behaviours/behaviour.ts";
 import type { InferAnswer, InferRequest } from "../inference/request.ts";
-import type { Served } from "../inference/served.ts";
+import type { ModelVersion } from "../inference/served.ts";
 import { versionNumber } from "../inference/version-number.ts";
 import { isDecoupled } from "../model-config/model-config.ts";
 import { TritonError } from "../model-config/status.ts";
@@ -155,7 +155,7 @@ class StreamInfer implements CallHandler {
   }
 
   /** Behind a first response: pieces of a text leave as responses, but nothing is made of any of them. */
-  #plain(one: Streamed, model: Served, output: string): TextStream {
+  #plain(one: Streamed, model: ModelVersion, output: string): TextStream {
     const call = this.#call;
     const writer = this.#writer;
     const text = { name: output, datatype: "BYTES", shape: [1] } as const;
@@ -172,13 +172,25 @@ class StreamInfer implements CallHandler {
     };
   }
 
-  #came(one: Streamed, model: Served, wish: GrpcWish, answer: InferAnswer | TritonError | null, final: boolean): void {
+  #came(
+    one: Streamed,
+    model: ModelVersion,
+    wish: GrpcWish,
+    answer: InferAnswer | TritonError | null,
+    final: boolean,
+  ): void {
     if (one.decoupled) this.#answer(one, model, wish, answer, final);
     else this.#inOrder(one, () => this.#answer(one, model, wish, answer, final), final);
     if (final) this.#ended(one);
   }
 
-  #answer(one: Streamed, model: Served, wish: GrpcWish, given: InferAnswer | TritonError | null, final: boolean): void {
+  #answer(
+    one: Streamed,
+    model: ModelVersion,
+    wish: GrpcWish,
+    given: InferAnswer | TritonError | null,
+    final: boolean,
+  ): void {
     if (this.#call.over) return;
     const outputs = given === null || given instanceof TritonError ? given : outputsToSend(given, wish, model);
     if (outputs instanceof TritonError && this.#strict) {
@@ -231,11 +243,11 @@ class StreamInfer implements CallHandler {
   }
 }
 
-const headOf = (one: Streamed, { name, version }: Served): Uint8Array =>
+const headOf = (one: Streamed, { name, version }: ModelVersion): Uint8Array =>
   (one.head ??= responseHead(name, `${version}`, one.id));
 
 /** No function is made for it: this is done for each response. */
-function outputsToSend(answer: InferAnswer, wish: GrpcWish, model: Served): readonly Tensor[] | TritonError {
+function outputsToSend(answer: InferAnswer, wish: GrpcWish, model: ModelVersion): readonly Tensor[] | TritonError {
   try {
     return sentOutputs(answer, wish.outputs, model);
   } catch (error) {

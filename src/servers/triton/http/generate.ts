@@ -12,7 +12,7 @@ import {
   parameterText,
   type RequestFields,
 } from "../inference/request.ts";
-import type { Served } from "../inference/served.ts";
+import type { ModelVersion } from "../inference/served.ts";
 import { versionNumber } from "../inference/version-number.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
 import { invalidArg, TritonError } from "../model-config/status.ts";
@@ -62,7 +62,7 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
 }
 
 /** Reads large bodies in pieces. */
-async function read(body: Uint8Array, model: Served, { held, around: { server, config, turns } }: HttpCall) {
+async function read(body: Uint8Array, model: ModelVersion, { held, around: { server, config, turns } }: HttpCall) {
   if (!isLarge(body)) return atOnce(readGenerate(documentOf(body), model, server.facts, config.overHttp));
   return held.parse(body.length, async () => {
     const document = await inTurns(documentInPieces(body), turns);
@@ -75,7 +75,7 @@ async function read(body: Uint8Array, model: Served, { held, around: { server, c
 /** Reads a body of /generate. Throws a `TritonError`. */
 function* readGenerate(
   document: JsonNode,
-  model: Served,
+  model: ModelVersion,
   facts: VersionFacts,
   limits: InputLimits,
 ): Pieces<RequestFields> {
@@ -134,7 +134,7 @@ function* withinPieces<R>(prefix: string, work: Pieces<R>): Pieces<R> {
   }
 }
 
-const batchOf = ({ config }: Served): readonly number[] => (maxBatchSize(config) > 0 ? [-1] : []);
+const batchOf = ({ config }: ModelVersion): readonly number[] => (maxBatchSize(config) > 0 ? [-1] : []);
 
 function* tensorOf(
   name: string,
@@ -192,7 +192,7 @@ class Writer {
   readonly #call: HttpCall;
   readonly #streams: boolean;
   readonly #id: string;
-  readonly #model: Served;
+  readonly #model: ModelVersion;
   readonly #events: EventQueue;
   #begun = false;
   /** Without a stream: one object per response. A long one is written when it is sent. */
@@ -200,7 +200,7 @@ class Writer {
   /** True once the model writes events past the queue. */
   #isPlain = false;
 
-  constructor(call: HttpCall, streams: boolean, id: string, model: Served) {
+  constructor(call: HttpCall, streams: boolean, id: string, model: ModelVersion) {
     this.#call = call;
     this.#streams = streams;
     this.#id = id;
@@ -272,7 +272,11 @@ const isLong = (answer: InferAnswer): boolean =>
   isLargeAnswer(answer) && answer.outputs.every(({ datatype }) => datatype !== "FP16" && datatype !== "BF16");
 
 /** Names and values, sorted by name: outputs, parameters, and the members of every answer. */
-function membersOf(answer: InferAnswer, id: string, { name, version }: Served): (readonly [string, string | Tensor])[] {
+function membersOf(
+  answer: InferAnswer,
+  id: string,
+  { name, version }: ModelVersion,
+): (readonly [string, string | Tensor])[] {
   const members: (readonly [string, string | Tensor])[] = [
     ...(id === "" ? [] : [["id", rapidText(toBytesText(id))] as const]),
     ["model_name", rapidText(toBytesText(name))],
@@ -283,7 +287,7 @@ function membersOf(answer: InferAnswer, id: string, { name, version }: Served): 
   return members.sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-function objectText(answer: InferAnswer, id: string, served: Served): string {
+function objectText(answer: InferAnswer, id: string, served: ModelVersion): string {
   const member = ([key, value]: readonly [string, string | Tensor]) =>
     `${rapidText(key)}:${typeof value === "string" ? value : valueText(value)}`;
   return `{${membersOf(answer, id, served).map(member).join(",")}}`;
@@ -296,7 +300,7 @@ const PART_BYTES = 32_768;
 function* objectParts(
   answer: InferAnswer,
   id: string,
-  served: Served,
+  served: ModelVersion,
   before: string,
   after: string,
 ): Generator<Uint8Array, void> {

@@ -4,7 +4,7 @@ import { andThen } from "../../../base/maybe-promise.ts";
 import { inTurns, isLarge } from "../../../base/pieces.ts";
 import { zlib } from "../../../base/zlib.ts";
 import type { InferAnswer, RequestFields } from "../inference/request.ts";
-import type { Served } from "../inference/served.ts";
+import type { ModelVersion } from "../inference/served.ts";
 import { versionNumber } from "../inference/version-number.ts";
 import { isDecoupled, maxBatchSize } from "../model-config/model-config.ts";
 import { HTTP_STATUS, internal, invalidArg, TritonError } from "../model-config/status.ts";
@@ -48,7 +48,7 @@ interface Asked {
   readonly name: string;
   /** -1: the latest version. */
   readonly number: VersionNumber;
-  readonly model: Served;
+  readonly model: ModelVersion;
 }
 
 function isJsonAlone(call: HttpCall): boolean {

@@ -3,10 +3,10 @@ import { isCached } from "../model-config/model-config.ts";
 import { TritonError } from "../model-config/status.ts";
 import { cacheKey } from "./cache.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
-import { passOn, type Served, type Shared } from "./served.ts";
+import { type ModelVersion, type SharedParts, sendResponse } from "./served.ts";
 
 /** Looks up the answer. Returns HIT if it was sent, else the key for the later insertion, or null if the model has no cache. */
-export function lookUp(model: Served, request: InferRequest, shared: Shared): string | null {
+export function lookUp(model: ModelVersion, request: InferRequest, shared: SharedParts): string | null {
   const { cache, clock, epochMs } = shared;
   if (cache === null || !isCached(model.config)) return null;
   const key = cacheKey(model.name, model.version, request);
@@ -17,7 +17,7 @@ export function lookUp(model: Served, request: InferRequest, shared: Shared): st
   cache.counts.lookupUs += request.cacheUs;
   if (cachedAnswer === undefined) return key;
   model.statistics.hit(nowUs - request.startUs, fromUs - request.queuedUs, request.cacheUs, nowUs, epochMs());
-  passOn(request, model.statistics, clock, withRequestedOutputs(request, cachedAnswer), true);
+  sendResponse(request, model.statistics, clock, withRequestedOutputs(request, cachedAnswer), true);
   return HIT;
 }
 export const HIT = "hit";
@@ -30,7 +30,7 @@ export function insertAnswer(
   key: string,
   answer: InferAnswer | TritonError,
   request: InferRequest,
-  shared: Shared,
+  shared: SharedParts,
 ): number {
   const { cache, clock } = shared;
   const fromUs = clock.now();

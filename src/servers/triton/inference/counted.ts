@@ -7,7 +7,7 @@ import type { QuantileTarget } from "../../../metrics/ensemble/quantiles.ts";
 import { gpusOf, isCached, type ModelConfig } from "../model-config/model-config.ts";
 import type { FoundModel } from "../models/repository.ts";
 import { type FailureCounts, firstResponseMs, ModelReporter, noFailures } from "./reporter.ts";
-import type { Served } from "./served.ts";
+import type { ModelVersion } from "./served.ts";
 import { ModelStatistics } from "./statistics.ts";
 
 /** Metrics of a version with certain tags. */
@@ -19,7 +19,7 @@ export interface CountedModel {
   /** Failures by the GPU whose instances reported them. */
   readonly failuresOn: Map<number, FailureCounts>;
   /** The loaded version, or null. */
-  served: Served | null;
+  served: ModelVersion | null;
   folder: FoundModel;
 }
 
@@ -68,7 +68,7 @@ export class CountedModels {
   }
 
   /** Records the version that serves from now on. */
-  serves(served: Served, folder: FoundModel, onGpus: LoadCounts["onGpus"]): void {
+  serves(served: ModelVersion, folder: FoundModel, onGpus: LoadCounts["onGpus"]): void {
     const { name, version, statistics } = served;
     const { failures } = statistics.reporter;
     const key = keyOf(folder.config, version);
@@ -79,7 +79,7 @@ export class CountedModels {
   }
 
   /** Marks the version as not loaded, unless another one has replaced it. Its failure counts remain. */
-  ended(served: Served): void {
+  ended(served: ModelVersion): void {
     const counted = this.#all.get(keyOf(served.config, served.version));
     if (counted?.served === served) counted.served = null;
   }

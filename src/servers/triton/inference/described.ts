@@ -4,7 +4,7 @@ import { maxBatchSize, type TensorConfig } from "../model-config/model-config.ts
 import type { VersionNumber } from "../models/table.ts";
 import { datatypeOf } from "../tensors/datatypes.ts";
 import type { CountedTime } from "./infer-counts.ts";
-import type { Served } from "./served.ts";
+import type { ModelVersion } from "./served.ts";
 import type { TritonServer } from "./server.ts";
 import type { ModelStatistics } from "./statistics.ts";
 
@@ -52,11 +52,11 @@ export function modelMetadataOf(server: TritonServer, name: string, version: Ver
 const counted = ({ count, us }: CountedTime) => ({ count, ns: us * 1000 });
 
 /** Yields the entries of `model_stats`. */
-export function* statisticsOfAll(models: readonly Served[]) {
+export function* statisticsOfAll(models: readonly ModelVersion[]) {
   for (const model of models) yield statisticsOf(model);
 }
 
-function statisticsOf({ name, version, statistics }: Served) {
+function statisticsOf({ name, version, statistics }: ModelVersion) {
   const { success, fail, cacheHit, cacheMiss, spans } = statistics;
   const executed = success.count - cacheHit.count;
   const span = (at: number) => ({ count: at === 1 ? success.count : executed, ns: spans[at]! * 1000 });

@@ -8,7 +8,7 @@ import type { Tensor } from "../tensors/datatypes.ts";
 import { HIT, insertAnswer, lookUp, withRequestedOutputs } from "./cached.ts";
 import { AnswerFit } from "./fitting.ts";
 import { type InferAnswer, type InferInput, type InferParameters, InferRequest } from "./request.ts";
-import { passOn, type Served, type Shared } from "./served.ts";
+import { type ModelVersion, type SharedParts, sendResponse } from "./served.ts";
 import type { ModelStatistics } from "./statistics.ts";
 
 /** Returns the sequence parameters that every answer of an ensemble contains. The correlation id is signed here. */
@@ -22,17 +22,17 @@ function sequenceOf({ sequence: { id, start, end } }: InferRequest): InferParame
   ];
 }
 
-export interface EnsembleOptions extends Pick<Served, "config" | "labels" | "statistics" | "version"> {
+export interface EnsembleOptions extends Pick<ModelVersion, "config" | "labels" | "statistics" | "version"> {
   /** Throws a `TritonError` if the version is not found. */
-  readonly find: (name: string, version: number) => Served;
-  readonly shared: Shared;
+  readonly find: (name: string, version: number) => ModelVersion;
+  readonly shared: SharedParts;
 }
 
-export class EnsembleModel implements Served {
+export class EnsembleModel implements ModelVersion {
   readonly name: string;
   readonly version: number;
   readonly config: ModelConfig;
-  readonly labels: Served["labels"];
+  readonly labels: ModelVersion["labels"];
   readonly statistics: ModelStatistics;
   readonly dead = false;
   live = 0;
@@ -166,7 +166,7 @@ class EnsembleRun {
 
   #onResponse(
     step: EnsembleStep,
-    model: Served,
+    model: ModelVersion,
     from: EnsembleBranch,
     answer: InferAnswer | TritonError | null,
     final: boolean,
@@ -242,7 +242,7 @@ class EnsembleRun {
 
   #send(answer: InferAnswer | null, final: boolean): void {
     const requested = answer && withRequestedOutputs(this.#request, answer);
-    passOn(this.#request, this.#options.statistics, this.#options.shared.clock, requested, final);
+    sendResponse(this.#request, this.#options.statistics, this.#options.shared.clock, requested, final);
   }
 
   /** Sends the error. Counts two failures for one request, one for the response and one for the report, as observed on 2.51. */
@@ -254,6 +254,6 @@ class EnsembleRun {
     statistics.failed("OTHER", nowUs - this.#request.startUs, 2);
     this.#ended();
     const error = new TritonError(code, `in ensemble '${this.#ensemble.name}', ${message}`);
-    passOn(this.#request, statistics, shared.clock, error, true);
+    sendResponse(this.#request, statistics, shared.clock, error, true);
   }
 }

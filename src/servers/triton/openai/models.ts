@@ -1,7 +1,7 @@
 /** Which models does the OpenAI front end find, how is each asked, and who may be named? `triton_engine.py` (2026). */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Served } from "../inference/served.ts";
+import type { ModelVersion } from "../inference/served.ts";
 import type { TritonServer } from "../inference/server.ts";
 import { isLlmApi, type ModelConfig } from "../model-config/model-config.ts";
 
@@ -9,7 +9,7 @@ import { isLlmApi, type ModelConfig } from "../model-config/model-config.ts";
 export type RequestFormat = "vllm" | "trtllm" | "llmapi";
 
 export interface OpenAiModel {
-  readonly served: Served;
+  readonly served: ModelVersion;
   readonly format: RequestFormat;
   /** As the front end names it: of an ensemble "ensemble". */
   readonly backend: string;
@@ -18,7 +18,7 @@ export interface OpenAiModel {
 }
 
 /** `override`: `--backend`; "": by each model's own. */
-export function openAiModel(served: Served, folder: string, override: string): OpenAiModel {
+export function openAiModel(served: ModelVersion, folder: string, override: string): OpenAiModel {
   const { config } = served;
   const backend = config.backend || (config.platform ?? "");
   const vllm = (override || backend) === "vllm";
