@@ -36,7 +36,7 @@ import { Runner } from "./runner.ts";
 import type { ModelVersion, SharedParts } from "./served.ts";
 import { warmUp } from "./warm-up.ts";
 
-export interface LoadDeps {
+export interface ModelLoadDeps {
   readonly shared: SharedParts;
   /** Yields to the event loop between pieces of large work. */
   readonly turns: EventLoopTurns;
@@ -72,7 +72,7 @@ export const loadSeconds = ({ baseS, perGibS }: TritonLoadTime, weightBytes: num
   baseS + (perGibS * weightBytes) / GIB;
 
 /** True if the engine computes the model, so that the model needs the engine's weights and KV blocks. */
-export const isOfEngine = ({ config, path, repository }: FoundModel, backends: LoadDeps["backends"]): boolean =>
+export const isOfEngine = ({ config, path, repository }: FoundModel, backends: ModelLoadDeps["backends"]): boolean =>
   !isEnsemble(config) && !(repository !== "" && hasBehaviourFile(path)) && backends(config)?.ofEngine === true;
 
 /** Reserves the GPU memory of a version. Throws a `TritonError` if it does not fit. */
@@ -80,7 +80,7 @@ export function takeMemory(
   folder: FoundModel,
   version: number,
   memory: DeviceMemory,
-  backends: LoadDeps["backends"],
+  backends: ModelLoadDeps["backends"],
 ): MemoryReservation {
   const { config, name } = folder;
   const gpus = gpusOf(config);
@@ -114,7 +114,7 @@ export async function loadVersion(
   folder: FoundModel,
   version: number,
   { statistics, onGpus }: LoadCounts,
-  around: LoadDeps,
+  around: ModelLoadDeps,
 ): Promise<LoadedModel> {
   const { config, path } = folder;
   const { shared } = around;
@@ -171,7 +171,7 @@ export async function loadVersion(
   return { model, from: found.from };
 }
 
-function hostOf({ config, path }: FoundModel, version: number, around: LoadDeps): Omit<ModelHost, "die"> {
+function hostOf({ config, path }: FoundModel, version: number, around: ModelLoadDeps): Omit<ModelHost, "die"> {
   const { random, sleep, stream, shapeFor } = around;
   const infer: ModelHost["infer"] = async (model, inputs) => {
     for await (const response of stream(model, inputs)) return response;

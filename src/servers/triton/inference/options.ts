@@ -5,7 +5,7 @@ import type { EventLoopTurns } from "../../../base/pieces.ts";
 import type { QuantileTarget } from "../../../metrics/ensemble/quantiles.ts";
 import type { TritonServerConfig } from "../config/triton-config.ts";
 import type { DeviceMemoryOptions } from "../devices/device-memory.ts";
-import type { LoadDeps } from "./load.ts";
+import type { ModelLoadDeps } from "./load.ts";
 
 export interface TritonOptions {
   readonly config: TritonServerConfig;
@@ -16,7 +16,7 @@ export interface TritonOptions {
   readonly turns: EventLoopTurns;
   readonly epochMs: () => number;
   /** Finds the behaviour of a model whose folder defines none. */
-  readonly backends: LoadDeps["backends"];
+  readonly backends: ModelLoadDeps["backends"];
   readonly memory: DeviceMemoryOptions;
   /** True if instances on GPUs count separately. */
   readonly countsByGpu?: boolean;

@@ -1,7 +1,4 @@
-/**
- * Executes the requests of a model. The scheduler assigns batches to instances, and an instance lets the behaviour compute its
- * batch. Responses are sent and counted when `execute` returns, as in Triton's Python backend.
- */
+/** Executes a model's requests: the scheduler assigns batches to instances, and the behaviour computes them. */
 import type { Behaviour, ModelHost, ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
 import { instancesOf, isDecoupled, type ModelConfig } from "../model-config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";

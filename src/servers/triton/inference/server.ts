@@ -22,10 +22,10 @@ import { ResponseCache } from "./cache.ts";
 import { type CountedModel, CountedModels } from "./counted.ts";
 import {
   isOfEngine,
-  type LoadDeps,
   type LoadedModel,
   loadSeconds,
   loadVersion,
+  type ModelLoadDeps,
   takeMemory,
   unavailableReason,
 } from "./load.ts";
@@ -44,7 +44,7 @@ export class TritonServer {
   /** Model folders as they were at their last load. */
   readonly #folders = new Map<string, FoundModel>();
   readonly #counted: CountedModels;
-  readonly #around: LoadDeps;
+  readonly #around: ModelLoadDeps;
   readonly #memory: DeviceMemory;
   /** GPU memory of each loaded version. */
   readonly #reservations = new WeakMap<ModelVersion, MemoryReservation>();
@@ -76,14 +76,8 @@ export class TritonServer {
     const count = (name: string) => this.#namesakes.get(name) ?? 1;
     this.#table = new ModelTable(this.facts, config.repository.namespacing ? { of, count } : null);
     const limiter = config.rateLimit && new RateLimiter(config.rateLimit);
-    const shared: SharedParts = {
-      clock,
-      epochMs,
-      facts: this.facts,
-      cache: this.cache,
-      limiter,
-      gpus: new Gpus(clock),
-    };
+    const { facts, cache } = this;
+    const shared: SharedParts = { clock, epochMs, facts, cache, limiter, gpus: new Gpus(clock) };
     this.#around = {
       shared,
       backends,
@@ -319,10 +313,7 @@ export class TritonServer {
     return [why];
   }
 
-  /**
-   * Loads a version. Returns null, or the reason of the failure. A previous version serves until the new one is ready, so that
-   * both need memory.
-   */
+  /** Loads a version. Returns null, or the reason of the failure. A previous version serves until the new one is ready. */
   async #version(folder: FoundModel, version: number, time: TritonLoadTime | null): Promise<string | null> {
     const { name } = folder;
     const entry = this.#table.entry(name, version);

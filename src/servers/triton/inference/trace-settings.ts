@@ -50,7 +50,7 @@ function numberIn(name: keyof Settings, text: string, gap: string): number {
 }
 
 /** A request for a change. A value is text, null to reset the setting, or undefined if the request omits it. */
-export interface TraceRequest {
+export interface TraceSettingsRequest {
   readonly file: boolean;
   readonly gap: "" | " ";
   readonly levels: readonly string[];
@@ -58,7 +58,7 @@ export interface TraceRequest {
 }
 
 /** Returns the changes. Throws the same errors as `HandleTrace` in `http_server.cc` (2026), as a `TritonError`. */
-export function traceChanges({ file, gap, levels, value }: TraceRequest): Record<string, number | null> {
+export function traceChanges({ file, gap, levels, value }: TraceSettingsRequest): Record<string, number | null> {
   if (file) throw new TritonError("UNSUPPORTED", "trace file location can not be updated through network protocol");
   if (levels.includes("OFF") && levels.length > 1) throw invalidArg("Expect only one trace level 'OFF' is specified");
   const changes: Record<string, number | null> = {};
