@@ -1,4 +1,4 @@
-/** `ModelInfer`: one request, one answer, as in `infer_handler.cc` (2026). */
+/** Implements `ModelInfer`: one request and one answer, like `infer_handler.cc` (2026). */
 
 import type { CallHandler, GrpcCall } from "../../../wire/grpc/call.ts";
 import type { GrpcMethod } from "../../../wire/grpc/server.ts";
@@ -18,7 +18,7 @@ export const inferMethod = (inference: Inference): GrpcMethod => {
   return (call) => new UnaryInfer(call, inference, writer);
 };
 
-/** Copies of more would hold others up. */
+/** Larger answers are not copied in one go, because the copy would block other requests. */
 const LARGE_BYTES = 1_048_576;
 
 class UnaryInfer implements CallHandler {

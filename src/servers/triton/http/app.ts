@@ -7,14 +7,14 @@ import type { ServerAround } from "../inference/around.ts";
 import { errorText, type HandlerAnswer, LATER, plain, SocketCall } from "./call.ts";
 import { type Matched, match, NOT_FOUND, respondTo } from "./routes.ts";
 
-/** The path without its query, of a URL or of what stands in a request's first line. */
+/** Returns the path of a URL or a request target, without the query. */
 function pathOf(target: string): string {
   const from = target.startsWith("/") ? 0 : Math.max(0, target.indexOf("/", target.indexOf("//") + 2));
   const query = target.indexOf("?", from);
   return target.slice(from, query < 0 ? undefined : query);
 }
 
-/** What was found of paths that came lately: a client asks the same one again and again. */
+/** Results of recent path lookups, because clients repeat the same paths. */
 const known = new Map<string, Matched>();
 const KNOWN_MOST = 256;
 
@@ -58,7 +58,7 @@ function answerLater(answer: Promise<HandlerAnswer>, call: SocketCall): void {
   );
 }
 
-/** All paths and methods. GET and POST are answered without Elysia, whatever the path is. */
+/** Handles all paths and methods. A POST bypasses Elysia, whatever its path. */
 export function tritonApp(around: ServerAround): ElysiaApplication {
   const handle = handler(around);
   const hot = { of: (method: string) => (method === "POST" || method === "GET" ? handle : undefined) };

@@ -1,4 +1,4 @@
-/** How does a request become tensors? One way for vLLM's backend, another for all else: `engine/utils/triton.py` (2026). */
+/** Converts a request to tensors, for vLLM's backend or for other backends. Source: `engine/utils/triton.py` (2026). */
 import { numberTensor, textTensor } from "../behaviours/values.ts";
 import type { InferInput } from "../inference/request.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
@@ -11,13 +11,13 @@ export interface Wish {
   readonly body: OpenAiBody;
   readonly adapter: string | null;
   readonly maxTokens: number;
-  /** Candidates beside each token; null: no log probabilities. */
+  /** Number of candidates per token, or null for no log probabilities. */
   readonly logprobs: number | null;
-  /** Schema that the answer has to fit; null: any text. */
+  /** JSON schema of the answer, or null for any text. */
   readonly schema: string | null;
 }
 
-/** Not handed on to vLLM's sampling parameters. */
+/** Fields that are not passed on as sampling parameters of vLLM. */
 const OWN = new Set(
   (
     "model stream messages prompt echo response_format stream_options tools tool_choice user function_call functions " +
@@ -32,7 +32,7 @@ const flagTensor = (name: string, shape: readonly number[], value: boolean): Ten
   data: Uint8Array.of(Number(value)),
 });
 
-/** Throws an Error with what the front end says. */
+/** Returns the input tensors. Throws an Error with the front end's message. */
 export function inputsOf(model: OpenAiModel, wish: Wish): InferInput[] {
   if (model.format === "vllm") return vllmInputs(wish);
   if (wish.adapter !== null) throw new Error("LoRA selection is currently not supported for TRT-LLM backend");
@@ -60,7 +60,7 @@ function vllmInputs({ prompt, body, adapter, maxTokens, logprobs, schema }: Wish
   ];
 }
 
-/** What is not said is left out, so that the model's own default holds. */
+/** Omits unset options, so that the model's defaults apply. */
 function trtllmInputs({ served: { config }, format }: OpenAiModel, wish: Wish): InferInput[] {
   const { prompt, body, maxTokens, schema } = wish;
   const api = format === "llmapi";
