@@ -77,7 +77,7 @@ export interface InferRead {
   readonly room: MessageRoom;
 }
 
-/** The collector is told of so many bytes of a message. Shorter ones count with the streams. */
+/** Messages of at least this size are reported to the garbage collector on their own. Shorter ones count with the streams. */
 const LARGE_BYTES = 65_536;
 
 /** Memory of a parameter of a request, in bytes: its name, its value, and the pair of them. */

@@ -5,7 +5,7 @@ import { routes } from "../../../wire/http/routes.ts";
 import type { Context } from "../../../wire/http/sink.ts";
 import type { ServerAround } from "../inference/around.ts";
 import { errorText, type HandlerAnswer, LATER, plain, SocketCall } from "./call.ts";
-import { type Matched, match, NOT_FOUND, respondTo } from "./routes.ts";
+import { match, NOT_FOUND, type RouteMatch, respondTo } from "./routes.ts";
 
 /** Returns the path of a URL or a request target, without the query. */
 function pathOf(target: string): string {
@@ -15,10 +15,10 @@ function pathOf(target: string): string {
 }
 
 /** Results of recent path lookups, because clients repeat the same paths. */
-const known = new Map<string, Matched>();
+const known = new Map<string, RouteMatch>();
 const KNOWN_MOST = 256;
 
-function matchedOf(url: string): Matched | null {
+function matchedOf(url: string): RouteMatch | null {
   const before = known.get(url);
   if (before !== undefined) return before;
   const matched = match(pathOf(url));
@@ -39,7 +39,7 @@ function handler(around: ServerAround) {
   };
 }
 
-function give(matched: Matched, call: SocketCall): void {
+function give(matched: RouteMatch, call: SocketCall): void {
   try {
     const answer = respondTo(matched, call);
     if (answer instanceof Promise) answerLater(answer, call);

@@ -43,7 +43,7 @@ export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
   return andThen(call.body(), unlessDisturbed, asked);
 }
 
-interface Asked {
+interface InferCall {
   readonly call: HttpCall;
   readonly name: string;
   /** -1 means the latest version. */
@@ -55,7 +55,7 @@ function isJsonAlone(call: HttpCall): boolean {
   return (call.header("content-encoding") ?? "identity") === "identity" && call.header(HEAD_LENGTH) === null;
 }
 
-function unlessDisturbed(given: Uint8Array, asked: Asked): HandlerAnswer | Promise<HandlerAnswer> {
+function unlessDisturbed(given: Uint8Array, asked: InferCall): HandlerAnswer | Promise<HandlerAnswer> {
   const { call } = asked;
   const encoding = call.header("content-encoding") ?? "identity";
   if (encoding !== "identity" && encoding !== "gzip" && encoding !== "deflate") {
@@ -67,14 +67,14 @@ function unlessDisturbed(given: Uint8Array, asked: Asked): HandlerAnswer | Promi
   return andThen(body, withBody, asked);
 }
 
-function withBody(body: Uint8Array, asked: Asked): HandlerAnswer | Promise<HandlerAnswer> {
+function withBody(body: Uint8Array, asked: InferCall): HandlerAnswer | Promise<HandlerAnswer> {
   return andThen(disturbed(asked.call, body), inferUnless, asked, body);
 }
 
 /** `instead`: the answer that a plan of faults orders, or null. */
 function inferUnless(
   instead: HandlerAnswer | null,
-  asked: Asked,
+  asked: InferCall,
   body: Uint8Array,
 ): HandlerAnswer | Promise<HandlerAnswer> {
   if (instead !== null) return instead;
@@ -95,7 +95,12 @@ function inferUnless(
 }
 
 /** Handles a large body. `head`: bytes of JSON at its start. */
-async function inferLarge(asked: Asked, body: Uint8Array, head: number, limits: InferLimits): Promise<HandlerAnswer> {
+async function inferLarge(
+  asked: InferCall,
+  body: Uint8Array,
+  head: number,
+  limits: InferLimits,
+): Promise<HandlerAnswer> {
   const { call } = asked;
   const read = async () => {
     const wish = await inTurns(inferWishInPieces(body, head, limits), call.around.turns);
@@ -112,7 +117,7 @@ async function inferLarge(asked: Asked, body: Uint8Array, head: number, limits: 
 }
 
 /** Starts the request. Throws a `TritonError`. */
-function submitted({ call, name, number, model }: Asked, wish: InferWish): typeof LATER {
+function submitted({ call, name, number, model }: InferCall, wish: InferWish): typeof LATER {
   const encoding = bestEncoding(call.header("accept-encoding"));
   call.around.server.infer(name, number, withForwarded(call, wish.fields), {
     respond(answer) {

@@ -69,13 +69,13 @@ export const ROUTES: readonly Route[] = [
 
 export const RESTRICTABLE = [...new Set(ROUTES.map(({ api }) => api))];
 
-export interface Matched {
+export interface RouteMatch {
   readonly route: Route;
   readonly found: readonly (string | undefined)[];
 }
 
 /** Finds the route of a path without its query, or null. */
-export function match(path: string): Matched | null {
+export function match(path: string): RouteMatch | null {
   for (const one of ROUTES) {
     const found = one.pattern.exec(path);
     if (found !== null) return { route: one, found: found.slice(1) };
@@ -87,7 +87,7 @@ export const NOT_FOUND = plain(errorText("Not Found"), 404);
 
 /** Runs the route's handler. Rejects only if the client has left. */
 export function respondTo(
-  { route: { api, methods, plain: isPlain, handle } }: Matched,
+  { route: { api, methods, plain: isPlain, handle } }: RouteMatch,
   call: HttpCall,
 ): HandlerAnswer | Promise<HandlerAnswer> {
   const restricted = restriction(call.around, api, call);

@@ -1,5 +1,5 @@
 /** Checks a behaviour's inputs and converts its outputs to answers. */
-import type { ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
+import type { BatchResults, ModelResponse } from "../behaviours/behaviour.ts";
 import { BACKENDS } from "../model-config/backends.ts";
 import { type ModelConfig, maxBatchSize, type TensorConfig } from "../model-config/model-config.ts";
 import { clientShape } from "../model-config/reshape.ts";
@@ -11,7 +11,7 @@ import type { ImplicitStates } from "./implicit-state.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 
 /** Drops the results of slots without a request. `rows` null: the batch has no slots. */
-export function awaitedResults(rows: readonly BatchRow<InferRequest>[] | null, results: ModelResults): ModelResults {
+export function awaitedResults(rows: readonly BatchRow<InferRequest>[] | null, results: BatchResults): BatchResults {
   if (rows === null || !Array.isArray(results) || results.length !== rows.length) return results ?? [];
   return results.filter((_, at) => rows[at]!.ready);
 }

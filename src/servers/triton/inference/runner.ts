@@ -1,5 +1,5 @@
 /** Executes a model's requests: the scheduler assigns batches to instances, and the behaviour computes them. */
-import type { Behaviour, ModelHost, ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
+import type { BatchResults, Behaviour, ModelHost, ModelResponse } from "../behaviours/behaviour.ts";
 import { instancesOf, isDecoupled, type ModelConfig } from "../model-config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
 import { type OrderedResponses, ResponseOrders } from "../scheduling/ordered.ts";
@@ -200,7 +200,7 @@ export class Runner implements ModelVersion {
     run: Execution,
     batch: readonly InferRequest[],
     rows: readonly BatchRow<InferRequest>[] | null,
-    made: Promise<ModelResults>,
+    made: Promise<BatchResults>,
   ): void {
     made
       .then((results) => this.#ended(run, batch, this.#resultsToSend(rows, results)))
@@ -208,7 +208,7 @@ export class Runner implements ModelVersion {
   }
 
   /** Returns the results to send when `execute` has returned, or null if the behaviour sends them itself. */
-  #resultsToSend(rows: readonly BatchRow<InferRequest>[] | null, results: ModelResults): ModelResults {
+  #resultsToSend(rows: readonly BatchRow<InferRequest>[] | null, results: BatchResults): BatchResults {
     return this.#options.behaviour.sends === true || isDecoupled(this.config) ? null : awaitedResults(rows, results);
   }
 
@@ -253,7 +253,7 @@ export class Runner implements ModelVersion {
     return false;
   }
 
-  #ended(run: Execution, batch: readonly InferRequest[], results: ModelResults): void {
+  #ended(run: Execution, batch: readonly InferRequest[], results: BatchResults): void {
     const { instance, startUs } = run;
     if (instance.dead) {
       this.#computed(instance);

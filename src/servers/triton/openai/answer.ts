@@ -4,13 +4,13 @@
  */
 import { elementsOf, fromBytesText, type Tensor, unpackTexts } from "../tensors/datatypes.ts";
 import { chatLogprobs, completionLogprobs } from "./logprobs.ts";
-import type { Asked } from "./wishes.ts";
+import type { ModelQuery } from "./wishes.ts";
 
 export interface AnswerFacts {
   readonly id: string;
   /** Seconds since 1970. */
   readonly created: number;
-  readonly asked: Asked;
+  readonly asked: ModelQuery;
   readonly chat: boolean;
 }
 

@@ -18,7 +18,7 @@ import { embeddingAnswer, OpenAiAnswer } from "./answer.ts";
 import { CHAT, COMPLETION, EMBEDDING, type OpenAiBody, readOpenAi, Unprocessable } from "./fields.ts";
 import { embeddingInputs, inputsOf } from "./inputs.ts";
 import { OpenAiModels } from "./models.ts";
-import { type Asked, ClientError, chatAsked, completionAsked, type FrontSettings, namedModel } from "./wishes.ts";
+import { ClientError, chatAsked, completionAsked, type FrontSettings, type ModelQuery, namedModel } from "./wishes.ts";
 
 export interface OpenAiFront extends FrontSettings, Omit<TritonOpenAiConfig, "host" | "port"> {
   readonly server: TritonServer;
@@ -174,7 +174,7 @@ function only(front: OpenAiFront, model: string, inputs: readonly InferInput[]):
   });
 }
 
-async function generated(context: Context, front: OpenAiFront, asked: Asked, chat: boolean): Promise<Response> {
+async function generated(context: Context, front: OpenAiFront, asked: ModelQuery, chat: boolean): Promise<Response> {
   const { model, wish } = asked;
   const { name } = model.served;
   const inputs = inputsOf(model, wish);

@@ -106,12 +106,12 @@ const toolChoice = union<string | PythonDict>(
   },
 );
 
-interface Known {
+interface FieldDeclaration {
   readonly type: Type<unknown>;
   /** Default value, or undefined for a required field. */
   readonly otherwise?: unknown;
 }
-const declared = (type: Type<unknown>, otherwise: unknown = null): Known => ({ type, otherwise });
+const declared = (type: Type<unknown>, otherwise: unknown = null): FieldDeclaration => ({ type, otherwise });
 
 /** Fields of both chats and completions. `temperature`: its default. */
 const sampling = (temperature: number) => ({
@@ -131,7 +131,7 @@ const sampling = (temperature: number) => ({
   user: declared(nullable(text)),
 });
 
-export const CHAT: Readonly<Record<string, Known>> = {
+export const CHAT: Readonly<Record<string, FieldDeclaration>> = {
   messages: { type: some(list(message)) },
   model: { type: text },
   ...sampling(0.7),
@@ -145,7 +145,7 @@ export const CHAT: Readonly<Record<string, Known>> = {
   functions: declared(nullable(some(list(object)))),
 };
 
-export const COMPLETION: Readonly<Record<string, Known>> = {
+export const COMPLETION: Readonly<Record<string, FieldDeclaration>> = {
   model: { type: text },
   prompt: {
     type: union<unknown>(
@@ -162,7 +162,7 @@ export const COMPLETION: Readonly<Record<string, Known>> = {
   suffix: declared(nullable(text)),
 };
 
-export const EMBEDDING: Readonly<Record<string, Known>> = {
+export const EMBEDDING: Readonly<Record<string, FieldDeclaration>> = {
   input: { type: union<unknown>({ type: text, label: "str" }, { type: list(int()), label: "list[int]" }) },
   model: { type: text },
   dimensions: declared(nullable(int())),
@@ -178,7 +178,7 @@ export class Unprocessable {
 }
 
 /** Validates a body and fills in the defaults. Throws `Unprocessable`. */
-export function readOpenAi(bytes: Uint8Array, fields: Readonly<Record<string, Known>>): OpenAiBody {
+export function readOpenAi(bytes: Uint8Array, fields: Readonly<Record<string, FieldDeclaration>>): OpenAiBody {
   const body = parsed(bytes);
   const state = new State(true);
   if (!isDict(body)) {

@@ -6,7 +6,7 @@ import { bytesOf, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import type { OpenAiBody } from "./fields.ts";
 import { hasInput, type OpenAiModel } from "./models.ts";
 
-export interface Wish {
+export interface QueryInputs {
   readonly prompt: string;
   readonly body: OpenAiBody;
   readonly adapter: string | null;
@@ -33,13 +33,13 @@ const flagTensor = (name: string, shape: readonly number[], value: boolean): Ten
 });
 
 /** Returns the input tensors. Throws an Error with the front end's message. */
-export function inputsOf(model: OpenAiModel, wish: Wish): InferInput[] {
+export function inputsOf(model: OpenAiModel, wish: QueryInputs): InferInput[] {
   if (model.format === "vllm") return vllmInputs(wish);
   if (wish.adapter !== null) throw new Error("LoRA selection is currently not supported for TRT-LLM backend");
   return trtllmInputs(model, wish);
 }
 
-function vllmInputs({ prompt, body, adapter, maxTokens, logprobs, schema }: Wish): InferInput[] {
+function vllmInputs({ prompt, body, adapter, maxTokens, logprobs, schema }: QueryInputs): InferInput[] {
   const sampling = {
     ...Object.fromEntries(Object.entries(body).filter(([name, value]) => !OWN.has(name) && value !== null)),
     max_tokens: maxTokens,
@@ -61,7 +61,7 @@ function vllmInputs({ prompt, body, adapter, maxTokens, logprobs, schema }: Wish
 }
 
 /** Omits unset options, so that the model's defaults apply. */
-function trtllmInputs({ served: { config }, format }: OpenAiModel, wish: Wish): InferInput[] {
+function trtllmInputs({ served: { config }, format }: OpenAiModel, wish: QueryInputs): InferInput[] {
   const { prompt, body, maxTokens, schema } = wish;
   const api = format === "llmapi";
   const batch = maxBatchSize(config) > 0 ? [1] : [];

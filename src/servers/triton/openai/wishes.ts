@@ -5,7 +5,7 @@ import type { PromptPart, Vocabulary } from "../../../text/tokens/types.ts";
 import { toPlain } from "../../pydantic/value.ts";
 import type { TritonOpenAiConfig } from "../config/triton-config.ts";
 import type { OpenAiBody } from "./fields.ts";
-import type { Wish } from "./inputs.ts";
+import type { QueryInputs } from "./inputs.ts";
 import type { NamedModel, OpenAiModel } from "./models.ts";
 
 /** A refusal with status 400. The message is the answer's `detail`. */
@@ -16,9 +16,9 @@ export interface FrontSettings extends Pick<TritonOpenAiConfig, "defaultMaxToken
   readonly vocabulary: Vocabulary;
 }
 
-export interface Asked {
+export interface ModelQuery {
   readonly model: OpenAiModel;
-  readonly wish: Wish;
+  readonly wish: QueryInputs;
   /** Name of the function that the answer calls, or null for a text answer. */
   readonly calls: string | null;
 }
@@ -31,7 +31,7 @@ interface Tool {
 }
 
 /** Checks a chat. Throws `ClientError`. */
-export function chatAsked(body: OpenAiBody, named: NamedModel, settings: FrontSettings): Asked {
+export function chatAsked(body: OpenAiBody, named: NamedModel, settings: FrontSettings): ModelQuery {
   const model = namedModel(body, named);
   checkChoices(body);
   if (body.logit_bias !== null) throw new ClientError("logit bias is not currently supported");
@@ -60,7 +60,7 @@ export function chatAsked(body: OpenAiBody, named: NamedModel, settings: FrontSe
 }
 
 /** Checks a completion. Throws `ClientError`. */
-export function completionAsked(body: OpenAiBody, named: NamedModel, settings: FrontSettings): Asked {
+export function completionAsked(body: OpenAiBody, named: NamedModel, settings: FrontSettings): ModelQuery {
   const model = namedModel(body, named);
   const { prompt } = body;
   if (body.suffix !== null) throw new ClientError("suffix is not currently supported");
