@@ -48,7 +48,7 @@ export interface TritonConfig extends OpenAiServerConfig {
 
 export const triton: Server<TritonConfig> = { options: ["openai", "triton"], start };
 
-/** `InferenceServer::Stop` of `server.cc`, as `main.cc` tells it before it exits with 1. */
+/** Log line of `main.cc` when `InferenceServer::Stop` in `server.cc` times out, before it exits with code 1. */
 const EXPIRED = "failed to stop server: Internal - Exit timeout expired. Exiting immediately.";
 
 async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConfig>> {
@@ -85,7 +85,7 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
   };
   const app = tritonApp(around);
   const http = config.http && new HttpServer(app, listenOptions(kernel, config.http));
-  // A server that is left listening would keep the process alive.
+  // Close all, because a listening server keeps the process alive.
   const closed = async () => void (await Promise.all([http?.stop(true), grpc?.stop(true), openai?.stop(true)]));
   let grpc: Http2Server | null = null;
   let openai: HttpServer | null = null;
@@ -137,7 +137,7 @@ function kvCacheOf({ engines, config }: OpenAiKernel): KvCache {
   };
 }
 
-/** All LLM models are served by the one engine: on one device their steps add up. */
+/** Dependencies of the LLM models. All of them share one engine, as if they ran on one device. */
 const llmAround = (
   { backend, text: { model, naturalLength }, chance: { nextSeed }, config, log }: OpenAiKernel,
   version: TritonVersion,
@@ -170,11 +170,11 @@ async function loaded(server: TritonServer, config: TritonServerConfig, log: (li
   );
 }
 
-/** What a server here holds of one message; the real one takes 2 GiB. */
+/** Largest message in bytes. The real server accepts 2 GiB. */
 const MESSAGE_BYTES = 512 * 2 ** 20;
-/** Memory of messages in all calls: those that have not come whole, are read, or are not answered yet. */
+/** Most bytes of messages in all calls that are incomplete, being read or not answered yet. */
 const HELD_BYTES = 640 * 2 ** 20;
-/** Answers that wait for clients which do not read: so much of all calls and streams together. */
+/** Most bytes of answers that clients have not read, over all calls and streams. */
 const WAITING_BYTES = 2 ** 30;
 
 function grpcServer({ time: { clock }, backend }: OpenAiKernel, around: ServerAround): Http2Server {
@@ -214,7 +214,7 @@ function grpcServer({ time: { clock }, backend }: OpenAiKernel, around: ServerAr
   }
 }
 
-/** What vLLM calls the options for these files. */
+/** Maps vLLM's names of the TLS file options to Triton's. */
 const TLS_FLAGS: Readonly<Record<string, string>> = {
   "--ssl-certfile": "--grpc-server-cert",
   "--ssl-keyfile": "--grpc-server-key",
@@ -317,7 +317,7 @@ function bannerOf(
   ].join("\n");
 }
 
-/** Asks a model that makes text, where there is one. */
+/** Returns an example request to a model that generates text, if there is one. */
 function tryOut(server: TritonServer, url: string): string {
   const all = server.served;
   const takes = (name: string) => all.find(({ config }) => config.input?.some((input) => input.name === name));

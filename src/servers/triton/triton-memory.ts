@@ -1,4 +1,4 @@
-/** The memory of the GPUs of a Triton server, and the engine's part of it. */
+/** Computes the GPU memory of a Triton server, and the engine's share of it. */
 
 import type { Timing } from "../../engine/config/step-times.ts";
 import { engineMemory } from "../../engine/timing/device-defaults.ts";
@@ -7,7 +7,7 @@ import type { KernelConfig } from "../../kernel/kernel-config.ts";
 import type { TritonMemoryConfig } from "./config/triton-config.ts";
 import type { DeviceMemoryOptions } from "./devices/device-memory.ts";
 
-/** A preset's GPU has room for the engine, whatever its size. A GPU of a given size may be too small for it. */
+/** Returns the memory. A preset's GPU always has room for the engine; a configured size may be too small. */
 export function deviceMemory(
   { engine, deployment: { preset } }: Pick<KernelConfig, "engine" | "deployment">,
   { deviceBytes, loadLimits }: Pick<TritonMemoryConfig, "deviceBytes" | "loadLimits">,

@@ -1,4 +1,4 @@
-/** Opens the port of Triton's OpenAI front end, which listens as uvicorn does. Loaded when it is asked for. */
+/** Opens the port of Triton's OpenAI front end, which behaves like uvicorn. Loaded only with `--openai`. */
 
 import { PortError } from "../../base/start-errors.ts";
 import { FRONT_LIMITS } from "../../wire/http/front-limits.ts";
@@ -7,7 +7,7 @@ import type { OpenAiKernel } from "../openai/request/openai-config.ts";
 import type { ServerAround } from "./inference/around.ts";
 import { openAiFrontEnd } from "./openai/app.ts";
 
-/** Rejects with `PortError` where the port is in use. */
+/** Rejects with `PortError` if the port is in use. */
 export function openAiServer(
   { config: { listen }, backend, time, chance, text }: OpenAiKernel,
   { server, config, waiting, bodies, turns }: Pick<ServerAround, "server" | "config" | "waiting" | "bodies" | "turns">,

@@ -109,9 +109,9 @@ export interface Behaviour {
    */
   readonly countsAtEnd?: boolean;
   initialize?(host: ModelHost): void | Promise<void>;
-  execute(requests: readonly ModelRequest[], host: ModelHost): ModelResults | Promise<ModelResults>;
+  execute(requests: readonly ModelRequest[], host: ModelHost): BatchResults | Promise<BatchResults>;
 }
-export type ModelResults = readonly ModelResponse[] | null;
+export type BatchResults = readonly ModelResponse[] | null;
 
 /** An exception with the name of a Python exception. */
 export class PythonError extends Error {

@@ -1,19 +1,19 @@
-/** How do responses of one request leave that differ in their data alone? What stands before the data is written once. */
+/** Writes responses of one request that differ only in their data. Encodes the part before the data once. */
 import type { Tensor } from "../tensors/datatypes.ts";
 import type { DescribedParts, ResponseParts, ResponseWriter } from "./infer-response.ts";
 
 export class AlikeResponses {
   readonly #writer: ResponseWriter;
-  /** The last response, without its data; null: there was none of this kind. */
+  /** The last response without its data, or null before the first one. */
   #like: DescribedParts["outputs"] | null = null;
-  /** Before the data of responses like it; null: there has been one of them. */
+  /** Encoded part before the data, or null until a second response has the same form. */
   #before: Uint8Array | null = null;
 
   constructor(writer: ResponseWriter) {
     this.#writer = writer;
   }
 
-  /** Gives how many of the writer's `bytes` are the message, as `streamed` without an error writes it. */
+  /** Writes a response like `streamed` without an error. Returns the length of the message in the writer's `bytes`. */
   write(parts: ResponseParts): number {
     const { parameters, final, outputs } = parts;
     if (final !== false || parameters.length > 0) return this.#writer.streamed("", parts);

@@ -7,7 +7,7 @@ import type { MessageRoom } from "../../../wire/protobuf/message-room.ts";
 import type { ServerAround } from "../inference/around.ts";
 import { type ForwardPattern, forwardPattern } from "../inference/forwarded.ts";
 import type { InferAnswer, InferParameters, InferReceiver, InferRequest } from "../inference/request.ts";
-import type { Served } from "../inference/served.ts";
+import type { ModelVersion } from "../inference/served.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
 import { invalidArg, type StatusCode, TritonError } from "../model-config/status.ts";
 import type { VersionNumber } from "../models/table.ts";
@@ -30,7 +30,7 @@ const CODES: Readonly<Record<StatusCode, GrpcCode>> = {
 
 export const statusOf = ({ code, message }: TritonError): GrpcStatus => ({ code: CODES[code] ?? "UNKNOWN", message });
 
-/** Runs it; what it throws as a `TritonError` is its result. */
+/** Runs a function. Returns the `TritonError` that it throws. */
 export function caught<T>(run: () => T): T | TritonError {
   try {
     return run();
@@ -40,14 +40,14 @@ export function caught<T>(run: () => T): T | TritonError {
   }
 }
 
-/** Largest message of gRPC. */
+/** Largest message of gRPC in bytes. */
 const MESSAGE_BYTES_MOST = 2 ** 31 - 1;
 
-/** The outputs as they are sent. Throws a `TritonError` where one cannot be. */
+/** Prepares the outputs of an answer for sending. Throws a `TritonError` if an output cannot be sent. */
 export function sentOutputs(
   { outputs }: InferAnswer,
   wishes: ReadonlyMap<string, GrpcOutput>,
-  { config, labels }: Pick<Served, "config" | "labels">,
+  { config, labels }: Pick<ModelVersion, "config" | "labels">,
 ): readonly Tensor[] {
   let bytes = 0;
   for (const { data } of outputs) bytes += data.length;
@@ -64,7 +64,7 @@ export function sentOutputs(
 }
 const NOTHING = new Uint8Array();
 
-/** Requests of all calls that have not had their last response, those whose clients are gone among them. */
+/** Most requests of all calls without a last response, including those whose clients have left. */
 const UNFINISHED_MOST = 65_536;
 
 /** A request that was read. Its room must be freed when the request is over. */
@@ -72,12 +72,12 @@ export interface InferRead {
   readonly model: string;
   readonly version: string;
   readonly id: string;
-  /** A `TritonError`: what is wrong with it, which counts only if the model exists. */
+  /** The request, or the error in it, which counts only if the model exists. */
   readonly wish: GrpcWish | TritonError;
   readonly room: MessageRoom;
 }
 
-/** The collector is told of so many bytes of a message. Shorter ones count with the streams. */
+/** Messages of at least this size are reported to the garbage collector on their own. Shorter ones count with the streams. */
 const LARGE_BYTES = 65_536;
 
 /** Memory of a parameter of a request, in bytes: its name, its value, and the pair of them. */
@@ -94,7 +94,7 @@ export class Inference {
     this.#forwards = forwardPattern("grpc", around.config.overGrpc.forward, around.server.facts);
   }
 
-  /** The request of a call, or the status with which it is refused. A short one is read at once. */
+  /** Reads the request of a call, or returns the status of its refusal. Reads a short request synchronously. */
   read(bytes: Uint8Array, call: GrpcCall): InferRead | GrpcStatus | Promise<InferRead | GrpcStatus> {
     const room = roomOf(this.around);
     return readWith(this.#reading(bytes, call, room), bytes, room, this.around);
@@ -102,8 +102,8 @@ export class Inference {
 
   *#reading(bytes: Uint8Array, call: GrpcCall, room: MessageRoom): Pieces<InferRead> {
     const message = yield* readInfer(bytes, room);
-    // Any number of parameters is accepted, whereas a request with more inputs than the model has is refused at once. The
-    // message itself is garbage soon.
+    // Any number of parameters is accepted, so they count; excess inputs are refused at once. The message itself soon becomes
+    // garbage.
     room.objectsAre((message.parameters?.size ?? 0) * PARAMETER_BYTES);
     const wish = yield* this.#wish(message, call);
     const { model_name: model = "", model_version: version = "", id = "" } = message;
@@ -119,12 +119,12 @@ export class Inference {
     }
   }
 
-  /** Metadata that become parameters. Throws a `TritonError` where a name is Triton's own. */
+  /** Returns the metadata that become parameters. Throws a `TritonError` if a name is reserved. */
   #forwarded(call: GrpcCall): InferParameters {
     return forwardedMetadata(this.#forwards, call);
   }
 
-  /** Throws a `TritonError` where the request is refused before it is accepted. Frees its room when it is over. */
+  /** Starts a request. Throws a `TritonError` if it is refused. Frees the request's room at its end. */
   begin(version: VersionNumber, { model, wish, room }: InferRead, receiver: InferReceiver): InferRequest {
     if (wish instanceof TritonError) throw wish;
     if (this.#unfinished >= UNFINISHED_MOST)

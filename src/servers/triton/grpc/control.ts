@@ -1,4 +1,7 @@
-/** Answers the methods besides inference. Each takes a message as it was read and returns one in protobuf's JSON: `grpc_server.cc` (2026). */
+/**
+ * Answers the methods other than inference. Each method takes a parsed message and returns a message in protobuf's JSON.
+ * Source: `grpc_server.cc` (2026).
+ */
 
 import type { Choice } from "../../../wire/protobuf/message-reader.ts";
 import type { TritonLogSettings } from "../config/triton-config.ts";
@@ -14,7 +17,7 @@ interface JsonDict {
   readonly [key: string]: JsonNode;
 }
 
-/** As `readMessage` reads it. Fields that did not come are missing. */
+/** A request as `readMessage` returns it. Absent fields are undefined. */
 export interface ControlRequest {
   readonly name?: string;
   readonly version?: string;
@@ -39,14 +42,14 @@ interface Kinds {
 }
 const NO_SETTINGS: ReadonlyMap<string, SettingValue> = new Map();
 
-/** Undefined: the value is of another kind. */
+/** Returns the value, or undefined if it has another type. */
 const valueOfKind = <K extends keyof Kinds>(
   { parameter_choice: choice }: SettingValue,
   kind: K,
 ): Kinds[K] | undefined => (choice?.case === kind ? (choice.value as Kinds[K]) : undefined);
 
 export interface ControlMethod {
-  /** As `--grpc-restricted-protocol` names it. */
+  /** Name of the protocol in `--grpc-restricted-protocol`. */
   readonly protocol: string;
   /** Throws a `TritonError`. */
   readonly answer: (request: ControlRequest, around: ServerAround) => object | Promise<object>;
@@ -61,7 +64,7 @@ const repository = (answer: ControlMethod["answer"]) =>
     return answer(request, around);
   });
 
-/** By the method's name; its messages have it, too. */
+/** The methods by name. The messages of a method have the same name. */
 export const CONTROL: Readonly<Record<string, ControlMethod>> = {
   ServerLive: of("health", () => ({ live: true })),
   ServerReady: of("health", (_, { server }) => ({ ready: server.ready })),
@@ -180,7 +183,7 @@ function traceSetting(request: ControlRequest, { server, traces }: ServerAround)
   return { settings: Object.fromEntries(Object.entries(shown).map(([key, value]) => [key, { value: [value] }])) };
 }
 
-/** Name, field of ours, the value's kind, and what it is called where another comes. */
+/** Log settings: Triton's name, our field, the type of the value, and the name of the type in errors. */
 const LOG_FIELDS = [
   ["log_info", "info", "bool_param", "boolean"],
   ["log_warning", "warning", "bool_param", "boolean"],
@@ -189,7 +192,7 @@ const LOG_FIELDS = [
   ["log_format", "format", "string_param", "string"],
 ] as const;
 
-/** One after the other: what stands before a wrong value has been set. */
+/** Changes the settings one after the other. Settings before an invalid value stay changed. */
 function logSettings({ settings = NO_SETTINGS }: ControlRequest, { logging }: ServerAround): JsonDict {
   if (settings.has("log_file"))
     throw new TritonError("UNSUPPORTED", "log file location can not be updated through network protocol");

@@ -1,4 +1,7 @@
-/** Are the answers of a call disturbed (docs/faults.md)? It is known with the first message; what comes until then is held. */
+/**
+ * Disturbs the answers of a call by faults (docs/faults.md). The faults are chosen at the first message; later messages wait
+ * until then.
+ */
 
 import type { Clock } from "../../../base/clock.ts";
 import type { CallHandler, GrpcCall } from "../../../wire/grpc/call.ts";
@@ -28,7 +31,7 @@ class Disturbable implements CallHandler {
   readonly #around: ServerAround;
   readonly #clock: Pick<Clock, "now" | "at" | "about">;
   readonly #method: GrpcMethod;
-  /** Null: it is not known yet whether the answers are disturbed. */
+  /** Null until the faults of the call are known. */
   #handler: CallHandler | null = null;
 
   constructor(call: GrpcCall, around: ServerAround, clock: Pick<Clock, "now" | "at" | "about">, method: GrpcMethod) {
@@ -51,7 +54,7 @@ class Disturbable implements CallHandler {
     this.#handler?.cancelled();
   }
 
-  /** The next messages come when this one was handed on. */
+  /** Chooses the faults at the first message, and passes the message on before the next one. */
   async #first(bytes: Uint8Array): Promise<void> {
     await this.#choose(bytes);
     if (this.#call.over) return;
@@ -63,7 +66,7 @@ class Disturbable implements CallHandler {
     const call = this.#call;
     const { faults, server } = this.#around;
     const room = roomOf(this.#around);
-    // The bytes are read once more by the method: they are not to be freed.
+    // The method reads the bytes again, so they must not be freed here.
     const read = await readWith(readInfer(bytes, room), bytes.subarray(0, 0), room, this.#around);
     const message = "code" in read ? undefined : read;
     const found = await faults.of({
@@ -82,7 +85,7 @@ class Disturbable implements CallHandler {
     else await this.#disturb(found);
   }
 
-  /** As a proxy answers: clients make a status of it. */
+  /** Answers in HTTP like a proxy. gRPC clients map the answer to a status. */
   #instead({ status, headers, body }: NonNullable<ChosenFaults["instead"]>): void {
     const fields = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value] as const);
     this.#call.answerAsHttp([[":status", `${status}`], ...fields], body);

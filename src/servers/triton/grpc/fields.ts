@@ -1,6 +1,6 @@
 /**
- * Which messages has `inference.GRPCInferenceService`? Names, numbers and types as the descriptors of tritonclient 2.73.0 show
- * them, in the notation of `schema.ts`, where a model's configuration stands.
+ * Declares the messages of `inference.GRPCInferenceService` in the notation of `schema.ts`, which has those of the model
+ * configuration. Names, numbers and types are those of the descriptors in tritonclient 2.73.0.
  */
 import { type ConfigField, configField, definitions } from "../model-config/schema.ts";
 
@@ -88,7 +88,7 @@ const MESSAGES = `
     3.string_param:string|parameter_choice
 `;
 
-/** By name of the message, without its package. */
+/** Fields by message name, without the package. */
 export const serviceMessages: ReadonlyMap<string, readonly ConfigField[]> = new Map(
   [...definitions(MESSAGES)].map(([name, fields]) => [name, fields.map(configField)]),
 );

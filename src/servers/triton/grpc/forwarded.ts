@@ -1,11 +1,11 @@
-/** Which metadata of a call become parameters of its requests? */
+/** Turns metadata of a call into parameters of its requests. */
 
 import type { GrpcCall } from "../../../wire/grpc/call.ts";
 import type { ForwardPattern } from "../inference/forwarded.ts";
 import type { InferParameters } from "../inference/request.ts";
 import { toBytesText } from "../tensors/datatypes.ts";
 
-/** Throws a `TritonError` where a name is Triton's own. */
+/** Returns the matching metadata. Throws a `TritonError` if a name is reserved. */
 export const forwardedMetadata = (pattern: ForwardPattern | null, call: GrpcCall): InferParameters =>
   pattern === null
     ? []

@@ -1,6 +1,6 @@
 /**
- * What does a `ModelInferRequest` ask for? Tensors raw or as lists, parameters of a kind each: `infer_handler.cc` (2026), in its
- * words and its order.
+ * Reads a `ModelInferRequest`: raw or listed tensors, and typed parameters. Source: `infer_handler.cc` (2026), with its
+ * messages and its order.
  */
 
 import type { Pieces } from "../../../base/pieces.ts";
@@ -26,10 +26,10 @@ type Choice =
   | { readonly case: "double_param"; readonly value: number };
 type Parameters = Pick<ReadonlyMap<string, { readonly parameter_choice?: Choice }>, "get" | "has" | "size"> &
   Iterable<readonly [string, { readonly parameter_choice?: Choice }]>;
-/** An array or a `LateList`. */
+/** An array, or a `LateList`. */
 type Repeated<T> = Iterable<T> & Pick<readonly T[], "length" | "at">;
 
-/** As `readMessage` reads it. Fields that did not come are missing. */
+/** A request as `readMessage` returns it. Absent fields are undefined. */
 export interface InferMessage {
   readonly model_name?: string;
   readonly model_version?: string;
@@ -57,23 +57,23 @@ type ContentsField =
   | "bytes_contents";
 type Contents = Readonly<Partial<Record<ContentsField, NumberList>>>;
 
-/** How an output is to be sent. */
+/** How to send an output. */
 export interface GrpcOutput {
-  /** So many classes, the best ones; 0: the tensor itself. */
+  /** Number of top classes to send. 0: sends the tensor itself. */
   readonly classes: number;
-  /** Where it is put; null: into the answer. */
+  /** Writes the output to shared memory. Null: the output is part of the answer. */
   readonly put: ((data: Uint8Array) => void) | null;
 }
 
 export interface GrpcWish {
   readonly fields: RequestFields;
-  /** Those that are not sent as they are, by name. */
+  /** Outputs that need a conversion, by name. */
   readonly outputs: ReadonlyMap<string, GrpcOutput>;
-  /** The end is to be told where it comes alone. */
+  /** True if the final flag must be sent even in an empty response. */
   readonly emptyFinal: boolean;
 }
 
-/** Throws as `readMessage`. */
+/** Parses the message. Throws like `readMessage`. */
 export const readInfer = (bytes: Uint8Array, room: MessageRoom) =>
   readMessage("ModelInferRequest", bytes, room) as Pieces<InferMessage>;
 
@@ -82,12 +82,12 @@ const NONE: readonly never[] = [];
 
 const EMPTY_FINAL = "triton_enable_empty_final_response";
 
-/** Tensors between two stops. */
+/** Tensors read between two yields. */
 const TENSORS_OF_A_PIECE = 32;
 
 /**
- * What the message asks for; `forwarded`: parameters that the call's metadata add. Elements of a `LateList` are read once,
- * because reading them again takes as long as reading the message. Throws a `TritonError`.
+ * Reads what the message asks for. `forwarded`: parameters from the call's metadata. Reads each element of a `LateList` once,
+ * because a second read takes as long as the message. Throws a `TritonError`.
  */
 export function* wishOf(
   message: InferMessage,
@@ -149,14 +149,14 @@ function parameterValue(choice: Choice): ParameterValue {
   return Number.isSafeInteger(number) ? number : choice.value;
 }
 
-/** An input that comes twice is told before anything else that is wrong with inputs. */
+/** Reads the inputs. Reports a duplicate input before any other error in inputs. */
 function* readInputs(message: InferMessage, copy: MemoryReader): Pieces<readonly InferInput[]> {
   const { inputs = NONE, id = "" } = message;
   const reader = new InputReader(message, copy);
   const seen = new Set<string>();
   const read: InferInput[] = [];
   let failed: TritonError | null = null;
-  // By index: an iterator takes as much memory for each element as a short input.
+  // By index, because an iterator needs as much memory per element as a short input.
   for (let at = 0; at < inputs.length; at++) {
     const input: InputMessage = inputs.at(at)!;
     const { name = "" } = input;
@@ -177,12 +177,12 @@ function* readInputs(message: InferMessage, copy: MemoryReader): Pieces<readonly
 
 type InputMessage = NonNullable<InferMessage["inputs"]> extends Iterable<infer T> ? T : never;
 
-/** Reads the inputs of a message one after the other. */
+/** Reads the inputs of a message in order. */
 class InputReader {
   readonly #copy: MemoryReader;
   readonly #model: string;
   readonly #raw: Repeated<Uint8Array>;
-  /** Raw contents that inputs have taken. */
+  /** Number of raw contents that inputs have used. */
   #taken = 0;
 
   constructor({ raw_input_contents: raw = NONE, model_name: model = "" }: InferMessage, copy: MemoryReader) {
@@ -191,7 +191,7 @@ class InputReader {
     this.#raw = raw;
   }
 
-  /** Throws a `TritonError`. */
+  /** Reads one input. Throws a `TritonError`. */
   read({ name = "", datatype = "", shape: sizes, parameters = NO_PARAMETERS, contents }: InputMessage): InferInput {
     const type = (isDatatype(datatype) ? datatype : "<invalid>") as Datatype;
     const dims = sizes === undefined ? [] : Array.from(sizes.numbers as BigInt64Array);
@@ -222,7 +222,7 @@ class InputReader {
   }
 }
 
-/** Which field of lists holds which types; the first is what messages call it. */
+/** List fields with the types that they contain. Error messages name the first type. */
 const LISTS: readonly (readonly [ContentsField, readonly Datatype[]])[] = [
   ["bool_contents", ["BOOL"]],
   ["int_contents", ["INT32", "INT8", "INT16"]],
@@ -234,7 +234,7 @@ const LISTS: readonly (readonly [ContentsField, readonly Datatype[]])[] = [
   ["bytes_contents", ["BYTES"]],
 ];
 
-/** Elements of lists as a tensor holds them. Throws a `TritonError` where they are not of the type, or stand in two lists. */
+/** Encodes list elements as tensor data. Throws a `TritonError` if they have the wrong type or are in two lists. */
 export function contentBytes(contents: Contents, datatype: Datatype, name: string, model: string): Uint8Array {
   let made: Uint8Array = new Uint8Array();
   for (const [field, types] of LISTS) {
@@ -249,7 +249,7 @@ export function contentBytes(contents: Contents, datatype: Datatype, name: strin
   return made;
 }
 
-/** `from`: what the numbers are to become first, cut to their size. */
+/** Returns the bytes of numbers. `from`: numbers to convert into the array first; they are cut to its element size. */
 function inBytes(numbers: NumberArray | Numbers, from?: NumberArray): Uint8Array {
   if (from !== undefined) (numbers as Int8Array).set(from as Int32Array);
   return new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
@@ -285,7 +285,7 @@ function classesOf(parameters: Parameters): number {
   return Number(choice.value);
 }
 
-/** The region of shared memory that a tensor's parameters name. Null: none. Throws a `TritonError`. */
+/** Returns the shared memory place that a tensor's parameters name, or null. Throws a `TritonError`. */
 function regionOf(parameters: Parameters, tensor: string) {
   if (parameters === NO_PARAMETERS) return null;
   const choice = (name: string) => parameters.get(name)?.parameter_choice;

@@ -1,6 +1,6 @@
 /**
- * How does an answer look on the wire? `ModelInferResponse` and `ModelStreamInferResponse` by hand, since a stream has one per
- * token: what the library would write, byte for byte.
+ * Writes `ModelInferResponse` and `ModelStreamInferResponse` without a library, because a stream has one message per token. The
+ * bytes equal those of protobuf's library.
  */
 
 import { MESSAGE_HEAD_BYTES } from "../../../wire/grpc/incoming.ts";
@@ -30,17 +30,17 @@ const TAG = {
 } as const;
 
 export interface ResponseParts {
-  /** Model, version and id, as `responseHead` writes them. */
+  /** Model, version and id, encoded by `responseHead`. */
   readonly head: Uint8Array;
   readonly parameters: InferParameters;
-  /** Whether it is the last response; null: nothing is said. */
+  /** True for the last response. Null: the response has no final flag. */
   readonly final: boolean | null;
   readonly outputs: readonly Tensor[];
 }
 
 export type DescribedParts = Omit<ResponseParts, "outputs"> & { readonly outputs: readonly Omit<Tensor, "data">[] };
 
-/** Fields 1 to 3, which all answers to a request share. */
+/** Encodes fields 1 to 3, which all responses to a request share. */
 export function responseHead(model: string, version: string, id: string): Uint8Array {
   heads ??= new MessageBuffer();
   heads.begin();
@@ -49,7 +49,7 @@ export function responseHead(model: string, version: string, id: string): Uint8A
   if (id !== "") heads.text(TAG.id, id);
   return new Uint8Array(heads.buffer.subarray(MESSAGE_HEAD_BYTES, heads.at));
 }
-/** Made with the first head: the class stands below. */
+/** Created with the first head, because the class is declared below. */
 let heads: MessageBuffer | null = null;
 
 const FINAL: Readonly<Record<"true" | "false", InferParameters>> = {
@@ -57,11 +57,11 @@ const FINAL: Readonly<Record<"true" | "false", InferParameters>> = {
   false: [["triton_final_response", false]],
 };
 
-/** One message at a time: its bytes are good until the next one is written. */
+/** Writes one message at a time. Its bytes are valid until the next message. */
 export class ResponseWriter {
   readonly #into = new MessageBuffer();
 
-  /** Where the message is, behind room for its head; other methods give how many bytes of this are theirs. */
+  /** The buffer with the message, after room for its head. Other methods return the length of the message. */
   get bytes(): Buffer {
     return this.#into.buffer;
   }
@@ -73,7 +73,10 @@ export class ResponseWriter {
     return this.#into.at;
   }
 
-  /** As `response`, in parts: the data as they are, the first with room for the message's head. All are the receiver's. */
+  /**
+   * Writes a response in parts without copying the data. The first part has room for the message's head. The caller owns all
+   * parts.
+   */
   responseParts(parts: ResponseParts): Buffer[] {
     const into = this.#into;
     into.begin();
@@ -89,7 +92,7 @@ export class ResponseWriter {
     return made;
   }
 
-  /** `error` "": none. */
+  /** Writes a streamed response. `error` "": no error. */
   streamed(error: string, parts: ResponseParts): number {
     const into = this.#into;
     into.begin();
@@ -101,7 +104,7 @@ export class ResponseWriter {
     return into.at;
   }
 
-  /** What stands before the outputs' data. */
+  /** Encodes the part before the data of the outputs. */
   before(parts: DescribedParts): Uint8Array {
     const into = this.#into;
     into.begin();
@@ -109,7 +112,7 @@ export class ResponseWriter {
     return new Uint8Array(into.buffer.subarray(MESSAGE_HEAD_BYTES, into.at));
   }
 
-  /** As `streamed` without an error, of what gave `before`. */
+  /** Writes a streamed response after an encoded `before`, without an error. */
   streamedBehind(before: Uint8Array, outputs: readonly Tensor[]): number {
     const into = this.#into;
     let bytes = before.length;
@@ -121,7 +124,7 @@ export class ResponseWriter {
     return into.at;
   }
 
-  /** Likewise, of one output with one text. */
+  /** Writes a streamed response with one output that contains one string, after an encoded `before`. */
   streamedText(before: Uint8Array, text: Uint8Array): number {
     const into = this.#into;
     const bytes = TEXT_LENGTH_BYTES + text.length;
@@ -138,7 +141,7 @@ export class ResponseWriter {
     for (const { data } of outputs) this.#into.bytes(TAG.raw, data);
   }
 
-  /** All but the outputs' data. */
+  /** Writes everything except the data of the outputs. */
   #described({ head, parameters, final, outputs }: DescribedParts): void {
     const into = this.#into;
     into.raw(head);

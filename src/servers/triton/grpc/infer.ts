@@ -1,10 +1,10 @@
-/** `ModelInfer`: one request, one answer, as in `infer_handler.cc` (2026). */
+/** Implements `ModelInfer`: one request and one answer, like `infer_handler.cc` (2026). */
 
 import type { CallHandler, GrpcCall } from "../../../wire/grpc/call.ts";
 import type { GrpcMethod } from "../../../wire/grpc/server.ts";
 import type { GrpcStatus } from "../../../wire/grpc/status.ts";
 import type { InferAnswer, InferRequest } from "../inference/request.ts";
-import type { Served } from "../inference/served.ts";
+import type { ModelVersion } from "../inference/served.ts";
 import { versionNumber } from "../inference/version-number.ts";
 import { isDecoupled } from "../model-config/model-config.ts";
 import { TritonError } from "../model-config/status.ts";
@@ -18,7 +18,7 @@ export const inferMethod = (inference: Inference): GrpcMethod => {
   return (call) => new UnaryInfer(call, inference, writer);
 };
 
-/** Copies of more would hold others up. */
+/** Larger answers are not copied in one go, because the copy would block other requests. */
 const LARGE_BYTES = 1_048_576;
 
 class UnaryInfer implements CallHandler {
@@ -75,7 +75,7 @@ class UnaryInfer implements CallHandler {
     });
   }
 
-  #answer(answer: InferAnswer, model: Served, { fields, outputs: wishes }: GrpcWish): void {
+  #answer(answer: InferAnswer, model: ModelVersion, { fields, outputs: wishes }: GrpcWish): void {
     const { name, version } = model;
     const outputs = caught(() => sentOutputs(answer, wishes, model));
     if (outputs instanceof TritonError) {

@@ -1,22 +1,22 @@
-/** How does a message stand on the wire? Protobuf's format, into a buffer that grows. */
+/** Encodes protobuf messages into a growing buffer. */
 import { MESSAGE_HEAD_BYTES } from "../../../wire/grpc/incoming.ts";
 
-/** A field's number and the kind of its value, as they stand before it. */
+/** Returns the tag of a field: its number and its wire type. */
 export const tag = (number: number, kind: 0 | 1 | 2 | 5): number => (number << 3) | kind;
 
 const FIRST_BYTES = 1024;
-/** Up to here a loop costs less than a call of native code. */
+/** For strings up to this length, a loop is faster than a call of native code. */
 const SHORT_BYTES = 24;
-/** A larger buffer is not kept. */
+/** A larger buffer is replaced before the next message. */
 const KEPT_BYTES = 1_048_576;
-/** Before each text of a tensor. */
+/** Size of the length field before each string of a tensor. */
 export const TEXT_LENGTH_BYTES = 4;
 
-/** How many bytes a length below 2^35 takes. */
+/** Returns the number of bytes of a varint below 2^35. */
 export const varintBytes = (value: number): number =>
   value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x20_0000 ? 3 : value < 0x1000_0000 ? 4 : 5;
 
-/** Names of fields are their tags, of two bytes at most. */
+/** A field's `name` is its tag, which has at most two bytes. */
 export class MessageBuffer {
   #buffer = Buffer.allocUnsafe(FIRST_BYTES);
   #at = 0;
@@ -29,23 +29,23 @@ export class MessageBuffer {
     return this.#at;
   }
 
-  /** Leaves room for a message's head. */
+  /** Starts a message after room for its head. */
   begin(): void {
     if (this.#buffer.length > KEPT_BYTES) this.#buffer = Buffer.allocUnsafe(FIRST_BYTES);
     this.#at = MESSAGE_HEAD_BYTES;
   }
 
-  /** What is there; what is written next begins anew, without room. */
+  /** Returns a copy of the written bytes. The next write starts at the beginning, without room for a head. */
   take(): Buffer {
     const taken = Buffer.from(this.#buffer.subarray(0, this.#at));
     this.#at = 0;
     return taken;
   }
 
-  /** A message in the message; gives what `close` needs. */
+  /** Starts a nested message. Returns the position that `close` needs. */
   open(name: number): number {
     this.#name(name, 1);
-    // Most have lengths of one byte; `close` makes room for more.
+    // Most messages have a length of one byte; `close` makes room for more.
     return ++this.#at;
   }
 
@@ -69,10 +69,10 @@ export class MessageBuffer {
     this.varint(value);
   }
 
-  /** 32 bits, as they stand before a text in a tensor. */
+  /** Writes 32 bits, as before a string in a tensor. */
   length(value: number): void {
     this.#room(TEXT_LENGTH_BYTES);
-    // Bun's `writeUInt32LE` makes a view of each buffer.
+    // Bun's `writeUInt32LE` creates a view for every buffer.
     for (let rest = value, at = 0; at < TEXT_LENGTH_BYTES; rest >>>= 8, at++) this.#buffer[this.#at++] = rest;
   }
 
@@ -91,7 +91,7 @@ export class MessageBuffer {
     this.#at = this.#buffer.writeFloatLE(value, this.#at);
   }
 
-  /** The name alone. */
+  /** Writes only the tag. */
   named(name: number): void {
     this.#name(name, 0);
   }
@@ -100,7 +100,7 @@ export class MessageBuffer {
     this.#string(name, text, Buffer.byteLength(text), "utf8");
   }
 
-  /** A text of bytes, one character each. */
+  /** Writes a string with one character per byte. */
   bytesText(name: number, text: string): void {
     this.#string(name, text, text.length, "latin1");
   }
@@ -123,7 +123,7 @@ export class MessageBuffer {
     this.#at += bytes.length;
   }
 
-  /** Whole numbers; below 0 as 64 bits have them. */
+  /** Writes an integer. Negative integers take 64 bits. */
   varint(value: number | bigint): void {
     this.#room(10);
     if (typeof value === "bigint" || value < 0) {
@@ -137,7 +137,7 @@ export class MessageBuffer {
     this.#buffer[this.#at++] = rest;
   }
 
-  /** With room for so many bytes behind it. */
+  /** Writes a tag, and reserves `more` bytes after it. */
   #name(name: number, more: number): void {
     this.#room(2 + more);
     if (name < 0x80) this.#buffer[this.#at++] = name;

@@ -1,6 +1,6 @@
 /**
- * How does an answer beside inference look on the wire? Written by the table of fields, bit by bit: what the library would write,
- * byte for byte, without holding up others where a list in it is long.
+ * Encodes answers other than inference by the table of fields, in pieces, so that a long list does not block other requests.
+ * The bytes equal those of protobuf's library.
  */
 
 import type { Pieces } from "../../../base/pieces.ts";
@@ -9,12 +9,12 @@ import { type ConfigField, enums, messages } from "../model-config/schema.ts";
 import { serviceMessages } from "./fields.ts";
 import { MessageBuffer, tag } from "./message-buffer.ts";
 
-/** A message as protobuf's JSON has it: maps are objects, lists whatever can be gone through once. */
+/** A message in protobuf's JSON. Maps are objects; lists are iterables that are read once. */
 export type MessageJson = Readonly<Record<string, unknown>>;
 
-/** Parts of a large message are about as long. */
+/** Approximate size of the parts of a large message. */
 const PART_BYTES = 65_536;
-/** Values between two stops. */
+/** Values encoded between two yields. */
 const VALUES_OF_A_PIECE = 64;
 
 const fieldsOf = new Map(
@@ -23,7 +23,7 @@ const fieldsOf = new Map(
 const isMessage = ({ type }: ConfigField): boolean => fieldsOf.has(type);
 const isOne = ({ repeated, keys }: ConfigField): boolean => !repeated && keys === null;
 
-/** The first has room for the message's head. `type`: the message's name. */
+/** Encodes a message in parts. The first part has room for the message's head. `type`: name of the message. */
 export function* messageParts(type: string, json: MessageJson): Pieces<Buffer[]> {
   const [only, other] = fieldsOf.get(type)!;
   if (only !== undefined && other === undefined && isOne(only) && isMessage(only) && json[only.name] !== undefined)
@@ -33,7 +33,7 @@ export function* messageParts(type: string, json: MessageJson): Pieces<Buffer[]>
   return writer.ended();
 }
 
-/** A message that is all there is of another: its length is known when it has been written. */
+/** Wraps a message that is the only content of another one. Its length is known only after it is written. */
 function inside({ number }: ConfigField, [first, ...more]: readonly Buffer[]): Buffer[] {
   const bytes = more.reduce((sum, { length }) => sum + length, first!.length - MESSAGE_HEAD_BYTES);
   const head = new MessageBuffer();
@@ -55,7 +55,7 @@ class PartsWriter {
     return [...this.#parts, this.#into.take()];
   }
 
-  /** `outermost`: a part may end behind each value. */
+  /** Encodes a message. `outermost`: a part may end after each value. */
   *message(type: string, json: MessageJson, outermost: boolean): Pieces<void> {
     for (const field of fieldsOf.get(type)!) {
       const value = json[field.name];
@@ -85,7 +85,7 @@ class PartsWriter {
     }
   }
 
-  /** Numbers stand in a row. */
+  /** Encodes a packed list of numbers. */
   *#packed(field: ConfigField, values: Iterable<unknown>): Pieces<void> {
     let at: number | null = null;
     for (const value of values) {
@@ -96,7 +96,7 @@ class PartsWriter {
     if (at !== null) this.#into.close(at);
   }
 
-  /** Entries are messages of a key and a value, which are written whatever they are. */
+  /** Encodes a map. Each entry is a message with a key and a value, which are written even if they are defaults. */
   *#map({ number, keys, type, ...more }: ConfigField, json: MessageJson, outermost: boolean): Pieces<void> {
     const [key, value] = [1, 2].map((of) => ({ ...more, keys: null, number: of, type: of === 1 ? keys! : type }));
     for (const name of Object.keys(json)) {
@@ -134,7 +134,7 @@ class PartsWriter {
 const kindOf = (type: string): 0 | 1 | 5 => (type === "double" ? 1 : type === "float" ? 5 : 0);
 const isPacked = (field: ConfigField): boolean => field.type !== "string" && !isMessage(field);
 
-/** Numbers of 64 bits may be texts. */
+/** Returns an integer. 64-bit integers may be strings, enumeration values are names. */
 function wholeOf(type: string, value: unknown): number | bigint {
   const values = enums.get(type);
   if (values !== undefined) return values.indexOf(value as string);

@@ -1,4 +1,4 @@
-/** The methods of port 8001 by their paths: those of `inference.GRPCInferenceService` and `grpc.health.v1.Health`. */
+/** Lists the methods of the gRPC port by path: those of `inference.GRPCInferenceService` and `grpc.health.v1.Health`. */
 
 import type { Clock } from "../../../base/clock.ts";
 import { andThen } from "../../../base/maybe-promise.ts";
@@ -19,9 +19,9 @@ import { type MessageJson, messageParts } from "./message-parts.ts";
 import { readMessage, readWith, roomOf, UNREADABLE } from "./reading.ts";
 import { streamInferMethod } from "./stream-infer.ts";
 
-/** Where the header stands that opens a restricted protocol. */
+/** Prefix of the metadata that open a restricted protocol. */
 const RESTRICTED_PREFIX = "triton-grpc-protocol-";
-/** How often somebody who watches is told of a change. */
+/** Microseconds between checks for a call of `Watch`. */
 const WATCH_US = 1_000_000;
 
 export function tritonMethods(around: ServerAround, clock: Pick<Clock, "now" | "at">): ReadonlyMap<string, GrpcMethod> {
@@ -63,7 +63,7 @@ function restricted({ config }: ServerAround, protocol: string, method: GrpcMeth
 
 const DEAF: CallHandler = { message() {}, halfClosed() {}, cancelled() {} };
 
-/** Answers are packed as `--grpc-infer-response-compression-level` and the client want it. */
+/** Compresses answers as `--grpc-infer-response-compression-level` and the client allow. */
 const packed =
   ({ config }: ServerAround, method: GrpcMethod): GrpcMethod =>
   (call) => {
@@ -71,7 +71,7 @@ const packed =
     return method(call);
   };
 
-/** Answers the first message; whatever else comes is ignored. The next one waits for a promise. */
+/** Answers the first message and ignores later ones. While the promise is pending, no message is read. */
 function once(call: GrpcCall, answer: (bytes: Uint8Array) => void | Promise<void>): CallHandler {
   let asked = false;
   return {
@@ -87,7 +87,7 @@ function once(call: GrpcCall, answer: (bytes: Uint8Array) => void | Promise<void
   };
 }
 
-/** Answers with what is read of the first message, unless that is refused. */
+/** Parses the first message and answers it, unless it is refused. */
 function onceRead(
   call: GrpcCall,
   type: string,
@@ -126,13 +126,13 @@ function controlMethod(name: string, { answer }: ControlMethod, around: ServerAr
     });
 }
 
-/** `HealthCheckRequest` has one field, a text, as this one has; which service it names makes no difference. */
+/** A message with one string field, like `HealthCheckRequest`. The service name in it has no effect. */
 const HEALTH_REQUEST = "SystemSharedMemoryStatusRequest";
 
-/** `HealthCheckResponse`: SERVING or NOT_SERVING. */
+/** Encodes a `HealthCheckResponse`: SERVING or NOT_SERVING. */
 const health = (ready: boolean): Uint8Array => Uint8Array.of(8, ready ? 1 : 2);
 
-/** Tells how it is, and whenever that changes. */
+/** Sends the health now, and again whenever it changes. */
 function watch(call: GrpcCall, { server }: ServerAround, clock: Pick<Clock, "now" | "at">): void {
   let told: boolean | null = null;
   const look = () => {

@@ -1,4 +1,4 @@
-/** Reads messages of clients: a short one at once, a longer one in pieces, between which the event loop turns. */
+/** Parses messages of clients. A long message is parsed in pieces, so that the event loop runs in between. */
 
 import { andThen, orElse } from "../../../base/maybe-promise.ts";
 import { atOnceOrInTurns, type Pieces } from "../../../base/pieces.ts";
@@ -14,15 +14,15 @@ export const UNREADABLE: GrpcStatus = { code: "INTERNAL", message: "Unable to pa
 
 export const readMessage = messageReader(serviceMessages);
 
-/** Shorter messages are read before others that wait: little can be in them. */
+/** Shorter messages are parsed before others that wait, because they contain little. */
 const SHORT_BYTES = 4096;
 
 export const roomOf = ({ config, messages }: ServerAround): MessageRoom =>
   new MessageRoom(config.overGrpc.messageFields, messages);
 
 /**
- * What the work reads of the bytes, or the status with which they are refused. What was read counts in the room, unless
- * it is refused. The bytes are the reader's: large ones that nothing is kept of are freed.
+ * Parses the bytes, or returns the status of the refusal. The result counts in the room unless the message is refused. The
+ * caller must not use the bytes afterwards: large buffers that the result does not reference are freed.
  */
 export function readWith<T extends object>(
   work: Pieces<T>,

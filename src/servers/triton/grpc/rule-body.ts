@@ -1,14 +1,14 @@
-/** What do rules of `--fault-plan` see of a `ModelInferRequest`? What `/generate` would have: inputs and parameters by their names. */
+/** Presents a `ModelInferRequest` to the rules of `--fault-plan` like a body of `/generate`: inputs and parameters by name. */
 import { type Datatype, elementsOf, fromBytesText, isDatatype, unpackTexts } from "../tensors/datatypes.ts";
 import { caught } from "./answers.ts";
 import { contentBytes, type InferMessage } from "./infer-request.ts";
 
-/** Inputs of more bytes are not shown. */
+/** Larger inputs are hidden from rules. */
 const SHOWN_BYTES_MOST = 65_536;
-/** Digits that an FP32 needs at least, and at most. */
+/** Fewest and most digits that identify an FP32 number. */
 const DIGITS = { least: 6, most: 9 };
 
-/** An input of one element is that value, another one a flat list of them. Whatever cannot be read is left out. */
+/** Returns the body. An input with one element is that value; others are flat lists. Omits data that cannot be read. */
 export function ruleBody(message: InferMessage): Readonly<Record<string, unknown>> {
   const { id = "", model_name: model = "", parameters = [], inputs = [], raw_input_contents: raw = [] } = message;
   const members: [string, unknown][] = [];
@@ -26,7 +26,7 @@ export function ruleBody(message: InferMessage): Readonly<Record<string, unknown
   return Object.fromEntries(members);
 }
 
-/** null: they are cut, or of 16 bits in floating point. */
+/** Returns the elements, or null if the data are truncated or have type FP16 or BF16. */
 function valuesOf(datatype: Datatype, data: Uint8Array): readonly unknown[] | null {
   if (datatype === "BYTES") return unpackTexts(data)?.map(fromBytesText) ?? null;
   if (datatype === "FP16" || datatype === "BF16") return null;
@@ -35,7 +35,7 @@ function valuesOf(datatype: Datatype, data: Uint8Array): readonly unknown[] | nu
   return datatype === "FP32" ? elements.map(shortest) : elements;
 }
 
-/** The shortest number that is this FP32: 0.7, not 0.699999988079071. */
+/** Returns the number with the fewest digits that is the same FP32: 0.7, not 0.699999988079071. */
 function shortest(value: number): number {
   for (let digits = DIGITS.least; digits < DIGITS.most; digits++) {
     const short = Number(value.toPrecision(digits));

@@ -1,6 +1,7 @@
 /**
- * What does `ModelStreamInfer` do? Any number of requests, for any models; answers of decoupled models as they come, of others
- * in the order of their requests; errors as messages: `stream_infer_handler.cc` (2026), and what 2.51 was seen to do.
+ * Implements `ModelStreamInfer`: any number of requests for any models. Answers of decoupled models are sent as they come,
+ * others in the order of their requests. Errors are messages. Source: `stream_infer_handler.cc` (2026), and observations on
+ * 2.51.
  */
 
 import type { CallHandler, GrpcCall } from "../../../wire/grpc/call.ts";
@@ -8,7 +9,7 @@ import type { GrpcMethod } from "../../../wire/grpc/server.ts";
 import type { GrpcStatus } from "../../../wire/grpc/status.ts";
 import type { TextStream } from "../behaviours/behaviour.ts";
 import type { InferAnswer, InferRequest } from "../inference/request.ts";
-import type { Served } from "../inference/served.ts";
+import type { ModelVersion } from "../inference/served.ts";
 import { versionNumber } from "../inference/version-number.ts";
 import { isDecoupled } from "../model-config/model-config.ts";
 import { TritonError } from "../model-config/status.ts";
@@ -21,11 +22,11 @@ import type { GrpcWish } from "./infer-request.ts";
 import { ResponseWriter, responseHead } from "./infer-response.ts";
 import { UNREADABLE } from "./reading.ts";
 
-/** Requests of one stream that run; with as many the client is not let send more. */
+/** Most running requests per stream. At the limit, the client's messages are not read. */
 const RUNNING_MOST = 1024;
-/** Bytes of answers that wait for a client which does not read; with more its requests are cancelled and the stream is reset. */
+/** Most unread bytes of answers. Above it, the requests are cancelled and the stream is reset. */
 const WAITING_BYTES_MOST = 16 * 2 ** 20;
-/** What has come while others run, bytes; with more the stream ends. */
+/** Most bytes of messages that wait while requests run. Above it, the stream ends. */
 const LATER_BYTES_MOST = 64 * 2 ** 20;
 
 export const streamInferMethod = (inference: Inference): GrpcMethod => {
@@ -37,11 +38,11 @@ class StreamInfer implements CallHandler {
   readonly #call: GrpcCall;
   readonly #inference: Inference;
   readonly #writer: ResponseWriter;
-  /** The first error of a request that was taken ends the stream with its status. */
+  /** True if the first error of an accepted request ends the stream with its status. */
   readonly #strict: boolean;
-  readonly #running = new Set<Streamed>();
-  readonly #ordered = new OrderedResponses<Streamed>();
-  /** Came while the client may not send more. */
+  readonly #running = new Set<StreamRequestEntry>();
+  readonly #ordered = new OrderedResponses<StreamRequestEntry>();
+  /** Messages that wait because too many requests run. */
   readonly #later: Uint8Array[] = [];
   #laterBytes = 0;
   #taking = false;
@@ -78,7 +79,7 @@ class StreamInfer implements CallHandler {
     for (const { request } of this.#running) if (request !== null) request.cancelled = true;
   }
 
-  /** Counts bytes of requests that wait, here and among those of all calls. */
+  /** Counts bytes of waiting requests, for this stream and for all calls. */
   #waits(bytes: number): void {
     this.#laterBytes += bytes;
     this.#inference.around.messages.bytes += bytes;
@@ -89,7 +90,10 @@ class StreamInfer implements CallHandler {
     this.#waits(-this.#laterBytes);
   }
 
-  /** Takes the requests that may run. A nested call makes the outer one go on; a promise: one of them is being read. */
+  /**
+   * Starts the requests that may run. A nested call makes the outer loop run again. Returns a promise while a request is
+   * parsed.
+   */
   #next(): void | Promise<void> {
     if (this.#taking) return;
     this.#taking = true;
@@ -114,7 +118,7 @@ class StreamInfer implements CallHandler {
 
   #take(read: InferRead | GrpcStatus): void {
     if (read === UNREADABLE) {
-      // Bytes that are no message end the requests, as in the real server: those before them are answered.
+      // Invalid bytes end the stream of requests, as in the real server. Earlier requests are still answered.
       this.#halfClosed = true;
       this.#dropLater();
       return;
@@ -127,7 +131,7 @@ class StreamInfer implements CallHandler {
       read.room.free();
       return;
     }
-    const one = new Streamed(read);
+    const one = new StreamRequestEntry(read);
     this.#running.add(one);
     const failed = caught(() => this.#begin(one, read));
     if (one.request === null) read.room.free();
@@ -139,7 +143,7 @@ class StreamInfer implements CallHandler {
     }
   }
 
-  #begin(one: Streamed, read: InferRead): void {
+  #begin(one: StreamRequestEntry, read: InferRead): void {
     const { wish } = read;
     const { around } = this.#inference;
     const version = caught(() => versionNumber(one.version));
@@ -154,8 +158,8 @@ class StreamInfer implements CallHandler {
     });
   }
 
-  /** Behind a first response: pieces of a text leave as responses, but nothing is made of any of them. */
-  #plain(one: Streamed, model: Served, output: string): TextStream {
+  /** Returns a sink for pieces of text after the first response. Each piece becomes a message without a response object. */
+  #plain(one: StreamRequestEntry, model: ModelVersion, output: string): TextStream {
     const call = this.#call;
     const writer = this.#writer;
     const text = { name: output, datatype: "BYTES", shape: [1] } as const;
@@ -172,13 +176,25 @@ class StreamInfer implements CallHandler {
     };
   }
 
-  #came(one: Streamed, model: Served, wish: GrpcWish, answer: InferAnswer | TritonError | null, final: boolean): void {
+  #came(
+    one: StreamRequestEntry,
+    model: ModelVersion,
+    wish: GrpcWish,
+    answer: InferAnswer | TritonError | null,
+    final: boolean,
+  ): void {
     if (one.decoupled) this.#answer(one, model, wish, answer, final);
     else this.#inOrder(one, () => this.#answer(one, model, wish, answer, final), final);
     if (final) this.#ended(one);
   }
 
-  #answer(one: Streamed, model: Served, wish: GrpcWish, given: InferAnswer | TritonError | null, final: boolean): void {
+  #answer(
+    one: StreamRequestEntry,
+    model: ModelVersion,
+    wish: GrpcWish,
+    given: InferAnswer | TritonError | null,
+    final: boolean,
+  ): void {
     if (this.#call.over) return;
     const outputs = given === null || given instanceof TritonError ? given : outputsToSend(given, wish, model);
     if (outputs instanceof TritonError && this.#strict) {
@@ -194,18 +210,18 @@ class StreamInfer implements CallHandler {
     }
   }
 
-  /** An answer without outputs. */
+  /** Sends a response without outputs. */
   #send(error: string, head: Uint8Array, final: boolean | null): void {
     this.#written(this.#writer.streamed(error, { head, parameters: [], final, outputs: [] }));
   }
 
-  /** So many of the writer's bytes. */
+  /** Sends the first `length` bytes of the writer. */
   #written(length: number): void {
     if (this.#call.queued > WAITING_BYTES_MOST) this.#stop(() => this.#call.drop());
     else this.#call.send(this.#writer.bytes, length);
   }
 
-  #inOrder(one: Streamed, send: () => void, final: boolean): void {
+  #inOrder(one: StreamRequestEntry, send: () => void, final: boolean): void {
     this.#ordered.send(one, send, final);
   }
 
@@ -214,7 +230,7 @@ class StreamInfer implements CallHandler {
     end();
   }
 
-  #ended(one: Streamed): void {
+  #ended(one: StreamRequestEntry): void {
     this.#running.delete(one);
     if (this.#later.length > 0) void this.#next()?.catch((why) => this.#call.fail(why));
     this.#afterTaking();
@@ -231,11 +247,11 @@ class StreamInfer implements CallHandler {
   }
 }
 
-const headOf = (one: Streamed, { name, version }: Served): Uint8Array =>
+const headOf = (one: StreamRequestEntry, { name, version }: ModelVersion): Uint8Array =>
   (one.head ??= responseHead(name, `${version}`, one.id));
 
-/** No function is made for it: this is done for each response. */
-function outputsToSend(answer: InferAnswer, wish: GrpcWish, model: Served): readonly Tensor[] | TritonError {
+/** Returns the outputs, or the error. Not a closure, because it runs for every response. */
+function outputsToSend(answer: InferAnswer, wish: GrpcWish, model: ModelVersion): readonly Tensor[] | TritonError {
   try {
     return sentOutputs(answer, wish.outputs, model);
   } catch (error) {
@@ -245,13 +261,13 @@ function outputsToSend(answer: InferAnswer, wish: GrpcWish, model: Served): read
 }
 
 /** A request of a stream. */
-class Streamed {
+class StreamRequestEntry {
   readonly model: string;
   readonly version: string;
   readonly id: string;
   request: InferRequest | null = null;
   decoupled = false;
-  /** The beginning of its answers. */
+  /** Encoded model, version and id of its responses. Null before the first one. */
   head: Uint8Array | null = null;
   responses: AlikeResponses | null = null;
 

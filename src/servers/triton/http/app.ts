@@ -5,20 +5,20 @@ import { routes } from "../../../wire/http/routes.ts";
 import type { Context } from "../../../wire/http/sink.ts";
 import type { ServerAround } from "../inference/around.ts";
 import { errorText, type HandlerAnswer, LATER, plain, SocketCall } from "./call.ts";
-import { type Matched, match, NOT_FOUND, respondTo } from "./routes.ts";
+import { match, NOT_FOUND, type RouteMatch, respondTo } from "./routes.ts";
 
-/** The path without its query, of a URL or of what stands in a request's first line. */
+/** Returns the path of a URL or a request target, without the query. */
 function pathOf(target: string): string {
   const from = target.startsWith("/") ? 0 : Math.max(0, target.indexOf("/", target.indexOf("//") + 2));
   const query = target.indexOf("?", from);
   return target.slice(from, query < 0 ? undefined : query);
 }
 
-/** What was found of paths that came lately: a client asks the same one again and again. */
-const known = new Map<string, Matched>();
+/** Results of recent path lookups, because clients repeat the same paths. */
+const known = new Map<string, RouteMatch>();
 const KNOWN_MOST = 256;
 
-function matchedOf(url: string): Matched | null {
+function matchedOf(url: string): RouteMatch | null {
   const before = known.get(url);
   if (before !== undefined) return before;
   const matched = match(pathOf(url));
@@ -39,7 +39,7 @@ function handler(around: ServerAround) {
   };
 }
 
-function give(matched: Matched, call: SocketCall): void {
+function give(matched: RouteMatch, call: SocketCall): void {
   try {
     const answer = respondTo(matched, call);
     if (answer instanceof Promise) answerLater(answer, call);
@@ -58,7 +58,7 @@ function answerLater(answer: Promise<HandlerAnswer>, call: SocketCall): void {
   );
 }
 
-/** All paths and methods. GET and POST are answered without Elysia, whatever the path is. */
+/** Handles all paths and methods. A POST bypasses Elysia, whatever its path. */
 export function tritonApp(around: ServerAround): ElysiaApplication {
   const handle = handler(around);
   const hot = { of: (method: string) => (method === "POST" || method === "GET" ? handle : undefined) };

@@ -1,4 +1,4 @@
-/** What does a handler of Triton's HTTP have before it, and what does it give? */
+/** Defines what a handler of Triton's HTTP API receives and returns. */
 
 import { gatheredBody } from "../../../wire/http/gathered-body.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
@@ -10,13 +10,13 @@ import { HTTP_STATUS, invalidArg, type TritonError } from "../model-config/statu
 import { isAscii, toBytesText } from "../tensors/datatypes.ts";
 import { rapidText } from "../tensors/tensor-json.ts";
 
-/** A whole answer. `body` is a text of bytes, one character each, or bytes. */
+/** A complete answer. `body`: bytes, or a string with one character per byte. */
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array;
 }
-/** The handler answers by itself, by a stream or later. */
+/** Result of a handler that answers later, or with a stream. */
 export const LATER = Symbol("later");
 export type HandlerAnswer = HttpAnswer | typeof LATER;
 
@@ -36,7 +36,7 @@ export const plainError = ({ code, message }: TritonError): HttpAnswer => plain(
 
 export interface HttpCall {
   readonly method: string;
-  /** What the route's pattern found, in its order; undefined where it found nothing. */
+  /** Groups of the route's pattern in order. A group that did not match is undefined. */
   readonly found: readonly (string | undefined)[];
   readonly around: ServerAround;
   header(name: string): string | null;
@@ -44,29 +44,29 @@ export interface HttpCall {
   readonly target: string;
   readonly http2: boolean;
   headers(): Readonly<Record<string, string>>;
-  /** In their order; names in the client's letters where these are known, values with a character for each byte. */
+  /** Calls `act` for each header in order. Names keep the client's case if it is known; values have one character per byte. */
   eachHeader(act: (name: string, value: string) => void): void;
-  /** Has the answer disturbed, whichever it is; before it is opened or given. */
+  /** Applies a fault to the answer. Call it before the answer is opened or sent. */
   disturb(order: FaultOrder): Promise<void>;
   /**
-   * All of it, at once where it is there. Throws a `TritonError`, or rejects with it, where it is larger than what is taken
-   * here; rejects when the client leaves.
+   * Returns the whole body, synchronously if it has arrived. Throws or rejects with a `TritonError` if it exceeds the limit;
+   * rejects if the client leaves.
    */
   body(): Uint8Array | Promise<Uint8Array>;
-  /** The memory that the body takes until the request is answered. */
+  /** Memory of the body, which counts until the answer. */
   readonly held: HeldBody;
-  /** Answers, after which the body's memory counts no more. A handler that answers by a stream calls `held.leave`. */
+  /** Sends the answer and frees the body's memory. A handler with a stream calls `held.leave` instead. */
   answer(answer: HttpAnswer): void;
-  /** One of so many bytes, as fast as the client takes them. */
+  /** Sends an answer of `bytes` bytes as fast as the client reads it. */
   answerParts(answer: Omit<HttpAnswer, "body">, parts: readonly Uint8Array[], bytes: number): void;
-  /** A stream that begins when `begin` is called. */
+  /** Opens a stream, which starts at `begin`. */
   open(owner: SinkEvents, waiting: HeldBytes): EventSink;
   begin(status: number, headers: Readonly<Record<string, string>>): void;
 }
 
 const tooLarge = (most: number) => invalidArg(`request body exceeds the ${most} bytes that are taken here`);
 
-/** A text up to here leaves as it is; more are better looked at as bytes. */
+/** Strings up to this length are sent as they are. Longer ones are encoded first. */
 const SHORT = 16_384;
 
 export class SocketCall implements HttpCall {
@@ -77,7 +77,7 @@ export class SocketCall implements HttpCall {
   readonly #request: HttpRequest;
   readonly #front: HttpFront;
   #response: Response | null = null;
-  /** Where it is waited for. */
+  /** Resolves with the response. Null if nobody waits for it. */
   #taken: PromiseWithResolvers<Response> | null = null;
 
   constructor(context: Context, found: readonly (string | undefined)[], around: ServerAround) {
@@ -89,7 +89,7 @@ export class SocketCall implements HttpCall {
     this.held = new HeldBody(context.request, around.bodies);
   }
 
-  /** There, or settles, when the answer has begun. */
+  /** Returns the response, or a promise until the answer has begun. */
   get response(): Response | Promise<Response> {
     if (this.#response !== null) return this.#response;
     this.#taken ??= Promise.withResolvers();

@@ -1,8 +1,8 @@
-/** Does a fault of a plan answer in the server's place, or disturb what the server answers? */
+/** Chooses the faults of a request: a fault may replace the server's answer or disturb it. */
 import { ORDER_HEADER } from "../../openai/front/order-header.ts";
 import { errorText, type HttpAnswer, type HttpCall, jsonAnswer } from "./call.ts";
 
-/** null: the server answers, disturbed or not; at once where nothing may disturb it. */
+/** Returns the answer of a fault, or null if the server answers, disturbed or not. Synchronous if no fault can apply. */
 export function disturbed(call: HttpCall, body: Uint8Array): HttpAnswer | null | Promise<HttpAnswer | null> {
   return call.around.faults.may(call.header(ORDER_HEADER)) ? disturbedBy(call, body) : null;
 }
@@ -35,7 +35,7 @@ async function disturbedBy(call: HttpCall, body: Uint8Array): Promise<HttpAnswer
   return { status, headers, body: errorText(JSON.parse(said).error.message) };
 }
 
-/** As this server writes names. */
+/** Capitalizes header names like this server does. */
 const capitalized = (headers: Readonly<Record<string, string>>) =>
   Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name.replaceAll(/\b[a-z]/g, (one) => one.toUpperCase()), value]),

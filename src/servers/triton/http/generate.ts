@@ -1,6 +1,7 @@
 /**
- * What do `/generate` and `/generate_stream` do? A flat JSON object becomes tensors and parameters, each response an object or
- * an event: `http_server.cc`, `HandleGenerate` (2026). Errors of an accepted request are 400 whatever their code, as in 2.51.
+ * Implements `/generate` and `/generate_stream`. A flat JSON object becomes tensors and parameters; each response becomes an
+ * object or an event. Source: `HandleGenerate` in `http_server.cc` (2026). As in 2.51, errors of an accepted request have
+ * status 400.
  */
 import { atOnce, ITEMS_OF_A_PIECE, inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
 import type { TextStream } from "../behaviours/behaviour.ts";
@@ -12,7 +13,7 @@ import {
   parameterText,
   type RequestFields,
 } from "../inference/request.ts";
-import type { Served } from "../inference/served.ts";
+import type { ModelVersion } from "../inference/served.ts";
 import { versionNumber } from "../inference/version-number.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
 import { invalidArg, TritonError } from "../model-config/status.ts";
@@ -61,8 +62,8 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
   }
 }
 
-/** Reads large bodies in pieces. */
-async function read(body: Uint8Array, model: Served, { held, around: { server, config, turns } }: HttpCall) {
+/** Parses a body, a large one in pieces. */
+async function read(body: Uint8Array, model: ModelVersion, { held, around: { server, config, turns } }: HttpCall) {
   if (!isLarge(body)) return atOnce(readGenerate(documentOf(body), model, server.facts, config.overHttp));
   return held.parse(body.length, async () => {
     const document = await inTurns(documentInPieces(body), turns);
@@ -75,7 +76,7 @@ async function read(body: Uint8Array, model: Served, { held, around: { server, c
 /** Reads a body of /generate. Throws a `TritonError`. */
 function* readGenerate(
   document: JsonNode,
-  model: Served,
+  model: ModelVersion,
   facts: VersionFacts,
   limits: InputLimits,
 ): Pieces<RequestFields> {
@@ -119,7 +120,7 @@ function* readGenerate(
   return { id: own, inputs, outputs: [], parameters, priority: 0, timeoutUs: 0 };
 }
 
-/** As `within`, for work in pieces. */
+/** Does the same as `within`, for work in pieces. */
 function* withinPieces<R>(prefix: string, work: Pieces<R>): Pieces<R> {
   try {
     return yield* work;
@@ -134,7 +135,7 @@ function* withinPieces<R>(prefix: string, work: Pieces<R>): Pieces<R> {
   }
 }
 
-const batchOf = ({ config }: Served): readonly number[] => (maxBatchSize(config) > 0 ? [-1] : []);
+const batchOf = ({ config }: ModelVersion): readonly number[] => (maxBatchSize(config) > 0 ? [-1] : []);
 
 function* tensorOf(
   name: string,
@@ -149,7 +150,7 @@ function* tensorOf(
     count > ITEMS_OF_A_PIECE || isLongText(value)
       ? readElementsInPieces(name, value, datatype, count, missingElements)
       : readElements(name, value, datatype, count, missingElements);
-  // The real server finds out about wrong texts before it looks at the shape.
+  // The real server checks strings before the shape.
   const texts = datatype === "BYTES" ? yield* whole(read()) : null;
   const shape = [...dims];
   let left = count;
@@ -182,25 +183,25 @@ const NOT_ONE =
   "generate expects model to produce exactly 1 response, use generate stream for model that generates various number of responses";
 const FAILED = 400;
 
-/** Stands for a text in an event. */
+/** Placeholder for the text in an event. */
 const MARK = "\u007f\u007f";
 
-/** Takes the responses, and the client's leaving. */
+/** Receives the responses of a request, and handles the client's disconnect. */
 class Writer {
-  /** What is cancelled when the client of a stream leaves. */
+  /** The request to cancel if the client of a stream disconnects. Null before it starts. */
   request: InferRequest | null = null;
   readonly #call: HttpCall;
   readonly #streams: boolean;
   readonly #id: string;
-  readonly #model: Served;
+  readonly #model: ModelVersion;
   readonly #events: EventQueue;
   #begun = false;
-  /** Without a stream: one object per response. A long one is written when it is sent. */
+  /** Responses without a stream: one object each. A long one is formatted when it is sent. */
   readonly #whole: (string | InferAnswer)[] = [];
   /** True once the model writes events past the queue. */
   #isPlain = false;
 
-  constructor(call: HttpCall, streams: boolean, id: string, model: Served) {
+  constructor(call: HttpCall, streams: boolean, id: string, model: ModelVersion) {
     this.#call = call;
     this.#streams = streams;
     this.#id = id;
@@ -208,7 +209,8 @@ class Writer {
     if (streams) call.around.turns.opened?.();
     this.#events = new EventQueue(
       (owner, waiting) => call.open(owner, waiting),
-      // The real server reads nothing of a connection whose answer is to come, and notices a leaving as it writes.
+      // While an answer is pending, the real server does not read from the connection and notices a disconnect only when it
+      // writes.
       (broken) => {
         if (streams || broken) this.request?.leave(broken);
       },
@@ -246,7 +248,7 @@ class Writer {
     this.#events.end(() => this.#call.held.leave());
   }
 
-  /** Responses of a stream differ in the text alone. */
+  /** Returns a sink for events that differ only in their text, or null without a stream. */
   plainText(name: string): TextStream | null {
     if (!this.#streams || this.#events.hadLong) return null;
     this.#isPlain = true;
@@ -267,12 +269,16 @@ class Writer {
   }
 }
 
-/** True if an answer is written in parts. Tensors that JSON cannot hold are refused before anything is sent. */
+/** True if an answer is sent in parts. Types that JSON cannot represent are rejected before anything is sent. */
 const isLong = (answer: InferAnswer): boolean =>
   isLargeAnswer(answer) && answer.outputs.every(({ datatype }) => datatype !== "FP16" && datatype !== "BF16");
 
-/** Names and values, sorted by name: outputs, parameters, and the members of every answer. */
-function membersOf(answer: InferAnswer, id: string, { name, version }: Served): (readonly [string, string | Tensor])[] {
+/** Returns names and values, sorted by name: outputs, parameters, and the members of every answer. */
+function membersOf(
+  answer: InferAnswer,
+  id: string,
+  { name, version }: ModelVersion,
+): (readonly [string, string | Tensor])[] {
   const members: (readonly [string, string | Tensor])[] = [
     ...(id === "" ? [] : [["id", rapidText(toBytesText(id))] as const]),
     ["model_name", rapidText(toBytesText(name))],
@@ -283,20 +289,20 @@ function membersOf(answer: InferAnswer, id: string, { name, version }: Served): 
   return members.sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-function objectText(answer: InferAnswer, id: string, served: Served): string {
+function objectText(answer: InferAnswer, id: string, served: ModelVersion): string {
   const member = ([key, value]: readonly [string, string | Tensor]) =>
     `${rapidText(key)}:${typeof value === "string" ? value : valueText(value)}`;
   return `{${membersOf(answer, id, served).map(member).join(",")}}`;
 }
 
-/** Bytes of a part of a long answer, about. */
+/** Approximate size of the parts of a long answer, in bytes. */
 const PART_BYTES = 32_768;
 
 /** Yields the bytes of `objectText` in parts, between `before` and `after`. */
 function* objectParts(
   answer: InferAnswer,
   id: string,
-  served: Served,
+  served: ModelVersion,
   before: string,
   after: string,
 ): Generator<Uint8Array, void> {

@@ -1,4 +1,4 @@
-/** How does an answer of `/infer` look? JSON, then the tensors that are wanted as they are: `http_server.cc`, `FinalizeResponse`. */
+/** Formats answers of `/infer`: JSON, then the binary tensors. Source: `FinalizeResponse` in `http_server.cc`. */
 import type { Pieces } from "../../../base/pieces.ts";
 import { type InferAnswer, parameterText } from "../inference/request.ts";
 import type { ClassLabels } from "../models/labels.ts";
@@ -12,22 +12,22 @@ export interface AnsweredModel {
   readonly id: string;
   readonly name: string;
   readonly version: number;
-  /** The first dimension is the batch's. */
+  /** True if the first dimension is the batch. */
   readonly batched: boolean;
   readonly labels: ClassLabels;
 }
 
 export interface InferBody {
-  /** A text of bytes, where there is nothing but JSON. */
+  /** The body. A string, with one character per byte, if it is only JSON. */
   readonly body: string | Uint8Array;
-  /** How many of them are JSON; null: all. */
+  /** Bytes of JSON at the start, or null if the whole body is JSON. */
   readonly head: number | null;
 }
 
 const shownOutput = (output: Tensor, { classes }: OutputWish, { batched, labels }: AnsweredModel): Tensor =>
   classes > 0 ? classified(output, classes, batched, labels.get(output.name)) : output;
 
-/** Throws a `TritonError` where an output cannot be sent as it is wanted. */
+/** Formats an answer. Throws a `TritonError` if an output cannot be sent in the requested form. */
 export function inferBody(answer: InferAnswer, model: AnsweredModel, wish: InferWish): InferBody {
   const binary: Uint8Array[] = [];
   let outputs = "";
@@ -41,7 +41,7 @@ export function inferBody(answer: InferAnswer, model: AnsweredModel, wish: Infer
   return { body: Buffer.concat([Buffer.from(text, "latin1"), ...binary]), head: text.length };
 }
 
-/** Up to the first output. */
+/** Returns the JSON before the first output. */
 function beginning(answer: InferAnswer, model: AnsweredModel): string {
   const id = model.id === "" ? "" : `"id":${rapidText(toBytesText(model.id))},`;
   return `{${id}"model_name":${quotedOf(model.name)},"model_version":"${model.version}",${parametersText(answer)}"outputs":[`;
@@ -50,11 +50,11 @@ function beginning(answer: InferAnswer, model: AnsweredModel): string {
 /** A large answer in parts. */
 export interface InferParts {
   readonly parts: readonly Uint8Array[];
-  /** How many of them are JSON; null: all. */
+  /** Bytes of JSON at the start, or null if the whole body is JSON. */
   readonly head: number | null;
 }
 
-/** As `inferBody`; what is binary is not copied. */
+/** Formats an answer in parts, without a copy of binary tensors. Otherwise like `inferBody`. */
 export function* inferParts(answer: InferAnswer, model: AnsweredModel, wish: InferWish): Pieces<InferParts> {
   const binary: Uint8Array[] = [];
   const parts: Uint8Array[] = [];
@@ -89,10 +89,10 @@ export function* inferParts(answer: InferAnswer, model: AnsweredModel, wish: Inf
   return { parts, head: parts.length === texts ? null : head };
 }
 
-/** Parts of a large answer are about as long. */
+/** Approximate size of the parts of a large answer, in bytes. */
 const PART_BYTES = 65_536;
 
-/** Is an answer made and sent in parts? */
+/** Reports whether an answer is large enough to be sent in parts. */
 export function isLargeAnswer({ outputs }: InferAnswer): boolean {
   let bytes = 0;
   for (const { data } of outputs) bytes += data.length;
@@ -104,7 +104,7 @@ function parametersText({ parameters }: InferAnswer): string {
   return `"parameters":{${parameters.map(([name, value]) => `${rapidText(name)}:${parameterText(value)}`).join(",")}},`;
 }
 
-/** What was written lately, by the name of a model or of an output: it comes again with each answer. */
+/** JSON of recent names of models and outputs, because they recur in every answer. */
 const quoted = new Map<string, string>();
 const starts = new Map<
   string,
@@ -125,7 +125,7 @@ function quotedOf(name: string): string {
   return made;
 }
 
-/** The object of an output up to its shape. */
+/** Returns the JSON of an output up to and including its shape. */
 function startOf({ name, datatype, shape }: Tensor): string {
   const known = starts.get(name);
   if (known !== undefined && known.datatype === datatype && areSame(known.shape, shape)) return known.text;

@@ -1,6 +1,6 @@
 /**
- * What does the body of `/infer` ask for? JSON, then tensors as they stand in memory; every mix of both: `http_server.cc`,
- * `ParseJsonTritonIO` and `ParseJsonTritonParams` (2026), in its words and its order.
+ * Parses the body of `/infer`: JSON, then binary tensors, in any mix. Source: `ParseJsonTritonIO` and `ParseJsonTritonParams`
+ * in `http_server.cc` (2026), with their messages and their order.
  */
 import { ITEMS_OF_A_PIECE, type Pieces } from "../../../base/pieces.ts";
 import {
@@ -50,18 +50,18 @@ import {
   tensorTooLarge,
 } from "./input-limit.ts";
 
-/** How an output is to be sent. */
+/** How to send an output. */
 export interface OutputWish {
   readonly kind: "json" | "binary" | "memory";
-  /** So many classes, the best ones; 0: the tensor itself. */
+  /** Number of top classes to send. 0: sends the tensor itself. */
   readonly classes: number;
-  /** Where it is put, with `memory`. */
+  /** Writes the output to shared memory if `kind` is `memory`, else null. */
   readonly put: ((data: Uint8Array) => void) | null;
 }
 
 export interface InferWish {
   readonly fields: RequestFields;
-  /** By name; all others as `otherwise` says. */
+  /** Outputs by name. Other outputs follow `otherwise`. */
   readonly outputs: ReadonlyMap<string, OutputWish>;
   readonly otherwise: OutputWish;
 }
@@ -73,15 +73,15 @@ const NO_DATA = new Uint8Array();
 const NO_NAMES: readonly string[] = [];
 const NO_WISHES: ReadonlyMap<string, OutputWish> = new Map();
 
-/** What a request's parameters say. */
-interface Asked {
+/** Parameters of a request. */
+interface ParsedParameters {
   readonly parameters: InferParameters;
   readonly priority: number;
   readonly timeoutUs: number;
   readonly sequence: SequenceFields;
   readonly binary: boolean;
 }
-const NOTHING: Asked = { parameters: [], priority: 0, timeoutUs: 0, sequence: NO_SEQUENCE, binary: false };
+const NOTHING: ParsedParameters = { parameters: [], priority: 0, timeoutUs: 0, sequence: NO_SEQUENCE, binary: false };
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -92,13 +92,13 @@ export interface InferLimits {
   readonly facts: VersionFacts;
 }
 
-/** A body that is the one input, without JSON. */
+/** Reads a body that is the only input, without JSON. */
 export function rawWish(body: Uint8Array): InferWish {
   const fields = { id: "", inputs: [], outputs: [], parameters: [], priority: 0, timeoutUs: 0, raw: body };
   return { fields, outputs: new Map(), otherwise: BINARY_OUTPUT };
 }
 
-/** `head`: how many bytes are JSON. Throws a `TritonError`. */
+/** Reads a body. `head`: bytes of JSON at its start. Throws a `TritonError`. */
 export function inferWish(body: Uint8Array, head: number, limits: InferLimits): InferWish {
   const isWhole = head === body.length;
   const document = documentOf(isWhole ? body : body.subarray(0, head));
@@ -107,7 +107,7 @@ export function inferWish(body: Uint8Array, head: number, limits: InferLimits): 
   return wishOf(document, read, asked, limits);
 }
 
-/** As `inferWish`, of a large body. */
+/** Does the same as `inferWish`, in pieces for a large body. */
 export function* inferWishInPieces(body: Uint8Array, head: number, limits: InferLimits): Pieces<InferWish> {
   const document = yield* documentInPieces(body.subarray(0, head));
   const { read, inputs, asked } = begun(document, body.subarray(head), limits);
@@ -122,10 +122,10 @@ export function* inferWishInPieces(body: Uint8Array, head: number, limits: Infer
   return wishOf(document, read, asked, limits);
 }
 
-/** The member `name` as a short text. */
+/** Returns the member `name`, whose length is limited. */
 const shortIn = (value: JsonNode, name: string): string => shortName(name, stringIn(value, name));
 
-/** What stands before the inputs. */
+/** Reads the members before the inputs. */
 function begun(document: JsonNode, rest: Uint8Array, { memory }: InferLimits) {
   const id = find(document, "id") === undefined ? "" : shortIn(document, "id");
   const asked = find(document, "parameters");
@@ -134,7 +134,7 @@ function begun(document: JsonNode, rest: Uint8Array, { memory }: InferLimits) {
   return { read, inputs, asked: asked === undefined ? NOTHING : readParameters(asked) };
 }
 
-function wishOf(document: JsonNode, read: Reading, asked: Asked, limits: InferLimits): InferWish {
+function wishOf(document: JsonNode, read: Reading, asked: ParsedParameters, limits: InferLimits): InferWish {
   const { id, inputs } = read;
   const { parameters, priority, timeoutUs, sequence, binary } = asked;
   if (read.rest.length > 0) throw invalidArg(`unexpected additional input data for model '${limits.model}'`);
@@ -145,19 +145,19 @@ function wishOf(document: JsonNode, read: Reading, asked: Asked, limits: InferLi
   return { fields, outputs, otherwise: binary ? BINARY_OUTPUT : JSON_OUTPUT };
 }
 
-/** What has been read. */
+/** State of the parser. */
 interface Reading {
   readonly id: string;
-  /** Behind the JSON, as far as nobody has taken it. */
+  /** The part after the JSON that no input has used yet. */
   rest: Uint8Array;
   readonly inputs: readonly InferInput[];
   /** Copies inputs out of shared memory. */
   readonly copy: MemoryReader;
-  /** null: not made yet. */
+  /** Names of the inputs, or null until they are needed. */
   names: Set<string> | null;
 }
 
-function readParameters(value: JsonNode): Asked {
+function readParameters(value: JsonNode): ParsedParameters {
   const read = {
     parameters: [] as (readonly [string, InferParameters[number][1]])[],
     priority: 0,
@@ -187,7 +187,7 @@ function readParameters(value: JsonNode): Asked {
   return read;
 }
 
-/** Texts, whole and other numbers, booleans; throws a `TritonError` for anything else. */
+/** Returns a parameter: a string, a number or a boolean. Throws a `TritonError` for other types. */
 export function parameterIn(name: string, value: JsonNode): InferParameters[number][1] {
   if (typeof value === "string" || typeof value === "boolean" || isSigned(value)) return value;
   if (value instanceof LongText) return within(`parameter '${fromBytesText(name)}'`, asShortText, value);
@@ -204,7 +204,7 @@ function readInput(value: JsonNode, read: Reading, limits: InferLimits): InferIn
   return input;
 }
 
-/** Throws a `TritonError` where texts of JSON make too large a tensor: each has its length before it there. */
+/** Throws a `TritonError` if strings from JSON make a tensor too large, including their length fields. */
 function checkTexts(
   { name, datatype }: Omit<InferInput, "data">,
   { length }: Uint8Array,
@@ -215,7 +215,7 @@ function checkTexts(
     throw madeTooLarge(name, length, input);
 }
 
-/** Reads the elements that stand in JSON. */
+/** Reads elements from JSON. */
 type Elements<T> = (name: string, data: JsonNode, datatype: Datatype | null, count: number, missing: string) => T;
 
 function inputOf<T>(value: JsonNode, read: Reading, limits: InferLimits, elements: Elements<T>) {
@@ -224,7 +224,7 @@ function inputOf<T>(value: JsonNode, read: Reading, limits: InferLimits, element
   const name = shortIn(value, "name");
   const type = shortIn(value, "datatype");
   const listed = find(value, "shape");
-  // A long list is not made one array first.
+  // Check the length before the list becomes one array.
   if (listed instanceof LongList) fewOf("dimensions", listed);
   const [shape, exact] = shapesOf(fewOf("dimensions", arrayIn(value, "shape")));
   if (isTaken(name, read))
@@ -234,7 +234,7 @@ function inputOf<T>(value: JsonNode, read: Reading, limits: InferLimits, element
   return { name, datatype, shape, data, ...(exact && { exactShape: exact }) };
 }
 
-/** The dimensions as numbers, and as `exactShape` has them. */
+/** Returns the dimensions as numbers and in the form of `exactShape`. */
 function shapesOf(list: readonly JsonNode[]): [readonly number[], readonly bigint[] | undefined] {
   let plain = true;
   for (const size of list) plain &&= typeof size === "number" && size >= 0;
@@ -246,10 +246,10 @@ function shapesOf(list: readonly JsonNode[]): [readonly number[], readonly bigin
 const unsignedOf = (value: JsonNode, name: string): number | bigint =>
   within(`Unable to parse '${name}'`, asUnsigned, value);
 
-/** Inputs up to which their names are looked through one by one. */
+/** Most inputs for which a linear search of names is fast enough. */
 const FEW = 8;
 
-/** Does an input before have this name? Where there are many, their names are kept by themselves. */
+/** Reports whether an earlier input has this name. Uses a set if there are many inputs. */
 function isTaken(name: string, read: Reading): boolean {
   const { inputs } = read;
   if (inputs.length <= FEW) {
@@ -262,7 +262,7 @@ function isTaken(name: string, read: Reading): boolean {
   return false;
 }
 
-/** Exactly one of three ways to send a tensor. */
+/** Checks that a tensor uses exactly one of the three ways to send data. */
 function oneSource(value: JsonNode, parameters: JsonNode): void {
   const json = find(value, "data");
   const binary = find(parameters, "binary_data_size");

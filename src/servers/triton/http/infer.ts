@@ -1,10 +1,10 @@
-/** What does `POST /v2/models/M/infer` do? `http_server.cc`, `HandleInfer` (2026), and what 2.51 was seen to answer. */
+/** Implements `POST /v2/models/M/infer`. Source: `HandleInfer` in `http_server.cc` (2026), and answers observed on 2.51. */
 
 import { andThen } from "../../../base/maybe-promise.ts";
 import { inTurns, isLarge } from "../../../base/pieces.ts";
 import { zlib } from "../../../base/zlib.ts";
 import type { InferAnswer, RequestFields } from "../inference/request.ts";
-import type { Served } from "../inference/served.ts";
+import type { ModelVersion } from "../inference/served.ts";
 import { versionNumber } from "../inference/version-number.ts";
 import { isDecoupled, maxBatchSize } from "../model-config/model-config.ts";
 import { HTTP_STATUS, internal, invalidArg, TritonError } from "../model-config/status.ts";
@@ -38,24 +38,24 @@ export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
     throw new TritonError("UNSUPPORTED", "HTTP end point doesn't support models with decoupled transaction policy");
   const asked = { call, name, number, model };
   const refused = jsonTooLarge(declaredBytes(call), call.around.config.overHttp);
-  // What is refused need not come.
+  // Refuse before the body arrives.
   if (refused !== null && isJsonAlone(call)) return jsonError(refused);
   return andThen(call.body(), unlessDisturbed, asked);
 }
 
-interface Asked {
+interface InferCall {
   readonly call: HttpCall;
   readonly name: string;
-  /** -1: the latest version. */
+  /** -1 means the latest version. */
   readonly number: VersionNumber;
-  readonly model: Served;
+  readonly model: ModelVersion;
 }
 
 function isJsonAlone(call: HttpCall): boolean {
   return (call.header("content-encoding") ?? "identity") === "identity" && call.header(HEAD_LENGTH) === null;
 }
 
-function unlessDisturbed(given: Uint8Array, asked: Asked): HandlerAnswer | Promise<HandlerAnswer> {
+function unlessDisturbed(given: Uint8Array, asked: InferCall): HandlerAnswer | Promise<HandlerAnswer> {
   const { call } = asked;
   const encoding = call.header("content-encoding") ?? "identity";
   if (encoding !== "identity" && encoding !== "gzip" && encoding !== "deflate") {
@@ -67,14 +67,14 @@ function unlessDisturbed(given: Uint8Array, asked: Asked): HandlerAnswer | Promi
   return andThen(body, withBody, asked);
 }
 
-function withBody(body: Uint8Array, asked: Asked): HandlerAnswer | Promise<HandlerAnswer> {
+function withBody(body: Uint8Array, asked: InferCall): HandlerAnswer | Promise<HandlerAnswer> {
   return andThen(disturbed(asked.call, body), inferUnless, asked, body);
 }
 
 /** `instead`: the answer that a plan of faults orders, or null. */
 function inferUnless(
   instead: HandlerAnswer | null,
-  asked: Asked,
+  asked: InferCall,
   body: Uint8Array,
 ): HandlerAnswer | Promise<HandlerAnswer> {
   if (instead !== null) return instead;
@@ -94,12 +94,17 @@ function inferUnless(
   }
 }
 
-/** `head`: bytes of JSON. */
-async function inferLarge(asked: Asked, body: Uint8Array, head: number, limits: InferLimits): Promise<HandlerAnswer> {
+/** Handles a large body. `head`: bytes of JSON at its start. */
+async function inferLarge(
+  asked: InferCall,
+  body: Uint8Array,
+  head: number,
+  limits: InferLimits,
+): Promise<HandlerAnswer> {
   const { call } = asked;
   const read = async () => {
     const wish = await inTurns(inferWishInPieces(body, head, limits), call.around.turns);
-    // Tensors that were sent as they are stand in the body.
+    // Binary tensors are views of the body, so that it must stay.
     if (head === body.length) call.held.free(body);
     return wish;
   };
@@ -111,8 +116,8 @@ async function inferLarge(asked: Asked, body: Uint8Array, head: number, limits: 
   }
 }
 
-/** Throws a `TritonError`. */
-function submitted({ call, name, number, model }: Asked, wish: InferWish): typeof LATER {
+/** Starts the request. Throws a `TritonError`. */
+function submitted({ call, name, number, model }: InferCall, wish: InferWish): typeof LATER {
   const encoding = bestEncoding(call.header("accept-encoding"));
   call.around.server.infer(name, number, withForwarded(call, wish.fields), {
     respond(answer) {
@@ -130,7 +135,7 @@ function submitted({ call, name, number, model }: Asked, wish: InferWish): typeo
   return LATER;
 }
 
-/** With the headers that become parameters, behind its own. */
+/** Adds the parameters that headers set, after those of the request. */
 function withForwarded(call: HttpCall, fields: RequestFields): RequestFields {
   const { forwards } = call.around;
   if (forwards === null) return fields;
@@ -154,12 +159,12 @@ async function answerInParts(
     const bytes = parts.reduce((sum, { length }) => sum + length, 0);
     call.answerParts({ status: 200, headers: headersOf(made.head, encoding) }, parts, bytes);
   } catch (error) {
-    // Nobody waits for this one.
+    // No caller awaits this promise.
     call.answer(plainError(error instanceof TritonError ? error : internal("internal error")));
   }
 }
 
-/** In the runtime's own threads. */
+/** Compresses the parts in threads of the runtime. */
 async function packedParts(parts: readonly Uint8Array[], encoding: NonNullable<Encoding>): Promise<Uint8Array[]> {
   const packer = encoding === "gzip" ? zlib().createGzip() : zlib().createDeflate();
   const packed: Uint8Array[] = [];
@@ -168,7 +173,7 @@ async function packedParts(parts: readonly Uint8Array[], encoding: NonNullable<E
   return packed;
 }
 
-/** Throws a `TritonError`. */
+/** Returns the bytes of JSON at the start of the body. Throws a `TritonError`. */
 function headLength(call: HttpCall, bytes: number, strict: boolean): number {
   const header = call.header(HEAD_LENGTH);
   if (header === null) return bytes;
@@ -187,7 +192,7 @@ function headLength(call: HttpCall, bytes: number, strict: boolean): number {
 
 type Encoding = "gzip" | "deflate" | null;
 
-/** The one with the largest weight among those that can be sent. */
+/** Returns the supported encoding with the largest weight. */
 function bestEncoding(accepted: string | null): Encoding {
   if (accepted === null) return null;
   let best: { readonly name: Encoding; readonly weight: number } = { name: null, weight: 0 };
@@ -221,7 +226,7 @@ function answered(answer: InferAnswer, of: AnsweredModel, wish: InferWish, encod
   }
 }
 
-/** `head`: how many bytes are JSON; null: all. */
+/** Returns the headers. `head`: bytes of JSON, or null if the whole body is JSON. */
 const headersOf = (head: number | null, encoding: Encoding): Readonly<Record<string, string>> => ({
   "Content-Type": head === null ? "application/json" : "application/octet-stream",
   ...(encoding === null ? {} : { "Content-Encoding": encoding }),

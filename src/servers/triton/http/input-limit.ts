@@ -1,7 +1,7 @@
 /**
- * How large may be what a request brings? `--http-max-input-size` limits JSON, raw input, what is unpacked, and tensors that
- * are made from JSON, each with words of its own; binary tensors are as large as they are (`http_server.cc`, 2026). 2.51 has
- * no such option, and no limit but that of a body here.
+ * Limits the size of a request's data. `--http-max-input-size` limits JSON, raw input, decompressed bodies, and tensors from
+ * JSON, each with its own message; binary tensors are not limited (`http_server.cc`, 2026). 2.51 does not have the option, so
+ * that only the limit of bodies applies.
  */
 import type { TritonHttpConfig } from "../config/triton-config.ts";
 import { invalidArg, type TritonError } from "../model-config/status.ts";
@@ -11,16 +11,16 @@ import type { HttpCall } from "./call.ts";
 
 export type InputLimits = Pick<TritonHttpConfig, "maxInputBytes" | "maxBodyBytes">;
 
-/** Bytes of an input at most. */
+/** Returns the largest input in bytes. */
 export const mostInputBytes = ({ maxInputBytes, maxBodyBytes }: InputLimits): number => maxInputBytes ?? maxBodyBytes;
 
-/** `what`: all of the message but the advice, which only a version that has the option can give. */
+/** Returns the error for a limit. `what`: the message without the advice, which only versions with the option give. */
 export function beyond(limits: InputLimits, what: (most: number) => string): TritonError {
   const advice = limits.maxInputBytes === null ? "" : " Use --http-max-input-size to increase the limit.";
   return invalidArg(`${what(mostInputBytes(limits))}${advice}`);
 }
 
-/** null: so many bytes of JSON may be (`EVBufferToJson`). */
+/** Returns the error for too much JSON, or null (`EVBufferToJson`). */
 export function jsonTooLarge(bytes: number, limits: InputLimits): TritonError | null {
   if (bytes <= mostInputBytes(limits)) return null;
   return beyond(
@@ -29,7 +29,7 @@ export function jsonTooLarge(bytes: number, limits: InputLimits): TritonError | 
   );
 }
 
-/** null: raw input may be so long (`EVBufferToRawInput`). */
+/** Returns the error for a raw input that is too long, or null (`EVBufferToRawInput`). */
 export function rawTooLarge(bytes: number, limits: InputLimits): TritonError | null {
   if (bytes <= mostInputBytes(limits)) return null;
   return beyond(
@@ -40,7 +40,7 @@ export function rawTooLarge(bytes: number, limits: InputLimits): TritonError | n
 
 const INT64_MAX = 2n ** 63n - 1n;
 
-/** Why a tensor of JSON cannot be made: dimensions that cannot be counted, or too many bytes (`ParseJsonTritonIO`). */
+/** Returns the error for a tensor whose dimensions overflow or that needs too many bytes, or null (`ParseJsonTritonIO`). */
 export function tensorTooLarge(
   name: string,
   shape: readonly JsonNode[],
@@ -62,7 +62,7 @@ export function tensorTooLarge(
   return madeTooLarge(name, count * BigInt(elementBytes), limits);
 }
 
-/** A tensor that is made from JSON has too many bytes. */
+/** Returns the error for a tensor from JSON that needs too many bytes. */
 export const madeTooLarge = (name: string, bytes: bigint | number, limits: InputLimits): TritonError =>
   beyond(
     limits,
@@ -70,13 +70,13 @@ export const madeTooLarge = (name: string, bytes: bigint | number, limits: Input
       `JSON input '${name}' has a byte_size (${bytes} bytes) that exceeds the maximum allowed value of ${most} bytes.`,
   );
 
-/** As the client declares it; 0: it does not. */
+/** Returns the declared length of the body, or 0 if it is not declared. */
 export const declaredBytes = (call: HttpCall): number => Number(call.header("content-length") ?? 0);
 
-/** Most bytes of a body that changes settings, asks for the index, or names shared memory: it is read in one go. */
+/** Largest body of requests for settings, the index or shared memory, because it is parsed in one go. */
 const SETTINGS_BYTES_MOST = 65_536;
 
-/** As `jsonBody`, of a request whose body is always short. The real server has no other limit than that of all bodies. */
+/** Reads such a body. The real server has only the general limit. */
 export async function settingsBody(call: HttpCall): Promise<Uint8Array> {
   const refused = (bytes: number) =>
     invalidArg(`request JSON size of ${bytes} bytes: a stand-in takes ${SETTINGS_BYTES_MOST} here`);
@@ -87,32 +87,32 @@ export async function settingsBody(call: HttpCall): Promise<Uint8Array> {
   return body;
 }
 
-/** Most parameters, inputs, outputs or dimensions of a request: later work with them is done in one go. */
+/** Most parameters, inputs, outputs or dimensions of a request, because some later work with them is done in one go. */
 export const MEMBERS_MOST = 10_000;
 /** Most bytes of an id, a name or a datatype, which errors and answers repeat. */
 const NAME_BYTES_MOST = 65_536;
 
-/** The members of an object. Throws a `TritonError` if there are more than a stand-in takes, or it is no object. */
+/** Returns the members of an object. Throws a `TritonError` if there are too many, or if it is not an object. */
 export function fewMembers(value: JsonNode, most = MEMBERS_MOST): ReturnType<typeof membersOf> {
   if (value instanceof JsonMembers && value.size > most)
     throw invalidArg(`more than ${MEMBERS_MOST} parameters: a stand-in takes no more`);
   return membersOf(value);
 }
 
-/** The list, if it is no longer than a stand-in takes. Throws a `TritonError` otherwise. `what`: of what, in the plural. */
+/** Returns the list. Throws a `TritonError` if it is too long. `what`: a plural noun for the items, for the message. */
 export function fewOf<T extends { readonly length: number }>(what: string, list: T): T {
   if (list.length > MEMBERS_MOST) throw invalidArg(`more than ${MEMBERS_MOST} ${what}: a stand-in takes no more`);
   return list;
 }
 
-/** The text, if it is no longer than a stand-in takes. Throws a `TritonError` otherwise. */
+/** Returns the text. Throws a `TritonError` if it is too long. */
 export function shortName(what: string, text: string): string {
   if (text.length > NAME_BYTES_MOST)
     throw invalidArg(`'${what}' has ${text.length} bytes: a stand-in takes ${NAME_BYTES_MOST}`);
   return text;
 }
 
-/** A body that is JSON. Rejects with a `TritonError` where it is too large: before it comes, where its length is declared. */
+/** Reads a JSON body. Rejects with a `TritonError` if it is too large, before it arrives if its length is declared. */
 export async function jsonBody(call: HttpCall): Promise<Uint8Array> {
   const { overHttp } = call.around.config;
   const declared = jsonTooLarge(declaredBytes(call), overHttp);

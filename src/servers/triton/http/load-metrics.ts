@@ -1,9 +1,15 @@
-/** How full is TensorRT-LLM's KV cache, as an answer of `generate` says where it is asked? `orca_http.cc` (2026). */
+/**
+ * Reports the use of TensorRT-LLM's KV cache in a response header of `generate`, if the request asks for it. Source:
+ * `orca_http.cc` (2026).
+ */
 
 import type { KvCache } from "../inference/around.ts";
 import { doubleText } from "../tensors/double-text.ts";
 
-/** `format`: of the header `endpoint-load-metrics-format`; nothing for others, and where there is no such cache. */
+/**
+ * Returns the header. `format`: value of the request header `endpoint-load-metrics-format`. Returns nothing for other formats
+ * or without a KV cache.
+ */
 export function loadMetrics(format: string | null, cache: KvCache | null): Readonly<Record<string, string>> {
   if (cache === null || cache.blocks === 0 || (format !== "text" && format !== "json")) return {};
   const used = cache.usedBlocks / cache.blocks;

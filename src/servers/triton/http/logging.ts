@@ -1,4 +1,4 @@
-/** What does `/v2/logging` tell and take? `http_server.cc`, `HandleLogging` (2026). */
+/** Implements `/v2/logging`. Source: `HandleLogging` in `http_server.cc` (2026). */
 
 import type { LiveCell } from "../../../base/live-value.ts";
 import type { TritonLogSettings } from "../config/triton-config.ts";
@@ -20,7 +20,7 @@ export async function logging(call: HttpCall): Promise<HandlerAnswer> {
   );
 }
 
-/** One after the other: what stands before a wrong value has been set. */
+/** Changes the settings one after the other. Settings before an invalid value stay changed. */
 function change(settings: LiveCell<TritonLogSettings>, document: JsonNode): void {
   const set = <T>(name: string, read: (value: JsonNode) => T, field: keyof TritonLogSettings) => {
     const value = find(document, name);

@@ -1,14 +1,16 @@
-/** How does an answer of JSON leave that may be long? In pieces and parts, where it is. */
+/** Sends JSON answers that may be long, in pieces and parts if they are. */
 
 import { andThen } from "../../../base/maybe-promise.ts";
 import { atOnceOrInTurns, type Pieces } from "../../../base/pieces.ts";
 import { JsonParts } from "../../openai/front/send-parts.ts";
 import { type HandlerAnswer, type HttpCall, JSON_TYPE, jsonAnswer, LATER } from "./call.ts";
 
-/** Characters that are given at a time, at least. */
+/** Smallest size of a yielded text, except the last. */
 const CHARACTERS = 4096;
 
-/** What `JSON.stringify` gives, bit by bit: of a list that is gone through once, or of an object that has some. */
+/**
+ * Yields the result of `JSON.stringify` in parts, for a list that can be read once, or for an object that contains such lists.
+ */
 export function* jsonTexts(value: object): Generator<string, void> {
   if (Symbol.iterator in value) {
     yield* listTexts(value as Iterable<unknown>);
@@ -41,7 +43,7 @@ function* listTexts(list: Iterable<unknown>): Generator<string, void> {
   yield `${text}]`;
 }
 
-/** The texts are one of JSON. What is short is there at once. */
+/** Sends the texts as one JSON answer. A short answer is sent synchronously. */
 export function toldJson(call: HttpCall, texts: Iterable<string>): HandlerAnswer | Promise<HandlerAnswer> {
   return andThen(atOnceOrInTurns(gathered(texts), call.around.turns), sent, call);
 }

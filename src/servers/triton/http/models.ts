@@ -1,4 +1,7 @@
-/** What do the paths of server, models and repository answer? Metadata, readiness, configuration, statistics, index, load, unload. */
+/**
+ * Implements the paths of server, models and repository: metadata, readiness, configuration, statistics, index, load and
+ * unload.
+ */
 import { inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../inference/described.ts";
 import { versionNumber } from "../inference/version-number.ts";
@@ -43,7 +46,7 @@ export function modelStatistics(call: HttpCall): Answer {
   return toldJson(call, jsonTexts({ model_stats: statisticsOfAll(models) }));
 }
 
-/** null: the body is empty. */
+/** Parses the body. Returns null if it is empty. */
 async function documentIn(call: HttpCall, read = settingsBody): Promise<JsonNode | null> {
   const body = await read(call);
   if (body.length === 0) return null;
@@ -58,7 +61,7 @@ export async function repositoryIndex(call: HttpCall): Promise<HandlerAnswer> {
   return toldJson(call, jsonTexts(server.index(ready !== undefined && asBoolean(ready))));
 }
 
-/** Whether an unload takes an ensemble's steps with it; a value of another kind says nothing. */
+/** Reports whether an unload includes the steps of an ensemble. A value of another type counts as false. */
 async function withDependents(call: HttpCall): Promise<boolean> {
   try {
     const parameters = find(await documentIn(call), "parameters");
@@ -78,7 +81,7 @@ export async function repositoryControl(call: HttpCall): Promise<HandlerAnswer> 
     server.unload(name, await withDependents(call));
     return jsonAnswer("");
   }
-  // A load brings files.
+  // `jsonBody`, because a load may contain files.
   const parameters = find(await documentIn(call, jsonBody), "parameters");
   let config: string | null = null;
   const files = new Map<string, number>();
@@ -93,11 +96,11 @@ export async function repositoryControl(call: HttpCall): Promise<HandlerAnswer> 
   return jsonAnswer("");
 }
 
-/** Characters between two stops: whole groups of four. */
+/** Characters decoded between two yields: a multiple of 4. */
 const CHARACTERS_OF_A_PIECE = 65_536;
 const PLAIN_BASE64 = /^[A-Za-z0-9+/]*$/;
 
-/** How many bytes a text of base64 stands for. Nobody looks at them; what is not plain is read in one go. */
+/** Returns the size of base64 data without decoding it. Text with other characters is decoded in one go. */
 function* base64Bytes(text: string): Pieces<number> {
   let at = 0;
   for (; text.length - at > CHARACTERS_OF_A_PIECE; at += CHARACTERS_OF_A_PIECE) {

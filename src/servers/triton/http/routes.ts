@@ -1,6 +1,6 @@
 /**
- * Which path is whose? Matched by patterns on the whole path, in the real server's order, with what each says to another
- * method, and which `--http-restricted-api` it belongs to: `http_server.cc`, `HTTPAPIServer::Handle` (2026).
+ * Maps paths to handlers. Patterns match the whole path, in the real server's order. Each route has its answer to other methods
+ * and its `--http-restricted-api`. Source: `HTTPAPIServer::Handle` in `http_server.cc` (2026).
  */
 
 import { orElse } from "../../../base/maybe-promise.ts";
@@ -25,10 +25,10 @@ import { traceSettings } from "./trace.ts";
 
 export interface Route {
   readonly pattern: RegExp;
-  /** As `--http-restricted-api` names it. */
+  /** Name of the API in `--http-restricted-api`. */
   readonly api: string;
   readonly methods: readonly string[];
-  /** Errors from before a handler are said so: as JSON, or as a text that is the same. */
+  /** True if errors before the handler are plain text instead of JSON. */
   readonly plain: boolean;
   readonly handle: (call: HttpCall) => HandlerAnswer | Promise<HandlerAnswer>;
 }
@@ -69,13 +69,13 @@ export const ROUTES: readonly Route[] = [
 
 export const RESTRICTABLE = [...new Set(ROUTES.map(({ api }) => api))];
 
-export interface Matched {
+export interface RouteMatch {
   readonly route: Route;
   readonly found: readonly (string | undefined)[];
 }
 
-/** `path` without its query. */
-export function match(path: string): Matched | null {
+/** Finds the route of a path without its query, or null. */
+export function match(path: string): RouteMatch | null {
   for (const one of ROUTES) {
     const found = one.pattern.exec(path);
     if (found !== null) return { route: one, found: found.slice(1) };
@@ -85,9 +85,9 @@ export function match(path: string): Matched | null {
 
 export const NOT_FOUND = plain(errorText("Not Found"), 404);
 
-/** What the route answers; never fails but where the client is gone. */
+/** Runs the route's handler. Rejects only if the client has left. */
 export function respondTo(
-  { route: { api, methods, plain: isPlain, handle } }: Matched,
+  { route: { api, methods, plain: isPlain, handle } }: RouteMatch,
   call: HttpCall,
 ): HandlerAnswer | Promise<HandlerAnswer> {
   const restricted = restriction(call.around, api, call);

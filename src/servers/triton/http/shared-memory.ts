@@ -1,4 +1,7 @@
-/** What do the paths of shared memory answer? `http_server.cc`, `HandleSystemSharedMemory` and `HandleCudaSharedMemory` (2026). */
+/**
+ * Implements the paths of shared memory. Source: `HandleSystemSharedMemory` and `HandleCudaSharedMemory` in `http_server.cc`
+ * (2026).
+ */
 import { invalidArg, TritonError } from "../model-config/status.ts";
 import { asString, asUnsigned, documentOf, find, member } from "../tensors/access.ts";
 import { toBytesText } from "../tensors/datatypes.ts";
@@ -7,10 +10,10 @@ import { rapidText } from "../tensors/tensor-json.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
 import { settingsBody } from "./input-limit.ts";
 
-/** What a handle of CUDA's comes to. */
+/** Size of a CUDA memory handle. */
 const HANDLE_BYTES = 64;
 
-/** `status`, `register` and `unregister`, below `/v2/systemsharedmemory` and `/v2/cudasharedmemory`. */
+/** Handles `status`, `register` and `unregister` below `/v2/systemsharedmemory` and `/v2/cudasharedmemory`. */
 export const systemMemory = (call: HttpCall): Promise<HandlerAnswer> => handle(call, false);
 export const cudaMemory = (call: HttpCall): Promise<HandlerAnswer> => handle(call, true);
 

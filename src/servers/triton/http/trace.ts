@@ -1,4 +1,4 @@
-/** Which trace settings are there, and what may be set over the network? `http_server.cc`, `HandleTrace` (2026). No trace is written. */
+/** Shows and changes trace settings. Writes no traces. Source: `HandleTrace` in `http_server.cc` (2026). */
 
 import { TRACE_NAMES, traceChanges } from "../inference/trace-settings.ts";
 import { invalidArg } from "../model-config/status.ts";
@@ -7,7 +7,7 @@ import type { JsonNode } from "../tensors/json-nodes.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
 import { settingsBody } from "./input-limit.ts";
 
-/** `GET` and `POST`, of all models or of one. */
+/** Handles `GET` and `POST`, for all models or for one. */
 export async function traceSettings(call: HttpCall): Promise<HandlerAnswer> {
   const [model = null] = call.found;
   const { server, traces } = call.around;

@@ -1,4 +1,4 @@
-/** What do the handlers of HTTP and gRPC share? */
+/** Objects that the handlers of HTTP and gRPC share. */
 import type { LiveCell } from "../../../base/live-value.ts";
 import type { Backend } from "../../../kernel/backend.ts";
 import type { HeldMessages } from "../../../wire/grpc/held-messages.ts";
@@ -11,7 +11,7 @@ import type { HeldBodies } from "./held-bodies.ts";
 import type { TritonServer } from "./server.ts";
 import type { TraceSettings } from "./trace-settings.ts";
 
-/** Blocks of the engine that serves TensorRT-LLM's models. */
+/** KV cache blocks of the engine that serves TensorRT-LLM's models. */
 export interface KvCache {
   readonly usedBlocks: number;
   readonly blocks: number;
@@ -26,16 +26,19 @@ export interface ServerAround {
   /** Settings of `/v2/logging`. */
   readonly logging: LiveCell<TritonLogSettings>;
   readonly faults: TritonFaults;
-  /** Which headers of HTTP become parameters; null: none. */
+  /** Selects the HTTP headers that become request parameters. Null: none. */
   readonly forwards: ForwardPattern | null;
-  /** Answers that their clients do not read, over HTTP and gRPC. */
+  /** Bytes of answers that clients have not read yet, over HTTP and gRPC. */
   readonly waiting: WaitingBytes;
-  /** Memory of large bodies over HTTP. */
+  /** Memory of large HTTP bodies. */
   readonly bodies: HeldBodies;
-  /** Memory of messages over gRPC. */
+  /** Memory of gRPC messages. */
   readonly messages: HeldMessages;
-  /** Between pieces of what is large; told of each stream that begins. */
+  /** Yields to the event loop between pieces of large work, and counts streams that begin. */
   readonly turns: Pick<Backend, "nowUs" | "after" | "consumed" | "opened">;
-  /** null: no model of TensorRT-LLM's backend is loaded, or the version does not tell. */
+  /**
+   * Returns the state of the KV cache, or null if no model of TensorRT-LLM's backend is loaded or if the version does not
+   * report it.
+   */
   readonly kvCache: () => KvCache | null;
 }

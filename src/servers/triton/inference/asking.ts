@@ -1,6 +1,6 @@
 /**
- * How does a model ask another? As Python models do (BLS): what refuses the question is told as `request_executor.cc` of the
- * Python backend tells it, what the other model answers is passed on as it is, response by response.
+ * Sends a request from one model to another, as Python models do with BLS. A refused request gives the error text of the Python
+ * backend's `request_executor.cc`. Responses of the other model are passed on unchanged.
  */
 import type { ModelResponse, StreamRequest } from "../behaviours/behaviour.ts";
 import { TritonError } from "../model-config/status.ts";
@@ -8,21 +8,21 @@ import type { VersionNumber } from "../models/table.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
 import type { InferReceiver, InferRequest, RequestFields } from "./request.ts";
 
-interface Asked {
-  /** Throws a `TritonError` where the request is refused. */
+interface InferenceTarget {
+  /** Throws a `TritonError` if the request is refused. */
   infer(name: string, version: VersionNumber, fields: RequestFields, receiver: InferReceiver): InferRequest;
   isReady(name: string, version: VersionNumber): boolean;
 }
 
-/** Whoever stops reading cancels it, as `asking` does. */
+/** Yields the responses. The request is cancelled if the caller stops reading or if `asking` is cancelled. */
 export async function* askModel(
-  server: Asked,
+  server: InferenceTarget,
   name: string,
   inputs: readonly Tensor[],
   asking?: StreamRequest,
 ): AsyncGenerator<ModelResponse, void> {
   const fields = { id: asking?.id ?? "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
-  const come: ModelResponse[] = [];
+  const responses: ModelResponse[] = [];
   let ended = false;
   let wake = () => {};
   let request: InferRequest | null = null;
@@ -36,15 +36,15 @@ export async function* askModel(
   try {
     request = server.infer(name, -1, fields, {
       respond(answer, final) {
-        if (answer instanceof TritonError) come.push({ error: { code: answer.code, message: answer.message } });
-        else if (answer !== null) come.push({ outputs: answer.outputs });
+        if (answer instanceof TritonError) responses.push({ error: { code: answer.code, message: answer.message } });
+        else if (answer !== null) responses.push({ outputs: answer.outputs });
         ended = final;
         wake();
       },
     });
     asking?.whenCancelled((broken) => request!.leave(broken));
     for (;;) {
-      while (come.length > 0) yield come.shift()!;
+      while (responses.length > 0) yield responses.shift()!;
       if (ended) return;
       await new Promise<void>((resolve) => (wake = resolve));
     }

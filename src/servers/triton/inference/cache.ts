@@ -1,6 +1,6 @@
 /**
- * Which answers are kept for the same inputs? The local response cache: bounded in bytes, the longest unused goes first
- * (`local_cache` of its repository; counted as 2.51 was seen to).
+ * Caches responses by their inputs, like Triton's local response cache (`local_cache`). The size is limited in bytes; the least
+ * recently used response is removed first. Counts as observed on 2.51.
  */
 import type { InferAnswer, InferRequest } from "./request.ts";
 
@@ -15,14 +15,14 @@ export interface CacheCounts {
   insertionUs: number;
 }
 
-/** What the cache's own record of an entry takes, and one of an output. */
+/** Bytes that the cache itself needs per entry and per output. */
 const ENTRY_BYTES = 96;
 const OUTPUT_BYTES = 64;
 
 export class ResponseCache {
   readonly counts: CacheCounts;
-  /** The longest unused first. */
-  readonly #kept = new Map<string, { readonly answer: InferAnswer; readonly bytes: number }>();
+  /** Entries by key, least recently used first. */
+  readonly #entries = new Map<string, { readonly answer: InferAnswer; readonly bytes: number }>();
 
   constructor(sizeBytes: number) {
     this.counts = {
@@ -38,39 +38,39 @@ export class ResponseCache {
   }
 
   find(key: string): InferAnswer | undefined {
-    const found = this.#kept.get(key);
-    if (found === undefined) {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) {
       this.counts.misses++;
       return undefined;
     }
     this.counts.hits++;
-    this.#kept.delete(key);
-    this.#kept.set(key, found);
-    return found.answer;
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+    return entry.answer;
   }
 
-  /** What is larger than the whole cache is not kept. */
+  /** Adds a response, unless it is larger than the whole cache. */
   insert(key: string, answer: InferAnswer): void {
     const { counts } = this;
     const bytes = answer.outputs.reduce(
       (all, { name, data }) => all + OUTPUT_BYTES + name.length + data.length,
       ENTRY_BYTES,
     );
-    if (bytes > counts.sizeBytes || this.#kept.has(key)) return;
-    for (const [oldest, { bytes: freed }] of this.#kept) {
+    if (bytes > counts.sizeBytes || this.#entries.has(key)) return;
+    for (const [oldest, { bytes: freed }] of this.#entries) {
       if (counts.usedBytes + bytes <= counts.sizeBytes) break;
-      this.#kept.delete(oldest);
+      this.#entries.delete(oldest);
       counts.usedBytes -= freed;
       counts.entries--;
       counts.evictions++;
     }
-    this.#kept.set(key, { answer, bytes });
+    this.#entries.set(key, { answer, bytes });
     counts.usedBytes += bytes;
     counts.entries++;
   }
 }
 
-/** By model, version and inputs, whatever the request's id is. */
+/** Returns a key from model, version and inputs. The request id does not matter. */
 export function cacheKey(model: string, version: number, request: InferRequest): string {
   const inputs = [...request.inputs.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const hashes = inputs.map(({ name, shape, data }) => `${name}[${shape}]${Bun.hash.wyhash(data)}`);

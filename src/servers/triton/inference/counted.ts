@@ -1,43 +1,43 @@
 /**
- * What is counted of the versions that were ever loaded? What the metrics page shows belongs to a set of labels and goes on
- * while a model with these is there, so through a load that replaces one; failures outlive the last of them, also those of
- * each GPU: `MetricModelReporter::Create` (2026).
+ * Keeps the counters of every model version that was ever loaded. Counters of the metrics page belong to a set of labels and
+ * continue through a reload. Failure counts also remain after an unload, per GPU too. Source: `MetricModelReporter::Create`
+ * (2026).
  */
 import type { QuantileTarget } from "../../../metrics/ensemble/quantiles.ts";
 import { gpusOf, isCached, type ModelConfig } from "../model-config/model-config.ts";
 import type { FoundModel } from "../models/repository.ts";
 import { type FailureCounts, firstResponseMs, ModelReporter, noFailures } from "./reporter.ts";
-import type { Served } from "./served.ts";
+import type { ModelVersion } from "./served.ts";
 import { ModelStatistics } from "./statistics.ts";
 
-/** What metrics show of a version with its tags. */
+/** Metrics of a version with certain tags. */
 export interface CountedModel {
   readonly name: string;
   readonly version: number;
-  /** Those that no instance on a GPU reported. */
+  /** Failures that no GPU instance reported. */
   readonly failures: FailureCounts;
-  /** Those that instances on a GPU reported. */
+  /** Failures by the GPU whose instances reported them. */
   readonly failuresOn: Map<number, FailureCounts>;
-  /** null: it is not loaded. */
-  served: Served | null;
+  /** The loaded version, or null. */
+  served: ModelVersion | null;
   folder: FoundModel;
 }
 
-/** What a load counts in. */
+/** The counters of a load. */
 export interface LoadCounts {
   readonly statistics: ModelStatistics;
-  /** What instances on each GPU are to report to; the statistics have it once the load has succeeded. */
+  /** Counters of the instances on each GPU. The statistics use them once the load has succeeded. */
   readonly onGpus: ReadonlyMap<number, ModelReporter>;
 }
 
 interface CountedOptions {
-  /** What instances on GPUs report is counted by GPU. */
+  /** True if instances on GPUs count per GPU. */
   readonly byGpu: boolean;
   readonly targets: readonly QuantileTarget[];
   readonly log: (line: string) => void;
 }
 
-/** Differs where labels do. */
+/** Returns a key that differs if the labels differ. */
 const keyOf = ({ name, metric_tags: tags = {} }: ModelConfig, version: number): string =>
   JSON.stringify([name, version, Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1))]);
 
@@ -53,7 +53,7 @@ export class CountedModels {
     return [...this.#all.values()];
   }
 
-  /** What a load counts in; `going`: that of the version before, which goes on. */
+  /** Returns the counters for a load. `going`: statistics of the previous version, if they continue. */
   forLoad({ config }: FoundModel, version: number, nowUs: number, going: ModelStatistics | null): LoadCounts {
     const { byGpu, targets, log } = this.#options;
     const counted = this.#all.get(keyOf(config, version));
@@ -67,19 +67,19 @@ export class CountedModels {
     return { statistics: going ?? new ModelStatistics(reporter), onGpus };
   }
 
-  /** What serves from now on. */
-  serves(served: Served, folder: FoundModel, onGpus: LoadCounts["onGpus"]): void {
+  /** Records the version that serves from now on. */
+  serves(served: ModelVersion, folder: FoundModel, onGpus: LoadCounts["onGpus"]): void {
     const { name, version, statistics } = served;
     const { failures } = statistics.reporter;
     const key = keyOf(folder.config, version);
     const counted = this.#all.get(key) ?? { name, version, failures, failuresOn: new Map(), served, folder };
     statistics.onGpus = onGpus;
-    for (const [gpu, own] of onGpus) counted.failuresOn.set(gpu, own.failures);
+    for (const [gpu, gpuReporter] of onGpus) counted.failuresOn.set(gpu, gpuReporter.failures);
     this.#all.set(key, Object.assign(counted, { served, folder }));
   }
 
-  /** Failures are left of a model that has ended, unless another has taken its place. */
-  ended(served: Served): void {
+  /** Marks the version as not loaded, unless another one has replaced it. Its failure counts remain. */
+  ended(served: ModelVersion): void {
     const counted = this.#all.get(keyOf(served.config, served.version));
     if (counted?.served === served) counted.served = null;
   }

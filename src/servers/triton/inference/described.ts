@@ -1,14 +1,14 @@
-/** What do server and models tell of themselves? The same over HTTP and gRPC, as JSON has it. */
+/** Describes the server and its models as JSON: metadata and statistics, for HTTP and gRPC. */
 import { SPANS } from "../../../metrics/ensemble/model-numbers.ts";
 import { maxBatchSize, type TensorConfig } from "../model-config/model-config.ts";
 import type { VersionNumber } from "../models/table.ts";
 import { datatypeOf } from "../tensors/datatypes.ts";
 import type { CountedTime } from "./infer-counts.ts";
-import type { Served } from "./served.ts";
+import type { ModelVersion } from "./served.ts";
 import type { TritonServer } from "./server.ts";
 import type { ModelStatistics } from "./statistics.ts";
 
-/** In the order in which the real server names them. */
+/** Triton's extensions in the order of the real server. */
 const EXTENSIONS = [
   "classification",
   "sequence",
@@ -31,11 +31,11 @@ export const serverMetadataOf = ({ facts, id }: TritonServer) => ({
   extensions: EXTENSIONS,
 });
 
-/** `version` -1: of all that are ready. Throws a `TritonError` where there is none. */
+/** Returns a model's metadata. `version` -1: lists all ready versions. Throws a `TritonError` if no version is ready. */
 export function modelMetadataOf(server: TritonServer, name: string, version: VersionNumber) {
   const { config, ...model } = server.find(name, version);
   const batch = maxBatchSize(config) > 0 ? [-1] : [];
-  // One by one: there may be many.
+  // A generator, because a model may have many tensors.
   function* tensors(all: readonly TensorConfig[] = []) {
     for (const { name: own, data_type: type, dims } of all)
       yield { name: own, datatype: datatypeOf(type), shape: [...batch, ...dims] };
@@ -51,12 +51,12 @@ export function modelMetadataOf(server: TritonServer, name: string, version: Ver
 
 const counted = ({ count, us }: CountedTime) => ({ count, ns: us * 1000 });
 
-/** `model_stats`, one by one. */
-export function* statisticsOfAll(models: readonly Served[]) {
+/** Yields the entries of `model_stats`. */
+export function* statisticsOfAll(models: readonly ModelVersion[]) {
   for (const model of models) yield statisticsOf(model);
 }
 
-function statisticsOf({ name, version, statistics }: Served) {
+function statisticsOf({ name, version, statistics }: ModelVersion) {
   const { success, fail, cacheHit, cacheMiss, spans } = statistics;
   const executed = success.count - cacheHit.count;
   const span = (at: number) => ({ count: at === 1 ? success.count : executed, ns: spans[at]! * 1000 });

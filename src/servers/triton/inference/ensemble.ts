@@ -1,38 +1,38 @@
 /**
- * How does an ensemble answer? Its steps run as soon as what they need is there; a decoupled step's responses each go on by
- * themselves. Its counts are its own, beside those of its steps: `ensemble_scheduler.cc` (2026), seen on 2.51.
+ * Runs ensembles. A step runs as soon as its inputs are ready. Each response of a decoupled step continues separately. An
+ * ensemble has its own counters in addition to those of its steps. Source: `ensemble_scheduler.cc` (2026); observed on 2.51.
  */
 import type { EnsembleStep, ModelConfig } from "../model-config/model-config.ts";
 import { internal, TritonError } from "../model-config/status.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
-import { HIT, keep, lookUp, wanted } from "./cached.ts";
+import { HIT, insertAnswer, lookUp, withRequestedOutputs } from "./cached.ts";
 import { AnswerFit } from "./fitting.ts";
 import { type InferAnswer, type InferInput, type InferParameters, InferRequest } from "./request.ts";
-import { passOn, type Served, type Shared } from "./served.ts";
+import { type ModelVersion, type SharedParts, sendResponse } from "./served.ts";
 import type { ModelStatistics } from "./statistics.ts";
 
-/** Every answer of an ensemble says so; the number is signed here. */
+/** Returns the sequence parameters that every answer of an ensemble contains. The correlation id is signed here. */
 function sequenceOf({ sequence: { id, start, end } }: InferRequest): InferParameters {
   const signed = typeof id === "string" ? id : BigInt.asIntN(64, id);
-  const shown = typeof signed === "bigint" && Number.isSafeInteger(Number(signed)) ? Number(signed) : signed;
+  const printedId = typeof signed === "bigint" && Number.isSafeInteger(Number(signed)) ? Number(signed) : signed;
   return [
-    ["sequence_id", shown],
+    ["sequence_id", printedId],
     ["sequence_start", start],
     ["sequence_end", end],
   ];
 }
 
-export interface EnsembleOptions extends Pick<Served, "config" | "labels" | "statistics" | "version"> {
-  /** Throws a `TritonError` where there is none. */
-  readonly find: (name: string, version: number) => Served;
-  readonly shared: Shared;
+export interface EnsembleOptions extends Pick<ModelVersion, "config" | "labels" | "statistics" | "version"> {
+  /** Throws a `TritonError` if the version is not found. */
+  readonly find: (name: string, version: number) => ModelVersion;
+  readonly shared: SharedParts;
 }
 
-export class EnsembleModel implements Served {
+export class EnsembleModel implements ModelVersion {
   readonly name: string;
   readonly version: number;
   readonly config: ModelConfig;
-  readonly labels: Served["labels"];
+  readonly labels: ModelVersion["labels"];
   readonly statistics: ModelStatistics;
   readonly dead = false;
   live = 0;
@@ -57,37 +57,37 @@ export class EnsembleModel implements Served {
     const key = lookUp(this, request, shared);
     if (key === HIT) return;
     this.live++;
-    new Passage(this, this.#options, request, key, () => this.live--).begin();
+    new EnsembleRun(this, this.#options, request, key, () => this.live--).begin();
   }
 }
 
-/** Said to nobody: the client has read of it. */
+/** Recorded as the error only. The client has already received a part of the answer. */
 const BROKEN = "the model failed in the middle of its answer";
 
-/** Tensors of one way through the graph, and the steps that have begun on it. */
-interface Branch {
-  /** null: its step was done without it. */
+/** Tensors of one path through the graph, and the steps that have started on it. */
+interface EnsembleBranch {
+  /** Tensors by name. Null: the step finished without this output. */
   readonly tensors: Map<string, Tensor | null>;
   readonly begun: Set<EnsembleStep>;
   answered: boolean;
 }
 
-class Passage {
+class EnsembleRun {
   readonly #ensemble: EnsembleModel;
   readonly #options: EnsembleOptions;
   readonly #request: InferRequest;
   readonly #key: string | null;
   readonly #ended: () => void;
-  readonly #branches: Branch[] = [];
-  /** Steps that have not had their last response. */
+  readonly #branches: EnsembleBranch[] = [];
+  /** Number of steps that have not had their last response. */
   #running = 0;
-  /** Steps are being begun: what is done at once comes before the next look. */
+  /** Depth of nested calls. Above 0, steps may respond synchronously, so that progress is checked later. */
   #busy = 0;
   #over = false;
   #stepUs = -1;
   readonly #times = { inputUs: 0, inferUs: 0, outputUs: 0 };
-  /** Not sent before it is known whether another comes: the last one carries the end. */
-  #held: InferAnswer | null = null;
+  /** The latest answer. It is sent only when the next one is known, because the last answer carries the final flag. */
+  #pendingAnswer: InferAnswer | null = null;
 
   constructor(
     ensemble: EnsembleModel,
@@ -104,19 +104,19 @@ class Passage {
   }
 
   begin(): void {
-    const first: Branch = { tensors: new Map(this.#request.inputs), begun: new Set(), answered: false };
+    const first: EnsembleBranch = { tensors: new Map(this.#request.inputs), begun: new Set(), answered: false };
     this.#branches.push(first);
     this.#busy++;
     this.#advance(first);
     this.#busy--;
-    this.#look();
+    this.#checkProgress();
   }
 
   get #steps(): readonly EnsembleStep[] {
     return this.#options.config.ensemble_scheduling!.step!;
   }
 
-  #advance(branch: Branch): void {
+  #advance(branch: EnsembleBranch): void {
     for (const step of this.#steps) {
       if (this.#over) return;
       if (branch.begun.has(step)) continue;
@@ -128,28 +128,28 @@ class Passage {
     this.#answer(branch);
   }
 
-  /** null: something is missing still. Inputs of the ensemble that were not given are left out. */
-  #inputs(step: EnsembleStep, { tensors }: Branch): InferInput[] | null {
-    const own = new Set((this.#options.config.input ?? []).map(({ name }) => name));
+  /** Returns the inputs of a step, or null if a tensor is missing. Omits ensemble inputs that the request did not set. */
+  #inputs(step: EnsembleStep, { tensors }: EnsembleBranch): InferInput[] | null {
+    const ensembleInputs = new Set((this.#options.config.input ?? []).map(({ name }) => name));
     const made: InferInput[] = [];
     for (const [name, from] of Object.entries(step.input_map!)) {
       const tensor = tensors.get(from);
       if (tensor) made.push({ ...tensor, name });
-      else if (tensor === undefined && !own.has(from)) return null;
+      else if (tensor === undefined && !ensembleInputs.has(from)) return null;
     }
     return made;
   }
 
-  #run(step: EnsembleStep, inputs: readonly InferInput[], branch: Branch): void {
+  #run(step: EnsembleStep, inputs: readonly InferInput[], branch: EnsembleBranch): void {
     this.#running++;
     if (this.#stepUs < 0) this.#stepUs = this.#options.shared.clock.now();
     const { fields } = this.#request;
     try {
       const model = this.#options.find(step.model_name!, step.model_version ?? -1);
-      const given = { ...fields, inputs, outputs: [] };
+      const stepFields = { ...fields, inputs, outputs: [] };
       const respondTo = (answer: InferAnswer | TritonError | null, final: boolean) =>
-        this.#came(step, model, branch, answer, final);
-      const request = new InferRequest(model.config, given, { respond: respondTo });
+        this.#onResponse(step, model, branch, answer, final);
+      const request = new InferRequest(model.config, stepFields, { respond: respondTo });
       this.#request.whenCancelled(() => request.leave(this.#request.broken));
       request.reported = ({ inputUs, inferUs, outputUs }) => {
         this.#times.inputUs += inputUs;
@@ -164,10 +164,10 @@ class Passage {
     }
   }
 
-  #came(
+  #onResponse(
     step: EnsembleStep,
-    model: Served,
-    from: Branch,
+    model: ModelVersion,
+    from: EnsembleBranch,
     answer: InferAnswer | TritonError | null,
     final: boolean,
   ): void {
@@ -176,7 +176,7 @@ class Passage {
     if (answer instanceof TritonError) this.#fail(answer);
     else if (answer !== null && !this.#over) {
       const decoupled = model.config.model_transaction_policy?.decoupled === true;
-      const branches = decoupled ? [this.#fork(from)] : this.#branches.filter((one) => one.begun.has(step));
+      const branches = decoupled ? [this.#fork(from)] : this.#branches.filter((other) => other.begun.has(step));
       for (const branch of branches) {
         for (const [name, to] of Object.entries(step.output_map!)) {
           const tensor = answer.outputs.find((output) => output.name === name);
@@ -186,35 +186,35 @@ class Passage {
       }
     }
     this.#busy--;
-    this.#look();
+    this.#checkProgress();
   }
 
-  #fork({ tensors, begun }: Branch): Branch {
+  #fork({ tensors, begun }: EnsembleBranch): EnsembleBranch {
     const branch = { tensors: new Map(tensors), begun: new Set(begun), answered: false };
     this.#branches.push(branch);
     return branch;
   }
 
-  /** Where all outputs are there. */
-  #answer(branch: Branch): void {
-    // The real server keeps them in a hash map, which gives them the other way round.
+  /** Creates the answer of a branch if all outputs are ready. */
+  #answer(branch: EnsembleBranch): void {
+    // The real server stores outputs in a hash map, which returns them in reverse order.
     const names = [...new Set((this.#options.config.output ?? []).map(({ name }) => name).toReversed())];
     if (this.#over || branch.answered || !names.every((name) => branch.tensors.has(name))) return;
     branch.answered = true;
-    if (this.#held !== null) this.#send(this.#held, false);
+    if (this.#pendingAnswer !== null) this.#send(this.#pendingAnswer, false);
     const outputs = names.flatMap((name) => branch.tensors.get(name) ?? []);
     const answer = this.#ensemble.fit.fitted({ outputs, parameters: sequenceOf(this.#request) });
     if (answer instanceof TritonError) this.#fail(answer);
-    else this.#held = answer;
+    else this.#pendingAnswer = answer;
   }
 
-  #look(): void {
+  #checkProgress(): void {
     if (this.#busy > 0) return;
     if (this.#over || this.#running > 0) {
-      // Nothing more may come for a while.
-      if (!this.#over && this.#held !== null && this.#branches.some(({ answered }) => !answered)) {
-        this.#send(this.#held, false);
-        this.#held = null;
+      // The next answer may take a while, so send this one now.
+      if (!this.#over && this.#pendingAnswer !== null && this.#branches.some(({ answered }) => !answered)) {
+        this.#send(this.#pendingAnswer, false);
+        this.#pendingAnswer = null;
       }
       return;
     }
@@ -227,22 +227,25 @@ class Passage {
     const { statistics, shared } = this.#options;
     const { clock, epochMs } = shared;
     const nowUs = clock.now();
-    const cacheUs = this.#key === null || this.#held === null ? null : keep(this.#key, this.#held, request, shared);
+    const cacheUs =
+      this.#key === null || this.#pendingAnswer === null
+        ? null
+        : insertAnswer(this.#key, this.#pendingAnswer, request, shared);
     const queueUs = Math.max(0, this.#stepUs - request.queuedUs);
     const spans = { ...this.#times, queueUs, requestUs: nowUs - request.startUs + (cacheUs ?? 0) };
     statistics.executed(request.batchSize, spans);
     statistics.succeeded(request.batchSize, spans, nowUs, epochMs());
     if (cacheUs !== null) statistics.missed(cacheUs, nowUs);
     this.#ended();
-    this.#send(this.#held, true);
+    this.#send(this.#pendingAnswer, true);
   }
 
   #send(answer: InferAnswer | null, final: boolean): void {
-    const shown = answer && wanted(this.#request, answer);
-    passOn(this.#request, this.#options.statistics, this.#options.shared.clock, shown, final);
+    const requested = answer && withRequestedOutputs(this.#request, answer);
+    sendResponse(this.#request, this.#options.statistics, this.#options.shared.clock, requested, final);
   }
 
-  /** Counted twice for one request: by the answer, and by the report (seen on 2.51). */
+  /** Sends the error. Counts two failures for one request, one for the response and one for the report, as observed on 2.51. */
   #fail({ code, message }: TritonError): void {
     if (this.#over) return;
     this.#over = true;
@@ -251,6 +254,6 @@ class Passage {
     statistics.failed("OTHER", nowUs - this.#request.startUs, 2);
     this.#ended();
     const error = new TritonError(code, `in ensemble '${this.#ensemble.name}', ${message}`);
-    passOn(this.#request, statistics, shared.clock, error, true);
+    sendResponse(this.#request, statistics, shared.clock, error, true);
   }
 }

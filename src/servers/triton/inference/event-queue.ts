@@ -1,6 +1,6 @@
 /**
- * Keeps the events of a stream while its client does not keep up. If too many wait, the request is cancelled and the stream
- * broken off. A long event leaves in parts, which are made as the client takes them.
+ * Queues the events of a stream while its client reads too slowly. Above a limit, cancels the request and resets the stream. A
+ * long event is sent in parts, which are created as the client reads.
  */
 
 import { type EventLoopTurns, turn } from "../../../base/pieces.ts";
@@ -10,14 +10,17 @@ import type { WaitingBytes } from "../../../wire/http/waiting-bytes.ts";
 import { Gate, sendParts } from "../../openai/front/send-parts.ts";
 import type { TextStream } from "../behaviours/behaviour.ts";
 
-/** Events, and bytes of those that have waited for a turn of the event loop: before that no client could have read them. */
+/**
+ * Most queued events, and most bytes of events older than the current turn of the event loop. No client could have read newer
+ * events yet.
+ */
 const WAITING_MOST = 4096;
 const WAITING_BYTES_MOST = 16 * 2 ** 20;
 const NOTHING = new Uint8Array();
 
 interface LongEvent {
   readonly parts: Iterable<Uint8Array>;
-  /** Memory that the parts are made of. */
+  /** Memory from which the parts are made, in bytes. */
   readonly bytes: number;
 }
 
@@ -26,22 +29,22 @@ export class EventQueue {
   readonly #gone: (broken: boolean) => void;
   readonly #all: WaitingBytes;
   readonly #waiting: (Uint8Array | LongEvent)[] = [];
-  /** Tells the long event that is being sent what the sink tells. Null if there is none. */
+  /** Receives the sink's callbacks for the long event that is being sent. Null: no such event. */
   #gate: Gate | null = null;
-  /** True once there was a long event: what is written past the queue could overtake it. */
+  /** True after the first long event. A piece written past the queue could then overtake it. */
   hadLong = false;
   #over = () => {};
   #bytes = 0;
   readonly #turns: EventLoopTurns;
-  /** The part of `#bytes` that has come in this turn of the event loop. */
+  /** The part of `#bytes` that was added in this turn of the event loop. */
   #newBytes = 0;
   #ends = false;
-  /** Nobody is there for what comes. */
+  /** True if the client has left. */
   #left = false;
 
   /**
-   * `gone` is called when the client leaves, or does not read; or when it was told that the engine failed: `broken`. `all`: what
-   * waits for clients of all streams.
+   * `gone`: called when the client leaves or does not read, or with `broken` when a fault has already reported a failure to it.
+   * `all`: bytes queued for the clients of all streams.
    */
   constructor(
     open: (owner: SinkEvents, waiting: HeldBytes) => EventSink,
@@ -66,15 +69,18 @@ export class EventQueue {
     else {
       this.#waiting.push(event);
       this.#count(event.length);
-      this.#came(event.length);
+      this.#countNew(event.length);
     }
     if (!this.#isTooMuch) return;
-    // First: what is cancelled may end the stream at once, and an end would look like that of a whole answer.
+    // Reset first, because cancelling may end the stream like a complete answer.
     this.reset();
     this.#gone(false);
   }
 
-  /** Writes an event in parts of at most 64 KiB. `bytes`: memory that they are made of. An error of `parts` breaks the stream off. */
+  /**
+   * Queues an event in parts of at most 64 KiB. `bytes`: memory from which they are made. If `parts` throws, the stream is
+   * reset.
+   */
   writeLong(parts: Iterable<Uint8Array>, bytes: number): void {
     if (this.#left) return;
     this.hadLong = true;
@@ -87,18 +93,18 @@ export class EventQueue {
     return this.#waiting.length === 0 && this.#gate === null;
   }
 
-  #came(bytes: number): void {
+  #countNew(bytes: number): void {
     if (this.#newBytes === 0) void turn(this.#turns).then(() => (this.#newBytes = 0));
     this.#newBytes += bytes;
   }
 
-  /** Where too much waits for all clients, a stream that adds to it gives way; others go on. */
+  /** True if the stream must be reset: its own limits are exceeded, or those of all streams while its client does not read. */
   get #isTooMuch(): boolean {
     if (this.#waiting.length > WAITING_MOST || this.#bytes - this.#newBytes > WAITING_BYTES_MOST) return true;
     return this.#all.exceeded && this.#sink.full;
   }
 
-  /** Events that differ in a piece alone, which is escaped for JSON, past the queue. */
+  /** Returns a sink for events that differ only in one JSON-escaped piece. It writes past the queue. */
   plain(prefix: Uint8Array, suffix: Uint8Array): TextStream {
     const sink = this.#sink;
     return {
@@ -111,7 +117,7 @@ export class EventQueue {
     };
   }
 
-  /** Ends the stream. `over` is called when all of it has left, or if nobody is there for it. */
+  /** Ends the stream. `over`: called when all data were sent, or if the client has left. */
   end(over = () => {}): void {
     this.#ends = true;
     this.#over = over;
@@ -121,7 +127,7 @@ export class EventQueue {
     } else this.#drain();
   }
 
-  /** Breaks the stream off. */
+  /** Resets the stream. */
   reset(): void {
     this.#left = true;
     this.#drop();

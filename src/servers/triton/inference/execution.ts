@@ -1,4 +1,4 @@
-/** What is one execution of a batch, and where did the time of its requests go? */
+/** Describes one execution of a batch, and computes the times of its requests. */
 import type { ModelHost } from "../behaviours/behaviour.ts";
 import type { Grants } from "../scheduling/rate-limiter.ts";
 import type { ComputeTimes, RequestSpans } from "./infer-counts.ts";
@@ -8,23 +8,26 @@ import type { InferRequest } from "./request.ts";
 export interface Instance {
   readonly name: string;
   readonly host: ModelHost;
-  /** null: it is on none. */
+  /** Id of the GPU, or null on the CPU. */
   readonly gpu: number | null;
-  /** Where it counts what it reports. */
+  /** Receives the instance's counts. */
   readonly reporter: ModelReporter;
   dead: boolean;
-  /** Told when it is free again, in place of the scheduler, which did not give it what it computes: a warm-up; null: there is none. */
+  /** Called instead of the scheduler when the instance becomes free after a warm-up. Null: no warm-up. */
   freed: (() => void) | null;
 }
 
 export interface Execution {
   readonly instance: Instance;
   readonly startUs: number;
-  /** When the inputs had been made what the behaviour sees. */
+  /** Time at which the inputs were ready for the behaviour. */
   readonly inferFromUs: number;
 }
 
-/** Times of a batch, each of its requests has them. `inferToUs`: the behaviour was done; `endUs`: what it gave had been made answers. */
+/**
+ * Returns the times that all requests of a batch share. `inferToUs`: end of the behaviour. `endUs`: end of the conversion of
+ * its outputs.
+ */
 export const computeTimesOf = (
   { startUs, inferFromUs }: Execution,
   inferToUs: number,
@@ -35,7 +38,7 @@ export const computeTimesOf = (
   outputUs: endUs - inferToUs,
 });
 
-/** `cacheUs`: what the cache took beside. */
+/** Returns the times of one request. `cacheUs`: time spent in the response cache. */
 export const spansOf = (
   request: InferRequest,
   startUs: number,
@@ -48,17 +51,17 @@ export const spansOf = (
   ...times,
 });
 
-/** Runs those whose turn a rate limiter says it is. */
+/** Starts the batches that the rate limiter has granted. */
 export const grant = (granted: Grants): void => {
   for (const run of granted) run();
 };
 
-/** What a model threw, as the Python backend tells it; `file` is where. */
+/** Formats an exception of a model like the Python backend. `file`: the place that is shown, or null. */
 export function raised(error: unknown, file: string | null): string {
   const { name = "Error", message = String(error) } = error instanceof Error ? error : {};
   return `${name}: ${message}${file === null ? "" : `\n\nAt:\n  ${file}(1): execute\n`}`;
 }
 
-/** A batch that got more or fewer responses than it has requests, in that backend's words. */
+/** Returns the Python backend's error for a wrong number of responses. */
 export const miscounted = (requests: number, responses: number): string =>
   `Number of InferenceResponse objects do not match the number of InferenceRequest objects. InferenceRequest(s) size is:${requests}, and InferenceResponse(s) size is:${responses}\n`;

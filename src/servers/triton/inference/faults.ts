@@ -1,4 +1,6 @@
-/** Which answers of inference are disturbed, and how (docs/faults.md)? By the request's own order, a rule, or chance. */
+/**
+ * Selects the faults that disturb answers of inference (docs/faults.md): by a header of the request, by a rule, or by chance.
+ */
 
 import type { FaultCarrier } from "../../../faults/plan/types.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
@@ -8,20 +10,20 @@ import { type ChosenFaults, FaultOrders } from "../../openai/overrides/fault-ord
 import type { OpenAiKernel } from "../../openai/request/openai-config.ts";
 import { type RequestOrders, requestOrdersOf } from "../../openai/request/request-orders.ts";
 
-/** A request for inference, whichever protocol brought it. */
+/** A request for inference over any protocol. */
 export interface DisturbedRequest {
   readonly model: string;
   readonly path: string;
   readonly over: FaultCarrier;
-  /** Requests that are being served besides. */
+  /** Number of other requests that are being served. */
   readonly open: number;
   header(name: string): string | null;
   headers(): Readonly<Record<string, string>>;
-  /** As JSON; undefined: it has none. Asked once at most, by the first rule that wants it. */
+  /** Returns the body as JSON, or undefined if it has none. Called at most once, by the first rule that needs it. */
   body(): unknown;
 }
 
-/** The order is refused. */
+/** The refusal of a fault header. */
 export interface RefusedOrder {
   readonly status: 400 | 403;
   readonly message: string;
@@ -31,7 +33,7 @@ export class TritonFaults {
   readonly #orders: FaultOrders;
   readonly #allowed: RequestOrders;
 
-  /** Answers that a fault acted on, by its id. */
+  /** Number of answers that each fault affected, by fault id. */
   readonly acted = new Map<string, number>();
 
   constructor(kernel: OpenAiKernel) {
@@ -40,12 +42,12 @@ export class TritonFaults {
     this.#allowed = requestOrdersOf(kernel.config);
   }
 
-  /** Whether a request with this order, or without one, may be disturbed. */
+  /** Reports whether a request with this header value, or null, may be disturbed. */
   may(order: string | null): boolean {
     return this.#orders.some || (order !== null && this.#allowed !== "none");
   }
 
-  /** null: nothing disturbs the answer, at once or when the plan is known. */
+  /** Returns the faults for a request, or null if there are none. Resolves later if a rule decides. */
   of(request: DisturbedRequest): Promise<ChosenFaults | RefusedOrder | null> | RefusedOrder | null {
     const order = this.#allowed === "none" ? null : request.header(ORDER_HEADER);
     const fault = order === null ? "" : faultIn(order);
@@ -100,7 +102,7 @@ function questionOf({ model, path, header, headers, body }: DisturbedRequest): Q
 
 const TEXT = "text_input";
 
-/** The text, or the first of several, wherever the protocol has it: a field, or an input of `/infer`. */
+/** Returns the text, or the first of several: a JSON field, or an input of `/infer`. */
 function userIn(body: unknown): string | null {
   const { [TEXT]: field, inputs } = (body ?? {}) as Readonly<Record<string, unknown>>;
   let text = field ?? (Array.isArray(inputs) ? inputs.find((one) => one?.name === TEXT)?.data : undefined);

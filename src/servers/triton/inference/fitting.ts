@@ -1,5 +1,5 @@
-/** Can what comes to a behaviour be read by it, and what it gives be sent? */
-import type { ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
+/** Checks a behaviour's inputs and converts its outputs to answers. */
+import type { BatchResults, ModelResponse } from "../behaviours/behaviour.ts";
 import { BACKENDS } from "../model-config/backends.ts";
 import { type ModelConfig, maxBatchSize, type TensorConfig } from "../model-config/model-config.ts";
 import { clientShape } from "../model-config/reshape.ts";
@@ -10,16 +10,16 @@ import { countedTexts, ELEMENT_BYTES, elementCount, isDatatype, shapeText, type 
 import type { ImplicitStates } from "./implicit-state.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 
-/** Nobody waits for what a slot without a request gives; `rows` null: there is none. */
-export function awaitedResults(rows: readonly BatchRow<InferRequest>[] | null, results: ModelResults): ModelResults {
+/** Drops the results of slots without a request. `rows` null: the batch has no slots. */
+export function awaitedResults(rows: readonly BatchRow<InferRequest>[] | null, results: BatchResults): BatchResults {
   if (rows === null || !Array.isArray(results) || results.length !== rows.length) return results ?? [];
   return results.filter((_, at) => rows[at]!.ready);
 }
 
 /**
- * Answers of a model against its configuration: `AddOutput` of `infer_response.cc` (2026). What Python models give beside its outputs
- * their backend leaves out (`PruneOutputTensors`, `infer_response.cc` of the Python backend). A configuration without outputs has
- * them from the model's file, which is not read here: all are taken.
+ * Checks answers against the model's configuration, like `AddOutput` in `infer_response.cc` (2026). Python backends drop
+ * undeclared outputs (`PruneOutputTensors` in their `infer_response.cc`). If a configuration declares no outputs, the real
+ * server reads them from the model's file; here all outputs are accepted.
  */
 export class AnswerFit {
   readonly #model: string;
@@ -42,7 +42,7 @@ export class AnswerFit {
     return answers;
   }
 
-  /** A response of the wrong shape is an error of the model. */
+  /** Converts a response to an answer. A malformed response becomes an error of the model. */
   checked(request: InferRequest, response: ModelResponse): InferAnswer | TritonError {
     const model = `model '${this.#model}'`;
     if (typeof response !== "object" || response === null) return internal(`${model} gave no response`);
@@ -57,7 +57,7 @@ export class AnswerFit {
     return this.fitted(this.#states === null ? answer : this.#states.taken(request, answer));
   }
 
-  /** The outputs of the configuration, each in the client's shape. */
+  /** Keeps the declared outputs, each in the client's shape. */
   fitted(answer: InferAnswer): InferAnswer | TritonError {
     if (this.#outputs.size === 0 || this.#fits(answer.outputs)) return answer;
     const outputs: Tensor[] = [];
@@ -76,7 +76,7 @@ export class AnswerFit {
     return { ...answer, outputs };
   }
 
-  /** Whether they are as the client is to have them. */
+  /** True if the outputs need no conversion. */
   #fits(outputs: readonly Tensor[]): boolean {
     for (const { name } of outputs) {
       const config = this.#outputs.get(name);
@@ -94,7 +94,7 @@ function isTensor(output: Tensor): boolean {
   return datatype === "BYTES" || data.length === elementCount(shape) * ELEMENT_BYTES[datatype];
 }
 
-/** What a backend says of texts whose length points beyond their tensor; undefined: nothing. */
+/** Returns the backend's error for a BYTES input whose last length exceeds the data, or undefined. */
 export function incomplete({ name, datatype, data }: Tensor): string | undefined {
   if (datatype !== "BYTES" || countedTexts(data) !== undefined) return undefined;
   const view = new DataView(data.buffer, data.byteOffset, data.length);
@@ -108,7 +108,7 @@ export function incomplete({ name, datatype, data }: Tensor): string | undefined
   return undefined;
 }
 
-/** Inferences in a batch. */
+/** Returns the number of inferences in a batch. */
 export function inferencesIn(batch: readonly InferRequest[]): number {
   let all = 0;
   for (const request of batch) all += request.batchSize;

@@ -1,6 +1,6 @@
 /**
- * Which headers of a request, and which metadata of a call, become its parameters? `--http-header-forward-pattern` and
- * `--grpc-header-forward-pattern`: `http_server.cc`, `infer_handler.h`, `command_line_parser.cc` (2026).
+ * Selects the HTTP headers and gRPC metadata that become request parameters: `--http-header-forward-pattern` and
+ * `--grpc-header-forward-pattern`. Source: `http_server.cc`, `infer_handler.h` and `command_line_parser.cc` (2026).
  */
 
 import type { RE2JS } from "re2js";
@@ -19,10 +19,13 @@ const RESERVED = [
   "binary_data_output",
 ];
 
-/** Throws a `TritonError` where a name that matches is Triton's own. */
+/** Reports whether a name is forwarded. Throws a `TritonError` if a matching name is reserved for Triton. */
 export type ForwardPattern = (name: string) => boolean;
 
-/** null: nothing is forwarded; "": everything. Letters match in either case. Throws a `UserError` if it is not a pattern of RE2. */
+/**
+ * Compiles a pattern, which ignores case. Null: forwards nothing. "": forwards everything. Throws a `UserError` if it is not an
+ * RE2 pattern.
+ */
 export function forwardPattern(
   protocol: "http" | "grpc",
   pattern: string | null,

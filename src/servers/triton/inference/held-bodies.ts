@@ -15,22 +15,22 @@ import { BodyRoom } from "../../openai/front/body-room.ts";
 import { TritonError } from "../model-config/status.ts";
 
 /**
- * Bytes of large bodies from the start of reading to the answer. Bytes of JSON count twice, because tensors and answers
- * are copies of them. A larger body is read alone.
+ * Most bytes of large bodies, from the start of reading to the answer. JSON counts twice, because tensors and answers are
+ * copies of it. A larger body is read alone.
  */
 const HELD_BYTES_MOST = 256 * 2 ** 20;
 const JSON_WEIGHT = 2;
 /** Bytes of large bodies that are parsed at the same time. A larger one is parsed alone. */
 const PARSED_BYTES_MOST = 64 * 2 ** 20;
 const PARSED_AT_A_TIME = 4;
-/** Seconds that a body waits for room, also in the middle of its arrival. */
+/** Seconds that a body waits for memory, even after a part of it has arrived. */
 const ROOM_WAIT_S = 120;
 
-/** The rooms of a server. */
+/** The memory limits of a server. */
 export class HeldBodies {
   readonly held: BodyRoom;
   readonly parsed: BodyRoom;
-  /** Watches bodies that wait for room. Null without timers. */
+  /** Ends the waits for memory after the limit. Null without timers. */
   readonly late: Deadlines | null;
   readonly turns: EventLoopTurns;
   /** Small bodies that are parsed in pieces: each may have its objects half made. */
@@ -45,14 +45,14 @@ export class HeldBodies {
   }
 }
 
-/** The account of one body. Methods that reject do so with a `TritonError` if there is no room in time. */
+/** Counts the memory of one body. Methods that reject do so with a `TritonError` if memory does not become free in time. */
 export class HeldBody implements BodyAdmission {
   readonly #request: HttpRequest;
   readonly #rooms: HeldBodies;
   #isWhole = false;
   #isCounted = false;
   #bytes = 0;
-  /** How often a byte counts. */
+  /** Number of times that each byte counts. */
   #weight = JSON_WEIGHT;
 
   constructor(request: HttpRequest, rooms: HeldBodies) {
@@ -82,7 +82,10 @@ export class HeldBody implements BodyAdmission {
     if (this.#isCounted) this.#rooms.held.cameWhole(this);
   }
 
-  /** Makes other bytes of the body, at most `most`. They count in place of the body. */
+  /**
+   * Replaces the body by the bytes that `make` creates, at most `most`, for example its decompressed content. They count
+   * instead of the body.
+   */
   async replace(most: number, make: () => Promise<Uint8Array> | Uint8Array): Promise<Uint8Array> {
     this.leave();
     await this.enter(most);
@@ -92,7 +95,7 @@ export class HeldBody implements BodyAdmission {
     return made;
   }
 
-  /** Does work that takes several times the memory of the bytes, when there is room for it. */
+  /** Waits until memory is free for work that needs several times the size of the bytes, then does it. */
   async parse<T>(bytes: number, work: () => Promise<T>): Promise<T> {
     if (bytes <= SMALL_BODY_BYTES) return this.#rooms.parsing.run(work);
     await this.#rooms.parsed.enter(this, bytes);
@@ -104,12 +107,12 @@ export class HeldBody implements BodyAdmission {
     }
   }
 
-  /** Gives the memory of a large body back, of which nothing is kept. A collection of garbage would do so later. */
+  /** Frees the memory of a large body at once instead of at a later garbage collection. Nothing may reference the bytes. */
   free({ buffer }: Uint8Array): void {
     if (this.#isCounted && this.#isWhole) (buffer as ArrayBuffer).transfer(0);
   }
 
-  /** The request is answered, or will not be. */
+  /** Frees the reserved memory, because the request was answered or was abandoned. */
   leave(): void {
     if (!this.#isCounted) return;
     this.#isCounted = false;

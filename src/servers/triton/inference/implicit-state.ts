@@ -1,7 +1,8 @@
 /**
- * What does a sequence leave for its next request? Tensors of `sequence_batching { state }`: each slot of an instance has its
- * own, a model finds them among its inputs and gives new ones among its outputs; the first request of a sequence finds the
- * initial ones: `sequence_state.cc` (2026) and Triton's page of model configuration. Undefined content there is zeros here.
+ * Keeps the implicit state of sequences (`sequence_batching { state }`). Each slot of an instance has its state tensors. The
+ * model receives them as inputs and returns new ones as outputs. The first request of a sequence gets the initial state.
+ * Sources: `sequence_state.cc` (2026) and Triton's documentation of the model configuration. Undefined initial content is zero
+ * here.
  */
 import { readFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -18,29 +19,29 @@ import {
 } from "../tensors/datatypes.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 
-/** Initial content of one, at most. */
+/** Largest initial state in bytes. */
 const BYTES_MOST = 64 * 2 ** 20;
 
-interface State {
+interface StateTensor {
   readonly input: string;
   readonly output: string;
   readonly initial: Tensor;
-  /** The output is the client's, too: it stands among the model's. */
-  readonly shown: boolean;
+  /** True if the state is also a declared output, so that the client receives it. */
+  readonly isOutput: boolean;
 }
 
 export class ImplicitStates {
-  readonly #states: readonly State[];
-  /** By instance and slot; one that is not there is initial. */
+  readonly #states: readonly StateTensor[];
+  /** State tensors by instance and slot. A missing entry means the initial state. */
   readonly #kept = new Map<string, ReadonlyMap<string, Tensor>>();
   readonly #slotOf = new Map<InferRequest, string>();
 
-  /** Throws a `TritonError` where an initial state cannot be read. `folder`: the model's. */
+  /** Throws a `TritonError` if an initial state cannot be read. `folder`: the model's folder. */
   constructor(config: ModelConfig, folder: string) {
     this.#states = (config.sequence_batching?.state ?? []).map((state) => stateOf(state, config, folder));
   }
 
-  /** The inputs with the slot's states; those of a slot without a request mean nothing. */
+  /** Returns the inputs with the slot's state. A slot without a request gets the initial state, which has no meaning. */
   addTo(
     inputs: ReadonlyMap<string, Tensor>,
     instance: number,
@@ -56,7 +57,7 @@ export class ImplicitStates {
     return all;
   }
 
-  /** Keeps what the answer says of states for the sequence's next request, and gives what is left of it for the client. */
+  /** Stores the state from an answer, and returns the answer without outputs that the client must not receive. */
   taken(request: InferRequest, answer: InferAnswer): InferAnswer {
     const place = this.#slotOf.get(request);
     const kept = new Map(place === undefined ? [] : this.#kept.get(place));
@@ -65,11 +66,11 @@ export class ImplicitStates {
       if (found !== undefined) kept.set(input, { ...found, name: input });
     }
     if (place !== undefined) this.#kept.set(place, kept);
-    const hidden = this.#states.filter(({ shown }) => !shown).map(({ output }) => output);
+    const hidden = this.#states.filter(({ isOutput: shown }) => !shown).map(({ output }) => output);
     return { ...answer, outputs: answer.outputs.filter(({ name }) => !hidden.includes(name)) };
   }
 
-  /** Had its last response. */
+  /** Ends a request. The last request of a sequence deletes its state. */
   over(request: InferRequest): void {
     const place = this.#slotOf.get(request);
     this.#slotOf.delete(request);
@@ -77,7 +78,7 @@ export class ImplicitStates {
   }
 }
 
-function stateOf(state: SequenceState, config: ModelConfig, folder: string): State {
+function stateOf(state: SequenceState, config: ModelConfig, folder: string): StateTensor {
   const { input_name: input = "", output_name: output = "", dims = [], initial_state: [first] = [] } = state;
   const datatype = datatypeOf(first?.data_type ?? state.data_type ?? "TYPE_INVALID");
   const own = (first?.dims ?? dims).map((dim) => (dim === -1 ? 1 : dim));
@@ -91,7 +92,7 @@ function stateOf(state: SequenceState, config: ModelConfig, folder: string): Sta
   if (datatype !== "BYTES" && data.length !== bytes)
     throw invalidArg(`initial ${of} has ${data.length} bytes, expected ${bytes}`);
   const shown = (config.output ?? []).some(({ name }) => name === output);
-  return { input, output, initial: { name: input, datatype, shape, data }, shown };
+  return { input, output, initial: { name: input, datatype, shape, data }, isOutput: shown };
 }
 
 const zeros = (datatype: Datatype, count: number): Uint8Array =>

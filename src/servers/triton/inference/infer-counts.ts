@@ -1,6 +1,6 @@
 /**
- * What is counted of a model's requests both for its statistics and for the metrics page? The two differ in when they begin.
- * Times are whole microseconds.
+ * Counts requests for the statistics and for the metrics page of a model. The two start at different times. Times are whole
+ * microseconds.
  */
 import { SPANS } from "../../../metrics/ensemble/model-numbers.ts";
 
@@ -16,14 +16,14 @@ function countTime(time: CountedTime, us: number): void {
   time.us += us;
 }
 
-/** Where the time of an execution went. */
+/** Compute times of an execution. */
 export interface ComputeTimes {
   readonly inputUs: number;
   readonly inferUs: number;
   readonly outputUs: number;
 }
 
-/** Where one request's time went. */
+/** Times of one request. */
 export interface RequestSpans extends ComputeTimes {
   readonly requestUs: number;
   readonly queueUs: number;
@@ -35,7 +35,7 @@ export class InferCounts {
   readonly success = noTime();
   readonly cacheHit = noTime();
   readonly cacheMiss = noTime();
-  /** By `SPANS`: sums; how many are in them follows from the rest. */
+  /** Sums of times in the order of `SPANS`. Their counts follow from the other counters. */
   readonly spans = SPANS.map(() => 0);
 
   protected countSuccess(inferences: number, { requestUs, queueUs, inputUs, inferUs, outputUs }: RequestSpans): void {
@@ -48,7 +48,7 @@ export class InferCounts {
     this.spans[4]! += outputUs;
   }
 
-  /** A request's answer was in the cache: its time, what it waited, and how long the lookup took. */
+  /** Counts a cache hit: time of the request, time in the queue, and time of the lookup. */
   protected countHit(requestUs: number, queueUs: number, lookupUs: number): void {
     countTime(this.success, requestUs);
     countTime(this.cacheHit, lookupUs);
@@ -56,7 +56,7 @@ export class InferCounts {
     this.spans[1]! += queueUs;
   }
 
-  /** Lookup and insertion took so long, which the request's time has in it. */
+  /** Counts a cache miss. `us`: time of lookup and insertion, which the request's time includes. */
   protected countMiss(us: number): void {
     countTime(this.cacheMiss, us);
   }

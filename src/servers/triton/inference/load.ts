@@ -1,4 +1,4 @@
-/** How does a folder become a model that serves? Its behaviour, its scheduler, its instances, its warm-up. */
+/** Loads a model version from its folder: behaviour, scheduler, instances and warm-up. */
 
 import { type EventLoopTurns, inTurns, type Pieces } from "../../../base/pieces.ts";
 import type { ModelHost } from "../behaviours/behaviour.ts";
@@ -33,54 +33,54 @@ import { EnsembleModel } from "./ensemble.ts";
 import { ImplicitStates } from "./implicit-state.ts";
 import type { InferRequest } from "./request.ts";
 import { Runner } from "./runner.ts";
-import type { Served, Shared } from "./served.ts";
+import type { ModelVersion, SharedParts } from "./served.ts";
 import { warmUp } from "./warm-up.ts";
 
-export interface LoadAround {
-  readonly shared: Shared;
-  /** Between pieces of what is large. */
+export interface ModelLoadDeps {
+  readonly shared: SharedParts;
+  /** Yields to the event loop between pieces of large work. */
   readonly turns: EventLoopTurns;
-  /** What computes a model whose folder says nothing of it. */
+  /** Finds the behaviour of a model whose folder defines none. */
   readonly backends: (config: ModelConfig) => FoundBehaviour | undefined;
   readonly random: () => number;
   readonly sleep: (ms: number) => Promise<void>;
   readonly shapeFor: (model: string, output: string) => readonly number[] | undefined;
-  readonly find: (name: string, version: number) => Served;
+  readonly find: (name: string, version: number) => ModelVersion;
   readonly stream: ModelHost["stream"];
 }
 
 export interface LoadedModel {
-  readonly model: Served;
-  /** What computes it, for the log. */
+  readonly model: ModelVersion;
+  /** Origin of the behaviour, for the log. */
   readonly from: string;
 }
 
 const GIB = 2 ** 30;
 
-/** How a reason begins, where it is not as of a bad argument. */
+/** Prefixes of reasons by error code. Other codes count as a bad argument. */
 const CODES: Readonly<Partial<Record<StatusCode, string>>> = {
   INTERNAL: "Internal",
   UNAVAILABLE: "Unavailable",
   UNSUPPORTED: "Unsupported",
 };
 
-/** Why a version is not available, as the index has it. */
+/** Returns the reason for an unavailable version, as the repository index shows it. */
 export const unavailableReason = ({ code, message }: TritonError): string =>
   `${CODES[code] ?? "Invalid argument"}: ${message}`;
 
 export const loadSeconds = ({ baseS, perGibS }: TritonLoadTime, weightBytes: number): number =>
   baseS + (perGibS * weightBytes) / GIB;
 
-/** Whether its weights and KV blocks are the engine's. */
-export const isOfEngine = ({ config, path, repository }: FoundModel, backends: LoadAround["backends"]): boolean =>
+/** True if the engine computes the model, so that the model needs the engine's weights and KV blocks. */
+export const isOfEngine = ({ config, path, repository }: FoundModel, backends: ModelLoadDeps["backends"]): boolean =>
   !isEnsemble(config) && !(repository !== "" && hasBehaviourFile(path)) && backends(config)?.ofEngine === true;
 
-/** What the version needs of the GPUs' memory; throws a `TritonError` where it does not fit. */
+/** Reserves the GPU memory of a version. Throws a `TritonError` if it does not fit. */
 export function takeMemory(
   folder: FoundModel,
   version: number,
   memory: DeviceMemory,
-  backends: LoadAround["backends"],
+  backends: ModelLoadDeps["backends"],
 ): MemoryReservation {
   const { config, name } = folder;
   const gpus = gpusOf(config);
@@ -96,22 +96,25 @@ export function takeMemory(
   return { ...taken, text: ", understudy_weights on no GPU, as no instance is of KIND_GPU" };
 }
 
-/** Looked at when all instances are there, as `VerifyModelLoadGpuFraction` does; the last that is too much is named. */
+/**
+ * Checks the GPU load limits after all instances exist, like `VerifyModelLoadGpuFraction`. Names the last group that exceeds
+ * one.
+ */
 function beyondLimit({ instance_group: groups = [] }: ModelConfig, memory: DeviceMemory): string | null {
   for (const { kind, name, count = 1, gpus = [] } of groups.toReversed()) {
-    const gpu = kind === "KIND_GPU" ? gpus.findLast((one) => memory.isBeyondLimit(one)) : undefined;
+    const gpu = kind === "KIND_GPU" ? gpus.findLast((id) => memory.isBeyondLimit(id)) : undefined;
     if (gpu !== undefined)
       return `can not create model '${name}_${count - 1}': memory limit set for GPU ${gpu} has exceeded, model loading is rejected.`;
   }
   return null;
 }
 
-/** Rejects with a `TritonError` that says why the version is not available. */
+/** Loads a version. Rejects with a `TritonError` that says why the version is not available. */
 export async function loadVersion(
   folder: FoundModel,
   version: number,
   { statistics, onGpus }: LoadCounts,
-  around: LoadAround,
+  around: ModelLoadDeps,
 ): Promise<LoadedModel> {
   const { config, path } = folder;
   const { shared } = around;
@@ -131,8 +134,10 @@ export async function loadVersion(
     },
   );
   const host = (die: () => void, gpu: number | null = null): ModelHost => {
-    const own = hostOf(folder, version, around);
-    return gpu === null ? { ...own, die } : { ...own, die, compute: (ms) => shared.gpus.compute(gpu, ms * 1000) };
+    const modelHost = hostOf(folder, version, around);
+    return gpu === null
+      ? { ...modelHost, die }
+      : { ...modelHost, die, compute: (ms) => shared.gpus.compute(gpu, ms * 1000) };
   };
   try {
     await found.behaviour.initialize?.(host(() => {}));
@@ -166,7 +171,7 @@ export async function loadVersion(
   return { model, from: found.from };
 }
 
-function hostOf({ config, path }: FoundModel, version: number, around: LoadAround): Omit<ModelHost, "die"> {
+function hostOf({ config, path }: FoundModel, version: number, around: ModelLoadDeps): Omit<ModelHost, "die"> {
   const { random, sleep, stream, shapeFor } = around;
   const infer: ModelHost["infer"] = async (model, inputs) => {
     for await (const response of stream(model, inputs)) return response;
@@ -188,10 +193,10 @@ function hostOf({ config, path }: FoundModel, version: number, around: LoadAroun
   };
 }
 
-/** Beyond these a model does not load; the real server would try. */
+/** Limits of a model. The real server would try to load a larger one. */
 const MOST = { instances: 10_000, levels: 10_000, slots: 100_000, warmups: 100_000, warmupBytes: 64 * 2 ** 20 };
 
-/** Throws a `TritonError` where the model would take more than a server here has. */
+/** Throws a `TritonError` if the model exceeds these limits. */
 function checkSize(config: ModelConfig): void {
   const instances = instanceCount(config);
   const most = (what: string, count: number, limit: number) => {
@@ -210,7 +215,7 @@ function checkSize(config: ModelConfig): void {
   }
 }
 
-/** Throws a `TritonError` with what is wrong with it that is seen only here. */
+/** Validates the parts of a configuration that Triton validates at load time. Throws a `TritonError`. */
 function* checkConfig(config: ModelConfig): Pieces<void> {
   const { backend = "" } = config;
   if (!isEnsemble(config)) {
@@ -232,7 +237,7 @@ const limitedInstances = (config: ModelConfig): LimitedInstance[] =>
     resources: resources.map(({ name = "", global = false, count = 0 }) => ({ name, global, count })),
   }));
 
-/** `limited`: who has an instance waits for resources, too. */
+/** Returns the scheduler. `limited`: instances also wait for resources of the rate limiter. */
 function schedulerOf(config: ModelConfig, limited: boolean): Scheduler<InferRequest> {
   const batching = config.dynamic_batching;
   const instances = instanceCount(config);
@@ -277,7 +282,7 @@ function sequenceRules(config: ModelConfig, sequences: SequenceBatching, instanc
   };
 }
 
-/** True if requests may be too different to share a batch (`TritonModel::SetConfiguredScheduler` of `backend_model.cc`). */
+/** True if requests may be too different to share a batch (`TritonModel::SetConfiguredScheduler` in `backend_model.cc`). */
 const comparesShapes = ({ input = [] }: ModelConfig): boolean =>
   input.some((one) => one.is_shape_tensor === true || (one.allow_ragged_batch !== true && one.dims.includes(-1)));
 

@@ -1,27 +1,27 @@
 /**
- * What does a server do that polls its repository? What is new or has changed is loaded, what has gone is unloaded; the next
- * look comes so long after the end of the one before: `main.cc` (2026).
+ * Polls the model repository: loads new and changed models, and unloads removed ones. The interval runs from the end of one
+ * poll to the start of the next. Source: `main.cc` (2026).
  */
 import { Stops } from "../../../base/pieces.ts";
 import type { TritonOptions } from "./options.ts";
 
-/** Who is told of what a look finds. */
-export interface PolledModels {
-  /** Models in the repository. */
+/** The actions of a poll. */
+export interface ModelPoller {
+  /** Names of the models in the repository. */
   names(): readonly string[];
-  /** Those that have been loaded. */
+  /** Names of the models that have been loaded. */
   known(): Iterable<string>;
-  /** Does nothing where the folder is as it was; rejects where it cannot be read. */
+  /** Loads a model if its folder has changed. Rejects if the folder cannot be read. */
   bring(name: string): Promise<unknown>;
   unload(name: string): void;
-  /** Behind loads and unloads that are under way. */
+  /** Runs an action after the loads and unloads that are in progress. */
   next(act: () => Promise<void>): Promise<void>;
 }
 
-/** `--repository-poll-secs` of 0: never. */
+/** Starts to poll. Does nothing if `--repository-poll-secs` is 0. */
 export function pollEvery(
   options: Pick<TritonOptions, "clock" | "config" | "turns" | "log">,
-  polled: PolledModels,
+  polled: ModelPoller,
 ): void {
   const { clock, config, turns, log } = options;
   if (config.repository.pollS === 0) return;

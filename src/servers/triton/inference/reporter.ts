@@ -1,6 +1,6 @@
 /**
- * What does the metrics page show of one version of a model under one set of labels? `metric_model_reporter.cc` (2026); what
- * each event moves: docs/triton.md. Times are whole microseconds.
+ * Counts what the metrics page shows of a model version with certain labels. Source: `metric_model_reporter.cc` (2026).
+ * docs/triton.md lists which event changes which metric. Times are whole microseconds.
  */
 import { FAILURE_REASONS, FIRST_RESPONSE_MS, type Reason, SPANS } from "../../../metrics/ensemble/model-numbers.ts";
 import { Quantiles, type QuantileTarget } from "../../../metrics/ensemble/quantiles.ts";
@@ -13,7 +13,10 @@ export const noFailures = (): FailureCounts =>
 
 const CUSTOMIZABLE = "nv_inference_first_response_histogram_ms";
 
-/** Bounds of `model_metrics`; of one family only, as in the real core, whose words on others are these. */
+/**
+ * Returns the histogram bounds from `model_metrics`. As in the real core, only one family can be customised; the log message
+ * for others is the core's.
+ */
 export function firstResponseMs({ model_metrics }: ModelConfig, log: (line: string) => void): readonly number[] {
   let bounds = FIRST_RESPONSE_MS;
   for (const { metric_identifier, histogram_options } of model_metrics?.metric_control ?? []) {
@@ -25,20 +28,20 @@ export function firstResponseMs({ model_metrics }: ModelConfig, log: (line: stri
 }
 
 export class ModelReporter extends InferCounts {
-  /** They outlive it. */
+  /** Failure counts. They remain after this object. */
   readonly failures: FailureCounts;
-  /** There was a response cache for the model: its families are shown. */
+  /** True if the model had a response cache, so that the cache families are shown. */
   readonly cached: boolean;
-  /** Taken in, and not yet being executed. */
+  /** Number of accepted requests that are not executing yet. */
   pending = 0;
   loadS = 0;
-  /** Buckets, not cumulative, one more than bounds; then the sum. */
+  /** Counts per bucket, not cumulative. The last bucket is `+Inf`; the sum follows it. */
   readonly firstResponse: Float64Array;
   readonly firstResponseMs: readonly number[];
-  /** By `SPANS`, then of hits and of misses; none where summaries are off. */
+  /** Quantiles in the order of `SPANS`, then those of cache hits and misses. Empty if summaries are off. */
   readonly quantiles: readonly Quantiles[];
 
-  /** `firstResponseMs`: bounds, rising. */
+  /** `firstResponseMs`: bounds in ascending order. */
   constructor(
     failures: FailureCounts,
     cached: boolean,

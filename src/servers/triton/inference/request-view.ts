@@ -1,4 +1,4 @@
-/** What does a behaviour see of a request? */
+/** Presents a request to a behaviour. */
 import type { ModelRequest, ModelResponse, TextStream } from "../behaviours/behaviour.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
 import type { InferRequest } from "./request.ts";
@@ -7,7 +7,7 @@ export class RequestView implements ModelRequest {
   readonly inputs: ReadonlyMap<string, Tensor>;
   readonly #request: InferRequest;
   readonly #send: (request: InferRequest, response: ModelResponse | null, final: boolean) => void;
-  /** Had its last response; a slot without a request has none. */
+  /** True after the last response, and for a slot without a request. */
   #over: boolean;
 
   constructor(

@@ -1,6 +1,6 @@
 /**
- * What is a request to a model? Its inputs as they came, then, against the model's configuration, its batch's size, or what
- * is wrong with it: `InferenceRequest::Normalize` of `infer_request.cc` (2026), in its words and its order.
+ * A request to a model. Checks its inputs against the model's configuration and determines the batch size, like
+ * `InferenceRequest::Normalize` in `infer_request.cc` (2026), with its messages and its order.
  */
 import type { TextStream } from "../behaviours/behaviour.ts";
 import { controlOf, type ModelConfig, maxBatchSize, type TensorConfig } from "../model-config/model-config.ts";
@@ -23,7 +23,7 @@ import { Real } from "../tensors/json-nodes.ts";
 import { rapidText } from "../tensors/tensor-json.ts";
 import type { ComputeTimes } from "./infer-counts.ts";
 
-/** Texts are texts of bytes. */
+/** A parameter's value. Strings have one character per byte. */
 export type ParameterValue = string | boolean | number | bigint | Real;
 export type InferParameters = readonly (readonly [string, ParameterValue])[];
 
@@ -32,21 +32,21 @@ export interface InferAnswer {
   readonly parameters: InferParameters;
 }
 
-/** Told of each response; `final` once, with the last one or, with null, after it. */
+/** Receives responses. `final` is true exactly once: with the last response, or with null after it. */
 export interface InferReceiver {
   respond(answer: InferAnswer | TritonError | null, final: boolean): void;
-  /** As of a `ModelRequest`; absent: nowhere. */
+  /** Same as in `ModelRequest`. Absent: pieces of text cannot be sent. */
   plainText?(output: string): TextStream | null;
 }
 
-/** Given as they are parsed; a tensor's `datatype` null: its name was none. */
+/** An input tensor as it was parsed. */
 export interface InferInput extends Omit<Tensor, "datatype"> {
   readonly datatype: Datatype;
-  /** The dimensions for errors, if one is beyond 2^53. */
+  /** The exact dimensions for error messages, if one exceeds 2^53. */
   readonly exactShape?: readonly bigint[];
 }
 
-/** Which sequence a request belongs to; 0 or "": to none. */
+/** The sequence of a request. An id of 0 or "" means no sequence. */
 export interface SequenceFields {
   readonly id: SequenceId;
   readonly start: boolean;
@@ -57,15 +57,15 @@ export const NO_SEQUENCE: SequenceFields = { id: 0n, start: false, end: false };
 export interface RequestFields {
   readonly id: string;
   readonly inputs: readonly InferInput[];
-  /** Those that the configuration does not name, unchecked: of a warm-up alone. */
+  /** Tensors that the configuration does not declare and that are not checked. Only warm-up requests have them. */
   readonly overrides?: readonly Tensor[];
-  /** Names of outputs; none: all. */
+  /** Names of the requested outputs. Empty: all outputs. */
   readonly outputs: readonly string[];
   readonly parameters: InferParameters;
   readonly priority: number;
   readonly timeoutUs: number;
   readonly sequence?: SequenceFields;
-  /** The one input of a raw request, which had neither name nor shape. */
+  /** Data of a raw request, whose only input has neither name nor shape. */
   readonly raw?: Uint8Array;
 }
 
@@ -75,37 +75,37 @@ export class InferRequest implements SequenceRequest {
   readonly receiver: InferReceiver;
   readonly priority: number;
   readonly timeoutUs: number;
-  /** As the model sees them: by name, in the order in which they came, reshaped where its configuration says so. */
+  /** Inputs as the model sees them: by name, in the client's order, reshaped as configured. */
   readonly inputs: ReadonlyMap<string, Tensor>;
-  /** 0: the model has no batches. */
+  /** Batch size, or 0 if the model does not batch. */
   readonly batch: number;
   readonly likeness: string;
   sequence: SequenceFields;
-  /** Counts as one that the model failed: so a fault of a plan told the client. */
+  /** True if a fault plan has reported an error to the client, so that the request counts as failed. */
   broken = false;
   #cancelled = false;
-  #heard: ((broken: boolean) => void)[] | null = null;
-  /** Times of the clock; each is set when it comes. */
+  #cancelListeners: ((broken: boolean) => void)[] | null = null;
+  /** Clock times in microseconds, set as the request progresses. */
   startUs = 0;
   queuedUs = 0;
   responded = false;
-  /** What the lookup and the insertion of a response cache took. */
+  /** Microseconds spent in the response cache. */
   cacheUs = 0;
-  /** Told when the backend reports: an ensemble sums it up. */
+  /** Called when the backend reports, so that an ensemble can add the times of its steps. Null: no ensemble. */
   reported: ((times: ComputeTimes) => void) | null = null;
 
-  /** Throws a `TritonError` where the model does not take it. */
+  /** Throws a `TritonError` if the model refuses the request. */
   constructor(config: ModelConfig, fields: RequestFields, receiver: InferReceiver, checksSequenceId = true) {
     this.id = fields.id;
     this.fields = fields;
     this.receiver = receiver;
     this.priority = fields.priority;
     this.timeoutUs = fields.timeoutUs;
-    const checker = new Checker(config, this);
+    const checker = new InputChecker(config, this);
     const given = fields.raw === undefined ? fields.inputs : [checker.raw(fields.raw)];
     this.batch = checker.check(given, fields.outputs);
     const inputs = new Map<string, Tensor>();
-    for (const input of checker.seen) inputs.set(input.name, input);
+    for (const input of checker.checkedInputs) inputs.set(input.name, input);
     if (fields.overrides !== undefined) for (const input of fields.overrides) inputs.set(input.name, input);
     this.inputs = inputs;
     const batched = config.dynamic_batching || config.sequence_batching;
@@ -119,26 +119,26 @@ export class InferRequest implements SequenceRequest {
   }
   set cancelled(now: boolean) {
     this.#cancelled = now;
-    if (!now || this.#heard === null) return;
-    const heard = this.#heard;
-    this.#heard = null;
-    for (const act of heard) act(this.broken);
+    if (!now || this.#cancelListeners === null) return;
+    const listeners = this.#cancelListeners;
+    this.#cancelListeners = null;
+    for (const act of listeners) act(this.broken);
   }
 
-  /** Nobody waits for it any more. */
+  /** Cancels the request because nobody waits for it any more. */
   leave(broken: boolean): void {
     this.broken ||= broken;
     this.cancelled = true;
   }
 
-  /** Calls `act` once it is cancelled. */
+  /** Calls `act` when the request is cancelled, or now if it already is. */
   whenCancelled(act: (broken: boolean) => void): void {
     if (this.#cancelled) act(this.broken);
-    else if (this.#heard === null) this.#heard = [act];
-    else this.#heard.push(act);
+    else if (this.#cancelListeners === null) this.#cancelListeners = [act];
+    else this.#cancelListeners.push(act);
   }
 
-  /** Numbers go with whole numbers, texts with texts. */
+  /** Checks that the correlation id and the control input are both numbers or both strings. */
   #checkSequence({ name, sequence_batching: sequences }: ModelConfig): void {
     const control = controlOf(sequences, "CONTROL_SEQUENCE_CORRID");
     if (control === undefined) return;
@@ -167,12 +167,12 @@ export class InferRequest implements SequenceRequest {
     return Math.max(1, this.batch);
   }
 
-  /** Stands before what the core says of a request. */
+  /** Prefix of the core's messages about this request. */
   get logged(): string {
     return `[request id: ${this.id === "" ? "<id_unknown>" : this.id}] `;
   }
 
-  /** As Python models read them. */
+  /** The parameters as JSON, as Python models read them. */
   get parameters(): string {
     const text = ([name, value]: InferParameters[number]) => `${rapidText(name)}:${parameterText(value)}`;
     return `{${this.fields.parameters.map(text).join(",")}}`;
@@ -187,13 +187,13 @@ export function parameterText(value: ParameterValue): string {
 const SHAPE_NOTE =
   "NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each input shape. If you want to specify the full shape including the batch dim in your input dims config, try setting max_batch_size to zero. See the model configuration docs for more info on max_batch_size.";
 
-/** Inputs are looked at from the last to the first, as a small hash map of C++ gives them. */
-class Checker {
+/** Checks the inputs from the last to the first, which is the order of the real server's small hash maps. */
+class InputChecker {
   readonly #config: ModelConfig;
   readonly #most: number;
   readonly #request: { readonly logged: string };
-  /** The inputs that were checked, as the model sees them. */
-  seen: readonly Tensor[] = [];
+  /** The inputs after the check, as the model sees them. */
+  checkedInputs: readonly Tensor[] = [];
 
   constructor(config: ModelConfig, request: { readonly logged: string }) {
     this.#config = config;
@@ -227,7 +227,7 @@ class Checker {
     return { name: only.name, datatype, shape: this.#batched(only.dims.map((dim) => (dim === -1 ? rest : dim))), data };
   }
 
-  /** Gives the batch's size. */
+  /** Checks inputs and outputs. Returns the batch size. */
   check(inputs: readonly InferInput[], outputs: readonly string[]): number {
     const { name, output = [], input = [] } = this.#config;
     for (const wanted of outputs)
@@ -246,7 +246,7 @@ class Checker {
     const batch = this.#most === 0 ? 0 : this.#batch(inputs, configs);
     if (batch > this.#most) throw this.#wrong(`inference request batch-size must be <= ${this.#most} for '${name}'`);
     for (let at = inputs.length - 1; at >= 0; at--) this.#tensor(inputs[at]!, configs[at]!, batch);
-    this.seen = reshapes ? inputs.map((one, at) => this.#reshaped(one, configs[at]!)) : inputs;
+    this.checkedInputs = reshapes ? inputs.map((one, at) => this.#reshaped(one, configs[at]!)) : inputs;
     return batch;
   }
 
@@ -256,7 +256,7 @@ class Checker {
 
   #count(inputs: readonly InferInput[]): void {
     const { name, input = [] } = this.#config;
-    // All of them: there is nothing to look for.
+    // Every input is present, so that none can be missing.
     if (inputs.length === input.length) return;
     const required = input.filter(({ optional }) => !optional).map((one) => one.name);
     if (inputs.length <= input.length && inputs.length >= required.length) return;
@@ -267,7 +267,7 @@ class Checker {
       required.length === input.length
         ? `expected ${input.length} inputs`
         : `expected number of inputs between ${required.length} and ${input.length}`;
-    // The bracket is missing in the real server, too, where nothing is.
+    // If no input is missing, the real server omits the brackets too.
     throw this.#wrong(
       `${expected} but got ${given.length} inputs for model '${name}'. Got input(s) [${list(given.toReversed())}], but missing required input(s) ${missing.length > 0 ? `[${list(missing)}` : ""}]. Please provide all required input(s).`,
     );
@@ -307,7 +307,7 @@ class Checker {
         `unexpected shape for input '${name}' for model '${model}'. Expected ${expected}, got ${shapeText(exactShape)}. ${note}`,
       );
     }
-    // By the size of the batch, whatever the shape says; a batch of none is taken for a request without one.
+    // The batch size counts, whatever the shape says. A batch of 0 counts as a request without a batch.
     const count = this.#most === 0 ? elementCount(shape) : Math.max(1, batch) * elementCount(shape.slice(1));
     if (datatype === "BYTES") this.#texts(input, batch, count);
     else if (data.length !== count * ELEMENT_BYTES[datatype])
@@ -347,11 +347,11 @@ class Checker {
 }
 
 function named(list: readonly TensorConfig[], name: string): TensorConfig | undefined {
-  for (const one of list) if (one.name === name) return one;
+  for (const config of list) if (config.name === name) return config;
   return undefined;
 }
 
-/** Whether a size is -1, before one that does not fit. */
+/** Reports whether a dimension is -1 before any dimension that does not fit. */
 function leavesOpen(shape: readonly number[], from: number, dims: readonly number[]): boolean {
   if (shape.length - from !== dims.length) return false;
   for (let at = 0; at < dims.length; at++) {
@@ -361,17 +361,17 @@ function leavesOpen(shape: readonly number[], from: number, dims: readonly numbe
   return false;
 }
 
-/** `from`: where in the shape the model's own dimensions begin. */
+/** Reports whether the shape fits. `from`: index of the first configured dimension. */
 function fits(shape: readonly number[], from: number, dims: readonly number[]): boolean {
   if (shape.length - from !== dims.length) return false;
   for (let at = 0; at < dims.length; at++) if (dims[at] !== -1 && dims[at] !== shape[from + at]) return false;
   return true;
 }
 
-/** All requests of a model whose shapes are fixed go together. */
-const NO_LIKENESS = "";
+/** Value for models whose requests may always share a batch. */
+const SAME_LIKENESS = "";
 
-/** Optional inputs must be there or not in all of a batch, and shapes that may differ must not. */
+/** Returns a key for requests that may share a batch: the same optional inputs are present, and variable shapes are equal. */
 function likenessOf({ input = [] }: ModelConfig, given: readonly InferInput[], batch: number): string {
   let optional = false;
   let varies = false;
@@ -379,7 +379,7 @@ function likenessOf({ input = [] }: ModelConfig, given: readonly InferInput[], b
     optional ||= one.optional === true;
     varies ||= one.allow_ragged_batch !== true && one.dims.includes(-1);
   }
-  if (!optional && !varies) return NO_LIKENESS;
+  if (!optional && !varies) return SAME_LIKENESS;
   return likenessText(input, optional, given, batch);
 }
 

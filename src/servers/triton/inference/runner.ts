@@ -1,15 +1,12 @@
-/**
- * How are requests to a model executed? Its scheduler says which batch goes to which instance when; an instance has the
- * behaviour compute it, and what comes back is answered and counted as Triton's Python backend does: when `execute` returns.
- */
-import type { Behaviour, ModelHost, ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
+/** Executes a model's requests: the scheduler assigns batches to instances, and the behaviour computes them. */
+import type { BatchResults, Behaviour, ModelHost, ModelResponse } from "../behaviours/behaviour.ts";
 import { instancesOf, isDecoupled, type ModelConfig } from "../model-config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
 import { type OrderedResponses, ResponseOrders } from "../scheduling/ordered.ts";
 import type { LimitedModel } from "../scheduling/rate-limiter.ts";
 import type { BatchRow, PlacedBatch, Scheduler } from "../scheduling/scheduler.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
-import { chosen, HIT, keep, lookUp } from "./cached.ts";
+import { HIT, insertAnswer, lookUp, requestedPart } from "./cached.ts";
 import { computeTimesOf, type Execution, grant, type Instance, miscounted, raised, spansOf } from "./execution.ts";
 import { AnswerFit, awaitedResults, incomplete, inferencesIn, isIn } from "./fitting.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
@@ -17,42 +14,42 @@ import type { ModelReporter } from "./reporter.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import { RequestView } from "./request-view.ts";
 import { sequenceInputs } from "./sequence-inputs.ts";
-import { passOn, type Served, type Shared } from "./served.ts";
+import { type ModelVersion, type SharedParts, sendResponse } from "./served.ts";
 import type { ModelStatistics } from "./statistics.ts";
 
-/** What the real server waits for a process that has died, each time. */
+/** Time that the real server waits for a dead process, for each batch. */
 const DEAD_US = 1_000_000;
 
-export interface RunnerOptions extends Pick<Served, "config" | "labels" | "statistics" | "version"> {
+export interface RunnerOptions extends Pick<ModelVersion, "config" | "labels" | "statistics" | "version"> {
   readonly behaviour: Behaviour;
-  /** What instances on each GPU report to. */
+  /** Counters of the instances on each GPU. */
   readonly onGpus: ReadonlyMap<number, ModelReporter>;
   readonly scheduler: Scheduler<InferRequest>;
-  /** null: instances wait for no resources. */
+  /** Null: instances do not wait for resources. */
   readonly limited: LimitedModel | null;
-  /** Stands in what a Python model raised as the place where. */
+  /** File that errors of Python models name as their place. */
   readonly file: string;
-  /** Makes the host of an instance on `gpu` (null: on the processor). `dies` is called if the model ends its instance. */
+  /** Returns the host of an instance. `gpu`: null on the CPU. `dies`: called if the model kills its instance. */
   readonly host: (dies: () => void, gpu: number | null) => ModelHost;
-  readonly shared: Shared;
-  /** What sequences leave for their next requests; null: nothing. */
+  readonly shared: SharedParts;
+  /** Implicit state of sequences, or null if the model has none. */
   readonly states: ImplicitStates | null;
 }
 
-export class Runner implements Served {
+export class Runner implements ModelVersion {
   readonly name: string;
   readonly version: number;
   readonly config: ModelConfig;
-  readonly labels: Served["labels"];
+  readonly labels: ModelVersion["labels"];
   readonly statistics: ModelStatistics;
   live = 0;
   readonly #options: RunnerOptions;
-  readonly #shared: Shared;
+  readonly #shared: SharedParts;
   readonly #fit: AnswerFit;
   readonly #instances: readonly Instance[];
   readonly #idle: Instance[];
   readonly #keys = new Map<InferRequest, string>();
-  /** When each began, of a behaviour that counts at the end. */
+  /** Executions by request, for behaviours that count at the end. */
   readonly #began = new Map<InferRequest, Execution>();
   readonly #orders: ResponseOrders<InferRequest>;
   #pumping = false;
@@ -104,7 +101,7 @@ export class Runner implements Served {
     this.#pump(nowUs);
   }
 
-  /** Has an instance compute a batch that no scheduler gave it; until it is free again nothing else may be submitted. */
+  /** Executes a batch on an instance without the scheduler. Submit nothing else until it resolves. */
   warmUp(at: number, batch: readonly InferRequest[]): Promise<void> {
     const instance = this.#instances[at]!;
     const nowUs = this.#shared.clock.now();
@@ -117,7 +114,7 @@ export class Runner implements Served {
     });
   }
 
-  /** Has the scheduler say what is to be done now. What is done at once may come here again. */
+  /** Runs the scheduler's orders. A nested call makes the outer loop run again. */
   #pump(fromUs = this.#shared.clock.now()): void {
     this.#again = true;
     if (this.#pumping) return;
@@ -134,7 +131,7 @@ export class Runner implements Served {
       for (const request of cancelled)
         this.#refuse(request, "CANCELED", new TritonError("CANCELLED", "Request cancelled"));
       for (const batch of run) this.#begin(batch);
-      if (placed !== undefined) for (const one of placed) this.#place(one);
+      if (placed !== undefined) for (const placedBatch of placed) this.#place(placedBatch);
       if (this.#again) nowUs = this.#shared.clock.now();
     }
     this.#pumping = false;
@@ -172,13 +169,13 @@ export class Runner implements Served {
     this.#last(request, error);
   }
 
-  /** `placed`: the batch with its slots, some of which may have no request; null: it has none. */
+  /** Executes a batch. `placed`: the batch by sequence slot, or null if it has no slots. */
   #execute(instance: Instance, given: readonly InferRequest[], placed: readonly BatchRow<InferRequest>[] | null): void {
     const startUs = this.#shared.clock.now();
     this.statistics.reporter.pending -= given.length;
-    const batch = this.#sound(instance, given);
+    const batch = this.#readableRequests(instance, given);
     if (batch.length === 0 || instance.dead) {
-      if (instance.dead) this.#bury(instance, batch);
+      if (instance.dead) this.#failDead(instance, batch);
       else this.#free(instance);
       return;
     }
@@ -193,7 +190,7 @@ export class Runner implements Served {
       const made = behaviour.execute(requests, instance.host);
       if (late) this.#free(instance);
       else if (made instanceof Promise) this.#endsLater(run, batch, rows, made);
-      else this.#ended(run, batch, this.#own(rows, made));
+      else this.#ended(run, batch, this.#resultsToSend(rows, made));
     } catch (error) {
       this.#raised(run, batch, error);
     }
@@ -203,19 +200,19 @@ export class Runner implements Served {
     run: Execution,
     batch: readonly InferRequest[],
     rows: readonly BatchRow<InferRequest>[] | null,
-    made: Promise<ModelResults>,
+    made: Promise<BatchResults>,
   ): void {
     made
-      .then((results) => this.#ended(run, batch, this.#own(rows, results)))
+      .then((results) => this.#ended(run, batch, this.#resultsToSend(rows, results)))
       .catch((error) => this.#raised(run, batch, error));
   }
 
-  /** What is to be answered at the end; null: all was sent before. */
-  #own(rows: readonly BatchRow<InferRequest>[] | null, results: ModelResults): ModelResults {
+  /** Returns the results to send when `execute` has returned, or null if the behaviour sends them itself. */
+  #resultsToSend(rows: readonly BatchRow<InferRequest>[] | null, results: BatchResults): BatchResults {
     return this.#options.behaviour.sends === true || isDecoupled(this.config) ? null : awaitedResults(rows, results);
   }
 
-  /** What the behaviour sees: of each row, or without rows of each request. */
+  /** Returns the behaviour's views of the requests: one per row, or without rows one per request. */
   #views(
     batch: readonly InferRequest[],
     rows: readonly BatchRow<InferRequest>[] | null,
@@ -235,8 +232,8 @@ export class Runner implements Served {
     return this.#options.states?.addTo(inputs, this.#instances.indexOf(instance), row) ?? inputs;
   }
 
-  /** Those that the backend can read; the others are answered. */
-  #sound({ reporter }: Instance, given: readonly InferRequest[]): readonly InferRequest[] {
+  /** Returns the requests that the backend can read. Answers the others with an error. */
+  #readableRequests({ reporter }: Instance, given: readonly InferRequest[]): readonly InferRequest[] {
     let sound: InferRequest[] | null = null;
     for (let at = 0; at < given.length; at++) {
       const request = given[at]!;
@@ -246,7 +243,7 @@ export class Runner implements Served {
     return sound ?? given;
   }
 
-  /** Texts whose length points beyond the tensor the backend finds out, not the core. */
+  /** Reports whether all strings are complete. As in Triton, the backend checks this, not the core. */
   #readable(request: InferRequest, reporter: ModelReporter): boolean {
     let wrong: string | undefined;
     for (const input of request.fields.inputs) wrong ??= incomplete(input);
@@ -256,11 +253,11 @@ export class Runner implements Served {
     return false;
   }
 
-  #ended(run: Execution, batch: readonly InferRequest[], results: ModelResults): void {
+  #ended(run: Execution, batch: readonly InferRequest[], results: BatchResults): void {
     const { instance, startUs } = run;
     if (instance.dead) {
       this.#computed(instance);
-      this.#bury(instance, batch);
+      this.#failDead(instance, batch);
       return;
     }
     const inferToUs = this.#shared.clock.now();
@@ -282,7 +279,8 @@ export class Runner implements Served {
       const answer = answers?.[at];
       const key = this.#keys.size === 0 ? undefined : this.#keys.get(request);
       const endUs = this.#shared.clock.now();
-      const cacheUs = key === undefined || answer === undefined ? null : keep(key, answer, request, this.#shared);
+      const cacheUs =
+        key === undefined || answer === undefined ? null : insertAnswer(key, answer, request, this.#shared);
       const spans = spansOf(request, startUs, times, endUs, cacheUs ?? 0);
       this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), instance.reporter);
       if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
@@ -300,19 +298,19 @@ export class Runner implements Served {
     const { instance } = run;
     const nowUs = this.#shared.clock.now();
     const of = `${this.#shared.facts.instanceWord} '${instance.name}'`;
-    const said = internal(`Failed to process the request(s) for ${of}, message: ${message}`);
+    const failure = internal(`Failed to process the request(s) for ${of}, message: ${message}`);
     this.#computed(instance);
     this.statistics.executed(inferencesIn(batch), computeTimesOf(run, nowUs, nowUs), instance.reporter);
     for (const request of batch) {
       this.#failed(request, instance.reporter, nowUs);
       if (this.#keys.has(request)) this.statistics.missed(request.cacheUs, nowUs);
-      this.#last(request, said);
+      this.#last(request, failure);
     }
     this.#free(instance);
   }
 
-  /** The instance's process is gone: nothing was executed. */
-  #bury(instance: Instance, batch: readonly InferRequest[]): void {
+  /** Fails the batch of a dead instance, which executes nothing. */
+  #failDead(instance: Instance, batch: readonly InferRequest[]): void {
     this.#shared.clock.at(this.#shared.clock.now() + DEAD_US, () => {
       for (const request of batch) {
         this.#failed(request, instance.reporter, this.#shared.clock.now());
@@ -322,7 +320,7 @@ export class Runner implements Served {
     });
   }
 
-  /** Told by the backend. */
+  /** Counts a request that failed in the backend. */
   #failed({ startUs }: InferRequest, reporter: ModelReporter, nowUs: number): void {
     this.statistics.failed("BACKEND", nowUs - startUs, 1, reporter);
   }
@@ -350,10 +348,10 @@ export class Runner implements Served {
     const answer = response === null ? null : this.#fit.checked(request, response);
     if (final && response?.uncounted !== true) this.#countAtEnd(request, answer);
     if (final) this.#last(request, answer);
-    else this.#pass(request, answer, false);
+    else this.#sendInOrder(request, answer, false);
   };
 
-  /** Each request by itself, as a batch of one. */
+  /** Counts a request when it has ended, as a batch of one. */
   #countAtEnd(request: InferRequest, answer: InferAnswer | TritonError | null): void {
     const run = this.#began.get(request);
     if (run === undefined) return;
@@ -372,16 +370,16 @@ export class Runner implements Served {
     if (this.#began.size > 0) this.#began.delete(request);
     if (this.#keys.size > 0) this.#keys.delete(request);
     this.#options.states?.over(request);
-    this.#pass(request, answer, true);
+    this.#sendInOrder(request, answer, true);
     const { scheduler } = this.#options;
     if (scheduler.completed === undefined) return;
     scheduler.completed(request, this.#shared.clock.now());
     this.#pump();
   }
 
-  #pass(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
+  #sendInOrder(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
     const order = this.#orders.orderFor(request, final);
-    if (order === undefined) this.#passNow(request, answer, final);
+    if (order === undefined) this.#sendNow(request, answer, final);
     else this.#passInOrder(order, request, answer, final);
   }
 
@@ -391,10 +389,10 @@ export class Runner implements Served {
     answer: InferAnswer | TritonError | null,
     final: boolean,
   ): void {
-    order.send(request, () => this.#passNow(request, answer, final), final);
+    order.send(request, () => this.#sendNow(request, answer, final), final);
   }
 
-  #passNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
-    passOn(request, this.statistics, this.#shared.clock, answer && chosen(request, answer), final);
+  #sendNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
+    sendResponse(request, this.statistics, this.#shared.clock, answer && requestedPart(request, answer), final);
   }
 }

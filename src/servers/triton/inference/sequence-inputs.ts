@@ -1,4 +1,7 @@
-/** What does a model with sequences find beside a request's inputs? `SetControlTensors` of `sequence_batch_scheduler.cc` (2026). */
+/**
+ * Adds the control tensors of sequences to the inputs of a request. Source: `SetControlTensors` in
+ * `sequence_batch_scheduler.cc` (2026).
+ */
 import { controlOf, type ModelConfig, maxBatchSize, type SequenceControl } from "../model-config/model-config.ts";
 import type { BatchRow } from "../scheduling/scheduler.ts";
 import type { SequenceId } from "../scheduling/sequences.ts";
@@ -7,7 +10,7 @@ import type { InferRequest } from "./request.ts";
 
 const KINDS = ["CONTROL_SEQUENCE_START", "CONTROL_SEQUENCE_END", "CONTROL_SEQUENCE_READY"] as const;
 
-/** The request's inputs and its controls; those of a slot without a request are empty. */
+/** Returns the inputs with the controls. A slot without a request gets empty data. */
 export function sequenceInputs(config: ModelConfig, row: BatchRow<InferRequest>): ReadonlyMap<string, Tensor> {
   const { request, ready } = row;
   const sequences = config.sequence_batching;
@@ -17,16 +20,16 @@ export function sequenceInputs(config: ModelConfig, row: BatchRow<InferRequest>)
   const shape = maxBatchSize(config) > 0 ? [1, 1] : [1];
   const { start, end, id } = request.sequence;
   for (const kind of KINDS) {
-    const found = controlOf(sequences, kind);
-    if (found === undefined) continue;
+    const control = controlOf(sequences, kind);
+    if (control === undefined) continue;
     const is =
       ready && { CONTROL_SEQUENCE_START: start, CONTROL_SEQUENCE_END: end, CONTROL_SEQUENCE_READY: true }[kind];
-    inputs.set(found.name, { name: found.name, shape, ...flag(found.control, is) });
+    inputs.set(control.name, { name: control.name, shape, ...flag(control.control, is) });
   }
-  const named = controlOf(sequences, "CONTROL_SEQUENCE_CORRID");
-  if (named !== undefined) {
-    const datatype = datatypeOf(named.data_type ?? "TYPE_INVALID");
-    inputs.set(named.name, { name: named.name, shape, datatype, data: idBytes(datatype, ready ? id : 0n) });
+  const idControl = controlOf(sequences, "CONTROL_SEQUENCE_CORRID");
+  if (idControl !== undefined) {
+    const datatype = datatypeOf(idControl.data_type ?? "TYPE_INVALID");
+    inputs.set(idControl.name, { name: idControl.name, shape, datatype, data: idBytes(datatype, ready ? id : 0n) });
   }
   return inputs;
 }
@@ -41,7 +44,7 @@ function flag(control: SequenceControl, is: boolean): { datatype: Datatype; data
   return { datatype: "BOOL", data: Uint8Array.of(bool[at] ? 1 : 0) };
 }
 
-/** The lowest bytes of a number; a text as the wire has it, which is no number. */
+/** Encodes a correlation id. An integer type takes the lowest bytes of a number, or 0 if the id is a string. */
 function idBytes(datatype: Datatype, id: SequenceId): Uint8Array {
   if (datatype === "BYTES") return packTexts([typeof id === "string" ? id : ""]);
   return bytesOf(BigUint64Array.of(typeof id === "string" ? 0n : id)).subarray(0, ELEMENT_BYTES[datatype]);

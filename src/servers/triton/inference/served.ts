@@ -1,4 +1,4 @@
-/** What is a version of a model that is loaded, whatever computes it: instances of a behaviour, or the steps of an ensemble? */
+/** Defines a loaded model version: instances of a behaviour, or the steps of an ensemble. */
 
 import type { Clock } from "../../../base/clock.ts";
 import type { Gpus } from "../devices/gpus.ts";
@@ -11,36 +11,36 @@ import type { ResponseCache } from "./cache.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import type { ModelStatistics } from "./statistics.ts";
 
-export interface Served {
+export interface ModelVersion {
   readonly name: string;
   readonly version: number;
   readonly config: ModelConfig;
   readonly labels: ClassLabels;
   readonly statistics: ModelStatistics;
-  /** An instance of it has died. */
+  /** True if an instance has died. */
   readonly dead: boolean;
-  /** Requests that have not had their last response. */
+  /** Number of requests without a last response. */
   readonly live: number;
-  /** Takes a request over: its receiver is told of whatever comes. Throws a `TritonError` where it does not take it. */
+  /** Accepts a request, whose receiver gets the responses. Throws a `TritonError` if the model refuses it. */
   submit(request: InferRequest): void;
-  /** Nothing of it is live, and no request will come. */
+  /** Releases resources. Called when no request is running and none will come. */
   unloaded?(): void;
 }
 
-/** What all models of a server share. */
-export interface Shared {
+/** Objects that all models of a server share. */
+export interface SharedParts {
   readonly clock: Pick<Clock, "now" | "at">;
   /** Milliseconds since 1970. */
   readonly epochMs: () => number;
   readonly facts: VersionFacts;
   readonly cache: ResponseCache | null;
-  /** null: instances wait for no resources. */
+  /** Null: instances do not wait for resources. */
   readonly limiter: RateLimiter | null;
   readonly gpus: Gpus;
 }
 
-/** A response on its way: it is counted where it is the first one. */
-export function passOn(
+/** Sends a response to the receiver. Counts the first response of a request. */
+export function sendResponse(
   request: InferRequest,
   statistics: ModelStatistics,
   clock: Pick<Clock, "now">,

@@ -1,6 +1,6 @@
 /**
- * Which models are there, and who asks them? The server behind HTTP and gRPC: loads, unloads, look-ups, inference, readiness:
- * `model_repository_manager.cc` and `server.cc` (2026). Loads and unloads come one after the other.
+ * The server behind HTTP and gRPC: loads and unloads models, finds them, runs inference and reports readiness. Source:
+ * `model_repository_manager.cc` and `server.cc` (2026). Loads and unloads run one after the other.
  */
 
 import { inTurns, Stops } from "../../../base/pieces.ts";
@@ -22,17 +22,17 @@ import { ResponseCache } from "./cache.ts";
 import { type CountedModel, CountedModels } from "./counted.ts";
 import {
   isOfEngine,
-  type LoadAround,
   type LoadedModel,
   loadSeconds,
   loadVersion,
+  type ModelLoadDeps,
   takeMemory,
   unavailableReason,
 } from "./load.ts";
 import type { TritonOptions } from "./options.ts";
 import { pollEvery } from "./polls.ts";
 import { type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
-import type { Served, Shared } from "./served.ts";
+import type { ModelVersion, SharedParts } from "./served.ts";
 
 export class TritonServer {
   readonly facts: VersionFacts;
@@ -40,26 +40,26 @@ export class TritonServer {
   readonly cache: ResponseCache | null;
   readonly #options: TritonOptions;
   readonly #repository: Repository;
-  readonly #table: ModelTable<Served>;
-  /** As they were read when they were loaded. */
+  readonly #table: ModelTable<ModelVersion>;
+  /** Model folders as they were at their last load. */
   readonly #folders = new Map<string, FoundModel>();
   readonly #counted: CountedModels;
-  readonly #around: LoadAround;
+  readonly #around: ModelLoadDeps;
   readonly #memory: DeviceMemory;
-  /** What each loaded version has of it. */
-  readonly #holds = new WeakMap<Served, MemoryReservation>();
+  /** GPU memory of each loaded version. */
+  readonly #reservations = new WeakMap<ModelVersion, MemoryReservation>();
   readonly #naps: Naps;
   readonly #draining = new Draining((ms) => this.#sleep(ms));
-  /** What ensembles put outputs into, by model and output. */
+  /** Dimensions that ensembles need from outputs, by model and output. */
   readonly #shapes = new Map<string, readonly number[]>();
-  /** Loaded by their own name, and not as a step of an ensemble alone. */
-  readonly #asked = new Set<string>();
-  /** Names that several repositories had at the start. */
+  /** Models loaded by name, not only as a step of an ensemble. */
+  readonly #requestedModels = new Set<string>();
+  /** Names that occurred in several repositories at the start, with the number of repositories. */
   #namesakes: ReadonlyMap<string, number> = new Map();
-  /** Signatures of folders that failed: a poll that tries one again takes no time for it. */
+  /** Signatures of folders that failed to load. When a poll tries one again, it does not simulate the load time. */
   readonly #failed = new Map<string, string>();
-  /** Ensembles that went with a step of theirs; they come back with it. */
-  readonly #broken = new Set<string>();
+  /** Ensembles that were unloaded with one of their steps. They are loaded again with that step. */
+  readonly #droppedEnsembles = new Set<string>();
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: TritonOptions) {
@@ -76,7 +76,8 @@ export class TritonServer {
     const count = (name: string) => this.#namesakes.get(name) ?? 1;
     this.#table = new ModelTable(this.facts, config.repository.namespacing ? { of, count } : null);
     const limiter = config.rateLimit && new RateLimiter(config.rateLimit);
-    const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache, limiter, gpus: new Gpus(clock) };
+    const { facts, cache } = this;
+    const shared: SharedParts = { clock, epochMs, facts, cache, limiter, gpus: new Gpus(clock) };
     this.#around = {
       shared,
       backends,
@@ -89,7 +90,7 @@ export class TritonServer {
     };
   }
 
-  get served(): readonly Served[] {
+  get served(): readonly ModelVersion[] {
     return this.#table.ready();
   }
 
@@ -97,14 +98,14 @@ export class TritonServer {
     return this.#counted.all;
   }
 
-  /** The GPUs that models have asked for. */
+  /** Returns use and memory of the GPUs that models use. */
   gpusAt(nowUs: number): readonly { readonly gpu: number; readonly busyUs: number; readonly usedBytes: number }[] {
     const { gpus } = this.#around.shared;
     const use = (gpu: number) => ({ gpu, busyUs: gpus.busyUs(gpu, nowUs), usedBytes: this.#memory.usedBytes(gpu) });
     return gpus.all.map(use);
   }
 
-  /** Requests that have not had their last response. */
+  /** Number of requests without a last response. */
   get live(): number {
     return liveOf(this.#table.ready()) + this.#draining.live;
   }
@@ -115,19 +116,19 @@ export class TritonServer {
     return this.#table.allReady && !dead;
   }
 
-  /** Loads what is to be there from the start; gives why some are not. Throws where a repository is no folder. */
+  /** Loads the initial models. Returns the reasons of failures. Throws if a repository is not a folder. */
   async start(): Promise<string[]> {
     const {
       repository: { control, loadModels, namespacing, loadTime },
     } = this.#options.config;
     this.#namesakes = this.#repository.namesakes();
-    const wanted = control === "explicit" && !loadModels.includes("*") ? loadModels : this.#repository.names();
+    const initialModels = control === "explicit" && !loadModels.includes("*") ? loadModels : this.#repository.names();
     const twice = control === "explicit" || namespacing ? [] : [...this.#namesakes.keys()];
     const failures = twice.map((name) => `${name}: ${notUnique(name)}`);
-    for (const name of wanted) this.#asked.add(name);
-    // Before other models come, wherever its own stand in the order.
-    const engine = wanted.some((name) => this.#isOfEngine(name)) ? this.#memory.takeEngine() : null;
-    for (const name of wanted) {
+    for (const name of initialModels) this.#requestedModels.add(name);
+    // Reserve the engine's memory before other models load, whatever the order of names.
+    const engine = initialModels.some((name) => this.#isOfEngine(name)) ? this.#memory.takeEngine() : null;
+    for (const name of initialModels) {
       const why = await this.#bring(name, NO_OVERRIDE, null).catch((error: Error) => [error.message]);
       failures.push(...why.map((one) => `${name}: ${one}`));
     }
@@ -147,17 +148,17 @@ export class TritonServer {
     try {
       return isOfEngine(this.#repository.read(name), this.#around.backends);
     } catch {
-      // What is wrong with the folder is said where it is loaded.
+      // The load reports what is wrong with the folder.
       return false;
     }
   }
 
-  find(name: string, version: VersionNumber): Served {
+  find(name: string, version: VersionNumber): ModelVersion {
     return this.#table.find(name, version);
   }
 
-  /** All that are ready; of one model, or of one version of it. Throws a `TritonError` where there is none. */
-  statistics(name: string | null, version: VersionNumber): readonly Served[] {
+  /** Returns ready versions: of all models, of one model, or one version. Throws a `TritonError` if a named model has none. */
+  statistics(name: string | null, version: VersionNumber): readonly ModelVersion[] {
     if (name === null) return this.#table.readyByName();
     const found = this.#table.readyOf(name).filter((model) => version === -1 || model.version === version);
     if (found.length > 0) return found;
@@ -168,27 +169,27 @@ export class TritonServer {
     throw new TritonError("INVALID_ARG", missing);
   }
 
-  /** `version` -1: the highest that serves. */
+  /** Reports whether a version is ready. `version` -1: the highest ready one. */
   isReady(name: string, version: VersionNumber): boolean {
-    const model = this.#serving(name, version);
+    const model = this.#readyVersion(name, version);
     return model !== undefined && !(this.facts.deadIsUnready && model.dead);
   }
 
-  #serving(name: string, version: VersionNumber): Served | undefined {
+  #readyVersion(name: string, version: VersionNumber): ModelVersion | undefined {
     return this.#table.readyOf(name).findLast((model) => version === -1 || model.version === version);
   }
 
-  /** Versions of a model that are ready, rising. */
+  /** Returns the ready versions of a model in ascending order. */
   versions(name: string): readonly number[] {
     return this.#table.readyOf(name).map(({ version }) => version);
   }
 
-  /** One by one, each as it is then. */
+  /** Yields the entries of the repository index. */
   index(readyOnly: boolean): Iterable<IndexEntry> {
     return this.#table.index(this.#repository.listed(this.#options.config.repository.namespacing), readyOnly);
   }
 
-  /** Throws a `TritonError` where the request is refused before it is taken in. */
+  /** Starts a request. Throws a `TritonError` if it is refused. */
   infer(name: string, version: VersionNumber, fields: RequestFields, receiver: InferReceiver): InferRequest {
     const model = this.find(name, version);
     const startUs = this.#options.clock.now();
@@ -198,7 +199,7 @@ export class TritonServer {
     return request;
   }
 
-  /** Rejects with a `TritonError`. */
+  /** Loads a model. Rejects with a `TritonError`. */
   load(name: string, override: LoadOverride): Promise<void> {
     this.#mayControl();
     return this.#next(async () => {
@@ -207,19 +208,19 @@ export class TritonServer {
         throw internal(`failed to load '${name}', failed to poll from model repository`);
       });
       if (why.length > 0) throw new TritonError("INVALID_ARG", `load failed for model '${name}': ${why.join("")}`);
-      this.#asked.add(name);
+      this.#requestedModels.add(name);
       await this.#rejoin(name);
     });
   }
 
-  /** Goes on behind; nothing comes of a name that is not loaded. */
+  /** Unloads a model in the background. Ignores a name that is not loaded. */
   unload(name: string, dependents: boolean): void {
     this.#mayControl();
-    const steps = dependents ? this.#stepsOf(name).filter((step) => !this.#asked.has(step)) : [];
-    for (const one of [name, ...steps]) {
-      this.#unload(one);
-      this.#asked.delete(one);
-      this.#broken.delete(one);
+    const steps = dependents ? this.#stepsOf(name).filter((step) => !this.#requestedModels.has(step)) : [];
+    for (const model of [name, ...steps]) {
+      this.#unload(model);
+      this.#requestedModels.delete(model);
+      this.#droppedEnsembles.delete(model);
     }
   }
 
@@ -227,12 +228,12 @@ export class TritonServer {
     return (this.#folders.get(name)?.config.ensemble_scheduling?.step ?? []).map(({ model_name: step = "" }) => step);
   }
 
-  /** Ensembles that went with this step are loaded again where all of their steps are there. */
+  /** Loads ensembles again that were unloaded with this step, if all their steps are ready. */
   async #rejoin(name: string): Promise<void> {
-    this.#broken.delete(name);
-    for (const ensemble of [...this.#broken]) {
+    this.#droppedEnsembles.delete(name);
+    for (const ensemble of [...this.#droppedEnsembles]) {
       const steps = this.#stepsOf(ensemble);
-      if (!steps.includes(name) || !steps.every((step) => this.#serving(step, -1))) continue;
+      if (!steps.includes(name) || !steps.every((step) => this.#readyVersion(step, -1))) continue;
       const why = await this.#bring(ensemble, NO_OVERRIDE, null).catch((error: Error) => [error.message]);
       if (why.length === 0) await this.#rejoin(ensemble);
     }
@@ -249,7 +250,7 @@ export class TritonServer {
     return done;
   }
 
-  /** Gives what the client is told of versions that do not come up. Rejects where the folder cannot be read. */
+  /** Loads a model and its steps. Returns the errors of versions that did not load. Rejects if the folder cannot be read. */
   async #bring(
     name: string,
     override: LoadOverride,
@@ -270,7 +271,7 @@ export class TritonServer {
         );
     }
     for (const { model_name: step = "", model_version: version = -1 } of read.config.ensemble_scheduling?.step ?? [])
-      if (version > 0 && !this.#serving(step, version))
+      if (version > 0 && !this.#readyVersion(step, version))
         return this.#refuse(
           read,
           `Invalid argument: ensemble '${name}' depends on '${step}' whose required version ${version} is not loaded.`,
@@ -283,7 +284,7 @@ export class TritonServer {
     const folder = this.#repository.withSteps(read, configOf);
     const before = this.#folders.get(name);
     const same = before?.signature === folder.signature;
-    if (same && folder.versions.every((version) => this.#serving(name, version))) return [];
+    if (same && folder.versions.every((version) => this.#readyVersion(name, version))) return [];
     if (folder.versions.length === 0)
       return [`at least one version must be available under the version policy of model '${name}'\n`];
     const failures: string[] = [];
@@ -300,7 +301,7 @@ export class TritonServer {
     return failures;
   }
 
-  /** The version serves, and nothing but its instances and which versions there are is new: it is not loaded anew then. */
+  /** True if only the instances or the version policy have changed, so that a ready version is not reloaded as a new one. */
   #changesInPlace({ name, config }: FoundModel, version: number): boolean {
     const before = readyModelOf(this.#table.entry(name, version));
     return before !== null && equalExceptInstances(before.config, config);
@@ -312,7 +313,7 @@ export class TritonServer {
     return [why];
   }
 
-  /** null: it is ready; else why it is not. A version that serves already does so until the new one is ready: both need room. */
+  /** Loads a version. Returns null, or the reason of the failure. A previous version serves until the new one is ready. */
   async #version(folder: FoundModel, version: number, time: TritonLoadTime | null): Promise<string | null> {
     const { name } = folder;
     const entry = this.#table.entry(name, version);
@@ -329,7 +330,7 @@ export class TritonServer {
       const { version_policy: policy } = (inPlace ? before : folder).config;
       const given = inPlace ? { ...folder, config: { ...folder.config, version_policy: policy } } : folder;
       const { model, from } = await this.#loaded(given, version, fromUs, before, inPlace);
-      this.#holds.set(model, hold);
+      this.#reservations.set(model, hold);
       Object.assign(entry, { state: "READY", reason: "", model });
       if (before !== null) void this.#drained(before).then(() => this.#counted.ended(before));
       this.#options.log(`model ${name} version ${version}: ${from}${hold.text}`);
@@ -343,12 +344,12 @@ export class TritonServer {
     }
   }
 
-  /** `before`: what serves until then; `inPlace`: the new one goes on counting. */
+  /** `before`: the version that served until now. `inPlace`: its statistics continue. */
   async #loaded(
     folder: FoundModel,
     version: number,
     fromUs: number,
-    before: Served | null,
+    before: ModelVersion | null,
     inPlace: boolean,
   ): Promise<LoadedModel> {
     const { clock } = this.#options;
@@ -364,15 +365,15 @@ export class TritonServer {
     const above = [...this.#folders.values()].filter(
       ({ config }) =>
         config.ensemble_scheduling?.step?.some(({ model_name: step }) => step === name) &&
-        this.#serving(config.name, -1),
+        this.#readyVersion(config.name, -1),
     );
     for (const ensemble of above) {
       this.#unload(ensemble.name);
-      this.#broken.add(ensemble.name);
+      this.#droppedEnsembles.add(ensemble.name);
     }
   }
 
-  /** What has been taken in is finished first. Meanwhile the version may be loaded again. */
+  /** Unloads a version after its running requests. Meanwhile the version may be loaded again. */
   async #retire(name: string, version: number): Promise<void> {
     const entry = this.#table.entry(name, version);
     const model = readyModelOf(entry);
@@ -385,10 +386,10 @@ export class TritonServer {
     if (entry.model === model) Object.assign(entry, { state: "UNAVAILABLE", reason: UNLOADED, model: null });
   }
 
-  async #drained(model: Served): Promise<void> {
+  async #drained(model: ModelVersion): Promise<void> {
     await this.#draining.drained(model);
     model.unloaded?.();
-    this.#holds.get(model)?.give();
+    this.#reservations.get(model)?.give();
   }
 
   #sleep(ms: number): Promise<void> {

@@ -1,15 +1,15 @@
 /**
- * What does `/v2/models/NAME/stats` tell of one load of a version? `infer_stats.cc` (2026). What it is told goes to what the
- * metrics page shows, too, which may be older than the load. Times are whole microseconds.
+ * Counts the statistics of `/v2/models/NAME/stats`, which start at 0 with each load. Forwards events to the counters of the
+ * metrics page, which may be older. Source: `infer_stats.cc` (2026). Times are whole microseconds.
  */
 import type { Reason } from "../../../metrics/ensemble/model-numbers.ts";
 import { type ComputeTimes, InferCounts, noTime, type RequestSpans } from "./infer-counts.ts";
 import type { ModelReporter } from "./reporter.ts";
 
 export class ModelStatistics extends InferCounts {
-  /** What no instance on a GPU reports. */
+  /** Counters of events that no GPU instance reports. */
   readonly reporter: ModelReporter;
-  /** What instances on each GPU report; none where that is not told apart. */
+  /** Counters of the instances on each GPU. Empty if GPUs are not counted separately. */
   onGpus: ReadonlyMap<number, ModelReporter> = new Map();
   lastInferenceMs = 0;
   readonly fail = noTime();
@@ -20,7 +20,7 @@ export class ModelStatistics extends InferCounts {
     this.reporter = reporter;
   }
 
-  /** A batch was executed, whatever came of it. */
+  /** Counts the execution of a batch, whether it succeeded or not. */
   executed(size: number, { inputUs, inferUs, outputUs }: ComputeTimes, by = this.reporter): void {
     by.executions++;
     this.executions++;

@@ -1,4 +1,4 @@
-/** Which trace settings are there, and which values may each have? No trace is written. */
+/** Stores and validates trace settings. No traces are written. */
 import { invalidArg, TritonError } from "../model-config/status.ts";
 
 interface Settings {
@@ -8,7 +8,7 @@ interface Settings {
 }
 
 const DEFAULTS: Required<Settings> = { trace_rate: 1000, trace_count: -1, log_frequency: 0 };
-/** Least and largest value of each. */
+/** Smallest and largest value of each setting. */
 const RANGES: Readonly<Record<keyof Settings, readonly [number, number]>> = {
   trace_rate: [0, 2 ** 32 - 1],
   trace_count: [-1, 2 ** 31 - 1],
@@ -20,13 +20,13 @@ export class TraceSettings {
   #all: Settings = {};
   readonly #ofModels = new Map<string, Settings>();
 
-  /** `model` null: of all. */
+  /** Returns the settings of a model, or with null the global ones. */
   of(model: string | null): Required<Settings> {
-    const own = model === null ? {} : this.#ofModels.get(model);
-    return { ...DEFAULTS, ...this.#all, ...own };
+    const modelSettings = model === null ? {} : this.#ofModels.get(model);
+    return { ...DEFAULTS, ...this.#all, ...modelSettings };
   }
 
-  /** null takes a value back. Throws a `TritonError`; nothing has changed then. */
+  /** Changes settings. Null resets a value. Throws a `TritonError` without changing anything. */
   set(model: string | null, changes: Readonly<Record<string, number | null>>): void {
     const before = model === null ? this.#all : (this.#ofModels.get(model) ?? {});
     const after = Object.fromEntries(Object.entries({ ...before, ...changes }).filter(([, value]) => value !== null));
@@ -35,13 +35,13 @@ export class TraceSettings {
   }
 }
 
-/** `gap` stands before a count that is too small: HTTP has none there. */
+/** Parses a value. `gap`: text before the value in one message, which differs between HTTP and gRPC. */
 function numberIn(name: keyof Settings, text: string, gap: string): number {
   const [least, most] = RANGES[name];
   const [digits] = /^\s*[+-]?\d+/.exec(text) ?? [];
   if (digits === undefined) throw invalidArg(`Unable to parse '${name}', got: ${text}`);
   const value = Number(digits);
-  // Read as an `int`, whatever the setting is.
+  // The real server parses every setting as an `int`.
   if (value < -(2 ** 31) || value >= 2 ** 31)
     throw invalidArg(`Unable to parse '${name}', value is out of range [ ${least}, ${most} ], got: ${text}`);
   if (name !== "trace_count") return value >>> 0;
@@ -49,16 +49,16 @@ function numberIn(name: keyof Settings, text: string, gap: string): number {
   return value;
 }
 
-/** What a request says, however it says it: a value's text, null to take it back, undefined where it says nothing. */
-export interface TraceWish {
+/** A request for a change. A value is text, null to reset the setting, or undefined if the request omits it. */
+export interface TraceSettingsRequest {
   readonly file: boolean;
   readonly gap: "" | " ";
   readonly levels: readonly string[];
   readonly value: (name: keyof Settings) => string | null | undefined;
 }
 
-/** Throws a `TritonError`, as `HandleTrace` of `http_server.cc` (2026) does. */
-export function traceChanges({ file, gap, levels, value }: TraceWish): Record<string, number | null> {
+/** Returns the changes. Throws the same errors as `HandleTrace` in `http_server.cc` (2026), as a `TritonError`. */
+export function traceChanges({ file, gap, levels, value }: TraceSettingsRequest): Record<string, number | null> {
   if (file) throw new TritonError("UNSUPPORTED", "trace file location can not be updated through network protocol");
   if (levels.includes("OFF") && levels.length > 1) throw invalidArg("Expect only one trace level 'OFF' is specified");
   const changes: Record<string, number | null> = {};
@@ -66,8 +66,8 @@ export function traceChanges({ file, gap, levels, value }: TraceWish): Record<st
     const text = value(name);
     if (text !== undefined) changes[name] = text === null ? null : numberIn(name, text, gap);
   }
-  // Without a file no trace can be switched on, and none can be given.
-  if (levels.some((one) => one === "TIMESTAMPS" || one === "TENSORS"))
+  // Traces cannot be enabled, because no trace file can be set over the network.
+  if (levels.some((level) => level === "TIMESTAMPS" || level === "TENSORS"))
     throw invalidArg("Attempting to set invalid trace setting :trace file name is not given");
   return changes;
 }

@@ -1,12 +1,12 @@
-/** What is a version's text as a number? As `std::stoll` reads it: `GetModelVersionFromString` of `http_server.cc` and `grpc_server.cc`. */
+/** Parses a model version like `std::stoll`. Source: `GetModelVersionFromString` in `http_server.cc` and `grpc_server.cc`. */
 import { invalidArg } from "../model-config/status.ts";
 import type { VersionNumber } from "../models/table.ts";
 
 const LARGEST = 2n ** 63n - 1n;
-/** Shorter ones are no larger. */
+/** Numbers of at most this many characters fit in 64 bits. */
 const SHORT_DIGITS = 15;
 
-/** -1: the highest. Throws a `TritonError`. */
+/** Returns the version, or -1 for the highest one. Throws a `TritonError`. */
 export function versionNumber(text: string | undefined): VersionNumber {
   if (text === undefined || text === "") return -1;
   const [digits] = /^\s*[+-]?\d+/.exec(text) ?? [];

@@ -1,6 +1,7 @@
 /**
- * What does each instance of a model compute before a client comes? `GenerateWarmupData` and `WarmUp` of `backend_model_instance.cc`
- * (2026): requests that go past scheduler, queue and cache, and count as any other. All instances are warmed at the same time.
+ * Runs the warm-up requests of a model on each instance before clients arrive. They bypass scheduler, queue and cache, but
+ * count like other requests. All instances warm up at the same time. Source: `GenerateWarmupData` and `WarmUp` in
+ * `backend_model_instance.cc` (2026).
  */
 import { readFileSync, realpathSync, statSync } from "node:fs";
 import { resolve, sep } from "node:path";
@@ -11,51 +12,51 @@ import { datatypeOf, ELEMENT_BYTES, elementCount, LENGTH_BYTES, shapeText } from
 import { type InferInput, type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
 import type { Runner } from "./runner.ts";
 
-export interface WarmupAround {
-  /** Where the folder `warmup` is. */
+export interface WarmupDeps {
+  /** Folder that contains the folder `warmup`. */
   readonly path: string;
-  /** From 0 to below 1. */
+  /** Returns a random number from 0 to below 1. */
   readonly random: () => number;
   readonly turns: EventLoopTurns;
   readonly checksSequenceId: boolean;
 }
 
 /** One entry of `model_warmup`. */
-interface Sample {
+interface WarmupSample {
   readonly name: string;
-  /** Batches, one after the other. */
+  /** Number of batches, which run one after the other. */
   readonly count: number;
-  /** Requests in each, every one of batch 1. */
+  /** Number of requests per batch. Each request has batch size 1. */
   readonly batch: number;
   readonly request: (receiver: InferReceiver) => InferRequest;
 }
 
-/** Bytes of a file of data, at most. */
+/** Largest data file in bytes. */
 const FILE_BYTES_MOST = 64 * 2 ** 20;
-/** So often an error is said that all requests of a batch have; the real server says it for each. */
+/** Most repetitions of an error that all requests of a batch have. The real server repeats it for every request. */
 const SAID_MOST = 100;
-/** Stands before what is wrong with a request that has no id. */
+/** Prefix of errors of a request without an id. */
 const LOGGED = "[request id: <id_unknown>] ";
-const NOBODY: InferReceiver = { respond() {} };
+const NO_RECEIVER: InferReceiver = { respond() {} };
 
-/** Rejects with a `TritonError` where data are missing or wrong, or a response is an error. */
-export async function warmUp(model: Runner, around: WarmupAround): Promise<void> {
+/** Warms up all instances. Rejects with a `TritonError` if data are missing or wrong, or if a response is an error. */
+export async function warmUp(model: Runner, around: WarmupDeps): Promise<void> {
   const samples = await inTurns(samplesOf(model.config, around), around.turns);
   if (samples.length === 0) return;
   const instances = instancesOf(model.config);
-  const ends = await Promise.allSettled(instances.map(({ name }, at) => warmed(model, at, name, samples, around)));
+  const ends = await Promise.allSettled(instances.map(({ name }, at) => runSamples(model, at, name, samples, around)));
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }
 
-/** Throws a `TritonError` where the model would not take a request of one. A batch of none is left out. */
-function* samplesOf(config: ModelConfig, around: WarmupAround): Pieces<Sample[]> {
-  const samples: Sample[] = [];
+/** Creates the samples. Throws a `TritonError` if the model would refuse a request. Skips samples with batch size 0. */
+function* samplesOf(config: ModelConfig, around: WarmupDeps): Pieces<WarmupSample[]> {
+  const samples: WarmupSample[] = [];
   for (const { name = "", batch_size: batch = 0, count = 0, inputs = {} } of config.model_warmup ?? []) {
     if (batch === 0) continue;
     for (const [of, input] of Object.entries(inputs)) checkDims(of, input);
     const fields = yield* fieldsOf(config, inputs, around);
     const request = (receiver: InferReceiver) => new InferRequest(config, fields, receiver, around.checksSequenceId);
-    request(NOBODY);
+    request(NO_RECEIVER);
     samples.push({ name, count: Math.max(1, count), batch, request });
   }
   return samples;
@@ -64,9 +65,9 @@ function* samplesOf(config: ModelConfig, around: WarmupAround): Pieces<Sample[]>
 function* fieldsOf(
   config: ModelConfig,
   inputs: Readonly<Record<string, WarmupInput>>,
-  around: WarmupAround,
+  around: WarmupDeps,
 ): Pieces<RequestFields> {
-  const own = new Set((config.input ?? []).map(({ name }) => name));
+  const declaredInputs = new Set((config.input ?? []).map(({ name }) => name));
   const batch = maxBatchSize(config) === 0 ? [] : [1];
   const made: InferInput[] = [];
   for (const [name, input] of Object.entries(inputs)) {
@@ -76,9 +77,9 @@ function* fieldsOf(
   }
   return {
     id: "",
-    inputs: made.filter(({ name }) => own.has(name)),
-    // Controls of sequences, say, which no client gives.
-    overrides: made.filter(({ name }) => !own.has(name)),
+    inputs: made.filter(({ name }) => declaredInputs.has(name)),
+    // Tensors that the configuration does not declare as inputs, for example controls of sequences.
+    overrides: made.filter(({ name }) => !declaredInputs.has(name)),
     outputs: [],
     parameters: [],
     priority: 0,
@@ -86,7 +87,7 @@ function* fieldsOf(
   };
 }
 
-/** Bytes of one request's data; texts are counted as empty ones, which are nothing but their lengths. */
+/** Returns the size of a request's data in bytes. Strings count as empty, so that only their length fields count. */
 function bytesIn({ data_type: type = "TYPE_INVALID", dims = [] }: WarmupInput): number {
   const datatype = datatypeOf(type);
   return elementCount(dims) * (datatype === "BYTES" ? LENGTH_BYTES : ELEMENT_BYTES[datatype]);
@@ -102,14 +103,14 @@ function checkDims(name: string, input: WarmupInput): void {
     throw invalidArg(`warmup setting expects all variable-size dimensions are specified for input '${name}'`);
 }
 
-function* dataOf(name: string, input: WarmupInput, { path, random }: WarmupAround): Pieces<Uint8Array> {
+function* dataOf(name: string, input: WarmupInput, { path, random }: WarmupDeps): Pieces<Uint8Array> {
   const { data_type: type, zero_data: zero, random_data: drawn, input_data_file: file } = input;
   const bytes = bytesIn(input);
   const isText = type === "TYPE_STRING";
   if (file !== undefined) {
     const read = readData(path, file);
     if (isText) return read;
-    // Two words stand together in the real server, too.
+    // The real server omits the space as well.
     if (read.length < bytes)
       throw invalidArg(
         `${LOGGED}warmup setting expects ${bytes} bytes, but the data provided from ${file}only has ${read.length} bytes`,
@@ -127,23 +128,29 @@ function* dataOf(name: string, input: WarmupInput, { path, random }: WarmupAroun
 }
 
 /**
- * Reads a file of the folder `warmup`. A file elsewhere is an error like a missing one, so that a configuration which a client
- * sends cannot find out which files this machine has.
+ * Reads a file of the folder `warmup`. A file elsewhere is an error like a missing one, so that a configuration from a client
+ * cannot find out which files exist on this machine.
  */
 function readData(model: string, name: string): Uint8Array {
   const folder = `${model}/warmup`;
   const file = `${folder}/${name}`;
-  const found = isWithin(folder, file) ? statSync(file, { throwIfNoEntry: false }) : undefined;
-  if (!found?.isFile() || !isWithin(realpathSync(model), realpathSync(file)))
+  const stats = isWithin(folder, file) ? statSync(file, { throwIfNoEntry: false }) : undefined;
+  if (!stats?.isFile() || !isWithin(realpathSync(model), realpathSync(file)))
     throw internal(`failed to open text file for read ${file}: No such file or directory`);
-  if (found.size > FILE_BYTES_MOST)
-    throw invalidArg(`${file} has ${found.size} bytes: a stand-in takes ${FILE_BYTES_MOST}`);
+  if (stats.size > FILE_BYTES_MOST)
+    throw invalidArg(`${file} has ${stats.size} bytes: a stand-in takes ${FILE_BYTES_MOST}`);
   return new Uint8Array(readFileSync(file));
 }
 
 const isWithin = (folder: string, file: string): boolean => resolve(file).startsWith(resolve(folder) + sep);
 
-async function warmed(model: Runner, at: number, instance: string, samples: readonly Sample[], around: WarmupAround) {
+async function runSamples(
+  model: Runner,
+  at: number,
+  instance: string,
+  samples: readonly WarmupSample[],
+  around: WarmupDeps,
+) {
   const stops = new Stops(around.turns);
   for (const sample of samples)
     for (let left = sample.count; left > 0; left--) {
@@ -156,15 +163,15 @@ async function warmed(model: Runner, at: number, instance: string, samples: read
     }
 }
 
-/** Gives what its responses say of errors. */
+/** Runs one batch of a sample on an instance. Returns the errors of its responses. */
 async function run(
   model: Runner,
   at: number,
   instance: string,
-  { batch, request }: Sample,
+  { batch, request }: WarmupSample,
 ): Promise<readonly string[]> {
   const most = maxBatchSize(model.config);
-  // So backends refuse a batch; a model without batches takes one request.
+  // Backends reject such a batch. A model without batching accepts one request.
   if (batch > Math.max(1, most))
     return new Array(Math.min(batch, SAID_MOST)).fill(`batch size ${batch} for '${instance}', max allowed is ${most}`);
   const errors: string[] = [];

@@ -1,16 +1,16 @@
 /**
- * How does the answer look? Whole or as chunks, with every field that the front end sets and none that it does not
- * (`exclude_unset`); `finish_reason` is "stop" whatever ended it. Usage is vLLM's alone.
+ * Formats answers, whole or as chunks. Includes exactly the fields that the front end sets (`exclude_unset`). `finish_reason`
+ * is always "stop". Only vLLM models report usage.
  */
 import { elementsOf, fromBytesText, type Tensor, unpackTexts } from "../tensors/datatypes.ts";
 import { chatLogprobs, completionLogprobs } from "./logprobs.ts";
-import type { Asked } from "./wishes.ts";
+import type { ModelQuery } from "./wishes.ts";
 
 export interface AnswerFacts {
   readonly id: string;
   /** Seconds since 1970. */
   readonly created: number;
-  readonly asked: Asked;
+  readonly asked: ModelQuery;
   readonly chat: boolean;
 }
 
@@ -20,15 +20,15 @@ interface Usage {
   readonly total_tokens: number;
 }
 
-/** What one response of the model says. */
-interface Said {
+/** Text and log probabilities of one response of the model. */
+interface ModelResponseText {
   readonly text: string;
   readonly logprobs: string;
   readonly promptTokens: number | null;
   readonly completionTokens: number;
 }
 
-function saidIn(outputs: readonly Tensor[]): Said {
+function saidIn(outputs: readonly Tensor[]): ModelResponseText {
   const find = (name: string) => outputs.find((one) => one.name === name);
   const texts = (name: string) => {
     const tensor = find(name);
@@ -81,7 +81,7 @@ export class OpenAiAnswer {
     return this.#printed([choice], this.#usage());
   }
 
-  /** The first event of a chat's stream; "": there is none. */
+  /** Returns the first event of a chat stream, or "" for completions. */
   first(): string {
     if (!this.#facts.chat) return "";
     const delta = { content: "", function_call: null, role: "assistant" };
@@ -103,21 +103,21 @@ export class OpenAiAnswer {
     return this.#event([{ delta, logprobs, finish_reason: finish, index: 0 }], null);
   }
 
-  /** What follows the last chunk. */
+  /** Returns the events after the last chunk. */
   last(): string {
     const options = this.#facts.asked.wish.body.stream_options as ReadonlyMap<string, unknown> | null;
     const usage = options?.get("include_usage") === true ? this.#usage() : null;
     return `${usage === null ? "" : this.#event([], usage)}data: [DONE]\n\n`;
   }
 
-  #logprobs({ logprobs }: Said): object | null {
+  #logprobs({ logprobs }: ModelResponseText): object | null {
     const { chat, asked } = this.#facts;
     const most = asked.wish.logprobs;
     if (most === null) return null;
     return chat ? chatLogprobs(logprobs, most) : completionLogprobs(logprobs, this.#characters);
   }
 
-  #count({ promptTokens, completionTokens }: Said): void {
+  #count({ promptTokens, completionTokens }: ModelResponseText): void {
     this.#prompt ??= promptTokens;
     this.#completion += completionTokens;
   }

@@ -1,6 +1,6 @@
 /**
- * Which routes has Triton's OpenAI front end? `python/openai` of its server (2026): FastAPI beside Triton, whose models it asks
- * as any other client does, so that they count it.
+ * Implements the routes of Triton's OpenAI front end (`python/openai`, 2026): a FastAPI application that sends its requests to
+ * Triton's models like any client, so that Triton counts them.
  */
 import type { EventLoopTurns } from "../../../base/pieces.ts";
 import { application, type ElysiaApplication } from "../../../wire/http/elysia.ts";
@@ -18,11 +18,11 @@ import { embeddingAnswer, OpenAiAnswer } from "./answer.ts";
 import { CHAT, COMPLETION, EMBEDDING, type OpenAiBody, readOpenAi, Unprocessable } from "./fields.ts";
 import { embeddingInputs, inputsOf } from "./inputs.ts";
 import { OpenAiModels } from "./models.ts";
-import { type Asked, ClientError, chatAsked, completionAsked, type FrontSettings, namedModel } from "./wishes.ts";
+import { ClientError, chatAsked, completionAsked, type FrontSettings, type ModelQuery, namedModel } from "./wishes.ts";
 
 export interface OpenAiFront extends FrontSettings, Omit<TritonOpenAiConfig, "host" | "port"> {
   readonly server: TritonServer;
-  /** Answers that their clients do not read. */
+  /** Bytes of answers that clients have not read yet. */
   readonly waiting: WaitingBytes;
   /** Memory of large bodies. */
   readonly bodies: HeldBodies;
@@ -31,7 +31,7 @@ export interface OpenAiFront extends FrontSettings, Omit<TritonOpenAiConfig, "ho
   readonly metrics: () => Promise<string | Uint8Array>;
   /** Seconds since 1970. */
   readonly epochSeconds: () => number;
-  /** Hex digits of so many bytes. */
+  /** Returns random hexadecimal digits for this number of bytes. */
   readonly newId: (bytes: number) => string;
 }
 
@@ -93,7 +93,7 @@ export function openAiFrontEnd(front: OpenAiFront): ElysiaApplication {
   return application({ routes: routes(handlers), unmatched, failed: unmatched });
 }
 
-/** FastAPI's own answers. `methods`: by path. */
+/** Returns FastAPI's answers for unknown paths and methods. `methods`: allowed methods by path. */
 function fallback(context: Context, methods: ReadonlyMap<string, string>): Response {
   const path = new URL(context.request.url, "http://here").pathname;
   const allow = methods.get(path);
@@ -105,7 +105,7 @@ class TooLarge {
   constructor(readonly message: string) {}
 }
 
-/** A handler that needs the body. Its memory counts until the answer is made, or its stream has begun. */
+/** Wraps a handler that needs the body. The body's memory counts until the answer is made or its stream has begun. */
 function withBody(front: OpenAiFront, handle: (context: Context, body: Uint8Array) => Promise<Response>): Handler {
   return guarded(async (context) => {
     const held = new HeldBody(context.request, front.bodies);
@@ -117,7 +117,7 @@ function withBody(front: OpenAiFront, handle: (context: Context, body: Uint8Arra
   });
 }
 
-/** Rejects with `TooLarge`, or with a `TritonError` if there is no room for the body in time. */
+/** Reads the body. Rejects with `TooLarge`, or with a `TritonError` if there is no room for it in time. */
 async function bodyOf(context: Context, held: HeldBody, { maxInputBytes, turns }: OpenAiFront): Promise<Uint8Array> {
   const { request } = context;
   const tooLarge = () =>
@@ -131,7 +131,7 @@ async function bodyOf(context: Context, held: HeldBody, { maxInputBytes, turns }
   return gatheredBody(request, held, maxInputBytes, tooLarge, turns);
 }
 
-/** What is thrown becomes an answer: client errors 400, errors of the schema 422, all else 500. */
+/** Turns exceptions into answers: client errors 400, schema errors 422, others 500. */
 function guarded(handle: Handler): Handler {
   return async (context, params) => {
     try {
@@ -149,7 +149,7 @@ function guarded(handle: Handler): Handler {
   };
 }
 
-/** A request to a model; `respond` as of a receiver. Throws a `TritonError`. */
+/** Sends a request to a model. `respond`: see `InferReceiver`. Throws a `TritonError`. */
 function ask(
   { server }: OpenAiFront,
   model: string,
@@ -160,7 +160,7 @@ function ask(
   return server.infer(model, -1, fields, { respond });
 }
 
-/** The one response; rejects with a `TritonError`. */
+/** Sends a request and resolves with its only response. Rejects with a `TritonError`. */
 function only(front: OpenAiFront, model: string, inputs: readonly InferInput[]): Promise<InferAnswer> {
   return new Promise((resolve, reject) => {
     const all: InferAnswer[] = [];
@@ -174,11 +174,11 @@ function only(front: OpenAiFront, model: string, inputs: readonly InferInput[]):
   });
 }
 
-async function generated(context: Context, front: OpenAiFront, asked: Asked, chat: boolean): Promise<Response> {
+async function generated(context: Context, front: OpenAiFront, asked: ModelQuery, chat: boolean): Promise<Response> {
   const { model, wish } = asked;
   const { name } = model.served;
   const inputs = inputsOf(model, wish);
-  // A UUID of version 1 is made of the time; here all of it is drawn.
+  // A version 1 UUID contains the time; this one is entirely random.
   const [a, b, c, d, e] = [4, 2, 2, 2, 6].map((bytes) => front.newId(bytes));
   const id = `cmpl-${a}-${b}-1${c!.slice(1)}-${d}-${e}`;
   const answer = new OpenAiAnswer({ id, created: Math.floor(front.epochSeconds()), asked, chat });
@@ -186,7 +186,7 @@ async function generated(context: Context, front: OpenAiFront, asked: Asked, cha
   return streamed(context, front, name, inputs, answer);
 }
 
-/** The head leaves at once; an error of the model breaks the stream off. */
+/** Streams an answer. The header is sent at once; an error of the model resets the stream. */
 function streamed(
   context: Context,
   front: OpenAiFront,

@@ -1,6 +1,6 @@
 /**
- * Which fields has a body of Triton's OpenAI front end? Its pydantic models (`schemas/openai.py`, 2026): strict, so that a name
- * it does not know is an error, too. What is wrong is FastAPI's 422 with all errors.
+ * Declares the request fields of Triton's OpenAI front end like its pydantic models (`schemas/openai.py`, 2026). Unknown fields
+ * are errors. The answer to errors is FastAPI's 422 with all of them.
  */
 import { PythonJsonError, parsePython } from "../../pydantic/json.ts";
 import { optional, record, required, typedDict, union } from "../../pydantic/structures.ts";
@@ -22,7 +22,7 @@ import {
 } from "../../pydantic/types.ts";
 import { isDict, keysOf, type PythonDict, type PythonValue, toPlain } from "../../pydantic/value.ts";
 
-/** `confloat(ge=…, le=…)`. */
+/** The type `confloat(ge=…, le=…)`. */
 function between(ge: number, le: number): Type<number> {
   return {
     name: `number from ${ge} to ${le}`,
@@ -39,7 +39,7 @@ function between(ge: number, le: number): Type<number> {
   };
 }
 
-/** A list that is not empty. */
+/** A list with at least one item. */
 function some<T>(items: Type<T[]>): Type<T[]> {
   return {
     ...items,
@@ -106,46 +106,46 @@ const toolChoice = union<string | PythonDict>(
   },
 );
 
-interface Known {
+interface FieldDeclaration {
   readonly type: Type<unknown>;
-  /** undefined: it has to be there. */
+  /** Default value, or undefined for a required field. */
   readonly otherwise?: unknown;
 }
-const known = (type: Type<unknown>, otherwise: unknown = null): Known => ({ type, otherwise });
+const declared = (type: Type<unknown>, otherwise: unknown = null): FieldDeclaration => ({ type, otherwise });
 
-/** Fields that chats and completions share. `temperature`: where nobody says. */
+/** Fields of both chats and completions. `temperature`: its default. */
 const sampling = (temperature: number) => ({
-  frequency_penalty: known(nullable(between(-2, 2)), 0),
-  ignore_eos: known(nullable(bool), false),
-  logit_bias: known(nullable(dict(int()))),
-  max_tokens: known(count),
-  min_tokens: known(count),
-  n: known(nullable(int({ ge: 1, le: 128 })), 1),
-  presence_penalty: known(nullable(between(-2, 2)), 0),
-  seed: known(nullable(int(INT64))),
-  stop: known(nullable(words)),
-  stream: known(nullable(bool), false),
-  stream_options: known(nullable(record("StreamOptions", { include_usage: optional(nullable(bool)) }))),
-  temperature: known(nullable(between(0, 2)), temperature),
-  top_p: known(nullable(between(0, 1)), 1),
-  user: known(nullable(text)),
+  frequency_penalty: declared(nullable(between(-2, 2)), 0),
+  ignore_eos: declared(nullable(bool), false),
+  logit_bias: declared(nullable(dict(int()))),
+  max_tokens: declared(count),
+  min_tokens: declared(count),
+  n: declared(nullable(int({ ge: 1, le: 128 })), 1),
+  presence_penalty: declared(nullable(between(-2, 2)), 0),
+  seed: declared(nullable(int(INT64))),
+  stop: declared(nullable(words)),
+  stream: declared(nullable(bool), false),
+  stream_options: declared(nullable(record("StreamOptions", { include_usage: optional(nullable(bool)) }))),
+  temperature: declared(nullable(between(0, 2)), temperature),
+  top_p: declared(nullable(between(0, 1)), 1),
+  user: declared(nullable(text)),
 });
 
-export const CHAT: Readonly<Record<string, Known>> = {
+export const CHAT: Readonly<Record<string, FieldDeclaration>> = {
   messages: { type: some(list(message)) },
   model: { type: text },
   ...sampling(0.7),
-  logprobs: known(nullable(bool), false),
-  top_logprobs: known(nullable(int({ ge: 0, le: 20 }))),
-  max_completion_tokens: known(count),
-  response_format: known(nullable(record("ResponseFormat", { type: optional(enumeration("text", "json_object")) }))),
-  tools: known(nullable(list(tool))),
-  tool_choice: known(nullable(toolChoice)),
-  function_call: known(anything),
-  functions: known(nullable(some(list(object)))),
+  logprobs: declared(nullable(bool), false),
+  top_logprobs: declared(nullable(int({ ge: 0, le: 20 }))),
+  max_completion_tokens: declared(count),
+  response_format: declared(nullable(record("ResponseFormat", { type: optional(enumeration("text", "json_object")) }))),
+  tools: declared(nullable(list(tool))),
+  tool_choice: declared(nullable(toolChoice)),
+  function_call: declared(anything),
+  functions: declared(nullable(some(list(object)))),
 };
 
-export const COMPLETION: Readonly<Record<string, Known>> = {
+export const COMPLETION: Readonly<Record<string, FieldDeclaration>> = {
   model: { type: text },
   prompt: {
     type: union<unknown>(
@@ -156,29 +156,29 @@ export const COMPLETION: Readonly<Record<string, Known>> = {
     ),
   },
   ...sampling(1),
-  best_of: known(nullable(int({ ge: 0, le: 20 })), 1),
-  echo: known(nullable(bool), false),
-  logprobs: known(nullable(int({ ge: 0, le: 5 }))),
-  suffix: known(nullable(text)),
+  best_of: declared(nullable(int({ ge: 0, le: 20 })), 1),
+  echo: declared(nullable(bool), false),
+  logprobs: declared(nullable(int({ ge: 0, le: 5 }))),
+  suffix: declared(nullable(text)),
 };
 
-export const EMBEDDING: Readonly<Record<string, Known>> = {
+export const EMBEDDING: Readonly<Record<string, FieldDeclaration>> = {
   input: { type: union<unknown>({ type: text, label: "str" }, { type: list(int()), label: "list[int]" }) },
   model: { type: text },
-  dimensions: known(nullable(int())),
-  encoding_format: known(literal("float", "base64"), "float"),
-  user: known(nullable(text)),
+  dimensions: declared(nullable(int())),
+  encoding_format: declared(literal("float", "base64"), "float"),
+  user: declared(nullable(text)),
 };
 
 export type OpenAiBody = Readonly<Record<string, unknown>>;
 
-/** Thrown with what the answer is: an object for `detail`. */
+/** A validation error. `detail`: the objects in the answer. */
 export class Unprocessable {
   constructor(readonly detail: readonly object[]) {}
 }
 
-/** With every default filled in. Throws `Unprocessable`. */
-export function readOpenAi(bytes: Uint8Array, fields: Readonly<Record<string, Known>>): OpenAiBody {
+/** Validates a body and fills in the defaults. Throws `Unprocessable`. */
+export function readOpenAi(bytes: Uint8Array, fields: Readonly<Record<string, FieldDeclaration>>): OpenAiBody {
   const body = parsed(bytes);
   const state = new State(true);
   if (!isDict(body)) {

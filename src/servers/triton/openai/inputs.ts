@@ -1,4 +1,4 @@
-/** How does a request become tensors? One way for vLLM's backend, another for all else: `engine/utils/triton.py` (2026). */
+/** Converts a request to tensors, for vLLM's backend or for other backends. Source: `engine/utils/triton.py` (2026). */
 import { numberTensor, textTensor } from "../behaviours/values.ts";
 import type { InferInput } from "../inference/request.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
@@ -6,18 +6,18 @@ import { bytesOf, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import type { OpenAiBody } from "./fields.ts";
 import { hasInput, type OpenAiModel } from "./models.ts";
 
-export interface Wish {
+export interface QueryInputs {
   readonly prompt: string;
   readonly body: OpenAiBody;
   readonly adapter: string | null;
   readonly maxTokens: number;
-  /** Candidates beside each token; null: no log probabilities. */
+  /** Number of candidates per token, or null for no log probabilities. */
   readonly logprobs: number | null;
-  /** Schema that the answer has to fit; null: any text. */
+  /** JSON schema of the answer, or null for any text. */
   readonly schema: string | null;
 }
 
-/** Not handed on to vLLM's sampling parameters. */
+/** Fields that are not passed on as sampling parameters of vLLM. */
 const OWN = new Set(
   (
     "model stream messages prompt echo response_format stream_options tools tool_choice user function_call functions " +
@@ -32,14 +32,14 @@ const flagTensor = (name: string, shape: readonly number[], value: boolean): Ten
   data: Uint8Array.of(Number(value)),
 });
 
-/** Throws an Error with what the front end says. */
-export function inputsOf(model: OpenAiModel, wish: Wish): InferInput[] {
+/** Returns the input tensors. Throws an Error with the front end's message. */
+export function inputsOf(model: OpenAiModel, wish: QueryInputs): InferInput[] {
   if (model.format === "vllm") return vllmInputs(wish);
   if (wish.adapter !== null) throw new Error("LoRA selection is currently not supported for TRT-LLM backend");
   return trtllmInputs(model, wish);
 }
 
-function vllmInputs({ prompt, body, adapter, maxTokens, logprobs, schema }: Wish): InferInput[] {
+function vllmInputs({ prompt, body, adapter, maxTokens, logprobs, schema }: QueryInputs): InferInput[] {
   const sampling = {
     ...Object.fromEntries(Object.entries(body).filter(([name, value]) => !OWN.has(name) && value !== null)),
     max_tokens: maxTokens,
@@ -60,8 +60,8 @@ function vllmInputs({ prompt, body, adapter, maxTokens, logprobs, schema }: Wish
   ];
 }
 
-/** What is not said is left out, so that the model's own default holds. */
-function trtllmInputs({ served: { config }, format }: OpenAiModel, wish: Wish): InferInput[] {
+/** Omits unset options, so that the model's defaults apply. */
+function trtllmInputs({ served: { config }, format }: OpenAiModel, wish: QueryInputs): InferInput[] {
   const { prompt, body, maxTokens, schema } = wish;
   const api = format === "llmapi";
   const batch = maxBatchSize(config) > 0 ? [1] : [];

@@ -1,4 +1,4 @@
-/** How do log probabilities of vLLM's backend look to a client of OpenAI's API? Its JSON text per response, read again. */
+/** Converts log probabilities of vLLM's backend, which are JSON text, to the formats of OpenAI's API. */
 
 interface Candidate {
   readonly logprob: number;
@@ -6,10 +6,10 @@ interface Candidate {
   readonly decoded_token: string;
 }
 
-/** By token in their order: all candidates, the sampled one first. */
+/** Returns the candidates of each token in order, the sampled one first. */
 function tokensIn(text: string): Candidate[][] {
   if (text === "null" || text === "") return [];
-  // Names that are numbers would not keep their order in an object.
+  // JavaScript would reorder members with numeric names.
   const ordered = text.replace(/"(\d+)": \{/g, '"t$1": {');
   return (JSON.parse(ordered) as Record<string, Candidate>[]).map((token) => Object.values(token));
 }
@@ -30,7 +30,7 @@ export function chatLogprobs(text: string, most: number): object | null {
   };
 }
 
-/** `from`: characters of the answer before these tokens. */
+/** Formats log probabilities of a completion. `from`: number of characters in the answer before these tokens. */
 export function completionLogprobs(text: string, from: number): object | null {
   const tokens = tokensIn(text);
   if (tokens.length === 0) return null;

@@ -1,24 +1,24 @@
-/** Which models does the OpenAI front end find, how is each asked, and who may be named? `triton_engine.py` (2026). */
+/** Finds the models of the OpenAI front end, their request formats and their adapters. Source: `triton_engine.py` (2026). */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Served } from "../inference/served.ts";
+import type { ModelVersion } from "../inference/served.ts";
 import type { TritonServer } from "../inference/server.ts";
 import { isLlmApi, type ModelConfig } from "../model-config/model-config.ts";
 
-/** Whose tensors a request has. */
+/** Tensor names of a request. */
 export type RequestFormat = "vllm" | "trtllm" | "llmapi";
 
 export interface OpenAiModel {
-  readonly served: Served;
+  readonly served: ModelVersion;
   readonly format: RequestFormat;
-  /** As the front end names it: of an ensemble "ensemble". */
+  /** Backend name in the front end. "ensemble" for an ensemble. */
   readonly backend: string;
-  /** null: its adapters are not known. */
+  /** Names of the LoRA adapters, or null if they are unknown. */
   readonly adapters: readonly string[] | null;
 }
 
-/** `override`: `--backend`; "": by each model's own. */
-export function openAiModel(served: Served, folder: string, override: string): OpenAiModel {
+/** Describes a model. `override`: value of `--backend`, or "". */
+export function openAiModel(served: ModelVersion, folder: string, override: string): OpenAiModel {
   const { config } = served;
   const backend = config.backend || (config.platform ?? "");
   const vllm = (override || backend) === "vllm";
@@ -26,7 +26,7 @@ export function openAiModel(served: Served, folder: string, override: string): O
   return { served, format, backend, adapters: vllm ? adaptersIn(folder) : null };
 }
 
-/** Names of `multi_lora.json`, where `model.json` switches adapters on. */
+/** Reads the names in `multi_lora.json` if `model.json` enables adapters. Returns null otherwise. */
 function adaptersIn(folder: string): readonly string[] | null {
   const read = (file: string): Readonly<Record<string, unknown>> | null => {
     const path = join(folder, file);
@@ -57,7 +57,7 @@ export class OpenAiModels {
     this.#separator = separator;
   }
 
-  /** Those of a name, or all; an adapter's list is read from its model's folder. */
+  /** Returns the models with this name, or all models. Reads adapters from the model's folder. */
   #models(name?: string): OpenAiModel[] {
     return this.#server.counted.flatMap(({ served, folder }) =>
       served === null || (name !== undefined && served.name !== name)
@@ -66,7 +66,7 @@ export class OpenAiModels {
     );
   }
 
-  /** Each with its adapters behind it. */
+  /** Names of all models, each followed by those of its adapters. */
   get names(): string[] {
     const separator = this.#separator;
     return this.#models().flatMap(({ served: { name }, adapters }) => [
@@ -82,6 +82,6 @@ export class OpenAiModels {
   }
 }
 
-/** Inputs that a model has. */
+/** Reports whether a model declares the input. */
 export const hasInput = ({ input }: ModelConfig, name: string): boolean =>
   input?.some((one) => one.name === name) === true;

@@ -1,14 +1,14 @@
-/** What does the front end refuse of a request that fits the schema, and what is to be asked of the model? `triton_engine.py`. */
+/** Checks requests that fit the schema, and derives the request to the model. Source: `triton_engine.py` (2026). */
 
 import type { RenderChat } from "../../../text/tokens/chat-template.ts";
 import type { PromptPart, Vocabulary } from "../../../text/tokens/types.ts";
 import { toPlain } from "../../pydantic/value.ts";
 import type { TritonOpenAiConfig } from "../config/triton-config.ts";
 import type { OpenAiBody } from "./fields.ts";
-import type { Wish } from "./inputs.ts";
+import type { QueryInputs } from "./inputs.ts";
 import type { NamedModel, OpenAiModel } from "./models.ts";
 
-/** 400 with the text as `detail`. */
+/** A refusal with status 400. The message is the answer's `detail`. */
 export class ClientError extends Error {}
 
 export interface FrontSettings extends Pick<TritonOpenAiConfig, "defaultMaxTokens" | "toolCallParser"> {
@@ -16,10 +16,10 @@ export interface FrontSettings extends Pick<TritonOpenAiConfig, "defaultMaxToken
   readonly vocabulary: Vocabulary;
 }
 
-export interface Asked {
+export interface ModelQuery {
   readonly model: OpenAiModel;
-  readonly wish: Wish;
-  /** The function whose arguments the answer is; null: it is text. */
+  readonly wish: QueryInputs;
+  /** Name of the function that the answer calls, or null for a text answer. */
   readonly calls: string | null;
 }
 
@@ -30,8 +30,8 @@ interface Tool {
   readonly function: { readonly name: string; readonly parameters?: object | null };
 }
 
-/** Throws `ClientError`. */
-export function chatAsked(body: OpenAiBody, named: NamedModel, settings: FrontSettings): Asked {
+/** Checks a chat. Throws `ClientError`. */
+export function chatAsked(body: OpenAiBody, named: NamedModel, settings: FrontSettings): ModelQuery {
   const model = namedModel(body, named);
   checkChoices(body);
   if (body.logit_bias !== null) throw new ClientError("logit bias is not currently supported");
@@ -59,8 +59,8 @@ export function chatAsked(body: OpenAiBody, named: NamedModel, settings: FrontSe
   return { model, wish: { prompt, body, adapter, maxTokens, logprobs, schema: schemaOf(calls, tools) }, calls };
 }
 
-/** Throws `ClientError`. */
-export function completionAsked(body: OpenAiBody, named: NamedModel, settings: FrontSettings): Asked {
+/** Checks a completion. Throws `ClientError`. */
+export function completionAsked(body: OpenAiBody, named: NamedModel, settings: FrontSettings): ModelQuery {
   const model = namedModel(body, named);
   const { prompt } = body;
   if (body.suffix !== null) throw new ClientError("suffix is not currently supported");
@@ -82,7 +82,7 @@ export function completionAsked(body: OpenAiBody, named: NamedModel, settings: F
   return { model, wish: { prompt, body, adapter, maxTokens, logprobs, schema: null }, calls: null };
 }
 
-/** Throws `ClientError` where there is no such model, or adapter. */
+/** Returns the named model. Throws `ClientError` if the model or the adapter does not exist. */
 export function namedModel(body: OpenAiBody, { model, adapter }: NamedModel): OpenAiModel {
   if (model === null) throw new ClientError(`Unknown model: ${body.model}`);
   if (adapter !== null && model.adapters !== null && !model.adapters.includes(adapter))
@@ -141,6 +141,6 @@ function templated({ role, content = null, tool_calls: toolCalls, tool_call_id: 
   };
 }
 
-/** As text: the backend reads control tokens by their spelling. */
+/** Returns the text of a part. Control tokens become text, because the backend recognises them by spelling. */
 const spelled = (part: PromptPart, vocabulary: Vocabulary): string =>
   typeof part === "string" ? part : Buffer.from(vocabulary.bytesOf(part)).toString();

@@ -12,7 +12,7 @@ import {
   NO_SEQUENCE,
   type RequestFields,
 } from "../../../servers/triton/inference/request.ts";
-import type { Served } from "../../../servers/triton/inference/served.ts";
+import type { ModelVersion } from "../../../servers/triton/inference/served.ts";
 import type { TritonServer } from "../../../servers/triton/inference/server.ts";
 import { maxBatchSize } from "../../../servers/triton/model-config/model-config.ts";
 import { TritonError } from "../../../servers/triton/model-config/status.ts";
@@ -60,7 +60,7 @@ export class TritonReplay {
   #fromUs = 0;
   #lastEndUs = 0;
   readonly #arrivals: TraceArrivals;
-  #served!: Served;
+  #served!: ModelVersion;
 
   constructor(options: TritonReplayOptions) {
     this.#options = options;
@@ -199,7 +199,7 @@ export class TritonReplay {
 const turn = (wall: Clock): Promise<void> => new Promise((done) => wall.turn(done));
 
 /** Builds a request with batch size 1. Tensors have the declared shapes (variable sizes are 1) and contain zeros or empty strings. */
-function fieldsOf(config: Served["config"], number: number): RequestFields {
+function fieldsOf(config: ModelVersion["config"], number: number): RequestFields {
   const batch = maxBatchSize(config) > 0 ? [1] : [];
   const inputs = (config.input ?? [])
     .filter(({ optional }) => !optional)
