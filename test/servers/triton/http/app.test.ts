@@ -84,21 +84,19 @@ const BODIES: Readonly<Record<string, readonly [string, string, Uint8Array, numb
   ],
 };
 
-test.each(Object.entries(BODIES))(
-  "bodies of 58 MB at once are answered: %s",
-  async (name, [path, head, body, least]) => {
+test("bodies of 58 MB at once are answered", async () => {
+  for (const [name, [path, head, body, least]] of Object.entries(BODIES)) {
     const url = `${server.url}/v2/models/${path}`;
     const count = name === "generate, a text" ? 10 : 5;
     const answers = Promise.all(Array.from({ length: count }, () => send(url, head, body)));
     expect(await isHealthy()).toBe(true);
     for (const [status, bytes] of await answers) {
-      expect(status).toBe("200");
+      expect([name, status]).toEqual([name, "200"]);
       expect(bytes).toBeGreaterThanOrEqual(least);
     }
-    expect(peakMb()).toBeLessThan(MB_MOST);
-  },
-  120_000,
-);
+    expect(peakMb(), name).toBeLessThan(MB_MOST);
+  }
+}, 300_000);
 
 test("bodies of 58 MB at once at the OpenAI front end are answered", async () => {
   const body = fill('{"model":"echo","messages":[{"role":"user","content":"', "word ", '"}]}');
