@@ -1,9 +1,12 @@
-/** The house rules that a program can hold. Each takes one file and says what is wrong in it; `tidy.test.ts` applies them. */
+/**
+ * The house rules that a program can check. Each rule takes one file and describes its fault; `tidy.test.ts` applies the
+ * rules.
+ */
 
 import { readFileSync } from "node:fs";
 
 export interface SourceFile {
-  /** From the repository's root. */
+  /** Path from the repository's root. */
   readonly path: string;
   readonly text: string;
 }
@@ -11,11 +14,13 @@ export interface SourceFile {
 export interface Rule {
   readonly name: string;
   readonly applies: (path: string) => boolean;
-  /** What is wrong, "" or undefined for nothing. */
+  /** Describes the fault. "" or undefined if there is none. */
   readonly wrong: (file: SourceFile) => string | undefined;
 }
 
-/** The order of rooms in ARCHITECTURE.md, from the highest line to the lowest; the last line is everybody's. */
+/**
+ * Returns the order of rooms in ARCHITECTURE.md, from the highest line to the lowest. Every room may import the last line.
+ */
 export function roomsIn(architecture: string): string[][] {
   const block = /```rooms\n([\s\S]*?)```/.exec(architecture)?.[1] ?? "";
   return block
@@ -40,13 +45,13 @@ export function foldersIn(architecture: string): Map<string, string[][]> {
 }
 
 const ARCHITECTURE = readFileSync(new URL("../ARCHITECTURE.md", import.meta.url), "utf8");
-/** The files that own time and chance. */
+/** Files that may read clocks and draw random numbers. */
 const TIME_AND_CHANCE = ["clock", "time/clock-worker", "random"].map((name) => `src/base/${name}.ts`);
-/** The room of the one file that calls the core's schedule. */
+/** The room with the only file that calls the core's schedule. */
 const SCHEDULES = "engine";
-/** Rooms that may know WebAssembly, besides the engine. */
+/** Rooms that may use the engine's WebAssembly code, besides the engine. */
 const KNOW_WASM = ["engine", "kernel", "cli"];
-/** The room that may import the files that both compilers read, and the file that tells others the core's limits. */
+/** The room that may import the files for both compilers, and the file that gives the core's limits to others. */
 const KNOWS_LAYOUT = "engine";
 const CORE_LIMITS = { file: "src/base/core-limits.ts", reads: "assembly/layout.ts" };
 /** Tools that must work against any server, with all rooms that they import. */
@@ -55,7 +60,7 @@ const ALONE: Readonly<Record<string, readonly string[]>> = {
   "tools/load": ["base", "workloads", "tools/report"],
 };
 
-/** Folders of `src` whose own folders are rooms each. */
+/** Folders of `src` whose subfolders are separate rooms. */
 const HOUSES = ["servers", "tools"];
 
 /** Returns the wing of a file: a folder of `src`, or of `src/servers` or `src/tools`. For a file directly in `src`, its name. */
@@ -65,14 +70,14 @@ export function roomOf(path: string): string {
   return HOUSES.includes(second) ? `${second}/${third}` : second.replace(/(\.d)?\.ts$/, "");
 }
 
-/** The folder of a file inside its room. "." for a file directly in the room. */
+/** Returns the folder of a file inside its room. "." for a file directly in the room. */
 export function folderOf(path: string): string {
   const parts = path.split("/");
   const depth = roomOf(path).split("/").length + (parts[0] === "src" ? 1 : 0);
   return parts.length > depth + 1 ? parts[depth]! : ".";
 }
 
-/** A place where code stands, and its height above the lowest line of an order. */
+/** The height of each room or folder above the lowest line of an order. */
 type Heights = ReadonlyMap<string, number>;
 
 const heightsOf = (order: readonly (readonly string[])[]): Heights =>
@@ -100,13 +105,16 @@ export function upwardImports(files: readonly SourceFile[], architecture: string
   );
 }
 
-/** The imports of a file that point into the repository, from its root. */
+/** Returns the imported files inside the repository, as paths from its root. */
 export function importsOf({ path, text }: SourceFile): string[] {
   const specifiers = code(text).matchAll(/(?:\bfrom|\bimport|\brequire\()\s*\(?\s*["'](\.[^"']*)["']/g);
   return [...specifiers].map(([, specifier]) => new URL(specifier!, `file:///${path}`).pathname.slice(1));
 }
 
-/** Those of them that carry a value: not `import type`, nor a list in which every name is a type; `import()` comes later, so neither. */
+/**
+ * Returns the imports of values: not `import type`, nor a list in which every name is a type, nor `import()`, which runs
+ * later.
+ */
 export function valueImportsOf({ path, text }: SourceFile): string[] {
   const statements = code(text).matchAll(/\b(?:import|export)\s+(?:([^;"']*?)\bfrom\s*)?["'](\.[^"']*)["']/g);
   return [...statements].flatMap(([, names = "", specifier]) => {
@@ -118,13 +126,13 @@ export function valueImportsOf({ path, text }: SourceFile): string[] {
   });
 }
 
-/** Groups of files each of which reaches all others of its group through imports that carry values (Tarjan); sorted. */
+/** Returns the groups of files that reach each other through value imports (Tarjan's algorithm), sorted. */
 export function circlesOf(files: readonly SourceFile[]): string[][] {
   const imports = new Map(files.map((file) => [file.path, valueImportsOf(file)]));
   const places = new Map<string, number>();
   const open: string[] = [];
   const circles: string[][] = [];
-  /** The earliest place that is reached and not yet in a group. */
+  /** Returns the smallest place number that is reachable and not yet in a group. */
   const reach = (path: string): number => {
     const place = places.size;
     places.set(path, place);
@@ -144,7 +152,10 @@ export function circlesOf(files: readonly SourceFile[]): string[][] {
   return circles;
 }
 
-/** Names that several files declare and export, each with its files. Types count as values do: a reader searches for both. */
+/**
+ * Returns the names that several files declare and export, with their files. Types count like values, because a reader
+ * searches for both.
+ */
 export function exportedTwice(files: readonly SourceFile[]): Readonly<Record<string, readonly string[]>> {
   const places = new Map<string, string[]>();
   const declaration =
@@ -156,7 +167,7 @@ export function exportedTwice(files: readonly SourceFile[]): Readonly<Record<str
   return Object.fromEntries([...places].filter(([, paths]) => paths.length > 1));
 }
 
-/** `ModelConfig` there has the fields of Triton's `config.pbtxt`. */
+/** `ModelConfig` in this folder has the fields of Triton's `config.pbtxt`. */
 const CONFIG_OF_TRITON = "src/servers/triton/model-config/";
 
 /**
@@ -169,19 +180,19 @@ function membersOf(files: readonly SourceFile[], names: RegExp): ReadonlyMap<str
   const declared = ours
     .flatMap(({ text }) => [...code(text).matchAll(declaration)])
     .filter(([, name = ""]) => names.test(name));
-  const own = new Map(declared.map(([, name = "", parents = "", body = ""]) => [name, { parents, body }]));
+  const declarations = new Map(declared.map(([, name = "", parents = "", body = ""]) => [name, { parents, body }]));
   const of = (name: string): readonly string[] => {
-    const { parents, body } = own.get(name) ?? { parents: "", body: "" };
+    const { parents, body } = declarations.get(name) ?? { parents: "", body: "" };
     const members = [...body.matchAll(/^ {2}(?:readonly )?(\w+)\??(?::|\()/gm)].map(([, member = ""]) => member);
     return [...new Set([...parents.split(", ").flatMap((parent) => (parent === "" ? [] : of(parent))), ...members])];
   };
-  return new Map([...own.keys()].map((name) => [name, of(name).length]));
+  return new Map([...declarations.keys()].map((name) => [name, of(name).length]));
 }
 
 /** Returns the number of members of each type of a configuration. */
 export const configMembers = (files: readonly SourceFile[]) => membersOf(files, /Config$/);
 
-/** Types that carry parts of a server to its routes: the kernel with its groups, and what requests pass on their way. */
+/** Types that carry parts of a server to its routes: the kernel with its groups, and types that requests pass along. */
 const BAGS = /^(Kernel(?!Config$|Options$)\w*|RouteDeps|Serving|ServerTraits|ServerAround|LlmDeps)$/;
 
 /** Returns the number of members of the kernel, of each of its groups, and of the types that carry parts of a server onwards. */
@@ -203,33 +214,38 @@ function wrongImport(from: string, to: string): string | undefined {
   return undefined;
 }
 
-/** Without comments; a `//` inside a string stays, since no blank stands before it. */
+/** Removes comments. A `//` inside a string stays, because no blank precedes it. */
 export function code(text: string): string {
   return text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "$1");
 }
 
-/** Who makes clocks and ids and hands them in: what brings a server's parts together, commands, clients, and where both come from. */
+/**
+ * Rooms that create clocks and ids for others: those that assemble a server, commands, clients, and the room that defines
+ * both.
+ */
 const MAKE_CLOCKS_AND_IDS = ["kernel", "app", "cli", "embed", "tools/load", "tools/check", "base"];
-/** A thread of its own, into which no clock can be handed, and the serial number of a certificate. */
+/**
+ * Files that create their clock or ids: a thread, into which no clock can be passed, and the serial number of a certificate.
+ */
 const MAKE_THEIR_OWN = ["src/text/canned/fixtures/fixtures-worker.ts", "src/wire/tls/self-signed.ts"];
-/** What everybody may take from clock.ts and random.ts, types aside: it reads no clock and draws nothing by chance. */
+/** Values of clock.ts and random.ts that every file may import, because they read no clock and draw nothing. */
 const PURE = ["mix", "seeded"];
 
-/** The first value that a file takes from clock.ts or random.ts and that should be handed in. */
+/** Returns the first import of clock.ts or random.ts that should be a parameter instead. */
 export function notHandedIn(text: string): string | undefined {
   const from = /\b(?:import|export)\s+([^;"']*?)\s*\bfrom\s*["'][^"']*\/(?:clock|random)\.ts["']/g;
-  const taken = [...code(text).matchAll(from)].flatMap(([, what = ""]) =>
+  const imported = [...code(text).matchAll(from)].flatMap(([, what = ""]) =>
     what.startsWith("type ") ? [] : what.replace(/[{}]/g, "").split(","),
   );
-  const values = taken
-    .map((one) => one.trim().split(/\s+as\s+/)[0]!)
-    .filter((one) => one !== "" && !/^type\s/.test(one));
+  const values = imported
+    .map((name) => name.trim().split(/\s+as\s+/)[0]!)
+    .filter((name) => name !== "" && !/^type\s/.test(name));
   return (
-    values.find((one) => !PURE.includes(one)) ?? search(/\bimport\(\s*["'][^"']*\/(clock|random)\.ts["']/, code(text))
+    values.find((name) => !PURE.includes(name)) ?? search(/\bimport\(\s*["'][^"']*\/(clock|random)\.ts["']/, code(text))
   );
 }
 
-/** There is one scheduler: whoever else calls it would be a second one. */
+/** Reports whether the file calls the core's schedule. A second caller would be a second scheduler. */
 export function schedules(text: string): boolean {
   return /\.(schedule|exports\.coast)\(/.test(code(text));
 }
@@ -245,9 +261,11 @@ function search(pattern: RegExp, text: string): string | undefined {
   return match ? `line ${text.slice(0, match.index).split("\n").length}: ${match[0].trim()}` : undefined;
 }
 
-/** First words that leave a reader asking "of what?": a comment names what it speaks of. */
+/** First words without a referent. A comment must name its subject. */
 const VAGUE = "(?:Of|It|Its|The same)\\b";
-/** A block's first words, a comment behind code, and a line of its own that does not go on from the line above. */
+/**
+ * Matches these words at the start of a block, of a comment after code, and of a line that does not continue the line above.
+ */
 const VAGUE_COMMENT = new RegExp(
   `/\\*[\\s*]*${VAGUE}.*|(?<=\\S[ \\t]+)//[ \\t]*${VAGUE}.*|(?<!^[ \\t]*//.*\\n)^[ \\t]*//[ \\t]*${VAGUE}.*`,
   "m",
@@ -305,7 +323,7 @@ export const rules: readonly Rule[] = [
     },
   },
   {
-    name: "a file opens with the question it answers",
+    name: "a file opens with a comment",
     applies: (path) => /^(src|assembly|scripts|bench)\//.test(path) && isSource(path),
     wrong: ({ text }) => (/^(#!.*\n)?(\/\*|\/\/)/.test(text) ? undefined : text.split("\n")[0]),
   },
@@ -325,7 +343,7 @@ export const rules: readonly Rule[] = [
     wrong: ({ text }) => search(/\b(TODO|FIXME|XXX)\b(?!.*#\d+).*/, text),
   },
   {
-    name: "no path of somebody's machine",
+    name: "no path of a developer's machine",
     applies: (path) => isText(path) && !RULES_THEMSELVES.test(path),
     wrong: ({ text }) => search(/(?<![\w.])\/(work|tmp|root|home)\/\w[^\s"'`]*/, text),
   },
@@ -340,7 +358,7 @@ export const rules: readonly Rule[] = [
   },
 ];
 
-/** The two commands of the README's first screen, for a machine with Node 20 and npm. */
+/** Start of the two commands on the README's first screen, for a machine with Node 20 and npm. */
 export const SET_UP = "npx -y bun@1.4.5 install --frozen-lockfile && npx bun run";
 
 export function readmeWrong(readme: string): string | undefined {

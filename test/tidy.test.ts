@@ -1,4 +1,4 @@
-/** Does the repository keep its own rules, and would the rules notice if it did not? */
+/** Checks that the repository keeps its house rules, and that each rule notices a violation. */
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import {
@@ -42,7 +42,7 @@ test.each(rules.map((rule) => [rule.name, rule] as const))("%s", (_, { applies, 
   expect(found).toEqual([]);
 });
 
-test("each folder of tests mirrors one of src, or ARCHITECTURE.md says what it is for", () => {
+test("each folder of tests mirrors a folder of src, or ARCHITECTURE.md describes it", () => {
   const folders = new Set(files.flatMap((path) => /^(test\/.+)\/[^/]+\.test\.ts$/.exec(path)?.slice(1) ?? []));
   const table = read("ARCHITECTURE.md").split("\n## Tests\n")[1];
   const sources = new Set(
@@ -56,15 +56,15 @@ test("each folder of tests mirrors one of src, or ARCHITECTURE.md says what it i
   expect([...folders].filter((folder) => !isKind(folder) && !isMirror(folder))).toEqual([]);
 });
 
-/** A block knows whose content it has, and content is found by block. */
+/** The accepted circle: a block refers to its cached content, and content is found by block. */
 const CIRCLES = [["assembly/blocks.ts", "assembly/prefix.ts"]];
 
-test("no circle of imports that carry values, but for one in the core", () => {
+test("there is no circle of value imports, except one in the core", () => {
   const sources = files.filter((path) => /^(src|assembly)\/.*\.ts$/.test(path));
   expect(circlesOf(sources.map((path) => ({ path, text: read(path) })))).toEqual(CIRCLES);
 });
 
-test("circles: found through any number of files, not through types or later imports", () => {
+test("circles are found through any number of files, but not through types or later imports", () => {
   const of = (texts: Readonly<Record<string, string>>) =>
     circlesOf(Object.entries(texts).map(([path, text]) => ({ path, text })));
   const [toA, toB, toC] = ["a", "b", "c"].map((name) => `import { x } from "./${name}.ts";`);
@@ -89,7 +89,7 @@ test("circles: found through any number of files, not through types or later imp
   }
 });
 
-/** Why a name may stand in several files. There are to be fewer of them, never more than 15. */
+/** Names that several files may export, with the reason. The number must fall and never exceed 15. */
 const TWICE: Readonly<Record<string, string>> = {
   createEngine: "one per entry of the package: browsers have no files to read the core from",
   createServer: "one per entry of the package: Bun serves in its own process, Node starts one",
@@ -98,13 +98,13 @@ const TWICE: Readonly<Record<string, string>> = {
   Server: "a server that the package has started, and the interface of a server over the kernel",
 };
 
-test("exported names stand once", () => {
+test("each exported name is unique", () => {
   const sources = files.filter((path) => /^src\/.*\.ts$/.test(path)).map((path) => ({ path, text: read(path) }));
   expect(Object.keys(exportedTwice(sources)).sort()).toEqual(Object.keys(TWICE).sort());
   expect(Object.keys(TWICE).length).toBeLessThanOrEqual(15);
 });
 
-test("exported names: every kind of declaration counts, imports and names of one file do not", () => {
+test("every kind of declaration counts as an exported name, but imports and local names do not", () => {
   const of = (...texts: string[]) => exportedTwice(texts.map((text, index) => ({ path: `src/${index}.ts`, text })));
   for (const declaration of [
     "export class Sample {}",
@@ -138,12 +138,12 @@ test("one file calls the core's schedule", () => {
   expect(callers).toHaveLength(1);
 });
 
-test("the README has the two commands, and CI runs the second one", () => {
+test("the README has both commands, and CI runs the second one", () => {
   expect(readmeWrong(read("README.md"))).toBeUndefined();
   expect(read(".ci/run")).toContain(`\n${SET_UP} test\n`);
 });
 
-/** What each rule must notice: path, text, and a piece of the complaint. */
+/** Violations that each rule must notice: start of the rule's name, path, text. */
 const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
   ["imports go down only", "src/engine/loop.ts", 'import { asResponses } from "../wire/http/as-response.ts";'],
   ["imports go down only", "src/metrics/route.ts", 'import type { X } from "../servers/vllm/openai/fields.ts";'],
@@ -181,9 +181,9 @@ const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
   ["names are kebab-case", "src/engine/theLoop.ts", ""],
   ["names are kebab-case", "test/unit/Big_file.test.ts", ""],
   ["a TODO names its issue", "src/kernel/marks.ts", "// TODO later"],
-  ["no path of somebody's machine", "README.md", "see /work/shared/x"],
-  ["no path of somebody's machine", "src/kernel/marks.ts", 'open("/tmp/x")'],
-  ["no path of somebody's machine", "bench/results/stream.jsonl", '{"path":"/work/main/build/paced.template"}'],
+  ["no path of a developer's machine", "README.md", "see /work/shared/x"],
+  ["no path of a developer's machine", "src/kernel/marks.ts", 'open("/tmp/x")'],
+  ["no path of a developer's machine", "bench/results/stream.jsonl", '{"path":"/work/main/build/paced.template"}'],
   ["no host of a package registry", "bun.lock", '"https://registry.npmjs.org/yaml/-/yaml-2.9.1.tgz"'],
   ["clocks, wall time", "src/servers/openai/front/http.ts", 'import { randomHex } from "../../../base/random.ts";'],
   [
@@ -202,37 +202,37 @@ const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
   ["clocks, wall time", "src/truth/log.ts", 'const { wallUs } = await import("../base/clock.ts");'],
 ];
 
-/** What no rule may complain about. */
+/** Files that no rule may report. */
 const good: readonly SourceFile[] = [
-  { path: "src/engine/loop.ts", text: '/** Why? */\nimport type { C } from "./wasm/core.ts";\ncore.schedule(now);' },
+  { path: "src/engine/loop.ts", text: '/** Runs. */\nimport type { C } from "./wasm/core.ts";\ncore.schedule(now);' },
   {
     path: "src/servers/vllm/openai/routes.ts",
-    text: '// Why?\nimport { s } from "../../../wire/http/sink.ts";\nimport { mix } from "../../../base/random.ts";',
+    text: '// Runs.\nimport { s } from "../../../wire/http/sink.ts";\nimport { mix } from "../../../base/random.ts";',
   },
   {
     path: "src/engine/wasm/reader.ts",
-    text: '/* Why? */\nimport { Word } from "../../../assembly/layout.ts"; // not Bun.file, not performance.now\n',
+    text: '/* Runs. */\nimport { Word } from "../../../assembly/layout.ts"; // not Bun.file, not performance.now\n',
   },
   {
     path: "src/engine/holding.ts",
-    text: '/** Why? */\nimport type { Clock } from "../base/clock.ts";\nimport { mix, type Random, seeded } from "../base/random.ts";',
+    text: '/** Runs. */\nimport type { Clock } from "../base/clock.ts";\nimport { mix, type Random, seeded } from "../base/random.ts";',
   },
-  { path: "src/cli/check/check.ts", text: '/** Why? */\nimport { WallClock } from "../../base/clock.ts";' },
-  { path: "src/base/clock.ts", text: "/** Now? */\nexport const now = () => performance.now();" },
+  { path: "src/cli/check/check.ts", text: '/** Runs. */\nimport { WallClock } from "../../base/clock.ts";' },
+  { path: "src/base/clock.ts", text: "/** Reads the time. */\nexport const now = () => performance.now();" },
   {
     path: "src/kernel/marks.ts",
-    text: '/** Why? */\nimport { e } from "../engine/engine.ts"; // TODO #12: names\nconst url = "http://localhost//x";',
+    text: '/** Runs. */\nimport { e } from "../engine/engine.ts"; // TODO #12: names\nconst url = "http://localhost//x";',
   },
-  { path: "src/cli/load/load.ts", text: '/** Why? */\nimport { c } from "../../tools/load/clients/client.ts";' },
+  { path: "src/cli/load/load.ts", text: '/** Runs. */\nimport { c } from "../../tools/load/clients/client.ts";' },
   {
     path: "src/servers/openai/front/cors.ts",
-    text: '/**\n * What is allowed? The list\n * Of the same.\n */\n// What is long goes on:\n// It is one comment.\nconst Of = "// It is a text";',
+    text: '/**\n * Lists the allowed origins,\n * Of the same kind.\n */\n// A long comment continues:\n// It is one comment.\nconst Of = "// It is a text";',
   },
-  { path: "bench/stream/anchor.c", text: "/* Why? */" },
+  { path: "bench/stream/anchor.c", text: "/* Runs. */" },
 ];
 
-test.each(bad)("%s: noticed in %s", (name, path, text) => {
-  const rule = rules.find((one) => one.name.startsWith(name))!;
+test.each(bad)("%s: a violation in %s is noticed", (name, path, text) => {
+  const rule = rules.find((candidate) => candidate.name.startsWith(name))!;
   expect(rule.applies(path)).toBe(true);
   expect(rule.wrong({ path, text })).toBeTruthy();
 });
@@ -250,7 +250,7 @@ test("every rule has a bad example, and good files pass all", () => {
   }
 });
 
-test("the README's check can fail", () => {
+test("the check of the README notices wrong commands", () => {
   const block = `\`\`\`sh\n${SET_UP} start   # serve\n${SET_UP} test\n\`\`\`\n`;
   expect(readmeWrong(block)).toBeUndefined();
   expect(readmeWrong(block.replace(" test", " tests"))).toContain("commands are");
@@ -258,7 +258,7 @@ test("the README's check can fail", () => {
   expect(readmeWrong("text\n".repeat(50) + block)).toContain("first screen");
 });
 
-test("rooms", () => {
+test("rooms and folders are derived from paths", () => {
   const paths = [
     "src/main.ts",
     "src/base/clock.ts",
@@ -273,7 +273,7 @@ test("rooms", () => {
 
 const source = files.filter((path) => /^src\/.*\.ts$/.test(path));
 
-test("ARCHITECTURE.md has every room in its order once, and each says what it is for", () => {
+test("ARCHITECTURE.md has every room once in its order, with a description", () => {
   const architecture = read("ARCHITECTURE.md");
   const order = roomsIn(architecture).flat();
   const divisible = files.filter((path) => /^(src|assembly)\/.*\.ts$/.test(path));
@@ -290,13 +290,15 @@ test("ARCHITECTURE.md has every room in its order once, and each says what it is
   expect(unsaid).toEqual([]);
 });
 
-/** The folder whose lines are counted: one inside a wing, and under `src/servers` one inside a server. */
+/**
+ * Returns the folder for which lines are counted: one level inside a wing, and under `src/servers` one level inside a server.
+ */
 function measuredFolder(path: string): string {
   const folders = path.split("/").slice(1, -1);
   return folders.slice(0, folders[0] === "servers" ? 3 : 2).join("/");
 }
 
-/** What is more than its share of all; `of` counts lines. */
+/** Returns the folders with more than a tenth of all lines. `of` counts the lines of a file. */
 function crowded(of: (path: string) => number): string[] {
   const all = source.reduce((sum, path) => sum + of(path), 0);
   const lines = Map.groupBy(source, measuredFolder);
@@ -320,7 +322,7 @@ test("no type of a configuration has more than 20 members", () => {
   expect([...members].filter(([, count]) => count > 20)).toEqual([]);
 });
 
-test("a server receives at most 12 members, and passes at most 12 on", () => {
+test("a server receives at most 12 members, and passes on at most 12", () => {
   const wide = "export interface Kernel<C extends D = D> {\n  readonly a: { b: 1 };\n  c(\n    d: 1,\n  ): void;\n}\n";
   const passed = "export interface Serving extends RouteDeps {\n  readonly a: 1;\n}\n";
   const deps =
@@ -336,7 +338,7 @@ test("a server receives at most 12 members, and passes at most 12 on", () => {
   expect([...members].filter(([, count]) => count > 12)).toEqual([]);
 });
 
-test("no folder inside a wing has more than a tenth of the lines, no folder more than 30 files", () => {
+test("no folder inside a wing has more than a tenth of the lines, and no folder has more than 30 files", () => {
   const linesOf = (path: string) => read(path).split("\n").length - 1;
   expect(crowded(linesOf)).toEqual([]);
   expect(crowded((path) => (roomOf(path) === "tools/load" ? 2 : 1) * linesOf(path))).not.toEqual([]);
