@@ -11,7 +11,7 @@ const BLOCKS = ["if", "for", "while", "switch", "catch", "with", "await"];
 const opens = (text: string) => text === "(" || text === "[" || text === "{" || text.endsWith("${");
 const closes = (text: string) => text === ")" || text === "]" || text.startsWith("}");
 
-/** Returns where the expression that begins at token `from` ends. */
+/** Returns the offset at which the expression that begins at token `from` ends. */
 function endOfExpression(tokens: readonly Token[], from: number): number {
   let depth = 0;
   let questions = 0;

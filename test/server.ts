@@ -41,8 +41,9 @@ export async function serve(flags: readonly string[] = [], env: Record<string, s
   void child.exited.then(async (code) => {
     await outputRead;
     ready.reject(new Error(`the server ended with ${code}:\n${text}`));
-    // Without this line nobody sees the message of a runtime that crashes in the middle of a test.
-    if (CRASH_SIGNALS.includes(String(child.signalCode))) console.error(`the server broke (${child.signalCode}):\n${text}`);
+    // Print the output, because otherwise the message of a runtime that crashes in the middle of a test is lost.
+    if (CRASH_SIGNALS.includes(String(child.signalCode)))
+      console.error(`the server broke (${child.signalCode}):\n${text}`);
   });
   return {
     url: await ready.promise,

@@ -1,5 +1,6 @@
 /**
- * Orders answers as parts of reasoning and content: in a request, in a file of scripts, and in a fixture; in each dialect.
+ * Tests answers that are ordered as parts of reasoning and content: in a request, in a file of scripts, and in a fixture; in
+ * each dialect.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -164,7 +164,7 @@ describe("queries", () => {
   });
 });
 
-describe("what they do", () => {
+describe("effects", () => {
   test("wait: the answer comes when running requests have ended, and new ones are refused meanwhile", async () => {
     const first = answer(generate({ prompt: "Wait", max_tokens: 150, ignore_eos: true }));
     await running(1);

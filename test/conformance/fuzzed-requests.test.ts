@@ -1,6 +1,6 @@
 /**
- * Tests bugs that fuzzing cases. If the right answer depended on vLLM, it was recorded like the other cases
- * (`recorded-cases/`), and a live server with the recordings' model must return the same bytes.
+ * Tests bugs that fuzzing found. If the right answer depended on vLLM, it was recorded like the other cases
+ * (`recorded-found/`), and a live server with the recordings' model must return the same bytes.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
@@ -13,7 +13,7 @@ interface FuzzedCase {
   readonly response: { readonly status: number; readonly body?: string; readonly frames?: readonly string[] };
 }
 
-const folder = new URL("recorded-cases/", import.meta.url);
+const folder = new URL("recorded-found/", import.meta.url);
 const cases: readonly FuzzedCase[] = readdirSync(folder).map((file) =>
   JSON.parse(readFileSync(new URL(file, folder), "utf8")),
 );

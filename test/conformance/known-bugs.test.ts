@@ -28,7 +28,7 @@ const family = (families: readonly ParsedFamily[], name: string) => families.fin
 const gauges = ["vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"];
 const loadOf = (families: readonly ParsedFamily[]) => gauges.map((name) => family(families, name).samples[0]!.value);
 
-test("production-stack's fake server: every chunk is on the wire once, the usage chunk last, whoever streams beside it", async () => {
+test("production-stack's fake server: every chunk is on the wire once, the usage chunk last, also with other streams at the same time", async () => {
   const counts = [1, 2, 40, 80, 81, 120];
   const streams = counts.map(async (max_tokens, seed) => {
     const fields = { max_tokens, seed, stream_options: { include_usage: true }, return_token_ids: true };

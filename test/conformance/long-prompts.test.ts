@@ -1,4 +1,4 @@
-/** Checks that long prompts, which are checked, encoded and returned in pieces, are answered like short ones. */
+/** Checks that long prompts, which are validated, encoded and returned in pieces, are answered like short ones. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
 

@@ -1,5 +1,5 @@
 /**
- * An engine that plays stepTokens tokens, one step per entry, with all requests of a case in the engine before the first step. It
+ * An engine that plays given tokens, one step per entry, with all requests of a case in the engine before the first step. It
  * detects ends like vLLM's scheduler (check_stop in `v1/core/sched/utils.py`).
  */
 import {
@@ -128,7 +128,7 @@ export class ScriptedEngine implements Backend {
       ids.length = 0;
     }
     running.over = finish !== null;
-    // The buffer is reused and longer than the new ids, as in the real engine.
+    // Pass a part of a longer buffer and overwrite it afterwards, like the real engine, which reuses its buffer.
     const buffer = Int32Array.from([-1, -1, ...ids, -1]);
     running.receiver.onTokens(buffer, 2, ids.length, finish, stopTokenId);
     buffer.fill(-2);

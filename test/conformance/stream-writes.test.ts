@@ -193,7 +193,7 @@ class Crowd {
         // If all streams are full, none gets a row.
         if (this.#draw() % 500 === 0) this.#disturb();
       } else {
-        // A stream with two tokens is told about them, and disturbs.
+        // A receiver is called for two tokens of one step, so this stream can disturb the step.
         const disturbs = this.#draw() % 500 === 0;
         const id = one.sent % TEXTS;
         if (disturbs) one.disturb = () => this.#disturb();
@@ -332,17 +332,20 @@ test("each kind of stream has the same bytes in both modes", async () => {
   expect(all[0]!.join("").length).toBeGreaterThan(200_000);
 });
 
-test.skipIf(process.platform !== "linux")("the server says how events leave, and refuses what cannot be", async () => {
-  const server = await serve(["--stream-writes", "batched", "--timing", "none"]);
-  try {
-    await eventually(() => server.output().includes("  try  "));
-    expect(server.output()).toContain("\n  writes      all plain tokens of a step by one native call\n");
-    const page = await (await fetch(`${server.url}/metrics/understudy`)).text();
-    expect(page).toContain('understudy_stream_writes_info{mode="batched"} 1');
-  } finally {
-    await server.stop();
-  }
-  expect(serve(["--stream-writes", "batched", "--self-signed-certs"])).rejects.toThrow(
-    "understudy serve: --stream-writes batched: not here, TLS is Bun's; auto takes what can be done",
-  );
-});
+test.skipIf(process.platform !== "linux")(
+  "the server prints how events are sent, and refuses impossible modes",
+  async () => {
+    const server = await serve(["--stream-writes", "batched", "--timing", "none"]);
+    try {
+      await eventually(() => server.output().includes("  try  "));
+      expect(server.output()).toContain("\n  writes      all plain tokens of a step by one native call\n");
+      const page = await (await fetch(`${server.url}/metrics/understudy`)).text();
+      expect(page).toContain('understudy_stream_writes_info{mode="batched"} 1');
+    } finally {
+      await server.stop();
+    }
+    expect(serve(["--stream-writes", "batched", "--self-signed-certs"])).rejects.toThrow(
+      "understudy serve: --stream-writes batched: not here, TLS is Bun's; auto takes what can be done",
+    );
+  },
+);

@@ -90,7 +90,7 @@ test("floats have Python's format, and times of day are local", async () => {
   expect(timestamp(at.getTime() * 1000 + 89)).toBe("03-04-2026 05:06:07.000089");
 });
 
-test("/kv_cache_events: created, what is stored with its tokens and parent, what is removed; numbered, read once", async () => {
+test("/kv_cache_events has numbered events, each read once: created, stored with tokens and parent, removed", async () => {
   const prompt = ids(3, 70);
   await complete(statistics, { prompt });
   const events = await drain(statistics, "/kv_cache_events", "POST");

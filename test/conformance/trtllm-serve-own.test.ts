@@ -172,7 +172,7 @@ test("a model directory is named by its last part", async () => {
   await named.close(0);
 });
 
-test("a file as trtllm-serve takes it: sections are options, a key that is none is named with its line", () => {
+test("a file in trtllm-serve's format is accepted: sections are options, and an unknown key is reported with its line", () => {
   const read = (file: string) =>
     resolveServeConfig("--role trtllm-serve --extra_llm_api_options extra.yaml --tp_size 1".split(" "), {}, () => file);
   const file = `enable_iter_perf_stats: true
@@ -204,7 +204,7 @@ max_seq_len: 4096
   expect("error" in parser && parser.error).toContain('not "constructor"');
 });
 
-test("a role that only the file names is the one whose keys are read, wherever it stands", () => {
+test("a role that only the file sets decides which keys are read, at any place in the file", () => {
   const read = (file: string, line = "m --config f.yaml") => resolveServeConfig(line.split(" "), {}, () => file);
   expect(read("pp_size: 2\nrole: trtllm-serve\n")).toMatchObject({ ignored: ["--pipeline-parallel-size"] });
   const said = (file: string, line?: string) => {

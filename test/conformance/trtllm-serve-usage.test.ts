@@ -47,7 +47,7 @@ test("answers to several prompts are put together: usage is the sum, the model i
   expect(both.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(1.9 * cached);
 });
 
-test("of several prompts each has its own id in a stream, and its usage behind its last choice", async () => {
+test("in a stream each of several prompts has a separate id, and its usage after its last choice", async () => {
   const asked = { stream: true, prompt: [[5, 6, 7], [8], [9, 10]], n: 2, max_tokens: 2 };
   const all = await events(complete({ ...asked, stream_options: {} }));
   expect(all.at(-1)).toBe("data: [DONE]\n\n");

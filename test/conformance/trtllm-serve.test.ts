@@ -148,7 +148,7 @@ test("stream_options without a stream are refused, in a chat even null members o
     expect((await json(response)).error).toContain(said);
 });
 
-test("without max_tokens an answer goes on to max_seq_len; more than that is cut without a word", async () => {
+test("without max_tokens an answer continues to max_seq_len, and larger limits are cut silently", async () => {
   for (const more of [{ max_tokens: null }, { max_tokens: 99_999 }]) {
     const { usage, choices } = await json(complete({ ...more, ignore_eos: true }));
     expect([usage.total_tokens, choices[0].finish_reason]).toEqual([2048, "length"]);
@@ -211,7 +211,7 @@ test("a chat's stream: a first event per choice with a blank before its end, nul
   ]);
 });
 
-test("include_usage is true inside stream_options; the usage stands after the last choice", async () => {
+test("include_usage is true by default inside stream_options, and the usage follows the last choice", async () => {
   for (const stream_options of [{}, { include_usage: true }]) {
     const all = await events(chat({ stream: true, stream_options }));
     const last = chunk(all.at(-2)!);
@@ -227,7 +227,7 @@ test("include_usage is true inside stream_options; the usage stands after the la
   expect(all.slice(0, 4).map((event) => chunk(event).usage.completion_tokens)).toEqual([1, 2, 3, 4]);
 });
 
-test("a completion's stream prints nulls; prompts are told apart by index", async () => {
+test("a completion's stream prints nulls, and the index identifies the prompt", async () => {
   const all = await events(complete({ stream: true, prompt: ["a", "b"], max_tokens: 2 }));
   const { id } = chunk(all[0]!);
   expect(id).toMatch(/^cmpl-\d+$/);

@@ -204,7 +204,7 @@ test.skipIf(process.platform !== "linux")(
       expect(all.requests.map(({ requestId }) => requestId).toSorted()).toEqual(ids.toSorted());
       expect(all.page).toMatchObject({ requests: 30, more: false, missed: 0, keeps: 1000 });
       expect(new Set(all.requests.map(({ engine }) => engine)).size).toBeGreaterThan(1);
-      // Also in small pages, whichever worker answers each of them.
+      // Small pages are also complete, although any worker may answer each of them.
       const found: (string | null)[] = [];
       for (let [next, more] = [start, true]; more; ) {
         const page = await list(server.url, `?since=${next}&limit=7`);

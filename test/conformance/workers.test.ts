@@ -162,7 +162,7 @@ describe("one server", () => {
     );
     await eventually(async () => sum(by(await scrape(server), "vllm:num_requests_running")) === 1);
     process.kill(server.pid, "SIGINT");
-    await Bun.sleep(400); // any sooner it would count as the same signal
+    await Bun.sleep(400); // a signal that comes sooner counts as the same one
     expect(await server.stop("SIGINT")).toBe(130);
     await eventually(() => pidsOf(server).filter(lives).length === 0);
     await cut;
