@@ -9,7 +9,7 @@ import { eventually, sample, serve } from "../server.ts";
 
 const FLAGS = ["--served-model-name", "m", "--timing", "constant:ttft=10ms,itl=2ms", "--disable-uvicorn-access-log"];
 
-interface Expanded extends RequestLine {
+interface ExpandedRequest extends RequestLine {
   readonly tokens: Readonly<Record<"dueUs" | "writeStartUs" | "writeEndUs", number[]>>;
 }
 
@@ -37,9 +37,9 @@ async function list(url: string, query = "") {
   };
 }
 
-async function one(url: string, id: string): Promise<{ status: number; requests: Expanded[]; error?: object }> {
+async function one(url: string, id: string): Promise<{ status: number; requests: ExpandedRequest[]; error?: object }> {
   const response = await fetch(`${url}/understudy/requests/${encodeURIComponent(id)}`);
-  const { requests = [], error } = (await response.json()) as { requests?: Expanded[]; error?: object };
+  const { requests = [], error } = (await response.json()) as { requests?: ExpandedRequest[]; error?: object };
   return { status: response.status, requests, ...(error ? { error } : {}) };
 }
 
@@ -67,7 +67,7 @@ test("rows by id and in pages: those of the truth log, with the times of their t
     expect((await one(server.url, chat.id)).requests).toEqual((await one(server.url, "chat/1 ü")).requests);
     expect((await one(server.url, chat.id)).requests).toMatchObject([{ requestId: "chat/1 ü", outputTokens: 8 }]);
 
-    const [row] = (await one(server.url, "stream")).requests as [Expanded];
+    const [row] = (await one(server.url, "stream")).requests as [ExpandedRequest];
     const { dueUs, writeStartUs, writeEndUs } = row.tokens;
     expect([dueUs.length, writeStartUs.length, writeEndUs.length]).toEqual([40, 40, 40]);
     expect([dueUs[0]!, dueUs.at(-1)!]).toEqual([row.prefillEndUs!, row.endUs!]);

@@ -30,7 +30,7 @@ async function startInShell(flags: string, rest: string) {
   return { url, metricsUrl, pid, shell };
 }
 
-type Started = Awaited<ReturnType<typeof startInShell>>;
+type ShellServer = Awaited<ReturnType<typeof startInShell>>;
 
 async function get(url: string, path: string, times: number): Promise<void> {
   for (let i = 0; i < times; i++) {
@@ -41,7 +41,7 @@ async function get(url: string, path: string, times: number): Promise<void> {
 }
 
 /** Ends a server with SIGHUP, which works with any output. */
-async function hangUp({ pid, shell }: Started): Promise<void> {
+async function hangUp({ pid, shell }: ShellServer): Promise<void> {
   process.kill(pid, "SIGHUP");
   await eventually(() => !existsSync(`/proc/${pid}`));
   await shell.exited;

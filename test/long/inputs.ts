@@ -161,7 +161,7 @@ function chunked(body: string, draw: Draw): string {
   return out + draw.of(["0\r\n\r\n", "0\r\n\r\n", "0\r\n\r\n", "0\r\n\r\n", "0\r\nA: b\r\n\r\n", "0\r\n", ""]);
 }
 
-/** Returns the bytes of one request. `last`: the server must close the connection after it. */
+/** Returns the bytes of one request. `last`: usually asks the server to close the connection after it. */
 function request(valid: ValidRequest, draw: Draw, last: boolean): string {
   const method = draw.chance(3) ? draw.of(METHODS) : valid.method;
   const path = draw.chance(5) ? draw.of(PATHS) : valid.path;

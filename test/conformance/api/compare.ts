@@ -1,6 +1,6 @@
 /** Compares an answer with the recorded one and finds the first difference. Also checks its ids and header lines. */
 import type { Response } from "./cases.ts";
-import type { Played } from "./wire.ts";
+import type { PlayedAnswer } from "./wire.ts";
 
 /** Compared fields, the most informative first. The length says little. */
 const FIELDS = [
@@ -61,7 +61,7 @@ const PREFLIGHT = ["date", "server", "vary", "content-length", "content-type"];
 const REFUSAL = ["date", "server", "content-type", "content-length", "connection"];
 
 /** Describes an error in the order or spelling of header lines. Null if they are right. */
-export function headDifference({ names, response }: Played): string | null {
+export function headDifference({ names, response }: PlayedAnswer): string | null {
   const { headers, body } = response;
   const own = body === "Invalid HTTP request received." ? REFUSAL : null;
   const order = own ?? ("access-control-allow-methods" in headers ? PREFLIGHT : ORDER);
@@ -80,7 +80,7 @@ export class Ids {
   readonly #seen = new Set<string>();
 
   /** Describes an error in the ids of an answer. Null if they are right. */
-  wrong({ response, body }: Played): string | null {
+  wrong({ response, body }: PlayedAnswer): string | null {
     if (response.frames) {
       const frames = body.split("\n\n");
       const [ids, times] = [ANY_ID, /"created":(\d+)/].map(

@@ -7,7 +7,7 @@ import { hosted } from "../../hosted.ts";
 import { serve } from "../../server.ts";
 import { type Case, type Clean, type Exchange, exchangesOf, type Folder } from "./cases.ts";
 import { difference, headDifference, Ids } from "./compare.ts";
-import { exchange, type Played } from "./wire.ts";
+import { exchange, type PlayedAnswer } from "./wire.ts";
 
 /** Flags of the recordings' server, and those that the stand-in needs in addition. */
 const BASE = [
@@ -159,12 +159,12 @@ class Player {
     return wrong ?? (late === null ? null : `in the background: ${late}`);
   }
 
-  #send({ request }: Exchange, ordered: object, seen?: (text: string) => void): Promise<Played> {
+  #send({ request }: Exchange, ordered: object, seen?: (text: string) => void): Promise<PlayedAnswer> {
     const more = Object.keys(ordered).length === 0 ? {} : { "X-Understudy": JSON.stringify(ordered) };
     return exchange(request, this.#port, this.#clean, more as Record<string, string>, seen);
   }
 
-  #wrong({ request, response }: Exchange, played: Played, freeOrder: boolean, changed?: Exchange): string | null {
+  #wrong({ request, response }: Exchange, played: PlayedAnswer, freeOrder: boolean, changed?: Exchange): string | null {
     if (changed) this.noticed ??= difference(changed.response, played.response, freeOrder);
     // A GET returns an object with an earlier id.
     const repeated = request.method === "GET";

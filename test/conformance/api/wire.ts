@@ -2,7 +2,7 @@
 import net from "node:net";
 import type { Clean, Request, Response } from "./cases.ts";
 
-export interface Played {
+export interface PlayedAnswer {
   readonly response: Response;
   /** The body as received. */
   readonly body: string;
@@ -41,8 +41,8 @@ export function exchange(
   clean: Clean,
   more: Readonly<Record<string, string>> = {},
   seen: (text: string) => void = () => {},
-): Promise<Played> {
-  const { promise, resolve, reject } = Promise.withResolvers<Played>();
+): Promise<PlayedAnswer> {
+  const { promise, resolve, reject } = Promise.withResolvers<PlayedAnswer>();
   const socket = net.connect(port, "127.0.0.1");
   let received: Buffer = Buffer.alloc(0);
   const what = `${request.method} ${request.path}`;
@@ -72,7 +72,7 @@ export function exchange(
   return promise;
 }
 
-function read(all: Buffer, method: string, closed: boolean, clean: Clean): Played | null {
+function read(all: Buffer, method: string, closed: boolean, clean: Clean): PlayedAnswer | null {
   const end = all.indexOf("\r\n\r\n");
   if (end < 0) return null;
   const [statusLine = "", ...lines] = all.toString("latin1", 0, end).split("\r\n");
