@@ -54,5 +54,8 @@ async function end(id: number, graceS?: number): Promise<void> {
   send({ id, ended: true });
 }
 
-process.on("message", ({ id, start: settings, graceS }: HostRequest) => void (settings ? start(id, settings) : end(id, graceS)));
+process.on(
+  "message",
+  ({ id, start: settings, graceS }: HostRequest) => void (settings ? start(id, settings) : end(id, graceS)),
+);
 process.on("disconnect", () => process.exit(0));

@@ -3,8 +3,8 @@
  * began to work.
  */
 import { expect, test } from "bun:test";
-import type { Sample } from "./prometheus.ts";
 import { type MetricsQuery, promql, wrong } from "./asked.ts";
+import type { Sample } from "./prometheus.ts";
 
 const oneSample = (value: number): Sample[] => [{ metric: {}, value }];
 const query = (must: MetricsQuery["must"], range?: MetricsQuery["range"]): MetricsQuery => ({

@@ -6,9 +6,9 @@ import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { parse } from "yaml";
 import { sampled } from "../size.ts";
+import { expressions, LIVE_ONLY, type MetricsQuery, notYet, ofTriton, promql, queries, wrong } from "./asked.ts";
 import { END_S, type Hour, hour, REST_S, sharedHour } from "./hour.ts";
 import { deploy } from "./prometheus.ts";
-import { expressions, LIVE_ONLY, type MetricsQuery, notYet, ofTriton, promql, queries, wrong } from "./asked.ts";
 
 setDefaultTimeout(60_000);
 

@@ -161,7 +161,9 @@ export class Load implements ServerLoad {
     const answer = await this.#answer(chat("fixture", "fixture", 20));
     const version = Number(/^version (\d+)$/.exec(answer)?.[1] ?? Number.NaN);
     if (!(version >= this.#shown && version <= this.#written))
-      throw new WrongAnswer(`fixture: ${JSON.stringify(answer)}, versions ${this.#shown} to ${this.#written} are possible`);
+      throw new WrongAnswer(
+        `fixture: ${JSON.stringify(answer)}, versions ${this.#shown} to ${this.#written} are possible`,
+      );
     if (this.#isOneProcess) this.#shown = version;
   }
 
