@@ -1,4 +1,4 @@
-/** Starts and ends a server: first its kernel, then its listeners over it. */
+/** Starts and ends a server: its kernel, and the listeners that use it. */
 
 import type { Fleet } from "../engine/fleet.ts";
 import type { JournalText } from "../engine/journal.ts";
@@ -17,7 +17,7 @@ import { countedBy } from "../servers/openai/front/served.ts";
 import type { RunningConfig, ServeConfig } from "./config/serve-config.ts";
 import { loadServer } from "./table.ts";
 
-/** After an orderly end the last bytes get this long to leave. */
+/** Time to send the last bytes after a shutdown, in microseconds. */
 const FLUSH_US = 100_000;
 
 export interface App
@@ -25,9 +25,9 @@ export interface App
     Pick<KernelMetrics, "snapshot">,
     Pick<Listeners, "url" | "tritonUrl" | "http2Url" | "otherUrls" | "handle" | "banner"> {
   readonly engines: Fleet;
-  /** The end-of-sequence id. With the journals and the configuration it is enough to repeat what the engines did. */
+  /** End-of-sequence token id. With journals and configuration it suffices to replay the engines. */
   readonly eosId: number;
-  /** The last calls of each core, by engine. */
+  /** Returns the last commands of each core, in order of engines. */
   journals(): JournalText[];
   /**
    * Waits up to `graceS` seconds for running requests, then ends them with reason abort. Returns the reason if the process
@@ -36,18 +36,18 @@ export interface App
   close(graceS: number): Promise<string | undefined>;
 }
 
-/** An app that can begin anew behind its listeners. */
+/** An app that can replace its kernel and keep its listeners. */
 export interface RenewableApp<C extends KernelConfig = KernelConfig> extends App {
   /** The kernel that serves new requests. */
   readonly kernel: Kernel<C>;
   /**
-   * Replaces everything but the listeners. Running requests end with reason abort. `turned` is called when new requests go
+   * Replaces everything but the listeners. Running requests end with reason abort. `turned` is called once new requests go
    * to the new kernel. Await a call before the next one.
    */
   renew(options: KernelOptions, turned: () => void): Promise<void>;
 }
 
-/** Rejects as `createKernel` and the server's `start` do. */
+/** Starts the server of the configured role. Rejects with the errors of `createKernel` and of the server's `start`. */
 export function createApp(config: ServeConfig, options: KernelOptions): Promise<App> {
   return startApp(loadServer(config), config, options, httpRoutes(countedBy(config)));
 }
@@ -63,7 +63,7 @@ export async function createRenewableApp(
   });
 }
 
-/** Starts any server. `routes`: routes whose HTTP requests are counted. `reusable`: given if the app will begin anew. */
+/** Starts any server. `routes`: routes whose HTTP requests are counted. `reusable`: present if `renew` will be called. */
 export async function startApp<C extends KernelConfig>(
   loading: Server<C> | Promise<Server<C>>,
   config: C & StartConfig,
@@ -122,7 +122,7 @@ export async function startApp<C extends KernelConfig>(
       const { clock } = time;
       const stopped = stop();
       const untilUs = clock.now() + graceS * 1e6;
-      // The server looks first: when the time is over, the kernel aborts what still runs, and the server would see nothing left.
+      // The server drains first, because the kernel aborts requests at the end of the grace time, and the server must count them.
       const why = await drain?.(untilUs);
       await lifecycle.drain(untilUs);
       await Promise.race([stopped, pause(clock, FLUSH_US)]);

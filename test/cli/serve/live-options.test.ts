@@ -40,8 +40,8 @@ test.each([
   [{ "max-streams": -1 }, "max-streams", "max-streams: takes a whole number from 0"],
   [{ "max-streams": { a: 1 } }, "max-streams", 'max-streams: takes a whole number from 0 to 2147483647, not {"a":1}'],
   [{ "max-num-seqs": 5 }, "max-num-seqs", "max-num-seqs: cannot change while the server runs; these can: timing"],
-  [{ colour: "red" }, "colour", "colour: cannot change in a server that runs"],
-  [{ timing: "none" }, "timing", "timing: steps without times cannot get them"],
+  [{ colour: "red" }, "colour", "colour: cannot change while the server runs"],
+  [{ timing: "none" }, "timing", "timing: cannot change from or to none"],
   [
     { "enable-log-requests": "perhaps" },
     "enable-log-requests",
@@ -167,7 +167,7 @@ describe("latencies of llm-d-inference-sim", () => {
     [
       { "inter-token-latency": 0, "inter-token-latency-std-dev": 0, "time-to-first-token": null },
       "inter-token-latency",
-      "timing: steps without times cannot get them",
+      "timing: cannot change from or to none",
     ],
     [{ "render-url": "http://x" }, "render-url", "render-url: not supported; "],
     [{ "kv-cache-transfer-latency": "1 s" }, "kv-cache-transfer-latency", "kv-cache-transfer-latency: takes "],

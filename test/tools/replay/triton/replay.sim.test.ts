@@ -120,7 +120,10 @@ test.each([
   [[ANY, ...models("nope")], "--model-repository: nope: failed to poll model 'nope': model not found"],
   [[ANY, ...models("llm")], "llm is a language model: replay without --role triton runs its engine"],
   [[ANY, ...models("plain"), "--html", "x"], "--html: not with --role triton, which accepts format, timestamp-unit"],
-  [[ANY, ...models("plain"), "--load-model=three"], "--load-model=three: not possible here; the model of --model is loaded"],
+  [
+    [ANY, ...models("plain"), "--load-model=three"],
+    "--load-model=three: not possible here; the model of --model is loaded",
+  ],
   [[ANY, ...models("plain"), "--cache-config"], "option '--cache-config' requires an argument"],
   [["absent.csv", ...models("plain")], "absent.csv"],
   [[ANY, "--model", "plain", "--model-repository=absent"], "failed to open directory"],
