@@ -6,7 +6,7 @@ import { originForm, type Passing } from "./upstream.ts";
 type Json = Readonly<Record<string, unknown>>;
 
 export function questionIn({ target, fields, body }: Passing): Question {
-  // Of several lines with the same name the first counts, as on a server.
+  // The first of several lines with the same name counts, as on a server.
   const headers = Object.fromEntries(fields.toReversed().map(([name, value]) => [lower(name), value]));
   const json = jsonIn(body);
   const messages = messagesIn(json);
