@@ -1,4 +1,4 @@
-/** Starts and ends a server: first its kernel, then its listeners over it. */
+/** Starts and ends a server: its kernel, and the listeners that use it. */
 
 import { loadExpressionLibraries } from "../base/expression-libraries.ts";
 import { workWhenIdle } from "../base/time/idle-work.ts";
@@ -19,7 +19,7 @@ import { countedBy } from "../servers/openai/front/served.ts";
 import type { RunningConfig, ServeConfig } from "./config/serve-config.ts";
 import { loadServer } from "./table.ts";
 
-/** After an orderly end the last bytes get this long to leave. */
+/** Time to send the last bytes after a shutdown, in microseconds. */
 const FLUSH_US = 100_000;
 
 export interface App
@@ -27,9 +27,9 @@ export interface App
     Pick<KernelMetrics, "snapshot">,
     Pick<Listeners, "url" | "tritonUrl" | "http2Url" | "otherUrls" | "handle" | "banner"> {
   readonly engines: Fleet;
-  /** The end-of-sequence id. With the journals and the configuration it is enough to repeat what the engines did. */
+  /** End-of-sequence token id. With journals and configuration it suffices to replay the engines. */
   readonly eosId: number;
-  /** The last calls of each core, by engine. */
+  /** Returns the last commands of each core, in order of engines. */
   journals(): JournalText[];
   /** Begins the work that the first requests do not need. Call once, after the start. Each piece waits until no request runs. */
   workWhenIdle(): void;
@@ -40,18 +40,18 @@ export interface App
   close(graceS: number): Promise<string | undefined>;
 }
 
-/** An app that can begin anew behind its listeners. */
+/** An app that can replace its kernel and keep its listeners. */
 export interface RenewableApp<C extends KernelConfig = KernelConfig> extends App {
   /** The kernel that serves new requests. */
   readonly kernel: Kernel<C>;
   /**
-   * Replaces everything but the listeners. Running requests end with reason abort. `turned` is called when new requests go
+   * Replaces everything but the listeners. Running requests end with reason abort. `turned` is called once new requests go
    * to the new kernel. Await a call before the next one.
    */
   renew(options: KernelOptions, turned: () => void): Promise<void>;
 }
 
-/** Rejects as `createKernel` and the server's `start` do. */
+/** Starts the server of the configured role. Rejects with the errors of `createKernel` and of the server's `start`. */
 export function createApp(config: ServeConfig, options: KernelOptions): Promise<App> {
   return startApp(loadServer(config), config, options, httpRoutes(countedBy(config)));
 }
@@ -67,7 +67,7 @@ export async function createRenewableApp(
   });
 }
 
-/** Starts any server. `routes`: routes whose HTTP requests are counted. `reusable`: given if the app will begin anew. */
+/** Starts any server. `routes`: routes whose HTTP requests are counted. `reusable`: present if `renew` will be called. */
 export async function startApp<C extends KernelConfig>(
   loading: Server<C> | Promise<Server<C>>,
   config: C & StartConfig,
@@ -133,7 +133,7 @@ export async function startApp<C extends KernelConfig>(
       stopIdleWork();
       const stopped = stop();
       const untilUs = clock.now() + graceS * 1e6;
-      // The server looks first: when the time is over, the kernel aborts what still runs, and the server would see nothing left.
+      // The server drains first, because the kernel aborts requests at the end of the grace time, and the server must count them.
       const why = await drain?.(untilUs);
       await lifecycle.drain(untilUs);
       await Promise.race([stopped, pause(clock, FLUSH_US)]);

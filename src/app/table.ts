@@ -1,10 +1,10 @@
-/** The servers by the name of their role. The code of a server is loaded when it is started. */
+/** The servers by role. The code of a server is loaded when it starts. */
 
 import type { Server } from "../kernel/server.ts";
 import type { RoleName } from "./config/roles.ts";
 import type { RunningConfig, ServeConfig } from "./config/serve-config.ts";
 
-/** Each server reads a configuration of its own. `loadServer` checks that it gets it. */
+/** Loaders of the servers. `loadServer` checks that the configuration has the parts that a server reads. */
 export const servers: Readonly<Record<RoleName, () => Promise<Server<never>>>> = {
   vllm: async () => (await import("../servers/vllm/server.ts")).vllm,
   triton: async () => (await import("../servers/triton/server.ts")).triton,

@@ -5,108 +5,108 @@
 
 import { ClosedByUsing } from "./disposal.ts";
 
-/** Takes a wake-up back; harmless afterwards. */
+/** Cancels a timed callback. No effect after it has run. */
 export type Cancel = () => void;
 
-/** Time, and who is woken when. */
+/** Tells the time and calls callbacks at given times. */
 export interface Clock {
   /** Microseconds since the clock's start. */
   now(): number;
-  /** Calls `wake` once, not before `dueUs`; as punctually as the host allows. */
+  /** Calls `wake` once, at or after `dueUs`, as punctually as the host allows. */
   at(dueUs: number, wake: () => void): Cancel;
   /**
-   * As `at`, for what may come a fraction of a millisecond later: nothing spins for it, those that are due at about the same
-   * time share a wake-up, and whoever waits by `at` goes first. Absent: `at` is all there is.
+   * Like `at`, but may be a fraction of a millisecond late: the clock does not spin for it, callbacks that are due at about the
+   * same time share a wake-up, and callbacks of `at` run first. Absent: the clock has only `at`.
    */
   about?(dueUs: number, wake: () => void): Cancel;
-  /** When the earliest pending `at` is due; Infinity when none is. */
+  /** Due time of the earliest pending `at`; Infinity if none is pending. */
   nextUs(): number;
   /**
-   * For simulated time: nothing else happens before this time, so who is woken may go on by itself to any time before it,
-   * and says so with `skip`. -Infinity: nowhere.
+   * For simulated time: no callback is due before the returned time, so the running callback may advance the clock up to it
+   * with `skip`. -Infinity: it must not.
    */
   freeUntil?(): number;
-  /** Simulated time is this now; see `freeUntil`. */
+  /** Sets the simulated time; see `freeUntil`. */
   skip?(us: number): void;
   /**
-   * Wakes now, in real time, who should have been woken a while ago. For whoever does one piece of work after another in
+   * Runs the first callback now if it is overdue by more than a millisecond. For code that does many pieces of work in
    * a turn.
    */
   catchUp?(): void;
-  /** Calls `run` in the next turn of the event loop: sockets are served in between. */
+  /** Calls `run` in the next turn of the event loop, after sockets have been served. */
   turn(run: () => void): void;
   /** Calls `run` at the end of the current turn, before any other event. */
   soon(run: () => void): void;
-  /** Nobody is woken any more. */
+  /** Drops all pending callbacks. */
   close(): void;
 }
 
-/** Wakes the owner of the alarm shortly before a time, from another thread (clock-worker.ts). */
+/** Calls back shortly before a time, from another thread (clock-worker.ts). */
 export interface Alarm {
-  /** Ask for a call of `ring` shortly before `dueUs` (same scale as `now`). A later order replaces this one. */
+  /** Requests a call of `ring` shortly before `dueUs` (same scale as `now`). A later order replaces it. */
   order(dueUs: number): void;
   close(): void;
 }
 
 /**
- * Makes an alarm. `died` is to be called once if the alarm's thread ends by itself, so that it does not ring any more; it
- * returns what follows, in words.
+ * Makes an alarm. It calls `died` once if its thread ends unexpectedly, after which it does not ring any more. `died`
+ * returns a text about the consequence, for the log.
  */
 export type MakeAlarm = (ring: () => void, died: () => string) => Alarm;
 
-/** Read once: the getter costs as much as the time. */
+/** Read once, because the getter is as slow as reading the time. */
 const { timeOrigin } = performance;
 let originMs = timeOrigin + performance.now();
 
 /**
- * Time 0 becomes this moment, in milliseconds since 1970: in a process of a server that started earlier. Called before
- * anything looks at the time.
+ * Sets time 0 to this moment, in milliseconds since 1970. For a worker process of a server that started earlier. Call it before
+ * any code reads the time.
  */
 export function countFrom(ms: number): void {
   originMs = ms;
 }
 
-/** Microseconds since this module was loaded, or since the moment that `countFrom` was given. */
+/** Returns microseconds since this module was loaded, or since the moment of `countFrom`. */
 export function wallUs(): number {
   return Math.round((epochMs() - originMs) * 1000);
 }
 
-/** Seconds of the Unix epoch, for `created` fields and log lines. */
+/** Returns seconds since 1970, for `created` fields and log lines. */
 export function epochSeconds(): number {
   return Date.now() / 1000;
 }
 
-/** Milliseconds since 1970, with fractions: the same in all threads. */
+/** Returns milliseconds since 1970, with fractions. The same in all threads. */
 export function epochMs(): number {
   return timeOrigin + performance.now();
 }
 
-/** Calls `run` in the next turn of the event loop. For code that has no clock, because it is not of a server's engine. */
+/** Calls `run` in the next turn of the event loop. For code outside of an engine, which has no clock. */
 export function nextTurn(run: () => void): void {
   setImmediate(run);
 }
 
-/** The epoch time in microseconds of a time of the wall clock. */
+/** Converts a time of the wall clock to microseconds since 1970. */
 export function epochUsOf(us: number): number {
   return originMs * 1000 + us;
 }
 
-/** Below this the wait spins through turns of the event loop: timers are a millisecond coarse, and early. */
+/** Shorter waits spin through turns of the event loop, because timers have a resolution of a millisecond. */
 const SPIN_US = 250;
 
-/** The alarm is ordered so much behind who waits by `about`: it rings 0.2 ms before its time, and is heard 50 µs later. */
+/** Delay of the alarm for callbacks of `about`. The alarm rings 0.2 ms before its time, and arrives 50 µs later. */
 const BEHIND_US = 150;
 
-/** Some of who waits by `about` have a turn of the event loop for so long. */
+/** Longest time for callbacks of `about` in one turn of the event loop. */
 const ABOUT_US = 300;
 
-/** Who is overdue by less is left to the end of the turn. */
+/** `catchUp` leaves callbacks that are overdue by less to the end of the turn. */
 const OVERDUE_US = 1000;
 
 /** After so many alarm threads have died, the clock uses timers instead. */
 export const ALARMS_MAX = 3;
 
-/** The process decides what an error in a callback means (`uncaughtException`). */
+/** Throws an error of a callback as an uncaught exception, whose handler decides its effect. */
 function throwUncaught(error: unknown): void {
   queueMicrotask(() => {
     throw error;
@@ -115,7 +115,7 @@ function throwUncaught(error: unknown): void {
 
 interface Wait {
   readonly dueUs: number;
-  /** null: taken back. */
+  /** null: canceled. */
   wake: (() => void) | null;
 }
 
@@ -123,7 +123,7 @@ interface Wait {
 class Waits {
   readonly #all: Wait[] = [];
 
-  /** Returns a function that takes the callback back. */
+  /** Adds a callback. Returns a function that cancels it. */
   add(dueUs: number, wake: () => void): () => void {
     const all = this.#all;
     const wait: Wait = { dueUs, wake };
@@ -136,14 +136,14 @@ class Waits {
     };
   }
 
-  /** When the first callback is due; Infinity if none waits. */
+  /** Due time of the first callback; Infinity if there is none. */
   get dueUs(): number {
     const all = this.#all;
     while (all.length > 0 && all[0]!.wake === null) all.shift();
     return all.length > 0 ? all[0]!.dueUs : Number.POSITIVE_INFINITY;
   }
 
-  /** Calls the first callback, unless it was taken back. */
+  /** Calls the first callback, unless it was canceled. */
   wakeFirst(): void {
     this.#all.shift()?.wake?.();
   }
@@ -154,8 +154,8 @@ class Waits {
 }
 
 /**
- * Real time. With an alarm thread a wait costs no spinning but its last 0.2 ms; without one the last millisecond spins.
- * Several waits may be pending; the earliest is armed. An error in one callback does not keep the others waiting.
+ * Real time. With an alarm thread a wait spins only for its last 0.2 ms, without one for its last millisecond.
+ * Several callbacks may be pending; the alarm is set for the earliest. An error in one callback does not delay the others.
  */
 export class WallClock extends ClosedByUsing implements Clock {
   readonly #pending = new Waits();
@@ -170,7 +170,7 @@ export class WallClock extends ClosedByUsing implements Clock {
   #waking = false;
   #closed = false;
 
-  /** `failed` gets what callbacks throw; without it, that is thrown as an uncaught error of the process. */
+  /** `failed` receives errors of callbacks. Without it they are uncaught exceptions of the process. */
   constructor(makeAlarm?: MakeAlarm, failed: (error: unknown) => void = throwUncaught) {
     super();
     this.#makeAlarm = makeAlarm;
@@ -245,7 +245,7 @@ export class WallClock extends ClosedByUsing implements Clock {
     }
   }
 
-  /** From shortly before when the loop is wanted: later for who waits by `about`, who is not spun for. */
+  /** Time for which the alarm is set. Later for callbacks of `about`, because the clock does not spin for them. */
   #nextUs(): number {
     const laterUs = this.#makeAlarm ? BEHIND_US : 0;
     return Math.min(this.#pending.dueUs, this.#about.dueUs + laterUs);
@@ -278,7 +278,7 @@ export class WallClock extends ClosedByUsing implements Clock {
     }
   };
 
-  /** Whatever the thread was asked for is asked for again, of a new thread or of a timer. */
+  /** Sets the alarm again, on a new thread or with a timer. */
   readonly #alarmDied = (): string => {
     this.#alarm = undefined;
     this.#alarmDeaths++;
@@ -308,7 +308,7 @@ export class WallClock extends ClosedByUsing implements Clock {
   };
 }
 
-/** A clock that ends before the clock that it is part of. After its end it calls none of its callbacks. */
+/** A clock on top of another clock, which it can be closed before. After `close` it calls no callback. */
 export class LeasedClock implements Clock {
   readonly #whole: Clock;
   #open = true;

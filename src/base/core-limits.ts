@@ -1,12 +1,12 @@
-/** Which limits does the core set that others must keep to? Read from its layout; no other file outside core/ and engine/ sees it. */
+/** Limits of the core that other rooms must respect. Only this file and the engine read the core's layout. */
 import { ADAPTERS, FED_MORE, SLOTS, STEP_TOKENS } from "../../assembly/layout.ts";
 
-/** Requests that an engine can hold at once, waiting ones included. */
+/** Maximum requests in an engine at once, including waiting ones. */
 export const REQUESTS_MOST: number = SLOTS;
 
-/** LoRA adapters have the numbers 1 to this; 0 is none. */
+/** Highest number of a LoRA adapter, from 1; 0: no adapter. */
 export const ADAPTERS_MOST: number = ADAPTERS - 1;
 
-/** Ids of a script that one step may give, and the bit of an id that says: the id after it comes in the same step. */
+/** Most ids of a script in one step. SAME_STEP: the bit of an id that puts the next id into the same step. */
 export const STEP_IDS_MOST: number = STEP_TOKENS;
 export const SAME_STEP: number = FED_MORE >>> 0;

@@ -1,16 +1,16 @@
-/** How many connections may this process hold? One is a descriptor, and some are kept for what the process opens itself. */
+/** Limits the connections of this process by its file descriptors. Some descriptors are reserved for the process itself. */
 import { readFileSync } from "node:fs";
 import { wallUs } from "./clock.ts";
 
 /**
- * Kept for files, listeners and threads, which may start at any time: where a thread finds none, Bun 1.4.5 ends the whole
+ * Descriptors reserved for files, listeners and threads. If a thread gets no descriptor, Bun 1.4.5 exits the whole
  * process ("bun ran out of file descriptors").
  */
 export const OWN_DESCRIPTORS = 64;
 
 const TOLD_EVERY_US = 60_000_000;
 
-/** How many files this process may open, or null where the system does not say it. */
+/** Returns the limit of open files of this process, or null if it is unknown or unlimited. */
 export function openFileLimit(): number | null {
   try {
     const line = /^Max open files\s+(\d+|unlimited)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];
@@ -20,20 +20,20 @@ export function openFileLimit(): number | null {
   }
 }
 
-/** Connections that may be open at once; a quarter of the descriptors where there are hardly any. */
+/** Returns the maximum of open connections: the limit minus the reserve, but at least a quarter of the limit. */
 export function mostConnections(limit: number | null): number {
   return limit === null ? Number.POSITIVE_INFINITY : Math.max(limit - OWN_DESCRIPTORS, Math.floor(limit / 4));
 }
 
-/** Connections of all servers of this process. */
+/** Number of open connections of all servers of this process. */
 let open = 0;
 let most: number | null = null;
 
 let toldUs = Number.NEGATIVE_INFINITY;
 
 /**
- * A connection has come: false where there are too many, and it has to be closed at once. Says so on the terminal, once a
- * minute at most.
+ * Counts a new connection. Returns false if there are too many and the caller must close it. Prints a warning, at most once a
+ * minute.
  */
 export function takeConnection(): boolean {
   most ??= mostConnections(openFileLimit());
@@ -45,13 +45,13 @@ export function takeConnection(): boolean {
   if (nowUs > toldUs + TOLD_EVERY_US) {
     toldUs = nowUs;
     console.error(
-      `understudy: ${open} connections are open, as many as ulimit -n (${openFileLimit()}) allows: others are closed as they come`,
+      `understudy: ${open} connections are open, as many as ulimit -n (${openFileLimit()}) allows; new connections are closed`,
     );
   }
   return false;
 }
 
-/** One that was taken is closed. */
+/** Counts a closed connection. */
 export function giveConnection(): void {
   open--;
 }

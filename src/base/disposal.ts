@@ -1,22 +1,22 @@
 /**
- * How do `using` and `await using` find what ends a server or an engine? By symbols that compilers before TypeScript 5.2
- * and some realms of test runners do not have: the declarations leave them out there.
+ * Lets `using` and `await using` close servers and engines, by symbols that compilers before TypeScript 5.2
+ * and some test runners do not have. There the type declarations leave the symbols out.
  */
 
 type SymbolNamed<Name extends string> = typeof Symbol extends { readonly [Key in Name]: infer S extends symbol }
   ? S
   : never;
 
-/** `await using`. */
+/** An object for `await using`. */
 export type AsyncDisposing = { readonly [S in SymbolNamed<"asyncDispose">]: () => Promise<void> };
-/** `using`. */
+/** An object for `using`. */
 export type Disposing = { readonly [S in SymbolNamed<"dispose">]: () => void };
 
 interface Closing {
   close(): unknown;
 }
 
-/** A class whose objects are closed by the symbol of that name. */
+/** Makes a base class whose method of that symbol calls `close`. */
 function closedBy<D>(name: "dispose" | "asyncDispose"): abstract new () => D {
   const symbol = (Symbol as unknown as Record<string, symbol | undefined>)[name] ?? Symbol.for(`Symbol.${name}`);
   class Closed {

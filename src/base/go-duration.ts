@@ -1,4 +1,4 @@
-/** How long is what Go writes as `100ms`, `1m30s` or `1.5h`? */
+/** Parses Go durations such as `100ms`, `1m30s` and `1.5h`. */
 
 const UNITS_US: Readonly<Record<string, number>> = {
   ns: 0.001,
@@ -10,7 +10,7 @@ const UNITS_US: Readonly<Record<string, number>> = {
   h: 3600e6,
 };
 
-/** Go's `time.ParseDuration`, without signs and the bare `0`. Microseconds; undefined: it is none. */
+/** Like Go's `time.ParseDuration`, without signs and the bare `0`. Returns microseconds, or undefined for other texts. */
 export function goDurationUs(text: string): number | undefined {
   const parts = [...text.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)/g)];
   if (parts.length === 0 || parts.map(([whole]) => whole).join("") !== text) return undefined;

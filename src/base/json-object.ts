@@ -1,4 +1,4 @@
-/** Reads JSON that somebody else wrote, whose members may be anything. */
+/** Reads JSON from outside, whose members may have any type. */
 
 // biome-ignore lint/suspicious/noExplicitAny: its members may be anything, and are looked at one by one
 export type LooseObject = Record<string, any>;
@@ -7,10 +7,10 @@ export type LooseObject = Record<string, any>;
 export const looseObject = (value: unknown): LooseObject | null =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as LooseObject) : null;
 
-/** Returns the elements of a list; an empty list if the value is none. */
+/** Returns the value if it is a list, else an empty list. */
 export const looseList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
-/** Returns a value's JSON; a remark for lists that stand within each other more deeply than the runtime writes them. */
+/** Returns the JSON of a value, or a remark if it is nested too deeply for the runtime. */
 export function shownJson(value: unknown): string {
   try {
     return JSON.stringify(value) ?? String(value);

@@ -1,9 +1,9 @@
-/** Is whoever started this process still there? Its number changes when it goes away, however that happens. */
+/** Notices the end of the parent process, for any reason, by the change of the parent's process id. */
 import type { Clock } from "./clock.ts";
 
 const LOOK_US = 250_000;
 
-/** `act` is called once. */
+/** Calls `act` once, after the parent process has ended. */
 export function whenOrphaned(clock: Pick<Clock, "now" | "at">, act: () => void): void {
   const parent = process.ppid;
   const look = (): void => {

@@ -1,40 +1,41 @@
 /**
- * How is a large body read without holding up the streams? In pieces: the work is a generator that stops now and then, and
- * where a piece has taken its time the event loop turns before the next one.
+ * Reads large bodies without delaying streams: the work is a generator that yields now and then, and after a piece has
+ * taken its time, the event loop turns before the next piece.
  */
 
-/** Work that gives a result; it may be left at each `yield`. */
+/** Work with a result, which can be interrupted at each `yield`. */
 export type Pieces<R> = Generator<void, R, void>;
 
-/** Where the time between pieces comes from. */
+/** Gives work the time, and turns of the event loop. */
 export interface EventLoopTurns {
-  /** The engine's clock. */
+  /** Returns the time of the engine's clock. */
   nowUs(): number;
-  /** Runs `act` so much later, behind what is due before. */
+  /** Runs `act` after `us` microseconds, after callbacks that are due earlier. Returns a function that cancels it. */
   after?(us: number, act: () => void): () => void;
-  /** So many bytes are garbage soon, or what is kept of them is not new any more. */
+  /** Notes that this many bytes were allocated, for the schedule of garbage collections. */
   consumed?(bytes: number): void;
 }
 
-/** Work on less than this, or what is no bytes any more, is too short to be seen in a step's lateness. */
+/** Bodies of at most this size are read in one go, because that is too short to delay a step. */
 const LARGE_BODY_BYTES = 65_536;
+/** Reports whether to work in pieces: above 64 KiB, or already decoded. */
 export const isLarge = (body: Uint8Array | object): boolean =>
   !(body instanceof Uint8Array) || body.length > LARGE_BODY_BYTES;
 
-/** A step that comes due meanwhile is late by no more, beside what one piece takes. */
+/** Time after which the event loop turns, which limits the delay of a step. */
 const PIECE_US = 1000;
 /**
- * A piece counts as so many bytes of garbage. The host would collect after hundreds of megabytes of a large body, and mark
- * all that is kept of them in one go.
+ * Bytes of garbage that a piece counts as. Otherwise the runtime would collect only after hundreds of megabytes, and mark
+ * all kept objects at once.
  */
 const PIECE_BYTES = 262_144;
-/** Items of a list between two looks at the clock. */
+/** List items between two checks of the clock. */
 export const ITEMS_OF_A_PIECE = 32;
 
-/** Numbers of a list between two looks at the clock: each takes some nanoseconds. */
+/** Numbers between two checks of the clock. Each takes a few nanoseconds. */
 const NUMBERS_OF_A_PIECE = 16_384;
 
-/** Has a long list of numbers gone through, `act` from one place to another at a time. */
+/** Goes through a long list of numbers: calls `act` for one range of indexes at a time. */
 export function* byRuns(length: number, act: (from: number, to: number) => void): Pieces<void> {
   for (let from = 0; from < length; from += NUMBERS_OF_A_PIECE) {
     if (from > 0) yield;
@@ -42,7 +43,7 @@ export function* byRuns(length: number, act: (from: number, to: number) => void)
   }
 }
 
-/** Nobody waits: all of it in one go. */
+/** Runs the work to its end without interruption. */
 export function atOnce<R>(work: Pieces<R>): R {
   for (;;) {
     const { done, value } = work.next();
@@ -50,7 +51,7 @@ export function atOnce<R>(work: Pieces<R>): R {
   }
 }
 
-/** `Array.map`. */
+/** Like `Array.map`, in pieces. */
 export function* mapped<A, B>(list: readonly A[], change: (item: A, at: number) => B): Pieces<B[]> {
   const out: B[] = [];
   for (const item of list) {
@@ -60,7 +61,7 @@ export function* mapped<A, B>(list: readonly A[], change: (item: A, at: number) 
   return out;
 }
 
-/** The first that is found of what `look` gives, undefined where there is none. */
+/** Returns the first result of `look` that is not undefined, else undefined. */
 export function* firstOf<A, B>(
   list: readonly A[],
   look: (item: A, at: number) => B | undefined,
@@ -73,7 +74,7 @@ export function* firstOf<A, B>(
   return undefined;
 }
 
-/** `Array.filter`, of anything that is gone through once. */
+/** Like `Array.filter` for any iterable, in pieces. */
 export function* kept<A>(items: Iterable<A>, keeps: (item: A) => boolean): Pieces<A[]> {
   const out: A[] = [];
   let seen = 0;
@@ -85,12 +86,12 @@ export function* kept<A>(items: Iterable<A>, keeps: (item: A) => boolean): Piece
 }
 
 type After = NonNullable<EventLoopTurns["after"]>;
-/** Who waits for a turn, by the clock that gives it. */
+/** Work that waits for a turn, by the clock. */
 const waitingFor = new WeakMap<After, (() => void)[]>();
 
 /**
- * Settles when the event loop has turned, and those that waited before have had a turn each: a step that comes due
- * waits for one piece of work, however many are at work.
+ * Resolves after a turn of the event loop. Each earlier caller gets a turn of its own before, so that a step that comes due
+ * waits for only one piece of work.
  */
 export async function turn({ after }: EventLoopTurns): Promise<void> {
   if (after === undefined) return;
@@ -105,15 +106,15 @@ export async function turn({ after }: EventLoopTurns): Promise<void> {
   });
 }
 
-/** Runs work when others in a line leave it room. */
+/** A queue that limits how much work runs at once. */
 export interface WorkLine {
-  /** Others wait, or would. */
+  /** True if new work would have to wait. */
   readonly isFull: boolean;
   run<T>(work: () => Promise<T>): Promise<T>;
 }
 
 /**
- * As `inTurns`, but work that takes no more than one piece is done at once, unless the line is full. What is left then waits in
+ * Like `inTurns`, but finishes work of at most one piece at once, unless the line is full. Longer work then waits in
  * the line.
  */
 export function atOnceOrInTurns<R>(work: Pieces<R>, turns: EventLoopTurns, line?: WorkLine): R | Promise<R> {
@@ -127,7 +128,7 @@ export function atOnceOrInTurns<R>(work: Pieces<R>, turns: EventLoopTurns, line?
   }
 }
 
-/** With turns of the event loop between. */
+/** Runs the work with turns of the event loop between its pieces. */
 export async function inTurns<R>(work: Pieces<R>, turns: EventLoopTurns): Promise<R> {
   for (let untilUs = turns.nowUs() + PIECE_US; ; ) {
     const { done, value } = work.next();
@@ -139,7 +140,7 @@ export async function inTurns<R>(work: Pieces<R>, turns: EventLoopTurns): Promis
   }
 }
 
-/** For work that waits for other things as well: the event loop turns where a piece of it has taken its time. */
+/** Lets asynchronous work give the event loop turns after each piece of time. */
 export class Stops {
   readonly #turns: EventLoopTurns;
   #untilUs: number;
@@ -149,7 +150,7 @@ export class Stops {
     this.#untilUs = turns.nowUs() + PIECE_US;
   }
 
-  /** To be awaited between two things. */
+  /** Await it between parts of the work. */
   async look(): Promise<void> {
     if (this.#turns.nowUs() < this.#untilUs) return;
     await turn(this.#turns);

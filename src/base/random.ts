@@ -1,6 +1,6 @@
-/** Where does chance come from? A seeded generator that is handed to whoever draws; nothing else in `src/` is random. */
+/** Random numbers: a seeded generator that callers pass on, and random ids from the system. No other file of `src/` is random. */
 
-/** Whole numbers of 32 bits; same seed, same sequence (mulberry32). */
+/** Returns the next unsigned 32-bit integer of a sequence. The same seed gives the same sequence (mulberry32). */
 export type Random = () => number;
 
 export function seeded(seed: number): Random {
@@ -13,13 +13,13 @@ export function seeded(seed: number): Random {
   };
 }
 
-/** Chance from the system, fetched for hundreds of requests at a time: each fetch costs as much as all else about an id. */
+/** Random bytes per call of the system, enough for hundreds of ids, because a call costs as much as the rest of an id. */
 const FETCHED = 4096;
-/** Made when it is first needed: a browser has no Buffer, and never asks. */
+/** Created at the first use, because browsers have no Buffer and never use it. */
 let fetched: Buffer | null = null;
 let used = FETCHED;
 
-/** Where the next so many bytes of `fetched` are. */
+/** Returns the offset of the next unused bytes in `fetched`. */
 function fresh(bytes: number): number {
   if (used + bytes > FETCHED) {
     fetched ??= Buffer.alloc(FETCHED);
@@ -30,22 +30,22 @@ function fresh(bytes: number): number {
   return used - bytes;
 }
 
-/** `bytes` random bytes, 4096 at most, as lower-case hex, for ids that must not repeat between processes. */
+/** Returns random bytes from the system as lower-case hex, for ids that must differ between processes. `bytes`: at most 4096. */
 export function randomHex(bytes: number): string {
   const at = fresh(bytes);
   return fetched!.toString("hex", at, at + bytes);
 }
 
-/** 32 bits of chance from the system, where a request brings no seed. */
+/** Returns 32 random bits from the system, for requests without a seed. */
 export function randomSeed(): number {
   const at = fresh(4);
   return fetched!.readUInt32LE(at);
 }
 
-/** Makes the hex digits of an id: so many bytes. */
+/** Returns a new id of this many bytes as hex. */
 export type Ids = (bytes: number) => string;
 
-/** By chance, so that two servers never hand out the same ids; with a seed they repeat from one start to the next. */
+/** Returns a source of ids: random without a seed, so that servers never share ids; with a seed the same after each start. */
 export function idsOf(seed: number | null): Ids {
   if (seed === null) return randomHex;
   const next = seeded(seed ^ IDS_SALT);
@@ -59,7 +59,7 @@ export function idsOf(seed: number | null): Ids {
 /** Separates the draws of ids from those of requests' seeds. */
 const IDS_SALT = 0x3c6ef372;
 
-/** 32 well-mixed bits of a 32-bit seed and a position, unsigned. */
+/** Hashes a 32-bit seed and a position to an unsigned 32-bit integer. */
 export function mix(seed: number, position: number): number {
   let hash = Math.imul(seed ^ Math.imul(position + 1, 0x9e3779b9), 0x85ebca6b);
   hash ^= hash >>> 13;

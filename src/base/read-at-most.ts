@@ -1,10 +1,10 @@
 /**
- * Reads a response's body or a file, up to a limit. `Response.text()` and `readFileSync` hold whatever comes: an endless
- * answer, a packed one that unpacks to gigabytes, or `/dev/zero` would grow until the process is killed.
+ * Reads a response's body or a file, up to a limit. `Response.text()` and `readFileSync` have no limit: an endless
+ * answer, one that decompresses to gigabytes, or `/dev/zero` would fill memory until the process is killed.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 
-/** Returns the body, or null if it has more than `maxBytes`; then the rest is not read. Rejects if the answer breaks off. */
+/** Returns the body, or null if it has more than `maxBytes`; then the rest is not read. Rejects if the connection is lost. */
 export async function bodyAtMost(
   { body }: Pick<Response, "body">,
   maxBytes: number,
@@ -72,6 +72,6 @@ export const NAMED_FILE_BYTES_MOST = 2 ** 24;
 /** A file as text. Throws the system's error if it cannot be read, and an Error if it has more than `maxBytes`. */
 export function textAtMost(path: string, maxBytes: number): string {
   const { bytes } = fileAtMost(path, maxBytes);
-  if (bytes === null) throw new Error(`it has more than ${maxBytes / 2 ** 20} MiB, which are not read`);
+  if (bytes === null) throw new Error(`it is larger than ${maxBytes / 2 ** 20} MiB`);
   return new TextDecoder().decode(bytes);
 }

@@ -17,7 +17,7 @@ type Print = (line: string) => void;
 export class UnexpectedErrors {
   readonly #print: Print;
   readonly #nowMs: () => number;
-  /** Several requests may fail by the same error. */
+  /** Errors that were logged. Several requests may fail with the same error. */
   readonly #known = new WeakSet<object>();
   #windowMs = Number.NEGATIVE_INFINITY;
   /** Errors in this window. */

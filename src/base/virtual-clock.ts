@@ -7,12 +7,12 @@ interface Entry {
   wake: (() => void) | null;
 }
 
-/** Time that moves only when asked: the next wake-up is the next moment. For tests and replay. */
+/** A clock of simulated time, which jumps from one callback to the next. */
 export class VirtualClock extends ClosedByUsing implements Clock {
   readonly #pending: Entry[] = [];
   readonly #turns: (() => void)[] = [];
   #nowUs: number;
-  /** Where `until` ends, while it runs. */
+  /** End of the running `until`; -Infinity otherwise. */
   #limitUs = Number.NEGATIVE_INFINITY;
 
   constructor(startUs = 0) {
@@ -54,9 +54,10 @@ export class VirtualClock extends ClosedByUsing implements Clock {
     this.#turns.unshift(run);
   }
 
-  /** Runs everything that is due up to `untilUs`, in order; then it is that time. Throws a RangeError for what is no time from now on. */
+  /** Runs all callbacks that are due up to `untilUs`, and sets the time to it. Throws a RangeError for a time in the past. */
   advanceTo(untilUs: number): void {
-    if (!(untilUs >= this.#nowUs)) throw new RangeError(`advanceTo: a time from ${this.#nowUs} us on, not ${untilUs}`);
+    if (!(untilUs >= this.#nowUs))
+      throw new RangeError(`advanceTo: must be at least ${this.#nowUs} us, not ${untilUs}`);
     for (;;) {
       const run = this.#turns.shift();
       if (run) {
@@ -73,13 +74,13 @@ export class VirtualClock extends ClosedByUsing implements Clock {
     if (untilUs < Number.POSITIVE_INFINITY) this.#nowUs = untilUs;
   }
 
-  /** Runs everything that is due in the next `us` microseconds, in order; then so much time has passed. */
+  /** Advances the time by `us` microseconds and runs the callbacks that are due. Throws a RangeError for negative values. */
   advanceBy(us: number): void {
-    if (!(us >= 0)) throw new RangeError(`advanceBy: microseconds from 0 on, not ${us}`);
+    if (!(us >= 0)) throw new RangeError(`advanceBy: must be at least 0 microseconds, not ${us}`);
     this.advanceTo(this.#nowUs + us);
   }
 
-  /** Runs everything that is due before `us`; then it is that time, if it is finite, and what is due then has not run. */
+  /** Runs the callbacks that are due before `us`, and sets the time to it if it is finite. Callbacks due at `us` do not run. */
   until(us: number): void {
     this.#limitUs = us;
     for (;;) {
@@ -99,7 +100,7 @@ export class VirtualClock extends ClosedByUsing implements Clock {
     if (us < Number.POSITIVE_INFINITY) this.#nowUs = Math.max(this.#nowUs, us);
   }
 
-  /** Runs what comes next, one turn or one wake-up; false when nothing is pending. */
+  /** Runs the next turn or callback. Returns false if nothing is pending. */
   next(): boolean {
     const run = this.#turns.shift();
     if (run) {
@@ -114,7 +115,7 @@ export class VirtualClock extends ClosedByUsing implements Clock {
     return true;
   }
 
-  /** Runs until nothing is pending; the time is that of the last wake-up. At most `limit` wake-ups: a loop that never rests is an error. */
+  /** Runs until nothing is pending. Throws an Error after `limit` callbacks, because a loop may never end. */
   drain(limit = 10_000_000): void {
     for (let i = 0; this.next(); i++) {
       if (i >= limit) throw new Error(`the virtual clock did not come to rest within ${limit} wake-ups`);

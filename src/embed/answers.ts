@@ -1,53 +1,53 @@
-/** How does a program say in code which requests get which answer? As a file of fixtures does: docs/fixtures.md. */
+/** Types of answers and of request conditions in code, with the meaning that they have in fixtures: docs/fixtures.md. */
 
-/** What must hold of a text: all that is said. */
+/** Conditions on a text. All given ones must hold. */
 export interface TextTests {
-  /** All of the text: this, or one of these. */
+  /** The whole text, or a list of alternatives. */
   readonly equals?: string | readonly string[];
-  /** This stands in it. */
+  /** A part of the text. */
   readonly contains?: string;
-  /** An expression of RE2, found anywhere in it. */
+  /** A regular expression (RE2) that matches anywhere in the text. */
   readonly regex?: string;
 }
 
-/** A text, several of which one must be it, or what must hold of it. */
+/** A condition on a text: the text, a list of alternatives, or several conditions. */
 export type TextMatch = string | readonly string[] | TextTests;
 
-/** A message of a chat: all that is said must hold. */
+/** Conditions on a chat message. All given ones must hold. */
 export interface MessageMatch extends TextTests {
-  /** Who speaks. */
+  /** Role of the message. */
   readonly role?: string;
 }
 
-/** Whether a header must be there. */
+/** Condition on the presence of a header. */
 export interface HeaderPresence {
-  /** false: it must not. */
+  /** True if the header must be present, false if it must be absent. */
   readonly present: boolean;
 }
 
-/** What a request must be like: all that is said must hold. */
+/** Conditions on a request. All given ones must hold. */
 export interface RequestMatch {
-  /** The path, without its query. */
+  /** Path without query. */
   readonly path?: TextMatch;
-  /** The model that it names. */
+  /** Model of the request. */
   readonly model?: TextMatch;
-  /** What the user said last; a completion's first prompt. */
+  /** Last user message, or first prompt of a completion. */
   readonly user?: TextMatch;
-  /** For each of these there is a message. */
+  /** Conditions on messages. Each must hold for some message of the request. */
   readonly messages?: readonly MessageMatch[];
-  /** By name; `{ present: false }`: it must not be there. */
+  /** Conditions on headers by name. */
   readonly headers?: Readonly<Record<string, TextMatch | HeaderPresence>>;
-  /** Values in the body by their path, as `"messages.0.role"`. */
+  /** Values in the JSON body by path, as `"messages.0.role"`. */
   readonly body?: Readonly<Record<string, unknown>>;
-  /** Which of the requests that meet all the rest, counted from 1. */
+  /** Numbers of the requests that get the answer, from 1, among those that meet all other conditions. */
   readonly nth?: number | readonly number[];
 }
 
 /** An HTTP error in place of a generation. */
 export interface AnswerError {
-  /** 400 to 599. */
+  /** HTTP status, 400 to 599. */
   readonly status: number;
-  /** Said by an error body in the dialect's form; default: HTTP's phrase for the status. */
+  /** Message of the error body. Default: HTTP's phrase for the status. */
   readonly message?: string;
   /** The body's `type`; default: the dialect's for the status. */
   readonly type?: string;
@@ -55,19 +55,19 @@ export interface AnswerError {
   readonly param?: string;
   /** The whole body, in place of the three above: a text, or JSON. */
   readonly body?: unknown;
-  /** More headers of the answer. */
+  /** Additional headers of the answer. */
   readonly headers?: Readonly<Record<string, string | number>>;
-  /** The header `Retry-After`, seconds, rounded up. */
+  /** Seconds for the header `Retry-After`, rounded up. */
   readonly retry_after_s?: number;
 }
 
-/** How an answer that is said by its text or its tokens goes on. */
+/** End and times of an answer that is given by its text or tokens. */
 interface Ending {
-  /** Default "stop". */
+  /** Finish reason. Default: "stop". */
   readonly finish?: "stop" | "length" | "error";
   /**
-   * When each token (of `steps`: each step) leaves at the earliest, in milliseconds after the request came; none before the
-   * one in front of it, and what comes behind the last one leaves with it. Default: as the engine gives them.
+   * Earliest time of each token (with `steps`: each step), in milliseconds after the request. No token is sent before the
+   * previous one; tokens without a time are sent with the last one that has one. Default: the engine's times.
    */
   readonly times_ms?: readonly number[];
 }
@@ -76,75 +76,75 @@ interface Ending {
 export interface AnswerCall {
   /** The tool's. */
   readonly name: string;
-  /** A text is written as it stands, JSON or not. Default: none. */
+  /** Arguments as an object, or as a text that need not be JSON. Default: no arguments. */
   readonly arguments?: object | string;
 }
 
-/** Says this text. */
+/** An answer with this text. */
 export interface TextAnswer extends Ending {
-  /** Tokens of it take the engine's steps, blocks and time. */
+  /** The text. Its tokens use the engine's steps, blocks and time. */
   readonly text: string;
 }
 
-/** Says what the user said last; a completion's prompt. */
+/** An answer that repeats the last user message, or the prompt of a completion. */
 export interface EchoAnswer extends Ending {
   /** true */
   readonly echo: true;
 }
 
-/** Says these tokens. */
+/** An answer with these tokens. */
 export interface TokensAnswer extends Ending {
-  /** Ids, one a step of the engine. */
+  /** Token ids, one per step of the engine. */
   readonly tokens: readonly number[];
 }
 
-/** Says these tokens, several in a step. */
+/** An answer with several tokens per step. */
 export interface StepsAnswer extends Ending {
-  /** Ids, a list per step of the engine. */
+  /** Lists of token ids, one list per step of the engine. */
   readonly steps: readonly (readonly number[])[];
 }
 
-/** Calls tools. */
+/** An answer that calls tools. */
 export interface CallsAnswer {
-  /** Written as the model of `toolCallParser` writes them. */
+  /** Tool calls. They are generated in the format of `toolCallParser`. */
   readonly toolCalls: readonly AnswerCall[];
-  /** In front of the calls. */
+  /** Text before the calls. */
   readonly text?: string;
 }
 
-/** JSON, as the prompt asks for it: docs/structured-output.md. */
+/** An answer with the JSON that the prompt asks for: docs/structured-output.md. */
 export interface PromptedAnswer {
   /** true */
   readonly prompted_json: true;
 }
 
-/** Answers without a generation. */
+/** An error in place of a generation. */
 export interface ErrorInCode {
-  /** The status alone, or more of it. */
+  /** HTTP status, or details of the error. */
   readonly error: number | AnswerError;
 }
 
-/** Beside an answer, or alone for an answer as it comes. */
+/** A fault. Can be added to an answer, or stand alone to disturb the default answer. */
 export interface Disturbed {
-  /** A plan of faults that disturbs it: docs/faults.md. */
+  /** Plan of faults for the answer: docs/faults.md. */
   readonly fault?: string;
 }
 
-/** A text; or one of text, tool calls, the last message again, token ids one a step or by steps, an error. */
+/** An answer: a text, or an object with text, tool calls, echo, tokens, steps, or an error. */
 export type AnswerInCode =
   | string
   | (Disturbed & (TextAnswer | CallsAnswer | PromptedAnswer | EchoAnswer | TokensAnswer | StepsAnswer | ErrorInCode))
   | Required<Disturbed>;
 
-/** A request, as a predicate sees it. */
+/** A request, as passed to a predicate. */
 export interface AskedRequest {
-  /** Without its query: `/v1/chat/completions`. */
+  /** Path without query, as `/v1/chat/completions`. */
   readonly path: string;
   /** The model that it names. */
   readonly model: string | null;
   /** What the user said last; a completion's first prompt. */
   readonly user: string | null;
-  /** Names in lower case. */
+  /** Headers by lower-case name. */
   readonly headers: Readonly<Record<string, string>>;
   /** JSON. */
   readonly body: unknown;

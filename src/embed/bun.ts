@@ -1,4 +1,4 @@
-/** `import … from "llm-understudy"` in Bun: the same face over the sources; a server runs in the process itself. */
+/** Entry of `import … from "llm-understudy"` in Bun. Exports the same as in Node, but servers run in the process itself. */
 import { createServer } from "./server-in-process.ts";
 import { withServerOf } from "./with-server.ts";
 

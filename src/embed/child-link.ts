@@ -1,7 +1,7 @@
 /**
- * Where do the servers of a Node process run? In one child of it: the packaged Bun. The first start pays for the child, and
- * the others open a listener and an engine in it. Its standard input is closed by the system when this process goes away,
- * however that happens; the child then ends. Built as a file of its own, which Node itself loads: a test runner that gives
+ * Starts the child process in which all servers of a Node process run, on the packaged Bun. The first server starts the child;
+ * others add a listener and an engine to it. The system closes its standard input when this process ends, for any reason, and
+ * the child then exits. Built as a separate file that Node itself loads, so that a test runner that gives
  * each test file its own copies of modules still has one child.
  */
 import { type ChildProcess, spawn } from "node:child_process";
@@ -13,35 +13,35 @@ import { whyNotShown } from "../metrics/shown-bugs.ts";
 import type { ServerOptions } from "./option-types.ts";
 import { serverSetup } from "./server-options.ts";
 
-/** One server's end of the line: texts go both ways, without line breaks. */
+/** The connection of one server with the child. Messages are texts without line breaks. */
 export interface ChildLine {
   send(text: string): void;
-  /** The process is kept alive while somebody waits for an answer, by so many more or fewer. */
+  /** Changes the number of calls that wait for an answer. While it is above 0, the child keeps this process alive. */
   wait(change: 1 | -1): void;
-  /** Nothing more is said or heard. */
+  /** Closes the connection. */
   close(): void;
 }
 
 export interface LinkListener {
   heard(text: string): void;
-  /** The child is gone: what happened, in words. */
+  /** Called when the child has exited, with the reason. */
   gone(why: string): void;
 }
 
-/** What `bin/find-bun.cjs` has; the command reads it too. */
+/** The exports of `bin/find-bun.cjs`, which the command uses too. */
 interface FindBun {
   readonly findBun: () => string | null;
-  /** What to do where there is none. */
+  /** Advice for users without Bun. */
   readonly CURE: string;
 }
 
 /**
- * Bun lets so many cores have memory whose bounds the processor checks, 8 unless told; those beyond are compiled anew, each.
- * Servers that were closed or reset hold theirs until they are collected.
+ * Number of cores whose memory bounds the processor checks. Beyond Bun's default of 8, each core would be compiled again.
+ * Closed or reset servers count until they are garbage-collected.
  */
 const MEMORIES = { BUN_JSC_maxNumWasmFastMemories: "1024" };
 
-/** So much of what a child says last is told when it ends. */
+/** Characters of the child's last error output that the message about its end quotes. */
 const LAST_WORDS = 2000;
 
 class Child {
@@ -55,7 +55,7 @@ class Child {
 
   constructor(bun: string, cwd: string) {
     const entry = fileURLToPath(new URL("../server/child.js", import.meta.url));
-    // Bun would read .env and bunfig.toml of the caller's folder at its start: the child goes there by itself.
+    // Without `cwd`, because Bun would read .env and bunfig.toml there. The child changes to the folder by itself.
     this.#process = spawn(bun, ["--no-install", entry, cwd], {
       cwd: fileURLToPath(new URL("../server/", import.meta.url)),
       env: { ...process.env, ...MEMORIES },
@@ -104,7 +104,7 @@ class Child {
   }
 }
 
-/** Why the options are not taken, in one line; null: they are. */
+/** Returns a one-line error for wrong options, or null. */
 export function whyNot(options: ServerOptions): string | null {
   try {
     return whyNotShown(serverSetup(options).config) ?? null;
@@ -114,10 +114,10 @@ export function whyNot(options: ServerOptions): string | null {
   }
 }
 
-/** By the folder that relative paths of options are in. */
+/** Children by the folder to which relative paths of options refer. */
 const children = new Map<string, Child>();
 
-/** A new server's line. Throws where no Bun is installed. */
+/** Opens the connection of a new server. Throws if no Bun is installed. */
 export function openLink(cwd: string, listener: LinkListener): ChildLine {
   let child = children.get(cwd);
   if (child === undefined || child.gone) {

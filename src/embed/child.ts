@@ -1,4 +1,4 @@
-/** The child of `child-link.ts`, on Bun: serves what the lines of its input ask for, until the input ends. */
+/** The child process of `child-link.ts`, on Bun. Runs servers as the lines of its standard input request, until the input ends. */
 
 import { ignoreClosedOutput } from "../base/output.ts";
 import type { AskedRequest } from "./answers.ts";
@@ -7,11 +7,11 @@ import type { ChildReport, ChildRequest } from "./server-child.ts";
 import { startServer } from "./server-in-process.ts";
 
 const servers = new Map<string, Running>();
-/** Questions to predicates that are open, over all servers; null: it has thrown. */
+/** Open questions to predicates of all servers. They resolve with null if the predicate has thrown. */
 const questions = new Map<number, Deferred<boolean | null>>();
 let asked = 0;
 
-/** A line is the server's number, a blank, and JSON. */
+/** Writes a line: the number of the server, a space, and JSON. */
 function report(server: string, what: ChildReport): void {
   process.stdout.write(`${server} ${JSON.stringify(what)}\n`);
 }
@@ -36,7 +36,7 @@ async function answer(server: string, { call, args }: ChildRequest): Promise<unk
   return undefined;
 }
 
-/** Predicates stay with their owner, who is asked. */
+/** Makes a function that asks the parent process to call a predicate, because functions cannot be sent. */
 function predicateOf(server: string, argument: unknown) {
   if (typeof argument !== "object" || argument === null || !("predicate" in argument)) return null;
   const predicate = argument.predicate as number;

@@ -1,4 +1,4 @@
-/** `import … from "llm-understudy-engine"` in a browser: the caller brings the core's bytes. */
+/** Entry of `import … from "llm-understudy-engine"` in a browser. The caller must provide the bytes of the core. */
 import { Engine } from "./engine.ts";
 
 export type { Cancel, Clock } from "../base/clock.ts";
@@ -18,7 +18,7 @@ export type { FinishReason, RefusalReason, Run, RunListener, RunRequest } from "
 export { Engine };
 
 /**
- * An engine with the defaults of `understudy serve`; `parts` has the core's bytes. Throws a TypeError for a wrong
+ * Creates an engine with the defaults of `understudy serve`. `parts`: the core's bytes. Throws a TypeError for a wrong
  * option.
  */
 export const createEngine = Engine.create;

@@ -1,6 +1,6 @@
-/** `import … from "llm-understudy-engine"`: the engine and its clocks, as Node gets them: what browsers get, and more. */
+/** Entry of `import … from "llm-understudy-engine"` in Node: all exports of the browser's entry, and more. */
 
 export { WallClock } from "../base/clock.ts";
 export * from "./engine-browser.ts";
-/** In place of the browser's: it finds the core's bytes by itself. */
+/** Replaces the browser's `createEngine`, because Node can find the core's bytes by itself. */
 export { createEngine } from "./package-files.ts";

@@ -1,4 +1,4 @@
-/** How does a program schedule requests without a server? The server's own engine, on a clock that the program moves. */
+/** The server's engine without a server, on a clock that the program advances. */
 
 import type { ServeConfig } from "../app/config/serve-config.ts";
 import type { Clock } from "../base/clock.ts";
@@ -17,25 +17,25 @@ import { engineConfig } from "./options.ts";
 import { LiveRun, type Run, type RunListener, type RunRequest } from "./run.ts";
 import { checkRequest } from "./run-request.ts";
 
-/** What an engine is made of besides its options. */
+/** Parts of an engine in addition to its options. */
 export interface EngineParts {
-  /** The bytes of `llm-understudy/core.wasm`. Node and Bun find them alone; compiled once per array. */
+  /** The bytes of `llm-understudy/core.wasm`. Optional in Node and Bun. Compiled once per array. */
   readonly core: Uint8Array;
-  /** The bytes of `llm-understudy/answers.bin`: output ids are then those of the server's prose, else evenly drawn. */
+  /** The bytes of `llm-understudy/answers.bin`, for output ids of the server's prose. Without them ids are uniformly random. */
   readonly answers?: Uint8Array | undefined;
-  /** A `VirtualClock` of its own, unless given; one clock may drive several engines. With a `WallClock` steps take real time. */
+  /** Default: a new `VirtualClock`. Several engines may share a clock. With a `WallClock`, steps take real time. */
   readonly clock?: Clock | undefined;
 }
 
-/** What a step was. Times are microseconds on the engine's clock. */
+/** One step. Times are microseconds of the engine's clock. */
 export interface Step {
-  /** When the scheduler planned it. */
+  /** Time at which the scheduler planned the step. */
   readonly plannedUs: number;
-  /** When it ended: all its tokens come then. */
+  /** End of the step, at which all its tokens are delivered. */
   readonly endUs: number;
-  /** That came out of it, over all runs. */
+  /** Number of generated tokens over all runs. */
   readonly tokens: number;
-  /** Runs that its planning put back into the queue. */
+  /** Number of runs that were preempted for the step. */
   readonly preemptions: number;
 }
 
@@ -50,16 +50,16 @@ function compiled(core: Uint8Array): Promise<WebAssembly.Module> {
   return module;
 }
 
-/** The scheduler of the server, on a clock. */
+/** The scheduler of the server, driven by a clock. */
 export class Engine extends ClosedByUsing {
-  /** Time of the engine; a `VirtualClock` stands still until it is moved. */
+  /** Clock of the engine. A `VirtualClock` only advances when told to. */
   readonly clock: Clock;
-  /** Every option with its default filled in. */
+  /** All options with their defaults. */
   readonly config: FlatEngineConfig;
   readonly #scheduler: Scheduler;
   readonly #naturalLength: NaturalLength;
   readonly #nextSeed: Random;
-  /** Runs whose time has not come. */
+  /** Runs whose arrival time is in the future. */
   readonly #coming = new Set<LiveRun>();
   #submitted = 0;
   #ended: Step | null = null;
@@ -82,7 +82,7 @@ export class Engine extends ClosedByUsing {
     });
   }
 
-  /** Throws a TypeError for a wrong option; an Error named CoreTooLarge when the pool needs more memory than there can be. */
+  /** Creates an engine. Throws a TypeError for a wrong option, and an Error named CoreTooLarge if the KV pool is too large. */
   static async create(options: EngineOptions, parts: EngineParts): Promise<Engine> {
     const config = engineConfig(options);
     if (config.text.outputTokens.kind === "trace")
@@ -90,7 +90,7 @@ export class Engine extends ClosedByUsing {
     return new Engine(await compiled(parts.core), config, parts);
   }
 
-  /** Takes a request; its `refused` says so when it does not. Throws a TypeError or RangeError for values that no request can have. */
+  /** Submits a request. If the engine refuses it, `refused` has the reason. Throws a TypeError or RangeError for invalid values. */
   submit(request: RunRequest, listener: RunListener = {}): Run {
     const { maxModelLen } = this.config;
     checkRequest(request);
@@ -104,7 +104,7 @@ export class Engine extends ClosedByUsing {
     const now = this.clock.now();
     const arrivalUs = Math.max(now, request.at ?? now);
     const run = new LiveRun(this.clock, listener, promptTokens, Math.max(0, maxTokens), arrivalUs);
-    // As vLLM 0.33: at least one token must be left to generate.
+    // Like vLLM 0.33: the context must leave room for at least one output token.
     if (maxTokens < 1 || asked > maxModelLen) {
       run.refuse("tooLong");
       return run;
@@ -130,7 +130,7 @@ export class Engine extends ClosedByUsing {
     return run;
   }
 
-  /** Keeps it until its time comes. */
+  /** Submits a run at its arrival time. */
   #later(generation: Generation, run: LiveRun): void {
     this.#coming.add(run);
     this.clock.at(generation.arrivalUs, () => {
@@ -145,8 +145,8 @@ export class Engine extends ClosedByUsing {
   }
 
   /**
-   * Moves the virtual clock to the end of the next step, whose tokens are then out; null when nothing is left to do. Under
-   * asynchronous scheduling, the default, the step after it is planned by then, and the last one of a busy time is empty.
+   * Advances the virtual clock to the end of the next step, and delivers its tokens. Returns null if no work is left. Under
+   * asynchronous scheduling, the default, the following step is already planned then, and the last step of a busy period is empty.
    */
   step(): Step | null {
     const { clock } = this;
@@ -156,22 +156,22 @@ export class Engine extends ClosedByUsing {
     return this.#ended;
   }
 
-  /** As `run.cancel()`. */
+  /** Same as `run.cancel()`. */
   cancel(run: Run): void {
     run.cancel();
   }
 
-  /** Gauges as the last step left them, counters and histograms since the start: what `/metrics` prints. A copy. */
+  /** Returns a copy of the numbers of `/metrics`: gauges after the last step, counters and histograms since the start. */
   snapshot(): EngineSnapshot {
     return this.#scheduler.snapshot();
   }
 
-  /** Runs that have not ended, those included whose time has not come. */
+  /** Number of runs that have not ended, including future ones. */
   get live(): number {
     return this.#scheduler.live + [...this.#coming].filter(({ ended }) => !ended).length;
   }
 
-  /** No further step. Runs that have not ended end with reason "abort"; the clock is the caller's. */
+  /** Stops the engine. Remaining runs end with reason "abort". The clock stays open. */
   close(): void {
     for (const run of this.#coming) run.cancel();
     this.#coming.clear();
@@ -189,7 +189,7 @@ export class Engine extends ClosedByUsing {
     return adapter;
   }
 
-  /** Ids as they are; for a length two words per full block that no other prompt has. */
+  /** Returns prompt ids, or for a length two unique hash words per full block. */
   #prompt({ promptIds }: RunRequest, promptTokens: number) {
     const order = this.#submitted++;
     if (promptIds !== undefined) return { promptIds: Uint32Array.from(promptIds) };

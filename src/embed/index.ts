@@ -1,3 +1,3 @@
-/** `import … from "llm-understudy"`: the public face, as Node gets it. */
+/** Entry of `import … from "llm-understudy"` in Node. */
 export * from "./engine-index.ts";
 export * from "./server-face.ts";

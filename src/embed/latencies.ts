@@ -1,35 +1,35 @@
-/** How long did runs take? Percentiles of their times, in microseconds, as a client sees them. */
+/** Computes percentiles of the latencies of runs, in microseconds, as clients see them. */
 import type { Run } from "./run.ts";
 
-/** Over all observations together; microseconds, by nearest rank. Null where nothing was observed. */
+/** Mean and percentiles in microseconds, by nearest rank. null: no observations. */
 export interface Percentiles {
-  /** Observations. */
+  /** Number of observations. */
   readonly count: number;
-  /** Arithmetic. */
+  /** Arithmetic mean. */
   readonly mean: number | null;
   /** The median. */
   readonly p50: number | null;
-  /** A tenth took longer. */
+  /** 90th percentile. */
   readonly p90: number | null;
-  /** A twentieth took longer. */
+  /** 95th percentile. */
   readonly p95: number | null;
-  /** A hundredth took longer. */
+  /** 99th percentile. */
   readonly p99: number | null;
-  /** The longest. */
+  /** Maximum. */
   readonly max: number | null;
 }
 
-/** What clients saw of some runs. */
+/** Latencies of several runs. */
 export interface RunLatencies {
-  /** From the arrival to the first token: of each run that has one. */
+  /** Time to first token, of each run with a token. */
   readonly ttftUs: Percentiles;
-  /** Between two tokens of a run: all of them. Tokens of one step are 0 apart. */
+  /** Times between successive tokens of a run. 0 for tokens of the same step. */
   readonly itlUs: Percentiles;
-  /** From the arrival to the end: of each run that has ended with a token. */
+  /** Time from arrival to end, of each ended run with a token. */
   readonly e2eUs: Percentiles;
 }
 
-/** Percentiles over the runs; those that were refused or have no token yet count nowhere. */
+/** Returns the latencies of the runs. Refused runs and runs without a token do not count. */
 export function latencies(runs: readonly Run[]): RunLatencies {
   const answered = runs.filter(({ tokenTimesUs }) => tokenTimesUs.length > 0);
   return {

@@ -1,6 +1,6 @@
 /**
- * How are options said in code? As the flags of `understudy serve`, in camel case: `--max-num-seqs 8` is `maxNumSeqs: 8`.
- * What each takes, and its default, is said by the flags' own table.
+ * Reads options in code. They are the flags of `understudy serve` in camel case: `--max-num-seqs 8` is `maxNumSeqs: 8`.
+ * Accepted values and defaults are those of the options table.
  */
 
 import type { ServeConfig } from "../app/config/serve-config.ts";
@@ -10,7 +10,7 @@ import { serveConfig } from "../cli/options/serve-config.ts";
 import { type OptionName, type ServeValues, serveOptions } from "../cli/options/serve-options.ts";
 import type { EngineOptions } from "./engine-option-types.ts";
 
-/** What an engine takes. */
+/** Options of an engine without a server. */
 export const ENGINE_OPTIONS = [
   "max-model-len",
   "seed",
@@ -45,7 +45,7 @@ export const ENGINE_OPTIONS = [
 ] as const satisfies readonly OptionName[];
 
 const NO_LOG = "a server of the library writes no log";
-/** Flags of `understudy serve` that have no meaning in code, and why. */
+/** Flags of `understudy serve` that code cannot set, with the reason. */
 export const NOT_HERE = {
   config: "a file of options belongs to the command line",
   "disable-uvicorn-access-log": NO_LOG,
@@ -56,12 +56,12 @@ export const NOT_HERE = {
   workers: "a server of the library is one process",
 } as const satisfies { readonly [Name in OptionName]?: string };
 
-/** Throws a TypeError in one line: an unknown option, a value that it does not take, or values that vLLM refuses together. */
+/** Throws a TypeError of one line for an unknown option, a wrong value, or a combination that vLLM refuses. */
 export function engineConfig(options: EngineOptions): ServeConfig {
   return resolve(options, ENGINE_OPTIONS, {}).config;
 }
 
-/** Options in camel case as the command line has them; `names` are those that there are. */
+/** Resolves options in camel case like a command line. `names`: the accepted options. */
 export function resolve(
   options: object,
   names: readonly string[],
@@ -86,10 +86,10 @@ export function resolve(
   return { config: made.config, values };
 }
 
-/** A list's items; anything else is one item. */
+/** Returns the items of a list as texts, or one text for any other value. */
 export const textsOf = (value: unknown): string[] => (Array.isArray(value) ? value : [value]).map(textOf);
 
-/** Objects and lists are JSON. */
+/** Formats a value as text: objects and lists as JSON. */
 const textOf = (value: unknown): string =>
   typeof value === "object" && value !== null ? JSON.stringify(value) : String(value);
 

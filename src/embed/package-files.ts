@@ -1,11 +1,11 @@
-/** Where are the engine's own files? Beside the code, in the sources as in the packages. Node and Bun. */
+/** Finds the engine's files next to the code, in the sources and in the packages. For Node and Bun. */
 import { readFile } from "node:fs/promises";
 import { Engine, type EngineParts } from "./engine.ts";
 import type { EngineOptions } from "./engine-option-types.ts";
 
 let built: Promise<readonly [core: Uint8Array, answers: Uint8Array]> | undefined;
 
-/** An engine with the defaults of `understudy serve`. Throws a TypeError for a wrong option. */
+/** Creates an engine with the defaults of `understudy serve`. Throws a TypeError for a wrong option. */
 export async function createEngine(options: EngineOptions = {}, parts: Partial<EngineParts> = {}): Promise<Engine> {
   built ??= Promise.all([
     readFile(new URL("../../build/core.wasm", import.meta.url)),

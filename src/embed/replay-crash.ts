@@ -1,6 +1,6 @@
 /**
- * `node replay-crash.cjs FILE`: does a crash repeat, and where in the core? `understudy replay --crash FILE` in Node, whose
- * stacks name the core's functions; Bun's do not. Exit codes: 70 it broke again, 0 it did not, 2 no such file.
+ * `node replay-crash.cjs FILE`: runs `understudy replay --crash FILE` in Node. Unlike Bun's, its stack traces name the functions
+ * of the core. Exit codes: 70 the core trapped again, 0 it did not, 2 the file cannot be read.
  */
 import { readFileSync } from "node:fs";
 import { version } from "../../package.json";

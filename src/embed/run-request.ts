@@ -1,4 +1,4 @@
-/** Which requests does an engine take? What no request can have is thrown: a misspelt field must not make a test pass for nothing. */
+/** Validates requests to an embedded engine. Unknown fields are errors, so that a misspelled field does not make a test pass. */
 import type { RunRequest } from "./run.ts";
 
 const WORD = 2 ** 32 - 1;
@@ -9,7 +9,7 @@ const whole =
   (value) =>
     Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
 const isId = whole(0, WORD);
-/** Such an array holds nothing else. */
+/** Typed arrays of these types need no check of each element. */
 const ids: Check = (value) =>
   value instanceof Uint32Array ||
   ((Array.isArray(value) || (ArrayBuffer.isView(value) && !(value instanceof DataView))) &&
@@ -35,7 +35,7 @@ const FIELDS: Readonly<Record<keyof RunRequest, readonly [check: Check, takes: s
   blocked: [flag, "true or false"],
 };
 
-/** Throws a TypeError for a field that there is not and for a prompt that is missing, a RangeError for a value. */
+/** Throws a TypeError for an unknown field or a missing prompt, and a RangeError for a wrong value. */
 export function checkRequest(request: RunRequest): void {
   for (const key in request) {
     const value = request[key as keyof RunRequest];
@@ -49,6 +49,6 @@ export function checkRequest(request: RunRequest): void {
     throw new TypeError("a request has promptTokens or promptIds, and not both");
 }
 
-/** NaN and Infinity are no JSON. */
+/** Formats a value for messages. Not as JSON for numbers, because JSON has no NaN and Infinity. */
 const shown = (value: unknown): string =>
   typeof value === "number" ? String(value) : (JSON.stringify(value) ?? String(value)).slice(0, 80);

@@ -1,40 +1,40 @@
-/** What does a caller see of one request, from submission to its end? */
+/** One request to an embedded engine, from its submission to its end, as the caller sees it. */
 
 import type { Clock } from "../base/clock.ts";
 import type { Finish, Receiver, Submission } from "../engine/interface/types.ts";
 
-/** One request to the engine. `promptTokens` or `promptIds` says what the prompt is; everything else has a default. */
+/** One request to the engine. Only the prompt is required, as `promptTokens` or `promptIds`. */
 export interface RunRequest {
-  /** When it comes, in microseconds on the engine's clock; now, when that has passed. */
+  /** Arrival time in microseconds of the engine's clock. Default, and for times that have passed: now. */
   readonly at?: number;
-  /** Length of a prompt whose content is its own: it finds nothing in the prefix cache. */
+  /** Length in tokens of a prompt with unique content, which never hits the prefix cache. */
   readonly promptTokens?: number;
-  /** Token ids of the prompt; equal beginnings share blocks of the prefix cache. */
+  /** Token ids of the prompt. Prompts with equal prefixes share blocks of the prefix cache. */
   readonly promptIds?: ArrayLike<number>;
   /**
-   * Output tokens, cut to what the context leaves: only `stopTokenIds` and `script` end it before. Without it the length is
-   * drawn from the seed, by `outputTokens` of the engine.
+   * Number of output tokens, limited by the context. Only `stopTokenIds` and `script` end the answer earlier. Default: drawn
+   * from the seed, by the engine's option `outputTokens`.
    */
   readonly maxTokens?: number;
-  /** No end of sequence before so many output tokens; 0. */
+  /** Output tokens before which the answer does not end by itself. Default: 0. */
   readonly minTokens?: number;
-  /** The answer runs to `maxTokens`, or to the end of the context; false. */
+  /** True if the answer continues to `maxTokens`, or to the end of the context. Default: false. */
   readonly ignoreEos?: boolean;
-  /** The answer ends with any of these ids, besides the end of sequence. */
+  /** Token ids that end the answer, in addition to the end of sequence. */
   readonly stopTokenIds?: readonly number[];
-  /** The answer's ids when they are known beforehand; it then ends with reason "stop", or at `maxTokens`. */
+  /** Token ids of the answer. It ends after them with reason "stop", or at `maxTokens`. */
   readonly script?: ArrayLike<number>;
-  /** 32 bits: same seed, same answer and length under any load. Without it the next one that follows from the engine's `seed`. */
+  /** Seed of 32 bits. The same seed gives the same answer under any load. Default: the next one derived from the engine's `seed`. */
   readonly seed?: number;
-  /** Smaller runs first under `schedulingPolicy: "priority"`; 0. */
+  /** Priority with `schedulingPolicy: "priority"`; smaller values run first. Default: 0. */
   readonly priority?: number;
   /** Equal prompts with different salts share no blocks. */
   readonly cacheSalt?: string;
-  /** Prompt blocks are not looked up in the prefix cache; false. */
+  /** True if the request does not use cached prompt blocks. Default: false. */
   readonly skipReadingPrefixCache?: boolean;
-  /** Number of its LoRA adapter, from 1 to 4095, where `enableLora` is on; 0 is none. Adapters share no blocks. */
+  /** Number of the LoRA adapter, 1 to 4095; needs `enableLora`. 0: no adapter. Requests of different adapters share no blocks. */
   readonly adapter?: number;
-  /** Not admitted before `release`, as a request whose grammar is still being compiled; others pass it. False. */
+  /** True if the request is not admitted before `release`, like one whose grammar is being compiled. Default: false. */
   readonly blocked?: boolean;
 }
 
@@ -46,39 +46,39 @@ export type FinishReason = (typeof FINISH_REASONS)[number];
 /** `tooLong`: longer than `maxModelLen`; `busy`: no slot or no room for block hashes; `closed`: by `close`. */
 export type RefusalReason = "tooLong" | "busy" | "closed";
 
-/** Who hears of a run's tokens. */
+/** Receives the tokens of a run. */
 export interface RunListener {
-  /** Called in each step that gave tokens, and at the end; `ids` are the new ones. Not called after `cancel`. */
+  /** Called in each step that generated tokens, and at the end. `ids`: the new tokens. Not called after `cancel`. */
   onTokens?(ids: readonly number[], run: Run): void;
 }
 
 /** A submitted request. Times are microseconds on the engine's clock. */
 export interface Run {
-  /** Length of the prompt. */
+  /** Number of prompt tokens. */
   readonly promptTokens: number;
-  /** After the cut to what the context leaves. */
+  /** Maximum output tokens, limited by the context. */
   readonly maxTokens: number;
-  /** Output so far. */
+  /** Ids of the output tokens so far. */
   readonly tokens: readonly number[];
-  /** When each of them came. */
+  /** Time of each output token. */
   readonly tokenTimesUs: readonly number[];
-  /** Prompt tokens found in the prefix cache; known once the first token came. */
+  /** Number of prompt tokens from the prefix cache. Valid after the first token. */
   readonly cachedTokens: number;
-  /** When it came: `at`, or when it was submitted. */
+  /** Time of arrival: `at`, or the time of `submit`. */
   readonly arrivalUs: number;
-  /** When its first token came; null before. */
+  /** Time of the first token; null before. */
   readonly firstTokenUs: number | null;
-  /** When it ended; null before, and when it was refused. */
+  /** Time of the end; null before, and if the request was refused. */
   readonly endUs: number | null;
-  /** Null while it waits or runs, and when it was refused. */
+  /** Reason of the end; null before, and if the request was refused. */
   readonly finish: FinishReason | null;
-  /** Why the engine did not take it; null when it did. */
+  /** Reason why the engine refused the request; null if it did not. */
   readonly refused: RefusalReason | null;
-  /** Resolves with the run when it ended or was refused. On a virtual clock somebody has to move the time meanwhile. */
+  /** Resolves with the run after its end or refusal. With a virtual clock, the caller must advance the time meanwhile. */
   readonly done: Promise<Run>;
-  /** The client left: slot and blocks are free within one step. Nothing happens after the end. */
+  /** Cancels the request like a client that disconnects. Its slot and blocks are free within one step. No effect after the end. */
   cancel(): void;
-  /** A blocked request may be admitted from the next plan on, at its old place in the queue. Else nothing happens. */
+  /** Unblocks a blocked request. It keeps its place in the queue, and the next step may admit it. No effect on others. */
   release(): void;
 }
 
@@ -134,7 +134,7 @@ export class LiveRun implements Run, Receiver {
     if (!this.ended) this.#submission?.release();
   }
 
-  /** The engine has it; before its time has come it may have been released already. */
+  /** Notes that the engine accepted the request. Passes on a `release` that came before its arrival time. */
   take(submission: Submission): void {
     this.#submission = submission;
     if (this.#released) submission.release();

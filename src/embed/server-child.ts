@@ -1,4 +1,4 @@
-/** A server for programs that do not run on Bun: one of those in the child of `child-link.ts`. */
+/** A server for programs that do not run on Bun. It runs in the child process of `child-link.ts`. */
 
 import type { AskedRequest } from "./answers.ts";
 import type { ChildLine, LinkListener } from "./child-link.ts";
@@ -7,16 +7,16 @@ import { type Deferred, deferred, type Running, type Server, StartingServer } fr
 
 type ChildLink = typeof import("./child-link.ts");
 
-/** What the child says of a server, in one line. */
+/** A message of the child process about a server, one line. */
 export type ChildReport =
   | { readonly id: number; readonly value: unknown }
   | { readonly id: number; readonly error: string; readonly name: string; readonly code?: string | undefined }
-  /** The server has ended by itself. */
+  /** The server has ended unexpectedly; the reason. */
   | { readonly ended: string }
-  /** Whether the caller's predicate of that number holds: `told` answers, with the number of the question. */
+  /** Asks whether the caller's predicate with this number holds. The answer is `told`, with the number `asks`. */
   | { readonly asks: number; readonly predicate: number; readonly request: AskedRequest };
 
-/** What the child is asked, in one line. */
+/** A message to the child process, one line. */
 export interface ChildRequest {
   readonly id: number;
   readonly call: string;
@@ -31,8 +31,8 @@ export interface Listening {
 let loaded: ChildLink | undefined;
 
 /**
- * Loaded by Node's own loader, whatever a test runner has put in its place: a process has one child, and browsers that a
- * runner plays have one too.
+ * Loads `child-link` by Node's own loader, past that of a test runner, so that a process has one child, also for browsers that
+ * a runner simulates.
  */
 function childLink(): ChildLink {
   const host: Partial<NodeJS.Process> | undefined = globalThis.process;
@@ -50,7 +50,7 @@ export function createServer(options: ServerOptions = {}): Server {
   return new StartingServer(new Remote(link).start(options));
 }
 
-/** A server in the child. */
+/** A server in the child process. */
 class Remote implements LinkListener {
   readonly #link: ChildLine;
   readonly #answers = new Map<number, Deferred<unknown>>();
@@ -103,7 +103,7 @@ class Remote implements LinkListener {
     else answer?.resolve(report.value);
   }
 
-  /** Functions stay here, and the child asks. */
+  /** Replaces functions by numbers, because they cannot be sent. The child asks for their results. */
   readonly #sendable = (argument: unknown): unknown => {
     if (typeof argument !== "function") return argument;
     this.#predicates.push(argument as (request: AskedRequest) => Promise<boolean>);
@@ -111,7 +111,7 @@ class Remote implements LinkListener {
   };
 
   async #tell(question: number, predicate: number, request: AskedRequest): Promise<void> {
-    // What it throws its owner hears of elsewhere.
+    // An error of the predicate reaches its owner by `close` or `reset`.
     const holds = await this.#predicates[predicate]!(request).then(Boolean, () => null);
     this.#link.send(JSON.stringify({ id: question, call: "told", args: [holds] } satisfies ChildRequest));
   }

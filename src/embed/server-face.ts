@@ -1,4 +1,4 @@
-/** What is there of servers in Node, and where a test runner makes Node look like a browser. */
+/** Exports of servers in Node, also if a test runner makes Node look like a browser. */
 
 import type { ServerOptions } from "./option-types.ts";
 import { createServer } from "./server-child.ts";
@@ -22,6 +22,6 @@ export { createServer };
 
 /**
  * For the tests of a process, whatever runs them: `test("…", withServer({ timing: "none" })(async (server) => { … }))`. They
- * share one server, which is reset between them; where one fails, its error tells what the server saw.
+ * share one server, which is reset between them. If a test fails, its error lists the requests that the server received.
  */
 export const withServer: (options?: ServerOptions) => TestWithServer = withServerOf(createServer);

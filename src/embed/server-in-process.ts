@@ -1,4 +1,4 @@
-/** A server in this process: Bun only. */
+/** Runs a server in this process. Only in Bun. */
 
 import { createRenewableApp, type RenewableApp } from "../app/create-app.ts";
 import { epochSeconds, epochUsOf } from "../base/clock.ts";
@@ -15,12 +15,12 @@ import type { ServerOptions } from "./option-types.ts";
 import { deferred, type Running, type Server, type ServerCalls, type ServerState, StartingServer } from "./server.ts";
 import { type ServerSetup, serverSetup, withOption } from "./server-options.ts";
 
-/** `understudy serve` on a free port, without a log. Throws a TypeError for a wrong option. */
+/** Starts a server like `understudy serve`, on a free port and without log. Throws a TypeError for a wrong option. */
 export function createServer(options: ServerOptions = {}): Server {
   return new StartingServer(start(setupOf(options), options));
 }
 
-/** A server of options that somebody else has checked. */
+/** Starts a server with options that have already been checked. */
 export const startServer = (options: ServerOptions): Promise<Running> => start(setupOf(options), options);
 
 function setupOf(options: ServerOptions): ServerSetup {
@@ -42,14 +42,14 @@ async function start({ config }: ServerSetup, given: ServerOptions): Promise<Run
     (us) => epochUsOf(us) / 1000,
   );
   const ended = deferred<Error | null>();
-  // The process is the user's: it must not end, as that of the command does.
+  // Unlike the command, the library must not exit the user's process.
   const broke = (cause: Error) => {
     ended.resolve(new Error(`the server has ended: its engine broke: ${cause.message}`, { cause }));
     void close(0).catch((error) => logUnexpected("a server whose engine broke did not close", error));
   };
   const options = () => ({ log: () => {}, rules, history, admin: serverSetup(given).admin, broke });
   const app = await createRenewableApp(config, options()).catch((error) => {
-    // As the command says it, which names the option.
+    // The command's message names the option.
     const { message } = error as Error;
     const refused = refusalOf(config, error) ?? (message.startsWith("--") ? message : undefined);
     if (refused === undefined) throw error;

@@ -1,6 +1,6 @@
 /**
- * What may a program say of its server? The flags of `understudy serve` in camel case; with `compat` also those of the other
- * stand-in, read as that command reads them.
+ * Reads the options of a server in code: the flags of `understudy serve` in camel case, and with `compat` also those of the other
+ * stand-in, parsed like on its command line.
  */
 
 import type { ServeConfig } from "../app/config/serve-config.ts";
@@ -17,11 +17,11 @@ const SERVER = Object.keys(serveOptions).filter((name) => !Object.hasOwn(NOT_HER
 
 export interface ServerSetup {
   readonly config: ServeConfig;
-  /** With `adminKey`: who may change the running server. */
+  /** Access to the running server's options; present with `adminKey`. */
   readonly admin?: Admin;
 }
 
-/** Throws a TypeError in one line: an unknown option, a value that it does not take, or values that vLLM refuses together. */
+/** Throws a TypeError of one line for an unknown option, a wrong value, or a combination that vLLM refuses. */
 export function serverSetup(options: ServerOptions): ServerSetup {
   const { devMode = false, ...flags } = options;
   for (const [key, value] of Object.entries(flags)) {
@@ -41,7 +41,7 @@ export function serverSetup(options: ServerOptions): ServerSetup {
     : { config: served, admin: { key, options: new LiveOptions(values, latencies) } };
 }
 
-/** As a command line, which is where the other stand-in's flags are understood. It listens on all interfaces; a test's server does not. */
+/** Resolves options with `compat` as a command line, because only that accepts the other stand-in's flags. Listens on 127.0.0.1. */
 function resolveForeign(flags: object) {
   const said = Object.entries(flags).filter(([, value]) => value !== undefined);
   const argv = said.flatMap(([key, value]) => argvOf(key, dashed(key), value));
@@ -54,7 +54,7 @@ function resolveForeign(flags: object) {
   return resolved;
 }
 
-/** A line that begins with a flag begins with the option. */
+/** Replaces the flag at the start of a message by the option's name in code. */
 export const withOption = (line: string): string => line.replace(/^--([a-z-]+)/, (_, name: string) => camelCase(name));
 
 function argvOf(key: string, name: string, value: unknown): readonly string[] {

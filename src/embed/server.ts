@@ -1,4 +1,4 @@
-/** What is a server for tests, wherever it runs? */
+/** A server for tests, in this process or in a child process. */
 
 import { WallClock } from "../base/clock.ts";
 import { type AsyncDisposing, ClosedByAwaitUsing } from "../base/disposal.ts";
@@ -10,89 +10,92 @@ import { Reading, type Where } from "../tools/check/pages/reading.ts";
 import type { AnswerInCode, AskedRequest, RequestMatch } from "./answers.ts";
 import { timelineOf } from "./timeline.ts";
 
-/** The server at a moment. */
+/** Numbers of the server at one time. */
 export interface ServerState {
-  /** HTTP requests whose answers are not complete. */
+  /** Number of HTTP requests whose answers are not complete. */
   readonly open: number;
-  /** Sequences that the engines run, and that wait in their queues; sums over all engines, as `/metrics` shows them. */
+  /** Number of running sequences, over all engines, as in `/metrics`. */
   readonly running: number;
-  /** Sequences in the engines' queues, likewise. */
+  /** Number of sequences in the queues, over all engines. */
   readonly waiting: number;
   /** Share of the KV blocks in use, 0 to 1; the mean over the engines. */
   readonly kvUsage: number;
-  /** Since the start, or the last reset. */
+  /** Prompt tokens since the start or the last reset. */
   readonly promptTokens: number;
-  /** Output tokens, likewise. */
+  /** Output tokens since the start or the last reset. */
   readonly generationTokens: number;
-  /** Sequences that lost their blocks, likewise. */
+  /** Preemptions since the start or the last reset. */
   readonly preemptions: number;
-  /** Each engine's numbers. */
+  /** Numbers of each engine. */
   readonly engines: readonly EngineSnapshot[];
 }
 
-/** A page of metrics, parsed. */
+/** A parsed page of metrics. */
 export interface MetricsPage {
-  /** As it was sent. */
+  /** Text of the page as it was sent. */
   readonly text: string;
-  /** Families with their samples. */
+  /** Metric families with their samples. */
   readonly exposition: Exposition;
-  /** Sum over the series of that sample name whose labels are these; null where there is none. */
+  /** Returns the sum over the series of a sample name that have these labels; null if no series does. */
   value(name: string, labels?: Where): number | null;
 }
 
-/** How long `until` and `idle` wait. */
+/** Options of `until` and `idle`. */
 export interface WaitOptions {
-  /** Default 5000. */
+  /** Maximum time to wait, in milliseconds. Default: 5000. */
   readonly timeoutMs?: number;
 }
 
-/** A server for tests: in this process under Bun, elsewhere in the one child that all servers of a process share. */
+/** A server for tests. In Bun it runs in this process, elsewhere in a child process that all servers of the process share. */
 export interface Server extends AsyncDisposing {
   /** `http://127.0.0.1:PORT`; throws until `ready`. */
   readonly url: string;
-  /** Where Triton's metrics have a port of their own (`metricsPort`, 0 for a free one), its URL; throws until `ready`. */
+  /** URL of Triton's metrics; null without `metricsPort` (0: any free port). Throws until `ready`. */
   readonly metricsUrl: string | null;
-  /** Resolves with the server when it answers; rejects when it cannot start, and when it was closed before. */
+  /** Resolves with the server once it accepts requests. Rejects if it cannot start or is closed before. */
   readonly ready: Promise<Server>;
   /**
-   * Resolves when the server has ended: with null after `close`, else with what happened (a script had its engine die, its
+   * Resolves when the server has ended: with null after `close`, else with the reason as an error (a script killed the engine, its
    * process was killed).
    */
   readonly ended: Promise<Error | null>;
-  /** Ends what runs, after `shutdownTimeout` seconds at most, and frees the port. Rejects where a predicate of `on` has thrown since the last reset. */
+  /**
+   * Closes the server and frees the port. Running requests get `shutdownTimeout` seconds. Rejects if a predicate of `on` has thrown
+   * since the last reset.
+   */
   close(): Promise<void>;
-  /** The requests that clients have sent since the start or the last reset, the oldest first; the last 1,000, bodies up to 64 MiB together. */
+  /** Returns the requests since the start or the last reset, oldest first: the last 1,000, with bodies up to 64 MiB in total. */
   requests(): Promise<readonly ClientRequest[]>;
-  /** The last of `requests`. */
+  /** Returns the last of `requests`. */
   lastRequest(): Promise<ClientRequest | undefined>;
-  /** For messages: the last 20 of `requests` in a few lines, with their ways through the engine. */
+  /** Returns the last 20 of `requests` as text for messages, with their way through the engine. */
   timeline(): Promise<string>;
   /**
-   * Answers requests that match with this, from when the promise resolves until `reset`; the first rule that holds counts.
-   * `match` as in a file of fixtures (docs/fixtures.md), or a predicate; one that throws is a 500 to the client.
+   * Answers matching requests with `answer`, from the time the promise resolves until `reset`. The first matching rule counts.
+   * `match`: conditions as in fixtures (docs/fixtures.md), or a predicate. If it throws, the client gets a 500.
    */
   on(
     match: RequestMatch | ((request: AskedRequest) => boolean | Promise<boolean>),
     answer: AnswerInCode,
   ): Promise<void>;
-  /** Answers the next request that asks for a generation with this, before all rules. Several: one after the other. */
+  /** Answers the next generation request with `answer`, before all rules. Several calls answer successive requests. */
   next(answer: AnswerInCode): Promise<void>;
   /**
-   * Everything as after the start, but for the port: running requests are aborted; answers, requests, queue, cache,
-   * counters, ids and the seed's draws begin anew. Rejects where a predicate of `on` has thrown since the last one.
+   * Restores the state after the start and keeps the port. Aborts running requests, and resets answers, requests, queue, cache,
+   * counters, ids and random choices. Rejects if a predicate of `on` has thrown since the last reset.
    */
   reset(): Promise<void>;
-  /** The server's numbers now. */
+  /** Returns the current numbers of the server. */
   snapshot(): Promise<ServerState>;
-  /** The page of `/metrics` now, parsed. */
+  /** Returns the current page of `/metrics`, parsed. */
   metrics(): Promise<MetricsPage>;
-  /** Resolves with the first state for which it holds, looked at every few milliseconds; rejects at the timeout with what the state was. */
+  /** Polls every few milliseconds. Resolves with the first state for which `holds` is true; rejects at the timeout with the state. */
   until(holds: (state: ServerState) => boolean, options?: WaitOptions): Promise<ServerState>;
-  /** `until` nothing is open, runs or waits. */
+  /** Waits until no request is open, running or waiting. */
   idle(options?: WaitOptions): Promise<ServerState>;
 }
 
-/** What a running server is asked; all arguments and answers are JSON but for a predicate. */
+/** Calls to a running server. Arguments and results are JSON, except predicates. */
 export interface ServerCalls {
   requests(): readonly ClientRequest[];
   lastRequest(): ClientRequest | undefined;
@@ -105,7 +108,7 @@ export interface ServerCalls {
 
 export type ServerCall = keyof ServerCalls;
 
-/** What a server is once it has started. */
+/** A started server. */
 export interface Running {
   readonly url: string;
   readonly metricsUrl: string | null;
@@ -123,7 +126,7 @@ export interface Deferred<T> {
   readonly reject: (reason: unknown) => void;
 }
 
-/** Node 20 has no `Promise.withResolvers`. */
+/** Replaces `Promise.withResolvers`, which Node 20 lacks. */
 export function deferred<T>(): Deferred<T> {
   let [resolve, reject]: [Deferred<T>["resolve"], Deferred<T>["reject"]] = [() => {}, () => {}];
   const promise = new Promise<T>((one, other) => {
@@ -135,7 +138,7 @@ export function deferred<T>(): Deferred<T> {
 const WAIT_MS = 5000;
 const LOOK_US = 5000;
 
-/** A server that is being started. */
+/** A server whose start may not have finished. Calls wait for it. */
 export class StartingServer extends ClosedByAwaitUsing implements Server {
   readonly ready: Promise<Server>;
   readonly #starting: Promise<Running>;
@@ -143,7 +146,7 @@ export class StartingServer extends ClosedByAwaitUsing implements Server {
   #closed: Promise<void> | null = null;
   #ended: Promise<Error | null> | null = null;
   #resetting: Promise<void> = Promise.resolve();
-  /** What predicates have thrown. */
+  /** Errors that predicates have thrown. */
   #thrown: unknown[] = [];
 
   constructor(starting: Promise<Running>) {
@@ -154,7 +157,7 @@ export class StartingServer extends ClosedByAwaitUsing implements Server {
       this.#running = running;
       return this;
     });
-    // Whoever waits for it hears of a failed start; whoever only closes need not.
+    // Prevents an unhandled rejection if the caller never awaits `ready`.
     this.ready.catch(() => {});
   }
 
@@ -166,7 +169,7 @@ export class StartingServer extends ClosedByAwaitUsing implements Server {
     return this.#known("metricsUrl").metricsUrl;
   }
 
-  /** Asked for, it keeps the process alive until then. */
+  /** Reading it keeps the process alive until the server has ended. */
   get ended(): Promise<Error | null> {
     this.#ended ??= this.#starting.then(
       (running) => running.ended,
@@ -219,7 +222,7 @@ export class StartingServer extends ClosedByAwaitUsing implements Server {
   }
 
   reset(): Promise<void> {
-    // One after the other, each whole.
+    // Resets run one after the other.
     const reset: Promise<void> = this.#resetting.then(async () => {
       await this.#call("reset");
     });

@@ -1,6 +1,6 @@
 /**
- * How does a test put a client through disturbed streams? The cases are served by the command, in a process of its own
- * (docs/stress.md, "Your own suite"), the client is a function of the test: in Bun and in Node alike.
+ * Runs a client of a test through disturbed streams. `understudy stress --wait` serves the cases in a separate process
+ * (docs/stress.md, "Your own suite"). The client is a function of the test. Works in Bun and Node.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -8,83 +8,83 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { WallClock } from "../base/clock.ts";
 
-/** Tokens as an answer counts them. */
+/** Token counts of an answer's usage. */
 export interface SeenUsage {
-  /** Tokens of the prompt. */
+  /** Number of prompt tokens. */
   readonly prompt: number;
-  /** Tokens of the answer. */
+  /** Number of output tokens. */
   readonly completion: number;
 }
 
-/** A tool call, put together. */
+/** A tool call that the client assembled. */
 export interface SeenToolCall {
   /** The tool's. */
   readonly name: string;
-  /** JSON, as it came. */
+  /** JSON text of the arguments. */
   readonly arguments: string;
 }
 
-/** What a client made of an answer that is broken. */
+/** An error that the client reported for an answer. */
 export interface SeenError {
-  /** The name of its class, say. */
+  /** Kind of the error, for example the name of its class. */
   readonly kind: string;
-  /** In words. */
+  /** Message of the error. */
   readonly message?: string;
-  /** Whether it is of the client's own kind. */
+  /** True if the error class belongs to the client library. */
   readonly own?: boolean;
 }
 
-/** What a client has seen of an answer; only `text` has to be there. */
+/** The answer as the client received it. Only `text` is required. */
 export interface StressSeen {
-  /** All of it that came. */
+  /** All received text. */
   readonly text: string;
-  /** Why it ended. */
+  /** Finish reason of the answer. */
   readonly finish?: string | null;
-  /** As the answer told it. */
+  /** Usage of the answer. */
   readonly usage?: SeenUsage | null;
-  /** In their order. */
+  /** Tool calls in their order. */
   readonly toolCalls?: readonly SeenToolCall[] | null;
-  /** Reasoning, which is not part of `text`; null or absent: the client does not know. */
+  /** Reasoning, which `text` does not contain. null or absent: unknown to the client. */
   readonly reasoning?: string | null;
-  /** Null or absent: it saw none. */
+  /** Error that the client reported; null or absent: no error. */
   readonly error?: SeenError | null;
 }
 
-/** `AbortSignal`, where the compiler knows it: with a browser's names, or Node's. */
+/** `AbortSignal`, if the compiler has a type of that name, from the DOM or from Node. */
 type LeaveSignal = typeof globalThis extends { AbortSignal: { readonly prototype: infer Signal } } ? Signal : unknown;
 
-/** Asks once under the base URL. What it throws is an error that it saw. The signal: nobody waits any more. */
+/** Sends one request to the base URL. Thrown errors count as reported by the client. `signal` aborts once the case is over. */
 export type StressedClient = (baseUrl: string, signal: LeaveSignal) => Promise<StressSeen>;
 
-/** Which cases there are, and how they are gone through. */
+/** Options that choose cases and how they are run. */
 export interface StressOptions {
-  /** Ids, or `"B*"` for all of a letter; default: every fault in each of its ways. */
+  /** Ids of faults, or `"B*"` for all with a letter. Default: all faults in all variants. */
   readonly faults?: readonly string[];
-  /** Decides what is drawn; default 1. */
+  /** Seed of random choices. Default: 1. */
   readonly seed?: number;
-  /** Each case with so many seeds; default 1. */
+  /** Number of seeds to run each case with. Default: 1. */
   readonly seeds?: number;
-  /** How often the client says that it tries again; default: nothing is said. */
+  /** Number of retries that the client must make. Default: not checked. */
   readonly retries?: number;
-  /** Cases at once; default 8. */
+  /** Concurrent cases. Default: 8. */
   readonly concurrency?: number;
-  /** A case is a hang when it has not ended by then; default 20,000. */
+  /** Milliseconds after which a running case counts as hanging. Default: 20,000. */
   readonly caseMs?: number;
 }
 
-/** What became of a case. */
+/** Result of a case. */
 export interface StressResult {
-  /** Orders the case again. */
+  /** Plan with which the case can be run again. */
   readonly plan: string;
-  /** What the plan's faults write, in words. */
+  /** Description of the plan's faults. */
   readonly fault: string;
-  /** One of docs/stress.md's. */
+  /** Verdict, one of those in docs/stress.md. */
   readonly verdict: string;
-  /** In a sentence. */
+  /** Explanation of the verdict, as a sentence. */
   readonly why: string;
-  /** The verdict is one that a correct client does not get. */
+  /** True if a correct client does not get this verdict. */
   readonly isRed: boolean;
-  /** That its client sent. */
+  /** Number of requests that the client sent. */
   readonly requests: number;
 }
 
@@ -97,7 +97,7 @@ interface Listed {
   readonly atOnce: boolean;
 }
 
-/** The client through all cases: each with its verdict (docs/stress.md). Rejects where the cases cannot be served. */
+/** Runs the client through all cases and returns their verdicts (docs/stress.md). Rejects if the cases cannot be served. */
 export async function stress(client: StressedClient, options: StressOptions = {}): Promise<StressResult[]> {
   const { concurrency = 8, caseMs = 20_000 } = options;
   const { child, url } = await served(options);
@@ -152,7 +152,7 @@ async function asked({ client, caseMs, clock }: Asking, url: string, over: Abort
   return Promise.race([client(url, over.signal).catch(failed), late]).finally(takeBack);
 }
 
-/** The command beside the package's code, or in the sources. */
+/** Returns the path of the command, in the package or in the sources. */
 function program(): string {
   const places = ["../bin/understudy", "../../bin/understudy"].map((path) =>
     fileURLToPath(new URL(path, import.meta.url)),

@@ -1,6 +1,6 @@
 /**
- * `import … from "llm-understudy/testing"`: the laws of metrics as a library, and loads to try them under. Needs fast-check
- * beside it: the arbitraries must come from the fast-check that runs the property, so it is the user's own.
+ * Entry of `import … from "llm-understudy/testing"`: the laws of metrics, and loads to check them under. Needs fast-check as a
+ * dependency of the user, because arbitraries must come from the same fast-check that runs the property.
  */
 
 export * from "../tools/check/index.ts";

@@ -1,11 +1,11 @@
-/** What did a server see, in a few lines for a person? Requests in their order, and their ways through the engine. */
+/** Formats the requests that a server received as a few lines for people, with their way through the engine. */
 import type { ClientGeneration, ClientRequest } from "../kernel/client-request.ts";
 
-/** The last ones; earlier ones are counted. */
+/** Most requests that are shown, the latest ones. Earlier ones are only counted. */
 const SHOWN_MOST = 20;
 const BODY_CHARACTERS = 160;
 
-/** Times are milliseconds after the first request that is shown. */
+/** Returns the lines. Times are milliseconds after the first shown request. */
 export function timelineOf(requests: readonly ClientRequest[]): string {
   const shown = requests.slice(-SHOWN_MOST);
   const [first] = shown;

@@ -1,43 +1,43 @@
-/** `import … from "llm-understudy/vitest"`: a server as a fixture of `test.extend`. */
+/** Entry of `import … from "llm-understudy/vitest"`: a server as a fixture for `test.extend`. */
 import type { ServerOptions } from "./option-types.ts";
 import type { Server } from "./server.ts";
 import { createServer } from "./server-child.ts";
 import { amend, sharedServer } from "./with-server.ts";
 
-/** The part of Vitest's own context that a fixture looks at. */
+/** The part of Vitest's test context that the fixture reads. */
 export interface VitestContext {
-  /** The test that runs. */
+  /** The running test. */
   readonly task: VitestTask;
 }
 
-/** The part of a test that a fixture looks at. */
+/** The part of a test that the fixture reads. */
 export interface VitestTask {
-  /** What has become of it so far. */
+  /** Result of the test so far. */
   readonly result?: VitestResult | undefined;
 }
 
-/** The part of a test's result that a fixture looks at. */
+/** The part of a test's result that the fixture reads. */
 export interface VitestResult {
-  /** "fail" where it has failed. */
+  /** "fail" if the test has failed. */
   readonly state?: string;
-  /** Why. */
+  /** Errors of the test. */
   readonly errors?: VitestError[] | undefined;
 }
 
-/** An error as Vitest shows it. */
+/** An error in Vitest's form. */
 export interface VitestError {
-  /** In words. */
+  /** Message of the error. */
   message: string;
-  /** With its place. */
+  /** Stack trace of the error. */
   stack?: string | undefined;
 }
 
 /**
- * A fixture: `test.extend({ server: serverFixture({ timing: "none" }) })`. All tests of a worker with these options share
- * one server, which is reset between them; where a test fails, its error tells what the server saw.
+ * Makes a fixture: `test.extend({ server: serverFixture({ timing: "none" }) })`. All tests of a worker with these options share
+ * one server, which is reset between them. If a test fails, its error lists the requests that the server received.
  */
 export function serverFixture(options: ServerOptions = {}) {
-  // Vitest reads the names that it gives from the text of the function.
+  // Destructured, because Vitest reads the names of the parameters from the function's source text.
   return async ({ task }: VitestContext, use: (server: Server) => Promise<void>): Promise<void> => {
     await sharedServer(createServer, options).lend(async (server) => {
       await use(server);

@@ -1,18 +1,18 @@
-/** How do the tests of a process share a server, whatever runs them? One after the other, each with a server that is new to it. */
+/** Lets the tests of a process share a server, in any test runner: one test after the other, with a reset in between. */
 import type { ServerOptions } from "./option-types.ts";
 import type { Server } from "./server.ts";
 
-/** A test that is given a server, and then what its runner gives. */
+/** A test function with a server as first argument, followed by the arguments of the test runner. */
 export type ServerTest<Given extends readonly unknown[]> = (server: Server, ...given: Given) => unknown;
 
-/** Makes a test of one that is given a server. */
+/** Converts a `ServerTest` into a test function for the runner. */
 export type TestWithServer = <Given extends readonly unknown[]>(
   test: ServerTest<Given>,
 ) => (...given: Given) => Promise<void>;
 
 type Create = (options: ServerOptions) => Server;
 
-/** By their options; each with what it is doing. */
+/** Shared servers by their options. */
 const shared = new Map<string, SharedServer>();
 
 export const sharedServer = (create: Create, options: ServerOptions): SharedServer => {
@@ -32,8 +32,8 @@ export class SharedServer {
   }
 
   /**
-   * Calls `act` with the server when those before have come to their end, and resets it afterwards. Rejects as `act` does,
-   * and where a predicate of the test's has thrown.
+   * Calls `act` with the server after earlier calls have ended, and resets it afterwards. Rejects with the error of `act`,
+   * or if a predicate of the test has thrown.
    */
   lend(act: (server: Server) => Promise<void>): Promise<void> {
     const lent = this.#turn.then(async () => {
@@ -55,7 +55,7 @@ export class SharedServer {
     return this.#server.ready;
   }
 
-  /** A server that cannot be reset has ended, or the test has closed it: the next test gets another. */
+  /** Resets the server. If that fails, it has ended or was closed by the test, and the next test gets a new server. */
   async #renew(server: Server): Promise<void> {
     const alive = await server.snapshot().then(
       () => true,
@@ -66,7 +66,7 @@ export class SharedServer {
   }
 }
 
-/** What the server saw, behind an error's own words. */
+/** Appends the server's timeline to an error. */
 export async function told(why: unknown, server: Server): Promise<unknown> {
   const story = await server.timeline().catch(({ message }: Error) => message);
   const error = why instanceof Object && "message" in why ? (why as Error) : new Error(String(why));
@@ -74,7 +74,7 @@ export async function told(why: unknown, server: Server): Promise<unknown> {
   return error;
 }
 
-/** Runners show the one or the other. */
+/** Appends to both message and stack, because test runners show one or the other. */
 export function amend(error: { message: string; stack?: string | undefined }, story: string): void {
   const { message, stack } = error;
   const longer = `${message}\n\n${story}`;

@@ -230,7 +230,7 @@ describe("a server with limits", () => {
         child.kill();
         await child.exited;
       }
-      expect(await complaint).toContain("as many as ulimit -n (120) allows: others are closed as they come");
+      expect(await complaint).toContain("as many as ulimit -n (120) allows; new connections are closed");
     },
   );
 

@@ -311,9 +311,9 @@ test("a clock goes on to a time or by some time, and neither backwards nor nowhe
   clock.advanceTo(20);
   expect([clock.now(), ...heard]).toEqual([20, 10, 20]);
   for (const us of [Number.NaN, 19])
-    expect(() => clock.advanceTo(us)).toThrow(`advanceTo: a time from 20 us on, not ${us}`);
+    expect(() => clock.advanceTo(us)).toThrow(`advanceTo: must be at least 20 us, not ${us}`);
   for (const us of [Number.NaN, -1])
-    expect(() => clock.advanceBy(us)).toThrow(`advanceBy: microseconds from 0 on, not ${us}`);
+    expect(() => clock.advanceBy(us)).toThrow(`advanceBy: must be at least 0 microseconds, not ${us}`);
   expect(heard).toHaveLength(2);
 });
 

@@ -1,4 +1,4 @@
-/** The configuration of a whole server, with every default filled in: a part for each owner. */
+/** The complete configuration of a server, with all defaults. Each room owns a part of it. */
 
 import type { KernelConfig, StartConfig } from "../../kernel/kernel-config.ts";
 import type { OpenAiConfig } from "../../servers/openai/request/openai-config.ts";
@@ -8,12 +8,12 @@ import type { RoleName } from "./roles.ts";
 export interface ServeConfig extends StartConfig {
   readonly role: RoleName;
   readonly openai: OpenAiConfig;
-  /** Absent: another server than Triton's. */
+  /** Present only in the role `triton`. */
   readonly triton?: TritonServerConfig;
   readonly shutdownTimeoutS: number;
-  /** Flags of `vllm serve` that were given and mean nothing here. */
+  /** Flags of `vllm serve` that the user gave and that have no effect. */
   readonly ignoredFlags: readonly string[];
 }
 
-/** The configuration as a running server reads it: without the members that `/admin/config` changes. */
+/** The configuration that a running server reads. It lacks the members that `/admin/config` changes. */
 export type RunningConfig = Omit<ServeConfig, keyof KernelConfig> & KernelConfig;

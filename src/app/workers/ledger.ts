@@ -1,4 +1,4 @@
-/** Where do the workers' numbers lie, and what becomes of those of a dead one? The parent's side of the shared pages. */
+/** The parent's side of the shared pages: creates them, and keeps the counters of workers that died. */
 import { join } from "node:path";
 import type { EngineSnapshot, Snapshot } from "../../engine/interface/types.ts";
 import { openPage, type Pages, pageLength, retire, shownBy } from "../../metrics/rows/shared.ts";
@@ -10,11 +10,11 @@ import type { Death } from "./supervisor.ts";
 export class Ledger {
   readonly pages: Pages;
   readonly #open: readonly SharedPage[];
-  /** What the page of a place showed when its last process was gone. */
+  /** Snapshot of each worker's page at the end of its last process. */
   readonly #before: Snapshot[];
   readonly #truthOf: (worker: number) => string | null;
 
-  /** Makes the pages in an empty folder. `truthOf`: the truth log of a worker, null for none. */
+  /** Creates the pages in an empty folder. `truthOf` returns the path of a worker's truth log; null: no log. */
   constructor(
     readonly folder: string,
     workers: number,
@@ -29,7 +29,7 @@ export class Ledger {
     this.#truthOf = truthOf;
   }
 
-  /** After the process of a worker is gone: what died with it, "" for nothing. */
+  /** Accounts for a worker whose process has ended. Returns a text about lost requests, "" if none were lost. */
   retire(worker: number, { exitCode, signal, orderly }: Death): string {
     const page = this.#open[worker]!;
     const shown = shownBy(page, this.pages);
@@ -56,7 +56,7 @@ function close(file: string, died: DiedLine): string {
   }
 }
 
-/** What one process counted, and held at its end. */
+/** Returns the numbers of one process: its counts, and its gauges at its end. */
 function lifeOf(shown: EngineSnapshot, before: EngineSnapshot, engine: number): DiedEngine {
   const since = (key: "steps" | "promptTokens" | "promptTokensCached" | "generationTokens" | "preemptions") =>
     shown[key] - before[key];

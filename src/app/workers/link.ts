@@ -1,11 +1,11 @@
-/** A worker's end of the channel to its parent. */
+/** The worker's side of the channel to its parent process. */
 import type { EngineControl } from "../../kernel/engine-control.ts";
 import type { FromWorker, ToWorker, WorkerCommand, WorkerSetup } from "./messages.ts";
 
 export interface Tasks {
   readonly start: (setup: WorkerSetup) => Promise<void>;
   readonly end: (graceS: number) => Promise<void>;
-  /** The parent is gone. */
+  /** Called when the parent process has exited. */
   readonly orphaned: () => Promise<void>;
 }
 
@@ -14,7 +14,7 @@ export class Link {
   #own: EngineControl | null = null;
   #asked = 0;
 
-  /** From now on messages are taken. Started by hand, without a parent, it is orphaned at once. */
+  /** Starts to handle messages. Calls `orphaned` at once if the process has no channel to a parent. */
   constructor(tasks: Tasks) {
     process.on("message", (message: ToWorker) => {
       if ("start" in message) void tasks.start(message.start);
@@ -29,7 +29,7 @@ export class Link {
     if (!process.connected) queueMicrotask(() => void tasks.orphaned());
   }
 
-  /** Settles when it is on its way; at once when nobody is there any more. */
+  /** Sends a message. Resolves once it is sent, or at once if the parent has exited. */
   say(message: FromWorker): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     if (process.connected) process.send!(message, () => resolve());
@@ -37,7 +37,7 @@ export class Link {
     return promise;
   }
 
-  /** Acts on the engines of all workers, these included. */
+  /** Returns a control that acts on the engines of all workers. `own`: control of this worker's engines. */
   control(own: EngineControl): EngineControl {
     this.#own = own;
     return {

@@ -1,20 +1,20 @@
 /**
- * Is the port ours? With SO_REUSEPORT the kernel lets any process of the same user listen beside another, so a port in use
- * would go unnoticed. Whoever starts therefore asks twice: for the port alone, without the option, which fails beside
- * anybody who listens there; and, while it holds the port so, for a name in the kernel's abstract namespace, kept until
- * all workers listen, which fails beside another start of ours that is between these two points. The kernel forgets both
- * when the process ends, however it ends.
+ * Reserves a port for the workers. With SO_REUSEPORT, several processes of a user may listen on one port, so that a port in use
+ * would go unnoticed. The parent therefore makes two checks. It listens without the option, which fails if any process listens
+ * there. While it does, it binds a name in the kernel's abstract namespace, and keeps it until all workers listen. That fails
+ * if another start of this program is between these two points. The kernel releases port and name when the process ends, for
+ * any reason.
  *
- * Between letting the port go and the first worker's `listen` another program may take it: the worker then fails.
+ * Another program may take the port between its release and the first worker's `listen`. That worker then fails.
  */
 
 export interface Reservation {
   readonly port: number;
-  /** All listen: from now on the port itself keeps others away. */
+  /** Releases the name. Call it once all workers listen, because listening sockets then protect the port. */
   release(): void;
 }
 
-/** `port` 0: a free one. Throws as `Bun.serve` does; `code` is EADDRINUSE when somebody has it. */
+/** Reserves a port. `port` 0: any free port. Throws the errors of `Bun.serve`; `code` is EADDRINUSE if the port is in use. */
 export function reservePort(hostname: string, port: number): Reservation {
   const alone = Bun.serve({ hostname, port, reusePort: false, fetch: () => new Response(null, { status: 503 }) });
   try {

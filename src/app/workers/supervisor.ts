@@ -1,15 +1,15 @@
 /**
- * Who keeps the workers alive? The process that was started: it starts them on one port, starts anew those that die, hands
- * what one was told to all, and ends when they have ended. It serves nothing itself.
+ * Supervises the workers in the parent process: starts them on one port, restarts workers that die, passes commands of one
+ * worker to all, and ends when they have ended. It serves no requests itself.
  */
 import type { Subprocess } from "bun";
 import type { Clock } from "../../base/clock.ts";
 import type { FromWorker, ToWorker, WorkerCommand, WorkerSetup } from "./messages.ts";
 import { Restarts } from "./restarts.ts";
 
-/** What an orderly end may take beside the grace of the requests; then the worker is killed. */
+/** Time for a shutdown in addition to the grace time of requests, in microseconds. Then the worker is killed. */
 const END_US = 10_000_000;
-/** The worker's core trapped: a defect of ours, which no restart may hide. */
+/** Exit code of a worker whose core trapped. The server then ends, so that a restart does not hide the defect. */
 const CORE_TRAPPED = 70;
 const GAVE_UP = 1;
 
@@ -18,12 +18,12 @@ type Child = Subprocess<"ignore", "inherit", "inherit">;
 export interface SupervisorOptions {
   readonly workers: number;
   readonly clock: Clock;
-  /** The program of a worker. */
+  /** Path of the worker's program. */
   readonly entry: string;
   readonly setup: (index: number, paused: boolean) => WorkerSetup;
-  /** One line for the user. */
+  /** Prints one line for the user. */
   readonly say: (line: string) => void;
-  /** The worker's process is gone. Gives what died with it, "" for nothing. */
+  /** Called when a worker's process has ended. Returns a text about lost requests, "" if none were lost. */
   readonly retire: (index: number, how: Death) => string;
 }
 
@@ -31,11 +31,11 @@ export interface SupervisorOptions {
 export interface Death {
   readonly exitCode: number | null;
   readonly signal: string | null;
-  /** True: the process was told to end, or did so in order by itself. */
+  /** True if the process shut down, on request or by itself. */
   readonly orderly: boolean;
 }
 
-/** The workers cannot start; the message is one line. `code` as of the system's error. */
+/** Thrown if the workers cannot start, with one line for the user. `code`: code of the system's error. */
 export class StartRefused extends Error {
   constructor(
     message: string,
@@ -50,13 +50,13 @@ class Place {
   listening = false;
   listeningUs = 0;
   refused: string | null = null;
-  /** Requests that were open when it began to end in order. */
+  /** Requests that were open at the start of its shutdown; null before it has ended. */
   ended: number | null = null;
   readonly restarts = new Restarts();
   constructor(readonly index: number) {}
 }
 
-/** A command that some workers have not done yet. */
+/** A command that some workers have not yet run. */
 interface Order {
   readonly waits: Set<Child>;
   answer: boolean;
@@ -64,7 +64,7 @@ interface Order {
 }
 
 export class Supervisor {
-  /** The exit code, when all workers are gone for good. */
+  /** Resolves with the exit code once all workers have ended for good. */
   readonly exited: Promise<number>;
   readonly #options: SupervisorOptions;
   readonly #places: readonly Place[];
@@ -75,7 +75,7 @@ export class Supervisor {
   #paused = false;
   #sleeps: WorkerCommand = { name: "sleeps", sleep: 0, asleep: [] };
   #isReady = false;
-  /** Set once it is over; the code that will be told. */
+  /** Exit code, set when the shutdown starts; null before. */
   #ending: number | null = null;
   #open = 0;
 
@@ -87,17 +87,17 @@ export class Supervisor {
     this.#places = Array.from({ length: options.workers }, (_, index) => new Place(index));
   }
 
-  /** Process ids of those that live, by place. */
+  /** Process ids by number of the worker; null: the worker is not running. */
   get pids(): readonly (number | null)[] {
     return this.#places.map(({ child }) => child?.pid ?? null);
   }
 
-  /** Requests that were open at the orderly end. */
+  /** Number of requests that were open at the shutdown, over all workers. */
   get open(): number {
     return this.#open;
   }
 
-  /** Starts all; the address once every one of them listens. Rejects with StartRefused, and then none is left. */
+  /** Starts the workers. Resolves with the URL once all listen. Rejects with StartRefused after all have ended. */
   async start(): Promise<string> {
     for (const place of this.#places) this.#spawn(place);
     try {
@@ -112,7 +112,7 @@ export class Supervisor {
     }
   }
 
-  /** Ends all in order and then, with this code, is over. */
+  /** Shuts down all workers; `exited` then resolves with `code`. */
   end(graceS: number, code = 0): void {
     if (this.#ending !== null) return;
     this.#ending = code;
@@ -122,7 +122,7 @@ export class Supervisor {
     this.#leave();
   }
 
-  /** At once. */
+  /** Kills all workers. */
   kill(): void {
     for (const { child } of this.#places) child?.kill("SIGKILL");
   }
@@ -139,7 +139,7 @@ export class Supervisor {
       onDisconnect: () => silent.resolve(),
     });
     place.child = child;
-    // A process's last words may arrive after its end.
+    // Messages of a process may arrive after its end.
     void Promise.all([child.exited, silent.promise]).then(() => this.#gone(place, child));
     send(child, { start: setup(place.index, this.#paused) });
   }
@@ -163,13 +163,13 @@ export class Supervisor {
     const { clock } = this.#options;
     place.listening = true;
     place.listeningUs = clock.now();
-    // While it started, the others may have been paused or resumed.
+    // The other workers may have been paused or resumed while this one started.
     if (this.#isReady) this.#tell(place.child!, this.#paused ? PAUSE : { name: "resume" });
     if (this.#isReady) this.#tell(place.child!, this.#sleeps);
     if (this.#places.every(({ listening }) => listening)) this.#ready.resolve(url);
   }
 
-  /** To all that listen; true if all said so. */
+  /** Sends a command to all workers that listen. Resolves with true if all answered true. */
   #broadcast(command: WorkerCommand): Promise<boolean> {
     if (command.name === "sleeps") this.#sleeps = command;
     if (command.name === "pause") this.#paused = true;
@@ -207,7 +207,7 @@ export class Supervisor {
     const death: Death = { exitCode, signal: signal === null ? null : String(signal), orderly };
     place.child = null;
     if (this.#ending !== null) this.#open += place.ended ?? 0;
-    // What is gone has nothing to do any more.
+    // An ended worker counts as having run its commands.
     for (const number of [...this.#orders.keys()]) this.#did(number, child, true);
     const lost = retire(place.index, death);
     this.#ready.reject(new StartRefused(`worker ${place.index} ${how(death)} while it started`, undefined));
@@ -215,7 +215,7 @@ export class Supervisor {
     this.#leave();
   }
 
-  /** Starts the worker again: it ended though nobody had asked for that. */
+  /** Restarts a worker that ended unexpectedly, or shuts down after too many short lives. */
   #again(place: Place, { pid }: Child, death: Death, lost: string): void {
     const { clock, say } = this.#options;
     if (!this.#isReady) return;
@@ -238,7 +238,7 @@ export class Supervisor {
     });
   }
 
-  /** Over when it is to end and nobody is left. */
+  /** Resolves `exited` if the server is shutting down and no worker is left. */
   #leave(): void {
     if (this.#ending !== null && this.#places.every(({ child }) => child === null)) this.#exit(this.#ending);
   }
@@ -250,7 +250,7 @@ function how({ exitCode, signal }: Death): string {
   return signal === null ? `ended with ${exitCode}` : `was killed by ${signal}`;
 }
 
-/** A worker that is gone hears nothing; that it is gone is told elsewhere. */
+/** Sends a message. Ignores errors of a worker that has exited, because `exited` of its process reports that. */
 function send(child: Child, message: ToWorker): void {
   try {
     child.send(message);

@@ -1,12 +1,12 @@
-/** Which threads wait for others on a busy machine? Streams are due to the microsecond, prompts and files are not. */
+/** Lowers the priority of threads for prompts and files, so that threads that write streams run first on a busy machine. */
 import { readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
 
 const NICE = 10;
 
 /**
- * Lowers the priority of the calling thread. Linux gives each thread its own nice value; elsewhere there is no such
- * thing, and nothing is done.
+ * Lowers the priority of the calling thread. Only Linux has a nice value per thread; on other systems the function has no
+ * effect.
  */
 export function lowerPriority(): void {
   if (process.platform !== "linux") return;

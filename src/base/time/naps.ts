@@ -1,7 +1,7 @@
-/** Who sleeps until when? One alarm for all: whoever is due when it rings goes on in that turn, so that what they say leaves together. */
+/** Sleeps with one shared alarm. Sleepers that are due when it rings continue in the same turn, so that their output is sent together. */
 import type { Clock } from "../clock.ts";
 
-/** More go on in the turn after: what else is due has its own in between. */
+/** Most sleepers that continue in one turn. Others continue in the next turn, so that other callbacks can run between. */
 const WOKEN_MOST = 64;
 
 interface Nap {
@@ -11,7 +11,7 @@ interface Nap {
 
 export class Naps {
   readonly #clock: Pick<Clock, "now" | "at">;
-  /** The first one due first. */
+  /** Sleepers in order of their due times. */
   readonly #waiting: Nap[] = [];
   #armedUs = Number.POSITIVE_INFINITY;
   #disarm = () => {};
@@ -21,7 +21,7 @@ export class Naps {
   }
 
   sleep(ms: number): Promise<void> {
-    // As timers do: what is no time is none.
+    // Like timers, treats NaN, negative and infinite times as 0.
     const dueUs = this.#clock.now() + (ms > 0 && ms < Number.POSITIVE_INFINITY ? ms * 1000 : 0);
     return new Promise((wake) => {
       let at = this.#waiting.length;

@@ -1,24 +1,24 @@
-/** How does a thread beside the loop leave it the core when a step is due? */
+/** Lets work on another thread pause while a step of the event loop is due, so that the loop gets the processor core. */
 import { epochMs } from "../clock.ts";
 
 /**
- * Work that is not done when the next step is due rests from just before it until just behind it: on a machine whose cores
- * are all busy the system would let the thread go on for a millisecond while the loop wants its core.
+ * Unfinished work pauses from shortly before the next step until shortly after it. On a machine whose cores
+ * are all busy, the system would otherwise let the thread run for a millisecond while the loop waits.
  */
 const BEFORE_MS = 0.1;
 const BEHIND_MS = 0.2;
 
-/** Milliseconds since 1970 of a step that is due in so many microseconds: threads have that time in common. */
+/** Returns the due time of a step in milliseconds since 1970, which all threads share. `leftUs`: microseconds until it is due. */
 export const restDueMs = (leftUs: number): number => epochMs() + leftUs / 1000;
 
-/** Where a thread may leave its work: `look` waits where the step is about to be due, once: of later steps it knows nothing. */
+/** A thread calls `look` between pieces of work. It pauses once, for the step that is due; later steps are unknown to it. */
 export class StepRest {
   readonly #dueMs: number;
   readonly #wait: (ms: number) => void;
   readonly #nowMs: () => number;
   #rested = false;
 
-  /** `dueMs` as `restDueMs` gives it; Infinity: no step is due. */
+  /** `dueMs`: as returned by `restDueMs`; Infinity: no step is due. */
   constructor(dueMs: number, wait: (ms: number) => void, nowMs = epochMs) {
     this.#dueMs = dueMs;
     this.#wait = wait;
@@ -30,7 +30,7 @@ export class StepRest {
     const nowMs = this.#nowMs();
     if (nowMs < this.#dueMs - BEFORE_MS) return;
     this.#rested = true;
-    // The loop has taken it meanwhile.
+    // The loop has already run the step.
     if (nowMs > this.#dueMs + BEHIND_MS) return;
     this.#wait(Math.max(0, this.#dueMs - nowMs) + BEHIND_MS);
   }

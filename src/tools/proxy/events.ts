@@ -1,22 +1,22 @@
-/** Cuts what passes into whole events, each with its empty line, in the server's own line ends. */
+/** Splits a forwarded event stream into whole events, each with its empty line. Line ends stay as the server sent them. */
 
-/** Text without an empty line that is waited for; what is longer is taken for an event as it stands. */
+/** Most characters without an empty line. Longer text counts as an event. */
 const EVENT_MOST = 8 * 2 ** 20;
-/** Line ends of the standard of event streams (WHATWG HTML, 9.2.5). A CR at the end may yet be half of a CRLF: it waits. */
+/** Line ends of event streams (WHATWG HTML, 9.2.5). A CR at the end of the text is not matched, because LF may follow. */
 const LINE_END = "(?:\\r\\n|\\n|\\r(?!\\n|$))";
 const EVENT_END = new RegExp(`${LINE_END}${LINE_END}(?:\\r\\n|\\n)*`, "g");
-/** An end that came in two reads began so many characters before the second, at most. */
+/** Most characters of an event's end that may be in an earlier read than its last character. */
 const END_BEGUN = 3;
 
 export class PassingEvents {
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  /** The text behind the last event, as it came: joining it with each piece would cost its square. */
+  /** The pieces after the last event. They are joined only once, because joining each time costs quadratic time. */
   #rest: string[] = [];
   #restLength = 0;
-  /** The end of that text, where an empty line may have begun. */
+  /** Last characters of the rest, in which an empty line may have started. */
   #tail = "";
 
-  /** Events that are complete with these bytes. */
+  /** Adds bytes and returns the events that are now complete. */
   push(bytes: Uint8Array): string[] {
     const events: string[] = [];
     const before = this.#tail.length;
@@ -35,7 +35,7 @@ export class PassingEvents {
     return events;
   }
 
-  /** What came behind the last one; "": nothing. */
+  /** Returns the text after the last event, perhaps "". */
   end(): string {
     return this.#take() + this.#decoder.decode();
   }
@@ -49,5 +49,5 @@ export class PassingEvents {
   }
 }
 
-/** An event as faults take it: its lines end with LF. */
+/** Replaces all line ends by LF, as faults expect. */
 export const withLineFeeds = (event: string): string => event.replace(/\r\n?/g, "\n");

@@ -1,33 +1,33 @@
-/** Header fields as they stand on the wire: their order, letter case and repetitions are kept. RFC 9110, 7.6.1. */
+/** Headers as they were sent, with their order, letter case and repetitions. Removes those of one connection (RFC 9110, 7.6.1). */
 
-/** Lines in the order sent; names in the letter case sent. Values are bytes as Latin-1. */
+/** Header lines in the order and letter case of the sender. Values are bytes as Latin-1. */
 export type HeaderLines = readonly (readonly [name: string, value: string])[];
 
 /**
- * HeaderLines that concern one connection only, whether `Connection` lists them or not. Content-Length and Transfer-Encoding
- * are not among them: whoever writes a head decides on its framing.
+ * Headers that concern one connection only, whether `Connection` lists them or not. Content-Length and Transfer-Encoding are
+ * not included, because the code that writes a head chooses its framing.
  */
 const OF_ONE_CONNECTION = new Set([
   ...["connection", "keep-alive", "te", "upgrade"],
   ...["proxy-connection", "proxy-authenticate", "proxy-authentication-info", "proxy-authorization"],
 ]);
-/** Needed to find the end of a message and its receiver; stay even if `Connection` lists them. */
+/** Headers that are kept even if `Connection` lists them, because messages cannot be delivered without them. */
 const KEPT = new Set(["host", "content-length", "transfer-encoding"]);
 
-/** Pairs up Node's flat list of names and values. */
+/** Converts Node's flat list of names and values into pairs. */
 export const linePairs = (flat: readonly string[]): HeaderLines =>
   Array.from({ length: flat.length >> 1 }, (_, at) => [flat[2 * at]!, flat[2 * at + 1]!]);
 
 export const lower = (name: string): string => name.toLowerCase();
 
-/** All values of a field, in their order. `name` in lower case. */
+/** Returns all values of a header in their order. `name`: lower-case. */
 export const allValues = (fields: HeaderLines, name: string): string[] =>
   fields.filter(([one]) => lower(one) === name).map(([, value]) => value);
 
-/** The first value; null: the field is absent. */
+/** Returns the first value of a header, or null if it is absent. */
 export const firstValue = (fields: HeaderLines, name: string): string | null => allValues(fields, name)[0] ?? null;
 
-/** Members of a list such as `a, b`, in lower case, of all lines of the field. */
+/** Returns the members of lists such as `a, b`, in lower case, of all lines of a header. */
 export const listMembers = (fields: HeaderLines, name: string): string[] =>
   allValues(fields, name).flatMap((value) =>
     value
@@ -36,13 +36,13 @@ export const listMembers = (fields: HeaderLines, name: string): string[] =>
       .filter((member) => member !== ""),
   );
 
-/** The fields that a proxy forwards: without those of one connection and without those that `Connection` lists. */
+/** Returns the headers that a proxy forwards: all but those of one connection and those that `Connection` lists. */
 export function endToEnd(fields: HeaderLines): HeaderLines {
   const listed = new Set(listMembers(fields, "connection").filter((name) => !KEPT.has(name)));
   return fields.filter(([name]) => !OF_ONE_CONNECTION.has(lower(name)) && !listed.has(lower(name)));
 }
 
-/** Puts `line` in place of the first field of that name and removes the others; a missing field is added at the end. */
+/** Replaces the first header of that name by `line` and removes the others. Appends `line` if there is none. */
 export function withOnly(fields: HeaderLines, line: readonly [name: string, value: string]): HeaderLines {
   const name = lower(line[0]);
   const at = fields.findIndex(([one]) => lower(one) === name);
@@ -56,5 +56,5 @@ export function withOnly(fields: HeaderLines, line: readonly [name: string, valu
 export const without = (fields: HeaderLines, ...names: readonly string[]): HeaderLines =>
   fields.filter(([name]) => !names.includes(lower(name)));
 
-/** Header lines, each with its line end. */
+/** Formats headers as lines, each with CRLF. */
 export const linesOf = (fields: HeaderLines): string => fields.map(([name, value]) => `${name}: ${value}\r\n`).join("");

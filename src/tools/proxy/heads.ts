@@ -1,14 +1,14 @@
-/** Writes heads of forwarded answers: the server's status line and fields, with the framing that the client understands. */
+/** Writes the status line and headers of forwarded answers, with a body framing that the client supports. */
 import type { RawFraming } from "../../wire/http1/raw-stream.ts";
 import { firstValue, type HeaderLines, linesOf, withOnly, without } from "./fields.ts";
 
-/** The facts of an answer from which the client's framing follows. */
+/** The properties of an answer that decide its framing. */
 export interface ForwardedAnswer {
   /** Method of the request. */
   readonly method: string;
   readonly status: number;
   readonly reason: string;
-  /** End-to-end fields, and the server's Content-Length or Transfer-Encoding. */
+  /** End-to-end headers, and the server's Content-Length or Transfer-Encoding. */
   readonly fields: HeaderLines;
 }
 
@@ -16,17 +16,17 @@ export function writtenHead(status: number, reason: string, fields: HeaderLines)
   return `HTTP/1.1 ${status} ${reason}\r\n${linesOf(fields)}\r\n`;
 }
 
-/** True if the answer has no body, whatever its fields say. RFC 9112, 6.3. */
+/** Reports whether the answer has no body, whatever its headers say (RFC 9112, 6.3). */
 const isBodiless = ({ method, status }: ForwardedAnswer): boolean =>
   method === "HEAD" || status === 204 || status === 304;
 
-/** Chooses how the client finds the body's end. `version` of HTTP that the client speaks: before 1.1 there are no chunks. */
+/** Chooses the framing, by which the client finds the end of the body. `version`: the client's HTTP version. Chunks need 1.1. */
 export function framingFor(answer: ForwardedAnswer, version: string): RawFraming {
   if (isBodiless(answer) || firstValue(answer.fields, "content-length") !== null) return "length";
   return version === "1.1" ? "chunked" : "close";
 }
 
-/** The head of an answer that is forwarded as it comes. `closes`: the connection ends after it. */
+/** Returns the head of an answer that is forwarded unchanged. `closes`: true if the connection is closed after it. */
 export function passedHead({ status, reason, fields }: ForwardedAnswer, framing: RawFraming, closes: boolean): string {
   if (framing !== "chunked")
     return writtenHead(status, reason, ending(without(fields, "transfer-encoding", "trailer"), closes));
@@ -34,7 +34,7 @@ export function passedHead({ status, reason, fields }: ForwardedAnswer, framing:
   return writtenHead(status, reason, ending(said ? fields : withOnly(fields, CHUNKS), closes));
 }
 
-/** The head of an answer that a plan disturbs. `bytes` of the whole body; null: events follow in chunks. */
+/** Returns the head of an answer with faults. `bytes`: length of the whole body; null: events are sent in chunks. */
 export function disturbedHead(
   { status, reason, fields }: ForwardedAnswer,
   bytes: number | null,

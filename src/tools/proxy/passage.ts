@@ -1,4 +1,4 @@
-/** Brings an answer of the server to the client: unchanged as it comes, or through the plan of faults that disturbs it. */
+/** Forwards an answer of the server to the client, unchanged or with the faults of a plan. */
 
 import type { SinkEvents } from "../../wire/http/sink.ts";
 import type { Exchange } from "../../wire/http1/exchange.ts";
@@ -8,12 +8,12 @@ import { disturbedHead, type ForwardedAnswer, framingFor, passedHead } from "./h
 import type { UpstreamAnswer } from "./upstream.ts";
 
 /**
- * How an answer ended. "whole": complete. "broken": the server broke off, and the proxy with it. "left": the client left,
+ * End of an answer. "whole": complete. "broken": the server closed early, and so did the proxy. "left": the client disconnected,
  * or the plan ended the answer early.
  */
-export type Passed = "whole" | "broken" | "left";
+export type AnswerEnd = "whole" | "broken" | "left";
 
-/** Bytes of an answer without events that are kept for a plan. A longer answer is forwarded undisturbed. */
+/** Most bytes of an answer without events that a plan can disturb. A longer answer is forwarded unchanged. */
 const WHOLE_MOST = 8 * 2 ** 20;
 const NOTHING = new Uint8Array();
 
@@ -21,7 +21,7 @@ export class Passage implements SinkEvents {
   readonly #exchange: Exchange;
   readonly #answer: UpstreamAnswer;
   readonly #facts: ForwardedAnswer;
-  /** The body. Not read with `for await`, which would close the body where a loop ends early. */
+  /** The body. Not read with `for await`, which would close the body if a loop ends early. */
   readonly #parts: AsyncIterator<Uint8Array>;
   readonly #onPart: (part: Uint8Array) => void;
   #left = false;
@@ -36,8 +36,8 @@ export class Passage implements SinkEvents {
     this.#onPart = onPart;
   }
 
-  /** Sends the answer. If a plan is set on the exchange (`faulty`), the plan disturbs it. */
-  run(): Promise<Passed> {
+  /** Sends the answer, with faults if the exchange has a plan (`faulty`). */
+  run(): Promise<AnswerEnd> {
     if (this.#exchange.faulty === null) return this.#forward([]);
     return isEventStream(this.#answer) ? this.#disturbEvents() : this.#disturbWhole();
   }
@@ -52,8 +52,8 @@ export class Passage implements SinkEvents {
     this.#drained?.();
   }
 
-  /** Sends the parts as they come. `before`: parts that have been read already. */
-  async #forward(before: readonly Uint8Array[]): Promise<Passed> {
+  /** Sends the parts as they arrive. `before`: parts that have already been read. */
+  async #forward(before: readonly Uint8Array[]): Promise<AnswerEnd> {
     const exchange = this.#exchange;
     const framing = framingFor(this.#facts, exchange.version);
     if (framing === "close") exchange.keepAlive = false;
@@ -65,7 +65,7 @@ export class Passage implements SinkEvents {
     return passed;
   }
 
-  async #disturbEvents(): Promise<Passed> {
+  async #disturbEvents(): Promise<AnswerEnd> {
     const sink = this.#exchange.open(this, null);
     this.#exchange.beginWithHead(disturbedHead(this.#facts, null, !this.#exchange.keepAlive));
     const events = new PassingEvents();
@@ -80,7 +80,7 @@ export class Passage implements SinkEvents {
   }
 
   /** Collects an answer without events, so that the plan gets its bytes in one piece. */
-  async #disturbWhole(): Promise<Passed> {
+  async #disturbWhole(): Promise<AnswerEnd> {
     const exchange = this.#exchange;
     const parts: Uint8Array[] = [];
     let bytes = 0;
@@ -105,12 +105,12 @@ export class Passage implements SinkEvents {
     return passed;
   }
 
-  /** Reads the body until it ends or `isEnough`; waits while the client does not keep up. */
+  /** Reads the body until it ends or `isEnough` returns true. Waits for a slow client. */
   async #read(
     sink: { readonly full: boolean },
     take: (part: Uint8Array) => void,
     isEnough = () => false,
-  ): Promise<Passed> {
+  ): Promise<AnswerEnd> {
     try {
       while (!isEnough()) {
         const { done, value } = await this.#parts.next();
@@ -136,7 +136,7 @@ export class Passage implements SinkEvents {
   }
 }
 
-/** True for events that can be read: not if they are in a content coding. */
+/** Reports whether the answer is an event stream without content coding, which the proxy can read. */
 function isEventStream({ fields }: UpstreamAnswer): boolean {
   const coding = firstValue(fields, "content-encoding") ?? "identity";
   return coding === "identity" && /^text\/event-stream/i.test(firstValue(fields, "content-type") ?? "");

@@ -1,4 +1,4 @@
-/** What does a rule see of a request that passes? As fixtures see it, read from the body without any check. */
+/** Builds the view of a forwarded request that rules match against, like that of fixtures. The body is not validated. */
 import type { Question } from "../../text/canned/fixtures/match.ts";
 import { lower } from "./fields.ts";
 import { originForm, type Passing } from "./upstream.ts";
@@ -6,7 +6,7 @@ import { originForm, type Passing } from "./upstream.ts";
 type Json = Readonly<Record<string, unknown>>;
 
 export function questionIn({ target, fields, body }: Passing): Question {
-  // The first line of a name counts, as on a server.
+  // The first of several lines with the same name counts, as on a server.
   const headers = Object.fromEntries(fields.toReversed().map(([name, value]) => [lower(name), value]));
   const json = jsonIn(body);
   const messages = messagesIn(json);

@@ -1,4 +1,4 @@
-/** Writes records into a folder so that each file is complete or absent, and counts those that the disk did not take. */
+/** Writes records into a folder. Each file is complete or absent. Counts the records that could not be written. */
 
 import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,15 +8,15 @@ import { RECORD_NAME } from "../../text/canned/fixtures/recording.ts";
 const nameOf = (ordinal: number) => `${String(ordinal).padStart(6, "0")}.json`;
 
 export class RecordFolder {
-  /** Records written. */
+  /** Number of written records. */
   count = 0;
   readonly #folder: string;
   readonly #say: (line: string) => void;
-  /** Records lost, in all and since the last one that was written. */
+  /** Number of lost records: in total, and since the last written one. */
   #lost = 0;
   #lostInRow = 0;
 
-  /** Makes the folder if it is missing. Throws the system's error if that fails, a `UserError` if the folder has records. */
+  /** Creates the folder if it is missing. Throws the system's error if that fails, and a `UserError` if it has records. */
   constructor(folder: string, say: (line: string) => void) {
     mkdirSync(folder, { recursive: true });
     if (readdirSync(folder).some((name) => RECORD_NAME.test(name)))
@@ -26,7 +26,7 @@ export class RecordFolder {
   }
 
   /**
-   * Writes the next record. False if the system does not take it: nothing of the record is left then, and the first
+   * Writes the next record. Returns false if writing fails; no part of the record is left then, and the first
    * failure of a row is reported. Fixtures ignore the file's name before it is complete, because it begins with a dot.
    */
   write(text: string): boolean {

@@ -1,5 +1,5 @@
 /**
- * Keeps exchanges as fixtures (docs/fixtures.md), one file each: the request as the condition, the answer event by event
+ * Records exchanges as fixtures (docs/fixtures.md), one file each: the request as the condition, the answer event by event
  * with its times. No header of a request is written; of an answer, those that recorded-headers.ts allows.
  */
 import { PassingEvents } from "./events.ts";
@@ -11,28 +11,28 @@ import { originForm, type Passing } from "./upstream.ts";
 
 /** Limits of a folder of fixtures (docs/fixtures.md). */
 const FILE_BYTES = 1_048_576;
-/** Characters around an event's text in a record, at least. */
+/** Fewest characters that JSON adds to an event's text in a record. */
 const EVENT_CHARACTERS = 6;
 const FOLDER_BYTES = 16 * 2 ** 20;
 const FILES_MOST = 1000;
 const TOO_LONG = `more than ${FILE_BYTES} bytes`;
-/** Fields of a request body by which its answer is found again. */
+/** Fields of a request body that a fixture compares with later requests. */
 const ASKED = ["model", "messages", "prompt", "input", "system", "tools", "stream", "max_tokens", "seed"];
 
 const pathOf = (target: string): string => originForm(target).split("?")[0]!;
 
-/** An answer, recorded while it passes. */
+/** An answer that is recorded while it is forwarded. */
 export class RecordedAnswer {
-  /** Microseconds after the request, and text. An answer without events is one event. */
+  /** Events as time, in microseconds after the request, and text. An answer without events counts as one event. */
   readonly events: [us: number, text: string][] = [];
-  /** Why the answer cannot be recorded; null if it can. */
+  /** Reason why the answer cannot be recorded; null if it can. */
   unfit: string | null = null;
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** When the request came, microseconds since 1970. */
+  /** Arrival of the request, in microseconds since 1970. */
   readonly arrivalUs: number;
   readonly #decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-  /** null: the answer has no events. */
+  /** Splits the body into events; null: the answer is not an event stream. */
   readonly #passing: PassingEvents | null;
   /** Text of an answer without events. */
   #text = "";
@@ -47,7 +47,7 @@ export class RecordedAnswer {
     if (coding !== "identity") this.unfit = `its body is in the content coding ${coding}`;
   }
 
-  /** Takes bytes of the body that came `us` microseconds after the request. */
+  /** Records bytes of the body. `us`: microseconds after the request. */
   part(us: number, bytes: Uint8Array): void {
     if (this.unfit !== null) return;
     const text = this.#decoded(bytes);
@@ -55,7 +55,7 @@ export class RecordedAnswer {
     else if (this.#counts(text)) this.#text += text;
   }
 
-  /** Takes the body's end. */
+  /** Records the end of the body. `us`: microseconds after the request. */
   end(us: number): void {
     this.#decoded(null);
     if (this.#passing === null) this.#add(us, this.#text);
@@ -73,7 +73,7 @@ export class RecordedAnswer {
     if (this.unfit === null) this.events.push([us, text]);
   }
 
-  /** False: more than a record holds. */
+  /** Counts the size of a text. Returns false if the record would be too large. */
   #counts(text: string): boolean {
     this.#characters += text.length + EVENT_CHARACTERS;
     if (this.#characters > FILE_BYTES) this.#drop(TOO_LONG);
@@ -104,7 +104,7 @@ export class Recorder {
   #full = false;
 
   /**
-   * Makes the folder if it is missing. Throws the system's error if that fails, a `UserError` if the folder has records, with
+   * Creates the folder if it is missing. Throws the system's error if that fails, and a `UserError` if it has records, with
    * which the new ones would be mixed.
    */
   constructor(folder: string, say: (line: string) => void) {
@@ -112,7 +112,7 @@ export class Recorder {
     this.#say = say;
   }
 
-  /** Writes the exchange. `broken`: the server broke off. Reports an exchange that cannot be written; throws nothing. */
+  /** Writes the exchange. `broken`: true if the server closed early. Reports an exchange that cannot be written; never throws. */
   keep({ method, target, body }: Passing, answer: RecordedAnswer, broken: boolean): void {
     const path = pathOf(target);
     if (method !== "POST" || this.#full) return;
@@ -140,7 +140,7 @@ export class Recorder {
     this.#bytes += bytes;
   }
 
-  /** Reports an exchange whose answer ended early on the client's side. A record would blame the server for that. */
+  /** Reports an exchange that the client ended early. It is not recorded, because the record would show a server that closed. */
   skip({ method, target }: Passing): void {
     if (method === "POST")
       this.#say(`not recorded: ${pathOf(target)}, the client left or a plan ended the answer early`);

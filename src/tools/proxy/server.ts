@@ -22,7 +22,7 @@ export interface ProxyOptions {
   readonly to: URL;
   readonly host: string;
   readonly port: number;
-  /** Chooses the plan that disturbs the answer; returns null to disturb nothing. null: no answer is disturbed. */
+  /** Chooses the plan for an answer; returns null for no faults. null: no answer gets faults. */
   readonly planFor: ((question: Question, key: string) => Plan | null) | null;
   readonly recorder: Recorder | null;
   readonly clock: Clock;
@@ -30,7 +30,7 @@ export interface ProxyOptions {
   readonly say: (line: string) => void;
 }
 
-/** Largest body of a request that is forwarded. The body is read whole first, because rules look at it. */
+/** Maximum size of a request body in bytes. The body is read completely before it is forwarded, because rules match it. */
 const BODY_MOST = 64 * 2 ** 20;
 const TOO_LARGE = `at most ${BODY_MOST} bytes of a body pass`;
 const JSON_TYPE = { "content-type": "application/json" };
@@ -40,7 +40,7 @@ type ProxiedRequest = IncomingRequest<Exchange>;
 export class ProxyServer {
   readonly #server: HttpServer;
   readonly #options: ProxyOptions;
-  /** When the clock began, microseconds since 1970. */
+  /** Start of the clock, in microseconds since 1970. */
   readonly #originUs: number;
   #ordinal = 0;
   #open = 0;
@@ -62,15 +62,15 @@ export class ProxyServer {
     return listenUrl(this.#server);
   }
 
-  /** Ends all connections. */
+  /** Closes all connections. */
   close(): Promise<void> {
     this.#options.recorder?.close();
     return this.#server.stop(true);
   }
 
-  /** The answer goes to the exchange; the value returned here says so. */
+  /** Answers a request. The answer is written to the exchange; the returned value only marks that. */
   async #answer(request: HttpRequest): Promise<Response> {
-    // `HttpServer` passes only its own requests on.
+    // `HttpServer` calls this only with its own requests.
     const incoming = request as ProxiedRequest;
     const fields: [string, string][] = [];
     incoming.headers.eachSent((name, value) => fields.push([name, value]));
@@ -94,7 +94,7 @@ export class ProxyServer {
     return this.#server.later;
   }
 
-  /** Sends the server's answer, or 502 if there is none. */
+  /** Sends the server's answer, or 502 if the server does not answer. */
   async #pass(incoming: ProxiedRequest, passing: Passing, isDisturbed: boolean): Promise<void> {
     const { reading: exchange, signal } = incoming;
     const { to, recorder, clock } = this.#options;
@@ -135,7 +135,7 @@ export class ProxyServer {
     return this.#server.answer(request, status, JSON_TYPE, failure(status, message));
   }
 
-  /** Sets the plan on the exchange. Returns the answer that the plan gives in place of the server's, or null. */
+  /** Sets the plan on the exchange. Returns an answer of the plan that replaces the server's, or null. */
   async #disturbed(request: HttpRequest, passing: Passing, plan: Plan, key: string): Promise<Response | null> {
     await this.#server.disturb(request, { plan, key, told() {}, isBrief: true });
     const epochSeconds = this.#options.epochSeconds();
@@ -144,7 +144,7 @@ export class ProxyServer {
   }
 }
 
-/** Status and message, if the request cannot be forwarded. Decided before the body is read, so that no body is asked for. */
+/** Returns status and message if the request cannot be forwarded. Called before the body is read, so that clients need not send it. */
 function refusalOf(method: string, fields: HeaderLines): [status: number, message: string] | null {
   if (method === "CONNECT") return [501, "CONNECT is not supported: this proxy stands before one server"];
   const [coding] = unknownCodings(fields);

@@ -1,4 +1,4 @@
-/** Writes the proxy's own answers: errors, and answers that a plan gives in place of the server. */
+/** Writes the proxy's own answers: errors, and answers of a plan in place of the server's. */
 import { STATUS_TEXTS } from "../../base/status-texts.ts";
 import { CHUNKED, type WireStyle } from "../../wire/http1/head.ts";
 import type { HeaderLines } from "./fields.ts";
@@ -6,7 +6,7 @@ import { writtenHead } from "./heads.ts";
 
 const JSON_TYPE = { "content-type": "application/json" };
 
-/** Body of an error of the proxy itself. */
+/** Returns the body of an error of the proxy itself. */
 export const failure = (status: number, message: string): string =>
   JSON.stringify({ error: { message, type: "ProxyError", param: null, code: status } });
 

@@ -1,5 +1,5 @@
 /**
- * Sends a request to the server behind the proxy. Node's client, because it sends and returns header lines as they are
+ * Sends a request to the real server. Uses Node's client, because it sends and returns header lines unchanged
  * (a list, not an object), reports interim answers and trailers, and leaves bodies in their coding.
  */
 import http from "node:http";
@@ -8,10 +8,10 @@ import { FRONT_LIMITS } from "../../wire/http/front-limits.ts";
 import { endToEnd, firstValue, type HeaderLines, linePairs, listMembers, lower, withOnly, without } from "./fields.ts";
 import { writtenHead } from "./heads.ts";
 
-/** A request that passes. */
+/** A request to forward. */
 export interface Passing {
   readonly method: string;
-  /** As the client sent it. */
+  /** Request target as the client sent it. */
   readonly target: string;
   readonly fields: HeaderLines;
   readonly body: Uint8Array;
@@ -21,14 +21,14 @@ export interface UpstreamAnswer {
   readonly status: number;
   readonly reason: string;
   readonly fields: HeaderLines;
-  /** Bytes as they come; fails if the server breaks off. Trailers are known at its end. */
+  /** Stream of the body. Fails if the server closes early. Trailers are known after its end. */
   readonly body: http.IncomingMessage;
 }
 
 export interface UpstreamOptions {
-  /** True if the proxy reads the answer, which must then be in no content coding. */
+  /** True if the proxy reads the answer, so that it must not have a content coding. */
   readonly plain: boolean;
-  /** Takes the request back. */
+  /** Aborts the request. */
   readonly signal: AbortSignal;
   /** Receives the heads of interim answers (1xx) other than 100 and 101. */
   onInterim(head: string): void;
@@ -36,14 +36,14 @@ export interface UpstreamOptions {
 
 const agents = { "http:": new http.Agent({ keepAlive: true }), "https:": new https.Agent({ keepAlive: true }) };
 
-/** Methods that may be sent without saying that there is no body. */
+/** Methods whose requests without a body need no Content-Length: 0. */
 const BODILESS = ["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"];
 const CONTINUE = 100;
-/** Interim answers forwarded per request, and their bytes. Later ones are dropped, because they wait in memory while the client does not read. */
+/** Most interim answers per request, and their bytes. Later ones are dropped, because they use memory while a client does not read. */
 const INTERIM_MOST = 100;
 const INTERIM_BYTES = 262_144;
 
-/** Rejects if the server cannot be reached, does not speak HTTP, or answers in a way that cannot be forwarded. */
+/** Sends the request. Rejects if the server cannot be reached, does not speak HTTP, or its answer cannot be forwarded. */
 export function passUpstream(
   to: URL,
   request: Passing,
@@ -73,7 +73,7 @@ export function passUpstream(
     interimBytes += head.length;
     if (interims <= INTERIM_MOST && interimBytes <= INTERIM_BYTES) onInterim(head);
   });
-  // Without this listener Node would wait for ever.
+  // Without this listener Node would never end the request.
   sent.on("upgrade", ({ statusCode, statusMessage }, socket) => {
     socket.destroy();
     reject(new Error(`answered ${statusCode} ${statusMessage}; the proxy does not switch protocols`));
@@ -88,7 +88,7 @@ export function passUpstream(
       reject(new Error(`answered with the transfer coding ${coding}; the proxy knows chunked only`));
       return;
     }
-    // Node ends a body without a stated length as if it were complete, also when the connection is reset.
+    // Without Content-Length, Node ends the body normally even if the connection is reset.
     sent.on("error", (error) => answer.complete || answer.destroy(error));
     resolve({ status: statusCode, reason: statusMessage, fields: endToEnd(fields), body: answer });
   });
@@ -97,19 +97,19 @@ export function passUpstream(
   return promise;
 }
 
-/** The target behind the path of `to`. Of an absolute form only path and query are left: `to` is its authority. */
+/** Returns the path of `to` followed by path and query of the target. The authority of an absolute target is dropped. */
 function pathBehind(to: URL, target: string): string {
   return target === "*" ? target : `${to.pathname.replace(/\/$/, "")}${originForm(target)}`;
 }
 
-/** Path and query of a target as they were sent; `*` stays. */
+/** Returns path and query of a target unchanged. `*` stays. */
 export function originForm(target: string): string {
   if (target.startsWith("/") || target === "*") return target;
   const path = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "");
   return path.startsWith("/") ? path : `/${path}`;
 }
 
-/** Header lines as the server gets them: the client's, but for those of its connection, Host, and the framing where it said none. */
+/** Returns the headers for the server: the client's without those of its connection, with the server's Host and a framing. */
 function forwarded({ method, fields }: Passing, host: string, plain: boolean): HeaderLines {
   // Trailers are not forwarded. The body has been read, so the client's expectation has been met.
   let lines: HeaderLines = without(endToEnd(fields), "trailer").filter(
@@ -121,6 +121,6 @@ function forwarded({ method, fields }: Passing, host: string, plain: boolean): H
   return isFramed || BODILESS.includes(method) ? lines : [...lines, ["Content-Length", "0"]];
 }
 
-/** Transfer codings other than chunked: the proxy cannot forward such a body, because it would lose the coding. */
+/** Returns the transfer codings other than chunked. The proxy cannot forward such bodies, because it would remove the coding. */
 export const unknownCodings = (fields: HeaderLines): string[] =>
   listMembers(fields, "transfer-encoding").filter((coding) => coding !== "chunked");

@@ -12,7 +12,7 @@ export interface Spread {
 }
 
 /** Adds up the histograms of several engines. `skipZero`: leaves observations of 0 out of the counts. */
-export function sumOf(histograms: readonly FineHistogram[], skipZero = false) {
+export function combinedHistogram(histograms: readonly FineHistogram[], skipZero = false) {
   const counts = new Float64Array(histograms[0]!.counts.length);
   let sum = 0;
   for (const histogram of histograms) {
@@ -33,7 +33,7 @@ export function sumOf(histograms: readonly FineHistogram[], skipZero = false) {
 
 /** Returns the exact mean, and percentiles within 0.4 %. */
 export function spreadOf(histograms: readonly FineHistogram[], skipZero = false): Spread {
-  const { sum, count, at } = sumOf(histograms, skipZero);
+  const { sum, count, at } = combinedHistogram(histograms, skipZero);
   if (count === 0) return { count, mean: null, p50: null, p90: null, p99: null };
   return { count, mean: sum / count, p50: at(0.5), p90: at(0.9), p99: at(0.99) };
 }

@@ -2,7 +2,7 @@
 import { fineMiddle } from "../../engine/fine.ts";
 import type { EngineSnapshot, HistogramName } from "../../engine/interface/types.ts";
 import type { Distribution, Moment, Result, ServerMoment } from "../report/index.ts";
-import { sumOf } from "./percentiles.ts";
+import { combinedHistogram } from "./percentiles.ts";
 import type { Counts, Replay } from "./replay.ts";
 import type { Results } from "./results.ts";
 
@@ -121,7 +121,7 @@ export function reportOf(
 /** Returns the distribution over all engines in ms. Percentiles are computed as in the results. */
 function distribution(replay: Replay, name: HistogramName, skipZero = false): Distribution {
   const engines = replay.fleet.engines.map((engine) => engine.fine(name));
-  const { counts, sum, count, at } = sumOf(engines, skipZero);
+  const { counts, sum, count, at } = combinedHistogram(engines, skipZero);
   if (count === 0) return { count, mean: null };
   const filled = [...counts.keys()].filter((bucket) => counts[bucket]! > 0);
   const bounds = filled.map((bucket) => fineMiddle(bucket) / 1000);

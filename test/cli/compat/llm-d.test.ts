@@ -190,7 +190,7 @@ test("what tools are called with: its defaults, and what was said", () => {
 test("what is so anyway is said to be so", () => {
   expect(accepted("--force-dummy-tokenizer --hash-seed 7 --self-signed-certs").notices).toEqual([
     "--force-dummy-tokenizer: tokens are those of the built-in vocabulary: other ids, and other counts",
-    "--hash-seed: no hash of a block is ever shown, so nothing depends on it",
+    "--hash-seed: has no effect, because hashes of blocks are never shown",
   ]);
   expect(accepted("--self-signed-certs").config.listen.tls).toBe("self-signed");
 });

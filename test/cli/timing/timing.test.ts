@@ -76,7 +76,7 @@ test.each([
   [["show"], "timing show takes one timing"],
   [["show", "a", "b"], "timing show takes one timing"],
   [["show", "a100"], '"a100": not a preset; must be none, constant:'],
-  [["show", "none"], "steps without a time have nothing to show"],
+  [["show", "none"], "has no times to show"],
   [["show", NAME, "--html"], "--html: unknown flag"],
   [["show", NAME, "--json=1"], '--json: takes no value, not "1"'],
 ])("timing %p: one line, exit code 2", (words, why) => {

@@ -4,7 +4,7 @@ import type { TritonServer } from "../../../servers/triton/inference/server.ts";
 import type { ModelStatistics } from "../../../servers/triton/inference/statistics.ts";
 import type { TritonReplay } from "./replay.ts";
 
-export interface ModelResults {
+export interface TritonModelResults {
   readonly name: string;
   readonly version: number;
   readonly success: number;
@@ -40,7 +40,7 @@ export interface TritonResults {
   /** Time from arrival to last response of finished requests; null: no request finished. */
   readonly latency_ms: Readonly<Record<"mean" | "p50" | "p90" | "p99", number | null>>;
   /** The model, and the other models of an ensemble. */
-  readonly models: readonly ModelResults[];
+  readonly models: readonly TritonModelResults[];
 }
 
 export function tritonResults(
@@ -71,7 +71,7 @@ export function tritonResults(
     requests_per_s: durationUs > 0 ? counts.finished / (durationUs / 1e6) : 0,
     pending_peak: counts.pendingPeak,
     latency_ms: { mean: ratio(sum / 1000, latenciesUs.length), p50: at(0.5), p90: at(0.9), p99: at(0.99) },
-    models: server.served.map(({ name, version, statistics }): ModelResults => {
+    models: server.served.map(({ name, version, statistics }): TritonModelResults => {
       const { inferences, executions, success, spans, cacheHit, cacheMiss } = statistics;
       const us = (span: (typeof SPANS)[number]) => spans[SPANS.indexOf(span)]!;
       const computeUs = us("compute_input") + us("compute_infer") + us("compute_output");
