@@ -64,7 +64,7 @@ test("the ledger: without a limit everything fits; sizes that read alike are sai
   expect(why).toContain("m5 5.00 MiB, 4 models more)");
 });
 
-test("any history of loads and unloads: what fits is taken, and nothing else", () => {
+test("after any history of loads and unloads, exactly the loads that fit succeed", () => {
   const act = fc.oneof(
     fc.record({
       bytes: fc.integer({ min: 0, max: 12 }),

@@ -80,7 +80,7 @@ function expected({ model, version, id, parameters, final, outputs }: Answer) {
   };
 }
 
-test("any answer, unary and streamed, is what the library writes", () => {
+test("unary and streamed answers equal the bytes of protobuf's library", () => {
   const writer = new ResponseWriter();
   const [unary, streamed] = [messageNamed("ModelInferResponse"), messageNamed("ModelStreamInferResponse")];
   fc.assert(
@@ -101,7 +101,7 @@ test("any answer, unary and streamed, is what the library writes", () => {
   );
 });
 
-test("responses to one request, alike or not, are what the writer of any answer writes", () => {
+test("responses written from a shared prefix equal those written whole", () => {
   const [writer, other] = [new ResponseWriter(), new ResponseWriter()];
   // Few, so that responses follow others that are like them.
   const name = fc.constantFrom("", "a", "é".repeat(70));
@@ -131,7 +131,7 @@ test("responses to one request, alike or not, are what the writer of any answer 
   );
 });
 
-test("responses that differ in one text alone are what the writer of any answer writes", () => {
+test("responses that differ in one text equal those written whole", () => {
   const [writer, other] = [new ResponseWriter(), new ResponseWriter()];
   const pieces = fc.oneof(
     fc.uint8Array({ maxLength: 300 }),
@@ -158,7 +158,7 @@ test("responses that differ in one text alone are what the writer of any answer 
 const written = (by: ResponseWriter, length: number) => by.bytes.subarray(5, length);
 const filled = (length: number) => new Uint8Array(length).fill(97);
 
-test("a large answer does not stay, and the next one is right", () => {
+test("a large answer's buffer is released, and the next answer is correct", () => {
   const writer = new ResponseWriter();
   const unary = messageNamed("ModelInferResponse");
   for (const bytes of [3_000_000, 10, 3_000_000, 0]) {
@@ -279,7 +279,7 @@ test.each(wrong)("refused in Triton's words: %s", (_, message, words) => {
   expect(() => atOnce(wishOf(message, new SharedMemory()))).toThrow(invalidArg(words).message);
 });
 
-test("lists become the bytes of their types", () => {
+test("list elements become tensor data of their type", () => {
   const cases: readonly (readonly [Datatype, object, readonly number[]])[] = [
     ["BOOL", { boolContents: [true, false] }, [1, 0]],
     ["INT8", { intContents: [-1, 300] }, [255, 44]],
@@ -340,7 +340,7 @@ test("parameters keep their kinds; a timeout below zero is a very long one", () 
   expect(emptyFinal).toBe(true);
 });
 
-test("rules of faults see inputs and parameters by their names, and leave out what cannot be read", () => {
+test("fault rules see inputs and parameters by name, without unreadable ones", () => {
   const floats = Buffer.from(new Float32Array([0.7]).buffer);
   const raw = (name: string, datatype: string) => ({ name, datatype, shape: [1n] });
   const message = request({

@@ -92,7 +92,7 @@ test.each(LONG)("a long %s: the same, with stops and in parts", (name, json) => 
   expect(stops).toBeGreaterThan(COUNT / 100);
 });
 
-test("a list is whatever can be gone through once", () => {
+test("a list may be any iterable that is read once", () => {
   const models = range((at) => ({ name: `m${at}` }), 3);
   expect(decoded("RepositoryIndexResponse", written("RepositoryIndexResponse", { models: models.values() }))).toEqual({
     models,

@@ -30,7 +30,7 @@ const around = {
   },
 } as unknown as ServerAround;
 
-test("of an event stream, of none where the answer is whole", async () => {
+test("a request for an event stream counts as an opened stream, a whole answer does not", async () => {
   const app = tritonApp(around);
   await around.server.start();
   const ask = (path: string) => {
@@ -45,7 +45,7 @@ test("of an event stream, of none where the answer is whole", async () => {
   expect(opened).toBe(1);
 });
 
-test("of a stream over gRPC", () => {
+test("a gRPC stream counts as an opened stream", () => {
   opened = 0;
   streamInferMethod(new Inference(around))({ metadata: () => undefined } as unknown as GrpcCall);
   expect(opened).toBe(1);

@@ -11,7 +11,7 @@ import { eventually } from "../../../server.ts";
 import { startTriton, type TritonChild } from "../../../triton/child.ts";
 import { pureServer } from "../../../triton/pure-server.ts";
 
-test("more bytes than a body may have are a 400", async () => {
+test("a body beyond the limit is answered with 400", async () => {
   const server = pureServer([`--model-repository=${import.meta.dir}/../../../triton/models`], new VirtualClock());
   const turns = { nowUs: () => 0 };
   const config = { overHttp: { maxInputBytes: null, maxBodyBytes: 800, restricted: [] } };
@@ -105,7 +105,7 @@ test("bodies of 58 MB at once at the OpenAI front end are answered", async () =>
   expect(peakMb()).toBeLessThan(MB_MOST);
 }, 120_000);
 
-test("bodies that never come whole take bounded memory, and others are answered", async () => {
+test("incomplete bodies use bounded memory, and other requests are answered", async () => {
   const sent = "POST /v2/models/echo/generate HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\n";
   const body = Buffer.alloc(40 * MIB, " ");
   const sockets = Array.from({ length: 24 }, () => connect(Number(new URL(server.url).port), "127.0.0.1"));

@@ -68,13 +68,13 @@ test.each([
   expect([told, all.bytes]).toEqual([[`event of ${bytes}`, "reset", "gone", "end"], 0]);
 });
 
-test("what is cancelled by it and ends at once does not make it look whole", () => {
+test("a reset stream does not end like a complete answer if the cancelled request ends at once", () => {
   const { queue, told } = stalled(undefined, () => queue.end());
   for (let sent = 0; sent <= 4097; sent++) queue.write(new Uint8Array(10));
   expect(told).toEqual(["event of 10", "reset", "gone", "end"]);
 });
 
-test("a burst of one turn, however large, waits for a client that reads", async () => {
+test("a burst of any size within one turn is queued for a client that reads", async () => {
   const { queue, told, all, drain, turn } = stalled();
   const event = new Uint8Array(16 * MIB);
   for (let sent = 0; sent < 4; sent++) queue.write(event);
@@ -85,7 +85,7 @@ test("a burst of one turn, however large, waits for a client that reads", async 
   expect([told, all.bytes]).toEqual([[...Array(4).fill(`event of ${event.length}`), "end"], 0]);
 });
 
-test("nothing is counted of what comes behind a break", () => {
+test("events after a reset are not counted", () => {
   const { queue, told, all } = stalled();
   queue.write(new Uint8Array(10));
   queue.reset();
@@ -93,7 +93,7 @@ test("nothing is counted of what comes behind a break", () => {
   expect([told, all.bytes]).toEqual([["event of 10", "reset"], 0]);
 });
 
-test("a stream that would wait beyond what all may is broken off; one that leaves, or is read, makes room", () => {
+test("a stream beyond the shared limit is reset; a stream that ends or is read frees memory", () => {
   const all = new WaitingBytes(100);
   const [one, other, third] = [stalled(all), stalled(all), stalled(all)];
   const event = new Uint8Array(40);
@@ -108,7 +108,7 @@ test("a stream that would wait beyond what all may is broken off; one that leave
   expect([other.told, all.bytes]).toEqual([["event of 40", "gone"], 0]);
 });
 
-test("a long event leaves in parts as the client takes them, and what follows waits behind it", async () => {
+test("a long event is sent in parts as the client reads, and later events wait for it", async () => {
   const { queue, told, all, drain, turn } = stalled();
   let made = 0;
   function* parts() {
@@ -132,7 +132,7 @@ test("a long event leaves in parts as the client takes them, and what follows wa
   expect([all.bytes, isOver]).toEqual([0, true]);
 });
 
-test("nothing is kept of a long event whose client leaves", async () => {
+test("a long event is freed when its client leaves", async () => {
   const { queue, told, all, turn, leave } = stalled();
   let isOver = false;
   queue.writeLong([new Uint8Array(1), new Uint8Array(2)], 1000);

@@ -121,7 +121,7 @@ test("four small bodies are parsed at a time", async () => {
   expect(begun).toBe(5);
 });
 
-test("what is unpacked counts in place of what was packed, as the most that it may become until then", async () => {
+test("decompressed bytes count instead of the compressed body, at the limit until their number is known", async () => {
   const { body, pass } = rooms();
   const packed = body(2 * MIB);
   packed.come();

@@ -105,12 +105,12 @@ test.each([
   expect(shown(asked) as unknown).toEqual(expected);
 });
 
-test("a client's shape is held against dims", () => {
+test("a client's shape is checked against dims", () => {
   expect(() => ask("input", [2, 2, 2])).toThrow("Expected [-1,4], got [2,2,2].");
   expect(() => ask("ensemble", [3, 4])).toThrow("Expected [-1,2,2], got [3,4].");
 });
 
-test("requests share a batch where what the model sees is alike", async () => {
+test("requests share a batch if the model sees equal shapes", async () => {
   const { statistics } = server.find("batched", -1);
   const asked = [ask("batched", [1, 2]), ask("batched", [1, 3]), ask("batched", [2, 3])];
   await pass(() => asked.every(({ answer }) => answer !== null));
@@ -122,7 +122,7 @@ test("requests share a batch where what the model sees is alike", async () => {
   expect([...statistics.batches.keys()]).toEqual([1, 3]);
 });
 
-test("sizes that are left open keep their order on both sides", () => {
+test("variable dimensions keep their order on both sides", () => {
   const config = { name: "x", data_type: "TYPE_FP32", dims: [-1, 6, -1], reshape: { shape: [-1, 2, 3, -1] } };
   expect(modelShape([8, 5, 6, 7], config, 1)).toEqual([8, 5, 2, 3, 7]);
   expect(clientShape([8, 5, 2, 3, 7], config, 1)).toEqual([8, 5, 6, 7]);

@@ -190,7 +190,7 @@ test("the data of a warm-up: a file, texts of a file, drawn bytes, controls of a
   ]);
 });
 
-test("all instances serve after it", async () => {
+test("after the warm-up all instances serve", async () => {
   const x = { name: "x", datatype: "INT32" as const, shape: [1], data: new Uint8Array(4) };
   const fields = { id: "", inputs: [x], outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
   const endsUs: number[] = [];

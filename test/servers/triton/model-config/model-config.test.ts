@@ -139,7 +139,7 @@ test.each([
   expect(wrong(text)).toBe(why);
 });
 
-test("a folder's name tells the backend where nothing else does", () => {
+test("the folder's name determines the backend if nothing else does", () => {
   const { backend, platform, default_model_filename: file } = model("", "some.identity");
   expect([backend, platform, file]).toEqual(["identity", undefined, "model.identity"]);
   expect(atOnce(wrongConfig(model("", "some.identity")))).toBeUndefined();
@@ -165,7 +165,7 @@ test("defaults: version policy, preferred size, instances, file, pinned memory",
   expect(model(`${text} instance_group { kind: KIND_GPU }`).instance_group).toMatchObject([{ count: 1, gpus: [0] }]);
 });
 
-test("as JSON and back it is the same", () => {
+test("a configuration is unchanged after conversion to JSON and back", () => {
   const config = model(
     `backend: "python" max_batch_size: 4 ${TENSORS} parameters { key: "a" value { string_value: "b" } }`,
   );

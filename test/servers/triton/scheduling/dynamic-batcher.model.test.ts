@@ -177,7 +177,7 @@ const of = (more: Partial<BatchingRules>) =>
     ...more,
   });
 
-test("without a delay a batch is whoever waits when an instance becomes free", () => {
+test("without a delay, a free instance takes all queued requests as a batch", () => {
   const began = played(of({}), [0, 10, 20, 30], 100);
   expect(began).toEqual([
     [0, [0]],
@@ -210,7 +210,7 @@ const playedMs = (rules: Partial<BatchingRules>, arrivalsMs: readonly number[], 
   ).map(([us, ids]) => [us / 1000, ids] as const);
 const PAIRS = { preferred: [2], delayUs: 400_000 };
 
-test("a request below the noted preferred size does not join the batch that waits, and waits out its delay alone", () => {
+test("a request below the noted preferred size waits for its own delay instead of joining the batch", () => {
   expect(playedMs(PAIRS, [0, 10, 20, 30, 40], 300)).toEqual([
     [10, [0, 1]],
     [310, [2, 3]],
@@ -244,7 +244,7 @@ test("a batch whose delay is over does not grow until the preferred size is reac
   ]);
 });
 
-test("every arrival is looked at if shapes may differ, or without a delay", () => {
+test("every arrival wakes the batcher if shapes may differ, or without a delay", () => {
   expect(playedMs({ ...PAIRS, looksAtEach: true }, [0, 10, 20, 30, 40], 300)[1]).toEqual([310, [2, 3, 4]]);
   expect(playedMs({ preferred: [2] }, [0, 10, 20, 30, 40], 300)).toEqual([
     [0, [0]],
@@ -253,7 +253,7 @@ test("every arrival is looked at if shapes may differ, or without a delay", () =
   ]);
 });
 
-test("half a second after its last look the batcher looks by itself", () => {
+test("the batcher checks its queue half a second after its last check", () => {
   expect(playedMs(PAIRS, [0, 10, 20, 30, 40], 519)[1]).toEqual([529, [2, 3]]);
   expect(playedMs(PAIRS, [0, 10, 20, 30, 40], 521)[1]).toEqual([531, [2, 3, 4]]);
 });

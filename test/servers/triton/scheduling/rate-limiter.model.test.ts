@@ -216,7 +216,7 @@ test("counts of a device, of each device and of all: the most that applies", () 
   expect(() => limiter.register([instance(1, [need("R", 2)], 1)])).toThrow(refusal("R", 1, 2));
 });
 
-test("a model that is gone leaves no count behind", () => {
+test("an unloaded model leaves no resource in use", () => {
   const limiter = new RateLimiter([]);
   const large = limiter.register([instance(1, [need("R", 2)])]);
   const small = limiter.register([instance(1, [need("R", 1)]), instance(1, [need("R", 1)])]);
@@ -258,7 +258,7 @@ async function served(folders: Readonly<Record<string, string>>, ...flags: strin
   return { server, failures, ask, pending, pass };
 }
 
-test("who waits for a resource is pending, and so is who stands behind, whatever it needs; a batch grows meanwhile", async () => {
+test("requests that wait for a resource, and all behind them, are pending; their batch may grow", async () => {
   const { server, failures, ask, pending, pass } = await served({
     a: shares(1),
     b: shares(1, "dynamic_batching { }"),

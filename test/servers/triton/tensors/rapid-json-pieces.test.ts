@@ -35,7 +35,7 @@ const same = (text: string) => {
   expect(pieces).toEqual(whole);
 };
 
-test("a text of megabytes stays in the body on its way into a tensor, and is a text wherever else it stands", () => {
+test("a string of megabytes stays in the body until it is copied into a tensor; elsewhere it becomes a string", () => {
   const text = `${"plain text ".repeat(60_000)}\\n\\u00e9\\ud83d\\ude00${"\u00c3\u00a9".repeat(400_000)}`;
   const body = Buffer.from(`{"id":"7","text_input":"${text}","texts":["a","${text}"]}`, "latin1");
   const expected = parseRapidJson(body) as JsonMembers;
@@ -107,7 +107,7 @@ const list = fc
     return `[${(isLast ? [...rest, ...many] : [...many, ...rest]).join(`,${blank.length > 10 ? "" : blank}`)}${blank}]`;
   });
 
-test("whatever stands there: the same values and the same errors", () => {
+test("the parser in pieces gives the same values and errors", () => {
   const document = fc
     .tuple(fc.array(fc.oneof(list, token), { maxLength: 5 }), blanks, fc.boolean())
     .map(([parts, blank, isObject]) =>
@@ -116,7 +116,7 @@ test("whatever stands there: the same values and the same errors", () => {
   fc.assert(fc.property(document, same), { numRuns: times(150) });
 });
 
-test("broken off or changed anywhere: the same error at the same byte", () => {
+test("a truncated or changed document gives the same error at the same byte", () => {
   const text = `{"inputs":[{"name":"x","shape":[2],"data":[${'1.25,-3,[true,"\\u00e9 text"],'.repeat(6000)}4]}]} `;
   fc.assert(
     fc.property(fc.nat(text.length), fc.constantFrom("", "x", '"', "]", "}", ",", "\\", "\0"), (at, put) => {

@@ -49,7 +49,7 @@ test("numbers: whole ones of 64 bits apart from others, NaN and Inf", () => {
   ]);
 });
 
-test("members as often as they stand there, texts as bytes", () => {
+test("repeated members are kept, and strings are bytes", () => {
   const read = parse('{"a":1,"a":"é\\u00e9\\ud83d\\ude00"}') as JsonMembers;
   const bytes = Buffer.from("éé😀").toString("latin1");
   expect(read.members).toEqual([
@@ -72,7 +72,7 @@ function plainOf(node: JsonNode): unknown {
   return Array.isArray(node) ? node.map(plainOf) : typeof node === "bigint" ? shorter(Number(node)) : node;
 }
 
-test("whatever JavaScript writes is read the same", () => {
+test("JSON written by JavaScript is read back unchanged", () => {
   const value = fc.jsonValue().filter((one) => !JSON.stringify(one).includes("__proto__"));
   fc.assert(
     fc.property(value, (one) => {
@@ -85,7 +85,7 @@ test("whatever JavaScript writes is read the same", () => {
   );
 });
 
-test("whatever is written is read the same", () => {
+test("tensors written as JSON are read back unchanged", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), fc.double({ noNaN: true }), (text, number) => {
       const bytes = Buffer.from(text).toString("latin1");
@@ -127,7 +127,7 @@ test("the short way to read a number, and the long one", () => {
   expect([read("1e-400"), read("1e308"), read("0.0000000000000000000001")]).toEqual([0, 1e308, 1e-22]);
 });
 
-test("a byte order mark is passed over, by what reads in pieces, too", () => {
+test("a byte order mark is skipped, also by the parser in pieces", () => {
   const marked = Buffer.from('\ufeff{"a":x}');
   expect(parseRapidJson(Buffer.from("\ufeff[1]"))).toEqual([1]);
   expect(() => parseRapidJson(marked)).toThrow("Invalid value. at 8");
@@ -156,7 +156,7 @@ test("whole numbers are written as they are, and read so", () => {
   );
 });
 
-test("an output that comes again with another shape or type says so", () => {
+test("an output with a new shape or type is not written from the cache of the old one", () => {
   const wish = {
     fields: { id: "", inputs: [], outputs: [], parameters: [], priority: 0, timeoutUs: 0 },
     outputs: new Map(),
