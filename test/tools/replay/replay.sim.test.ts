@@ -295,7 +295,7 @@ describe("bad input ends with one line and 2", () => {
     [[bad, "--truth-log", folder], "--truth-log: cannot write"],
     [[bad, "--json", bad], `--json ${bad}: would overwrite the input file`],
     [[bad, "--truth-log", join(folder, ".", "bad.jsonl")], "would overwrite the input file"],
-    [[bad, "--json", path("one"), "--series", path("one")], "would overwrite what --json writes"],
+    [[bad, "--json", path("one"), "--series", path("one")], "would overwrite the file of --json"],
   ])("%j", (argv, line) => {
     const { exitCode, err, out } = understudy(...argv);
     expect(err).toStartWith("understudy replay: ");
