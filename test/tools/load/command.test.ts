@@ -98,7 +98,7 @@ describe("flags", () => {
     ["--ramp-up-start-rps 1", "need --ramp-up-strategy"],
     ["--ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 2", "needs --num-prompts or --duration"],
     ["--request-rate 5 --arrival-pattern poisson --burstiness 2", "--burstiness: needs --arrival-pattern gamma"],
-    ["--request-rate inf --duration 5", "has no end"],
+    ["--request-rate inf --duration 5", "the number of requests has no limit"],
     ["--fixed-schedule --request-rate 5", "a fixed schedule has its own times"],
     ["--replay-speedup 2", "needs the times of a dataset"],
     ["--sweep 4,2", "--sweep: takes rising rates"],
