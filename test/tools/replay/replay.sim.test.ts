@@ -279,7 +279,7 @@ describe("bad input ends with one line and 2", () => {
     [[path("nowhere.jsonl")], `cannot read "${path("nowhere.jsonl")}" (ENOENT)`],
     [[], "no trace: give a file"],
     [[bad], `${bad}:2: expected a JSON object such as {"timestamp"`],
-    [[bad, "second"], '"second": unexpected; one trace is replayed'],
+    [[bad, "second"], '"second": unexpected argument; only one trace is replayed'],
     [[bad, "--format", "parquet"], "--format parquet: unknown format"],
     [[bad, "--limit", "none"], "--limit: takes a whole number from 1 to"],
     [[bad, "--until"], "--until: needs a value"],
