@@ -184,7 +184,7 @@ describe("understudy replay --crash", () => {
     [["--crash", "nowhere.json"], 'cannot read "nowhere.json" (ENOENT)'],
     [["--crash", "other.json"], "other.json: expected a file that understudy wrote when its core trapped"],
     [["--crash", "text"], "text: expected a file that understudy wrote"],
-    [["--crash", "other.json", "--seed", "3"], "--crash FILE goes alone"],
+    [["--crash", "other.json", "--seed", "3"], "--crash FILE: takes no other options"],
     [["--crash"], "--crash: needs a value"],
   ])("%j prints one line and exits with 2", (argv, line) => {
     writeFileSync(join(folder, "other.json"), '{"schema": 1}');

@@ -1,6 +1,6 @@
 /**
- * Who runs first on a processor that streams share with compilers and collectors of the runtime? The kernel lets whoever runs
- * finish a slice, of 2.8 ms on two processors, before it looks who was woken meanwhile; unless that one asks for shorter
+ * Shortens the time slices of a thread, so that the loop gets the processor sooner. The kernel lets a running thread
+ * finish a slice, 2.8 ms on two processors, before it runs a thread that has woken, unless that thread asked for shorter
  * slices (Linux 6.12 and later, EEVDF: `sched_setattr` with a runtime). The shares of the processor stay what they were.
  */
 import { dlopen, FFIType, ptr } from "bun:ffi";
@@ -17,7 +17,7 @@ const POLICY = 4;
 const FLAGS = 8;
 const RUNTIME = 24;
 const SCHED_OTHER = 0;
-/** Threads and processes that are started have slices as ever. */
+/** Flag by which new threads and processes get the default slices. */
 const RESET_ON_FORK = 1n;
 
 /** Has the calling thread's slices shortened; false: this system does not do that, or the thread is scheduled in another way. */

@@ -1,5 +1,5 @@
 /**
- * When may a long piece of work have the thread? Not when a step is about to be due: reading a body of half a megabyte
+ * Delays long pieces of work until no step is about to be due. Reading a body of half a megabyte
  * takes milliseconds, and streams are on time only if it waits for the gap between two steps.
  */
 import type { Cancel, Clock } from "../clock.ts";
@@ -35,17 +35,17 @@ export class SpareTime {
     });
   }
 
-  /** Is nothing due for as long as the work takes? */
+  /** True if nothing is due for `neededUs`. */
   get isThere(): boolean {
     return this.clock.nextUs() - this.clock.now() >= this.neededUs;
   }
 
-  /** For `Gaps`. */
+  /** True if work waits. For `Gaps`. */
   get waits(): boolean {
     return this.#queue.length > 0;
   }
 
-  /** For `Gaps`: nothing is due before `dueUs`. Has the first that waits gone? */
+  /** For `Gaps`: nothing is due before `dueUs`. Returns true if the first waiting work was started. */
   offer(nowUs: number, dueUs: number): boolean {
     const first = this.#queue[0];
     if (first === undefined) return false;
@@ -64,7 +64,7 @@ export class SpareTime {
 class Gaps {
   readonly #clock: Clock;
   readonly #waiting = new Set<SpareTime>();
-  /** A look at the next turn is ordered; behind what is due, likewise. */
+  /** True if `#look` will run in the next turn. */
   #soon = false;
   #later: Cancel | null = null;
 

@@ -356,14 +356,14 @@ vllm:e2e_request_latency_seconds_sum ${seconds}\nvllm:e2e_request_latency_second
 test.each([
   [["--every", "1y", "x"], '--every: takes a duration from 10ms to 24h, as in 500ms, 1s or 2m, not "1y"'],
   [["--evry", "1s", "x"], "--evry: unknown flag"],
-  [[], "what is to be checked?"],
+  [[], "needs a URL, or one or more files"],
   [["--only", "V99", "x"], "--only: takes ids of laws"],
   [["--engine-version", "new", "x"], "--engine-version: takes versions of vLLM, TensorRT-LLM or Triton"],
-  [["x.txt", "--for", "10s"], "--for: files do not change"],
-  [["http://"], "is no URL"],
+  [["x.txt", "--for", "10s"], "--for: needs a URL; files are read once"],
+  [["http://"], "is not a URL"],
   [["http://x", "--json", "/nowhere/x.json"], 'cannot write "/nowhere/x.json" (ENOENT)'],
   [["x.txt@5", "--json", "x.txt"], "--json x.txt: would overwrite the input file"],
-  [["x.txt", "--json", "y", "--junit", "./y"], "--junit ./y: would overwrite what --json writes"],
+  [["x.txt", "--json", "y", "--junit", "./y"], "--junit ./y: would overwrite the file of --json"],
 ] as const)("bad flags %j: one line and code 2", async (args, words) => {
   const { code, out, err } = await check(...args);
   expect({ code, out }).toEqual({ code: 2, out: "" });

@@ -218,7 +218,7 @@ describe("the command", () => {
   });
 
   test.each<[string, () => string[], string]>([
-    ["nothing", () => [], "fit what? One or more results of a benchmark"],
+    ["nothing", () => [], "needs one or more results One or more results of a benchmark"],
     ["no file", () => ["nowhere.json"], '"nowhere.json": cannot be read (ENOENT)'],
     [
       "a file that is too large",

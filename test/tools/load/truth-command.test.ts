@@ -147,7 +147,7 @@ test.each([
   [["log.jsonl", "--compare", "no-id.csv"], /no-id\.csv:1: expected a request's id with ttft or e2e/],
   [["log.jsonl", "--compare", "empty.csv"], /empty\.csv: no requests; expected/],
   [["log.jsonl", "--unit", "h"], /--unit: takes s or ms or us or ns, not "h"/],
-  [["http://127.0.0.1:1"], /http:\/\/127\.0\.0\.1:1: .*is it Understudy\?/],
+  [["http://127.0.0.1:1"], /http:\/\/127\.0\.0\.1:1: .*is it an Understudy server\?/],
   [[], /takes one URL or one file/],
 ] as const)("%j is refused in one line, code 2", async (words, why) => {
   write("log.jsonl", LOG);

@@ -162,7 +162,7 @@ test("fault explain: a plan in words and bytes; what is none", () => {
     'understudy fault: fault plan, character 1: "B99" is not a fault; docs/faults.md lists them, B1 to C3\n',
   ]);
   for (const [words, why] of [
-    [["proxy"], "--to URL is missing"],
+    [["proxy"], "needs --to URL"],
     [["proxy", "--to", "ftp://x"], "--to: takes an http or https URL"],
     [["proxy", "--to", "http://x", "--fault", "B99"], "--fault B99: fault plan, character 1"],
     [["proxy", "--to", "http://x", "--fault-plan", "none.yaml"], "--fault-plan none.yaml: "],

@@ -279,7 +279,7 @@ describe("bad input ends with one line and 2", () => {
     [[path("nowhere.jsonl")], `cannot read "${path("nowhere.jsonl")}" (ENOENT)`],
     [[], "no trace: give a file"],
     [[bad], `${bad}:2: expected a JSON object such as {"timestamp"`],
-    [[bad, "second"], '"second": unexpected; one trace is replayed'],
+    [[bad, "second"], '"second": unexpected argument; only one trace is replayed'],
     [[bad, "--format", "parquet"], "--format parquet: unknown format"],
     [[bad, "--limit", "none"], "--limit: takes a whole number from 1 to"],
     [[bad, "--until"], "--until: needs a value"],
@@ -295,7 +295,7 @@ describe("bad input ends with one line and 2", () => {
     [[bad, "--truth-log", folder], "--truth-log: cannot write"],
     [[bad, "--json", bad], `--json ${bad}: would overwrite the input file`],
     [[bad, "--truth-log", join(folder, ".", "bad.jsonl")], "would overwrite the input file"],
-    [[bad, "--json", path("one"), "--series", path("one")], "would overwrite what --json writes"],
+    [[bad, "--json", path("one"), "--series", path("one")], "would overwrite the file of --json"],
   ])("%j", (argv, line) => {
     const { exitCode, err, out } = understudy(...argv);
     expect(err).toStartWith("understudy replay: ");

@@ -164,11 +164,11 @@ test("the command: output and exit code of a program, a repeated plan, expected 
   const silent = await stress("--replay", "B8", "--", process.execPath, "-e", "0");
   expect([silent.code, silent.out.includes("never-called")]).toEqual([2, true]);
   for (const [words, why] of [
-    [[], "which client?"],
+    [[], "needs one of"],
     [["--", "no-such-program-anywhere"], "no such program"],
     [["--replay", "B99", "--client", "reference"], 'fault plan, character 1: "B99" is not a fault'],
     [["--faults", "X1", "--client", "reference"], "--faults: takes ids of docs/faults.md"],
-    [["--faults", "G*", "--client", "reference"], "none of these faults acts on HTTP/1.1"],
+    [["--faults", "G*", "--client", "reference"], "none of these faults affects HTTP/1.1"],
     [["--expect", join(folder, "none.json"), "--client", "reference"], "cannot be read"],
     [["word", "--client", "reference"], "word: unknown"],
   ] as const) {
