@@ -14,6 +14,7 @@ import { whole } from "./vllm-whole.ts";
 
 const byId = (a: Law, b: Law) => a.id.localeCompare(b.id);
 
+/** All laws of metrics, in the order in which reports and docs/check.md list them. */
 export const laws: readonly Law[] = [
   ...[...general, ...overTime, ...clockLaws].sort(byId),
   ...[...gauges, ...counts, ...timeLaws, ...whole].sort(byId),
