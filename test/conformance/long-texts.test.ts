@@ -9,7 +9,7 @@ const TEXT = "x".repeat(16 * MIB);
 /**
  * Limit of copies of the body in memory: parts, bytes, text, values, an error's text, and copies that are not collected yet.
  */
-const COPIES_MOST = 14;
+const COPIES_MOST = 18;
 
 /** Returns the peak memory since the start, in bytes. */
 function peak({ pid }: Server): number {

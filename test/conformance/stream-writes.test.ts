@@ -338,7 +338,7 @@ test.skipIf(process.platform !== "linux")(
     const server = await serve(["--stream-writes", "batched", "--timing", "none"]);
     try {
       await eventually(() => server.output().includes("  try  "));
-      expect(server.output()).toContain("\n  writes      all plain tokens of a step by one native call\n");
+      expect(server.output()).toContain("\n  writes      one native call for all plain tokens of a step\n");
       const page = await (await fetch(`${server.url}/metrics/understudy`)).text();
       expect(page).toContain('understudy_stream_writes_info{mode="batched"} 1');
     } finally {

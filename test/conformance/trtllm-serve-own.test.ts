@@ -55,8 +55,8 @@ test("missing and refused options of the role give one line each", () => {
     "--workers: must be 1 with --role trtllm-serve, which has one engine",
   );
   expect(said("--role trtllm-serve --max-num-seqs 5")).toContain("--max-batch-size");
-  expect(said("--role trtllm-serve --metrics-port 9")).toContain("--metrics-port: is Triton's");
-  expect(said("--role trtllm-serve --http2-port 0")).toContain("--http2-port: is vLLM's role's");
+  expect(said("--role trtllm-serve --metrics-port 9")).toContain("--metrics-port: only for Triton's metrics");
+  expect(said("--role trtllm-serve --http2-port 0")).toContain("--http2-port: only for --role vllm");
   expect(said("--role trtllm-serve --max_batch_size 7 --max_seq_len 512 --max_num_tokens 256")).toMatchObject({
     config: {
       engine: {
@@ -120,7 +120,7 @@ test("options of trtllm-serve alone: parsers by its names, those that mean nothi
     "extra.yaml:1: cache_transceiver_config: disaggregated serving is not built",
   );
   expect(said(extra, "host_pool: 1\n")).toContain(
-    "extra.yaml:1: host_pool: unknown key; it is no option of trtllm-serve",
+    "extra.yaml:1: host_pool: unknown key; trtllm-serve does not have it either",
   );
   const blocks = (dtype: string) => {
     const made = resolve(`${extra} --max-seq-len 4096`, `kv_cache_config: {dtype: ${dtype}}\n`);

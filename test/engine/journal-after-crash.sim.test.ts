@@ -167,7 +167,7 @@ describe("a server", () => {
         const { exitCode, lines } = repeated(command);
         expect(lines).toContain("malformed submission (assembly/submit.ts:");
         expect(lines).toContain("the whole life of its core");
-        expect(lines).toContain("broke in add(promptTokens 1, maxTokens 0,");
+        expect(lines).toContain("trapped in add(promptTokens 1, maxTokens 0,");
         expect(lines).not.toContain("another history");
         expect(exitCode).toBe(70);
       }
@@ -214,6 +214,6 @@ describe("understudy replay --crash", () => {
     const { lines, trapped } = repeatCrash({ ...crash, journals: [text] } as Crash, "1.2.3", debug, answers);
     expect(trapped).toBe(false);
     expect(lines[0]).toContain("version 9.9.9; this is 1.2.3");
-    expect(lines.at(-1)).toBe(`  given: ${commands.length - 1}; nothing broke`);
+    expect(lines.at(-1)).toBe(`  ran: ${commands.length - 1} commands; no trap`);
   });
 });

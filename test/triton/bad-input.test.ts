@@ -164,7 +164,7 @@ test.each([
 });
 
 test("what a model throws behind its answer is named, and a stream that it sends wrongly ends", async () => {
-  await eventually(() => ["late", "later"].every((what) => server.output().includes(`behind its answer: ${what}`)));
+  await eventually(() => ["late", "later"].every((what) => server.output().includes(`after its answer: ${what}`)));
   const [, stream] = await post("models/sends/generate_stream", { x: 1 });
   expect(stream.split("\n\n").filter(Boolean)).toEqual([
     `data: {"error":"model 'sends' gave no response"}`,

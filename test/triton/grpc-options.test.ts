@@ -66,7 +66,7 @@ test("TLS, with and without certificates of clients; a file that is none is one 
     `\nunderstudy serve: --grpc-server-key ${folder}/none: cannot be read (ENOENT)\n`,
   );
   expect(await startTriton(["--grpc-use-ssl=true"]).catch(({ message }: Error) => message)).toContain(
-    "--grpc-use-ssl: takes --grpc-server-cert and --grpc-server-key beside it",
+    "--grpc-use-ssl: needs --grpc-server-cert and --grpc-server-key",
   );
 });
 

@@ -77,7 +77,7 @@ test("--timing overrides the preset's times; with other forms the preset still g
   const constant = accepted("Qwen/Qwen3-32B --timing constant:ttft=20ms,itl=5ms").config;
   expect(constant.engine).toMatchObject({ maxModelLen: 40960, timing: { kind: "constant", itlUs: 5000 } });
   expect(constant.deployment.preset).toBe("qwen3-32b-bf16-h100-tp2-vllm");
-  expect(presetLine("Qwen/Qwen3-32B --timing none")).toContain("gives KV pool and batch sizes;");
+  expect(presetLine("Qwen/Qwen3-32B --timing none")).toContain(": KV pool and batch sizes;");
   expect(presetLine("")).toBeUndefined();
 });
 

@@ -158,8 +158,8 @@ test.each([
   [{ slowSteps: "every=1s,for=1s" }, "the pause shorter than its interval"],
   [{ slowSteps: "every=10,for=1s" }, "slowSteps: takes every=TIME,for=TIME, as in every=10s,for=200ms"],
   [{ speed: 0 }, "speed: takes a number from 0.001 to 1000, not 0"],
-  [{ timing: "none", speed: 2 }, "speed: with --timing none steps have no times"],
-  [{ timing: "none", jitter: 0 }, "jitter: with --timing none steps have no times"],
+  [{ timing: "none", speed: 2 }, "speed: no effect with --timing none"],
+  [{ timing: "none", jitter: 0 }, "jitter: no effect with --timing none"],
 ])("%p is refused", (options, why) => {
   expect(() => engineConfig(options)).toThrow(why);
 });

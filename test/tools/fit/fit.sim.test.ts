@@ -181,7 +181,7 @@ describe("the command", () => {
 
   test("reports coefficients that it cannot determine", () => {
     const { error, out } = run(file("alone.json", bench({ concurrency: 1, requests: 20 }).vllm(true)));
-    expect(error).toContain("decode is 0: nothing tells it from base");
+    expect(error).toContain("decode is 0: it cannot be separated from base");
     expect(out).toBe("linear:base=6.045ms,prefill=0.021ms,decode=0ms,overhead=8.955ms\n");
   });
 
@@ -189,11 +189,11 @@ describe("the command", () => {
     const files = [1, 8, 16].map((concurrency) =>
       file(`means-${concurrency}.json`, bench({ concurrency, requests: 16, input: [500, 500] }).vllm(false)),
     );
-    const warning = "as many coefficients as means: these errors say nothing";
+    const warning = "as many coefficients as means, so these errors prove nothing";
     expect(run(...files.slice(0, 2)).error).toContain(warning);
     const { error } = run(...files);
     expect(error).not.toContain(warning);
-    expect(error).toContain("all is from replays, since there are means alone");
+    expect(error).toContain("all coefficients are from replays, because the results have only means");
   });
 
   test("a folder of a proxy: as exact as a benchmark's lists, with usage or without", () => {
@@ -218,7 +218,7 @@ describe("the command", () => {
   });
 
   test.each<[string, () => string[], string]>([
-    ["nothing", () => [], "needs one or more results One or more results of a benchmark"],
+    ["nothing", () => [], "needs one or more results of a benchmark"],
     ["no file", () => ["nowhere.json"], '"nowhere.json": cannot be read (ENOENT)'],
     [
       "a file that is too large",

@@ -128,7 +128,7 @@ test("options that gRPC calls do not have are refused", () => {
   });
   expect(read({ endpoint: "/x" })).toMatchObject({ error: expect.stringContaining("--endpoint: not with") });
   expect(read({ "check-truth": true })).toEqual({
-    error: "--check-truth: a Triton server says it in its --truth-log alone; take --check-truth-log FILE",
+    error: "--check-truth: a Triton server has the truth only in its --truth-log; use --check-truth-log FILE",
   });
   expect(read({ "check-truth": true, "check-truth-log": "f" })).not.toHaveProperty("error");
 });

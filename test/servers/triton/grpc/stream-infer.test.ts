@@ -8,6 +8,7 @@ import type { ServerAround } from "../../../../src/servers/triton/inference/arou
 import { HeldBodies } from "../../../../src/servers/triton/inference/held-bodies.ts";
 import type { GrpcCall } from "../../../../src/wire/grpc/call.ts";
 import { WaitingBytes } from "../../../../src/wire/http/waiting-bytes.ts";
+import { eventually } from "../../../server.ts";
 import { pureServer } from "../../../triton/pure-server.ts";
 
 let opened = 0;
@@ -33,16 +34,20 @@ const around = {
 test("a request for an event stream counts as an opened stream, a whole answer does not", async () => {
   const app = tritonApp(around);
   await around.server.start();
-  const ask = (path: string) => {
+  const ask = async (path: string) => {
     const body = '{"text_input":"one"}';
     // The answer never comes: the model sleeps, and nobody moves the clock.
     void app.handle(new Request(`http://x/v2/models/tokens/${path}`, { method: "POST", body }));
-    return new Promise((done) => setImmediate(done));
+    // Reading the body and starting the request take several turns of the event loop.
+    for (let turn = 0; turn < 20; turn++) await new Promise((done) => setImmediate(done));
   };
-  await ask("generate");
-  expect(opened).toBe(0);
+  // The first request loads modules, which takes time.
   await ask("generate_stream");
+  await eventually(() => opened === 1);
+  await ask("generate");
   expect(opened).toBe(1);
+  await ask("generate_stream");
+  expect(opened).toBe(2);
 });
 
 test("a gRPC stream counts as an opened stream", () => {

@@ -116,7 +116,7 @@ test("the same bytes each time, an end where it is asked for, and a page that ke
 
 const ANY = trace(1, "concurrency=1");
 test.each([
-  [[ANY], "--model: which model of --model-repository are the requests for?"],
+  [[ANY], "--model: is required"],
   [[ANY, ...models("nope")], "--model-repository: nope: failed to poll model 'nope': model not found"],
   [[ANY, ...models("llm")], "llm is a language model: replay without --role triton runs its engine"],
   [[ANY, ...models("plain"), "--html", "x"], "--html: not with --role triton, which accepts format, timestamp-unit"],
