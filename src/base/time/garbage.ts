@@ -67,6 +67,8 @@ class TimeShare {
 export class Garbage {
   /** Bytes since the last ordered collection. */
   #bytes = 0;
+  /** Of these, bytes of bodies and answers. */
+  #bodyBytes = 0;
   /** Bytes since the start, and their number at the last look whether the server is at rest. */
   #allBytes = 0;
   #seenBytes = 0;
@@ -99,12 +101,13 @@ export class Garbage {
     private readonly collector: Collector,
   ) {}
 
-  /** Counts bytes of a body, or of an answer, that are garbage soon. */
+  /**
+   * Counts bytes of a body, or of an answer, that are garbage soon. A young collection follows every 4 MiB of them, whatever
+   * share of the time it takes: a body of megabytes leaves hundreds of them, and one late collection of all takes longer.
+   */
   readonly add = (bytes: number): void => {
-    this.#bytes += bytes;
-    this.#allBytes += bytes;
-    if (this.#bytes >= COLLECT_AFTER_BYTES) this.#ask();
-    else if (!this.#looking && this.#bytes >= LITTLE_BYTES) this.#lookLater();
+    this.#bodyBytes += bytes;
+    this.#count(bytes);
   };
 
   /** Counts a request for a stream that was read. */
@@ -112,8 +115,15 @@ export class Garbage {
 
   readonly opened = (): void => {
     this.#half();
-    this.add(STREAM_BYTES);
+    this.#count(STREAM_BYTES);
   };
+
+  #count(bytes: number): void {
+    this.#bytes += bytes;
+    this.#allBytes += bytes;
+    if (this.#bytes >= COLLECT_AFTER_BYTES) this.#ask();
+    else if (!this.#looking && this.#bytes >= LITTLE_BYTES) this.#lookLater();
+  }
 
   get #nowUs(): number {
     return this.gaps.clock.now();
@@ -140,20 +150,27 @@ export class Garbage {
   }
 
   #ask(atRest = false): void {
+    const isOfBodies = this.#bodyBytes >= COLLECT_AFTER_BYTES / 2;
     this.#bytes = 0;
+    this.#bodyBytes = 0;
     // An answer of megabytes would leave hundreds of them while a whole collection waits for its gap.
-    if (this.#asking) this.#young();
-    else if (this.#mayBegin()) this.#inGap(atRest);
-    else this.#putOff(atRest);
+    if (this.#asking) this.#youngOf(isOfBodies);
+    else if (this.#mayBegin()) this.#inGap(atRest, isOfBodies);
+    else this.#putOff(atRest, isOfBodies);
   }
 
-  #inGap(atRest: boolean): void {
+  #youngOf(isOfBodies: boolean): void {
+    if (isOfBodies) this.#youngNow();
+    else this.#young();
+  }
+
+  #inGap(atRest: boolean, isOfBodies: boolean): void {
     this.#asking = true;
     void this.gaps.pass().then((found) => {
       this.#asking = false;
       if (found) this.#whole();
       else if (this.#hasGrown()) this.#besideStreams();
-      else return this.#putOff(atRest);
+      else return this.#putOff(atRest, isOfBodies);
       if (found && !atRest) this.#onceMore();
       else this.#again = false;
     });
@@ -200,8 +217,8 @@ export class Garbage {
     if (!this.#looking) this.#lookLater();
   }
 
-  #putOff(atRest: boolean): void {
-    this.#young();
+  #putOff(atRest: boolean, isOfBodies: boolean): void {
+    this.#youngOf(isOfBodies);
     if (atRest) this.#again = false;
     this.#owed = Math.max(this.#owed, atRest ? 1 : 2);
     this.#makeUpLater();

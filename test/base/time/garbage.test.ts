@@ -163,6 +163,15 @@ test("young collections take at most a twentieth of the time, after 50 ms of the
   expect(kinds().length).toBeLessThanOrEqual((50 + 10_000 / 20) / 5 + 1);
 });
 
+test("every 4 MiB of bodies order a young collection, whatever share of the time it takes", async () => {
+  const { garbage, kinds, pass } = collecting({ youngUs: 5000, wholeUs: 20_000 });
+  for (let ms = 0; ms < 1000; ms++) {
+    garbage.add(4 * MIB);
+    await pass(1000, 1000);
+  }
+  expect(kinds().filter((what) => what === "young").length).toBeGreaterThan(950);
+});
+
 test("what was put off for want of time is collected when the server rests", async () => {
   const { garbage, kinds, pass } = collecting({ wholeUs: 20_000 });
   for (let i = 0; i < 100; i++) {
