@@ -22,7 +22,7 @@ const SIZES = [KIB, 32 * KIB];
 /** Copies of a message that are held at once, to measure one of them. */
 const HELD_BYTES = 2 ** 19;
 /** Bytes of the objects of the shortest message. */
-const FIXED_BYTES = 1024;
+const FIXED_BYTES = 2048;
 /** Bytes that a message may take. A hundredth is for what the collector keeps itself. */
 const mostOf = ({ length }: Uint8Array): number => 8.08 * length + FIXED_BYTES;
 

@@ -67,7 +67,7 @@ class TimeShare {
 export class Garbage {
   /** Bytes since the last ordered collection. */
   #bytes = 0;
-  /** Of these, bytes of bodies and answers. */
+  /** Bytes of bodies and answers since then. */
   #bodyBytes = 0;
   /** Bytes since the start, and their number at the last look whether the server is at rest. */
   #allBytes = 0;
