@@ -169,7 +169,8 @@ export class Garbage {
     void this.gaps.pass().then((found) => {
       this.#asking = false;
       if (found) this.#whole();
-      else if (this.#hasGrown()) this.#besideStreams();
+      // Growth by bodies is mostly memory in use, because young collections follow them closely.
+      else if (!isOfBodies && !atRest && this.#hasGrown()) this.#besideStreams();
       else return this.#putOff(atRest, isOfBodies);
       if (found && !atRest) this.#onceMore();
       else this.#again = false;

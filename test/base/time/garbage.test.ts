@@ -117,11 +117,22 @@ test("a runtime without concurrent collections makes whole ones beside those ste
   const { garbage, resident, kinds, pass, streams } = collecting({ inOneGo: true });
   streams();
   for (let round = 0; round < 3; round++) {
-    garbage.add(4 * MIB);
+    for (let i = 0; i < 1024; i++) garbage.opened();
     await pass(3 * SECOND_US);
     resident.bytes += 48 * MIB;
   }
   expect(kinds().filter((what) => what !== "young")).toEqual(["whole", "whole"]);
+});
+
+test("growth by bodies orders no whole collection beside steps that leave no gap", async () => {
+  const { garbage, resident, kinds, pass, streams } = collecting();
+  streams();
+  for (let round = 0; round < 10; round++) {
+    garbage.add(4 * MIB);
+    await pass(3 * SECOND_US);
+    resident.bytes += 48 * MIB;
+  }
+  expect(new Set(kinds())).toEqual(new Set(["young"]));
 });
 
 test("whole collections take at most a fiftieth of the time, however fast streams come", async () => {
