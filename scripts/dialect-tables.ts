@@ -25,7 +25,7 @@ export interface DialectTable {
   readonly fields: Fields;
   readonly rows: Readonly<Record<string, Parameter>>;
   readonly examples: Readonly<Record<string, Example>>;
-  /** A valid request, into which the tests put an example's values. */
+  /** A valid request. A test copies it and replaces the fields that its example names. */
   readonly plain: object;
   readonly reader: BodyReader;
 }

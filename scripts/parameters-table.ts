@@ -15,7 +15,7 @@ export const PATHS: Readonly<Record<ChatKind, string>> = {
   chat: "/v1/chat/completions",
   completions: "/v1/completions",
 };
-/** A valid request, into which the tests put an example's values. */
+/** A valid request. A test copies it and replaces the fields that its example names. */
 export const PLAIN: Readonly<Record<ChatKind, object>> = {
   chat: {
     messages: [{ role: "user", content: "Hello there, how are you today?" }],

@@ -19,7 +19,7 @@ export interface Clock {
    * same time share a wake-up, and callbacks of `at` run first. Absent: the clock has only `at`.
    */
   about?(dueUs: number, wake: () => void): Cancel;
-  /** Due time of the earliest pending `at`; Infinity if none is pending. */
+  /** Returns the due time of the earliest callback that waits, in microseconds of this clock; Infinity if none waits. */
   nextUs(): number;
   /**
    * For simulated time: no callback is due before the returned time, so the running callback may advance the clock up to it

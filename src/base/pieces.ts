@@ -35,7 +35,7 @@ export const ITEMS_OF_A_PIECE = 32;
 /** Numbers between two checks of the clock. Each takes a few nanoseconds. */
 const NUMBERS_OF_A_PIECE = 16_384;
 
-/** Goes through a long list of numbers: calls `act` for one range of indexes at a time. */
+/** Calls `act` with the indexes from 0 to `length` in ranges of 16,384, and yields between two ranges. */
 export function* byRuns(length: number, act: (from: number, to: number) => void): Pieces<void> {
   for (let from = 0; from < length; from += NUMBERS_OF_A_PIECE) {
     if (from > 0) yield;

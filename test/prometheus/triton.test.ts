@@ -97,7 +97,7 @@ if (sized("triton", { sample: false, whole: true })) {
     const ids = ["Q-000-P22R", "Q-000-P23R", "Q-000-P23"];
     expect(queries.filter(({ id }) => ids.includes(id))).toHaveLength(3);
     const long = generate("ensemble", { text_input: "Tell me", stream: true, max_tokens: 600 });
-    // While nothing is scheduled the value is not a number.
+    // While no request is scheduled, the queries give NaN, because they divide 0 by 0.
     await eventually(async () => (await answered(ids)).length === 0, 2000);
     await long;
     const [rate] = await prometheus.query(promql(queries.find(({ id }) => id === "Q-000-P22R")!.expr));

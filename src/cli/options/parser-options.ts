@@ -21,7 +21,7 @@ import type { ServeValues } from "./serve-options.ts";
 export interface ChosenParsers {
   readonly toolFormat?: ToolFormat;
   readonly reasoningFormat?: ReasoningFormat;
-  /** One line for each parser whose own format is not implemented; a similar format replaces it. */
+  /** A line for the log per named parser whose format is not implemented. The line names the similar format that is used instead. */
   readonly notices: readonly string[];
 }
 

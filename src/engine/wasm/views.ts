@@ -26,7 +26,7 @@ export class CoreViews {
   readonly totals: Float64Array;
   /** Only with TensorRT-LLM's policies. */
   readonly kvTotals: Float64Array | null;
-  /** The whole memory, for lists whose address changes. */
+  /** View of the whole memory of the core, from which lists are read whose address changes at run time. */
   readonly i32: Int32Array;
   readonly u32: Uint32Array;
   readonly bounds: Float64Array;

@@ -165,7 +165,10 @@ export function* elementsTexts(tensor: Omit<Tensor, "shape">): Generator<string,
   }
 }
 
-/** Returns the end of the strings to write at once: several short strings or one long string. Includes a truncated string. */
+/**
+ * Returns the offset at which the next turn continues: after several short strings, or after one long string. If the last string
+ * is cut off, returns the length of the data.
+ */
 function textsEnd(data: Uint8Array, from: number): number {
   const view = new DataView(data.buffer, data.byteOffset, data.length);
   let at = from;
