@@ -5,10 +5,8 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { jsonObjectIn, looseList, looseObject } from "../../base/json-object.ts";
-import { type FetchOptions, type FetchResult, fetchText } from "../../tools/load/server.ts";
+import { type FetchOptions, type FetchResult, fetchText, otherSchemeOf } from "../../tools/load/server.ts";
 
-/** Seconds for the request that finds out whether the other scheme answers. */
-const OTHER_SCHEME_S = 3;
 /** Longest part of an answer that a message quotes, in characters. */
 const QUOTED_MOST = 80;
 
@@ -92,10 +90,6 @@ async function unreachable(base: string, why: string, clock: Clock): Promise<str
   if (why.startsWith("no answer")) return why;
   if (why === "Malformed_HTTP_Response")
     return `the answer is not HTTP/1.1 (${why}); a gRPC or HTTP/2 port? Give the HTTP port`;
-  const isTls = base.startsWith("https:");
-  const other = isTls ? base.replace("https:", "http:") : base.replace("http:", "https:");
-  const options = { headers: {}, tls: { rejectUnauthorized: false } };
-  const { why: otherWhy, text } = await fetchText(`${other}/health`, options, clock, undefined, OTHER_SCHEME_S);
-  const speaksOther = otherWhy === null && !/HTTP request .*HTTPS/i.test(text);
-  return speaksOther ? `the port speaks ${isTls ? "http" : "https"} (${why}); give ${other}` : `no answer (${why})`;
+  const other = await otherSchemeOf(base, "/health", clock);
+  return other === null ? `no answer (${why})` : `the port speaks ${other.replace(/:.*/, "")} (${why}); give ${other}`;
 }

@@ -126,18 +126,22 @@ export class ServerQueries {
     if (why === "ECONNREFUSED") return `nothing listens there (${why})`;
     if (/CERT|SIGNATURE/.test(why))
       return `${why}; --ssl-ca-certs FILE adds trusted certificates, --insecure skips the check`;
-    const other = this.#base.startsWith("https:")
-      ? this.#base.replace("https:", "http:")
-      : this.#base.replace("http:", "https:");
-    const options = { headers: {}, tls: { rejectUnauthorized: false } };
-    const answer = await fetchText(`${other}/v1/models`, options, this.#clock, undefined, OTHER_SCHEME_S);
-    if (answer.why !== null || /HTTP request .*HTTPS/i.test(answer.text)) return why;
+    const other = await otherSchemeOf(this.#base, "/v1/models", this.#clock);
+    if (other === null) return why;
     return `the port speaks ${other.replace(/:.*/, "")} (${why}); use --url ${other}`;
   }
 
   #ask(path: string, body?: string): Promise<FetchResult> {
     return fetchText(this.#base + path, this.#options, this.#clock, body);
   }
+}
+
+/** Returns the address with https in place of http, or the reverse, if the port answers there; else null. */
+export async function otherSchemeOf(base: string, path: string, clock: Clock): Promise<string | null> {
+  const other = base.startsWith("https:") ? base.replace("https:", "http:") : base.replace("http:", "https:");
+  const options = { headers: {}, tls: { rejectUnauthorized: false } };
+  const { why, text } = await fetchText(other + path, options, clock, undefined, OTHER_SCHEME_S);
+  return why !== null || /HTTP request .*HTTPS/i.test(text) ? null : other;
 }
 
 export interface FetchOptions {
