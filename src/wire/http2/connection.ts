@@ -33,6 +33,9 @@ const STREAM_COST = 15;
 const HEADER_BYTES_PER_US = 128;
 const DATA_BYTES_PER_US = 512;
 
+/** Number of open streams from which newly opened ones are counted, and how many of those are reported together. */
+const CROWD_STREAMS = 512;
+
 interface HeaderBlock {
   readonly id: number;
   readonly ends: boolean;
@@ -51,6 +54,8 @@ export class Http2Connection implements Http2Line {
   #lastId = 0;
   #block: HeaderBlock | null = null;
   #closing = false;
+  /** Number of streams opened while at least `CROWD_STREAMS` were open. */
+  #crowding = 0;
   /** Streams from there on are not served; null: all are. */
   #retiredId: number | null = null;
 
@@ -310,6 +315,7 @@ export class Http2Connection implements Http2Line {
     stream.remoteEnded = ends;
     stream.receiver = this.#side.application.open(stream, head, this);
     if (ends) stream.receiver.ended();
+    if (this.streams >= CROWD_STREAMS && ++this.#crowding % CROWD_STREAMS === 0) this.#side.crowded?.();
   }
 
   /** A GOAWAY is under way that says so. */
