@@ -211,6 +211,10 @@ class Client implements ConnectionSide {
     }
   }
 
+  decoded(bytes: number): void {
+    this.#server.options.consumed?.(bytes);
+  }
+
   crowded(): void {
     this.#server.options.crowded?.();
   }
