@@ -1,4 +1,4 @@
-/** Writes the list of bug modes into docs/bug-modes.md, between its two markers; `test/metrics/bugs/table.test.ts` compares. */
+/** Writes the list of bug modes into docs/reference/bug-modes.md, between its two markers; `test/metrics/bugs/table.test.ts` compares. */
 import { readFileSync, writeFileSync } from "node:fs";
 import type { Bug } from "../src/metrics/bugs/bug.ts";
 import { bugs } from "../src/metrics/bugs/table.ts";
@@ -24,9 +24,9 @@ export function bugsTable(): string {
 export const BETWEEN = /(<!-- bugs -->\n)([\s\S]*?)(\n<!-- \/bugs -->)/;
 
 if (import.meta.main) {
-  const page = new URL("../docs/bug-modes.md", import.meta.url);
+  const page = new URL("../docs/reference/bug-modes.md", import.meta.url);
   const text = readFileSync(page, "utf8");
-  if (!BETWEEN.test(text)) throw new Error("docs/bug-modes.md lacks the markers <!-- bugs --> and <!-- /bugs -->");
+  if (!BETWEEN.test(text)) throw new Error("docs/reference/bug-modes.md lacks the markers <!-- bugs --> and <!-- /bugs -->");
   writeFileSync(
     page,
     text.replace(BETWEEN, (_, begin: string, _old: string, end: string) => begin + bugsTable() + end),

@@ -1,4 +1,4 @@
-/** Writes the matrix of real clients into docs/clients.md; `test/clients/matrix.test.ts` runs it and compares. */
+/** Writes the matrix of real clients into docs/reference/clients.md; `test/clients/matrix.test.ts` runs it and compares. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { clients, missing } from "../test/clients/matrix.ts";
 
@@ -19,9 +19,9 @@ export function clientsTable(): string {
 export const BETWEEN = /(<!-- clients -->\n)([\s\S]*?)(\n<!-- \/clients -->)/;
 
 if (import.meta.main) {
-  const page = new URL("../docs/clients.md", import.meta.url);
+  const page = new URL("../docs/reference/clients.md", import.meta.url);
   const text = readFileSync(page, "utf8");
-  if (!BETWEEN.test(text)) throw new Error("docs/clients.md lacks the markers <!-- clients --> and <!-- /clients -->");
+  if (!BETWEEN.test(text)) throw new Error("docs/reference/clients.md lacks the markers <!-- clients --> and <!-- /clients -->");
   writeFileSync(
     page,
     text.replace(BETWEEN, (_, begin: string, _old: string, end: string) => begin + clientsTable() + end),

@@ -1,7 +1,7 @@
 /**
  * Runs each real client of test/clients/drivers against all fault cases and records which faults it does not handle: `npx bun
  * run clients:verdicts [-- --rounds 3] [--client NAME,NAME]`. Drivers in Go and Rust are built first. The results go to
- * test/results/client-verdicts.json, and from there into docs/client-verdicts.md. `--docs` only writes the page.
+ * test/results/client-verdicts.json, and from there into docs/reference/client-verdicts.md. `--docs` only writes the page.
  */
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { drivers } from "../src/cli/stress/stress-clients.ts";
@@ -11,7 +11,7 @@ import { type ClientVerdicts, verdictsMarkdown } from "./verdicts-markdown.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 const RESULTS = `${root}test/results/client-verdicts.json`;
-const PAGE = `${root}docs/client-verdicts.md`;
+const PAGE = `${root}docs/reference/client-verdicts.md`;
 const BETWEEN = /(<!-- verdicts -->\n)[\s\S]*(<!-- \/verdicts -->)/;
 
 const words = process.argv.slice(2);

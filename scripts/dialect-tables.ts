@@ -1,5 +1,5 @@
 /**
- * The field tables of /v1/messages and /v1/responses and the errors for refused values, for docs/parameters.md and its tests.
+ * The field tables of /v1/messages and /v1/responses and the errors for refused values, for docs/reference/parameters.md and its tests.
  */
 
 import type { Parameter } from "../src/servers/openai/docs/parameter.ts";

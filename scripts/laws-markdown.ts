@@ -1,4 +1,4 @@
-/** Returns the laws as docs/check.md lists them: a table per dialect. `laws-table.ts` writes it, a test compares. */
+/** Returns the laws as docs/how-to/check.md lists them: a table per dialect. `laws-table.ts` writes it, a test compares. */
 
 import { holdsFor } from "../src/tools/check/laws/holds.ts";
 import { laws } from "../src/tools/check/laws/index.ts";

@@ -1,5 +1,5 @@
 /**
- * Writes the tables of docs/metrics.md, each between its two markers, from the definitions of the dialects. A test compares.
+ * Writes the tables of docs/reference/metrics.md, each between its two markers, from the definitions of the dialects. A test compares.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { resolveServeConfig } from "../src/cli/serve/resolve.ts";
@@ -51,7 +51,7 @@ export function metricsTables(): Readonly<Record<string, string>> {
   const { identity } = setupOf(resolved.config, 0, httpRoutes(METHODS), true);
   const families = dialectNames.map((name) => {
     const rows = metricsDialects[name].rows(identity).map(({ name: family, type, refresh, proof }) => {
-      const why = "moves" in proof ? `[${proof.moves.split("/").at(-1)}](../${proof.moves})` : `still: ${proof.still}`;
+      const why = "moves" in proof ? `[${proof.moves.split("/").at(-1)}](../../${proof.moves})` : `still: ${proof.still}`;
       return `| \`${family}\` | ${type} | ${refreshKey(refresh)} | ${why} |`;
     });
     return [`### ${name}`, "", "| Family | Type | Refresh | Moved by, or why not |", "|---|---|---|---|", ...rows].join(
@@ -75,10 +75,10 @@ const between = (marker: string) => new RegExp(`(<!-- ${marker} -->\\n)([\\s\\S]
 export const tableIn = (text: string, marker: string) => between(marker).exec(text)?.[2];
 
 if (import.meta.main) {
-  const file = new URL("../docs/metrics.md", import.meta.url);
+  const file = new URL("../docs/reference/metrics.md", import.meta.url);
   let text = readFileSync(file, "utf8");
   for (const [marker, table] of Object.entries(metricsTables())) {
-    if (tableIn(text, marker) === undefined) throw new Error(`docs/metrics.md lacks the markers of ${marker}`);
+    if (tableIn(text, marker) === undefined) throw new Error(`docs/reference/metrics.md lacks the markers of ${marker}`);
     text = text.replace(between(marker), (_, begin: string, __: string, end: string) => begin + table + end);
   }
   writeFileSync(file, text);

@@ -1,4 +1,4 @@
-/** Writes the table of docs/migrating.md, which lists the option that replaces each key of llm-d-inference-sim. */
+/** Writes the table of docs/how-to/migrating.md, which lists the option that replaces each key of llm-d-inference-sim. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { KEYS, type Key } from "../src/cli/compat/llm-d-keys.ts";
 
@@ -31,7 +31,7 @@ export function migratingTable(): string {
 export const MARKS = ["<!-- keys -->", "<!-- /keys -->"] as const;
 
 if (import.meta.main) {
-  const file = new URL("../docs/migrating.md", import.meta.url);
+  const file = new URL("../docs/how-to/migrating.md", import.meta.url);
   const text = readFileSync(file, "utf8");
   const [before, after] = [text.split(MARKS[0])[0]!, text.split(MARKS[1])[1]!];
   writeFileSync(file, `${before}${MARKS[0]}\n${migratingTable()}\n${MARKS[1]}${after}`);

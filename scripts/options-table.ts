@@ -1,4 +1,4 @@
-/** Writes the options tables into docs/options.md, docs/load.md and docs/triton.md, between their markers. Tests compare. */
+/** Writes the options tables into docs/reference/options.md, docs/how-to/load.md and docs/servers/triton.md, between their markers. Tests compare. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { loadOptions } from "../src/cli/load/load-options.ts";
 import { optionsMarkdown } from "../src/cli/options/help.ts";
@@ -6,9 +6,9 @@ import { tritonServerOptions } from "../src/cli/options/triton-server-options.ts
 
 const between = /(<!-- options -->\n)[\s\S]*?(\n?<!-- \/options -->)/;
 const tables = {
-  "docs/options.md": optionsMarkdown(),
-  "docs/load.md": optionsMarkdown(loadOptions),
-  "docs/triton.md": optionsMarkdown(tritonServerOptions),
+  "docs/reference/options.md": optionsMarkdown(),
+  "docs/how-to/load.md": optionsMarkdown(loadOptions),
+  "docs/servers/triton.md": optionsMarkdown(tritonServerOptions),
 };
 for (const [path, table] of Object.entries(tables)) {
   const file = new URL(`../${path}`, import.meta.url);

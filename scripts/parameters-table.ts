@@ -1,4 +1,4 @@
-/** Writes docs/parameters.md from the field tables; `test/conformance/parameters.test.ts` compares. */
+/** Writes docs/reference/parameters.md from the field tables; `test/conformance/parameters.test.ts` compares. */
 import { writeFileSync } from "node:fs";
 import type { Effect, Parameter } from "../src/servers/openai/docs/parameter.ts";
 import { checkPrompt, checkSampling } from "../src/servers/openai/request/sampling.ts";
@@ -115,4 +115,4 @@ const code = (value: unknown) => `\`${JSON.stringify(value).replaceAll("|", "\\|
 const plain = (text: string) =>
   text.replace(/[|<]/g, (character) => (character === "|" ? "\\|" : "&lt;")).replaceAll("\n", " ");
 
-if (import.meta.main) writeFileSync(new URL("../docs/parameters.md", import.meta.url), parametersPage());
+if (import.meta.main) writeFileSync(new URL("../docs/reference/parameters.md", import.meta.url), parametersPage());

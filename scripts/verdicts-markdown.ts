@@ -1,4 +1,4 @@
-/** Formats the verdicts on real clients as Markdown for docs/client-verdicts.md. */
+/** Formats the verdicts on real clients as Markdown for docs/reference/client-verdicts.md. */
 import { parsePlan } from "../src/faults/parse.ts";
 import type { PlannedFault } from "../src/faults/plan/types.ts";
 import { plannedRule } from "../src/faults/rows/row.ts";

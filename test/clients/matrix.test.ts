@@ -1,5 +1,5 @@
 /**
- * Runs the real clients against one server, each with its usual API. docs/clients.md lists the results. The whole, `npx bun
+ * Runs the real clients against one server, each with its usual API. docs/reference/clients.md lists the results. The whole, `npx bun
  * run test:clients`, runs all clients. The sample runs the SDKs, and one client drawn from the slow ones (wrappers, agents,
  * load tools).
  */
@@ -134,7 +134,7 @@ test("a toolchain that is missing or too old is not found, and a line names its 
   expect(isRecent("command not found", [1, 0])).toBe(false);
 });
 
-test("docs/clients.md equals the matrix; npx bun scripts/clients-table.ts updates it", () => {
-  const text = readFileSync(new URL("../../docs/clients.md", import.meta.url), "utf8");
+test("docs/reference/clients.md equals the matrix; npx bun scripts/clients-table.ts updates it", () => {
+  const text = readFileSync(new URL("../../docs/reference/clients.md", import.meta.url), "utf8");
   expect(BETWEEN.exec(text)?.[2]).toBe(clientsTable());
 });

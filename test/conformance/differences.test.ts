@@ -1,4 +1,4 @@
-/** Checks that we differ from vLLM 0.33 as docs/differences.md says, and that a test shows every row of it. */
+/** Checks that we differ from vLLM 0.33 as docs/reference/differences.md says, and that a test shows every row of it. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { naturalLength } from "../../src/text/answers/answers.ts";
@@ -12,7 +12,7 @@ setDefaultTimeout(30_000);
 
 const root = new URL("../../", import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
-const DOCUMENT = "docs/differences.md";
+const DOCUMENT = "docs/reference/differences.md";
 
 /** Names of the rows that a test of this file shows. */
 const shown: string[] = [];
@@ -253,7 +253,7 @@ row("tools: refused without a parser, called by the seed with one", async () => 
   expect(contents(told)).toEqual(contents(plain));
   expect(told.json.usage.prompt_tokens).toBeGreaterThan(plain.json.usage.prompt_tokens);
   // test/conformance/structured.test.ts counts the answers with calls.
-  const document = read("docs/tools.md");
+  const document = read("docs/how-to/tools.md");
   for (const parser of TOOL_FORMATS) expect(document).toContain(`| \`${parser}\` |`);
 });
 

@@ -1,4 +1,4 @@
-/** Tests each limit of docs/limits.md, and checks that a test shows every row of it. */
+/** Tests each limit of docs/reference/limits.md, and checks that a test shows every row of it. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import net from "node:net";
@@ -246,7 +246,7 @@ describe("a server with limits", () => {
 });
 
 test("every row names a test that exists, and every test here has its row", () => {
-  const [first = "", ...sections] = read("docs/limits.md").split("## ");
+  const [first = "", ...sections] = read("docs/reference/limits.md").split("## ");
   const tables = first + sections.filter((one) => /^(Faults, proxy, stress|Load, check, replay)\n/.test(one)).join("");
   const rows = tables.split("\n").filter((line) => line.startsWith("| ") && !line.startsWith("| Limit |"));
   expect(rows.length).toBeGreaterThan(50);

@@ -1,6 +1,6 @@
 /**
  * Checks that each request field has the effect of its row. Pairs of requests to a live server, with and without the field,
- * must differ as stated or not at all. The refused value gets the error of docs/parameters.md.
+ * must differ as stated or not at all. The refused value gets the error of docs/reference/parameters.md.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { FIELDS, namesOf, PATHS, PLAIN, parametersPage, refusalOf } from "../../scripts/parameters-table.ts";
@@ -348,6 +348,6 @@ test("unknown fields are ignored", async () => {
     expect(same((await ask(kind, { no_such_field: { a: [1] } })).raw)).toBe(same((await ask(kind, {})).raw));
 });
 
-test("docs/parameters.md equals the tables (npx bun scripts/parameters-table.ts writes it)", async () => {
-  expect(await Bun.file(new URL("../../docs/parameters.md", import.meta.url)).text()).toBe(parametersPage());
+test("docs/reference/parameters.md equals the tables (npx bun scripts/parameters-table.ts writes it)", async () => {
+  expect(await Bun.file(new URL("../../docs/reference/parameters.md", import.meta.url)).text()).toBe(parametersPage());
 });

@@ -1,5 +1,5 @@
 /**
- * Checks that docs/faults.md agrees with the table of faults, and the ids of options too. To update the page: `npx bun
+ * Checks that docs/reference/faults.md agrees with the table of faults, and the ids of options too. To update the page: `npx bun
  * scripts/faults-table.ts`.
  */
 import { expect, test } from "bun:test";
@@ -10,7 +10,7 @@ import { rowsNamed } from "../../src/faults/order.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { FAULT_ROWS } from "../../src/faults/table.ts";
 
-const page = readFileSync(new URL("../../docs/faults.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../docs/reference/faults.md", import.meta.url), "utf8");
 
 test("the list of faults is up to date (bun scripts/faults-table.ts writes it)", () => {
   expect(page).toContain(faultsMarkdown());

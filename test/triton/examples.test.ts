@@ -79,8 +79,8 @@ test("the writer knows its adapters; the summarizer answers once, and so by /inf
   expect(outputs[0]!.data).toEqual([whole.text_output!]);
 });
 
-test("the model of docs/triton.md is one: its configuration, its code, its request", async () => {
-  const docs = readFileSync(new URL("../../docs/triton.md", import.meta.url), "utf8");
+test("the model of docs/servers/triton.md is one: its configuration, its code, its request", async () => {
+  const docs = readFileSync(new URL("../../docs/servers/triton.md", import.meta.url), "utf8");
   const block = (kind: string, holding: string) =>
     [...docs.matchAll(new RegExp(`^  \`\`\`${kind}\\n([^\`]*?)^  \`\`\`$`, "gm"))]
       .map(([, text]) => text!)

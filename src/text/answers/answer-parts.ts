@@ -1,4 +1,4 @@
-/** An answer as a list of parts, each reasoning, content or tool calls (docs/scripts.md). */
+/** An answer as a list of parts, each reasoning, content or tool calls (docs/how-to/scripts.md). */
 import { type GivenCall, givenCallsIn } from "./given-calls.ts";
 
 export interface AnswerPart {

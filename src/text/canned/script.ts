@@ -1,5 +1,5 @@
 /**
- * What has somebody ordered as an answer, token by token? The form of a script (docs/scripts.md), in a request or in the
+ * What has somebody ordered as an answer, token by token? The form of a script (docs/how-to/scripts.md), in a request or in the
  * file of `--script`. Reading checks everything: a script that is taken can be played.
  */
 
@@ -36,7 +36,7 @@ export interface Script {
   readonly releaseAfterS: number | null;
   /** The engine dies in this step, from 0; null: never. */
   readonly diesAtStep: number | null;
-  /** Log probabilities by the formula of docs/scripts.md, in place of made-up ones. */
+  /** Log probabilities by the formula of docs/how-to/scripts.md, in place of made-up ones. */
   readonly ranked: boolean;
   /**
    * The answer in parts of reasoning and content. Its tokens are those of the parts' text, and the first sequence says how
@@ -62,7 +62,7 @@ export interface Order {
   readonly promptedJson?: boolean;
   /** Tokens of thinking, with a reasoning parser; absent: drawn. */
   readonly reasoningTokens?: number;
-  /** A plan of faults (docs/faults.md), not yet read; absent: none. */
+  /** A plan of faults (docs/reference/faults.md), not yet read; absent: none. */
   readonly fault?: string;
 }
 
@@ -126,7 +126,7 @@ export function readOrder(value: unknown): Order {
   const tokens = count(reasoning, "reasoning");
   const thinking = tokens === null ? {} : { reasoningTokens: tokens };
   if (fault !== undefined && typeof fault !== "string")
-    throw new BrokenScript('"fault" must be a plan: docs/faults.md');
+    throw new BrokenScript('"fault" must be a plan: docs/reference/faults.md');
   const plan = fault === undefined ? {} : { fault };
   const none = { text: "", script: null, releases, ...readCalls(call), ...thinking, ...plan };
   if (flag(echo, "echo")) return { ...none, kind: "echo" };

@@ -1,7 +1,7 @@
 /**
  * Answers a prompt that asks for JSON in words, as models do: with a value of the JSON Schema in it, in the shape of its example,
  * with the keys that it names, or with a call of the tools that it describes. The forms are those of LangChain, Spring AI,
- * genkit, ragas, deepeval, DSPy and Qwen-Agent; docs/structured-output.md lists them.
+ * genkit, ragas, deepeval, DSPy and Qwen-Agent; docs/how-to/structured-output.md lists them.
  */
 import { argumentsOf, writeCalls } from "./calls.ts";
 import type { Draws } from "./draws.ts";

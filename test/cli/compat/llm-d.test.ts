@@ -375,7 +375,7 @@ test.each([
   expect(durationUs(text)).toBe(us as never);
 });
 
-test("docs/migrating.md has each key. Cure: npx bun scripts/migrating-table.ts", () => {
-  const text = readFileSync(new URL("../../../docs/migrating.md", import.meta.url), "utf8");
+test("docs/how-to/migrating.md has each key. Cure: npx bun scripts/migrating-table.ts", () => {
+  const text = readFileSync(new URL("../../../docs/how-to/migrating.md", import.meta.url), "utf8");
   expect(text.split(MARKS[0])[1]?.split(MARKS[1])[0]?.trim()).toBe(migratingTable());
 });

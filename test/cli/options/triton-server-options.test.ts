@@ -175,7 +175,7 @@ test("the role is told as a flag or in the environment, and its help is its own"
   expect("error" in file && file.error).toContain('role: takes vllm or trtllm-serve, not "triton"');
 });
 
-test("docs/triton.md has the table of the options", () => {
-  const docs = readFileSync(new URL("../../../docs/triton.md", import.meta.url), "utf8");
+test("docs/servers/triton.md has the table of the options", () => {
+  const docs = readFileSync(new URL("../../../docs/servers/triton.md", import.meta.url), "utf8");
   expect(docs).toContain(optionsMarkdown(tritonServerOptions));
 });

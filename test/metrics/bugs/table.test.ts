@@ -11,10 +11,10 @@ import { dialectNames } from "../../../src/metrics/rows/dialect-names.ts";
 import { laws } from "../../../src/tools/check/index.ts";
 import { emptySnapshot, identity } from "../snapshots.ts";
 
-const docs = readFileSync(new URL("../../../docs/bug-modes.md", import.meta.url), "utf8");
+const docs = readFileSync(new URL("../../../docs/reference/bug-modes.md", import.meta.url), "utf8");
 const rows = dialectNames.flatMap((name) => [...metricsDialects[name].rows(identity)]);
 
-test("docs/bug-modes.md has the current table (bun scripts/bugs-table.ts writes it)", () => {
+test("docs/reference/bug-modes.md has the current table (bun scripts/bugs-table.ts writes it)", () => {
   expect(BETWEEN.exec(docs)?.[2]).toBe(bugsTable());
 });
 

@@ -1,4 +1,4 @@
-/** Is an order read as docs/scripts.md says, and what is wrong with one said where it is? How is one played? */
+/** Is an order read as docs/how-to/scripts.md says, and what is wrong with one said where it is? How is one played? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { SAME_STEP } from "../../../src/base/core-limits.ts";

@@ -23,7 +23,7 @@ function errorOf(given: Given): string | null {
   }
 }
 
-/** Here, where another answer is meant or known: docs/structured-output.md. */
+/** Here, where another answer is meant or known: docs/how-to/structured-output.md. */
 const OTHERWISE: Readonly<Record<string, RegExp>> = {
   "a{1000000}": /^understudy: .* at most 65536 are drawn/,
   "(a{1000}){1000}": /^understudy: .* at most 65536 are drawn/,

@@ -11,7 +11,7 @@ import { type Hosted, hosted } from "../../hosted.ts";
 import { main } from "../../program.ts";
 
 setDefaultTimeout(60_000);
-const page = readFileSync(new URL("../../../docs/load.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../../docs/how-to/load.md", import.meta.url), "utf8");
 const folder = mkdtempSync(join(tmpdir(), "understudy-load-"));
 
 async function run(...argv: string[]): Promise<{ code: number; out: string; err: string }> {

@@ -1,6 +1,6 @@
 /**
  * What does `--enable-log-requests` write of a request? Lines as vLLM 0.33 logs them at INFO (`entrypoints/logger.py`,
- * `v1/engine/async_llm.py`, `SamplingParams.__repr__`), one per prompt; `docs/request-log.md` says where they differ.
+ * `v1/engine/async_llm.py`, `SamplingParams.__repr__`), one per prompt; `docs/reference/request-log.md` says where they differ.
  */
 import type { LoraModule } from "../../../kernel/kernel-config.ts";
 import { repr, reprFloat } from "../../pydantic/repr.ts";

@@ -1,6 +1,6 @@
 /**
  * What did this request really experience? With `x-understudy-truth: summary` its answer says so itself: a stream in a
- * comment behind `[DONE]`, an answer in one piece in a header of the same name. docs/truth-log.md.
+ * comment behind `[DONE]`, an answer in one piece in a header of the same name. docs/reference/truth-log.md.
  */
 
 import type { Finish, Receiver, Submission } from "../../../engine/interface/types.ts";

@@ -80,7 +80,7 @@ export function* toGenerationBody(values: MessagesValues, body: PythonDict, habi
   };
 }
 
-/** What the answer is to say (docs/scripts.md). */
+/** What the answer is to say (docs/how-to/scripts.md). */
 function orderOf(body: PythonDict): PlainDict {
   const order = get(body, "understudy");
   return order === undefined ? {} : { understudy: order };

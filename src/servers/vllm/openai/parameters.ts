@@ -1,6 +1,6 @@
 /**
  * What does a client see of each field of a request? One row per field of `fields.ts`, whose types and defaults it goes
- * with: an effect, no effect in vLLM 0.33 either, or no effect here and why. `docs/parameters.md` and the OpenAPI page
+ * with: an effect, no effect in vLLM 0.33 either, or no effect here and why. `docs/reference/parameters.md` and the OpenAPI page
  * come from both; `test/conformance/parameters.test.ts` tries every row on a live server.
  */
 
@@ -81,7 +81,7 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   },
   response_format: {
     limits: "`json_schema` needs its schema; what vLLM's grammar libraries refuse",
-    effect: seen("the answer is JSON that fits, drawn by the seed: docs/structured-output.md"),
+    effect: seen("the answer is JSON that fits, drawn by the seed: docs/how-to/structured-output.md"),
   },
   seed: { limits: INT64, effect: seen("decides the text, with the position alone") },
   stop: {
@@ -104,7 +104,7 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   tools: {
     limits: "400 with `tool_choice` other than `none` on a server without `--tool-call-parser`",
     bounds: { minItems: 1 },
-    effect: seen("stand in the prompt, and may be called: docs/tools.md"),
+    effect: seen("stand in the prompt, and may be called: docs/how-to/tools.md"),
   },
   tool_choice: {
     limits: "`auto` when tools are given without it; other than `none`: 400 on a server without `--tool-call-parser`",
@@ -180,7 +180,7 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   mm_processor_kwargs: refusing("400 unless empty: needs a server that trusts its clients"),
   structured_outputs: {
     limits: "exactly one of `json`, `regex`, `choice`, `grammar`, `json_object`, `structural_tag`",
-    effect: seen("the answer is a text that fits, drawn by the seed: docs/structured-output.md"),
+    effect: seen("the answer is a text that fits, drawn by the seed: docs/how-to/structured-output.md"),
   },
   priority: {
     limits: INT64,

@@ -1,5 +1,5 @@
 /**
- * What does a client see of each field of `/v1/responses`? One row per field of `fields.ts`; `docs/parameters.md` and the OpenAPI
+ * What does a client see of each field of `/v1/responses`? One row per field of `fields.ts`; `docs/reference/parameters.md` and the OpenAPI
  * page come from both, `test/conformance/dialect-parameters.test.ts` tries every row on a live server.
  */
 import {
