@@ -3,7 +3,7 @@
  * the error of docs/reference/parameters.md, and every field of a table has a row.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { dialectRefusal, dialectTables } from "../../scripts/dialect-tables.ts";
+import { dialectRefusal, dialectTables } from "../../scripts/docs/dialect-tables.ts";
 import { FAIL, State } from "../../src/servers/pydantic/types.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 

@@ -17,7 +17,7 @@ import { laws } from "../../src/tools/check/index.ts";
 
 const root = new URL("../../", import.meta.url);
 const pages = [...new Bun.Glob("docs/**/*.md").scanSync(root.pathname)].sort();
-const documents = ["README.md", "CONTRIBUTING.md", "SECURITY.md", ...pages];
+const documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", ...pages];
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
 /** Removes code blocks and the backquotes of inline code, where `](…)` is no link and `#` no heading. */
 const prose = (text: string) =>
@@ -38,7 +38,9 @@ function anchorsOf(text: string): Set<string> {
 
 test("the index names every page, with a line on each", () => {
   const list = read("docs/README.md").split("## All pages\n")[1]!;
-  const named = [...list.matchAll(/^\| \[([\w-]+\.md)\]\(([\w/-]+\/\1)\) \| .{10,} \|$/gm)].map(([, , page]) => `docs/${page}`);
+  const named = [...list.matchAll(/^\| \[([\w-]+\.md)\]\(([\w/-]+\/\1)\) \| .{10,} \|$/gm)].map(
+    ([, , page]) => `docs/${page}`,
+  );
   expect(named.sort()).toEqual(pages.filter((page) => page !== "docs/README.md"));
 });
 
@@ -134,6 +136,7 @@ const HELP: Readonly<Record<string, () => string>> = {
   proxy: proxyHelp,
   truth: truthHelp,
   health: healthHelp,
+  fault: () => "",
 };
 
 /**

@@ -93,7 +93,9 @@ test("answers in place of the server's, in Triton's form; orders that are refuse
   const wrong = await sent("plain/generate", "Z1", { text_input: "x" });
   expect([wrong.status, await wrong.json()]).toEqual([
     400,
-    { error: 'understudy: fault plan, character 1: "Z1" is not a fault; docs/reference/faults.md lists them, B1 to C3' },
+    {
+      error: 'understudy: fault plan, character 1: "Z1" is not a fault; docs/reference/faults.md lists them, B1 to C3',
+    },
   ]);
   const headers = { "X-Understudy": '{"echo":true}' };
   const echo = await fetch(`${server.url}/v2/models/plain/generate`, { method: "POST", headers, body: "{}" });

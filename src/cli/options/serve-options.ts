@@ -307,14 +307,15 @@ export const serveOptions = {
       feeds: "metrics.fakes",
       ...freeText("JSON", "a JSON object"),
       default: "none",
-      about: "Made-up values for some of vLLM's metrics, in place of the true ones: docs/reference/bug-modes.md.",
+      about: "Made-up values for some of vLLM's metrics, in place of the true ones: docs/how-to/bug-modes.md.",
       ours: true,
     },
     "truth-log": {
       lands: "truth.log.file",
       ...freeText("FILE", "the path of a file"),
       default: "none",
-      about: "Write the true times and events of each request to this file, as JSON Lines: docs/reference/truth-log.md.",
+      about:
+        "Write the true times and events of each request to this file, as JSON Lines: docs/reference/truth-log.md.",
       ours: true,
     },
     "truth-log-max-mb": {
@@ -352,7 +353,8 @@ export const serveOptions = {
       lands: "truth.keepBodies",
       ...toggle,
       ...initially(false),
-      about: "Keep the last 1,000 requests with their bodies for GET /understudy/requests?sent=1: docs/reference/truth-log.md.",
+      about:
+        "Keep the last 1,000 requests with their bodies for GET /understudy/requests?sent=1: docs/reference/truth-log.md.",
       ours: true,
     },
     config: {

@@ -169,7 +169,8 @@ export const wireOptions = {
       lands: "text.dataset.file",
       ...freeText("FILE", "a SQLite file"),
       default: "none",
-      about: "Table of answers by the hash of the prompt. Other prompts get a row of fitting length: docs/how-to/dataset.md.",
+      about:
+        "Table of answers by the hash of the prompt. Other prompts get a row of fitting length: docs/how-to/dataset.md.",
     },
     "dataset-table": {
       lands: "text.dataset.table",

@@ -54,6 +54,6 @@ export type ProxyValues = ValuesOf<typeof proxyOptions>;
 
 export const proxyHelp = (): string => `understudy proxy --to URL [options]
 
-Forwards requests to a real server. Can apply faults to answers and record requests with their answers. docs/how-to/proxies.md
+Forwards requests to a real server. Can apply faults to answers and record requests with their answers. docs/how-to/record.md
 
 ${optionsHelp(proxyOptions)}`;

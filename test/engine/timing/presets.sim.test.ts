@@ -83,7 +83,7 @@ describe("measured benchmarks", () => {
     }
   });
 
-  test("docs/explanation/timing.md has these numbers (npx bun scripts/timing-tables.ts writes them)", () => {
+  test("docs/explanation/timing.md has these numbers (npx bun run docs writes them)", () => {
     const text = readFileSync(new URL("../../../docs/explanation/timing.md", import.meta.url), "utf8");
     const table = /<!-- measured -->\n([\s\S]*?)\n<!-- \/measured -->/.exec(text)![1]!.split("\n");
     expect(table.length).toBe(2 + Object.keys(MEASURED).length);

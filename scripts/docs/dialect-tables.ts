@@ -2,23 +2,23 @@
  * The field tables of /v1/messages and /v1/responses and the errors for refused values, for docs/reference/parameters.md and its tests.
  */
 
-import type { Parameter } from "../src/servers/openai/docs/parameter.ts";
-import { checkModel } from "../src/servers/openai/front/models.ts";
-import type { DialectHost } from "../src/servers/openai/pipeline/dialect.ts";
-import type { BodyReader } from "../src/servers/openai/pipeline/form.ts";
-import type { Limits } from "../src/servers/openai/request/request.ts";
-import { checkPrompt, checkSampling } from "../src/servers/openai/request/sampling.ts";
-import type { ErrorAnswer } from "../src/servers/pydantic/refusals.ts";
-import type { Fields } from "../src/servers/pydantic/validate.ts";
-import { countReader, messagesReader } from "../src/servers/vllm/messages/dialect.ts";
-import { countFields, messagesFields } from "../src/servers/vllm/messages/fields.ts";
-import { messagesParameters as ofMessages } from "../src/servers/vllm/messages/parameters.ts";
-import { chatValuePieces } from "../src/servers/vllm/openai/read.ts";
-import { responsesReader } from "../src/servers/vllm/responses/dialect.ts";
-import { responsesFields } from "../src/servers/vllm/responses/fields.ts";
-import { responsesParameters as ofResponses } from "../src/servers/vllm/responses/parameters.ts";
-import { Store } from "../src/servers/vllm/responses/store.ts";
-import { type Example, messagesExamples, responsesExamples } from "../test/conformance/parameter-examples.ts";
+import type { Parameter } from "../../src/servers/openai/docs/parameter.ts";
+import { checkModel } from "../../src/servers/openai/front/models.ts";
+import type { DialectHost } from "../../src/servers/openai/pipeline/dialect.ts";
+import type { BodyReader } from "../../src/servers/openai/pipeline/form.ts";
+import type { Limits } from "../../src/servers/openai/request/request.ts";
+import { checkPrompt, checkSampling } from "../../src/servers/openai/request/sampling.ts";
+import type { ErrorAnswer } from "../../src/servers/pydantic/refusals.ts";
+import type { Fields } from "../../src/servers/pydantic/validate.ts";
+import { countReader, messagesReader } from "../../src/servers/vllm/messages/dialect.ts";
+import { countFields, messagesFields } from "../../src/servers/vllm/messages/fields.ts";
+import { messagesParameters as ofMessages } from "../../src/servers/vllm/messages/parameters.ts";
+import { chatValuePieces } from "../../src/servers/vllm/openai/read.ts";
+import { responsesReader } from "../../src/servers/vllm/responses/dialect.ts";
+import { responsesFields } from "../../src/servers/vllm/responses/fields.ts";
+import { responsesParameters as ofResponses } from "../../src/servers/vllm/responses/parameters.ts";
+import { Store } from "../../src/servers/vllm/responses/store.ts";
+import { type Example, messagesExamples, responsesExamples } from "../../test/conformance/parameter-examples.ts";
 
 export interface DialectTable {
   readonly path: string;

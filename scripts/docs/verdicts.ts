@@ -1,9 +1,14 @@
 /** Formats the verdicts on real clients as Markdown for docs/reference/client-verdicts.md. */
-import { parsePlan } from "../src/faults/parse.ts";
-import type { PlannedFault } from "../src/faults/plan/types.ts";
-import { plannedRule } from "../src/faults/rows/row.ts";
-import { isRed, type StressVerdict } from "../src/tools/stress/verdict.ts";
-import { driverPackages } from "../test/clients/drivers/packages.ts";
+import { existsSync, readFileSync } from "node:fs";
+import { drivers } from "../../src/cli/stress/stress-clients.ts";
+import { parsePlan } from "../../src/faults/parse.ts";
+import type { PlannedFault } from "../../src/faults/plan/types.ts";
+import { plannedRule } from "../../src/faults/rows/row.ts";
+import { isRed, type StressVerdict } from "../../src/tools/stress/verdict.ts";
+import { driverPackages } from "../../test/clients/drivers/packages.ts";
+
+/** File of the results, written by scripts/clients-verdicts.ts. */
+export const RESULTS = new URL("../../test/results/client-verdicts.json", import.meta.url);
 
 export interface ClientVerdicts {
   readonly client: string;
@@ -55,6 +60,13 @@ const THREADS: Readonly<Record<string, string>> = {
 const SHORT: Readonly<Record<string, string>> = { ok: "·", policy: "○", void: "–" };
 const cell = (text: string) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
 const isStable = (all: readonly string[]) => new Set(all).size === 1;
+
+/** Returns the verdicts of all clients that were run, in the order of the drivers. */
+export function knownVerdicts(): ClientVerdicts[] {
+  const known: ClientVerdicts[] = existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, "utf8")) : [];
+  const order = Object.keys(drivers());
+  return known.sort((a, b) => order.indexOf(a.client) - order.indexOf(b.client));
+}
 
 export function verdictsMarkdown(known: readonly ClientVerdicts[]): string {
   const cells = known.flatMap(({ cells }) => Object.values(cells));

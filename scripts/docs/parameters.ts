@@ -1,13 +1,12 @@
-/** Writes docs/reference/parameters.md from the field tables; `test/conformance/parameters.test.ts` compares. */
-import { writeFileSync } from "node:fs";
-import type { Effect, Parameter } from "../src/servers/openai/docs/parameter.ts";
-import { checkPrompt, checkSampling } from "../src/servers/openai/request/sampling.ts";
-import type { ErrorAnswer } from "../src/servers/pydantic/refusals.ts";
-import type { Field, Fields } from "../src/servers/pydantic/validate.ts";
-import { chatFields, completionFields } from "../src/servers/vllm/openai/fields.ts";
-import { type ChatKind, type openaiParameters, parameterOf } from "../src/servers/vllm/openai/parameters.ts";
-import { readChat, readCompletion } from "../src/servers/vllm/openai/read.ts";
-import { type Example, exampleOf } from "../test/conformance/parameter-examples.ts";
+/** Returns the tables of docs/reference/parameters.md, from the tables that requests are checked with. */
+import type { Effect, Parameter } from "../../src/servers/openai/docs/parameter.ts";
+import { checkPrompt, checkSampling } from "../../src/servers/openai/request/sampling.ts";
+import type { ErrorAnswer } from "../../src/servers/pydantic/refusals.ts";
+import type { Field, Fields } from "../../src/servers/pydantic/validate.ts";
+import { chatFields, completionFields } from "../../src/servers/vllm/openai/fields.ts";
+import { type ChatKind, type openaiParameters, parameterOf } from "../../src/servers/vllm/openai/parameters.ts";
+import { readChat, readCompletion } from "../../src/servers/vllm/openai/read.ts";
+import { type Example, exampleOf } from "../../test/conformance/parameter-examples.ts";
 import { type DialectTable, dialectRefusal, dialectTables, LIMITS } from "./dialect-tables.ts";
 
 export const FIELDS: Readonly<Record<ChatKind, Fields>> = { chat: chatFields, completions: completionFields };
@@ -40,17 +39,10 @@ export function refusalOf(kind: ChatKind, name: keyof typeof openaiParameters): 
   return "error" in checked ? checked.error : checkSampling(read.request, LIMITS, 8);
 }
 
-export function parametersPage(): string {
+export function parametersMarkdown(): string {
   const sections = [...(["chat", "completions"] as const).map(section), ...dialectTables.map(dialectSection)];
-  return `${HEAD}\n${sections.join("\n\n")}\n`;
+  return sections.join("\n\n");
 }
-
-const HEAD = `# Parameters of chat, completions, messages and responses
-
-All that vLLM 0.33 accepts, in its order; what it does not know it ignores, and so do we. Values are coerced as pydantic does it (\`"5"\` and \`5.0\` are integers, \`"yes"\` is true). The errors are those of the values that stand in front of them; the server's context is 4,096 tokens in them. \`npx bun scripts/parameters-table.ts\` writes this page from the table that requests are checked with, and a test tries every line on a live server. The same as OpenAPI: \`/openapi.json\`, \`/docs\`.
-
-**Effect** says what a client sees. *None in vLLM either*: its answer is the same with and without. *None here*: vLLM's may change, ours does not, and why.
-`;
 
 function section(kind: ChatKind): string {
   const lines = namesOf(kind).map((name) => {
@@ -114,5 +106,3 @@ const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
 const code = (value: unknown) => `\`${JSON.stringify(value).replaceAll("|", "\\|")}\``;
 const plain = (text: string) =>
   text.replace(/[|<]/g, (character) => (character === "|" ? "\\|" : "&lt;")).replaceAll("\n", " ");
-
-if (import.meta.main) writeFileSync(new URL("../docs/reference/parameters.md", import.meta.url), parametersPage());

@@ -1,8 +1,8 @@
-/** Returns the laws as docs/how-to/check.md lists them: a table per dialect. `laws-table.ts` writes it, a test compares. */
+/** Returns the laws as docs/reference/laws.md lists them: a table per dialect. */
 
-import { holdsFor } from "../src/tools/check/laws/holds.ts";
-import { laws } from "../src/tools/check/laws/index.ts";
-import type { Law } from "../src/tools/check/pages/law.ts";
+import { holdsFor } from "../../src/tools/check/laws/holds.ts";
+import { laws } from "../../src/tools/check/laws/index.ts";
+import type { Law } from "../../src/tools/check/pages/law.ts";
 
 const TITLES: Readonly<Record<Law["of"], string>> = {
   any: "Any exposition",
