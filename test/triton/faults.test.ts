@@ -94,7 +94,7 @@ test("answers in place of the server's, in Triton's form; orders that are refuse
   expect([wrong.status, await wrong.json()]).toEqual([
     400,
     {
-      error: 'understudy: fault plan, character 1: "Z1" is not a fault; docs/reference/faults.md lists them, B1 to C3',
+      error: 'understudy: fault plan, character 1: "Z1" is not a fault; understudy fault list prints them, B1 to C3',
     },
   ]);
   const headers = { "X-Understudy": '{"echo":true}' };

@@ -126,7 +126,7 @@ export function readOrder(value: unknown): Order {
   const tokens = count(reasoning, "reasoning");
   const thinking = tokens === null ? {} : { reasoningTokens: tokens };
   if (fault !== undefined && typeof fault !== "string")
-    throw new BrokenScript('"fault" must be a plan: docs/reference/faults.md');
+    throw new BrokenScript('"fault" must be a plan, as "B8;E7@e10"');
   const plan = fault === undefined ? {} : { fault };
   const none = { text: "", script: null, releases, ...readCalls(call), ...thinking, ...plan };
   if (flag(echo, "echo")) return { ...none, kind: "echo" };
