@@ -13,6 +13,7 @@ import { stressHelp } from "../../src/cli/stress/stress-options.ts";
 import { timingHelp } from "../../src/cli/timing/timing-options.ts";
 import { truthHelp } from "../../src/cli/truth/truth-options.ts";
 import { FAULT_IDS } from "../../src/faults/ids.ts";
+import { readFixtures } from "../../src/text/canned/fixtures/form.ts";
 import { laws } from "../../src/tools/check/index.ts";
 
 const root = new URL("../../", import.meta.url);
@@ -84,6 +85,20 @@ describe.each(documents)("%s", (path) => {
     });
     expect(wrong).toEqual([]);
   });
+});
+
+test("the fixtures of the pages are accepted", () => {
+  const blocks = documents.flatMap((path) =>
+    [...read(path).matchAll(/^( *)```yaml\n([\s\S]*?)^ *```/gm)].map(([, indent, text]) =>
+      text!.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
+    ),
+  );
+  const fixtures = blocks.filter((text) => /^(fixtures|- match|match):/m.test(text));
+  expect(fixtures.length).toBeGreaterThan(3);
+  for (const text of fixtures) {
+    const whole = text.startsWith("- ") ? `fixtures:\n${text}` : text;
+    expect(readFixtures(whole, { vocabularySize: 100, plays: [] }).length).toBeGreaterThan(0);
+  }
 });
 
 test("the numbers of faults and laws in sentences are right", () => {

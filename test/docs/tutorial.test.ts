@@ -10,7 +10,7 @@ import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 import { hostTriton } from "../triton/child.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(300_000);
 
 const tutorials = new URL("../../docs/tutorial/", import.meta.url).pathname;
 const pages = [...new Bun.Glob("*.md").scanSync(tutorials)].sort();
