@@ -1,11 +1,11 @@
-/** How much of many events is written in one turn of the event loop? */
+/** Limits the events that are written in one turn of the event loop. */
 
-/** Or choices that are handed over, taken back or begun. */
+/** Largest number of events in a turn. Also limits the choices of a stream that send in a turn. */
 export const EVENTS_OF_A_TURN = 64;
-/** Characters are copied: some tenths of a millisecond. */
+/** Largest number of characters in a turn. Copying them takes some tenths of a millisecond. */
 const CHARACTERS_OF_A_TURN = 262_144;
 
-/** Where the share ends that begins at `from`: one event at least. */
+/** Returns the end of the share that begins at `from`. A share has at least one event. */
 export function shareEnd(events: readonly string[], from: number): number {
   let characters = events[from]?.length ?? 0;
   let to = from + 1;
