@@ -3,11 +3,11 @@ import type { JsonSchema } from "../../pydantic/types.ts";
 
 /** The effect of a field. */
 export type Effect =
-  /** The change in the answer, or in its time. */
+  /** The field has an effect. Describes the change in the answer, or in its time. */
   | { readonly seen: string }
-  /** vLLM accepts the field without any effect in the configuration that this server stands in for. The reason. */
+  /** The field has no effect in vLLM either, in the configuration that this server stands in for. Gives the reason. */
   | { readonly neither: string }
-  /** Checked as in vLLM. It may change vLLM's answer, but not ours. The reason. */
+  /** The field is checked as in vLLM. It may change vLLM's answer, but not ours. Gives the reason. */
   | { readonly here: string };
 
 /** Limits and effect of a field. */
@@ -19,7 +19,7 @@ export interface Parameter {
   readonly effect: Effect;
 }
 
-/** A field of both APIs. Has the differences of one of them, if any. */
+/** A field of chats and completions. `chat` and `completions` have differences, if any. */
 export interface ParameterRow extends Parameter {
   readonly chat?: Partial<Parameter>;
   readonly completions?: Partial<Parameter>;

@@ -12,9 +12,9 @@ import { badRequest } from "../request/errors.ts";
 import type { OpenAiServerConfig } from "../request/openai-config.ts";
 import type { Form } from "./form.ts";
 
-/** Finish reason of such a request. */
+/** Finish reason of a request that found too little of its prompt in the cache. */
 export const CACHE_THRESHOLD = "cache_threshold";
-/** Request header. If true, the request ends with this reason, however much of its prompt is cached. */
+/** Name of a request header. If it is true, the request ends with this finish reason in any case. */
 const HEADER = "x-cache-threshold-finish-reason";
 /** Values that Go's `strconv.ParseBool` reads as true. */
 const TRUE: readonly string[] = ["1", "t", "T", "TRUE", "true", "True"];

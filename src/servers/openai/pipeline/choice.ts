@@ -44,7 +44,7 @@ export abstract class AnswerChoice implements Receiver, ChoiceSoFar {
     return this.parser?.reasoningTokens ?? null;
   }
 
-  /** True if the engine gave the generation up. */
+  /** True if the engine failed the generation. */
   protected get failed(): boolean {
     return this.finish === Finish.Error;
   }
@@ -98,7 +98,7 @@ const EMPTY = new Uint8Array();
  * 0.33. Without stop strings, tokens are kept as ids until they are sent, because ids need less memory while a client is slow.
  */
 export class AnswerText {
-  /** Output tokens so far. */
+  /** Number of output tokens so far. */
   tokens = 0;
   readonly #unsent = new UnsentIds();
   readonly #vocabulary: Vocabulary;
@@ -126,7 +126,7 @@ export class AnswerText {
     return this.#unsent.length;
   }
 
-  /** True if no token waits and the next token's text depends only on that token. */
+  /** True if no token waits to be sent and the next token's text depends only on that token. */
   get idle(): boolean {
     return this.#unsent.length === 0 && this.#stops === null && (this.#detokenizer === null || this.#detokenizer.idle);
   }

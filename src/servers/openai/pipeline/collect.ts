@@ -9,7 +9,7 @@ import type { WholeChoice } from "./form.ts";
 import { type LongBody, LongTexts } from "./long-body.ts";
 import { logAborted } from "./request-log.ts";
 
-/** The body, the generator of a long body, or an error. null: the client disconnected. */
+/** The body of an answer, an object that generates a long body, or an error. null: the client disconnected. */
 export type WholeAnswer = string | LongBody | ErrorAnswer | null;
 
 /** Receives an answer that is not streamed. */
@@ -18,7 +18,7 @@ export interface WholeAnswerListener {
   collected(answer: CollectedAnswer, body: WholeAnswer): void;
 }
 
-/** Settled answers whose listeners the next microtask will call. */
+/** Answers that are complete or failed, and whose listeners the next microtask will call. */
 const settled: CollectedAnswer[] = [];
 
 function notifySettled(): void {
@@ -61,7 +61,7 @@ export class CollectedAnswer {
     } else if (this.#running === 0) {
       const long = new LongTexts();
       const body = long.in(this.context.form.whole(this.choices, long));
-      // Only an observed engine records the bytes.
+      // Only the truth log of an observed engine needs the bytes.
       if (typeof body === "string" && choice.submission?.timeline) choice.bytes = Buffer.byteLength(body);
       const only = this.choices.length === 1;
       this.#settle(body, outcomeOf(only ? [choice.finish!] : this.choices.map(({ finish }) => finish!)));
@@ -100,7 +100,7 @@ export class CollectedAnswer {
     if (settled.push(this) === 1) queueMicrotask(notifySettled);
   }
 
-  /** Calls the listener. Only `notifySettled` uses it. */
+  /** Calls the listener. Only for `notifySettled`. */
   notify(): void {
     const body = this.#body;
     this.#body = null;

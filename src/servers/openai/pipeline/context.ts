@@ -21,7 +21,7 @@ import type { ChoiceSoFar, Form } from "./form.ts";
 import { OutputTimes } from "./request-metrics.ts";
 import type { ReceivedRequest, Serving } from "./serving.ts";
 
-/** Returns the error for a generation that the engine failed: one text if the engine is alive, another if it is dead. */
+/** Returns the error for a generation that the engine failed. It differs if the engine is dead. */
 export function engineError(server: ServerTraits): ErrorAnswer {
   return server.alive.get() ? internalError : engineDead;
 }
@@ -29,11 +29,11 @@ export function engineError(server: ServerTraits): ErrorAnswer {
 /** One prompt of a request. */
 export interface Prompt {
   readonly tokens: number;
-  /** null unless the answer shows them. */
+  /** Token ids. null unless the answer shows them. */
   readonly ids: Uint32Array | null;
   /** Text that the answer begins with (`echo`). null: it does not repeat the prompt. */
   readonly echo: string | null;
-  /** Seed of its first choice. Each further choice has the next number. */
+  /** Seed of the prompt's first choice. Each further choice has the next number. */
   readonly seed: number;
   /** True if the prompt has already closed the reasoning, so that the whole answer is content. */
   readonly thinkingIsOver?: boolean;
@@ -72,7 +72,7 @@ export interface AnswerContext {
   readonly remoteDecode?: boolean;
   /** Writes the answer in the request's API. */
   readonly form: Form;
-  /** Limit of output tokens, for the first prompt. */
+  /** Limit of output tokens of the first prompt. */
   readonly maxTokens: number;
   /** Time when the request was handed to the engine. */
   readonly queuedUs: number;
@@ -121,7 +121,7 @@ export interface Ending {
   readonly stop: ChoiceSoFar["stop"];
   readonly promptTokens: number;
   readonly completionTokens: number;
-  /** null if the server has no reasoning parser. */
+  /** Number of reasoning tokens. null if the server has no reasoning parser. */
   readonly reasoningTokens: number | null;
   /** Tokens of the prompt that were read from the cache, and written to it. */
   readonly cachedTokens: number;
@@ -161,7 +161,7 @@ export interface AnswerContextInput {
   readonly received: ReceivedRequest;
   readonly cut: readonly Cut[];
   readonly ticket: Ticket;
-  /** By prompt. */
+  /** Seed of the first choice, by prompt. */
   readonly seeds: readonly number[];
   /** Texts of prompts given as ids, if already decoded. */
   readonly echoes: readonly (string | null)[] | null;

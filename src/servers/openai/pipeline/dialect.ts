@@ -27,7 +27,7 @@ export interface ChatChanges {
 export interface ReadingHost {
   /** Translates a chat's body into a request. `exact`: the exact parser read the body. Throws `Refused`. */
   chat(body: PythonDict, exact: boolean, changes?: ChatChanges): Pieces<ChatRequest>;
-  /** Throws `Refused` for a model that is not served. */
+  /** Throws `Refused` if the server does not have this model. */
   checkModel(model: string | null): void;
   /** Reports whether the chat template allows a system message only as the first message. */
   mergesSystem(): boolean;
@@ -35,7 +35,7 @@ export interface ReadingHost {
   thinksAnyway(): boolean;
 }
 
-/** All functions of the host. */
+/** The functions of the host on the main thread. */
 export interface DialectHost extends ReadingHost {
   readonly limits: Limits;
   /** True if the server has a parser of reasoning or of tool calls. */

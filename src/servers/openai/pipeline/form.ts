@@ -28,7 +28,7 @@ export interface EventLog {
 
 /** An answer that is generated after its request was answered. */
 export interface Background {
-  /** Aborted to end the generation. */
+  /** A signal that ends the generation when it is aborted. */
   readonly signal: AbortSignal;
   /** Stores the events of a stream. null: the answer is not streamed. */
   readonly log: (EventSink & EventLog) | null;
@@ -43,13 +43,13 @@ export interface ChoiceSoFar {
   readonly index: number;
   /** Output tokens so far. */
   readonly tokens: number;
-  /** null if the server has no reasoning parser. */
+  /** Number of reasoning tokens. null if the server has no reasoning parser. */
   readonly reasoningTokens: number | null;
   /** True if a tool call was shown. */
   readonly called: boolean;
-  /** null while it runs. */
+  /** Finish reason. null while the choice runs. */
   readonly finish: Finish | null;
-  /** A finish reason that the engine does not have. Only if the form's `namesEnds` is true. null: none. */
+  /** A finish reason that the engine does not have. Set only if the form's `namesEnds` is true. null: none. */
   readonly named: string | null;
   /** The stop string or the id of the stop token that ended it. null: neither did. */
   readonly stop: string | number | null;
@@ -61,9 +61,9 @@ export interface ChoiceSoFar {
 export interface WholeChoice extends ChoiceSoFar {
   /** A copy of its token ids. Empty after `message` was called. */
   readonly ids: readonly number[];
-  /** Creates its log probabilities. Returns null if none are requested or shown. */
+  /** Creates the choice's log probabilities. Returns null if none are requested or shown. */
   logprobs(): Logprobs | null;
-  /** Returns its text, split by the parsers. Must be called only once. */
+  /** Returns the text of the choice, split by the parsers. Must be called only once. */
   message(): Message;
 }
 
@@ -75,7 +75,7 @@ export interface Piece {
   readonly ids: readonly number[];
   /** Number of output tokens before these. */
   readonly from: number;
-  /** null if none are requested or shown. */
+  /** Log probabilities of the choice. null if none are requested or shown. */
   readonly logprobs: Logprobs | null;
 }
 

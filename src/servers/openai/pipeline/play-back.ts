@@ -14,7 +14,7 @@ interface PlaybackDeps {
   readonly ended: (outcome: Outcome) => void;
 }
 
-/** Answers with `recording`, whose times count from `fromUs`. */
+/** Answers with a recording. Its times count from `fromUs`, a time of the engine's clock. */
 export function playBack(deps: PlaybackDeps, recording: Recording, fromUs: number): Response | Promise<Response> {
   return isStreamed(recording) ? playStream(deps, recording, fromUs) : playWhole(deps, recording, fromUs);
 }

@@ -37,7 +37,7 @@ export const RANK_HEADER = "x-data-parallel-rank";
 /** Tokens above which prompts are hashed and checked in pieces. The work on fewer tokens delays no step noticeably. */
 const LONG_PROMPT_TOKENS = 16_384;
 
-/** The parts of a request that other threads, or work in pieces, have made. */
+/** The parts of a request that other threads or slow work have made. */
 export interface PreparedRequest {
   readonly prompts: readonly Uint32Array[];
   /** Token sequences of `bad_words`. null: the request has none. */
@@ -61,11 +61,11 @@ type Permitted = typeof import("../overrides/script-grammar.ts")["permitted"];
 /** The data from which the engine's generations of a request are made. */
 export interface FittedRequest {
   readonly cut: readonly Cut[];
-  /** By prompt, for its first choice. */
+  /** Seed of the first choice, by prompt. */
   readonly seeds: readonly number[];
   readonly steering: Steering | null;
   readonly script: Script | null;
-  /** Ids of the answers, by choice. null: the engine draws all answers. */
+  /** Ids of prepared answers, by choice. null: the engine generates all answers. */
   readonly answers: readonly (Uint32Array | null)[] | null;
 }
 
@@ -118,13 +118,13 @@ const withPromptsOnly = (prompts: readonly Uint32Array[]): PreparedRequest => ({
   permitted: null,
 });
 
-/** Reports whether the order lists tokens one by one. */
+/** Reports whether the order determines tokens one by one. */
 const isByToken = ({ order }: Ordered) => order.kind === "script" || order.kind === "play";
 /** Reports whether a constraint or tools limit the answer. */
 const hasGrammar = (request: ReceivedRequest["request"]) =>
   Boolean(request.sampling.structure) || (request.kind === "chat" && request.tools !== null);
 
-/** Returns the texts of an ordered answer that the limit of tokens can reach. */
+/** Returns the texts of an ordered answer, as far as the limit of output tokens can reach. */
 function orderedTexts(
   { kernel: { config, text } }: Serving,
   { maxTokens }: ReceivedRequest["request"],

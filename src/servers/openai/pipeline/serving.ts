@@ -30,17 +30,17 @@ export interface Serving extends RouteDeps {
 export interface ReceivedRequest extends FormedRequest {
   readonly http: HttpRequest;
   readonly body: Body;
-  /** Bytes of the body, which will soon be garbage. */
+  /** Number of bytes of the body, which will soon be garbage. */
   readonly bytes: number;
   /** Prompts that the reading thread has made. Absent: they are made later. */
   readonly prompts?: readonly (PackedParts | Uint32Array)[];
-  /** Time when the body was complete. */
+  /** Time when the body had arrived. */
   readonly arrivalUs: number;
 }
 
 /** A request that is refused before the engine gets it. */
 export interface DeclinedRequest {
   readonly error: ErrorAnswer;
-  /** The truncated prompts, if vLLM finds the error only after the head of a stream was sent. Absent: before. */
+  /** The truncated prompts. Set if vLLM finds the error only after it has sent the head of a stream. */
   readonly cut?: readonly Cut[];
 }

@@ -2,7 +2,7 @@
 import type { ServerTraits } from "../request/server-traits.ts";
 import type { StreamedAnswer } from "./stream.ts";
 
-/** Checks of a stream per keep-alive interval. */
+/** Number of checks of a stream per keep-alive interval. */
 const CHECKS_PER_INTERVAL = 20;
 
 /**

@@ -11,7 +11,7 @@ interface LongestStop {
   readonly units: number;
 }
 
-/** Lengths by list. All choices of a request share the list, and counting the characters of a long stop string takes time. */
+/** Lengths by list of stop strings. All choices of a request share a list, and counting long stop strings takes time. */
 const counted = new WeakMap<readonly string[], LongestStop>();
 
 function longestOf(stop: readonly string[]): LongestStop {
@@ -122,7 +122,7 @@ export class StopStrings {
   /** Drops sent text in which no stop string can begin any more. */
   #forget(): void {
     const keepFrom = Math.min(this.#unsent, Math.max(0, this.#text.length - this.#longest));
-    if (keepFrom < 256) return; // avoids a copy for each token
+    if (keepFrom < 256) return; // avoids copying the text for each token
     this.#text = this.#text.slice(keepFrom);
     this.#unsent -= keepFrom;
   }

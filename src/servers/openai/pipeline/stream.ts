@@ -273,7 +273,7 @@ class StreamedChoice extends AnswerChoice {
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     const { text } = this;
     if (this.times !== null) this.times.came(this.context.server.backend.nowUs());
-    // The hot path: one plain token, and the client is not slow.
+    // The hot path: a single plain token, and the client is not slow.
     if (this.#prefix !== null && count === 1 && finish === null && !this.#answer.busy && text.idle) {
       const piece = text.plain(ids[at]!);
       if (piece !== undefined) {

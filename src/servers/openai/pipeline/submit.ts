@@ -31,7 +31,7 @@ export type SubmitFailure = "busy" | "paused" | "left";
 
 /** Submitting a choice takes about as long as handling this many tokens of a prompt. */
 const CHOICE_TOKENS = 500;
-/** Tokens of a piece of work. */
+/** Tokens after which a piece of work ends. */
 const TOKENS_OF_A_PIECE = 16_384;
 
 /**

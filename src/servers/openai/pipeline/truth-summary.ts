@@ -8,10 +8,10 @@ import { asciiJson } from "../../../truth/format.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import { FINISH_NAMES } from "./context.ts";
 
-/** Choices in a summary. Clients accept headers of about 8 KB. */
+/** Largest number of choices in a summary. Clients accept headers of about 8 KB. */
 const CHOICES_MOST = 16;
 
-/** A choice in a summary. */
+/** A choice whose times a summary shows. */
 export interface TimedChoice extends Receiver {
   readonly submission: Submission | null;
   readonly finish: Finish | null;

@@ -1,4 +1,4 @@
-/** Limits the events that are written in one turn of the event loop. */
+/** Divides many events into shares, each of which is written in one turn of the event loop. */
 
 /** Largest number of events in a turn. Also limits the choices of a stream that send in a turn. */
 export const EVENTS_OF_A_TURN = 64;

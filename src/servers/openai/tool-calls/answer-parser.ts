@@ -15,7 +15,7 @@ export interface CallFinder {
 
 /** The parsers for the answers of one request. */
 export interface ParserSetup {
-  /** null if the server has no reasoning parser. */
+  /** The reasoning parser. null if the server has none. */
   readonly reasoning: ReasoningSetup | null;
   /** False if the request switches reasoning off. */
   readonly thinks: boolean;
@@ -83,7 +83,7 @@ export class AnswerParser {
     const shown = this.#setup.includeReasoning ? reasoning : null;
     if (this.#tools === null) return { reasoning: shown, content, calls: [] };
     const message = this.#tools.message(content ?? "");
-    // Without content after the reasoning, the message has null as content instead of an empty text.
+    // If no content follows the reasoning, the message's content is null instead of an empty text.
     const nothing = content === null && message.content === "" && message.calls.length === 0;
     return { ...message, reasoning: shown, content: nothing ? null : message.content };
   }

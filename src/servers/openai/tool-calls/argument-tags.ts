@@ -8,8 +8,8 @@ import type { PythonValue } from "../../pydantic/value.ts";
 type Match = RegExpExecArray | RegExpMatchArray;
 
 /**
- * Reads values by name. `closed` matches a complete value. `open` matches an incomplete last value in the remaining text, or
- * is null. `unnamed`: complete values with an empty name count, too.
+ * Reads arguments by name. `closed` matches a complete argument. `open` matches an incomplete last argument, or is null to ignore
+ * it. `unnamed`: includes complete arguments with an empty name.
  */
 function readTags(
   raw: string,
@@ -41,7 +41,7 @@ export function qwenArguments(raw: string, open: boolean): Map<string, PythonVal
   );
 }
 
-/** Removes the line breaks of the template, one at each end. */
+/** Removes one line break at each end, which the chat template adds. */
 function unwrapped(value: string): string {
   const from = value.startsWith("\n") ? 1 : 0;
   const to = value.length - (value.endsWith("\n") && value.length > from ? 1 : 0);

@@ -8,7 +8,7 @@ import { coerce, type Properties, schemaTypes } from "./argument-types.ts";
 /** The marker before each tag. */
 export const NAMESPACE = "]<]minimax[>[";
 const START = `${NAMESPACE}<`;
-/** Deepest nesting of elements. */
+/** Largest depth of nested elements. Deeper arguments count as malformed. */
 const DEPTH_MOST = 128;
 /** Name of the member for text between child elements. */
 const MIXED = "$text";

@@ -12,7 +12,7 @@ import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser, ToolUse } 
 /** The state of a tool call. */
 interface CallSlot {
   id: string;
-  /** The text between the marks around the name. */
+  /** The text between the marks around the call's name. */
   name: string;
   /** The arguments as the model wrote them. */
   raw: string;
@@ -22,13 +22,13 @@ interface CallSlot {
   sent: string;
   /** True if `raw` ends in an incomplete string, so that each further piece is read at once. */
   inText: boolean;
-  /** True if `raw` ends in an incomplete string that is sent completely. A plain piece then only adds its own characters. */
+  /** True if an incomplete string at the end of `raw` was fully sent. A piece without special characters is then sent at once. */
   appends: boolean;
 }
 
 /** The tokens of a vocabulary that matter to a grammar. */
 export interface GrammarTokens {
-  /** The grammar's tags by id. */
+  /** The grammar's tags by token id. */
   readonly tags: ReadonlyMap<number, string>;
   /** Texts of the other special tokens, which are removed from the answer. */
   readonly dropped: readonly string[];
@@ -49,12 +49,12 @@ export class EngineParser implements ToolParser {
   /** Text that may be the beginning of a mark. */
   #held = "";
   #slots: CallSlot[] = [];
-  /** Content that waits: white space before other content, or text after a call. */
+  /** Content that waits to be sent: white space before other content, or text after a call. */
   #deferred = "";
   /** True once content other than white space was sent. */
   #hasContent = false;
   #sawIds = false;
-  /** The call's arguments, if the model writes them as JSON. */
+  /** The current call's arguments, if the model writes them as JSON. */
   readonly #json = new OpenJson();
 
   constructor(grammar: CallGrammar, newId: () => string, use: ToolUse, tokens: GrammarTokens) {

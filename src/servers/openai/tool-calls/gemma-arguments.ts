@@ -90,7 +90,7 @@ class Reader {
     while (this.#at < text.length && !ends.includes(text[this.#at]!)) this.#at++;
     if ((this.#open && this.#at >= text.length) || this.#at === from) return undefined;
     const bare = text.slice(from, this.#at).trim();
-    // The number may continue with further digits.
+    // Further digits may follow the point.
     return this.#open && bare.endsWith(".") ? undefined : bare;
   }
 

@@ -18,7 +18,7 @@ export const HUNYUAN_MARKS = [
   ...[BLOCK_START, BLOCK_END, START, END, SEPARATOR],
   ...["<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"],
 ];
-/** A complete argument, and one that may lack its value or the end of it. */
+/** Matches a complete argument. `OPEN_PAIR` matches an argument whose value may be missing or incomplete. */
 const PAIR = /<arg_key>([\s\S]*?)<\/arg_key>\s*<arg_value>([\s\S]*?)<\/arg_value>/g;
 const OPEN_PAIR = /<arg_key>([\s\S]*?)<\/arg_key>(?:[\s\S]*?<arg_value>([\s\S]*))?/;
 
@@ -26,7 +26,7 @@ export class HunyuanParser implements ToolParser {
   readonly engineBased = false;
   readonly #newId: () => string;
   readonly #use: ToolUse;
-  /** All text so far. `#held`: the part that is not read yet. */
+  /** The whole text so far. `#held`: the part of it that is not read yet. */
   #text = "";
   #held = "";
   /** True once the start of the block of calls was found. */
@@ -39,7 +39,7 @@ export class HunyuanParser implements ToolParser {
   #members = new Map<string, PythonValue>();
   /** Number of characters of the arguments' JSON that were sent. */
   #sent = 0;
-  /** True if the arguments end in an incomplete string that is fully sent. A plain piece then only adds its own characters. */
+  /** True if an incomplete string at the end was fully sent. A piece without special characters is then sent at once. */
   #appends = false;
 
   constructor(newId: () => string, use: ToolUse) {
@@ -212,7 +212,7 @@ function normalizedType(type: unknown): string {
   return /^(?:num|float)/i.test(name) ? "number" : name;
 }
 
-/** Returns the text after the last complete pair. */
+/** Returns the text after the last complete argument. */
 function afterLastPair(text: string): string {
   let end = 0;
   for (const match of text.matchAll(PAIR)) end = match.index + match[0].length;

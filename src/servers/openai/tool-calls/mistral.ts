@@ -35,7 +35,7 @@ export class MistralParser implements ToolParser {
   /** True if the list of calls is malformed. Nothing is sent afterwards. */
   #broken = false;
   #place: Place = "start";
-  /** True if the current call is not inside a list. */
+  /** True if the model wrote the current call without a list around it. */
   #bare = false;
   /** Depth of nested lists and objects in the arguments or another member of the call. */
   #depth = 0;
@@ -70,7 +70,7 @@ export class MistralParser implements ToolParser {
       const keep = overlap(rest, TAG);
       this.#held = rest.slice(rest.length - keep);
       rest = rest.slice(0, rest.length - keep);
-      // A tag that is a single token sends nothing at this point, either.
+      // If the tag is a single token, vLLM's parser sends nothing at this point, either.
       if (rest === "") return null;
     }
     if (!this.#started && forced(this.#use) && rest !== "") {
@@ -134,7 +134,7 @@ export class MistralParser implements ToolParser {
     this.#string += character;
   }
 
-  /** Handles the end of a string: a key or a value of the call. */
+  /** Handles the end of a string, which may be a key or a value of the call. */
   #stringEnded(raw: string): void {
     if (this.#place !== "object" || this.#depth > 0) return;
     const text = unescaped(raw);

@@ -95,7 +95,7 @@ export class OutputParser {
     return found;
   }
 
-  /** Returns the content of a message: `content` if calls were found. */
+  /** Returns the content of a message. `content`: the text that the tool parser left. */
   #contentOf(text: string, called: boolean, content: string | null): string | null {
     if (called) return content !== null && content.trim() === "" ? null : content;
     if (forced(this.#use) && text.trim() === "") return null;

@@ -24,7 +24,7 @@ export interface Delta {
 export interface ToolCall {
   readonly id: string;
   readonly name: string;
-  /** JSON, unless the model wrote something else. */
+  /** The arguments as JSON, unless the model wrote something else. */
   readonly arguments: string;
 }
 
@@ -74,13 +74,13 @@ export interface ReasoningParser {
 
 /** The fields of a request that its tool parser needs. */
 export interface ToolUse {
-  /** Empty if the request has no tools. */
+  /** The tools of the request. */
   readonly tools: readonly ToolShape[];
-  /** The field `tool_choice`. null: the request has null. */
+  /** The field `tool_choice`, which may be null. */
   readonly choice: "none" | "auto" | "required" | { readonly name: string } | null;
   /** False if `parallel_tool_calls` is false. Only the first call is then shown. */
   readonly parallel: boolean;
-  /** The option `--enable-auto-tool-choice`. */
+  /** True if the server has the option `--enable-auto-tool-choice`. */
   readonly autoEnabled: boolean;
 }
 

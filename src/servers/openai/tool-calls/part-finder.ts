@@ -16,7 +16,7 @@ export class PartFinder {
   /** Number of tokens so far. */
   #tokens = 0;
   readonly #parts: readonly AnswerPart[];
-  /** null: the server has no tool parser, so that calls are content. */
+  /** The tool parser. null: the server has none, so that calls are content. */
   readonly #tools: CallFinder | null;
   /** Index of the current part. */
   #at = 0;

@@ -20,13 +20,13 @@ const VALUE_END = "</arg_value>";
 /** The state of a tool call. */
 interface OpenCall {
   readonly index: number;
-  /** null until the name is complete. */
+  /** Name of the called tool. null until it is complete. */
   name: string | null;
   /** The parameter whose value follows. null: a key follows. */
   key: string | null;
   /** True inside the value of a string. */
   inText: boolean;
-  /** The parameters so far. */
+  /** Names of the parameters so far. */
   readonly keys: Set<string>;
   /** The part of the arguments' JSON that was sent. */
   sent: string;

@@ -24,7 +24,7 @@ export class PythonicParser implements ToolParser {
   readonly #sent: string[] = [];
   /** True once a call was found. */
   #called = false;
-  /** True if the text ends in an incomplete string that is fully sent. A plain piece then only adds its own characters. */
+  /** True if an incomplete string at the end was fully sent. A piece without special characters is then sent at once. */
   #appends = false;
   /** Content after the calls that was sent. */
   #trailing = "";
