@@ -75,16 +75,16 @@ export abstract class AnswerChoice implements Receiver, ChoiceSoFar {
 }
 
 /** Largest number of generations cancelled in one turn of the event loop. */
-const CANCELLED_OF_A_TURN = 256;
+const CANCELLATIONS_PER_TURN = 256;
 
 /** Cancels the choices that still run, which then receive nothing more. Cancels many over several turns of the event loop. */
-export function takeBack(
+export function cancelChoices(
   choices: readonly AnswerChoice[],
   { backend: { after } }: Pick<ServerTraits, "backend">,
 ): void {
   const running = choices.flatMap((choice) => choice.leave() ?? []);
   const cancel = (from: number): void => {
-    const until = after === undefined ? running.length : Math.min(from + CANCELLED_OF_A_TURN, running.length);
+    const until = after === undefined ? running.length : Math.min(from + CANCELLATIONS_PER_TURN, running.length);
     for (let at = from; at < until; at++) running[at]!.cancel();
     if (until < running.length) after!(0, () => cancel(until));
   };

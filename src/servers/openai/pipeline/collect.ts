@@ -3,7 +3,7 @@ import { Finish, type Outcome } from "../../../engine/interface/types.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Logprobs } from "../request/logprobs.ts";
 import type { Message } from "../tool-calls/output.ts";
-import { AnswerChoice, takeBack } from "./choice.ts";
+import { AnswerChoice, cancelChoices } from "./choice.ts";
 import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./context.ts";
 import type { WholeChoice } from "./form.ts";
 import { type LongBody, LongTexts } from "./long-body.ts";
@@ -94,7 +94,7 @@ export class CollectedAnswer {
 
   #settle(answer: WholeAnswer, outcome: Outcome): void {
     this.#settled = true;
-    if (this.#running > 0) takeBack(this.choices, this.context.server);
+    if (this.#running > 0) cancelChoices(this.choices, this.context.server);
     this.context.ticket.settle(outcome);
     this.#body = answer;
     if (settled.push(this) === 1) queueMicrotask(notifySettled);
@@ -141,7 +141,7 @@ class CollectedChoice extends AnswerChoice implements WholeChoice {
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     if (this.finish !== null) return;
     const { server, output } = this.context;
-    this.times?.came(server.backend.nowUs());
+    this.times?.record(server.backend.nowUs());
     // vLLM's beam search reports the end-of-sequence id as a stop id.
     const named = output.beam && finish === Finish.Stop && stopTokenId < 0 ? server.vocabulary.eosId : stopTokenId;
     this.take(ids, at, count, finish, named);

@@ -147,13 +147,13 @@ export class Generator {
       const reading = readRequest(this.serving, context, reader);
       const answered =
         reading instanceof Promise ? thenLater(reading, this.#admit, exchange) : this.#admit(reading, exchange);
-      return answered instanceof Promise ? orElse(answered, this.#failed, exchange) : answered;
+      return answered instanceof Promise ? orElse(answered, this.#fail, exchange) : answered;
     } catch (error) {
-      return this.#failed(error, exchange);
+      return this.#fail(error, exchange);
     }
   }
 
-  readonly #failed = (error: unknown, { context, ticket }: Exchange): Response => {
+  readonly #fail = (error: unknown, { context, ticket }: Exchange): Response => {
     const { http } = this.serving;
     const left = context.request.signal.aborted; // reading the body throws in this case
     if (!left) logUnexpected("a request failed and is answered with 500", error);
@@ -174,7 +174,7 @@ export class Generator {
   readonly #order = (admitted: Decision, exchange: Exchange, received: ReceivedRequest): MaybeResponse => {
     const { ordering } = admitted;
     const isDisturbed = ordering !== undefined && (ordering.fault !== "" || disturbsAny(this.serving.kernel));
-    const instead = isDisturbed ? this.#disturbed(exchange, received, ordering) : null;
+    const instead = isDisturbed ? this.#errorInstead(exchange, received, ordering) : null;
     return instead === null
       ? this.#encode(null, exchange, received, admitted)
       : thenLater(instead, this.#encode, exchange, received, admitted);
@@ -220,7 +220,7 @@ export class Generator {
   ): Promise<Response> {
     const prepared = await preparing;
     this.serving.kernel.backend.consumed(received.bytes); // the body was needed until now
-    if (received.http.signal.aborted) return this.#left(exchange.context, exchange.ticket);
+    if (received.http.signal.aborted) return this.#abort(exchange.context, exchange.ticket);
     if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
     return this.#submit(exchange, received, admitted, prepared, encodedFromUs);
   }
@@ -244,7 +244,7 @@ export class Generator {
     return received.request.stream ? this.#stream(exchange, job) : this.#collect(exchange, job);
   }
 
-  #disturbed(
+  #errorInstead(
     { context }: Exchange,
     { http, request, body }: ReceivedRequest,
     ordering: Ordering,
@@ -281,10 +281,10 @@ export class Generator {
       kernel.truth.history?.generates(context.request, answer.choices);
       answer.accepted();
     };
-    return andThen(this.#submitted(job, answer.choices, onAccepted), (refused) => {
+    return andThen(this.#submitAll(job, answer.choices, onAccepted), (refused) => {
       if (refused === "left") {
         answer.onGone();
-        return this.#left(context, ticket);
+        return this.#abort(context, ticket);
       }
       if (refused === "paused") return this.#decline(exchange, job.received, { error: paused, cut: job.fitted.cut });
       if (refused !== null) return this.#refuse(exchange, engineBusy);
@@ -296,7 +296,7 @@ export class Generator {
   }
 
   /** Submits the choices to the engine. Returns null, or the reason if they were not all accepted. */
-  #submitted(job: Job, choices: Choices, onAccepted: () => void): MaybePromise<SubmitFailure | null> {
+  #submitAll(job: Job, choices: Choices, onAccepted: () => void): MaybePromise<SubmitFailure | null> {
     if (choices.length === 1) return submitOnly(this.serving, job, choices, onAccepted);
     return atOnceOrInTurns(submitChoices(this.serving, job, choices, onAccepted), this.serving.kernel.backend);
   }
@@ -311,7 +311,7 @@ export class Generator {
       this.serving.kernel.truth.history?.generates(context.request, answer.choices);
       form.accepted(job.context);
     };
-    return andThen(this.#submitted(job, answer.choices, onAccepted), (refused) => {
+    return andThen(this.#submitAll(job, answer.choices, onAccepted), (refused) => {
       if (refused === "busy" || refused === "paused")
         return this.#refuse(exchange, refused === "paused" ? paused : engineBusy);
       if (refused === "left") answer.gone();
@@ -326,23 +326,23 @@ export class Generator {
   /** Responds with a whole answer. Never throws and never rejects. */
   readonly #reply = (exchange: Exchange, answer: CollectedAnswer, body: WholeAnswer): MaybeResponse => {
     try {
-      return orElse(this.#respond(exchange, answer, body), this.#failed, exchange);
+      return orElse(this.#respond(exchange, answer, body), this.#fail, exchange);
     } catch (error) {
-      return this.#failed(error, exchange);
+      return this.#fail(error, exchange);
     }
   };
 
   #respond({ context, ticket }: Exchange, answer: CollectedAnswer, body: WholeAnswer): MaybeResponse {
     const { http, kernel } = this.serving;
     const { truthUs, form } = answer.context;
-    if (body === null) return this.#left(context, ticket);
+    if (body === null) return this.#abort(context, ticket);
     const isLong = body instanceof LongBody;
     if (typeof body !== "string" && !isLong) return http.error(context, form.refused?.(body) ?? body);
     const truth = truthUs ? truthSummary(answer.choices, truthUs) : null;
     const load = loadHeader(context.request, kernel.backend);
     const headers = truth === null ? load : { ...load, [TRUTH_HEADER]: truth };
     if (!isLong) return http.json(context, body, headers);
-    return sendLong(http, kernel.backend, context, body, headers).then((sent) => sent ?? this.#left(context, ticket));
+    return sendLong(http, kernel.backend, context, body, headers).then((sent) => sent ?? this.#abort(context, ticket));
   }
 
   #playBack({ context, ticket }: Exchange, { arrivalUs }: ReceivedRequest, recording: Recording): MaybeResponse {
@@ -389,7 +389,7 @@ export class Generator {
   }
 
   /** Ends the exchange of a client that disconnected. The access log shows 200, as vLLM's middleware does. */
-  #left(context: Context, ticket: Ticket): Response {
+  #abort(context: Context, ticket: Ticket): Response {
     ticket.settle("abort");
     this.serving.http.visitOf(context)?.done(200, 0);
     return new Response(null, { status: CLIENT_GONE });

@@ -103,7 +103,7 @@ export function prepare(
   if (isReady && !encoding.pending && !isLong(encoding.prompts)) return withPromptsOnly(encoding.prompts);
   const grammar = isChecked ? import("../overrides/script-grammar.ts").then(({ permitted }) => permitted) : null;
   const pending = Promise.all([Promise.all(encoding.prompts), badWords, orderedIds, grammar]);
-  return serving.queue.arrivals.pass(awaited(serving, received, writing, pending));
+  return serving.queue.arrivals.pass(prepareLater(serving, received, writing, pending));
 }
 
 /** Returns the prepared request if nothing except its prompts needs preparation. */
@@ -137,7 +137,7 @@ function orderedTexts(
 const isLong = (prompts: readonly Uint32Array[]) =>
   prompts.reduce((sum, { length }) => sum + length, 0) > LONG_PROMPT_TOKENS;
 
-async function awaited(
+async function prepareLater(
   serving: Serving,
   { request }: ReceivedRequest,
   writing: Writing | null,

@@ -56,8 +56,8 @@ function readBody(
   backend.consumed(body.length);
   const source = { http, body, bytes: body.length, arrivalUs };
   const args: ReaderArguments = [body, http.headers.get("content-type"), serving.limits];
-  if (!isLarge(body)) return received(serving, source, reader.read(...args));
-  return readLarge(serving, reader, args).then((read) => received(serving, source, read));
+  if (!isLarge(body)) return joinSource(serving, source, reader.read(...args));
+  return readLarge(serving, reader, args).then((read) => joinSource(serving, source, read));
 }
 
 type ReaderArguments = Parameters<BodyReader["read"]>;
@@ -65,7 +65,7 @@ type ReaderArguments = Parameters<BodyReader["read"]>;
 type RequestSource = Pick<ReceivedRequest, "http" | "body" | "bytes" | "arrivalUs">;
 
 /** Joins a request with its source and adds the orders in its headers. */
-function received(
+function joinSource(
   { orders, kernel }: Serving,
   source: RequestSource,
   read: ReturnType<BodyReader["read"]>,
@@ -91,7 +91,7 @@ async function readElsewhere(
     serving.kernel.backend.consumed(reading.bytes);
     const args: ReaderArguments = [answer.text, http.headers.get("content-type"), serving.limits];
     const source = { http, body: answer.text, bytes: reading.bytes, arrivalUs };
-    return received(serving, source, await readLarge(serving, reader, args));
+    return joinSource(serving, source, await readLarge(serving, reader, args));
   }
   if (!("read" in answer)) throw new Error("the reading thread returned neither a request nor a text");
   const { request: lean, prompts, tools, repeated } = answer.read;
@@ -100,7 +100,7 @@ async function readElsewhere(
   const bytes = prompts.reduce((sum, prompt) => sum + ("text" in prompt ? prompt.text.length : prompt.byteLength), 0);
   serving.kernel.backend.consumed(bytes);
   const source = { http, body: READ_ELSEWHERE, bytes, arrivalUs };
-  const read = received(serving, source, { request, form: reader.formOf!(request, repeated) });
+  const read = joinSource(serving, source, { request, form: reader.formOf!(request, repeated) });
   return "error" in read ? read : { ...read, prompts };
 }
 
@@ -141,10 +141,10 @@ export function admit(
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);
   if (full !== null) return { error: full };
   const ordering = orders.of(http, request, body);
-  return ordering instanceof Promise ? thenLater(ordering, admitted, choices) : admitted(ordering, choices);
+  return ordering instanceof Promise ? thenLater(ordering, decide, choices) : decide(ordering, choices);
 }
 
-function admitted(ordering: Ordering, choices: number): Decision {
+function decide(ordering: Ordering, choices: number): Decision {
   const { ordered, error } = ordering;
   return error === undefined ? { ordered, choices, ordering } : { error, ordering };
 }

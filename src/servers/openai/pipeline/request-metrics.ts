@@ -11,7 +11,7 @@ export class OutputTimes {
   #lastUs = 0;
 
   /** Records an output. */
-  came(nowUs: number): void {
+  record(nowUs: number): void {
     if (this.#firstUs === 0) this.#firstUs = nowUs;
     this.#lastUs = nowUs;
   }

@@ -9,14 +9,14 @@ import { Finish, type Submission } from "../../../engine/interface/types.ts";
 import type { EventSink, SinkEvents } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Logprobs } from "../request/logprobs.ts";
-import { AnswerChoice, takeBack } from "./choice.ts";
+import { AnswerChoice, cancelChoices } from "./choice.ts";
 import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./context.ts";
 import type { Piece } from "./form.ts";
 import { UNSENT_ID_BYTES } from "./held-ids.ts";
 import { logAborted } from "./request-log.ts";
 import { watchSilence } from "./silence.ts";
 import { truthComment, truthSummary } from "./truth-summary.ts";
-import { EVENTS_OF_A_TURN, shareEnd } from "./turn-shares.ts";
+import { EVENTS_PER_TURN, shareEnd } from "./turn-shares.ts";
 
 const NOTHING = new Uint8Array();
 
@@ -150,10 +150,10 @@ export class StreamedAnswer implements SinkEvents {
     if (this.#opening) {
       // The error must follow the whole opening, as it does after a short one.
       this.#failing = () => this.fail(failed, error);
-      takeBack(this.choices, this.context.server);
+      cancelChoices(this.choices, this.context.server);
       return;
     }
-    this.#takeBack();
+    this.#cancelChoices();
     const { form, ticket } = this.context;
     const events = this.#writing === null ? form.failed(error) : null;
     if (events !== null) failed.write(events);
@@ -175,7 +175,7 @@ export class StreamedAnswer implements SinkEvents {
   /** Ends the stream abruptly, so that its client cannot mistake it for complete. */
   breakOff(): void {
     if (this.#over) return;
-    this.#takeBack();
+    this.#cancelChoices();
     this.context.ticket.settle("error");
     this.sink.reset();
     this.context.form.dropped?.();
@@ -207,7 +207,7 @@ export class StreamedAnswer implements SinkEvents {
   /** Sends the waiting tokens of the choices from index `from` on. Continues with many choices in further turns. */
   #drain(from: number): void {
     const { after } = this.context.server.backend;
-    const until = after === undefined ? this.choices.length : Math.min(from + EVENTS_OF_A_TURN, this.choices.length);
+    const until = after === undefined ? this.choices.length : Math.min(from + EVENTS_PER_TURN, this.choices.length);
     for (let at = from; at < until && !this.busy; at++) this.choices[at]!.send();
     this.#drains = until < this.choices.length && !this.busy && !this.#over;
     if (this.#drains) after!(0, () => this.#attempt(() => this.#drain(until)));
@@ -221,21 +221,21 @@ export class StreamedAnswer implements SinkEvents {
     const { output, form, ticket } = this.context;
     const { n } = output;
     logAborted(this.context, (i) => this.choices.slice(i * n, (i + 1) * n).some(({ done }) => !done));
-    this.#takeBack();
+    this.#cancelChoices();
     form.dropped?.();
     // A choice that the engine had already ended counts with that end.
     ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
   }
 
   onFailed(): void {
-    this.#takeBack();
+    this.#cancelChoices();
     this.context.form.dropped?.();
     this.context.ticket.settle("error");
   }
 
-  #takeBack(): void {
+  #cancelChoices(): void {
     this.#over = true;
-    takeBack(this.choices, this.context.server);
+    cancelChoices(this.choices, this.context.server);
   }
 }
 
@@ -272,7 +272,7 @@ class StreamedChoice extends AnswerChoice {
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     const { text } = this;
-    if (this.times !== null) this.times.came(this.context.server.backend.nowUs());
+    if (this.times !== null) this.times.record(this.context.server.backend.nowUs());
     // The hot path: a single plain token, and the client is not slow.
     if (this.#prefix !== null && count === 1 && finish === null && !this.#answer.busy && text.idle) {
       const piece = text.plain(ids[at]!);

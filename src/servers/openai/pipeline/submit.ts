@@ -7,7 +7,7 @@ import { RepetitionWatch } from "../overrides/repetition.ts";
 import { generationOf, type RequestPlan } from "../request/generation.ts";
 import { choiceSeed, headerInt } from "../request/sampling.ts";
 import { CacheJudge, leastShare } from "./cache-threshold.ts";
-import { type AnswerChoice, takeBack } from "./choice.ts";
+import { type AnswerChoice, cancelChoices } from "./choice.ts";
 import { type AnswerContext, adapterOf, engineId, promptId } from "./context.ts";
 import { type FittedRequest, RANK_HEADER } from "./prepare.ts";
 import { receivedLine } from "./request-log.ts";
@@ -32,7 +32,7 @@ export type SubmitFailure = "busy" | "paused" | "left";
 /** Submitting a choice takes about as long as handling this many tokens of a prompt. */
 const CHOICE_TOKENS = 500;
 /** Tokens after which a piece of work ends. */
-const TOKENS_OF_A_PIECE = 16_384;
+const TOKENS_PER_PIECE = 16_384;
 
 /**
  * Submits all choices of all prompts, in pieces. Returns null if the engine accepted them or the answer has ended meanwhile.
@@ -60,14 +60,14 @@ export function* submitChoices(
     if (n > 1 && index % n === 0) siblings = { count: n, left: n, longest: 0 };
     const refused = submitChoice(serving, job, shared, choice, siblings);
     if (refused !== null) {
-      takeBack(choices, context.server);
+      cancelChoices(choices, context.server);
       return refused;
     }
     if (index === 0) onAccepted();
     const promptTokens = job.fitted.cut[Math.floor(index / n)]!.ids.length;
     left -= promptTokens;
     tokens += CHOICE_TOKENS + promptTokens;
-    if (tokens < TOKENS_OF_A_PIECE || index === choices.length - 1) continue;
+    if (tokens < TOKENS_PER_PIECE || index === choices.length - 1) continue;
     tokens = 0;
     const coming = choices.length - index - 1;
     queue.coming(coming, left);
@@ -89,7 +89,7 @@ export function submitOnly(
 ): SubmitFailure | null {
   const refused = submitChoice(serving, job, sharedOf(serving, job, 1), choices[0]!, undefined);
   if (refused === null) onAccepted();
-  else takeBack(choices, job.context.server);
+  else cancelChoices(choices, job.context.server);
   return refused;
 }
 

@@ -20,7 +20,7 @@ export interface TimedChoice extends Receiver {
 }
 
 /** Statistics of the times between the tokens of different steps, in microseconds. */
-class Gaps {
+class StepTimes {
   first = Number.NaN;
   last = Number.NaN;
   most = 0;
@@ -39,8 +39,8 @@ class Gaps {
 
 /** Records the times at which the tokens of one choice were due and were written. */
 export class TruthTimes {
-  readonly #due = new Gaps();
-  readonly #written = new Gaps();
+  readonly #due = new StepTimes();
+  readonly #written = new StepTimes();
   #lateUs = 0;
   #mostLateUs = 0;
 
