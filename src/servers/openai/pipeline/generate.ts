@@ -35,7 +35,7 @@ import { type AdmittedRequest, admit, type Decision, readRequest } from "./read-
 import { sendLong } from "./send-long.ts";
 import type { DeclinedRequest, ReceivedRequest, Serving } from "./serving.ts";
 import { StreamedAnswer } from "./stream.ts";
-import { type Job, type SubmitFailure,  submitChoices, submitOnly } from "./submit.ts";
+import { type Job, type SubmitFailure, submitChoices, submitOnly } from "./submit.ts";
 import { truthSummary } from "./truth-summary.ts";
 
 /** Status for a client that has disconnected. It is never sent. */

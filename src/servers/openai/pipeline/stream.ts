@@ -12,11 +12,11 @@ import type { Logprobs } from "../request/logprobs.ts";
 import { AnswerChoice, cancelChoices } from "./choice.ts";
 import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./context.ts";
 import type { Piece } from "./form.ts";
-import { UNSENT_ID_BYTES } from "./held-ids.ts";
 import { logAborted } from "./request-log.ts";
 import { watchSilence } from "./silence.ts";
 import { truthComment, truthSummary } from "./truth-summary.ts";
 import { EVENTS_PER_TURN, shareEnd } from "./turn-shares.ts";
+import { UNSENT_ID_BYTES } from "./unsent-ids.ts";
 
 const NOTHING = new Uint8Array();
 
