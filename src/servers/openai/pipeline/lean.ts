@@ -10,7 +10,7 @@ import type { ThreadAnswer, ThreadStart } from "../front/reading/messages.ts";
 import { promptPieces } from "../request/prompts.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, Limits } from "../request/request.ts";
 
-/** Makes the prompts of a request, and returns them with the reduced request, or an error. `start`: names the parts to keep. */
+/** Makes the prompts of a request. Returns them with the reduced request, or an error. `start.keepsTools`: keeps the tools. */
 export function leanAnswer(
   request: ChatRequest | CompletionRequest,
   start: ThreadStart,

@@ -30,7 +30,7 @@ export interface Serving extends RouteDeps {
 export interface ReceivedRequest extends FormedRequest {
   readonly http: HttpRequest;
   readonly body: Body;
-  /** Number of bytes of the body, which will soon be garbage. */
+  /** Number of bytes that are garbage after the request was prepared. */
   readonly bytes: number;
   /** Prompts that the reading thread has made. Absent: they are made later. */
   readonly prompts?: readonly (PackedParts | Uint32Array)[];

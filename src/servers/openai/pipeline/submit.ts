@@ -29,9 +29,9 @@ export interface Job {
 /** Reason for cancelling a request's choices: the engine refused one (`busy`, `paused`), or the client disconnected (`left`). */
 export type SubmitFailure = "busy" | "paused" | "left";
 
-/** Submitting a choice takes about as long as handling this many tokens of a prompt. */
+/** Number of prompt tokens that take about as long as submitting a choice. */
 const CHOICE_TOKENS = 500;
-/** Tokens after which a piece of work ends. */
+/** Tokens after which the work yields. */
 const TOKENS_PER_PIECE = 16_384;
 
 /**

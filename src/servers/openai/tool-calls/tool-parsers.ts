@@ -27,7 +27,7 @@ export interface ToolParserKind {
   make(use: ToolUse): ToolParser;
 }
 
-/** Formats whose marks are not special tokens, or that have no marks. */
+/** Formats whose parsers do not need special tokens in the text. */
 const WITHOUT_SPECIAL: readonly ToolFormat[] = ["llama3_json", "minimax_m3"];
 
 /** Returns a format's parser. Searches the vocabulary once. `newId`: creates the random part of call ids. */
