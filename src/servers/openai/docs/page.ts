@@ -7,13 +7,13 @@ import type { Operation } from "./operations.ts";
 /** Returns the page as HTML. */
 export function docsPage(document: OpenApiDocument): string {
   const { title, version, description } = document.info;
-  const all = Object.entries(document.paths).flatMap(([path, methods]) =>
+  const entries = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => [method.toUpperCase(), path, operation] as const),
   );
-  const routes = all.map(([method, path, { summary }]) =>
+  const routes = entries.map(([method, path, { summary }]) =>
     row([method, `<a href="#${safe(method + path)}"><code>${safe(path)}</code></a>`, prose(summary)]),
   );
-  const operations = all.map(([method, path, operation]) => section(method, path, operation, document));
+  const operations = entries.map(([method, path, operation]) => section(method, path, operation, document));
   const schemas = Object.entries(document.components.schemas).map(
     ([name, schema]) => `<h3 id="${safe(name)}">${safe(name)}</h3>\n${properties(schema)}`,
   );

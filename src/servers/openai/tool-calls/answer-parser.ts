@@ -89,9 +89,9 @@ export class AnswerParser {
   }
 }
 
-function joined(all: Delta | null, more: Delta | null): Delta | null {
-  if (all === null || more === null) return all ?? more;
-  return { ...all, reasoning: (all.reasoning ?? "") + (more.reasoning ?? "") };
+function joined(delta: Delta | null, rest: Delta | null): Delta | null {
+  if (delta === null || rest === null) return delta ?? rest;
+  return { ...delta, reasoning: (delta.reasoning ?? "") + (rest.reasoning ?? "") };
 }
 
 /** Removes the reasoning from a delta, for `include_reasoning: false`. Returns null if nothing else is left. */

@@ -47,15 +47,16 @@ export class PartFinder {
   extract(text: string, ids: readonly number[]): Message {
     this.#tokens += ids.length;
     const pieces = [...this.#piecesOf(text)];
-    const all = (...kinds: readonly AnswerPart["kind"][]) => {
+    const textOf = (...kinds: readonly AnswerPart["kind"][]) => {
       const matching = pieces.filter(({ kind }) => kinds.includes(kind));
       return matching.length === 0 ? null : matching.map((piece) => piece.text).join("");
     };
-    const reasoning = all("reasoning");
-    const written = all("calls");
-    if (this.#tools === null || written === null) return { reasoning, content: all("content", "calls"), calls: [] };
-    const { content: rest, calls } = this.#tools.message(written);
-    const content = all("content");
+    const reasoning = textOf("reasoning");
+    const callText = textOf("calls");
+    if (this.#tools === null || callText === null)
+      return { reasoning, content: textOf("content", "calls"), calls: [] };
+    const { content: rest, calls } = this.#tools.message(callText);
+    const content = textOf("content");
     return { reasoning, content: rest === null ? content : (content ?? "") + rest, calls };
   }
 
