@@ -21,7 +21,9 @@ export function leanAnswer(
   if ("error" in prompts) return prompts;
   const lean = request.kind === "chat" ? leanChat(request) : leanCompletion(request);
   const tools = request.kind === "chat" ? toolsOf(request, start) : null;
-  return { read: { request: lean, tools, prompts: prompts.map((prompt) => (Array.isArray(prompt) ? packed(prompt) : prompt)) } };
+  return {
+    read: { request: lean, tools, prompts: prompts.map((prompt) => (Array.isArray(prompt) ? packed(prompt) : prompt)) },
+  };
 }
 
 function toolsOf({ tools, toolChoice }: ChatRequest, { keepsTools }: ThreadStart): string | null {
@@ -43,7 +45,9 @@ function leanChat(request: ChatRequest): ChatRequest {
 function lastOf(messages: readonly ChatMessage[]): ChatMessage[] {
   const last = messages.at(-1);
   const user = messages.findLast(({ role }) => role === "user");
-  return [...new Set([user, last])].flatMap((message) => (message === undefined ? [] : [{ ...message, toolCalls: null }]));
+  return [...new Set([user, last])].flatMap((message) =>
+    message === undefined ? [] : [{ ...message, toolCalls: null }],
+  );
 }
 
 function leanCompletion(request: CompletionRequest): CompletionRequest {

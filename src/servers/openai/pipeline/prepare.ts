@@ -175,7 +175,9 @@ function writingFor(
   const isWritten = mayCall || promptedJson !== null || request.sampling.structure;
   const { encoder } = text.model;
   const share = config.openai.answers.toolCallShare;
-  const writing = isWritten ? writingOf(request, server, encoder, share, orders.calls(http, request), promptedJson) : null;
+  const writing = isWritten
+    ? writingOf(request, server, encoder, share, orders.calls(http, request), promptedJson)
+    : null;
   return dataset ? fromDataset(dataset, request, writing, kernel, limits) : writing;
 }
 

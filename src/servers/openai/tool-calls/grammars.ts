@@ -76,7 +76,13 @@ const withNamespace = (mark: string) => NAMESPACE + mark;
 const minimaxM3: CallGrammar = {
   ...COMMON,
   tags: [],
-  marks: [withNamespace("<tool_call>"), withNamespace("</tool_call>"), ...INVOKES.map(withNamespace), withNamespace("</invoke>"), ...NAME_ENDS],
+  marks: [
+    withNamespace("<tool_call>"),
+    withNamespace("</tool_call>"),
+    ...INVOKES.map(withNamespace),
+    withNamespace("</invoke>"),
+    ...NAME_ENDS,
+  ],
   moves: {
     ...each(["content"], [withNamespace("<tool_call>")], { to: "preamble" }),
     ...each(["preamble", "between"], INVOKES.map(withNamespace), begins("name")),

@@ -87,7 +87,8 @@ export class HunyuanParser implements ToolParser {
     const json = end < 0 ? this.#openJson(text) : pythonDumps(this.#members);
     const unsent = json.slice(this.#sent);
     this.#sent = Math.max(this.#sent, json.length);
-    this.#appends = end < 0 && !json.endsWith('"') && unsent !== "" && isPlain(unsent.slice(-1)) && this.#endsInText(text);
+    this.#appends =
+      end < 0 && !json.endsWith('"') && unsent !== "" && isPlain(unsent.slice(-1)) && this.#endsInText(text);
     const named = calls[0];
     if (unsent !== "" && named !== undefined) named.arguments = unsent;
     else if (unsent !== "") calls.push({ index: this.#index, arguments: unsent });
@@ -107,7 +108,7 @@ export class HunyuanParser implements ToolParser {
     const pairs = [...this.#members].map(([key, value]) => `${dumpsString(key)}: ${pythonDumps(value)}`);
     const [, key, value] = OPEN_PAIR.exec(afterLastPair(text)) ?? [];
     if (key !== undefined && value !== undefined && this.#isText(key.trim()))
-      pairs.push(`${dumpsString(key.trim())}: "${escape(value)}`);
+      pairs.push(`${dumpsString(key.trim())}: "${escapeText(value)}`);
     return `{${pairs.join(", ")}`;
   }
 
@@ -220,7 +221,7 @@ function afterLastPair(text: string): string {
 }
 
 /** Escapes a string like vLLM's parser, which leaves control characters other than `\n`, `\r` and `\t` unescaped. */
-function escape(text: string): string {
+function escapeText(text: string): string {
   return text
     .replaceAll("\\", "\\\\")
     .replaceAll('"', '\\"')

@@ -53,8 +53,7 @@ export class PartFinder {
     };
     const reasoning = textOf("reasoning");
     const callText = textOf("calls");
-    if (this.#tools === null || callText === null)
-      return { reasoning, content: textOf("content", "calls"), calls: [] };
+    if (this.#tools === null || callText === null) return { reasoning, content: textOf("content", "calls"), calls: [] };
     const { content: rest, calls } = this.#tools.message(callText);
     const content = textOf("content");
     return { reasoning, content: rest === null ? content : (content ?? "") + rest, calls };

@@ -3,9 +3,9 @@ import {
   answer,
   asJson,
   bodySchema,
-  type ResponseObject,
   type Operation,
   type Operations,
+  type ResponseObject,
   titled,
 } from "../../openai/docs/operations.ts";
 import type { JsonSchema } from "../../pydantic/types.ts";

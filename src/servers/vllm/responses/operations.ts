@@ -1,5 +1,12 @@
 /** What do the routes of `/v1/responses` look like to a machine? */
-import { answer, asJson, bodySchema, type ResponseObject, type Operations, titled } from "../../openai/docs/operations.ts";
+import {
+  answer,
+  asJson,
+  bodySchema,
+  type Operations,
+  type ResponseObject,
+  titled,
+} from "../../openai/docs/operations.ts";
 import { responsesFields } from "./fields.ts";
 import { responsesParameters } from "./parameters.ts";
 
