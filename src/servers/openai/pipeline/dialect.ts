@@ -10,7 +10,7 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { PythonDict } from "../../pydantic/value.ts";
 import type { Operations } from "../docs/operations.ts";
 import type { ChatRequest, Limits } from "../request/request.ts";
-import type { BodyReader, EventLog } from "./form.ts";
+import type { BodyReader, StoredEvents } from "./form.ts";
 
 /** Differences between a chat that was translated from another API's body and a chat of OpenAI's API. */
 export interface ChatChanges {
@@ -52,7 +52,7 @@ export interface DialectHost extends ReadingHost {
   promptTokens(request: ChatRequest): Promise<number>;
   json(context: Context, body: string): Response;
   /** Answers with a stream of the log's events, beginning at index `from`. */
-  follow(context: Context, log: EventLog, from: number): Response;
+  follow(context: Context, log: StoredEvents, from: number): Response;
   error(context: Context, error: ErrorAnswer): Response;
 }
 

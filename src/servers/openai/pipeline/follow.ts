@@ -2,10 +2,10 @@
 
 import type { Context } from "../../../wire/http/sink.ts";
 import type { Http } from "../front/http.ts";
-import type { EventLog } from "./form.ts";
+import type { StoredEvents } from "./form.ts";
 
 /** Answers with the events that are stored and those that will be added. `from`: index of the first event. */
-export function follow(http: Http, context: Context, log: EventLog, from: number): Response {
+export function follow(http: Http, context: Context, log: StoredEvents, from: number): Response {
   let next = from;
   const send = () => {
     while (next < log.events.length && !sink.full) sink.write(log.events[next++]!);

@@ -18,7 +18,7 @@ import type { LongTexts } from "./long-body.ts";
 import type { OutputTimes } from "./request-metrics.ts";
 
 /** The stored events of a stream. */
-export interface EventLog {
+export interface StoredEvents {
   readonly events: readonly string[];
   /** True if no event will follow. */
   readonly ended: boolean;
@@ -31,7 +31,7 @@ export interface Background {
   /** A signal that ends the generation when it is aborted. */
   readonly signal: AbortSignal;
   /** Stores the events of a stream. null: the answer is not streamed. */
-  readonly log: (EventSink & EventLog) | null;
+  readonly log: (EventSink & StoredEvents) | null;
   /** Returns the body that answers the request. Not used with a `log`: the answer is then the stream of its events. */
   queued(): string;
   /** Notes that the generation ended with an error. */
