@@ -113,7 +113,7 @@ export interface Form {
   piece(piece: Piece): readonly string[];
   /** Returns the events of a piece in parts if writing it takes too long for one turn. Returns null to use `piece`. */
   longPiece?(piece: Piece): Iterator<string, void> | null;
-  /** Returns the frame of a plain token's event. Called after each piece until it returns one. null: no frame, or not yet. */
+  /** Returns the frame of tokens that are shown one by one. Called after each piece until it returns one. null: none yet. */
   frame?(index: number): Frame | null;
   /** Returns the last events, after all choices have ended. */
   ended(choices: readonly ChoiceSoFar[]): readonly string[];

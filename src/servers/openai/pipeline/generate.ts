@@ -1,6 +1,6 @@
 /**
- * Leads a request through its stages: read, admit, order, encode, prepare, submit, then a stream or a whole answer. Each stage
- * continues at once if the one before it did not have to wait. Decisions about scheduling are the engine's.
+ * Leads a request through its stages: read, admit, order, encode, prepare, submit, then a stream or a whole answer. A stage
+ * begins at once unless the stage before it has to wait. The engine decides when the request runs.
  */
 
 import { andThen, type MaybePromise, orElse, thenLater } from "../../../base/maybe-promise.ts";
@@ -48,12 +48,12 @@ const soon = (_: number, act: () => void) => queueMicrotask(act);
 interface Exchange {
   readonly context: Context;
   readonly ticket: CountedOnce;
-  /** null until the body was read. Refusals before that have the shape of OpenAI's API. */
+  /** Writes the answer. null until the body was read: refusals then have the shape of OpenAI's API. */
   form: Form | null;
 }
 
 type MaybeResponse = MaybePromise<Response>;
-/** The choices of a request, as `submitChoices` accepts them. */
+/** The type of the choices of a request, as `submitChoices` accepts them. */
 type Choices = Parameters<typeof submitChoices>[2];
 /** Writes the response of a whole answer. */
 type ResponseWriter = (exchange: Exchange, answer: CollectedAnswer, body: WholeAnswer) => MaybeResponse;
@@ -155,7 +155,7 @@ export class Generator {
 
   readonly #fail = (error: unknown, { context, ticket }: Exchange): Response => {
     const { http } = this.serving;
-    const left = context.request.signal.aborted; // reading the body throws in this case
+    const left = context.request.signal.aborted; // a disconnect makes reading the body throw
     if (!left) logUnexpected("a request failed and is answered with 500", error);
     ticket.settle(left ? "abort" : "error");
     if (left) http.visitOf(context)?.done(500, 0);
@@ -219,9 +219,9 @@ export class Generator {
     encodedFromUs: number,
   ): Promise<Response> {
     const prepared = await preparing;
-    this.serving.kernel.backend.consumed(received.bytes); // the body was needed until now
+    this.serving.kernel.backend.consumed(received.bytes); // the body is garbage only now, after the wait
     if (received.http.signal.aborted) return this.#abort(exchange.context, exchange.ticket);
-    if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
+    if (prepared === null) return this.#refuse(exchange, internalError); // the encoder's thread died
     return this.#submit(exchange, received, admitted, prepared, encodedFromUs);
   }
 

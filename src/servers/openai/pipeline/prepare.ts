@@ -118,7 +118,7 @@ const withPromptsOnly = (prompts: readonly Uint32Array[]): PreparedRequest => ({
   permitted: null,
 });
 
-/** Reports whether the order determines tokens one by one. */
+/** Reports whether a test has ordered the answer token by token. */
 const isByToken = ({ order }: Ordered) => order.kind === "script" || order.kind === "play";
 /** Reports whether a constraint or tools limit the answer. */
 const hasGrammar = (request: ReceivedRequest["request"]) =>

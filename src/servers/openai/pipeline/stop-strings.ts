@@ -31,7 +31,7 @@ function longestOf(stop: readonly string[]): LongestStop {
 /** Counts Unicode code points without making a list of them. */
 function charactersIn(text: string): number {
   let pairs = 0;
-  // An ASCII text has no surrogate pairs. The runtime compares lengths much faster than this loop counts.
+  // A text with as many UTF-8 bytes as units is ASCII and has no surrogate pairs. This check is much faster than the loop.
   if (Buffer.byteLength(text) !== text.length)
     for (let at = 1; at < text.length; at++)
       if ((text.charCodeAt(at) & 0xfc00) === 0xdc00 && (text.charCodeAt(at - 1) & 0xfc00) === 0xd800) pairs++;
@@ -55,7 +55,7 @@ export class StopStrings {
   /** Number of tokens of the last `push`, up to the one that completed a stop string. */
   kept = 0;
 
-  /** `include`: the stop string stays in the text and nothing is withheld. `minTokens`: output tokens without a search. */
+  /** `include`: keeps the stop string in the text and withholds nothing. `minTokens`: first tokens, without a search. */
   constructor(stop: readonly string[], include: boolean, minTokens: number) {
     this.#stop = stop;
     this.#include = include;

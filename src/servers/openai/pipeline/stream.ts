@@ -26,7 +26,7 @@ export class StreamedAnswer implements SinkEvents {
   readonly choices: StreamedChoice[] = [];
   sink!: EventSink;
   #opened = false;
-  /** True while a long opening is written over several turns. `#failing` writes the error after it if a choice failed. */
+  /** True while a long opening (see `open`) is written over several turns. `#failing`: the error to write after it, if any. */
   #opening = false;
   #failing: (() => void) | null = null;
   #running: number;
@@ -52,7 +52,7 @@ export class StreamedAnswer implements SinkEvents {
     this.choices[0]!.write(this.context.form.accepted(this.context));
   }
 
-  /** Writes the opening, before the first output of any choice. Later calls do nothing. */
+  /** Writes the opening, which is the events before the first output of any choice. Later calls do nothing. */
   open(): void {
     if (this.#opened) return;
     this.#opened = true;
@@ -95,7 +95,7 @@ export class StreamedAnswer implements SinkEvents {
     const { consumed } = this.context.server.backend;
     for (let next = parts.next(); !next.done; next = parts.next()) {
       if (next.value !== "") choice.write([next.value]);
-      // Counted once for generating the text and once for sending it, as in whole answers.
+      // The text is garbage twice: after it was generated, and after it was sent. Whole answers count it twice, too.
       consumed(2 * next.value.length);
       yield;
     }
@@ -273,7 +273,7 @@ class StreamedChoice extends AnswerChoice {
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     const { text } = this;
     if (this.times !== null) this.times.record(this.context.server.backend.nowUs());
-    // The hot path: a single plain token, and the client is not slow.
+    // The hot path: a single token that is shown as plain text, and the client is not slow.
     if (this.#prefix !== null && count === 1 && finish === null && !this.#answer.busy && text.idle) {
       const piece = text.plain(ids[at]!);
       if (piece !== undefined) {

@@ -58,7 +58,7 @@ export class TruthTimes {
     this.#mostLateUs = Math.max(this.#mostLateUs, lateUs);
   }
 
-  /** Returns its part of the summary as JSON without braces. */
+  /** Returns the times of the choice as members of a JSON object, without braces. */
   text(arrivalUs: number): string {
     const [due, written] = [this.#due, this.#written];
     const since = (from: number, to: number) => `{"due":${known(from - arrivalUs)},"written":${known(to - arrivalUs)}}`;

@@ -34,7 +34,7 @@ export interface GrammarTokens {
   readonly dropped: readonly string[];
 }
 
-/** The parser for all formats that have a grammar. */
+/** The tool parser for all formats that have a grammar (see grammars.ts). */
 export class EngineParser implements ToolParser {
   readonly engineBased = true;
   readonly #grammar: CallGrammar;
@@ -200,7 +200,7 @@ export class EngineParser implements ToolParser {
     const safe = this.#safe(slot);
     if (safe === "" || !safe.startsWith(slot.sent)) return;
     slot.inText = isOpenText?.(slot.raw) ?? false;
-    // The last value must be an incomplete string that was sent completely.
+    // The next piece can be sent at once only if the last value is an incomplete string, all of which was sent.
     slot.appends = !safe.endsWith(": ") && isPlain(text) && this.#isOpen(slot);
     if (safe.length > slot.sent.length) this.#send(slot, safe, parts);
   }

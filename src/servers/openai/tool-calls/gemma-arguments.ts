@@ -80,7 +80,7 @@ class Reader {
     return this.#at < this.#text.length;
   }
 
-  /** Reads a value. `ends`: characters that end a value without marks. Returns undefined if it is incomplete or missing. */
+  /** Reads a value. `ends`: characters that end an unquoted value. Returns undefined if the value is incomplete or missing. */
   #value(ends: string): PythonValue | undefined {
     const text = this.#text;
     if (text.startsWith(STRING_MARK, this.#at)) return this.#string();

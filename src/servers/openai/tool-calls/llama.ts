@@ -10,7 +10,7 @@ import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser } from "./o
 
 const TAG = "<|python_tag|>";
 const SEPARATOR_LENGTH = "; ".length;
-/** Longer answers are only read at their end, because each output reads the whole text. */
+/** Characters above which an answer is only read at its end. A shorter answer is read anew for each output. */
 const CHARACTERS_MOST = 65_536;
 
 export class LlamaParser implements ToolParser {

@@ -210,7 +210,7 @@ export function parseValue(text: string): PythonValue {
     try {
       return read(text);
     } catch {
-      // The next reader may accept it.
+      // The next reader may accept the text.
     }
   return text;
 }

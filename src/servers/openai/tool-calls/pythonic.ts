@@ -11,7 +11,7 @@ import { type PythonCall, readCalls } from "./python-literal.ts";
 const START = "<|tool_call_start|>";
 const END = "<|tool_call_end|>";
 export const PYTHONIC_MARKS = [START, END];
-/** Longer calls are only read at their end, because each output reads the whole text. */
+/** Characters above which calls are only read at their end. Shorter calls are read anew for each output. */
 const CHARACTERS_MOST = 65_536;
 
 export class PythonicParser implements ToolParser {

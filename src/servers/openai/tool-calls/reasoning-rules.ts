@@ -80,7 +80,7 @@ export function thinksWith(format: ReasoningFormat | null, names: TemplateNames)
     case "minimax_m3":
       return variables.thinking_mode !== "disabled";
     default:
-      return true; // the other formats have no switch
+      return true; // the other formats cannot switch reasoning off
   }
 }
 

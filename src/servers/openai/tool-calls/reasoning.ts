@@ -77,7 +77,7 @@ class DeepSeekR1 implements ReasoningParser {
   ended: boolean;
   reasoningTokens = 0;
   readonly #setup: ReasoningSetup;
-  /** True once the token at the beginning was found. */
+  /** True once the start token of the reasoning was found. */
   #started = false;
   /** Number of start tokens minus end tokens. At 0, tokens do not count as reasoning, even if they are shown as reasoning. */
   #depth = 0;
@@ -192,7 +192,7 @@ class EngineReasoning implements ReasoningParser {
   finish(): Delta | null {
     const held = this.#held;
     this.#held = "";
-    // Like vLLM, drop the white space before it.
+    // Like vLLM, drop the white space before the withheld text.
     return piece(held, "");
   }
 

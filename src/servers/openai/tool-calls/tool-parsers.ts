@@ -21,7 +21,7 @@ export interface ToolParserKind {
   readonly name: ToolFormat;
   /** True if special tokens are shown as text in requests with tools, as by `adjust_request` in vLLM. */
   readonly showsSpecial: boolean;
-  /** True if they are also shown in requests without tools, as vLLM's declarative engine always does. */
+  /** True if special tokens are also shown in requests without tools, as in vLLM's declarative engine. */
   readonly alwaysShowsSpecial: boolean;
   /** Creates the parser of a choice. */
   make(use: ToolUse): ToolParser;
