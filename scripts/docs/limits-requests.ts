@@ -125,7 +125,7 @@ export const requestLimits: readonly LimitRow[] = [
     what: "Log probabilities of `/v1/responses` streams that are kept for their last events",
     most: "64 Mi characters of all streams",
     beyond: "those of the next stream are made again at its end",
-    test: "what a stream's end repeats is the same where it was kept and where it is made again",
+    test: "the end of a stream repeats the same log probabilities whether they were kept or are generated again",
     file: "test/servers/openai/pipeline/long-event.test.ts",
   },
   {
