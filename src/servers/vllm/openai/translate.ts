@@ -145,7 +145,7 @@ export function checkTemplate(
       throw new Refused(badRequest(message));
 }
 
-/** Refuses settings of media. They may have any type, because `/tokenize` does not check theirs. Throws `Refused`. */
+/** Refuses settings of media. They may have any type if `/tokenize` of a text has not checked them. Throws `Refused`. */
 export function checkMultimodal(processor: PythonValue | undefined, media: PythonValue | undefined): void {
   if (truthy(processor ?? null))
     throw validationRefusal(
