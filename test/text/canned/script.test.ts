@@ -68,7 +68,7 @@ test("a file: those with a name, and the others in their order", () => {
 
 const long = Array.from({ length: 33 }, (_, i) => i);
 test.each([
-  [() => parseOrder("{"), "no JSON: "],
+  [() => parseOrder("{"), "not JSON: "],
   [() => readOrder(5), "the order must be an object"],
   [() => readOrder({ script: "x", echo: true }), 'only one of "echo", "script", "play" and "call" can be ordered'],
   [() => readOrder({ skript: "x" }), 'the order: "skript" is not known; it takes echo, script, play, release'],
@@ -86,11 +86,11 @@ test.each([
   ],
   [
     () => readOrder({ script: { sequences: [{ steps: [], times_ms: [5, 4] }] } }),
-    "script.sequences[0].times_ms must be a list of milliseconds up to 86400000, none before the one in front of it",
+    "script.sequences[0].times_ms must be a list of milliseconds up to 86400000, none below the one before it",
   ],
   [
     () => readOrder({ script: { sequences: [{ steps: [], times_ms: [5] }], burst: true } }),
-    "script.burst: not beside times_ms",
+    "script.burst: cannot be set with times_ms",
   ],
   [() => readOrder({ script: { sequences: [], hold_after: -1 } }), "script.hold_after must be a whole number"],
   [
