@@ -1,24 +1,25 @@
 /**
- * Does a value fit a schema? Only asked where drawing alone cannot know: `not`, `oneOf`, `if`, `contains`, values of an
- * `enum` beside other keywords.
+ * Checks whether a value fits a JSON Schema. Needed only for keywords that drawing cannot satisfy directly: `not`, `oneOf`, `if`,
+ * `contains`, and `enum` together with other keywords.
  */
 import { re2 } from "../../base/expression-libraries.ts";
 import { fromPlain, type Json, type JsonObject, sameJson } from "./json-text.ts";
 import { asSchema, isKeywords, type Keywords, numberOr, pointed, properties, type Schema, schemas } from "./schema.ts";
 import { spend } from "./work.ts";
 
-/** References that lead to references; beyond, anything fits. */
+/** Most nested references and subschemas. Anything fits beyond. */
 const REFERENCES_MOST = 64;
 
+/** Reports whether a value fits a schema. `root`: the whole schema, for references. */
 export function fits(value: Json, schema: Schema, root: Schema, depth = 0): boolean {
   if (typeof schema === "boolean") return schema;
   if (depth > REFERENCES_MOST) return true;
   spend(Array.isArray(schema.enum) ? 1 + schema.enum.length : 1);
-  const also = (one: Schema) => fits(value, one, root, depth + 1);
+  const also = (other: Schema) => fits(value, other, root, depth + 1);
   if (typeof schema.$ref === "string" && !also(pointed(root, schema.$ref) ?? true)) return false;
   if (!fitsType(value, schema)) return false;
   if (schema.const !== undefined && !sameJson(value, fromPlain(schema.const))) return false;
-  if (Array.isArray(schema.enum) && !schema.enum.some((one) => sameJson(value, fromPlain(one)))) return false;
+  if (Array.isArray(schema.enum) && !schema.enum.some((item) => sameJson(value, fromPlain(item)))) return false;
   if (!schemas(schema.allOf).every(also)) return false;
   if (Array.isArray(schema.anyOf) && !schemas(schema.anyOf).some(also)) return false;
   if (Array.isArray(schema.oneOf) && schemas(schema.oneOf).filter(also).length !== 1) return false;
@@ -55,15 +56,15 @@ function fitsText(value: string, schema: Keywords): boolean {
   return patternsOf(schema).every((pattern) => matches(value, pattern));
 }
 
-/** `pattern`; several where schemas were joined. */
+/** Returns the patterns of a schema. There are several if it was merged from several schemas. */
 export function patternsOf({ pattern }: Keywords): readonly string[] {
   if (typeof pattern === "string") return [pattern];
   return isKeywords(pattern) ? (pattern.both as string[]) : [];
 }
 
-/** In linear time, whatever the expression; one that cannot be read matches. */
+/** Reports whether the pattern matches anywhere, in linear time. A pattern that cannot be read matches. */
 export function matches(value: string, pattern: string): boolean {
-  // To be compiled, and matched.
+  // The cost of compiling and matching.
   spend(pattern.length * (16 + value.length / 8));
   try {
     return re2().compile(pattern).matcher(value).find();

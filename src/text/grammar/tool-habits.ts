@@ -1,25 +1,27 @@
-/** What do models like to call their tools with, where a schema leaves it open? */
+/** Reads preferences for the arguments of tool calls, for values that the schema leaves open. */
 
+/** Preferences for arguments. Absent: the defaults of the draw. */
 export interface ToolHabits {
-  /** Bounds of numbers, both ends included. */
+  /** Bounds of whole numbers, and of numbers, both inclusive. */
   readonly integers?: readonly [number, number];
   readonly numbers?: readonly [number, number];
-  /** Items of an array. */
+  /** Least and most items of an array. */
   readonly items?: readonly [number, number];
-  /** Share of the calls that have an argument which is not required; the same of objects inside. */
+  /** Share of the calls that have an optional argument, 0 to 1. */
   readonly optional?: number;
+  /** The same for optional members of objects inside arguments. */
   readonly inner?: number;
-  /** Share of the calls after which another follows, as long as there are tools. */
+  /** Share of the calls after which another call follows, as long as there are tools. */
   readonly another?: number;
 }
 
 const RANGES = ["integers", "numbers", "items"] as const;
 const SHARES = ["optional", "inner", "another"] as const;
 const NUMBER = /^-?\d+(\.\d+)?$/;
-/** An array of more is no argument. */
+/** Largest number of items that can be set. */
 const ITEMS_MOST = 100;
 
-/** Undefined: it is none. */
+/** Reads `NAME=VALUE,…`. Returns undefined if the text is invalid. */
 export function parseToolHabits(text: string): ToolHabits | undefined {
   const found: Record<string, number | readonly [number, number]> = {};
   for (const part of text.split(",")) {

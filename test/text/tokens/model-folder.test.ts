@@ -173,8 +173,8 @@ const { eos_token: _, ...endless } = config;
 test.each([
   ["no such folder", "/nowhere", "tokenizer.json cannot be read (ENOENT); a folder with tokenizer.json is needed"],
   ["one file is missing", { "tokenizer_config.json": null }, "tokenizer_config.json cannot be read (ENOENT)"],
-  ["no JSON", { "tokenizer.json": "{" }, "tokenizer.json is no JSON: "],
-  ["no object", { "tokenizer.json": "[]" }, "tokenizer.json holds no JSON object"],
+  ["no JSON", { "tokenizer.json": "{" }, "tokenizer.json is not JSON: "],
+  ["no object", { "tokenizer.json": "[]" }, "tokenizer.json is not a JSON object"],
   [
     "no vocabulary",
     { "tokenizer.json": { decoder: { type: "ByteLevel" } } },
@@ -188,7 +188,7 @@ test.each([
   [
     "pieces of a kind that is not known",
     { "tokenizer.json": { ...tokenizer, decoder: { type: "WordPiece" }, pre_tokenizer: { type: "BertPreTokenizer" } } },
-    "tokenizer.json: pieces of this kind (WordPiece, BertPreTokenizer) are not known; ByteLevel, ByteFallback and Metaspace are",
+    "tokenizer.json: tokens of this kind (WordPiece, BertPreTokenizer) are not supported; ByteLevel, ByteFallback and Metaspace are",
   ],
   [
     "no end of sequence",
