@@ -243,7 +243,7 @@ class Parser {
     this.string = "";
   }
 
-  /** Continues to read the current string. Returns true at its end, false if this piece is used up. */
+  /** Continues to read the current string. Returns true at its end, false at the limit of a piece. */
   private readMore(): boolean {
     // Joined once per piece, because appending half a million parts one by one makes a string that is slow to flatten.
     let parts: string[] | null = null;

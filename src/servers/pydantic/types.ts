@@ -81,7 +81,7 @@ export class State {
 /** A JSON Schema (2020-12). Bounds of integers may be bigints. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** A type of values in a body, as pydantic knows it. */
+/** A type that checks values of a body, with its description for the docs. */
 export interface Type<V> {
   /** Its name in the docs. */
   readonly name: string;

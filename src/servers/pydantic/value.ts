@@ -34,7 +34,7 @@ export function isSmall(value: PythonValue): boolean {
   return budgetLeft(value, SMALL_VALUES) >= 0;
 }
 
-/** Returns `most` less the number of values in the value, itself included. Negative if they are more, or a text is long. */
+/** Returns `most` minus the number of values in `value`, including itself. Negative if there are more, or if a text is long. */
 function budgetLeft(value: PythonValue, most: number): number {
   let rest = most - 1;
   if (typeof value === "string") return value.length <= SMALL_TEXT ? rest : -1;

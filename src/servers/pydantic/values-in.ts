@@ -1,12 +1,12 @@
 /** Limits the values of a body before it is parsed, because they may take many times the memory of its bytes. */
 
-/** Lists and objects. Each takes 50 to 100 bytes. */
+/** Most lists and objects in a body. Each takes 50 to 100 bytes. */
 const CONTAINERS_MOST = 2_000_000;
-/** Commas, which separate members of lists and objects. A member takes 8 bytes. */
+/** Most commas in a body, which separate members of lists and objects. A member takes 8 bytes. */
 const MEMBERS_MOST = 12_000_000;
-/** Names of members of objects. Each takes 300 bytes with its copies. */
+/** Most names of members in a body. Each takes 300 bytes with its copies. */
 const NAMES_MOST = 2_200_000;
-/** Shorter texts have no room for that many. */
+/** Length below which a text cannot exceed the limits. */
 const SHORT = CONTAINERS_MOST;
 
 /** Returns a message about the limit that the JSON text exceeds, or null. Does not count inside strings. */

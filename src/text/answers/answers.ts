@@ -10,7 +10,7 @@ import type { OutputLengths } from "./length-forms.ts";
 
 /** Tokens per template. */
 export const BLOCK_TOKENS = 32;
-/** Makes the draw of the template independent of the draw of the word. */
+/** Salt that makes the draw of the template independent of the draw of the word. */
 const TEMPLATE_SALT = 0x5bd1e995;
 
 /** The tables that default answers are drawn from. */
@@ -98,12 +98,12 @@ export function loadAnswers(bytes: Uint8Array): AnswerTables {
  */
 export type NaturalLength = (seed: number) => number;
 
-/** Makes the draw of the length independent of the draws of words. */
+/** Salt that makes the draw of the length independent of the draws of words. */
 const LENGTH_SALT = 0x1f83d9ab;
 /** Most tokens of a drawn length. The core's positions have 32 bits, and no context is that long. */
 const MOST_TOKENS = 2 ** 30;
 
-/** Returns the rule for lengths. `traced`: at least one length from the file, or null if `lengths` names no file. */
+/** Returns the function that draws lengths. `traced`: at least one length from the file, or null if `lengths` names no file. */
 export function naturalLength(lengths: OutputLengths, traced: Uint32Array | null): NaturalLength {
   if (lengths.kind === "constant") return () => lengths.tokens;
   if (lengths.kind === "lognormal")

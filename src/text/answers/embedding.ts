@@ -3,7 +3,7 @@
 import { mix } from "../../base/random.ts";
 import { greedySeed } from "./answers.ts";
 
-/** Makes these draws independent of those of texts. */
+/** Salt that makes these draws independent of those of texts. */
 const VECTOR = 0x510e527f;
 
 /** Returns the same vector for the same IDs and seed. A shorter vector is not the start of a longer one: both have length 1. */

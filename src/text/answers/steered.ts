@@ -6,7 +6,7 @@
 import { mix } from "../../base/random.ts";
 import { type AnswerTables, nextToken } from "./answers.ts";
 
-/** Makes the draw among few tokens independent of the usual one. */
+/** Salt that makes the draw among few tokens independent of the usual one. */
 const CHOICE_SALT = 0x3c6ef372;
 /** Repeated draws for a forbidden token before the next higher ID is taken. */
 const DRAWS = 64;
@@ -18,7 +18,7 @@ type Ids = Pick<ReadonlySet<number>, "has" | "size">;
 export interface TokenRules {
   /** The only allowed IDs, at least one. Null allows all. */
   readonly only: readonly number[] | null;
-  /** Forbidden IDs. They have no effect on `only` if they would forbid all of it. */
+  /** Forbidden IDs. Ignored if they would forbid all of `only`. */
   readonly never: Ids;
   /** Token sequences that must not occur: the last token is forbidden after the others. */
   readonly neverAfter: readonly Uint32Array[];

@@ -5,7 +5,7 @@
 import { type AnswerTables, logNormal } from "./answers.ts";
 import { SteeredAnswer, type Steering, steer } from "./steered.ts";
 
-/** Makes the draws of reasoning independent of those of the answer. */
+/** Salt that makes the draws of reasoning independent of those of the answer. */
 const THINKING_SALT = 0x6a09e667;
 /** Standard deviation of the logarithm of the length of reasoning. */
 const SIGMA = 0.7;
@@ -16,7 +16,7 @@ export interface Thinking {
   readonly startId: number | null;
   /** ID of `</think>`. */
   readonly endId: number;
-  /** Number of tokens between the two. */
+  /** Number of tokens between `<think>` and `</think>`. */
   readonly tokens: number;
 }
 

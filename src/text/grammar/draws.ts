@@ -1,7 +1,7 @@
 /** Random draws for structured answers. The same seed gives the same sequence of draws, and so the same answer. */
 import { mix, type Random, seeded } from "../../base/random.ts";
 
-/** Makes these draws independent of those of default text. */
+/** Salt that makes these draws independent of those of default text. */
 const SALT = 0x510e527f;
 
 /** The draws of one answer. */

@@ -107,7 +107,7 @@ const FORMATS: readonly (readonly [RegExp, Keywords])[] = [
   [/\bur[il]\b/i, { type: "string", format: "uri" }],
 ];
 
-/** Returns the schema in a description, or of the type that it names, else one of texts. */
+/** Returns the schema that a description contains, or that of the type that it names, else the schema of texts. */
 function schemaOfWords({ words, example }: InWords, inside: number): Schema {
   if (inside < WORDS_MOST) {
     const found = findJson(words).findLast(({ value }) => isFoundObject(value));

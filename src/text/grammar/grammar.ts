@@ -48,7 +48,7 @@ export function drawGrammar({ rules, start }: Grammar, draws: Draws): string {
       }
       case "name":
         push(rules.get(rule.name)!);
-        // Counted, so that rules which only name each other end too.
+        // Counted, so that drawing also ends for rules that only name each other.
         length++;
         break;
       case "all":

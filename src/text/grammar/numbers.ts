@@ -6,7 +6,7 @@ type Bounds = readonly [from: number, to: number];
 
 /** Width of a range that the schema leaves open. */
 const WIDTH = 1000;
-/** Attempts to draw a multiple of a fraction that divides without a remainder in floating point. */
+/** Most attempts to draw a multiple of a fraction that divides without a remainder in floating point. */
 const ROUNDINGS = 32;
 const SAFE = Number.MAX_SAFE_INTEGER;
 

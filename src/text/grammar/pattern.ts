@@ -193,7 +193,7 @@ function oneOf(ranges: Ranges): Node {
 /** Quote and backslash. No model writes them in a JSON text with a `pattern`, because XGrammar accepts no escapes there. */
 const ESCAPED = [0x22, 0x5c];
 
-/** Removes a character from inside of ranges. An explicitly named character stays. */
+/** Removes a character from ranges, unless it is one of their ends, because the expression then names the character itself. */
 function splitAround(ranges: Ranges, code: number): Ranges {
   return ranges.flatMap(([from, to]): Ranges => {
     const isInside = from < code && code < to;

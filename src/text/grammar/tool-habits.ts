@@ -1,9 +1,10 @@
 /** Reads preferences for the arguments of tool calls, for values that the schema leaves open. */
 
-/** Preferences for arguments. Absent: the defaults of the draw. */
+/** Preferences for arguments. An absent member means the usual draw. */
 export interface ToolHabits {
-  /** Bounds of whole numbers, and of numbers, both inclusive. */
+  /** Least and largest whole number. */
   readonly integers?: readonly [number, number];
+  /** Least and largest of other numbers. */
   readonly numbers?: readonly [number, number];
   /** Least and most items of an array. */
   readonly items?: readonly [number, number];

@@ -16,7 +16,7 @@ const PIECES = 64;
  * words and lines has such a piece. Its IDs differ from tiktoken's at the cuts.
  */
 const PIECE_CHARACTERS_MOST = 2 ** 20;
-/** Numbers of a buffer that is kept. A larger one is freed after its prompt. */
+/** Largest buffer that is kept, in numbers. A larger one is freed after its prompt. */
 const KEPT_NUMBERS = 65_536;
 /** IDs above which the result is a view of its larger buffer, because cutting the buffer copies it. */
 const CUT_NUMBERS = 2 ** 20;
@@ -128,7 +128,7 @@ export class BpeEncoder {
   #grow(): void {
     const wider = new Uint32Array(2 * this.#out.length);
     wider.set(this.#out);
-    // Frees it at once.
+    // Frees the memory at once.
     this.#out.buffer.transfer(0);
     this.#out = wider;
   }

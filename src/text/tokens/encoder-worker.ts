@@ -104,7 +104,7 @@ function take(data: Message): void {
   }
   if ("utf8" in data) {
     const text = Buffer.from(data.utf8).toString();
-    // Frees it at once.
+    // Frees the memory at once.
     data.utf8.transfer(0);
     reply(data.id, [text], data.allowSpecial, data.addSpecial);
     return;

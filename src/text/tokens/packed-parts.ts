@@ -5,7 +5,7 @@ import type { PromptPart } from "./types.ts";
 export interface PackedParts {
   /** All texts, joined. */
   readonly text: string;
-  /** UTF-16 units of each text, or -1 less the ID of a control token. */
+  /** UTF-16 units of each text, or -1 minus the ID of a control token. */
   readonly lengths: Int32Array;
 }
 

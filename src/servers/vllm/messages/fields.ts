@@ -28,7 +28,7 @@ import {
   truthy,
 } from "../../pydantic/value.ts";
 
-/** vLLM's VLLM_MAX_STOP_STRINGS. */
+/** Most stop strings of a request: vLLM's VLLM_MAX_STOP_STRINGS. */
 const MAX_STOP_STRINGS = 4;
 /** Least `thinking.budget_tokens`. */
 const LEAST_BUDGET = 1024;
@@ -198,7 +198,7 @@ const outputConfig = model("AnthropicOutputConfig", {
   ),
 });
 
-/** Fields that start the tables of both routes. */
+/** The first fields of both routes. */
 const shared = {
   model: { type: checked(text, (value) => (value === "" ? "Model is required" : undefined)) },
   messages: { type: list(message) },

@@ -25,7 +25,7 @@ export const invocationReader: BodyReader = {
   formOf,
 };
 
-/** Reads a batch as one request, which has all conversations and the other members of the first one's request. */
+/** Reads a batch as one request: that of the first conversation, with the list of all conversations. */
 export function readBatch(body: Body, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
   const parsed = parseObject(body);
   const lists = parsed?.messages;
@@ -98,10 +98,10 @@ export function readInvocation(
   return { error: noHandler };
 }
 
-/** Type of the errors of single fields, as the body of an error has it. */
+/** Part of the body of an error in single fields, which other errors lack. */
 const FIELD_ERROR = '"type":"Bad Request"';
 
-/** Returns the error of a body that is not a JSON object: the chat's, or of invalid JSON the one of this route. */
+/** Returns the error for a body that is no JSON object. Invalid JSON has this route's own error, other bodies that of a chat. */
 function unreadable(body: Body, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
   const failure = jsonFailure(body);
   const read = readChat(body, contentType, limits);

@@ -267,7 +267,7 @@ const namesIds = (values: ChatValues | CompletionValues) =>
   values.logprob_token_ids !== null;
 
 function listsOf(values: ChatValues | CompletionValues) {
-  // vLLM's BeamSearchParams has no `logit_bias`.
+  // With beam search vLLM ignores `logit_bias`, which its BeamSearchParams lacks.
   const bias = values.use_beam_search ? null : values.logit_bias;
   const { stop_token_ids: stop, allowed_token_ids: allowed, logprob_token_ids: logprobs } = values;
   return { bias, stop, allowed, logprobs };
@@ -303,7 +303,7 @@ function* templateNames(values: ChatValues): Pieces<Record<string, unknown> | nu
 export const isHuge = (value: Int | null, exact: boolean) => typeof value === "bigint" && hasHugeInt(value, exact);
 const holdsHuge = (args: unknown, exact: boolean) => args !== null && hasHugeInt(args as PythonValue, exact);
 
-/** Reports whether any argument has such an int, in pieces. */
+/** Reports whether any argument has an int of more than 64 bits, in pieces. */
 function* anyHolds(list: readonly unknown[], exact: boolean): Pieces<boolean> {
   for (const args of list) if (args !== null && (yield* hugePieces(args as PythonValue, exact))) return true;
   return false;

@@ -21,7 +21,7 @@ import {
 } from "./field-types.ts";
 
 const INT64 = { ge: -(2n ** 63n), le: 2n ** 63n - 1n };
-/** vLLM's VLLM_MAX_STOP_STRINGS. */
+/** Most stop strings of a request: vLLM's VLLM_MAX_STOP_STRINGS. */
 const MAX_STOP_STRINGS = 4;
 const number = nullable(float);
 const flag = nullable(bool);

@@ -155,7 +155,7 @@ export class ChatForm extends OpenAiForm {
     return this.context.server.answers.reasoningField === "both" ? COPIED_SUFFIX : CHAT_SUFFIX;
   }
 
-  /** Last members of a delta of plain text. */
+  /** The end of a delta of plain text: `reasoning_content` if the server writes both names of reasoning, else "". */
   get #copied(): string {
     return this.context.server.answers.reasoningField === "both" ? COPIED_NULL : "";
   }

@@ -48,7 +48,7 @@ export const tokenizeBody: Type<CheckedFields> = union(
   }),
 );
 
-/** The handlers of both routes. */
+/** The handlers of `/tokenize` and `/detokenize`. */
 export class Tokenizer {
   readonly #kernel: OpenAiKernel;
   readonly #limits: Limits;

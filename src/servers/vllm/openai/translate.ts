@@ -101,7 +101,7 @@ function chatOf(parts: ChatParts, ...[values, body, limits, exact, changes = {}]
   return request;
 }
 
-/** Allows to add members to a request in place. A copy with `...` would cost six times as much. */
+/** A request whose members can be set in place, because a copy with `...` would cost six times as much. */
 type Writable<R> = { -readonly [K in keyof R]: R[K] };
 
 /** Marks the messages of the Responses API, whose tool calls keep the order of their members in the prompt. */

@@ -41,7 +41,7 @@ export function* inputMessages(values: ResponsesValues, body: PythonDict, previo
   ];
   const input = get(body, "input") as PythonValue;
   if (typeof input === "string") return [...messages, { role: "user", content: input }];
-  // A list of its own, because items are never joined with earlier messages.
+  // A separate list, because items are joined only with each other.
   const items: PlainDict[] = [];
   let seen = 0;
   for (const item of input as readonly PythonDict[]) {
@@ -146,7 +146,7 @@ function toChatChoice(choice: string | PythonDict): PythonValue {
     : { type: "function", function: { name: get(choice, "name") as string } };
 }
 
-/** Returns a function, or for a custom tool a function with one text. Returns nothing for other tools. */
+/** Returns the tool if it is a function, or a function with one text for a custom tool. Returns nothing for other tools. */
 function functionOf(tool: PythonDict): readonly PythonDict[] {
   const type = get(tool, "type");
   if (type === "function") return [tool];

@@ -32,7 +32,7 @@ import {
 } from "../../pydantic/value.ts";
 
 const INT64 = { ge: -(2n ** 63n), le: 2n ** 63n - 1n };
-/** vLLM's VLLM_MAX_STOP_STRINGS. */
+/** Most stop strings of a request: vLLM's VLLM_MAX_STOP_STRINGS. */
 const MAX_STOP_STRINGS = 4;
 const words = nullable(text);
 const flag = nullable(bool);

@@ -40,7 +40,7 @@ export function* partsOfLogprobs(source: Logprobs, ids: readonly number[]): Text
 /** Tokens of one output. */
 interface TokenGroup {
   readonly ids: readonly number[];
-  /** Number of output tokens before them. */
+  /** Number of output tokens before these. */
   readonly from: number;
   /** Index of the item with their text, or -1 if their text is in no item with log probabilities. */
   readonly item: number;
@@ -50,7 +50,7 @@ interface TokenGroup {
 
 /** UTF-16 units of JSON that all streams together keep. */
 const KEPT_MOST = 64 * 2 ** 20;
-/** UTF-16 units that are kept now. */
+/** UTF-16 units of JSON that all streams keep now. */
 let keptByAll = 0;
 
 /**

@@ -70,7 +70,7 @@ export class Store {
   readonly #responses = new Map<string, StoredResponse>();
   #characters = 0;
 
-  /** `most`: largest number of responses, 0 to store none. `charactersMost`: largest size of all, in UTF-16 units. */
+  /** `most`: largest number of responses, 0 to store none. `charactersMost`: largest total size, in UTF-16 units. */
   constructor(most: number, charactersMost = KEPT_CHARACTERS_MAX) {
     this.#most = most;
     this.#charactersMost = charactersMost;
