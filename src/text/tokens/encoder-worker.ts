@@ -67,20 +67,31 @@ lowerPriority();
 
 type Message = EncoderStart | EncoderRequest | PackedRequest | Utf8Request | EncoderOrder;
 
-/** Messages that arrived while a folder or the writers were loaded. They wait, so that answers keep the order. */
-const waiting: Message[] = [];
-let loading = false;
+/** Takes messages in order. While a folder or the writers are loaded, later messages wait, so that answers keep the order. */
+class Inbox {
+  readonly #waiting: Message[] = [];
+  #isLoading = false;
 
-/** Takes the waiting messages, until one of them has to load something. */
-function endLoading(): void {
-  loading = false;
-  while (!loading && waiting.length > 0) take(waiting.shift()!);
+  receive(message: Message): void {
+    if (this.#isLoading) this.#waiting.push(message);
+    else take(message);
+  }
+
+  /** Makes later messages wait. Throws if something is loaded already. */
+  startLoading(): void {
+    if (this.#isLoading) throw new Error("the encoder thread loads two things at once");
+    this.#isLoading = true;
+  }
+
+  /** Takes the waiting messages, until one of them has to load something. */
+  endLoading(): void {
+    this.#isLoading = false;
+    while (!this.#isLoading && this.#waiting.length > 0) take(this.#waiting.shift()!);
+  }
 }
 
-self.onmessage = ({ data }: MessageEvent<Message>) => {
-  if (loading) waiting.push(data);
-  else take(data);
-};
+const inbox = new Inbox();
+self.onmessage = ({ data }: MessageEvent<Message>) => inbox.receive(data);
 
 function take(data: Message): void {
   if ("vocabulary" in data) {
@@ -131,11 +142,11 @@ function write(order: EncoderOrder): void {
     self.postMessage(answer(order, writers));
     return;
   }
-  loading = true;
+  inbox.startLoading();
   void import("../grammar/structure.ts").then((module) => {
     writers = module;
     self.postMessage(answer(order, module));
-    endLoading();
+    inbox.endLoading();
   });
 }
 
@@ -156,7 +167,7 @@ function answer(
 
 /** Reads a folder and sends its content. Imports the reader here, because only servers with a folder need it. */
 async function open({ id, folder: path }: FolderOrder): Promise<void> {
-  loading = true;
+  inbox.startLoading();
   try {
     const { openModel } = await import("./model-tokenizer.ts");
     const { folder, encode: encodeWithModel } = openModel(path);
@@ -165,5 +176,5 @@ async function open({ id, folder: path }: FolderOrder): Promise<void> {
   } catch (error) {
     self.postMessage({ id, failed: (error as Error).message } satisfies EncoderReply);
   }
-  endLoading();
+  inbox.endLoading();
 }
