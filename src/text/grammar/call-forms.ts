@@ -10,8 +10,8 @@ import type { ToolFormat } from "./parsers.ts";
 export interface WrittenCall {
   readonly name: string;
   /** Arguments by name. */
-  readonly given: ReadonlyMap<string, Json>;
-  /** Text to write in place of the arguments, between the same marks. Absent: `given` is written. */
+  readonly args: ReadonlyMap<string, Json>;
+  /** Text to write in place of the arguments, between the same marks. Absent: `args` is written. */
   readonly raw?: string;
 }
 
@@ -42,13 +42,13 @@ const wrapped =
 const named = (call: WrittenCall, key: string) =>
   `{"name": ${JSON.stringify(call.name)}, "${key}": ${argumentsText(call)}}`;
 
-const argumentsText = ({ given, raw }: WrittenCall) => raw ?? jsonText(given);
+const argumentsText = ({ args, raw }: WrittenCall) => raw ?? jsonText(args);
 
 /** Returns a text unchanged, and another value as JSON. */
 const plain = (value: Json) => (typeof value === "string" ? value : jsonText(value));
 
-const members = ({ given, raw }: WrittenCall, write: (key: string, value: Json) => string) =>
-  raw ?? [...given].map(([key, value]) => write(key, value)).join("");
+const members = ({ args, raw }: WrittenCall, write: (key: string, value: Json) => string) =>
+  raw ?? [...args].map(([key, value]) => write(key, value)).join("");
 
 /** The form of each tool parser. */
 export const CALL_FORMS: Readonly<Record<ToolFormat, Form>> = {
@@ -106,7 +106,7 @@ export const CALL_FORMS: Readonly<Record<ToolFormat, Form>> = {
   ),
   gemma4: wrapped(
     "",
-    ({ name, given, raw }) => `<|tool_call>call:${name}${raw ?? `{${gemmaMembers(given)}}`}<tool_call|>`,
+    ({ name, args, raw }) => `<|tool_call>call:${name}${raw ?? `{${gemmaMembers(args)}}`}<tool_call|>`,
     "",
     "",
   ),
@@ -132,8 +132,8 @@ function inside(value: Json): string {
   return plain(value);
 }
 
-function gemmaMembers(given: ReadonlyMap<string, Json>): string {
-  return [...given].map(([key, value]) => `${key}:${gemmaValue(value)}`).join(",");
+function gemmaMembers(args: ReadonlyMap<string, Json>): string {
+  return [...args].map(([key, value]) => `${key}:${gemmaValue(value)}`).join(",");
 }
 
 function gemmaValue(value: Json): string {
@@ -142,8 +142,8 @@ function gemmaValue(value: Json): string {
   return value instanceof Map ? `{${gemmaMembers(value)}}` : jsonText(value);
 }
 
-function pythonCall({ name, given, raw }: WrittenCall): string {
-  return `${name}(${raw ?? [...given].map(([key, value]) => `${key}=${pythonValue(value)}`).join(", ")})`;
+function pythonCall({ name, args, raw }: WrittenCall): string {
+  return `${name}(${raw ?? [...args].map(([key, value]) => `${key}=${pythonValue(value)}`).join(", ")})`;
 }
 
 function pythonValue(value: Json): string {

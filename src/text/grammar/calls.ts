@@ -34,7 +34,7 @@ const NO_PARAMETERS: Schema = { type: "object", properties: {} };
 
 /** Draws the arguments of all calls, and returns their text. */
 export function writeCalls({ calls, habits, ...plan }: CallPlan, draws: Draws): string {
-  const drawn = calls.map(({ name, parameters }) => ({ name, given: argumentsOf(parameters, draws, habits) }));
+  const drawn = calls.map(({ name, parameters }) => ({ name, args: argumentsOf(parameters, draws, habits) }));
   return callsText(plan, drawn);
 }
 
@@ -47,7 +47,7 @@ export function callsText({ form, ...plan }: CallText & Pick<CallPlan, "form">, 
  * Draws arguments. They are empty if the schema is invalid, takes too much work, or fits no value, because a model would call
  * the tool nevertheless.
  */
-export function argumentsOf(parameters: string | null, draws: Draws, habits?: ToolHabits): WrittenCall["given"] {
+export function argumentsOf(parameters: string | null, draws: Draws, habits?: ToolHabits): WrittenCall["args"] {
   const schema: unknown = parameters === null ? NO_PARAMETERS : JSON.parse(parameters);
   if (!isKeywords(schema)) return new Map();
   try {

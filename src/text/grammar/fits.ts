@@ -33,8 +33,8 @@ export function fits(value: Json, schema: Schema, root: Schema, depth = 0): bool
 
 function fitsType(value: Json, { type }: Keywords): boolean {
   if (type === undefined) return true;
-  return [type].flat().some((one) => {
-    switch (one) {
+  return [type].flat().some((name) => {
+    switch (name) {
       case "integer":
         return Number.isInteger(value);
       case "array":
@@ -44,7 +44,7 @@ function fitsType(value: Json, { type }: Keywords): boolean {
       case "null":
         return value === null;
       default:
-        return typeof value === one;
+        return typeof value === name;
     }
   });
 }
@@ -89,13 +89,13 @@ function fitsArray(value: readonly Json[], schema: Keywords, root: Schema): bool
     return false;
   if (schema.uniqueItems === true) {
     spend((value.length * value.length) / 2);
-    if (value.some((one, i) => value.slice(0, i).some((other) => sameJson(one, other)))) return false;
+    if (value.some((item, i) => value.slice(0, i).some((other) => sameJson(item, other)))) return false;
   }
   const first = schemas(schema.prefixItems ?? (Array.isArray(schema.items) ? schema.items : []));
   const rest = asSchema(Array.isArray(schema.items) ? schema.additionalItems : schema.items);
-  if (!value.every((one, i) => fits(one, first[i] ?? rest, root))) return false;
+  if (!value.every((item, i) => fits(item, first[i] ?? rest, root))) return false;
   if (schema.contains === undefined) return true;
-  const found = value.filter((one) => fits(one, asSchema(schema.contains), root)).length;
+  const found = value.filter((item) => fits(item, asSchema(schema.contains), root)).length;
   return found >= numberOr(schema.minContains, 1) && found <= numberOr(schema.maxContains, Number.POSITIVE_INFINITY);
 }
 
@@ -103,16 +103,16 @@ function fitsObject(value: JsonObject, schema: Keywords, root: Schema): boolean 
   if (value.size < numberOr(schema.minProperties, 0)) return false;
   if (value.size > numberOr(schema.maxProperties, Number.POSITIVE_INFINITY)) return false;
   if ([schema.required ?? []].flat().some((key) => !value.has(key as string))) return false;
-  const own = properties(schema.properties);
+  const declared = properties(schema.properties);
   const byPattern = properties(schema.patternProperties);
-  spend(own.size + byPattern.size);
+  spend(declared.size + byPattern.size);
   for (const [key, item] of value) {
-    const named = own.get(key);
-    const matching = [...byPattern].filter(([pattern]) => matches(key, pattern)).map(([, one]) => one);
+    const named = declared.get(key);
+    const matching = [...byPattern].filter(([pattern]) => matches(key, pattern)).map(([, part]) => part);
     const all = [...(named === undefined ? [] : [named]), ...matching];
     if (all.length === 0) all.push(asSchema(schema.additionalProperties));
-    if (!all.every((one) => fits(item, one, root))) return false;
+    if (!all.every((part) => fits(item, part, root))) return false;
     if (schema.propertyNames !== undefined && !fits(key, asSchema(schema.propertyNames), root)) return false;
   }
-  return [...properties(schema.dependentSchemas)].every(([key, one]) => !value.has(key) || fits(value, one, root));
+  return [...properties(schema.dependentSchemas)].every(([key, part]) => !value.has(key) || fits(value, part, root));
 }

@@ -25,12 +25,12 @@ export function orderedCallsText(form: ToolFormat, surroundings: CallText, calls
 
 /** Prepares a call to be written. Forms without JSON write the members of an object, even if it is ordered as a text. */
 function writtenCall(form: ToolFormat, { name, arguments: text, isText }: OrderedCall): WrittenCall {
-  const given = isText && JSON_FORMS.includes(form) ? null : objectIn(text);
-  return given === null ? { name, given: new Map(), raw: text } : { name, given };
+  const args = isText && JSON_FORMS.includes(form) ? null : objectIn(text);
+  return args === null ? { name, args: new Map(), raw: text } : { name, args };
 }
 
 /** Returns null if the text is not JSON of an object, or nests too deeply to be written. */
-function objectIn(text: string): WrittenCall["given"] | null {
+function objectIn(text: string): WrittenCall["args"] | null {
   try {
     const value = fromPlain(JSON.parse(text));
     return value instanceof Map ? value : null;

@@ -14,10 +14,10 @@ export const GUIDANCE_FORMATS: ReadonlySet<string> = new Set([...BOTH, "unknown"
 export function needsGuidance(schema: Keywords): boolean {
   const rest: Keywords[] = [schema];
   let isBeyond = false;
-  for (let one = rest.pop(); one !== undefined; one = rest.pop()) {
-    if ("patternProperties" in one) return false;
-    isBeyond ||= isBeyondXgrammar(one);
-    for (const value of Object.values(one)) for (const inner of [value].flat()) if (isKeywords(inner)) rest.push(inner);
+  for (let part = rest.pop(); part !== undefined; part = rest.pop()) {
+    if ("patternProperties" in part) return false;
+    isBeyond ||= isBeyondXgrammar(part);
+    for (const value of Object.values(part)) for (const inner of [value].flat()) if (isKeywords(inner)) rest.push(inner);
   }
   return isBeyond;
 }

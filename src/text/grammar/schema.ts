@@ -107,9 +107,9 @@ export function both(a: Keywords, b: Keywords): Keywords {
 /** Returns the properties of `b` that `a` forbids. */
 function closed(a: Keywords, b: Keywords): string[] {
   if (a.additionalProperties !== false || a.patternProperties !== undefined) return [];
-  const own = properties(a.properties);
-  spend(own.size);
-  return [...properties(b.properties).keys()].filter((key) => !own.has(key));
+  const declared = properties(a.properties);
+  spend(declared.size);
+  return [...properties(b.properties).keys()].filter((key) => !declared.has(key));
 }
 
 function joined(key: string, a: unknown, b: unknown): unknown {

@@ -85,17 +85,17 @@ export class ValueDrawer {
       const before = text.length;
       const { schema } = this.#settle(at, draws, DEPTH_MOST);
       const endless = (part: Schema) => this.#weights.least(part) === Number.POSITIVE_INFINITY;
-      const own = properties(schema.properties);
-      const inner = [schema.required ?? []].flat().find((key) => endless(own.get(key as string) ?? true)) as string;
+      const declared = properties(schema.properties);
+      const inner = [schema.required ?? []].flat().find((key) => endless(declared.get(key as string) ?? true)) as string;
       if (inner !== undefined) {
         const others = ([schema.required ?? []].flat() as string[]).filter(
-          (key) => key !== inner && !endless(own.get(key) ?? true),
+          (key) => key !== inner && !endless(declared.get(key) ?? true),
         );
         const members = others.map(
-          (key) => `${JSON.stringify(key)}: ${write(this.#value(own.get(key) ?? true, draws, DEPTH_MOST))}, `,
+          (key) => `${JSON.stringify(key)}: ${write(this.#value(declared.get(key) ?? true, draws, DEPTH_MOST))}, `,
         );
         text += `{${members.join("")}${JSON.stringify(inner)}: `;
-        at = own.get(inner)!;
+        at = declared.get(inner)!;
       } else {
         text += "[";
         at = itemSchema(schema, 0);
@@ -131,36 +131,36 @@ export class ValueDrawer {
     const checks: Check[] = [];
     let out: Keywords = {};
     const holds = (value: Json, part: Schema) => fits(value, part, this.#root);
-    const take = (one: Schema, references: number): void => {
-      if (one === false) throw new Unsatisfiable("a schema that takes nothing");
-      if (one === true) return;
+    const merge = (part: Schema, references: number): void => {
+      if (part === false) throw new Unsatisfiable("a schema that takes nothing");
+      if (part === true) return;
       // The cost of merging.
       spend(8);
       // A reference that leads only to itself has no effect.
       if (references > 64) return;
-      if (typeof one.$ref === "string") take(pointed(this.#root, one.$ref) ?? true, references + 1);
-      out = both(out, one);
-      for (const all of schemas(one.allOf)) take(all, references + 1);
-      const any = schemas(one.anyOf ?? []);
-      if (any.length > 0) takeOne(any, references);
-      const exactly = schemas(one.oneOf ?? []);
+      if (typeof part.$ref === "string") merge(pointed(this.#root, part.$ref) ?? true, references + 1);
+      out = both(out, part);
+      for (const all of schemas(part.allOf)) merge(all, references + 1);
+      const any = schemas(part.anyOf ?? []);
+      if (any.length > 0) mergeBranch(any, references);
+      const exactly = schemas(part.oneOf ?? []);
       if (exactly.length > 0) {
-        takeOne(exactly, references);
+        mergeBranch(exactly, references);
         if (exactly.length > 1) checks.push((value) => exactly.filter((branch) => holds(value, branch)).length === 1);
       }
-      if (one.not !== undefined) checks.push((value) => !holds(value, asSchema(one.not)));
-      if (one.if === undefined) return;
-      const branch = draws.chance(0.5) ? one.then : one.else;
-      if (branch === one.then) take(asSchema(one.if), references + 1);
-      else checks.push((value) => !holds(value, asSchema(one.if)));
-      take(asSchema(branch), references + 1);
+      if (part.not !== undefined) checks.push((value) => !holds(value, asSchema(part.not)));
+      if (part.if === undefined) return;
+      const branch = draws.chance(0.5) ? part.then : part.else;
+      if (branch === part.then) merge(asSchema(part.if), references + 1);
+      else checks.push((value) => !holds(value, asSchema(part.if)));
+      merge(asSchema(branch), references + 1);
     };
-    const takeOne = (branches: readonly Schema[], references: number): void => {
-      const rests = this.#isLate(depth) ? this.#weights.leastOf(branches) : branches;
-      const weights = rests.map((branch) => (branch === false ? 0 : this.#weights.choices(branch)));
-      take(rests[draws.weighted(weights)]!, references + 1);
+    const mergeBranch = (branches: readonly Schema[], references: number): void => {
+      const candidates = this.#isLate(depth) ? this.#weights.leastOf(branches) : branches;
+      const weights = candidates.map((branch) => (branch === false ? 0 : this.#weights.choices(branch)));
+      merge(candidates[draws.weighted(weights)]!, references + 1);
     };
-    take(schema, 0);
+    merge(schema, 0);
     const listed = out.enum !== undefined && Object.keys(out).length > 1;
     if (listed) {
       const { enum: values, ...others } = out;
@@ -282,17 +282,17 @@ export class ValueDrawer {
   }
 
   #object(schema: Keywords, draws: Draws, depth: number): Json {
-    const own = properties(schema.properties);
+    const declared = properties(schema.properties);
     const required = new Set([schema.required ?? []].flat() as string[]);
     const most = numberOr(schema.maxProperties, Number.POSITIVE_INFINITY);
     const least = numberOr(schema.minProperties, 0);
     const late = this.#isLate(depth);
     const chosen: string[] = [];
-    const optional = [...own.keys()].filter((key) => !required.has(key) && own.get(key) !== false);
+    const optional = [...declared.keys()].filter((key) => !required.has(key) && declared.get(key) !== false);
     const room = most - required.size;
     const share = depth === 0 ? this.#habits.optional : this.#habits.inner;
     const wanted = new Set(
-      optional.filter((key) => !late && draws.chance(share ?? presence(this.#weights.choices(own.get(key)!)))),
+      optional.filter((key) => !late && draws.chance(share ?? presence(this.#weights.choices(declared.get(key)!)))),
     );
     for (const key of optional) if (required.size + wanted.size < least) wanted.add(key);
     for (const left = [...wanted]; wanted.size > Math.max(0, room); ) {
@@ -300,11 +300,11 @@ export class ValueDrawer {
       wanted.delete(left.splice(at, 1)[0]!);
     }
     this.#dependents(schema, required, wanted);
-    for (const key of own.keys()) if (required.has(key) || wanted.has(key)) chosen.push(key);
-    for (const key of required) if (!own.has(key)) chosen.push(key);
+    for (const key of declared.keys()) if (required.has(key) || wanted.has(key)) chosen.push(key);
+    for (const key of required) if (!declared.has(key)) chosen.push(key);
     const object = new Map<string, Json>();
     for (const key of chosen) {
-      const member = this.#property(schema, own, key);
+      const member = this.#property(schema, declared, key);
       if (member === false && !required.has(key)) continue;
       object.set(key, this.#value(member, draws, depth + 1));
     }
@@ -323,8 +323,8 @@ export class ValueDrawer {
           for (const name of needed) required.add(name as string);
   }
 
-  #property(schema: Keywords, own: ReadonlyMap<string, Schema>, key: string): Schema {
-    const named = own.get(key);
+  #property(schema: Keywords, declared: ReadonlyMap<string, Schema>, key: string): Schema {
+    const named = declared.get(key);
     spend();
     const matching = [...properties(schema.patternProperties)].filter(([pattern]) => fits(key, { pattern }, true));
     const all = [...(named === undefined ? [] : [named]), ...matching.map(([, part]) => part)];
@@ -337,7 +337,7 @@ export class ValueDrawer {
   /** Adds properties that the schema does not name: as many as it needs, and sometimes more if it describes their values. */
   #others(schema: Keywords, object: Map<string, Json>, least: number, draws: Draws, depth: number): void {
     const patterns = [...properties(schema.patternProperties)];
-    const own = properties(schema.properties);
+    const declared = properties(schema.properties);
     const described = isKeywords(schema.additionalProperties) || patterns.length > 0;
     const most = numberOr(schema.maxProperties, Number.POSITIVE_INFINITY);
     const more = described && !this.#isLate(depth) ? draws.below(3) : 0;
@@ -351,7 +351,7 @@ export class ValueDrawer {
           : [null, asSchema(schema.additionalProperties)];
       if (pattern === null && !open) break;
       const key = this.#key(schema, pattern, draws);
-      if (object.has(key) || own.has(key)) continue;
+      if (object.has(key) || declared.has(key)) continue;
       object.set(key, this.#value(pattern === null ? this.#property(schema, new Map(), key) : part, draws, depth + 1));
     }
     if (object.size < least) throw new Unsatisfiable("not as many properties");

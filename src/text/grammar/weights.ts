@@ -80,10 +80,10 @@ export class Weights {
     }
     const types = [schema.type ?? []].flat();
     if (types.some((type) => type !== "object" && type !== "array")) return most;
-    const own = properties(schema.properties);
+    const declared = properties(schema.properties);
     const maybeArray = types.length === 0 || types.includes("array");
     const maybeObject = types.length === 0 || types.includes("object");
-    if (maybeObject) for (const key of [schema.required ?? []].flat()) needs(own.get(key as string), 1);
+    if (maybeObject) for (const key of [schema.required ?? []].flat()) needs(declared.get(key as string), 1);
     if (maybeArray && numberOr(schema.minItems, 0) > 0) needs(Array.isArray(schema.items) ? true : schema.items, 1);
     return most;
   }
