@@ -47,6 +47,35 @@ export function typesOf({ type, const: constant, enum: list }: Keywords): readon
   return constant !== undefined || list !== undefined ? TYPES : [];
 }
 
+/** Types of values for schemas that leave the type open. */
+export const PLAIN_TYPES: readonly TypeName[] = ["string", "integer", "boolean"];
+
+/** Keywords that imply a type. */
+const IMPLIED: readonly (readonly [TypeName, readonly string[]])[] = [
+  [
+    "object",
+    [
+      "properties",
+      "required",
+      "additionalProperties",
+      "patternProperties",
+      "minProperties",
+      "maxProperties",
+      "propertyNames",
+      "dependentRequired",
+    ],
+  ],
+  ["array", ["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"]],
+  ["string", ["pattern", "format", "minLength", "maxLength"]],
+  ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
+];
+
+/** Returns the types that the keywords imply, for a schema without `type`. */
+export function impliedTypes(schema: Keywords): readonly TypeName[] {
+  const found = IMPLIED.filter(([, keys]) => keys.some((key) => schema[key] !== undefined)).map(([type]) => type);
+  return found.length > 0 ? found : TYPES.filter((type) => PLAIN_TYPES.includes(type));
+}
+
 /** Resolves a reference within the document. Returns undefined if it leads nowhere. */
 export function pointed(root: Schema, reference: string): Schema | undefined {
   spend(1 + reference.length / 8);

@@ -12,14 +12,15 @@ import { Pattern, TEXT_MOST } from "./pattern.ts";
 import {
   asSchema,
   both,
+  impliedTypes,
   isKeywords,
   type Keywords,
   numberOr,
+  PLAIN_TYPES,
   pointed,
   properties,
   type Schema,
   schemas,
-  TYPES,
   type TypeName,
   typesOf,
   Unsatisfiable,
@@ -37,7 +38,6 @@ const VALUES_MOST = 400;
 const TRIES_MOST = 20_000;
 /** Most attempts for one value. */
 const RETRIES = 40;
-const PLAIN_TYPES: readonly TypeName[] = ["string", "integer", "boolean"];
 
 /** A condition on a drawn value. */
 type Check = (value: Json) => boolean;
@@ -377,29 +377,4 @@ function itemSchema({ items, additionalItems, prefixItems }: Keywords, at: numbe
 /** Returns the probability of an optional property. It is higher if the property has many choices, so that all occur. */
 function presence(choices: number): number {
   return choices <= 1 ? 0.5 : choices <= 6 ? 0.75 : 0.9;
-}
-
-const IMPLIED: readonly (readonly [TypeName, readonly string[]])[] = [
-  [
-    "object",
-    [
-      "properties",
-      "required",
-      "additionalProperties",
-      "patternProperties",
-      "minProperties",
-      "maxProperties",
-      "propertyNames",
-      "dependentRequired",
-    ],
-  ],
-  ["array", ["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"]],
-  ["string", ["pattern", "format", "minLength", "maxLength"]],
-  ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
-];
-
-/** Returns the types that the keywords imply, for a schema without `type`. */
-function impliedTypes(schema: Keywords): readonly TypeName[] {
-  const found = IMPLIED.filter(([, keys]) => keys.some((key) => schema[key] !== undefined)).map(([type]) => type);
-  return found.length > 0 ? found : TYPES.filter((type) => PLAIN_TYPES.includes(type));
 }
