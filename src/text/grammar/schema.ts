@@ -161,7 +161,7 @@ function joined(key: string, a: unknown, b: unknown): unknown {
     case "contains":
       return bothOf(asSchema(a), asSchema(b));
     case "const":
-      if (!sameJson(fromPlain(a), fromPlain(b))) throw new Unsatisfiable("two constants");
+      if (!sameJson(fromPlain(a), fromPlain(b))) throw new Unsatisfiable("two different constants");
       return a;
     case "multipleOf":
       return multiple(Number(a), Number(b));
@@ -201,7 +201,7 @@ function sharedTypes(a: readonly string[], b: readonly string[]): string[] {
 function sharedValues(a: readonly Json[], b: readonly unknown[]): unknown[] {
   spend(a.length * b.length);
   const left = b.filter((item) => a.some((other) => sameJson(other, fromPlain(item))));
-  if (left.length === 0) throw new Unsatisfiable("enumerations without a common value");
+  if (left.length === 0) throw new Unsatisfiable("enumerations have no common value");
   return left;
 }
 

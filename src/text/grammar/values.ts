@@ -106,7 +106,7 @@ export class ValueDrawer {
   }
 
   #value(schema: Schema, draws: Draws, depth: number): Json {
-    if (schema === false) throw new Unsatisfiable("a schema that takes nothing");
+    if (schema === false) throw new Unsatisfiable("a schema that no value fits");
     this.#values++;
     let problem: Unsatisfiable | null = null;
     for (let attempt = 0; attempt < RETRIES; attempt++) {
@@ -132,7 +132,7 @@ export class ValueDrawer {
     let out: Keywords = {};
     const holds = (value: Json, part: Schema) => fits(value, part, this.#root);
     const merge = (part: Schema, references: number): void => {
-      if (part === false) throw new Unsatisfiable("a schema that takes nothing");
+      if (part === false) throw new Unsatisfiable("a schema that no value fits");
       if (part === true) return;
       // The cost of merging.
       spend(8);
@@ -165,7 +165,7 @@ export class ValueDrawer {
     if (listed) {
       const { enum: values, ...others } = out;
       const left = (values as unknown[]).filter((item) => holds(fromPlain(item), others));
-      if (left.length === 0) throw new Unsatisfiable("an enumeration without a fitting value");
+      if (left.length === 0) throw new Unsatisfiable("no value of the enumeration fits");
       out = { enum: left };
     }
     return { schema: out, checks };
@@ -221,14 +221,14 @@ export class ValueDrawer {
       // Any text may follow a pattern without `$`.
       if (text.length < from && !/\$\)*$/.test(pattern)) text += words(draws, from - text.length, from - text.length);
       if (others.length > 0 && !fits(text, { pattern: { both: others } }, true))
-        throw new Unsatisfiable("patterns that exclude each other");
-      if (text.length < from || text.length > to) throw new Unsatisfiable("a pattern that no such length fits");
+        throw new Unsatisfiable("patterns exclude each other");
+      if (text.length < from || text.length > to) throw new Unsatisfiable("no text of this length fits the pattern");
       return text;
     }
     const format = typeof schema.format === "string" ? STRING_FORMATS[schema.format] : undefined;
     if (format === undefined) return words(draws, from, to);
     const text = format(draws);
-    if (text.length < from || text.length > to) throw new Unsatisfiable("a format that no such length fits");
+    if (text.length < from || text.length > to) throw new Unsatisfiable("no text of this length fits the format");
     return text;
   }
 
@@ -265,7 +265,7 @@ export class ValueDrawer {
       if (item === undefined) break;
       items.push(item);
     }
-    if (items.length < least) throw new Unsatisfiable("not as many different items");
+    if (items.length < least) throw new Unsatisfiable("too few different items");
     return items;
   }
 
@@ -354,7 +354,7 @@ export class ValueDrawer {
       if (object.has(key) || declared.has(key)) continue;
       object.set(key, this.#value(pattern === null ? this.#property(schema, new Map(), key) : part, draws, depth + 1));
     }
-    if (object.size < least) throw new Unsatisfiable("not as many properties");
+    if (object.size < least) throw new Unsatisfiable("too few properties");
   }
 
   #key({ propertyNames }: Keywords, pattern: string | null, draws: Draws): string {

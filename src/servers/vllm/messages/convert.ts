@@ -30,7 +30,7 @@ const BILLING = "x-anthropic-billing-header";
 export interface TemplateHabits {
   /** True if the template accepts a system message only at the start, so that all of them are joined there. */
   readonly mergesSystem: boolean;
-  /** True if no effort switches thinking off, so that the lowest effort takes its place. */
+  /** True if the template cannot switch thinking off. Disabled thinking then becomes the lowest effort. */
   readonly thinksAnyway: boolean;
 }
 
@@ -244,7 +244,7 @@ function toolOf(tool: PythonDict): PlainDict {
   };
 }
 
-/** Returns the request's tools after the additions and removals in its messages, or null if there are none of all three. */
+/** Returns the request's tools, with the additions and removals in its messages. Returns null if the request has none of these. */
 function toolsInEffect(
   declared: readonly PythonDict[] | null,
   messages: readonly PythonDict[],
