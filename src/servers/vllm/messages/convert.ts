@@ -244,7 +244,7 @@ function toolOf(tool: PythonDict): PlainDict {
   };
 }
 
-/** Returns the request's tools, with the additions and removals in its messages. Returns null if the request has none of these. */
+/** Returns the request's tools, with the additions and removals in its messages. Returns null if it has none of these. */
 function toolsInEffect(
   declared: readonly PythonDict[] | null,
   messages: readonly PythonDict[],
