@@ -20,8 +20,8 @@ export function pythonDumps(value: PythonValue): string {
 export function dumpsString(text: string): string {
   if (text.isWellFormed()) return JSON.stringify(text);
   // `JSON.stringify` writes the escapes d800 to dfff only for lone surrogates.
-  return JSON.stringify(text).replace(/\\(?:u(d[89a-f][0-9a-f]{2})|.)/g, (escape, code?: string) =>
-    code === undefined ? escape : String.fromCharCode(Number.parseInt(code, 16)),
+  return JSON.stringify(text).replace(/\\(?:u(d[89a-f][0-9a-f]{2})|.)/g, (escaped, code?: string) =>
+    code === undefined ? escaped : String.fromCharCode(Number.parseInt(code, 16)),
   );
 }
 

@@ -274,7 +274,11 @@ export function pick<V>(branches: readonly Branch<V>[], value: PythonValue, stat
 }
 
 /** Like `pick`, in pieces. */
-export function* pickPieces<V>(branches: readonly Branch<V>[], value: PythonValue, state: State): Pieces<BranchChoice<V>> {
+export function* pickPieces<V>(
+  branches: readonly Branch<V>[],
+  value: PythonValue,
+  state: State,
+): Pieces<BranchChoice<V>> {
   const best = new BestBranch<V>(state);
   for (let index = 0; index < branches.length; index++) {
     const branch = branches[index]!;

@@ -319,7 +319,9 @@ export function list<V>(item: Type<V>, maxLength = Number.POSITIVE_INFINITY): Ty
         const element = value[i] as PythonValue;
         // A generator for each of a hundred thousand small items would be most of the garbage.
         const checked =
-          item.pieces === undefined || isSmall(element) ? item.check(element, state) : yield* item.pieces(element, state);
+          item.pieces === undefined || isSmall(element)
+            ? item.check(element, state)
+            : yield* item.pieces(element, state);
         if (checked !== FAIL) items[i] = checked;
         else if (state.errors === null) return FAIL;
         else {

@@ -43,7 +43,9 @@ type ReadResult =
   | { readonly request: ChatRequest | CompletionRequest; readonly repeated?: unknown }
   | { readonly error: ErrorAnswer };
 
-const READERS: Readonly<Record<RequestKind, (text: BodyText, contentType: string | null, limits: Limits) => ReadResult>> = {
+const READERS: Readonly<
+  Record<RequestKind, (text: BodyText, contentType: string | null, limits: Limits) => ReadResult>
+> = {
   chat: readChat,
   completion: readCompletion,
   batch: readBatch,
@@ -118,7 +120,10 @@ function transferable(answer: ThreadAnswer): ArrayBuffer[] {
   if (!("read" in answer)) return [];
   const { request, prompts } = answer.read;
   const sequences = request.order && "script" in request.order ? (request.order.script?.sequences ?? []) : [];
-  const lists = [...prompts.map((prompt) => ("text" in prompt ? prompt.lengths : prompt)), ...sequences.map(({ ids }) => ids)];
+  const lists = [
+    ...prompts.map((prompt) => ("text" in prompt ? prompt.lengths : prompt)),
+    ...sequences.map(({ ids }) => ids),
+  ];
   return [...new Set(lists.map(({ buffer }) => buffer as ArrayBuffer))];
 }
 

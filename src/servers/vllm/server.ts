@@ -57,7 +57,14 @@ async function start(kernel: OpenAiKernel): Promise<Listeners<OpenAiServerConfig
     const { host: hostname, port } = config.metrics.triton.listen;
     const { lastingClock: clock, epochSeconds } = time;
     const reusePort = lifecycle.place !== undefined;
-    const listenerOptions = { hostname, port, reusePort, allowedHosts: config.listen.allowedHosts, clock, epochSeconds };
+    const listenerOptions = {
+      hostname,
+      port,
+      reusePort,
+      allowedHosts: config.listen.allowedHosts,
+      clock,
+      epochSeconds,
+    };
     return metricsListener(() => renderer.page("tritonserver"), listenerOptions);
   }
 }

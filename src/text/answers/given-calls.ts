@@ -44,8 +44,7 @@ function givenCallIn(call: unknown): GivenCall | CallMistake {
   const { name, arguments: args = {} } = call;
   if (typeof name !== "string" || name === "") return { at: ["name"], message: "takes the name of a tool" };
   if (typeof args === "string") return { name, arguments: args, isText: true };
-  if (!isObject(args))
-    return { at: ["arguments"], message: "takes an object, or a text that is written unchanged" };
+  if (!isObject(args)) return { at: ["arguments"], message: "takes an object, or a text that is written unchanged" };
   if (nestsDeeper(args, NESTING_MOST))
     return { at: ["arguments"], message: `objects and lists may nest at most ${NESTING_MOST} levels` };
   if (!isJson(args)) return { at: ["arguments"], message: "takes a value that JSON can express" };

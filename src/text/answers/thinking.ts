@@ -49,7 +49,11 @@ export class ThinkingAnswer implements Ids {
   readonly length: number;
   readonly #parts: readonly Ids[];
 
-  constructor({ startId, endId, tokens }: Thinking, drawReasoning: (seedSalt: number, length: number) => Ids, rest: Ids) {
+  constructor(
+    { startId, endId, tokens }: Thinking,
+    drawReasoning: (seedSalt: number, length: number) => Ids,
+    rest: Ids,
+  ) {
     this.#parts = [
       Uint32Array.from(startId === null ? [] : [startId]),
       drawReasoning(THINKING_SALT, tokens),

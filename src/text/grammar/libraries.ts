@@ -17,7 +17,8 @@ export function needsGuidance(schema: Keywords): boolean {
   for (let part = rest.pop(); part !== undefined; part = rest.pop()) {
     if ("patternProperties" in part) return false;
     isBeyond ||= isBeyondXgrammar(part);
-    for (const value of Object.values(part)) for (const inner of [value].flat()) if (isKeywords(inner)) rest.push(inner);
+    for (const value of Object.values(part))
+      for (const inner of [value].flat()) if (isKeywords(inner)) rest.push(inner);
   }
   return isBeyond;
 }

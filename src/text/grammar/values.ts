@@ -86,7 +86,9 @@ export class ValueDrawer {
       const { schema } = this.#settle(at, draws, DEPTH_MOST);
       const endless = (part: Schema) => this.#weights.least(part) === Number.POSITIVE_INFINITY;
       const declared = properties(schema.properties);
-      const inner = [schema.required ?? []].flat().find((key) => endless(declared.get(key as string) ?? true)) as string;
+      const inner = [schema.required ?? []]
+        .flat()
+        .find((key) => endless(declared.get(key as string) ?? true)) as string;
       if (inner !== undefined) {
         const others = ([schema.required ?? []].flat() as string[]).filter(
           (key) => key !== inner && !endless(declared.get(key) ?? true),

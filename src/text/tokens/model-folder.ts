@@ -179,10 +179,16 @@ const OMITTED_NAMES = ["tokenizer_class", "vocab_file", "merges_file", "auto_map
  * Returns `init_kwargs` of transformers' tokenizer as vLLM reports them: with texts instead of token objects, and the name of
  * vLLM's wrapper class. Source: vLLM 0.33 (`entrypoints/serve/tokenize/serving.py`, TokenizerInfo), run with transformers 5.20.
  */
-function tokenizerInfo(path: string, config: Json, added: readonly AddedToken[], template: string | null): TokenizerInfo {
+function tokenizerInfo(
+  path: string,
+  config: Json,
+  added: readonly AddedToken[],
+  template: string | null,
+): TokenizerInfo {
   const { tokenizer_class: className, additional_special_tokens: more } = config;
   const members = Object.entries(config).filter(([name]) => !OMITTED_NAMES.includes(name));
-  const known = typeof className === "string" && !/^PreTrainedTokenizer(Fast)?$/.test(className) ? className : "TokenizersBackend";
+  const known =
+    typeof className === "string" && !/^PreTrainedTokenizer(Fast)?$/.test(className) ? className : "TokenizersBackend";
   return {
     tokenizer_class: `Cached${known.replace(/Fast$/, "")}`,
     ...Object.fromEntries(members.map(([name, value]) => [name, contents(value)])),

@@ -42,9 +42,12 @@ test.each([
   expect(JSON.stringify(result)).toBe(JSON.stringify(JSON.parse(text)));
 });
 
-test.each([["NaN"], ["[1,]"], ["{"], ['"\n"'], ["[".repeat(1000) + "]".repeat(1000)]])("%.20s: refused by the fast parser", (text) => {
-  expect(() => counted(plainPieces(text))).toThrow();
-});
+test.each([["NaN"], ["[1,]"], ["{"], ['"\n"'], ["[".repeat(1000) + "]".repeat(1000)]])(
+  "%.20s: refused by the fast parser",
+  (text) => {
+    expect(() => counted(plainPieces(text))).toThrow();
+  },
+);
 
 const tools = (count: number) => range(count, (i) => ({ type: "function", function: { name: `f${i}` } }));
 const messages = [{ role: "user", content: "Hi" }];

@@ -78,7 +78,10 @@ describe("--output-tokens", () => {
   });
 
   test("a length in a trace that exceeds 32 bits becomes the largest length", () => {
-    const long = writeFile("long.jsonl", `{"timestamp":0,"input_length":5,"output_length":${2 ** 32},"hash_ids":[1]}\n`);
+    const long = writeFile(
+      "long.jsonl",
+      `{"timestamp":0,"input_length":5,"output_length":${2 ** 32},"hash_ids":[1]}\n`,
+    );
     expect(readOutputLengths(long)).toEqual(Uint32Array.of(2 ** 30));
   });
 });

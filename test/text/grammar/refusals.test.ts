@@ -6,7 +6,10 @@ import { expect, test } from "bun:test";
 import { type Structure, writerOf } from "../../../src/text/grammar/structure.ts";
 import recorded from "./refusals.json" with { type: "json" };
 
-type Constraint = Partial<Record<"regex" | "grammar" | "structural_tag", string>> & { json?: unknown; choice?: string[] };
+type Constraint = Partial<Record<"regex" | "grammar" | "structural_tag", string>> & {
+  json?: unknown;
+  choice?: string[];
+};
 
 function structureOf({ json, regex, grammar, choice, structural_tag: tags }: Constraint): Structure {
   if (regex !== undefined) return { kind: "regex", pattern: regex };

@@ -21,7 +21,10 @@ const TOO_MUCH: readonly (readonly [string, Structure])[] = [
     "references in all directions",
     json(defs(40, () => ({ type: "object", required: ["a"], properties: { a: { anyOf: range(40, (i) => ref(i)) } } }))),
   ],
-  ["thousands of schemas that must all hold", json({ allOf: range(4000, (i) => ({ properties: { [`p${i}`]: { type: "string" } } })) })],
+  [
+    "thousands of schemas that must all hold",
+    json({ allOf: range(4000, (i) => ({ properties: { [`p${i}`]: { type: "string" } } })) }),
+  ],
   ["many long texts", json({ type: "array", minItems: 60_000, items: { type: "string", minLength: 60_000 } })],
   ["more properties than names", json({ type: "object", minProperties: 1e9 })],
   ["repetitions of repetitions of nothing", { kind: "regex", pattern: "((((a?){1000}){1000}){1000}){1000}" }],

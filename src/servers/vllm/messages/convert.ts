@@ -43,7 +43,9 @@ export function* messagesToChat(
   const { mergesSystem, thinksAnyway } = habits;
   const messages = get(body, "messages") as readonly PythonDict[];
   const system = systemTexts(get(body, "system") ?? null);
-  const inline = mergesSystem ? messages.filter(isSystem).map((message) => systemTexts(get(message, "content") ?? null)) : [];
+  const inline = mergesSystem
+    ? messages.filter(isSystem).map((message) => systemTexts(get(message, "content") ?? null))
+    : [];
   const first = [...system, ...inline.flat()];
   const chat: PlainDict = {
     model: values.model,

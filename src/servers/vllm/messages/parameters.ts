@@ -25,11 +25,12 @@ export const messagesParameters: Readonly<Record<keyof typeof messagesFields | k
   },
   thinking: {
     limits: "a budget of 1024 or more, below `max_tokens`; 400 without a reasoning parser",
-    effect: seen(
-      "with `--reasoning-parser`: most tokens of thinking; with `disabled` and the parser qwen3 none",
-    ),
+    effect: seen("with `--reasoning-parser`: most tokens of thinking; with `disabled` and the parser qwen3 none"),
   },
-  stop_sequences: { limits: "at most 4", effect: seen("the answer ends before the first of them, which `stop_sequence` names") },
+  stop_sequences: {
+    limits: "at most 4",
+    effect: seen("the answer ends before the first of them, which `stop_sequence` names"),
+  },
   stream: { effect: seen("the answer is a stream of events, `message_start` to `message_stop`") },
   system: { effect: seen("a system message at the start of the prompt") },
   temperature: {

@@ -114,7 +114,8 @@ export class Embeddings {
 }
 
 function checkSize(inputs: number, dimensions: Int): void {
-  if (inputs > INPUTS_MOST) throw validationRefusal(`At most ${INPUTS_MOST} inputs are accepted`, "input", String(inputs));
+  if (inputs > INPUTS_MOST)
+    throw validationRefusal(`At most ${INPUTS_MOST} inputs are accepted`, "input", String(inputs));
   if (dimensions > DIMENSIONS_MOST)
     throw validationRefusal(`At most ${DIMENSIONS_MOST} dimensions are accepted`, "dimensions", String(dimensions));
   if (inputs * Number(dimensions) > NUMBERS_MOST)

@@ -214,7 +214,11 @@ export const openaiOperations: Operations = {
   "/pause": plain("Pause generation", answer("Paused", status), BODY_ERRORS),
   "/resume": plain("Resume generation", answer("Resumed", status)),
   "/is_paused": plain("Check whether generation is paused", answer("True if it is paused", flag("is_paused"))),
-  "/reset_prefix_cache": plain("Clear the prefix cache", answer("True if it was cleared", flag("success")), BODY_ERRORS),
+  "/reset_prefix_cache": plain(
+    "Clear the prefix cache",
+    answer("True if it was cleared", flag("success")),
+    BODY_ERRORS,
+  ),
   "/reset_mm_cache": plain("Clear the cache of media", answer("Done")),
   "/reset_encoder_cache": plain("Clear the encoder's cache", answer("Done")),
 };

@@ -62,7 +62,9 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   max_tokens: {
     limits: "1 to the model's context; silently reduced to what the prompt leaves",
     bounds: { minimum: 1 },
-    effect: seen("most tokens of the answer; `finish_reason` is `length` if its own end (`--output-tokens`) would come later"),
+    effect: seen(
+      "most tokens of the answer; `finish_reason` is `length` if its own end (`--output-tokens`) would come later",
+    ),
     completions: {
       limits: "1 to the model's context, or 0 with `echo`; silently reduced to what the prompt leaves",
       bounds: { minimum: 0 },
@@ -211,7 +213,9 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   vllm_xargs: { limits: "integers within 64 bits", effect: neither("without plugins that read it") },
   repetition_detection: {
     limits: "sizes 0 or more, the smallest not above the largest; `min_count` 2 or more",
-    effect: seen("an answer that repeats itself ends with `repetition`; here only forced or ordered tokens can repeat so"),
+    effect: seen(
+      "an answer that repeats itself ends with `repetition`; here only forced or ordered tokens can repeat so",
+    ),
   },
   stream_interval: {
     limits: "1 or more; raised to `--stream-interval` if below",

@@ -43,7 +43,10 @@ interface TraitOverrides {
 }
 
 /** Returns the properties of the server that answers depend on. Throws a `UserError` like `reasoningOf`. */
-export function serverOf(kernel: OpenAiKernel, { tools = toolsOf(kernel), logprobs }: TraitOverrides = {}): ServerTraits {
+export function serverOf(
+  kernel: OpenAiKernel,
+  { tools = toolsOf(kernel), logprobs }: TraitOverrides = {},
+): ServerTraits {
   const { backend, config, live, log } = kernel;
   const { vocabulary } = kernel.text.model;
   const { logsRequests } = live.values;

@@ -23,7 +23,11 @@ import { checkFields, detokenizeBody, toTokenIds } from "./tokens.ts";
 import { checkMultimodal, checkTemplate } from "./translate.ts";
 
 /** A rendered prompt. `allowSpecial`: true if special tokens in its text count. `addSpecial`: true to add some at its start. */
-type RenderedPrompt = { readonly parts: readonly PromptPart[]; readonly allowSpecial: boolean; readonly addSpecial: boolean };
+type RenderedPrompt = {
+  readonly parts: readonly PromptPart[];
+  readonly allowSpecial: boolean;
+  readonly addSpecial: boolean;
+};
 
 /** Type of the body of `/tokenize`. Errors are reported in the order of the fields. */
 export const tokenizeBody: Type<CheckedFields> = union(

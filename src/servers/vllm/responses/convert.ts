@@ -32,7 +32,11 @@ export interface PreviousResponse {
 const OPEN = ["in_progress", "incomplete"];
 
 /** Returns the conversation, in pieces, for there may be thousands of items. Drops instructions of earlier responses. */
-export function* inputMessages(values: ResponsesValues, body: PythonDict, previous: PreviousResponse | null): Pieces<PlainDict[]> {
+export function* inputMessages(
+  values: ResponsesValues,
+  body: PythonDict,
+  previous: PreviousResponse | null,
+): Pieces<PlainDict[]> {
   const { instructions } = values;
   const messages: PlainDict[] = [
     ...(instructions ? [{ role: "system", content: instructions }] : []),
@@ -135,7 +139,11 @@ function* toolsOf({ tools, tool_choice: choice, parallel_tool_calls: parallel }:
       },
     };
   });
-  return { tools: chatTools, tool_choice: toChatChoice(choice), ...(parallel === null ? {} : { parallel_tool_calls: parallel }) };
+  return {
+    tools: chatTools,
+    tool_choice: toChatChoice(choice),
+    ...(parallel === null ? {} : { parallel_tool_calls: parallel }),
+  };
 }
 
 /** Converts a tool choice. vLLM does not restrict calls to the allowed tools, so `allowed_tools` becomes `auto`. */

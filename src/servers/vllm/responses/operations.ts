@@ -35,7 +35,9 @@ export const responsesOperations: Operations = {
       ),
     },
     responses: {
-      "200": streamed("The response; with `stream` its events, which end with `response.completed` or `response.incomplete`"),
+      "200": streamed(
+        "The response; with `stream` its events, which end with `response.completed` or `response.incomplete`",
+      ),
       "400": answer("The request is invalid", record),
       ...NOT_FOUND,
       "500": answer("The engine failed", record),

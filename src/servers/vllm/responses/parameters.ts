@@ -20,7 +20,9 @@ const REPEATED = neither("repeated in the answer");
 export const responsesParameters: Readonly<Record<keyof typeof responsesFields, Parameter>> = {
   background: {
     limits: "400 unless responses are stored (`--response-store`)",
-    effect: seen("the answer at once has status `queued` and is generated meanwhile; with `stream` its events can be read again"),
+    effect: seen(
+      "the answer at once has status `queued` and is generated meanwhile; with `stream` its events can be read again",
+    ),
   },
   include: {
     limits: "OpenAI's names",

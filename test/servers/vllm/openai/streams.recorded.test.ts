@@ -281,7 +281,12 @@ function engineFor({ script, request }: Exchange, before: ScriptedEngine): Scrip
 }
 
 /** Plays a request that arrives during another one. */
-async function playDuring(server: CaseServer, front: Case, background: Exchange, flags: readonly string[]): Promise<void> {
+async function playDuring(
+  server: CaseServer,
+  front: Case,
+  background: Exchange,
+  flags: readonly string[],
+): Promise<void> {
   server.engine = engineFor(background, server.engine);
   server.engine.queueLimit = Number(flag(flags, "--max-num-queued-reqs")?.[0] ?? Number.POSITIVE_INFINITY);
   server.engine.holdAfter = background.hold_after ?? 1;

@@ -1,7 +1,7 @@
 /** The store of responses drops the oldest when it has too many, or too many characters. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type StoredResponse, Store } from "../../../../src/servers/vllm/responses/store.ts";
+import { Store, type StoredResponse } from "../../../../src/servers/vllm/responses/store.ts";
 
 const stored = (characters: number): StoredResponse => ({
   status: "completed",
