@@ -83,7 +83,7 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** A type that checks values of a body, with its description for the docs. */
 export interface Type<V> {
-  /** Its name in the docs. */
+  /** Name of the type in the docs. */
   readonly name: string;
   /** Schema for the OpenAPI document. It describes the values that are accepted without a coercion. */
   readonly schema: JsonSchema;

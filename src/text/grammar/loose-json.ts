@@ -263,7 +263,7 @@ class Reader {
       isPlain = false;
       at++;
     }
-    // Its content is read again, because it may have an object.
+    // The content is read again, because it may have an object.
     this.#left -= at - from;
     this.#at = from;
     return undefined;

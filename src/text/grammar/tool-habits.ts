@@ -10,7 +10,7 @@ export interface ToolHabits {
   readonly items?: readonly [number, number];
   /** Share of the calls that have an optional argument, 0 to 1. */
   readonly optional?: number;
-  /** The same for optional members of objects inside arguments. */
+  /** Share of the objects inside arguments that have an optional member, 0 to 1. */
   readonly inner?: number;
   /** Share of the calls after which another call follows, as long as there are tools. */
   readonly another?: number;
