@@ -26,7 +26,7 @@ export interface Validator<F extends Fields> {
   fast(body: PythonValue): Values<F> | typeof FAIL;
   /** Returns the values or the error with status 400. The body is from the exact parser. Throws `Refused` like `fast`. */
   exact(body: PythonValue): Values<F> | { readonly error: ErrorAnswer };
-  /** Like `exact` or `fast`, in pieces. Also for large bodies on the fast path: it makes no loop over the body's keys. */
+  /** Like `exact` or `fast`, in pieces, for large bodies. Never loops over the body's keys, of which there may be a million. */
   pieces(body: PythonValue, exact: boolean): Pieces<Values<F> | typeof FAIL | { readonly error: ErrorAnswer }>;
 }
 
@@ -57,7 +57,7 @@ export function validator<F extends Fields>(
     if (!isWhole(body)) return FAIL;
     const state = new State(false);
     const values: Record<string, unknown> = Object.create(defaults);
-    // By the names of the fields, because the body may have a million keys.
+    // Loops over the fields, not over the body's keys, because there may be a million keys.
     for (const name of names) {
       const value = body[name];
       if (value === undefined) continue;

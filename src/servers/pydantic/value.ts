@@ -88,7 +88,7 @@ export function toInt(value: bigint): Int {
   return Number.isSafeInteger(small) ? small : value;
 }
 
-/** Returns the number of an int, float or bool, which are Python's `isinstance(value, (int, float))`, else undefined. */
+/** Returns the numeric value if Python's `isinstance(value, (int, float))` is true, as for a bool too, else undefined. */
 export function numberOf(value: PythonValue | undefined): number | undefined {
   if (typeof value === "number") return value;
   if (typeof value === "boolean" || typeof value === "bigint") return Number(value);

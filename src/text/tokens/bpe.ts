@@ -16,7 +16,7 @@ const PIECES = 64;
  * words and lines has such a piece. Its IDs differ from tiktoken's at the cuts.
  */
 const PIECE_CHARACTERS_MOST = 2 ** 20;
-/** Largest buffer that is kept, in numbers. A larger one is freed after its prompt. */
+/** Most numbers of a buffer that is kept. A longer buffer is freed after its prompt. */
 const KEPT_NUMBERS = 65_536;
 /** IDs above which the result is a view of its larger buffer, because cutting the buffer copies it. */
 const CUT_NUMBERS = 2 ** 20;

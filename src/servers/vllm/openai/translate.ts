@@ -145,7 +145,7 @@ export function checkTemplate(
       throw new Refused(badRequest(message));
 }
 
-/** Refuses settings of media. They may have any type if `/tokenize` of a text has not checked them. Throws `Refused`. */
+/** Refuses settings of media. They may have any type, because `/tokenize` of a text has no fields for them. Throws `Refused`. */
 export function checkMultimodal(processor: PythonValue | undefined, media: PythonValue | undefined): void {
   if (truthy(processor ?? null))
     throw validationRefusal(
