@@ -78,7 +78,7 @@ function drawMultiple(draws: Draws, from: number, to: number, step: number): num
   }
 }
 
-/** The least multiple of a fraction that is whole. */
+/** Returns the least multiple of a fraction that is a whole number. Throws `Unsatisfiable`. */
 function whole(step: number): number {
   for (let times = 1; times <= 1000; times++)
     if (Math.abs(step * times - Math.round(step * times)) < 1e-9) return Math.round(step * times);

@@ -224,7 +224,7 @@ function checkSuffix(values: CompletionValues): void {
 /** Largest token ID that is kept. */
 const MAX_ID = 0xffffffff;
 
-/** Converts the prompts of a body. `oversized`: the largest ID of more than 32 bits, or null. Such IDs become the largest. */
+/** Converts the prompts of a body. `oversized`: the largest ID of more than 32 bits, or null. Such IDs become 2^32 - 1. */
 export function readPrompts(prompt: CompletionValues["prompt"]): {
   prompts: (string | Uint32Array)[];
   oversized: Int | null;
