@@ -44,7 +44,7 @@ const NO_MORE_MESSAGE = `${NO_MORE},"reasoning":null}`;
 const NO_TRANSFER = ',"kv_transfer_params":null,"ec_transfer_params":null,"metrics":';
 const TRANSFER = NO_TRANSFER.replace("null", REMOTE_PARAMS);
 
-/** Returns the body of a chat completion. Its long texts are added to `long`, and the body has placeholders for them. */
+/** Returns the body of a chat completion. Its long texts are added to `long`, and marks represent them in the body. */
 export function chatBody(context: AnswerContext, choices: readonly WholeChoice[], long: LongTexts): string {
   return bodyOf(context, choices, "chat.completion", chatChoice, promptFields(context, long), long);
 }
@@ -189,7 +189,7 @@ function completionChoice(context: AnswerContext, choice: WholeChoice, long: Lon
 /** Returns the number of candidates of a token, including the token itself. */
 export const candidatesOf = (count: number, vocabularySize: number) => 1 + (count === -1 ? vocabularySize : count);
 
-/** Returns the JSON of a choice's `logprobs`, or a placeholder for it. `tokens`: number of tokens that it shows. */
+/** Returns the JSON of a choice's `logprobs`, or the mark that represents it. `tokens`: number of tokens that it shows. */
 function logprobsText(
   { output, server }: AnswerContext,
   tokens: number,
@@ -201,18 +201,18 @@ function logprobsText(
   return long.text(tokens * each, make);
 }
 
-/** Returns the JSON of a completion's text, or a placeholder for it if the text is long. */
+/** Returns the JSON of a completion's text, or the mark that represents it if the text is long. */
 function textOf(text: string, long: LongTexts): string {
   if (text.length <= LONG_TEXT) return JSON.stringify(text);
   return long.text(Math.ceil(text.length / CHARACTERS_OF_A_CANDIDATE), () => [JSON.stringify(text)]);
 }
 
-/** Returns the JSON of `prompt_token_ids`, or a placeholder for it. It is null if the prompt's IDs are not kept. */
+/** Returns the JSON of `prompt_token_ids`, or the mark that represents it. It is null if the prompt's IDs are not kept. */
 function promptIds({ ids }: Prompt, long: LongTexts): string {
   return ids === null ? "null" : long.text(weightOfIds(ids), () => idParts(ids));
 }
 
-/** Returns the JSON of `prompt_logprobs`, or a placeholder for it. It is null if the prompt's IDs are not kept. */
+/** Returns the JSON of `prompt_logprobs`, or the mark that represents it. It is null if the prompt's IDs are not kept. */
 function promptLogprobs(context: AnswerContext, { ids, seed }: Prompt, long: LongTexts): string {
   const { server, output, logprobs } = context;
   const count = output.promptLogprobs;

@@ -165,7 +165,7 @@ export class ResponsesForm implements Form {
     return long.partsOf(events.join(""));
   }
 
-  /** Returns the text of `make`, or a placeholder for it if long texts are collected. `tokens`: number of tokens that it shows. */
+  /** Returns the text of `make`, or the mark that represents it if long texts are collected. `tokens`: number of tokens that it shows. */
   #textOrMark(tokens: number, make: () => Iterable<string>): string {
     return this.#long === null ? [...make()].join("") : this.#long.text(this.#candidates(tokens), make);
   }
@@ -320,7 +320,7 @@ export class ResponsesForm implements Form {
     this.#open = null;
   }
 
-  /** Returns an item whose JSON has a new placeholder for its log probabilities at each read. */
+  /** Returns an item whose JSON has a new mark for its log probabilities at each read. */
   #itemWithMarks(open: OpenItem, status: ItemStatus, { text }: Item): Item {
     const at = this.#items.length;
     const json = () => itemOf(open, status, this.#logprobsOf(at)).json;
@@ -332,7 +332,7 @@ export class ResponsesForm implements Form {
     };
   }
 
-  /** Returns the JSON of the list of an item's log probabilities, or a placeholder for it. */
+  /** Returns the JSON of the list of an item's log probabilities, or the mark that represents it. */
   #logprobsOf(item: number): string {
     const tokens = this.#logprobs?.tokensOf(item) ?? 0;
     return tokens === 0 ? "null" : this.#textOrMark(tokens, () => this.#logprobs!.listOf(item));
