@@ -165,7 +165,7 @@ export class ResponsesForm implements Form {
     return long.partsOf(events.join(""));
   }
 
-  /** Returns the text of `make`, or the mark that represents it if long texts are collected. `tokens`: number of tokens that it shows. */
+  /** Returns the text of `make`, or the mark that represents it if it is collected. `tokens`: number of tokens that it shows. */
   #textOrMark(tokens: number, make: () => Iterable<string>): string {
     return this.#long === null ? [...make()].join("") : this.#long.text(this.#candidates(tokens), make);
   }

@@ -8,7 +8,7 @@ import type { Fixtures, FixturesHost } from "./fixtures/fixtures.ts";
 import { type Plays, readPlays } from "./script.ts";
 
 /** The sources of prepared answers. Absent if their option is not set. */
-export interface LaidDown {
+export interface CannedAnswers {
   readonly plays?: Plays;
   readonly fixtures?: Fixtures;
   readonly dataset?: AnswerDataset;
@@ -16,7 +16,7 @@ export interface LaidDown {
 }
 
 /** Opens all sources that are named. Rejects with a `UserError` if a file or folder cannot be used. */
-export async function laidDown(
+export async function openCannedAnswers(
   sources: {
     readonly script?: string;
     readonly fixtures?: string;
@@ -25,7 +25,7 @@ export async function laidDown(
   },
   vocabulary: Vocabulary,
   host: FixturesHost & { /** The server's clock. */ nowUs(): number },
-): Promise<LaidDown> {
+): Promise<CannedAnswers> {
   const plays = sources.script === undefined ? null : playsOf(sources.script);
   // The readers are imported only if their option is set.
   const dataset =
