@@ -67,7 +67,7 @@ export function markedText(text: TextModel, marks: Marks): TextModel {
   return { ...text, encoder: marks.encoder(text.encoder) };
 }
 
-/** Opens the prepared answers like `openCannedAnswers`. `host.first`: true for the only process of a server that logs about them. */
+/** Opens the prepared answers like `openCannedAnswers`. `host.first`: true for the one process that logs about them. */
 export function laidFor(
   given: Parameters<typeof openCannedAnswers>[0],
   { vocabulary }: TextModel,
