@@ -68,7 +68,7 @@ export class Tokenizer {
     const made = async (checked: CheckedFields, body: PythonDict) => {
       const { backend, text } = this.#kernel;
       const { parts, allowSpecial, addSpecial } = await inTurns(this.#prompt(checked, body), backend);
-      // A chat of many messages has millions of parts.
+      // In pieces, because a chat of many messages has millions of parts.
       const ids = await inTurns(encodedPieces(text.model.encoder, parts, allowSpecial, addSpecial), backend);
       return inTurns(
         this.#idsAnswer(ids as Uint32Array<ArrayBuffer>, checked.get("return_token_strs") === true),
