@@ -23,7 +23,7 @@ export const httpDifferences: readonly DifferenceRow[] = [
     real: "no limit",
     ours: "413 above `--max-body-mb` (64), in vLLM's form",
     why: "memory stays bounded",
-    test: "too large a body: 413, stated length or chunks alike",
+    test: "an oversized body gets 413, with Content-Length or in chunks",
     file: "test/servers/vllm/openai/routes.test.ts",
   },
   {

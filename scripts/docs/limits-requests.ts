@@ -46,7 +46,7 @@ export const requestLimits: readonly LimitRow[] = [
     what: "Fixtures: a file, all files, expressions",
     most: "[fixtures.md](../how-to/fixtures.md#change-files-while-the-server-runs)",
     beyond: "the log names the file, which is skipped",
-    test: "limits: of a file, of all, of fixtures, of files",
+    test: "limits of a file, of all files, and of fixtures",
     file: "test/text/canned/fixtures/fixtures.test.ts",
   },
   {
@@ -67,7 +67,7 @@ export const requestLimits: readonly LimitRow[] = [
     what: "Items of a list, and members of an object, of an example in a prompt",
     most: "100; 200",
     beyond: "the first ones count",
-    test: "of an example the first 100 items and 200 members count",
+    test: "only the first 100 items and 200 members of an example count",
     file: "test/text/grammar/prompted-json.test.ts",
   },
   {
@@ -81,7 +81,7 @@ export const requestLimits: readonly LimitRow[] = [
     what: "Answer of a dataset's row",
     most: "1 MiB",
     beyond: "the row is left out, with a line at the start",
-    test: "a row that is too long is left out",
+    test: "a row of more than 1 MiB is left out",
     file: "test/text/canned/dataset/dataset.test.ts",
   },
   {
@@ -103,7 +103,7 @@ export const requestLimits: readonly LimitRow[] = [
     option: "--response-store",
     most: "0, or as [dialects.md](dialects.md) says; trtllm-serve 1,000; together 64 Mi characters",
     beyond: "the oldest are dropped; one that is larger alone is not kept",
-    test: "kept responses have a limit in characters, whatever their number",
+    test: "stored responses have limits of number and of size",
     file: "test/servers/vllm/responses/store.test.ts",
   },
   {
@@ -118,7 +118,7 @@ export const requestLimits: readonly LimitRow[] = [
     what: "A piece of a prompt without words and lines",
     most: "1,048,576 characters",
     beyond: "the built-in tokenizer cuts it there, so ids may differ from tiktoken's at the cut",
-    test: "a piece of more than 1,048,576 characters is cut, not in the middle of a character, and takes little memory",
+    test: "a piece of more than 1,048,576 characters is cut between characters, and takes little memory",
     file: "test/text/tokens/encoder.test.ts",
   },
   {
