@@ -1,5 +1,5 @@
 /**
- * `npx bun run golden:triton -- DIR [--only LIST] [--mutate SEED]`: plays recordings of a real Triton against live servers of
+ * `npx bun run golden triton DIR [--only LIST] [--mutate SEED]`: plays recordings of a real Triton against live servers of
  * ours, a fresh one per scenario. DIR holds `http/`, `grpc/`, `metrics/` or recordings themselves; LIST is names or parts of
  * names, separated by commas or a line each in a file. Each answered step counts one, each metrics scenario one, and so does a
  * name that no recording has. With `--mutate` one thing of each expectation is changed first: then every case must fail.
@@ -12,10 +12,10 @@ import { mutated } from "./golden/mutate.ts";
 import { playAll } from "./golden/play.ts";
 import { readRecordings } from "./golden/recordings.ts";
 
-const USAGE = "usage: npx bun run golden:triton -- DIR [--only LIST] [--mutate SEED]";
+const USAGE = "usage: npx bun run golden triton DIR [--only LIST] [--mutate SEED]";
 
 function fail(why: string): never {
-  console.error(`golden:triton: ${why}\n${USAGE}`);
+  console.error(`golden triton: ${why}\n${USAGE}`);
   process.exit(2);
 }
 

@@ -146,7 +146,7 @@ test("parts that many are sent are no garbage when one has them", async () => {
   };
   const page = JsonParts.of(text);
   expect(await consumedBy(partsOf(text), false)).toBe(text.length);
-  // Found by bench:hold: a server at rest collected all of its garbage 190 times for 8,000 pages.
+  // Found by bench hold: a server at rest collected all of its garbage 190 times for 8,000 pages.
   expect(await consumedBy(page.parts, page.areShared)).toBe(page.parts.length * 4096);
 });
 
