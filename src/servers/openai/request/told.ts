@@ -1,4 +1,4 @@
-/** Reads fields of a body that order the course of the answer: `understudy` and `repetition_detection`. */
+/** Reads the fields of a body that order how the answer goes or ends: `understudy` and `repetition_detection`. */
 
 import { BrokenScript, readOrder } from "../../../text/canned/script.ts";
 import { type Int, type PythonValue, toPlain } from "../../pydantic/value.ts";
