@@ -1,6 +1,6 @@
 /**
- * Reads the parameters of a query as FastAPI does: the last value of a name counts, unknown names are ignored, and one answer lists
- * all errors.
+ * Reads the parameters of a query as FastAPI does: the last value of a name counts, unknown names are ignored, and one answer
+ * lists all errors.
  */
 
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";

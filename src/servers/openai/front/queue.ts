@@ -146,8 +146,8 @@ export class ArrivalOrder {
   }
 
   /**
-   * Resolves with the value of `ready`, or null if it rejects, once it and all earlier calls have settled. The code that awaits it
-   * runs before that of later calls, up to its own next await.
+   * Resolves with the value of `ready`, or null if it rejects, once it and all earlier calls have settled. The code that awaits
+   * it runs before that of later calls, up to its own next await.
    */
   pass<T>(ready: Promise<T>): Promise<T | null> {
     this.#waiting++;

@@ -191,7 +191,7 @@ export function apiOf({ sampling }: ChatRequest): "Responses" | "Chat" {
   return sampling.maxTokensParam === "max_output_tokens" ? "Responses" : "Chat";
 }
 
-/** Reports whether the text of a named call is not parsed: a chat turns the whole text into the call, but a response parses it. */
+/** Reports whether the text of a named call is not parsed: in a chat the whole text becomes the call, a response parses it. */
 export function namedIsText(request: ChatRequest, tools: NonNullable<ServerTraits["tools"]>): boolean {
   return tools.namedIsText === true && apiOf(request) === "Chat" && isNamed(request);
 }

@@ -4,7 +4,7 @@ import type { PackedParts } from "../../../../text/tokens/packed-parts.ts";
 import type { ModelTemplate } from "../../../../text/tokens/types.ts";
 import type { BodyText } from "../../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../../pydantic/refusals.ts";
-import type { ChatRequest, CompletionRequest, Limits } from "../../request/request.ts";
+import type { GenerationRequest, Limits } from "../../request/request.ts";
 
 /** Bodies that become requests to the engine. `response`: of `/v1/responses`. `message`: of `/v1/messages`. */
 export type RequestKind = "chat" | "completion" | "batch" | "invocation" | "response" | "message";
@@ -33,7 +33,7 @@ export type ToThread =
 
 /** A request and its prompts. Fields that are not needed after rendering the prompts are left out. */
 export interface ThreadRequest {
-  readonly request: ChatRequest | CompletionRequest;
+  readonly request: GenerationRequest;
   /** JSON of its tools, or null if they are not needed. A text, because the loop reads a hundred thousand tools in pieces. */
   readonly tools: string | null;
   readonly prompts: readonly (PackedParts | Uint32Array)[];
