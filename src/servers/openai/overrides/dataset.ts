@@ -5,7 +5,7 @@ import { nextToken } from "../../../text/answers/answers.ts";
 import type { AnswerDataset } from "../../../text/canned/dataset/dataset.ts";
 import type { TextModel } from "../../../text/text-model.ts";
 import type { Encoder } from "../../../text/tokens/types.ts";
-import type { Writing } from "../request/constrained.ts";
+import type { ChoiceWriter } from "../request/constrained.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { GenerationRequest, Limits } from "../request/request.ts";
 import { checkPrompt } from "../request/sampling.ts";
@@ -19,10 +19,10 @@ const ROWS_AT_A_TIME = 32;
 export function fromDataset(
   dataset: Pick<AnswerDataset, "answerTo">,
   request: GenerationRequest,
-  writing: Writing | null,
+  writing: ChoiceWriter | null,
   { backend, text: { model } }: OpenAiKernel,
   limits: Limits,
-): Writing {
+): ChoiceWriter {
   return async (seeds, prompts) => {
     const written = writing === null ? { answers: [] } : await writing(seeds, prompts);
     if ("error" in written) return written;

@@ -38,7 +38,7 @@ import { type ReasoningSetup, reasoningSetup } from "../tool-calls/reasoning.ts"
 import { Failures } from "./failures.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
 import { withCallsWritten } from "./ordered-calls.ts";
-import { type PlayedChoice, PlayedReceiver, rankedLogprobs, type Stage, scriptIds, Together } from "./play.ts";
+import { JointOutputs, type PlayedChoice, PlayedReceiver, rankedLogprobs, type Stage, scriptIds } from "./play.ts";
 
 
 /** An order, and the text that must be encoded before it can be played. */
@@ -228,11 +228,11 @@ export class Orders {
    * Applies the effects of a script that come before its first step. Call it before the first choice is submitted. Returns the
    * collector of outputs if these must arrive together, or null.
    */
-  begins({ holdAfter, releaseAfterS, diesAtStep, burst }: Script, choices: number): Together | null {
+  begins({ holdAfter, releaseAfterS, diesAtStep, burst }: Script, choices: number): JointOutputs | null {
     if (holdAfter === 0) this.#stage.standStill(true);
     if (holdAfter === 0 && releaseAfterS !== null) this.#stage.releaseIn(releaseAfterS);
     if (diesAtStep === 0) this.#stage.die();
-    return burst ? new Together(choices) : null;
+    return burst ? new JointOutputs(choices) : null;
   }
 
   /** Returns the generation with the ids of its script, and the receiver that plays the rest of the script. */
@@ -241,7 +241,7 @@ export class Orders {
     choice: PlayedChoice,
     generation: Generation,
     repetition: Repetition | null,
-    together: Together | null,
+    together: JointOutputs | null,
   ): { readonly generation: Generation; readonly receiver: Receiver } {
     const sequence = script.sequences[choice.index] ?? SILENT;
     const ids = scriptIds(sequence, generation, this.#vocabulary.eosId);

@@ -46,7 +46,7 @@ export function scriptIds(
 }
 
 /** Holds back the outputs of all choices of a request until the last one has ended. Then passes them on, choice by choice. */
-export class Together {
+export class JointOutputs {
   readonly #ends: ((() => void) | undefined)[] = [];
   readonly #choices: number;
   #places = 0;
@@ -74,7 +74,7 @@ export interface PlaySettings {
   readonly stage: Stage;
   readonly repetition: Repetition | null;
   /** Holds back the outputs of all choices. Null: each is passed on when it is due. */
-  readonly together: Together | null;
+  readonly together: JointOutputs | null;
   /** Time of the request's arrival. */
   readonly arrivalUs: number;
 }

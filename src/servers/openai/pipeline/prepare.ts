@@ -7,7 +7,7 @@ import type { Script } from "../../../text/canned/script.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { fromDataset } from "../overrides/dataset.ts";
 import { type Ordered, type Ordering, sayableParts } from "../overrides/orders.ts";
-import { checkingOf, type Writing, type Written, writingOf } from "../request/constrained.ts";
+import { type ChoiceWriter, checkingOf, type WrittenChoices, writingOf } from "../request/constrained.ts";
 import { engineBusy } from "../request/errors.ts";
 import type { Cut } from "../request/generation.ts";
 import {
@@ -50,7 +50,7 @@ export interface PreparedRequest {
   /** Prompts of ids as texts, where they are echoed, by prompt; null: they are still to be made. */
   readonly echoes: readonly (string | null)[] | null;
   /** Answers that a constraint, a tool call or a dataset makes; null: none does. */
-  readonly written: Written | null;
+  readonly written: WrittenChoices | null;
   /** Holds a script to the request's grammar; null: it has none. Loaded when somebody asks, as it brings a parser of expressions. */
   readonly permitted: Permitted | null;
 }
@@ -134,7 +134,7 @@ const isLong = (prompts: readonly Uint32Array[]) =>
 async function awaited(
   serving: Serving,
   { request }: Received,
-  writing: Writing | null,
+  writing: ChoiceWriter | null,
   pending: Promise<[Uint32Array[], Uint32Array[] | null, Uint32Array | null, Permitted | null]>,
 ): Promise<PreparedRequest> {
   const { limits } = serving;
@@ -161,7 +161,7 @@ function writingFor(
   { kernel, orders, server, limits }: Serving,
   { http, request }: Received,
   { promptedJson: always = false }: Ordering,
-): Writing | null {
+): ChoiceWriter | null {
   const { config, text } = kernel;
   const { dataset } = text.canned;
   const wish = always || config.text.promptedJson ? { always, notice: orders.schemaNotice } : null;

@@ -18,13 +18,13 @@ import type { ChatRequest, GenerationRequest } from "./request.ts";
 import type { ServerTraits } from "./server-traits.ts";
 
 /** Token ids of each choice, null for a choice without a form. Or the engine's refusal of the constraint. */
-export type Written = { readonly answers: readonly (Uint32Array | null)[] } | { readonly error: ErrorAnswer };
+export type WrittenChoices = { readonly answers: readonly (Uint32Array | null)[] } | { readonly error: ErrorAnswer };
 
 /** Calls that an order wants: true for some, false for none, or the names of the tools. Null: it leaves them open. */
 export type OrderedCalls = boolean | readonly string[] | null;
 
 /** Writes the answers of a request from a seed for each choice. The choices of a prompt are adjacent. */
-export type Writing = (seeds: readonly number[], prompts: readonly Uint32Array[]) => Promise<Written>;
+export type ChoiceWriter = (seeds: readonly number[], prompts: readonly Uint32Array[]) => Promise<WrittenChoices>;
 
 /** Share of answers that call a tool if the request leaves it open. */
 const CALL_SHARE = 0.5;
@@ -47,7 +47,7 @@ export function writingOf(
   share: number = CALL_SHARE,
   calls: OrderedCalls = null,
   jsonOptions: PromptedJsonOptions | null = null,
-): Writing | null {
+): ChoiceWriter | null {
   const structure = request.sampling.structure ?? null;
   const plan = request.kind === "chat" ? planner(request, server, share, calls) : null;
   const isOpen = structure === null || structure.kind === "object";
@@ -91,7 +91,7 @@ function brokenIn(error: unknown): string {
 }
 
 /** Returns a writer that only checks the constraint, for a request whose answer is ordered. */
-export function checkingOf(structure: Structure, encoder: Encoder): Writing {
+export function checkingOf(structure: Structure, encoder: Encoder): ChoiceWriter {
   return async () => {
     try {
       await written(encoder, structure, []);
