@@ -16,7 +16,7 @@ export class LoraAdapters {
   readonly #modules: (LoraModule | null)[];
   readonly #served: readonly string[];
 
-  /** `served`: names of the base model. `onLoad`: called when a number was added, with the names of all numbers so far. */
+  /** `served`: names of the base model. `onLoad`: called after an adapter got a new number, with all names by number. */
   constructor(modules: readonly LoraModule[], served: readonly string[], onLoad?: (names: readonly string[]) => void) {
     this.#onLoad = onLoad;
     this.#served = served;

@@ -65,12 +65,12 @@ export class Admission {
     return this.#overload.refusesStream(this.#streams + 1);
   }
 
-  /** Returns the refusal with the status and headers that the options for overload want. */
+  /** Returns the refusal with the status of `--overload-status` and the headers of `--retry-after`. */
   shown(refusal: ErrorAnswer): ErrorAnswer {
     return this.#overload.shown(refusal);
   }
 
-  /** Starts the time limit of an answer. `visit`: only of a stream; null if its HTTP request is not counted. */
+  /** Starts the time limit of an answer. `visit`: HTTP request of a stream, null if not counted. Undefined: a whole answer. */
   answers(ticket: CountedOnce, answer: Expiring, visit?: HttpVisit | null): void {
     if (visit !== undefined) ticket.streams(this, visit);
     ticket.within(this.#deadlines, answer);

@@ -23,7 +23,7 @@ interface AdmittedBody {
   came: number;
   /** Reserved bytes: the whole length, or the bytes that had arrived when the reservation shrank. */
   share: number;
-  /** Time of the reservation. */
+  /** Time at which the reservation last grew. */
   sinceUs: number;
 }
 

@@ -58,7 +58,7 @@ export class Http {
   readonly #room: BodyRoom;
   /** True if a script may have stopped the engine, so that a request can order it to continue. */
   readonly #releases: boolean;
-  /** True if headers are added to those of each answer, or removed, apart from those of CORS. */
+  /** True if middleware other than that for CORS changes the headers of each answer. */
   readonly #adds: boolean;
   readonly #methods: ReadonlyMap<string, readonly string[]>;
   /** Path and query of the last request from a socket. `#route` is its route. */
@@ -224,7 +224,7 @@ export class Http {
     return fits;
   }
 
-  /** Answers requests that no route takes: preflights, wrong methods, paths with a slash too many, and unknown paths. */
+  /** Answers requests that no route takes: preflights, wrong methods, paths with a trailing slash, and unknown paths. */
   fallback(context: Context): Response {
     const { request } = context;
     const path = pathOf(request.url);

@@ -16,7 +16,7 @@ export function orderInHeader(text: string): Order {
   return last.order;
 }
 
-/** Reports whether a header orders an engine that a script stopped to continue. A broken order does not. */
+/** Reports whether a header orders the server to continue an engine that a script has stopped. A broken order does not. */
 export function releasesEngine(text: string): boolean {
   try {
     return orderInHeader(text).releases;

@@ -26,7 +26,7 @@ export class Gate {
   }
 }
 
-/** About the bytes of garbage that sending a part makes, in addition to the part. */
+/** Approximate bytes of garbage that sending a part makes, in addition to the part. */
 const TURN_BYTES = 4096;
 
 /** Sends parts until the client leaves. `areShared`: other answers need the parts too, so they do not become garbage. */

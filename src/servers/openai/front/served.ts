@@ -17,7 +17,7 @@ export const SCALE_OUT = [
   "/v1/completions/derender",
   "/inference/v1/generate",
 ] as const;
-/** The OpenAPI document does not list these. */
+/** Methods of these routes. The OpenAPI document does not list them. */
 const SCALE_OUT_METHODS: MethodsByPath = Object.fromEntries(SCALE_OUT.map((path) => [path, ["POST"]]));
 
 /** Served by every configuration. */

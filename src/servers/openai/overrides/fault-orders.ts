@@ -24,7 +24,7 @@ export interface FaultCounts {
 
 /** An answer that may be disturbed. */
 export interface FaultSubject {
-  /** Text of the plan that the request orders. "": none. */
+  /** Text of the ordered plan. "": none is ordered. */
   readonly fault: string;
   /** True if the plan may affect other requests. */
   readonly trusted: boolean;

@@ -14,7 +14,7 @@ import type { AnswersConfig } from "./openai-config.ts";
 
 /** The log that `--enable-log-requests` switches on. */
 export interface RequestLog {
-  /** False while no line is to be written. */
+  /** True while lines are written. */
   readonly isOn: LiveValue<boolean>;
   write(line: string): void;
 }
@@ -29,7 +29,7 @@ export interface ServerTraits {
   readonly alive: LiveValue<boolean>;
   readonly vocabulary: Vocabulary;
   readonly logprobs: LogprobSource;
-  /** null: answers carry no fingerprint. */
+  /** Fingerprint in answers. Null: none. */
   readonly fingerprint: string | null;
   /** Tokens per block of the prefix cache. 0: there is no cache. */
   readonly cacheBlockTokens: number;
@@ -48,6 +48,6 @@ export interface ServerTraits {
   readonly requestLog?: RequestLog;
   /** The error that ends an answer which takes too long. */
   readonly timedOut: ErrorAnswer;
-  /** Counts the bytes that wait for slow clients. Absent: nobody counts them. */
+  /** Counts the bytes that wait for slow clients. Absent: they are not counted. */
   readonly waiting?: HeldBytes;
 }
