@@ -247,7 +247,7 @@ export class Bodies {
     gathering: PartCollector<T>,
   ): Promise<Uint8Array | T | ErrorAnswer> {
     const { promise: refusal, resolve: refuse } = Promise.withResolvers<ErrorAnswer>();
-    const given = request.give!(
+    const passing = request.give!(
       (part) => {
         gathering.push(part);
         this.#room.came(request, part.length);
@@ -258,7 +258,7 @@ export class Bodies {
         if (refused !== null) refuse(refused);
       },
     );
-    return Promise.race([given.then(() => gathering.whole()), refusal]);
+    return Promise.race([passing.then(() => gathering.whole()), refusal]);
   }
 
   /** Waits until the next part may be read. Returns the refusal if that takes too long. Rejects if the client leaves. */

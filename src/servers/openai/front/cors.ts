@@ -59,9 +59,9 @@ export class Cors {
   /** Returns the answer to a preflight, or null if the request is not a preflight. */
   preflight({ method, headers }: HttpRequest): Preflight | null {
     const origin = headers.get("origin");
-    const wanted = headers.get("access-control-request-method");
-    if (method !== "OPTIONS" || origin === null || wanted === null) return null;
-    const asked = headers.get("access-control-request-headers");
+    const requestedMethod = headers.get("access-control-request-method");
+    if (method !== "OPTIONS" || origin === null || requestedMethod === null) return null;
+    const requestedHeaders = headers.get("access-control-request-headers");
     const failures: string[] = [];
     const answer: Record<string, string> = {
       ...PREFLIGHT,
@@ -73,9 +73,9 @@ export class Cors {
     if (this.#credentials) answer["access-control-allow-credentials"] = "true";
     if (!this.#anyOrigin && !this.#origins.includes(origin)) failures.push("origin");
     else if (!this.#anyOrigin || this.#credentials) answer["access-control-allow-origin"] = origin;
-    if (!this.#methods.includes(wanted)) failures.push("method");
-    if (asked !== null && this.#anyHeader) answer["access-control-allow-headers"] = asked;
-    else if (asked?.split(",").some((name) => !this.#knows(name))) failures.push("headers");
+    if (!this.#methods.includes(requestedMethod)) failures.push("method");
+    if (requestedHeaders !== null && this.#anyHeader) answer["access-control-allow-headers"] = requestedHeaders;
+    else if (requestedHeaders?.split(",").some((name) => !this.#knows(name))) failures.push("headers");
     if (headers.has("access-control-request-private-network")) failures.push("private-network");
     const whole = { ...answer, "content-type": "text/plain; charset=utf-8" };
     if (failures.length === 0) return { status: 200, body: "OK", headers: whole };

@@ -54,14 +54,14 @@ export function devRoutes(kernel: OpenAiKernel, engines: EngineControl) {
       },
     ),
     "POST /wake_up": async (context) => {
-      const given = new URL(context.request.url).searchParams.getAll("tags");
-      const woken: readonly string[] = given.length > 0 ? given : TAGS;
-      const left = engines.asleep.filter((tag) => !woken.includes(tag));
-      if (left.length === 0) await engines.resume();
+      const named = new URL(context.request.url).searchParams.getAll("tags");
+      const woken: readonly string[] = named.length > 0 ? named : TAGS;
+      const asleep = engines.asleep.filter((tag) => !woken.includes(tag));
+      if (asleep.length === 0) await engines.resume();
       // After the first tag the metrics report an awake engine, as in vLLM (`AsyncLLM.wake_up`).
-      await engines.sleeps(0, left);
-      const tags = given.length > 0 ? given : null;
-      return json(context, { status: left.length > 0 ? "sleeping" : "awake", tags });
+      await engines.sleeps(0, asleep);
+      const tags = named.length > 0 ? named : null;
+      return json(context, { status: asleep.length > 0 ? "sleeping" : "awake", tags });
     },
     "GET /is_sleeping": (context) => json(context, { is_sleeping: engines.asleep.length > 0 }),
     "POST /reset_prefix_cache": queried(

@@ -218,9 +218,9 @@ export class Http {
 
   /** Reports whether a key is valid. Compares all keys in constant time, so that the time of the answer reveals nothing. */
   #fits(key: string): boolean {
-    const given = sha256(key);
+    const digest = sha256(key);
     let fits = false;
-    for (const known of this.#keys) fits = isSameDigest(given, known) || fits;
+    for (const known of this.#keys) fits = isSameDigest(digest, known) || fits;
     return fits;
   }
 

@@ -8,16 +8,16 @@ import { FAIL, State, type Type } from "../../pydantic/types.ts";
 import { validationErrors } from "../../pydantic/validate.ts";
 
 export class Query {
-  readonly #given: URLSearchParams;
+  readonly #parameters: URLSearchParams;
   readonly #state = new State(true);
 
   constructor(url: string) {
-    this.#given = new URL(url).searchParams;
+    this.#parameters = new URL(url).searchParams;
   }
 
   /** Returns the value of a parameter. Returns `absent` if it is missing or wrong. */
   read<V, A>(name: string, type: Type<V>, absent: A): V | A {
-    const text = this.#given.getAll(name).at(-1);
+    const text = this.#parameters.getAll(name).at(-1);
     if (text === undefined) return absent;
     const before = this.#state.count;
     const value = type.check(text, this.#state);

@@ -47,7 +47,7 @@ export class Queue {
     return (this.#backend.inFlight?.() ?? 0) + this.#comingCount;
   }
 
-  /** Counts generations of an admitted request, and tokens of their prompts, until they are submitted. Negative numbers end that. */
+  /** Adds generations of an admitted request, and their prompt tokens. Once they are submitted, call it with negative numbers. */
   coming(count: number, tokens: number): void {
     this.#comingCount += count;
     this.#comingTokens += tokens;

@@ -59,6 +59,6 @@ export class Failures {
 
 function onOrder(text: string): ErrorAnswer {
   const status = /^[45]\d\d$/.test(text) ? Number(text) : null;
-  if (status === null) return badRequest(`X-Return-Error takes a status from 400 to 599, not "${text}"`);
+  if (status === null) return badRequest(`X-Return-Error: must be a status from 400 to 599, not "${text}"`);
   return errorAnswer(`Status ${status}, as X-Return-Error asks`, errorTypeOf(status), null, status);
 }

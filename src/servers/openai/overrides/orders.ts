@@ -100,7 +100,7 @@ export class Orders {
     this.#allowed = requestOrdersOf(config);
     this.#mayRelease = mayRelease(kernel);
     this.schemaNotice = firstOnly((why) =>
-      kernel.log(`a JSON Schema in a prompt was answered with prose (later ones silently): ${why}`),
+      kernel.log(`answered a JSON Schema in a prompt with prose (later cases are not logged): ${why}`),
     );
     this.#stage = {
       standStill: (still) => backend.standStill?.(still),

@@ -29,11 +29,11 @@ const STRUCTURED_DEFAULTS: readonly (readonly [string, PythonValue])[] = [
 ];
 
 /** Throws `Refused` unless there is exactly one constraint, like vLLM's `StructuredOutputsParams.__post_init__`. */
-export function checkOneConstraint(given: StructuredOutputs): void {
-  const count = CONSTRAINTS.filter((name) => (given.get(name) ?? null) !== null).length;
+export function checkOneConstraint(outputs: StructuredOutputs): void {
+  const count = CONSTRAINTS.filter((name) => (outputs.get(name) ?? null) !== null).length;
   if (count === 1) return;
   const all = new Map(
-    STRUCTURED_DEFAULTS.map(([name, value]) => [name, (given.get(name) as PythonValue | undefined) ?? value]),
+    STRUCTURED_DEFAULTS.map(([name, value]) => [name, (outputs.get(name) as PythonValue | undefined) ?? value]),
   );
   const problem =
     count > 1
@@ -51,12 +51,12 @@ const TAG_WRAPPER_NESTING = 16;
  * constraint, or none.
  */
 export function resolveConstraints(
-  given: StructuredOutputs | null,
+  outputs: StructuredOutputs | null,
   format: PythonDict | null,
 ): StructuredOutputs | null {
   const type = format === null ? "text" : get(format, "type");
-  if (format === null || type === "text") return given;
-  const merged = new Map(given ?? []);
+  if (format === null || type === "text") return outputs;
+  const merged = new Map(outputs ?? []);
   if (type === "json_object") merged.set("json_object", true);
   else if (type === "json_schema") merged.set("json", get(get(format, "json_schema") as PythonDict, "schema") ?? null);
   else merged.set("structural_tag", JSON.stringify(toPlain(format)));

@@ -50,7 +50,7 @@ export const scaleOutDisabled: ErrorAnswer = errorAnswer(
 
 /** The answer of `SCALE_OUT` routes with --enable-scale-out. Ours, because vLLM has built these routes. */
 export const scaleOutNotBuilt: ErrorAnswer = errorAnswer(
-  "Scale-out endpoints are not built in Understudy: --enable-scale-out changes nothing but this answer.",
+  "Scale-out endpoints are not built in Understudy: --enable-scale-out changes only this answer.",
   "NotImplementedError",
   null,
   501,
@@ -82,17 +82,17 @@ export function bodyTooSlow(seconds: number): ErrorAnswer {
 
 /** Ours: a client orders a fault that affects connections or other requests. */
 export const faultNotAllowed: ErrorAnswer = errorAnswer(
-  "understudy: this plan of faults reaches connections or other requests; the server takes such with --allow-request-orders all",
+  "understudy: this plan of faults affects connections or other requests, which requires --allow-request-orders all",
   "PermissionDeniedError",
   "understudy",
   403,
 );
 /** Ours: a fault is ordered for an answer that has no socket (`app.handle`). */
-export const noConnection: ErrorAnswer = badRequest("understudy: a fault needs a connection", "understudy");
+export const noConnection: ErrorAnswer = badRequest("understudy: a fault needs a connection, but this answer has none", "understudy");
 
 /** Ours: `--allow-request-orders` does not permit the script that a client orders. */
 export const orderNotAllowed: ErrorAnswer = errorAnswer(
-  "understudy: hold_after and engine_dies_at_step reach other requests too: a request may order them only with --allow-request-orders all",
+  "understudy: hold_after and engine_dies_at_step affect other requests, which requires --allow-request-orders all",
   "PermissionDeniedError",
   "understudy",
   403,

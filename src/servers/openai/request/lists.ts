@@ -52,14 +52,14 @@ const isNothing = ({ bias, stop, allowed, logprobs }: SentLists) =>
   bias === null && stop === null && allowed === null && logprobs === null;
 
 /** Checks and shortens the lists. `size`: number of tokens of the vocabulary. */
-export function idLists(given: SentLists, size: number): IdLists {
-  return isNothing(given) ? NO_ID_LISTS : atOnce(idListPieces(given, size));
+export function idLists(sent: SentLists, size: number): IdLists {
+  return isNothing(sent) ? NO_ID_LISTS : atOnce(idListPieces(sent, size));
 }
 
 /** Does the work of `idLists` in pieces. */
-export function* idListPieces(given: SentLists, size: number): Pieces<IdLists> {
-  if (isNothing(given)) return NO_ID_LISTS;
-  const { bias, stop, allowed, logprobs } = given;
+export function* idListPieces(sent: SentLists, size: number): Pieces<IdLists> {
+  if (isNothing(sent)) return NO_ID_LISTS;
+  const { bias, stop, allowed, logprobs } = sent;
   const logprobIdsError = logprobs && logprobsError(logprobs, size);
   const logprobTokenIds = logprobs?.slice(0, MAX_LOGPROB_TOKEN_IDS) ?? null;
   const biasKeysError = bias && (yield* keysError(bias));

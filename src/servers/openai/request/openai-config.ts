@@ -17,8 +17,8 @@ export interface CorsConfig {
 const ALL = ["*"];
 
 /** Adds Starlette's defaults for options that are absent. */
-export function completeCors(given: Partial<CorsConfig>): CorsConfig {
-  return { origins: [], methods: ALL, headers: ALL, credentials: false, ...given };
+export function completeCors(options: Partial<CorsConfig>): CorsConfig {
+  return { origins: [], methods: ALL, headers: ALL, credentials: false, ...options };
 }
 
 /** Options about headers, keys and routes. */

@@ -35,8 +35,8 @@ export function samplingDefaults(...layers: readonly (Json | undefined)[]): Samp
 }
 
 /** Reports whether vLLM accepts each value. vLLM itself notices a wrong one only with the first request. */
-export function soundDefaults(given: Json): boolean {
-  return SAMPLING_DEFAULTS.every((name) => (given[name] ?? null) === null || fits(name, given[name]));
+export function soundDefaults(config: Json): boolean {
+  return SAMPLING_DEFAULTS.every((name) => (config[name] ?? null) === null || fits(name, config[name]));
 }
 
 function fits(name: string, value: unknown): boolean {

@@ -138,8 +138,8 @@ function checkLogprobs({ sampling }: GenerationRequest, limits: Limits): ErrorAn
   if (sampling.logprobs === null && sampling.logprobTokenIds === null && sampling.promptLogprobs === null) return null;
   const size = limits.vocabularySize;
   const most = limits.maxLogprobs === -1 ? size : limits.maxLogprobs;
-  const tooMany = (what: string, name: string, asked: Int | null): ErrorAnswer | null => {
-    const count = asked === -1 ? size : asked;
+  const tooMany = (what: string, name: string, requested: Int | null): ErrorAnswer | null => {
+    const count = requested === -1 ? size : requested;
     if (count === null || count <= most) return null;
     const message = `Requested ${what} logprobs of ${count}, which is greater than max allowed: ${most}`;
     return validationError(message, name, String(count));
@@ -272,11 +272,11 @@ export function checkPrompt(
   const kept = Math.min(promptTokens, keptTokens(request, limits));
   const count = fromText ? Math.min(kept, most + 1) : kept;
   if (count > most) return { error: promptTooLong(count, most) };
-  const given = request.sampling.maxTokens;
+  const requested = request.sampling.maxTokens;
   const rest = Math.min(most - count, limits.maxNewTokens ?? most);
-  let maxTokens: Int = given === null || given > rest ? rest : given;
+  let maxTokens: Int = requested === null || requested > rest ? rest : requested;
   // A request for the echo alone generates one token, which is dropped.
-  if (request.kind === "completion" && request.echo && given === 0) maxTokens = 1;
+  if (request.kind === "completion" && request.echo && requested === 0) maxTokens = 1;
   const error = checkParameters(request, maxTokens);
   return error === null ? { maxTokens: Number(maxTokens) } : { error };
 }
