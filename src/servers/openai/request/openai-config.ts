@@ -66,7 +66,7 @@ export interface AnswersConfig {
   readonly autoToolChoice?: boolean;
   /** Share of answers that call a tool if the request leaves it open, 0 to 1. Absent: 0.5. */
   readonly toolCallShare?: number;
-  /** Measured habits of a model. Absent: open values of a schema are drawn from all that it accepts. */
+  /** Values that a model prefers in tool calls. Absent: open values are drawn from all that a schema accepts. */
   readonly toolHabits?: ToolHabits;
   /** Mean tokens of thinking. Absent: 64. */
   readonly meanReasoningTokens?: number;

@@ -55,5 +55,5 @@ export interface LongThreadError {
 /** A message from the thread: the answer to a body, or the state of its heap. */
 export type FromThread =
   | ({ readonly id: number } & (ThreadAnswer | LongThreadError | { readonly failed: string }))
-  /** Bytes on the heap of the idle thread. Only the runtime still holds them. */
+  /** Bytes that a garbage collection left on the thread's heap. */
   | { readonly keptBytes: number };

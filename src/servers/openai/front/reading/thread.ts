@@ -13,7 +13,7 @@ import type { FromThread, ThreadAnswer, ThreadOrder, ThreadStart, ToThread } fro
 const IDLE_US = 5_000_000;
 /** After reading this many bytes the thread ends as soon as it is idle, because its heap keeps some of their memory. */
 const RETIRES_BYTES = 64 * 2 ** 20;
-/** If the idle thread's heap keeps more than this, the thread ends too. About two megabytes of a heap are code. */
+/** If a collection leaves more on its heap, the thread ends as soon as it is idle, too. About two megabytes are its code. */
 const KEPT_BYTES = 16 * 2 ** 20;
 
 export class ReadingThread {
