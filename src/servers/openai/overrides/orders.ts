@@ -355,9 +355,9 @@ export function sayableParts({ order, text }: Ordered, tokens: number, maxTokenB
   const texts = order.script?.parts?.map((part) => part.text) ?? [text ?? ""];
   let left = sayableText(texts.join(""), tokens, maxTokenBytes).length;
   const sayable: string[] = [];
-  for (const text of texts) {
-    if (left > 0) sayable.push(text.slice(0, left));
-    left -= text.length;
+  for (const part of texts) {
+    if (left > 0) sayable.push(part.slice(0, left));
+    left -= part.length;
   }
   return sayable;
 }
