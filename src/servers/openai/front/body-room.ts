@@ -32,7 +32,7 @@ export class BodyRoom {
   readonly #backend: Timer;
   readonly #inside = new Map<object, AdmittedBody>();
   #waiting: QueuedBody[] = [];
-  /** True while no body is inside and none waits, so that `leave` has nothing to do. */
+  /** True while no body is admitted and none waits, so that `leave` has nothing to do. */
   isEmpty = true;
   #used = 0;
   /** True while a timer is set. */

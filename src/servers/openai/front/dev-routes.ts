@@ -58,7 +58,7 @@ export function devRoutes(kernel: OpenAiKernel, engines: EngineControl) {
       const woken: readonly string[] = named.length > 0 ? named : TAGS;
       const asleep = engines.asleep.filter((tag) => !woken.includes(tag));
       if (asleep.length === 0) await engines.resume();
-      // After the first tag the metrics report an awake engine, as in vLLM (`AsyncLLM.wake_up`).
+      // The metrics report an awake engine as soon as one tag is awake, as in vLLM (`AsyncLLM.wake_up`).
       await engines.sleeps(0, asleep);
       const tags = named.length > 0 ? named : null;
       return json(context, { status: asleep.length > 0 ? "sleeping" : "awake", tags });

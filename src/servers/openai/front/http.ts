@@ -110,7 +110,7 @@ export class Http {
   }
 
   /**
-   * Takes over the count of an HTTP request from `Http`, or returns null if the request is not counted. The caller must end it
+   * Returns the counter of an HTTP request, or null if the request is not counted. From now on the caller must end the count,
    * when the answer is complete.
    */
   visitOf({ request }: Context): HttpVisit | null {

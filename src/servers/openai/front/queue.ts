@@ -17,7 +17,7 @@ export class Queue {
   readonly #limits: LiveValue<QueueLimits>;
   readonly #backend: Backend;
   readonly #accounting: Accounting;
-  /** Keeps the order of arrival although prompts are encoded in different times. */
+  /** Keeps the order of arrival although prompts take different times to encode. */
   readonly arrivals = new ArrivalOrder();
   /** Tokens of prompts in the engine that have no output yet. */
   #backlog = 0;
@@ -146,8 +146,8 @@ export class ArrivalOrder {
   }
 
   /**
-   * Resolves with the value of `ready`, or null if it rejects, once it and all earlier calls have settled. The code that awaits
-   * it runs before that of later calls, up to its own next await.
+   * Resolves with the value of `ready`, or null if it rejects, once it and all earlier calls have settled. A caller's
+   * code after its await runs before that of later callers, up to its next await.
    */
   pass<T>(ready: Promise<T>): Promise<T | null> {
     this.#waiting++;

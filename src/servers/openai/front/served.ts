@@ -7,7 +7,7 @@ type MethodsByPath = Readonly<Record<string, readonly string[]>>;
 /** The release of vLLM that this server imitates. */
 export const VLLM_VERSION = "0.33.0";
 
-/** Routes of vLLM's scale-out mode, which all answer with an error. vLLM has them without --enable-scale-out too. */
+/** Routes of vLLM's scale-out mode. They always answer with an error, as in vLLM without --enable-scale-out. */
 export const SCALE_OUT = [
   "/v1/chat/completions/render",
   "/v1/completions/render",
@@ -17,7 +17,7 @@ export const SCALE_OUT = [
   "/v1/completions/derender",
   "/inference/v1/generate",
 ] as const;
-/** Methods of these routes. The OpenAPI document does not list them. */
+/** Methods of the scale-out routes, which the OpenAPI document does not list. */
 const SCALE_OUT_METHODS: MethodsByPath = Object.fromEntries(SCALE_OUT.map((path) => [path, ["POST"]]));
 
 /** Served by every configuration. */

@@ -31,11 +31,11 @@ export class Failures {
     this.#next = seeded(mix(engine.seed ^ SALT, 0));
     const limits = { servedModelNames };
     this.#answers = {
-      // vLLM has no such error. A gateway in front of it would answer so.
+      // vLLM limits no rates, but a gateway in front of it may.
       rate_limit: overloaded(engineBusy, 429),
       invalid_api_key: { ...unauthorized, asItIs: true },
       context_length: promptTooLong(engine.maxModelLen + 1, engine.maxModelLen),
-      // A copy, because `--overload-status` changes the original.
+      // A copy, because `--overload-status` changes the status of the original.
       server_error: { ...engineBusy },
       invalid_request: missingBody(),
       model_not_found: unknownModel(`${servedModelNames[0]}-nonexistent`, limits),

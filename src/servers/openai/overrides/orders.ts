@@ -140,7 +140,7 @@ export class Orders {
       return this.#byOperator(http, request, body);
     try {
       const order = header === null ? orderIn(request) : orderInHeader(header);
-      // Now, because the answer to this request needs the engine.
+      // Let a stopped engine continue now, because the answer to this request needs it.
       if (order.releases && this.#mayRelease) this.#stage.standStill(false);
       const { fault } = order;
       const faults = fault === undefined ? {} : { fault, trusted: this.#allowed === "all" };
@@ -255,7 +255,7 @@ export class Orders {
     };
   }
 
-  /** Returns the log probabilities of each choice, if the script orders computable ones. */
+  /** Returns the source of each choice's log probabilities, if the script orders those of `rankedLogprobs`. */
   logprobs(script: Script): ((index: number) => LogprobSource) | undefined {
     if (!script.ranked) return undefined;
     const { size } = this.#vocabulary;
@@ -313,7 +313,7 @@ export class Orders {
     return this.#played(script, ECHO, request);
   }
 
-  /** Returns the order `of` a request, answered by a script. */
+  /** Returns the order `of` with the answer of a script. */
   #played(script: Script, of: Order, request: GenerationRequest): Ordered {
     const order = { ...of, ...playedScript(script) };
     return order.kind === "script" ? { order, text: null } : this.#ordered(order, request);

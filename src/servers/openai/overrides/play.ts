@@ -88,7 +88,7 @@ export class PlayedReceiver extends ReceiverBefore {
   readonly #tokens: OutputTokens;
   #steps = 0;
   #over = false;
-  /** Outputs that wait for their times, in the order of these. */
+  /** Outputs that wait for their times, earliest first. */
   readonly #late: { readonly dueUs: number; readonly passOn: () => void }[] = [];
 
   constructor(choice: PlayedChoice, sequence: Sequence, settings: PlaySettings) {

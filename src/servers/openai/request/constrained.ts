@@ -68,7 +68,7 @@ export function writingOf(
     };
     try {
       if (calling.length > 0) await fill({ kind: "calls", plans: calling.map((i) => plans[i]!) }, calling);
-      // Also called if all choices call tools, so that a broken constraint is refused.
+      // Check the constraint even if all choices call tools, so that a broken one is refused.
       if (structure !== null && prompted.length === 0) await fill(structure, others);
       for (const [at, wanted] of prompted.entries()) {
         const ofPrompt = others.filter((i) => Math.floor(i / request.n) === at);

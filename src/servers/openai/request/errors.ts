@@ -19,7 +19,7 @@ export function validationError(message: string, parameter?: string, value?: str
   return badRequest(extras.length > 0 ? `${message} (${extras.join(", ")})` : message, parameter ?? null);
 }
 
-/** Returns the same 400 to be thrown. */
+/** Returns the answer of `validationError` as an exception to throw. */
 export function validationRefusal(message: string, parameter?: string, value?: string): Refused {
   return new Refused(validationError(message, parameter, value));
 }
@@ -148,7 +148,7 @@ export const paused: ErrorAnswer = errorAnswer(
   503,
 );
 
-/** The same inside the stream of a chat, where vLLM names another type. */
+/** The engine is paused with mode abort or wait. For streams of chats, where vLLM names another type. */
 export const pausedInChatStream: ErrorAnswer = errorAnswer(
   "Generation is paused. Please retry after it resumes.",
   "InternalServerError",

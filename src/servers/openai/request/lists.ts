@@ -37,7 +37,7 @@ export interface SentLists {
   readonly logprobs: readonly Int[] | null;
 }
 
-/** What `idLists` makes of a request that has no list. */
+/** Result of `idLists` for a request without lists. */
 export const NO_ID_LISTS: IdLists = {
   logitBias: null,
   biasKeysError: null,

@@ -56,11 +56,11 @@ function divisor(a: number, b: number): number {
 
 /** The lowest log probability that is written. Lower ones are raised to it, because JSON has no -Infinity. */
 const FLOOR = -9999;
-/** Most tokens in `logprob_token_ids`. Each gets at most this fraction of the probability that the sampled token leaves. */
+/** Most tokens in `logprob_token_ids`. Each gets at most 1/128 of the probability that the sampled token leaves. */
 const CHOSEN_MOST = 128;
-/** Range of their log probabilities, downwards from that maximum. */
+/** Range of the log probabilities of these tokens, downwards from their maximum. */
 const SPREAD = 12;
-/** Tokens before one without a whole character that may belong to the same character. */
+/** Number of earlier tokens that may contain bytes of the same character. */
 const CONTEXT = 4;
 const REPLACEMENT = "\ufffd";
 
@@ -259,7 +259,7 @@ export class Logprobs {
       const context = this.#recent.slice(-count);
       const whole = this.#decode([...context, id]);
       if (whole.endsWith(REPLACEMENT)) continue;
-      // The tokens just before it without a whole character had an empty text, so that their bytes belong to this text.
+      // Earlier tokens without a whole character had an empty text. Their bytes belong to the text of this token.
       let clean = context.length;
       while (clean > 0 && this.#decode([context[clean - 1]!]).endsWith(REPLACEMENT)) clean--;
       return whole.slice(this.#decode(context.slice(0, clean)).length);

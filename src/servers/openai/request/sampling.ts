@@ -156,7 +156,7 @@ export function outside(name: string, ids: Iterable<Int>, size: number): ErrorAn
   return wrong.length === 0 ? null : outsideError(name, repr(wrong), size);
 }
 
-/** Returns that refusal. `shown`: the ids as Python prints them in a list. */
+/** Returns the refusal of ids outside the vocabulary. `shown`: these ids as Python prints a list. */
 export function outsideError(name: string, shown: string, size: number): ErrorAnswer {
   const message = `token_id(s) ${shown} in ${name} contain out-of-vocab token ids. Vocabulary size: ${size}`;
   return validationError(message, name, shown);

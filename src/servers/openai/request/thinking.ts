@@ -9,7 +9,7 @@ import type { GenerationRequest } from "./request.ts";
 
 /** Default of `--mean-reasoning-tokens`. */
 const MEAN_TOKENS = 64;
-/** Last tokens of a prompt in which the template may have opened the thinking, with its tag and line ends. */
+/** Number of tokens at the end of a prompt that are searched for the tag with which a template opens the thinking. */
 const OPENING_TOKENS = 3;
 
 /** Returns the thinking of an answer, or null if it does not think. */
