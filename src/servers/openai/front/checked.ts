@@ -66,7 +66,8 @@ async function answerOf(
   const answer = came instanceof BodyReading ? await came.answer() : { text: came };
   if ("error" in answer) return answer.error;
   if ("tokens" in answer) return ofIds!(answer.tokens);
-  if (!("text" in answer)) throw new Error("the reading thread returned a generation request for a body of another kind");
+  if (!("text" in answer))
+    throw new Error("the reading thread returned a generation request for a body of another kind");
   if (isLarge(answer.text)) await backend.spare();
   const read = await inTurns(readJson(answer.text, contentType), backend);
   if ("error" in read) return read.error;

@@ -23,7 +23,11 @@ const unloadBody = record("UnloadLoRAAdapterRequest", {
 });
 
 export function loraRoutes({ http, bodies }: RouteDeps, adapters: LoraAdapters) {
-  const answer = async (context: Context, type: Type<CheckedFields>, act: (body: CheckedFields) => ErrorAnswer | string) => {
+  const answer = async (
+    context: Context,
+    type: Type<CheckedFields>,
+    act: (body: CheckedFields) => ErrorAnswer | string,
+  ) => {
     const bytes = await bodies.read(context);
     if ("status" in bytes) return http.error(context, bytes);
     const read = atOnce(readJson(bytes, context.request.headers.get("content-type")));

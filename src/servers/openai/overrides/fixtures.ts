@@ -11,7 +11,12 @@ import { type PythonValue, toPlain } from "../../pydantic/value.ts";
 import type { ChatRequest, CompletionRequest, GenerationRequest } from "../request/request.ts";
 
 /** Returns the request for matching. `body`: its bytes, which are parsed again only if a condition needs them. */
-export function questionOf(http: HttpRequest, request: GenerationRequest, body: Body, vocabulary: Vocabulary): Question {
+export function questionOf(
+  http: HttpRequest,
+  request: GenerationRequest,
+  body: Body,
+  vocabulary: Vocabulary,
+): Question {
   let parsed: { readonly value: unknown } | null = null;
   return {
     path: new URL(http.url).pathname,

@@ -11,11 +11,7 @@ import type { GenerationRequest } from "../request/request.ts";
 const WITHOUT_PARSER: ToolFormat = "hermes";
 
 /** Returns the order with its calls as text. `parser`: undefined if the server has none. */
-export function withCallsWritten(
-  order: Order,
-  request: GenerationRequest,
-  parser: ToolFormat | undefined,
-): Order {
+export function withCallsWritten(order: Order, request: GenerationRequest, parser: ToolFormat | undefined): Order {
   const { toolCalls, script } = order;
   const form = parser ?? WITHOUT_PARSER;
   let before = request.kind === "chat" ? callsBefore(request) : 0;

@@ -40,7 +40,6 @@ import { httpError, lastContent, questionOf } from "./fixtures.ts";
 import { withCallsWritten } from "./ordered-calls.ts";
 import { JointOutputs, type PlayedChoice, PlayedReceiver, rankedLogprobs, type Stage, scriptIds } from "./play.ts";
 
-
 /** An order, and the text that must be encoded before it can be played. */
 export interface Ordered {
   readonly order: Order;

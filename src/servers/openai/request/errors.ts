@@ -88,7 +88,10 @@ export const faultNotAllowed: ErrorAnswer = errorAnswer(
   403,
 );
 /** Ours: a fault is ordered for an answer that has no socket (`app.handle`). */
-export const noConnection: ErrorAnswer = badRequest("understudy: a fault needs a connection, but this answer has none", "understudy");
+export const noConnection: ErrorAnswer = badRequest(
+  "understudy: a fault needs a connection, but this answer has none",
+  "understudy",
+);
 
 /** Ours: `--allow-request-orders` does not permit the script that a client orders. */
 export const orderNotAllowed: ErrorAnswer = errorAnswer(

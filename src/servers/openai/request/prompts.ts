@@ -201,7 +201,11 @@ function rendered(request: ChatRequest, messages: readonly ChatMessage[], render
   }
 }
 
-function* renderedPieces(request: ChatRequest, messages: readonly ChatMessage[], render: RenderChat): Pieces<RenderResult> {
+function* renderedPieces(
+  request: ChatRequest,
+  messages: readonly ChatMessage[],
+  render: RenderChat,
+): Pieces<RenderResult> {
   if (render.pieces === undefined || (request.addGenerationPrompt && request.continueFinalMessage))
     return rendered(request, messages, render);
   try {
@@ -296,12 +300,7 @@ export function keptTokens(request: GenerationRequest, limits: Limits): number {
  * may be a view. `front`: number of special tokens before the text. If the request names no side, the tokenizer truncates
  * (`get_encode_kwargs`) and keeps these tokens.
  */
-export function truncatePrompt(
-  ids: Uint32Array,
-  request: GenerationRequest,
-  limits: Limits,
-  front = 0,
-): Uint32Array {
+export function truncatePrompt(ids: Uint32Array, request: GenerationRequest, limits: Limits, front = 0): Uint32Array {
   const keep = keptTokens(request, limits);
   if (keep >= ids.length) return ids;
   if (request.truncationSide === "right") return ids.subarray(0, keep);

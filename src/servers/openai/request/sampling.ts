@@ -313,8 +313,7 @@ function* greedySeedPieces(promptIds: Uint32Array): Pieces<number> {
 /** Returns the seeds of several prompts, in pieces because these may be long. */
 export function* seedPieces(fields: SeedFields, prompts: readonly Uint32Array[], next: () => number): Pieces<number[]> {
   const seeds: number[] = [];
-  for (const ids of prompts)
-    seeds.push(isByPrompt(fields) ? yield* greedySeedPieces(ids) : seedOf(fields, ids, next));
+  for (const ids of prompts) seeds.push(isByPrompt(fields) ? yield* greedySeedPieces(ids) : seedOf(fields, ids, next));
   return seeds;
 }
 

@@ -25,7 +25,9 @@ export function encodeBadWords({ sampling }: GenerationRequest, encoder: Encoder
  */
 export async function spelled(texts: readonly string[], encoder: Encoder): Promise<Uint32Array[]> {
   const words = texts.map((word) => word.trimStart());
-  const all = await Promise.all(words.flatMap((word) => [word, ` ${word}`].map((text) => encoder.encode([text], true))));
+  const all = await Promise.all(
+    words.flatMap((word) => [word, ` ${word}`].map((text) => encoder.encode([text], true))),
+  );
   return words.flatMap((_, at) => {
     const [plain, spaced] = [all[2 * at]!, all[2 * at + 1]!];
     const isDifferent = spaced.length > 0 && spaced[0] !== plain[0] && spaced.length === plain.length;
