@@ -75,7 +75,7 @@ test("while others wait, a slow body reserves only received bytes, and its rest 
   note("third", room.enter(third, 3));
   await Promise.resolve();
   expect(granted).toEqual([]);
-  // Its reservation has shrunk: eight of ten bytes are free.
+  // The reservation of the slow body has shrunk: eight of ten bytes are free.
   pass(1_000_000);
   await Promise.resolve();
   await Promise.resolve();
