@@ -8,9 +8,9 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { errorAnswer } from "../../pydantic/refusals.ts";
 
 export class LoraAdapters {
-  /** Names by number minus one. An unloaded adapter leaves "", because numbers are not used again. */
+  /** Names of adapters by number minus one. An unloaded adapter leaves "", because numbers are not used again. */
   readonly names: string[];
-  /** Names by number minus one, with those of unloaded adapters, because requests may still run with them. */
+  /** The same list with the names of unloaded adapters, because requests may still run with them. */
   readonly #allNames: string[];
   readonly #onLoad: ((names: readonly string[]) => void) | undefined;
   readonly #modules: (LoraModule | null)[];

@@ -324,7 +324,7 @@ class PartCollector<T extends BodyTaker> {
   readonly #mostHere: number;
   readonly #begin: () => T | null;
   #parts: Uint8Array[] = [];
-  /** Undefined: `begin` was not called yet. */
+  /** Receiver of the parts. Undefined: `begin` was not called yet. */
   #taker: T | null | undefined;
 
   /** `stated`: announced length in bytes; 0 if it is unknown. */

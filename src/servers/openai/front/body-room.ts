@@ -1,7 +1,7 @@
 /**
- * Limits the bytes of large request bodies in memory. A body without room waits unread: the server does not read its connection,
- * as if it were slow. An admitted body reserves its whole length for one second. After that, while other bodies wait, its
- * reservation shrinks to the bytes that have arrived, and the rest of the body queues after the others.
+ * Limits the bytes of large request bodies in memory. If a body has no room, the server does not read its connection, so that the
+ * client waits as for a slow server. An admitted body reserves its whole length for one second. After that, while other bodies
+ * wait, its reservation shrinks to the bytes that have arrived, and the rest of the body queues after the others.
  */
 
 import type { Timer } from "../../../wire/http/deadlines.ts";

@@ -25,7 +25,7 @@ export interface RouteDeps {
   readonly http: Http;
   readonly limits: Limits;
   readonly bodies: Bodies;
-  /** Reads the largest bodies. Null if there is no such thread. */
+  /** Thread that reads the largest bodies. Null if there is none. */
   readonly thread: ReadingThread | null;
 }
 

@@ -137,7 +137,7 @@ export class Http {
     return this.#answer(context, status, null, EMPTY_HEADERS);
   }
 
-  /** Answers with a page. */
+  /** Answers 200 with an HTML page. */
   html(context: Context, body: AnswerParts): Response {
     return this.#texts(context, 200, body, HTML_HEADERS);
   }
@@ -285,7 +285,7 @@ export class Http {
     return more;
   }
 
-  /** Lets an engine that a script stopped continue, if a header of this request orders that. */
+  /** Lets the engine continue after a script has stopped it, if a header of the request orders that. */
   #release({ request }: Context): void {
     const order = request.headers.get(ORDER_HEADER);
     if (order !== null && releasesEngine(order)) this.#kernel.backend.standStill?.(false);

@@ -87,7 +87,7 @@ class CountedPrompt extends ReceiverBefore implements Submission {
     this.#onOver = onOver;
   }
 
-  /** Ends the counting. Later calls do nothing. */
+  /** Stops counting the tokens of the prompt. Later calls do nothing. */
   over(): void {
     this.#onOver?.();
     this.#onOver = null;

@@ -47,13 +47,13 @@ export async function sendParts(
   }
 }
 
-/** Characters of a part. */
+/** Characters of text in a part. */
 const PART_CHARACTERS = 65_536;
 
 /** An answer of known length. Its parts may be made while it is sent. */
 export interface AnswerParts {
   readonly bytes: number;
-  /** Iterated only once. */
+  /** The parts in order. They are iterated only once. */
   readonly parts: Iterable<Uint8Array>;
   /** True if other answers need the same parts, so that they do not become garbage after this one. */
   readonly areShared: boolean;

@@ -20,7 +20,7 @@ export const SCALE_OUT = [
 /** Methods of the scale-out routes, which the OpenAPI document does not list. */
 const SCALE_OUT_METHODS: MethodsByPath = Object.fromEntries(SCALE_OUT.map((path) => [path, ["POST"]]));
 
-/** Served by every configuration. */
+/** Paths that every configuration serves. */
 export const METHODS: MethodsByPath = {
   "/v1/chat/completions": ["POST"],
   "/v1/chat/completions/batch": ["POST"],
@@ -41,7 +41,7 @@ export const METHODS: MethodsByPath = {
   "/kv_event_sources": ["GET"],
 };
 
-/** Served with VLLM_SERVER_DEV_MODE=1. */
+/** Paths that are served with VLLM_SERVER_DEV_MODE=1. */
 export const DEV_METHODS: MethodsByPath = {
   "/pause": ["POST"],
   "/resume": ["POST"],
@@ -55,26 +55,26 @@ export const DEV_METHODS: MethodsByPath = {
   "/server_info": ["GET"],
 };
 
-/** Served without --disable-fastapi-docs. */
+/** Paths that are served unless --disable-fastapi-docs is given. */
 export const DOCS_METHODS: MethodsByPath = {
   "/openapi.json": ["GET"],
   "/docs": ["GET"],
   "/redoc": ["GET"],
 };
 
-/** Served with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1. */
+/** Paths that are served with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1. */
 export const LORA_METHODS: MethodsByPath = {
   "/v1/load_lora_adapter": ["POST"],
   "/v1/unload_lora_adapter": ["POST"],
 };
 
-/** Served with `--compat`. vLLM has no such path. */
+/** Path that is served with `--compat`. vLLM has no such path. */
 const READY_METHODS: MethodsByPath = { "/health/ready": ["GET"] };
 
-/** Served with `--embedding-dimensions`. vLLM has no such path for a model that generates text. */
+/** Path that is served with `--embedding-dimensions`. vLLM has no such path for a model that generates text. */
 const EMBEDDING_METHODS: MethodsByPath = { "/v1/embeddings": ["POST"] };
 
-/** Served with `--enable-tokenizer-info-endpoint`. */
+/** Path that is served with `--enable-tokenizer-info-endpoint`. */
 const TOKENIZER_INFO_METHODS: MethodsByPath = { "/tokenizer_info": ["GET"] };
 
 type RouteConfig = Pick<OpenAiServerConfig, "models" | "openai">;

@@ -58,7 +58,7 @@ async function rowFor(
   return Uint32Array.from({ length: maxTokens }, (_, position) => ids[position] ?? nextToken(answers, seed, position));
 }
 
-/** Encodes at most so many characters of a text, because more cannot fit into the answer. */
+/** Encodes the first `characters` characters of a text, because more cannot fit into the answer. */
 function encoded(encoder: Encoder, text: string, characters: number): Uint32Array | Promise<Uint32Array> {
   const part = [text.slice(0, characters).toWellFormed()];
   return encoder.short?.(part, false) ?? encoder.encode(part, false);

@@ -31,7 +31,7 @@ export interface FaultSubject {
   /** Number of other requests being served. */
   readonly open: number;
   header(name: string): string | null;
-  /** Path and query. */
+  /** Path and query of the request. */
   readonly target: string;
   /** Protocol of the answer. */
   readonly over: FaultCarrier;

@@ -43,7 +43,7 @@ import { JointOutputs, type PlayedChoice, PlayedReceiver, rankedLogprobs, type S
 /** An order, and the text that must be encoded before it can be played. */
 export interface Ordered {
   readonly order: Order;
-  /** Null: nothing must be encoded. */
+  /** Text to encode first. Null: none. */
   readonly text: string | null;
 }
 

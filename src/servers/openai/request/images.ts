@@ -40,7 +40,7 @@ export function imageIds(image: string, tokens: number, vocabulary: Vocabulary):
   return new Array(tokens).fill(tokenOf(hash, vocabulary));
 }
 
-/** Returns an ordinary token, because special tokens control the template. */
+/** Turns a hash into the id of an ordinary token. A special one would act as a control token of the template. */
 function tokenOf(hash: number, vocabulary: Vocabulary): number {
   let id = hash % vocabulary.size;
   for (let tries = 0; tries < vocabulary.size && vocabulary.isSpecial(id); tries++) id = (id + 1) % vocabulary.size;

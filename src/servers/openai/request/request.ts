@@ -19,13 +19,13 @@ export interface SamplingFields {
   readonly presencePenalty: number;
   readonly frequencyPenalty: number;
   readonly repetitionPenalty: number;
-  /** Null: the request has none. */
+  /** Effect of `logit_bias`. Null: absent. */
   readonly logitBias: LogitBias | null;
   /** The engine's refusal of keys of `logit_bias` that are not integers. Null: all are. */
   readonly biasKeysError: ErrorAnswer | null;
-  /** Each id once. */
+  /** Value of `stop_token_ids`, each id once. */
   readonly stopTokenIds: readonly number[];
-  /** Each id once. Null: all tokens are allowed. */
+  /** Value of `allowed_token_ids`, each id once. Null: all tokens are allowed. */
   readonly allowedTokenIds: readonly number[] | null;
   /** The engine's refusal of ids outside the vocabulary in these three lists, which are then empty. Null: all are valid. */
   readonly idsError: ErrorAnswer | null;
@@ -35,7 +35,7 @@ export interface SamplingFields {
   readonly promptLogprobs: Int | null;
   /** Value of `logprob_token_ids`, cut to the largest permitted number. */
   readonly logprobTokenIds: readonly Int[] | null;
-  /** The engine's refusal of these ids. Null: they are valid. */
+  /** The engine's refusal of `logprob_token_ids`. Null: they are valid. */
   readonly logprobIdsError: ErrorAnswer | null;
   readonly thinkingTokenBudget: Int | null;
   readonly routedExpertsPromptStart: Int;
@@ -62,15 +62,15 @@ export interface LogitBias {
 }
 
 export interface BadWords {
-  /** The words. Of far too many, only as many as cause the refusal. */
+  /** Values of `bad_words`. If these are far too many, only as many as cause the refusal. */
   readonly list: readonly string[];
-  /** All words, each once, as Python prints them, if `list` is shortened. Otherwise null. */
+  /** All bad words, each once, as Python prints them, if `list` is shortened. Otherwise null. */
   readonly shown: string | null;
 }
 
 /** Fields that chats and completions share. Names follow the fields of the body. */
 export interface CommonRequest {
-  /** Name as sent. Null or "" stands for the base model. */
+  /** Name of the model as sent. Null or "" stands for the base model. */
   readonly model: string | null;
   readonly n: number;
   readonly temperature: number;
@@ -94,7 +94,7 @@ export interface CommonRequest {
   /** Value of `prompt_logprobs`. A request with a number here does not read the prefix cache. */
   readonly promptLogprobs: number | null;
   readonly returnTokenIds: boolean;
-  /** Null: the server's option decides. */
+  /** Value of `return_tokens_as_token_ids`. Null: the server's option decides. */
   readonly returnTokensAsTokenIds: boolean | null;
   /** Value of `return_weight_versions`. */
   readonly weightVersions: boolean;
@@ -127,13 +127,13 @@ export interface Repetition {
   readonly minPattern: number;
   readonly maxPattern: number;
   readonly minCount: number;
-  /** Fewest output tokens. */
+  /** Fewest output tokens before that end. */
   readonly minTokens: number;
 }
 
 export interface ChatMessage {
   readonly role: string;
-  /** Text parts joined as vLLM joins them. Null: absent. */
+  /** Text of the message, its parts joined as vLLM joins them. Null: absent. */
   readonly content: string | null;
   readonly name: string | null;
   readonly toolCalls: readonly unknown[] | null;
@@ -146,12 +146,12 @@ export interface ChatRequest extends CommonRequest {
   readonly kind: "chat";
   readonly messages: readonly ChatMessage[];
   readonly tools: readonly unknown[] | null;
-  /** Null: the body has null. */
+  /** Value of `tool_choice`. Null: the body has null. */
   readonly toolChoice: "none" | "auto" | "required" | { readonly name: string } | null;
   /** True unless `parallel_tool_calls` is false. */
   readonly parallelToolCalls: boolean;
   readonly logprobs: boolean;
-  /** -1: the whole vocabulary. */
+  /** Value of `top_logprobs`: candidates per token. -1: the whole vocabulary. */
   readonly topLogprobs: number;
   readonly echo: boolean;
   readonly addGenerationPrompt: boolean;
@@ -174,7 +174,7 @@ export interface CompletionRequest extends CommonRequest {
   /** One or more prompts, each as text or token ids. */
   readonly prompts: readonly (string | Uint32Array)[];
   readonly echo: boolean;
-  /** Null: no log probabilities. */
+  /** Value of `logprobs`: candidates per token. Null: no log probabilities. */
   readonly logprobs: number | null;
 }
 

@@ -14,7 +14,7 @@ import type { AnswersConfig } from "./openai-config.ts";
 
 /** The log that `--enable-log-requests` switches on. */
 export interface RequestLog {
-  /** True while lines are written. */
+  /** True while requests are logged. */
   readonly isOn: LiveValue<boolean>;
   write(line: string): void;
 }

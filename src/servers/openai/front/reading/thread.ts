@@ -131,7 +131,7 @@ export class BodyReading {
     this.#id = id;
   }
 
-  /** Copies a part. */
+  /** Adds a part of the body. Copies its bytes. */
   push(part: Uint8Array): void {
     if (this.#over) return;
     this.bytes += part.length;
