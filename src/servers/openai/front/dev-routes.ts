@@ -67,7 +67,7 @@ export function devRoutes(kernel: OpenAiKernel, engines: EngineControl) {
     "POST /reset_prefix_cache": queried(
       (query) => {
         const running = query.read("reset_running_requests", bool, false);
-        query.read("reset_external", bool, false); // checked and then ignored, like vLLM without a connector
+        query.read("reset_external", bool, false); // only checked: without a connector vLLM ignores it
         return running;
       },
       async (running) => ({ success: await engines.resetPrefixCache(running) }),

@@ -231,7 +231,7 @@ export class Http {
     const headers = request.headers;
     const preflight = this.#habits.withoutCors ? null : this.#cors.preflight(request);
     if (preflight !== null) {
-      this.visitOf(context); // dropped, because vLLM answers preflights outside the middleware that counts
+      this.visitOf(context); // drops the count, because vLLM answers preflights outside the middleware that counts requests
       return this.#answer(context, preflight.status, preflight.body, preflight.headers);
     }
     const methods = this.#methods.get(routeOf(path));

@@ -91,7 +91,7 @@ function regexCheck(source: string): Check | null {
   try {
     new Prefix(source);
   } catch {
-    return null; // another dialect of expressions, or too large: not checked
+    return null; // not checked, because the expression is of another dialect or too large
   }
   return (text) => {
     const prefix = new Prefix(source);

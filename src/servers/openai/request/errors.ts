@@ -29,7 +29,7 @@ export function unexpectedError(message: string): ErrorAnswer {
   return errorAnswer(message, "InternalServerError", null, 500);
 }
 
-// ---- before the request is known
+// ---- errors before the body is read
 
 /** A missing or wrong key. `error` is a text here, but an object in the other errors. */
 export const unauthorized: ErrorAnswer = { status: 401, body: '{"error":"Unauthorized"}' };
@@ -78,7 +78,7 @@ export function bodyTooSlow(seconds: number): ErrorAnswer {
   return { status, body, headers: { connection: "close" } };
 }
 
-// ---- before generation
+// ---- errors after the body is read
 
 /** Ours: a client orders a fault that affects connections or other requests. */
 export const faultNotAllowed: ErrorAnswer = errorAnswer(

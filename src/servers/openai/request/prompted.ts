@@ -67,7 +67,7 @@ function bothEnds(texts: readonly string[]): string[] {
   });
 }
 
-/** Reports whether the conversation ends with the result of a tool, also as text of Qwen-Agent. Then no call follows. */
+/** Reports whether the conversation ends with the result of a tool, perhaps as text in a format of Qwen-Agent. */
 function isAnswered(messages: readonly ChatMessage[]): boolean {
   const last = messages.at(-1);
   if (last === undefined || last.role === "tool") return true;

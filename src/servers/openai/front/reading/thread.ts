@@ -55,7 +55,7 @@ export class ReadingThread {
   answer(id: number): Promise<ThreadAnswer> {
     return new Promise((resolve, reject) => {
       if (this.#worker === null) return reject(new Error("the reading thread ended"));
-      if (this.#waiting.size === 0) this.#worker.ref(); // the process stays while an answer is due
+      if (this.#waiting.size === 0) this.#worker.ref(); // keeps the process alive while an answer is due
       this.#waiting.set(id, { resolve, reject });
       this.post({ id, ended: true });
     });
