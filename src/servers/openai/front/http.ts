@@ -157,7 +157,7 @@ export class Http {
     return this.#answer(context, status, OPENED, headers);
   }
 
-  /** Frees the room of a request's body before its answer begins. */
+  /** Frees the memory that is reserved for the body of a request, before its answer begins. */
   bodyUsed({ request }: Context): void {
     if (!this.#room.isEmpty) this.#room.leave(request);
   }

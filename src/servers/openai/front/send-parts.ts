@@ -38,7 +38,7 @@ export async function sendParts(
   areShared = false,
 ): Promise<void> {
   for (const part of parts) {
-    // Also before the first part, so that a hundred simultaneous answers take a turn each.
+    // Take a turn also before the first part, so that a hundred simultaneous answers take a turn each.
     await turn(turns);
     if (sink.full) await gate.opens();
     if (gate.gone) return;

@@ -183,7 +183,7 @@ function encoding(
   return ready ? { prompts, pending: false } : { prompts, pending: true };
 }
 
-/** The error of transformers if both fields are true, perhaps one of them by default. */
+/** The error of transformers if `add_generation_prompt` and `continue_final_message` are true, perhaps one of them by default. */
 export const incompatible: ErrorAnswer = badRequest(
   "continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the model to " +
     "continue the final message, and add_generation_prompt when you want to add a header that will prompt it to start a new " +
