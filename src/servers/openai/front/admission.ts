@@ -143,15 +143,15 @@ const TEMPLATE_BODY_BYTES = 32_768;
 export class Bodies {
   readonly #maxBytes: number;
   /** Time limit of bodies. Null: no limit. */
-  readonly #late: Deadlines | null;
+  readonly #bodyDeadlines: Deadlines | null;
   readonly #turn: () => Promise<void>;
   readonly #tooLarge: ErrorAnswer;
   readonly #tooSlow: ErrorAnswer;
   readonly #room: BodyRoom;
   /** Longer bodies are read by the reading thread, if there is one. */
-  readonly #mostHere: number;
+  readonly #mostBytesHere: number;
   /** Time limit of large bodies that wait for room. */
-  readonly #crowded: Deadlines | null;
+  readonly #roomDeadlines: Deadlines | null;
   readonly #history: OpenAiKernel["truth"]["history"];
 
   constructor({ config, backend, text, truth }: OpenAiKernel) {
@@ -159,12 +159,12 @@ export class Bodies {
     const { bodyTimeoutS } = connectionLimitsOf(config);
     this.#maxBytes = config.listen.maxBodyBytes;
     this.#turn = () => turn(backend);
-    this.#late = deadlines(bodyTimeoutS, backend);
-    this.#mostHere = text.model.template ? TEMPLATE_BODY_BYTES : THREAD_BODY_BYTES;
+    this.#bodyDeadlines = deadlines(bodyTimeoutS, backend);
+    this.#mostBytesHere = text.model.template ? TEMPLATE_BODY_BYTES : THREAD_BODY_BYTES;
     this.#tooLarge = bodyTooLarge(config.listen.maxBodyBytes);
     this.#tooSlow = bodyTooSlow(bodyTimeoutS);
     this.#room = bodyRoomOf(config, backend);
-    this.#crowded = deadlines(bodyTimeoutS > 0 ? Math.min(bodyTimeoutS / 2, ROOM_WAIT_S) : ROOM_WAIT_S, backend);
+    this.#roomDeadlines = deadlines(bodyTimeoutS > 0 ? Math.min(bodyTimeoutS / 2, ROOM_WAIT_S) : ROOM_WAIT_S, backend);
   }
 
   /** Returns the body, or the refusal of a body that is too large or too slow. Rejects if the client leaves. */
@@ -196,11 +196,11 @@ export class Bodies {
     const stated = request.headers.get("content-length");
     if (Number(stated) > this.#maxBytes) return this.#tooLarge;
     const whole = stated === null ? null : context.front.body(request);
-    const taker = whole !== null && whole.length > this.#mostHere ? begin() : null;
+    const taker = whole !== null && whole.length > this.#mostBytesHere ? begin() : null;
     if (whole && taker) taker.push(whole);
     if (whole) return taker ?? whole;
     const bytes = stated === null ? null : Number(stated);
-    if (bytes !== null && bytes <= Math.min(this.#mostHere, SMALL_BODY_BYTES))
+    if (bytes !== null && bytes <= Math.min(this.#mostBytesHere, SMALL_BODY_BYTES))
       return this.#whole(request, request.bytes());
     return this.#parts(request, bytes, begin);
   }
@@ -208,74 +208,75 @@ export class Bodies {
   /** Reads a body part by part. A body of known large size first waits for room. Its time limit starts after that. */
   async #parts<T extends BodyTaker>(request: HttpRequest, bytes: number | null, begin: () => T | null) {
     if (bytes !== null && bytes > SMALL_BODY_BYTES) {
-      const refused = await this.#enter(request, bytes);
+      const refused = await this.#awaitRoom(request, bytes);
       if (refused !== null) return refused;
     }
-    const gathering = new PartCollector(bytes ?? 0, this.#mostHere, begin);
-    const enter = () => (bytes === null ? this.#enter(request, this.#maxBytes) : null);
-    const read = await this.#whole(request, this.#gather(request, gathering, enter));
-    if ("status" in read) gathering.drop();
+    const collector = new PartCollector(bytes ?? 0, this.#mostBytesHere, begin);
+    const awaitRoom = () => (bytes === null ? this.#awaitRoom(request, this.#maxBytes) : null);
+    const read = await this.#whole(request, this.#gather(request, collector, awaitRoom));
+    if ("status" in read) collector.drop();
     return read;
   }
 
-  /** Collects the parts of a body. `enter`: waits for room if a body of unknown length turns out to be large. */
+  /** Collects the parts of a body. `awaitRoom`: waits for room if a body of unknown length turns out to be large. */
   async #gather<T extends BodyTaker>(
     request: HttpRequest,
-    gathering: PartCollector<T>,
-    enter: () => Promise<ErrorAnswer | null> | null,
+    collector: PartCollector<T>,
+    awaitRoom: () => Promise<ErrorAnswer | null> | null,
   ): Promise<Uint8Array | T | ErrorAnswer> {
     try {
-      if (gathering.hasTaker && request.give !== undefined) return await this.#give(request, gathering);
+      if (collector.hasTaker && request.give !== undefined) return await this.#give(request, collector);
       for await (const part of request.body ?? []) {
-        const wasLarge = gathering.bytes > SMALL_BODY_BYTES;
-        if (gathering.bytes + part.length > this.#maxBytes) return this.#tooLarge;
-        gathering.push(part);
+        const wasLarge = collector.bytes > SMALL_BODY_BYTES;
+        if (collector.bytes + part.length > this.#maxBytes) return this.#tooLarge;
+        collector.push(part);
         this.#room.came(request, part.length);
-        const refused = !wasLarge && gathering.bytes > SMALL_BODY_BYTES ? await enter() : await this.#goesOn(request);
+        const refused =
+          !wasLarge && collector.bytes > SMALL_BODY_BYTES ? await awaitRoom() : await this.#awaitNextPart(request);
         if (refused !== null) return refused;
       }
     } catch (left) {
-      gathering.drop();
+      collector.drop();
       throw left;
     }
-    return gathering.whole();
+    return collector.whole();
   }
 
   /** Passes the parts to the taker as they arrive, so that none is kept here. Returns early if the body is refused. */
   async #give<T extends BodyTaker>(
     request: HttpRequest,
-    gathering: PartCollector<T>,
+    collector: PartCollector<T>,
   ): Promise<Uint8Array | T | ErrorAnswer> {
     const { promise: refusal, resolve: refuse } = Promise.withResolvers<ErrorAnswer>();
     const passing = request.give!(
       (part) => {
-        gathering.push(part);
+        collector.push(part);
         this.#room.came(request, part.length);
       },
       async () => {
         await this.#turn();
-        const refused = await this.#goesOn(request);
+        const refused = await this.#awaitNextPart(request);
         if (refused !== null) refuse(refused);
       },
     );
-    return Promise.race([passing.then(() => gathering.whole()), refusal]);
+    return Promise.race([passing.then(() => collector.whole()), refusal]);
   }
 
   /** Waits until the next part may be read. Returns the refusal if that takes too long. Rejects if the client leaves. */
-  async #goesOn(request: HttpRequest): Promise<ErrorAnswer | null> {
+  async #awaitNextPart(request: HttpRequest): Promise<ErrorAnswer | null> {
     const going = this.#room.goesOn(request);
-    return going === true ? null : this.#admitted(request, going);
+    return going === true ? null : this.#awaitDecision(request, going);
   }
 
   /** Waits for room. Returns the refusal if that takes too long. Rejects if the client leaves. */
-  async #enter(request: HttpRequest, bytes: number): Promise<ErrorAnswer | null> {
+  async #awaitRoom(request: HttpRequest, bytes: number): Promise<ErrorAnswer | null> {
     request.signal.addEventListener("abort", () => this.#room.leave(request));
     const entering = this.#room.enter(request, bytes);
-    return entering === true ? null : this.#admitted(request, entering);
+    return entering === true ? null : this.#awaitDecision(request, entering);
   }
 
-  async #admitted(request: HttpRequest, entering: Promise<boolean>): Promise<ErrorAnswer | null> {
-    const granted = await this.#inTime(entering, this.#crowded);
+  async #awaitDecision(request: HttpRequest, entering: Promise<boolean>): Promise<ErrorAnswer | null> {
+    const granted = await this.#inTime(entering, this.#roomDeadlines);
     if (granted === true) return null;
     if (granted === false) throw new Error("the client left");
     this.#room.leave(request);
@@ -284,7 +285,7 @@ export class Bodies {
 
   /** Returns the body, or a refusal if it takes too long or its memory is needed for other requests. */
   #whole<T>(request: HttpRequest, body: Promise<T>): Promise<T | ErrorAnswer> {
-    const inTime = this.#inTime(body, this.#late);
+    const inTime = this.#inTime(body, this.#bodyDeadlines);
     if (request.crowdedOut === undefined) return inTime;
     const crowded = Promise.withResolvers<ErrorAnswer>();
     request.crowdedOut = () => crowded.resolve(engineBusy);
@@ -321,17 +322,17 @@ export interface BodyTaker {
 /** Collects the parts of a body. As soon as they are too large for this thread, passes them to a taker instead. */
 class PartCollector<T extends BodyTaker> {
   bytes = 0;
-  readonly #mostHere: number;
+  readonly #mostBytesHere: number;
   readonly #begin: () => T | null;
   #parts: Uint8Array[] = [];
   /** Receiver of the parts. Undefined: `begin` was not called yet. */
   #taker: T | null | undefined;
 
   /** `stated`: announced length in bytes; 0 if it is unknown. */
-  constructor(stated: number, mostHere: number, begin: () => T | null) {
-    this.#mostHere = mostHere;
+  constructor(stated: number, mostBytesHere: number, begin: () => T | null) {
+    this.#mostBytesHere = mostBytesHere;
     this.#begin = begin;
-    if (stated > mostHere) this.#taker = begin();
+    if (stated > mostBytesHere) this.#taker = begin();
   }
 
   /** True if the taker receives the parts. */
@@ -343,7 +344,7 @@ class PartCollector<T extends BodyTaker> {
     this.bytes += part.length;
     if (this.#taker) this.#taker.push(part);
     else this.#parts.push(part);
-    if (this.#taker !== undefined || this.bytes <= this.#mostHere) return;
+    if (this.#taker !== undefined || this.bytes <= this.#mostBytesHere) return;
     this.#taker = this.#begin();
     if (this.#taker === null) return;
     for (const earlier of this.#parts) this.#taker.push(earlier);

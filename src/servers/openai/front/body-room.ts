@@ -70,7 +70,7 @@ export class BodyRoom {
     return this.#wait(request, inside.bytes - inside.share);
   }
 
-  /** Sets the reservation of a completely arrived body to its length, even if a larger body was expected. */
+  /** Sets the reservation of a body to its real length after its last byte has arrived, even if a larger one was expected. */
   cameWhole(request: object): void {
     const inside = this.#inside.get(request);
     if (inside === undefined) return;

@@ -48,7 +48,7 @@ async function rowFor(
 ): Promise<Uint32Array | null> {
   const fromText = request.kind === "chat" || typeof request.prompts[at] === "string";
   const checked = checkPrompt(request, promptIds.length, fromText, limits);
-  // The request will be refused.
+  // No answer is needed, because the request will be refused.
   if ("error" in checked) return null;
   const { maxTokens } = checked;
   const found = dataset.answerTo(promptIds, { tokens: maxTokens, exactly: request.ignoreEos }, mix(seed ^ ROW, 0));

@@ -75,7 +75,7 @@ function checkOf(structure: Structure | null, use: ToolUse | null, form: string 
   switch (structure?.kind) {
     case "choice": {
       const { choices } = structure;
-      return (text) => ({ ok: choices.some((one) => one.startsWith(text)), complete: choices.includes(text) });
+      return (text) => ({ ok: choices.some((choice) => choice.startsWith(text)), complete: choices.includes(text) });
     }
     case "regex":
       return regexCheck(structure.pattern);
