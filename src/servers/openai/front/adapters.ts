@@ -10,7 +10,7 @@ import { errorAnswer } from "../../pydantic/refusals.ts";
 export class LoraAdapters {
   /** Names of adapters by number minus one. An unloaded adapter leaves "", because numbers are not used again. */
   readonly names: string[];
-  /** The same list with the names of unloaded adapters, because requests may still run with them. */
+  /** Names of all adapters by number minus one, with those of unloaded adapters, because requests may still run with them. */
   readonly #allNames: string[];
   readonly #onLoad: ((names: readonly string[]) => void) | undefined;
   readonly #modules: (LoraModule | null)[];
