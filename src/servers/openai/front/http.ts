@@ -15,7 +15,7 @@ import type { OpenAiKernel } from "../request/openai-config.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
 import { mayRelease, ORDER_HEADER, releasesEngine } from "./order-header.ts";
-import { type AnswerParts, Gate, partsOf, partsOfBytes, sendParts } from "./send-parts.ts";
+import { type AnswerParts, DrainGate, partsOf, partsOfBytes, sendParts } from "./send-parts.ts";
 import { routeOf } from "./served.ts";
 
 export type { Context } from "../../../wire/http/sink.ts";
@@ -192,7 +192,7 @@ export class Http {
   ): Response {
     const isText = typeof body === "string";
     if (isText && body.length <= LONG_CHARACTERS) return this.#answer(context, status, body, headers);
-    const gate = new Gate();
+    const gate = new DrainGate();
     const long: PartwiseBody = { bytes: isText ? Buffer.byteLength(body) : body.bytes, owner: gate, sink: null };
     const response = this.#answer(context, status, long, headers);
     const parts = isText ? partsOf(body) : body.parts;

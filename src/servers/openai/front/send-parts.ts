@@ -4,7 +4,7 @@ import { type EventLoopTurns, turn } from "../../../base/pieces.ts";
 import type { PartSink } from "../../../wire/http/sink.ts";
 
 /** Waits for a client that does not keep up. */
-export class Gate {
+export class DrainGate {
   /** True if the client has left. */
   gone = false;
   #open: (() => void) | null = null;
@@ -33,7 +33,7 @@ const TURN_BYTES = 4096;
 export async function sendParts(
   parts: Iterable<Uint8Array>,
   sink: PartSink,
-  gate: Gate,
+  gate: DrainGate,
   turns: EventLoopTurns,
   areShared = false,
 ): Promise<void> {

@@ -9,7 +9,7 @@ import type { Context, DisturbedAnswer, FaultOrder } from "../../../wire/http/si
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { badRequest, faultNotAllowed, noConnection } from "../request/errors.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
-import { disturbsAny, type Ordering } from "./orders.ts";
+import { type AnswerOrders, disturbsAny } from "./orders.ts";
 
 /** Most requests whose attempts are counted. The oldest one is forgotten first. */
 const KEYS_MOST = 10_000;
@@ -64,7 +64,7 @@ export class FaultOrders {
    */
   of(
     context: Context,
-    { fault, trusted }: Ordering,
+    { fault, trusted }: AnswerOrders,
     open: number,
     question: () => Question,
   ): Promise<ErrorAnswer | null> | null {

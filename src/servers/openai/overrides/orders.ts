@@ -41,7 +41,7 @@ import { withCallsWritten } from "./ordered-calls.ts";
 import { JointOutputs, type PlayedChoice, PlayedReceiver, rankedLogprobs, type Stage, scriptIds } from "./play.ts";
 
 /** An order, and the text that must be encoded before it can be played. */
-export interface Ordered {
+export interface OrderedAnswer {
   readonly order: Order;
   /** Text to encode first. Null: none. */
   readonly text: string | null;
@@ -52,9 +52,9 @@ export const disturbsAny = ({ live, text }: Pick<OpenAiKernel, "live" | "text">)
   text.canned.faultRules !== undefined || (live.values.faults.get().faultRate ?? 0) > 0;
 
 /** The orders for a request: at most one of an answer, an error and a recording, and a plan of faults. */
-export interface Ordering {
+export interface AnswerOrders {
   /** The ordered answer. Null: none. */
-  readonly ordered: Ordered | null;
+  readonly ordered: OrderedAnswer | null;
   /** The error that answers the request. */
   readonly error?: ErrorAnswer;
   /** True if a fixture orders JSON for a prompt that asks for it in words. Absent: the server's option decides. */
@@ -67,7 +67,7 @@ export interface Ordering {
   readonly trusted: boolean;
 }
 
-const NOTHING: Ordering = { ordered: null, fault: "", trusted: true };
+const NOTHING: AnswerOrders = { ordered: null, fault: "", trusted: true };
 const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
 
 /** Finds and plays the orders for the requests of a server. */
@@ -116,14 +116,19 @@ export class Orders {
   }
 
   /** Returns the orders for a request. `body`: its bytes. */
-  of(http: HttpRequest, request: GenerationRequest, body: Body): Ordering | Promise<Ordering> {
+  of(http: HttpRequest, request: GenerationRequest, body: Body): AnswerOrders | Promise<AnswerOrders> {
     const failure = this.#mayFail ? this.#failures.of(http) : null;
     if (failure !== null) return { ...NOTHING, error: failure };
     const { rules } = this.#kernel.text;
     return rules === undefined ? this.#requested(http, request, body) : this.#ruled(rules, http, request, body);
   }
 
-  #ruled(rules: AnswerRules, http: HttpRequest, request: GenerationRequest, body: Body): Ordering | Promise<Ordering> {
+  #ruled(
+    rules: AnswerRules,
+    http: HttpRequest,
+    request: GenerationRequest,
+    body: Body,
+  ): AnswerOrders | Promise<AnswerOrders> {
     const ruled = rules.answerTo(questionOf(http, request, body, this.#vocabulary));
     const orderingOf = (answer: FixtureAnswer | null) => {
       if (answer === null) return this.#requested(http, request, body);
@@ -133,7 +138,7 @@ export class Orders {
   }
 
   /** Returns the orders that the request itself gives, or else those of the operator. */
-  #requested(http: HttpRequest, request: GenerationRequest, body: Body): Ordering {
+  #requested(http: HttpRequest, request: GenerationRequest, body: Body): AnswerOrders {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none"))
       return this.#byOperator(http, request, body);
@@ -183,7 +188,7 @@ export class Orders {
    * each prompt.
    */
   script(
-    { order, text }: Ordered,
+    { order, text }: OrderedAnswer,
     ids: Uint32Array | null,
     prompts: readonly Uint32Array[],
     request: GenerationRequest,
@@ -261,7 +266,7 @@ export class Orders {
     return (index) => rankedLogprobs(size, script.sequences[index]?.minusInfinityAt ?? []);
   }
 
-  #ordered(original: Order, request: GenerationRequest): Ordered {
+  #ordered(original: Order, request: GenerationRequest): OrderedAnswer {
     if (original.kind === "play") return this.#played(this.#named(original.text), original, request);
     const order = withCallsWritten(original, request, this.#kernel.config.text.toolCallParser);
     if (order.kind === "echo") return { order, text: request.kind === "chat" ? lastContent(request) : null };
@@ -269,7 +274,7 @@ export class Orders {
   }
 
   /** Returns the operator's orders for a request: of a fixture, of the queue in `--script`, or of `--answers echo`. */
-  #byOperator(http: HttpRequest, request: GenerationRequest, body: Body): Ordering {
+  #byOperator(http: HttpRequest, request: GenerationRequest, body: Body): AnswerOrders {
     const { fixtures } = this.#kernel.text.canned;
     const answer = fixtures?.answerTo(questionOf(http, request, body, this.#vocabulary)) ?? null;
     const prepared = answer && this.#prepared(answer, request);
@@ -280,7 +285,7 @@ export class Orders {
   }
 
   /** Returns the orders of a fixture. Null: it has only a fault, and the answer is found as without it. */
-  #prepared(answer: FixtureAnswer, request: GenerationRequest): Ordering | null {
+  #prepared(answer: FixtureAnswer, request: GenerationRequest): AnswerOrders | null {
     const { fault } = answer;
     if ("error" in answer) return { ...NOTHING, error: httpError(answer.error), fault };
     if ("recorded" in answer) return { ...this.#recorded(answer.recorded, request), fault };
@@ -289,7 +294,7 @@ export class Orders {
   }
 
   /** Returns the orders for a recording: played with its own times, or its text with the times of the engine. */
-  #recorded(recorded: Recording, request: GenerationRequest): Ordering {
+  #recorded(recorded: Recording, request: GenerationRequest): AnswerOrders {
     if (this.#kernel.config.text.replayTiming !== "scheduled") return { ...NOTHING, recorded };
     const { status, headers, events } = recorded;
     if (status >= 400) return { ...NOTHING, error: { status, headers, body: events[0]?.[1] ?? "", asItIs: true } };
@@ -305,7 +310,7 @@ export class Orders {
   }
 
   /** Takes the next script of the queue, or returns null if none is left. */
-  #queued(request: GenerationRequest): Ordered | null {
+  #queued(request: GenerationRequest): OrderedAnswer | null {
     const script = this.#plays.queue[this.#next];
     if (script === undefined) return null;
     this.#next++;
@@ -313,7 +318,7 @@ export class Orders {
   }
 
   /** Returns the order `of` with the answer of a script. */
-  #played(script: Script, of: Order, request: GenerationRequest): Ordered {
+  #played(script: Script, of: Order, request: GenerationRequest): OrderedAnswer {
     const order = { ...of, ...playedScript(script) };
     return order.kind === "script" ? { order, text: null } : this.#ordered(order, request);
   }
@@ -350,7 +355,7 @@ function orderIn({ order }: GenerationRequest): Order {
 const SPARE_CHARACTERS = 4096;
 
 /** Cuts the parts of an ordered answer, like one text, to the length that an answer can have. Drops parts after the cut. */
-export function sayableParts({ order, text }: Ordered, tokens: number, maxTokenBytes: number): string[] {
+export function sayableParts({ order, text }: OrderedAnswer, tokens: number, maxTokenBytes: number): string[] {
   const texts = order.script?.parts?.map((part) => part.text) ?? [text ?? ""];
   let left = sayableText(texts.join(""), tokens, maxTokenBytes).length;
   const sayable: string[] = [];

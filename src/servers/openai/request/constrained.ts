@@ -40,7 +40,7 @@ const PARAMETERS_MOST = 262_144;
  * Returns the writer of a request's answers, or null if their text is free. `share`: of answers that call a tool if that is open.
  * `jsonOptions`: null if prompts are not searched for JSON.
  */
-export function writingOf(
+export function choiceWriterOf(
   request: GenerationRequest,
   server: ServerTraits,
   encoder: Encoder,
@@ -91,7 +91,7 @@ function brokenIn(error: unknown): string {
 }
 
 /** Returns a writer that only checks the constraint, for a request whose answer is ordered. */
-export function checkingOf(structure: Structure, encoder: Encoder): ChoiceWriter {
+export function constraintCheckerOf(structure: Structure, encoder: Encoder): ChoiceWriter {
   return async () => {
     try {
       await written(encoder, structure, []);

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { atOnce, type Pieces } from "../../../../../src/base/pieces.ts";
 import { ReadingThread } from "../../../../../src/servers/openai/front/reading/thread.ts";
-import { Gate, JsonParts, partsOf, sendParts } from "../../../../../src/servers/openai/front/send-parts.ts";
+import { DrainGate, JsonParts, partsOf, sendParts } from "../../../../../src/servers/openai/front/send-parts.ts";
 import { badWordsOf, idLists } from "../../../../../src/servers/openai/request/lists.ts";
 import { truncatePrompt } from "../../../../../src/servers/openai/request/prompts.ts";
 import type { Limits } from "../../../../../src/servers/openai/request/request.ts";
@@ -140,7 +140,7 @@ test("parts that several answers share do not count as garbage after one of them
       consumed += bytes;
     };
     const backend = { nowUs: () => 0, consumed: count };
-    await sendParts(parts, { full: false, write }, new Gate(), backend, areShared);
+    await sendParts(parts, { full: false, write }, new DrainGate(), backend, areShared);
     expect(sent).toBe(text.length);
     return consumed;
   };
