@@ -136,7 +136,7 @@ const ROOM_WAIT_S = 30;
 
 /** Longer bodies go to the reading thread. Shorter ones take the event loop at most ten milliseconds, in pieces of one. */
 const THREAD_BODY_BYTES = 262_144;
-/** Lower limit for a model with a chat template of its own, which renders a prompt slowly and in one piece. */
+/** With a chat template of the model, longer bodies go there, because a template renders a prompt slowly and in one piece. */
 const TEMPLATE_BODY_BYTES = 32_768;
 
 /** Reads the bodies of requests within the limits on their size and their time. */

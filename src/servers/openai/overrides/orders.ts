@@ -317,7 +317,7 @@ export class Orders {
     return this.#played(script, ECHO, request);
   }
 
-  /** Returns the order `of` with the answer of a script. */
+  /** Replaces the answer of an order by a script. */
   #played(script: Script, of: Order, request: GenerationRequest): OrderedAnswer {
     const order = { ...of, ...playedScript(script) };
     return order.kind === "script" ? { order, text: null } : this.#ordered(order, request);

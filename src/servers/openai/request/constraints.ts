@@ -115,7 +115,7 @@ function charactersLeft(value: PythonValue, most: number): number {
   if (!isList(value) && !isDict(value)) return most - String(value).length;
   let left = most;
   for (const child of childrenOf(value)) {
-    // Three more characters for two quotes and a comma.
+    // Count three more characters for two quotes and a comma.
     left = charactersLeft(child, left - 3);
     if (left < 0) return left;
   }

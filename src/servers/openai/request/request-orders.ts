@@ -8,7 +8,7 @@ export type RequestOrders = (typeof REQUEST_ORDERS)[number];
 /** The default excludes effects on others, because a client should not be able to end a shared server. */
 export const DEFAULT_REQUEST_ORDERS: RequestOrders = "answers";
 
-/** Returns the configured value, or the default. */
+/** Returns the value of `--allow-request-orders`, or its default. */
 export function requestOrdersOf({ openai }: Pick<OpenAiServerConfig, "openai">): RequestOrders {
   return openai.requests.requestOrders ?? DEFAULT_REQUEST_ORDERS;
 }
