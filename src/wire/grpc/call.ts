@@ -2,7 +2,7 @@
 import type { Expiring } from "../http/deadlines.ts";
 import type { HeldBytes } from "../http/sink.ts";
 import type { WaitingBytes } from "../http/waiting-bytes.ts";
-import type { RequestHead } from "../http2/fields.ts";
+import { lastValue, type RequestHead } from "../http2/fields.ts";
 import { Http2Code, writeUint32 } from "../http2/frames.ts";
 import { encodeFields, type HeaderField } from "../http2/hpack.ts";
 import type { Http2Line } from "../http2/line.ts";
@@ -97,7 +97,7 @@ export class GrpcCall implements StreamReceiver, Expiring, IncomingReceiver {
 
   /** The last value of the name; null: there is none. */
   metadata(name: string): string | null {
-    return this.#head.fields.findLast(([one]) => one === name)?.[1] ?? null;
+    return lastValue(this.#head.fields, name) ?? null;
   }
 
   /** In the order in which they came; names may come several times. */

@@ -3,7 +3,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { EventLoopTurns } from "../../base/pieces.ts";
 import type { WaitingBytes } from "../http/waiting-bytes.ts";
 import type { Http2Application } from "../http2/connection.ts";
-import { listBytes, type RequestHead } from "../http2/fields.ts";
+import { lastValue, listBytes, type RequestHead } from "../http2/fields.ts";
 import { HEADER_LIST_BYTES } from "../http2/frame-writer.ts";
 import { encodeFields } from "../http2/hpack.ts";
 import type { Http2Line } from "../http2/line.ts";
@@ -69,32 +69,33 @@ export class GrpcServer implements Http2Application {
   }
 
   open(stream: Http2Stream, head: RequestHead, line: Http2Line): StreamReceiver {
-    const value = (name: string) => head.fields.findLast(([one]) => one === name)?.[1];
-    const refuse = (status: GrpcStatus) => {
-      const accepted = [["grpc-accept-encoding", ACCEPTED]] as const;
-      stream.head(onlyTrailers(status, status.message.includes("grpc-encoding") ? accepted : []), true);
-      return DEAF;
-    };
+    const { fields } = head;
     if (head.method !== "POST") return refusal(stream, NOT_POST);
-    if (!value("content-type")?.startsWith("application/grpc")) return refusal(stream, NOT_GRPC);
-    const bytes = listBytes(head.fields);
+    if (!lastValue(fields, "content-type")?.startsWith("application/grpc")) return refusal(stream, NOT_GRPC);
+    const bytes = listBytes(fields);
     if (bytes > HEADER_LIST_BYTES)
-      return refuse({
+      return refuse(stream, {
         code: "RESOURCE_EXHAUSTED",
         message: `received metadata size exceeds limit (${bytes} vs. ${HEADER_LIST_BYTES})`,
       });
     const method = this.#methods.get(head.path);
-    if (method === undefined) return refuse({ code: "UNIMPLEMENTED", message: "" });
-    const given = value("grpc-encoding") ?? "identity";
+    if (method === undefined) return refuse(stream, { code: "UNIMPLEMENTED", message: "" });
+    const given = lastValue(fields, "grpc-encoding") ?? "identity";
     const encoding = isEncoding(given) ? given : null;
     if (encoding === null && given !== "identity")
-      return refuse({
+      return refuse(stream, {
         code: "UNIMPLEMENTED",
         message: `Compression algorithm '${given}' in grpc-encoding is not known`,
       });
     const call = new GrpcCall(stream, head, encoding, this.#around, line);
-    const timeout = value("grpc-timeout");
+    const timeout = lastValue(fields, "grpc-timeout");
     call.begin(method(call), timeout === undefined ? null : timeoutUs(timeout));
     return call;
   }
+}
+
+function refuse(stream: Http2Stream, status: GrpcStatus): StreamReceiver {
+  const accepted = [["grpc-accept-encoding", ACCEPTED]] as const;
+  stream.head(onlyTrailers(status, status.message.includes("grpc-encoding") ? accepted : []), true);
+  return DEAF;
 }

@@ -1,5 +1,5 @@
 /** Is a block of headers a request? RFC 9113, section 8. */
-import { FIELD_BYTES, type HeaderField } from "./hpack.ts";
+import { fieldBytes, type HeaderField } from "./hpack.ts";
 
 export interface RequestHead {
   readonly method: string;
@@ -13,33 +13,76 @@ export interface RequestHead {
 
 /** What a connection itself would say in HTTP/1. */
 const FORBIDDEN = new Set(["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]);
-const PSEUDO = [":method", ":path", ":scheme", ":authority"] as const;
+/** Names of most requests, which are regular: a look-up takes a tenth of the time of the expression. */
+const USUAL = new Set([
+  "accept",
+  "accept-encoding",
+  "authorization",
+  "content-length",
+  "content-type",
+  "grpc-accept-encoding",
+  "grpc-encoding",
+  "grpc-timeout",
+  "user-agent",
+]);
+const REGULAR = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
+const COLON = ":".charCodeAt(0);
 
 /** null: it is malformed. */
 export function requestHead(fields: readonly HeaderField[]): RequestHead | null {
-  const pseudo: Partial<Record<string, string>> = {};
+  let method: string | undefined;
+  let path: string | undefined;
+  let scheme: string | undefined;
+  let authority: string | undefined;
   let at = 0;
-  for (; at < fields.length && fields[at]![0].startsWith(":"); at++) {
-    const [name, value] = fields[at]!;
-    if (!PSEUDO.some((one) => one === name) || pseudo[name] !== undefined) return null;
-    pseudo[name] = value;
+  for (; at < fields.length && fields[at]![0].charCodeAt(0) === COLON; at++) {
+    const field = fields[at]!;
+    const name = field[0];
+    const value = field[1];
+    if (name === ":method" && method === undefined) method = value;
+    else if (name === ":path" && path === undefined) path = value;
+    else if (name === ":scheme" && scheme === undefined) scheme = value;
+    else if (name === ":authority" && authority === undefined) authority = value;
+    else return null;
   }
   const rest = fields.slice(at);
-  const { ":method": method, ":path": path, ":scheme": scheme, ":authority": authority = "" } = pseudo;
   if (!method || !path || !scheme || !areRegular(rest)) return null;
-  const length = rest.find(([name]) => name === "content-length")?.[1];
+  const length = firstValue(rest, "content-length");
   if (length !== undefined && !/^\d+$/.test(length)) return null;
-  return { method, path, authority, fields: rest, bytes: length === undefined ? null : Number(length) };
+  return {
+    method,
+    path,
+    authority: authority ?? "",
+    fields: rest,
+    bytes: length === undefined ? null : Number(length),
+  };
 }
 
 /** As trailers are, too: none of the names is one of HTTP/2's own. */
 export function areRegular(fields: readonly HeaderField[]): boolean {
-  return fields.every(
-    ([name, value]) =>
-      /^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(name) && !FORBIDDEN.has(name) && (name !== "te" || value === "trailers"),
-  );
+  for (let at = 0; at < fields.length; at++) {
+    const field = fields[at]!;
+    const name = field[0];
+    if (name === "te" ? field[1] !== "trailers" : !USUAL.has(name) && (FORBIDDEN.has(name) || !REGULAR.test(name)))
+      return false;
+  }
+  return true;
+}
+
+function firstValue(fields: readonly HeaderField[], name: string): string | undefined {
+  for (let at = 0; at < fields.length; at++) if (fields[at]![0] === name) return fields[at]![1];
+  return undefined;
+}
+
+/** Value of the last field with the name. By index, because several names of each call are looked up. */
+export function lastValue(fields: readonly HeaderField[], name: string): string | undefined {
+  for (let at = fields.length - 1; at >= 0; at--) if (fields[at]![0] === name) return fields[at]![1];
+  return undefined;
 }
 
 /** What a list of headers costs, as the setting for it counts. */
-export const listBytes = (fields: readonly HeaderField[]): number =>
-  fields.reduce((all, [name, value]) => all + name.length + value.length + FIELD_BYTES, 0);
+export function listBytes(fields: readonly HeaderField[]): number {
+  let bytes = 0;
+  for (let at = 0; at < fields.length; at++) bytes += fieldBytes(fields[at]!);
+  return bytes;
+}

@@ -17,7 +17,10 @@ const PARTS_MOST = 64;
 
 /** Bytes that may be kept for long: those given, or a copy where they would keep a far larger buffer in memory. */
 export function keepable(bytes: Buffer): Buffer {
-  return bytes.length * KEPT_FRACTION < bytes.buffer.byteLength ? Buffer.from(new Uint8Array(bytes).buffer) : bytes;
+  if (bytes.length * KEPT_FRACTION >= bytes.buffer.byteLength) return bytes;
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  copy.set(bytes);
+  return copy;
 }
 
 export class FrameReader {

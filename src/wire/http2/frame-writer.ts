@@ -102,7 +102,8 @@ export class FrameWriter implements StreamSide {
       const to = Math.min(block.length, from + FRAME_BYTES_MOST);
       const type = from === 0 ? FrameType.Headers : FrameType.Continuation;
       const last = to === block.length ? FrameFlag.EndHeaders : 0;
-      this.#control(type, last | (ends && from === 0 ? FrameFlag.EndStream : 0), id, block.subarray(from, to));
+      const part = to - from === block.length ? block : block.subarray(from, to);
+      this.#control(type, last | (ends && from === 0 ? FrameFlag.EndStream : 0), id, part);
       from = to;
     } while (from < block.length);
   }

@@ -22,7 +22,7 @@ const STATIC: readonly HeaderField[] = (
   });
 
 /** What an entry costs beside its characters. */
-export const FIELD_BYTES = 32;
+const FIELD_BYTES = 32;
 /** The table that a peer may use here; the protocol's default. */
 const TABLE_BYTES = 4096;
 
@@ -30,7 +30,8 @@ const TABLE_BYTES = 4096;
 const LIST_BYTES_MOST = 262_144;
 
 const broken = (why: string) => new ConnectionError(Http2Code.Compression, why);
-const costOf = ([name, value]: HeaderField) => name.length + value.length + FIELD_BYTES;
+/** What a field costs as the tables count. By index, because an array that is taken apart is iterated. */
+export const fieldBytes = (field: HeaderField): number => field[0].length + field[1].length + FIELD_BYTES;
 
 export class HpackDecoder {
   /** The youngest first. */
@@ -48,14 +49,9 @@ export class HpackDecoder {
     this.#at = 0;
     this.listBytes = 0;
     const fields: HeaderField[] = [];
-    const take = (field: HeaderField) => {
-      this.listBytes += costOf(field);
-      if (this.listBytes > LIST_BYTES_MOST) throw new ConnectionError(Http2Code.Calm, "a list of headers is too large");
-      fields.push(field);
-    };
     while (this.#at < block.length) {
       const byte = block[this.#at]!;
-      if (byte & 0x80) take(this.#entry(this.#number(7)));
+      if (byte & 0x80) this.#take(this.#entry(this.#number(7)), fields);
       else if ((byte & 0xe0) === 0x20) {
         if (fields.length > 0) throw broken("a table is resized behind a field");
         const most = this.#number(5);
@@ -65,10 +61,16 @@ export class HpackDecoder {
       } else if (byte & 0x40) {
         const field = this.#literal(6);
         this.#add(field);
-        take(field);
-      } else take(this.#literal(4));
+        this.#take(field, fields);
+      } else this.#take(this.#literal(4), fields);
     }
     return fields;
+  }
+
+  #take(field: HeaderField, into: HeaderField[]): void {
+    this.listBytes += fieldBytes(field);
+    if (this.listBytes > LIST_BYTES_MOST) throw new ConnectionError(Http2Code.Calm, "a list of headers is too large");
+    into.push(field);
   }
 
   #entry(index: number): HeaderField {
@@ -84,7 +86,7 @@ export class HpackDecoder {
   }
 
   #add(field: HeaderField): void {
-    const bytes = costOf(field);
+    const bytes = fieldBytes(field);
     this.#shrink(bytes);
     if (bytes > this.#most) return;
     this.#table.unshift(field);
@@ -92,7 +94,7 @@ export class HpackDecoder {
   }
 
   #shrink(needed: number): void {
-    while (this.#bytes + needed > this.#most && this.#table.length > 0) this.#bytes -= costOf(this.#table.pop()!);
+    while (this.#bytes + needed > this.#most && this.#table.length > 0) this.#bytes -= fieldBytes(this.#table.pop()!);
   }
 
   #number(bits: number): number {

@@ -10,7 +10,7 @@ const LENGTH_MOST = 2 ** 31 - 1;
 
 export class WireCursor {
   readonly bytes: Uint8Array;
-  readonly view: DataView;
+  #view: DataView | null = null;
   at = 0;
   /** Low 32 bits of the last varint. */
   low = 0;
@@ -19,7 +19,12 @@ export class WireCursor {
 
   constructor(bytes: Uint8Array) {
     this.bytes = bytes;
-    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  }
+
+  /** Made when the first real number is read: most messages have none. */
+  get view(): DataView {
+    this.#view ??= new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.length);
+    return this.#view;
   }
 
   /** Into `low` and `high`, as 64 bits. */
