@@ -10,6 +10,8 @@ const TURN_COST = 1000;
 const TURN_US = 1000;
 /** Cost of any frame. */
 const FRAME_COST = 1;
+/** The clock is read again when frames have cost so much. */
+const LOOK_COST = 16;
 /** A part of a read that is smaller than this fraction of it is copied if it is kept, so that it does not keep the rest. */
 const KEPT_FRACTION = 8;
 /** Parts of unread bytes beyond which they are put together, once for so many. */
@@ -90,6 +92,7 @@ export class FrameReader {
     if (!this.#prefaced) return 0;
     const untilUs = this.#nowUs() + TURN_US;
     this.#cost = 0;
+    let lookCost = 0;
     let at = from;
     for (;;) {
       this.#needed = FRAME_HEAD_BYTES;
@@ -100,8 +103,11 @@ export class FrameReader {
       const end = payloadAt + length;
       this.#needed = end - at;
       if (bytes.length < end) break;
-      this.waits = this.#cost >= TURN_COST || this.#nowUs() >= untilUs;
-      if (this.waits) break;
+      if (this.#cost >= lookCost) {
+        this.waits = this.#cost >= TURN_COST || this.#nowUs() >= untilUs;
+        if (this.waits) break;
+        lookCost = this.#cost + LOOK_COST;
+      }
       this.#cost += FRAME_COST;
       this.#frame(bytes[at + 3]!, bytes[at + 4]!, readUint31(bytes, at + 5), bytes.subarray(payloadAt, end));
       at = end;

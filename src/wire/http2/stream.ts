@@ -206,7 +206,7 @@ export class Http2Stream {
     this.#giveBack();
     const waited = this.#queued > 0;
     if (waited) this.held?.held(-this.#queued);
-    this.#queue = [];
+    if (this.#queue.length > 0) this.#queue = [];
     this.#queued = 0;
     this.#from = 0;
     if (waited) this.receiver?.drained?.();

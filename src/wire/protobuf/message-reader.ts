@@ -5,6 +5,7 @@
 import { isUtf8 } from "node:buffer";
 import { atOnce, type Pieces } from "../../base/pieces.ts";
 import { HeldMessages } from "../grpc/held-messages.ts";
+import { asciiText } from "./ascii-text.ts";
 import { addEntry, LateList, LateMap } from "./late-fields.ts";
 import { MessageRoom, ObjectBytes } from "./message-room.ts";
 import { type ListType, NumberList } from "./number-list.ts";
@@ -54,7 +55,8 @@ export function messageReader(messages: ReadonlyMap<string, readonly WireField[]
       room.free();
     }
     room.begin(bytes.length);
-    return yield* new MessageReader(bytes, room).outermost(plan);
+    const reader = new MessageReader(bytes, room);
+    return bytes.length <= SHORT_BYTES ? reader.short(plan) : yield* reader.outermost(plan);
   };
 }
 
@@ -108,6 +110,13 @@ class MessageReader implements NumberSource {
   /** Reads the whole message. Elements that are read again afterwards were counted now, and count no more then. */
   *outermost(plan: MessagePlan): Pieces<Making> {
     const made = yield* this.#message(plan, this.from.bytes.length);
+    this.room = UNCOUNTED;
+    return made;
+  }
+
+  /** As `outermost`, of a short message. */
+  short(plan: MessagePlan): Making {
+    const made = this.#shortMessage(plan, this.from.bytes.length);
     this.room = UNCOUNTED;
     return made;
   }
@@ -297,7 +306,7 @@ class MessageReader implements NumberSource {
     this.room.take(ObjectBytes.Text + 2 * (to - from.at));
     const start = from.at;
     from.at = to;
-    const ascii = to - start <= ASCII_BYTES ? asciiText(from.bytes, start, to) : null;
+    const ascii = asciiText(from.bytes, start, to);
     if (ascii !== null) return ascii;
     try {
       return SHORT_TEXTS.decode(from.bytes.subarray(start, to));
@@ -355,20 +364,7 @@ const NO_BYTES = new Uint8Array();
 /** Elements that are read again are garbage soon. */
 const UNCOUNTED = new MessageRoom(Number.POSITIVE_INFINITY, new HeldMessages(Number.POSITIVE_INFINITY));
 const UTF8 = { fatal: true, ignoreBOM: true };
-/** Texts of so few bytes are made without a decoder, which takes three times as long, if they are ASCII. */
-const ASCII_BYTES = 32;
 const SHORT_TEXTS = new TextDecoder("utf-8", UTF8);
-
-/** Null: not all of it is ASCII. */
-function asciiText(bytes: Uint8Array, start: number, to: number): string | null {
-  const codes = new Array<number>(to - start);
-  for (let at = start; at < to; at++) {
-    const byte = bytes[at]!;
-    if (byte > 127) return null;
-    codes[at - start] = byte;
-  }
-  return String.fromCharCode.apply(String, codes);
-}
 
 /** The value of the field, which is made if there is none yet. */
 function existing<T>(made: Making, name: string, make: () => T): T {

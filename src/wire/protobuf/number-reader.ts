@@ -194,6 +194,7 @@ export function integerOf(type: string, { low, high }: WireCursor): boolean | nu
   if (type === "bool") return low !== 0 || high !== 0;
   if (type === "int32") return low;
   if (type === "uint32") return low >>> 0;
+  if (high === 0) return BigInt(low >>> 0);
   const value = (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0);
   return type === "int64" ? BigInt.asIntN(64, value) : value;
 }
