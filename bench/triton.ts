@@ -19,7 +19,7 @@ known(["--rounds", "--requests", "--tokens", "--realtime", "--no-save", "--resul
 const rounds = number("--rounds", 40);
 const requests = number("--requests", 1000);
 const tokens = number("--tokens", 250);
-const BARS = { infer: 2, stream: 1.2 };
+const BARS = { infer: 1.5, stream: 1.2 };
 /** Rounds before those that count. */
 const WARM = 24;
 const CONNECTIONS = 8;

@@ -8,6 +8,7 @@ import {
   countedTexts,
   type Datatype,
   LENGTH_BYTES,
+  lengthAt,
   type Numbers,
   newNumbers,
   noteTexts,
@@ -57,10 +58,12 @@ function echoed(request: ModelRequest, host: ModelHost, mayKill: boolean): Model
   }
   const input = request.inputs.get("text_input");
   if (input === undefined) throw new PythonError("AttributeError", "'NoneType' object has no attribute 'as_numpy'");
-  const reply = { where: `${host.name}:${host.version}`, params: request.parameters }[mode];
-  if (reply === undefined) return outputs({ ...input, name: "text_output", data: capitals(input.data) });
+  const { datatype, shape, data } = input;
+  if (mode !== "where" && mode !== "params")
+    return outputs({ name: "text_output", datatype, shape, data: capitals(data) });
+  const reply = mode === "where" ? `${host.name}:${host.version}` : request.parameters;
   const made = textsIn(request, "text_input")!.map(() => reply);
-  return outputs(textTensor("text_output", input.shape, made));
+  return outputs(textTensor("text_output", shape, made));
 }
 
 const [SMALL_A, SMALL_Z, TO_CAPITAL] = [97, 122, 32];
@@ -72,10 +75,9 @@ const [SMALL_A, SMALL_Z, TO_CAPITAL] = [97, 122, 32];
 function capitals(data: Uint8Array): Uint8Array {
   const made = Buffer.allocUnsafeSlow(data.length);
   made.set(data);
-  const view = new DataView(made.buffer);
   for (let at = 0; at < made.length; ) {
     const from = at + LENGTH_BYTES;
-    at = from + view.getUint32(at, true);
+    at = from + lengthAt(made, at);
     for (let i = from, end = Math.min(at, made.length); i < end; i++) {
       const code = made[i]!;
       if (code >= SMALL_A && code <= SMALL_Z) made[i] = code - TO_CAPITAL;

@@ -79,6 +79,8 @@ export const readInfer = (bytes: Uint8Array, room: MessageRoom) =>
 
 const NO_PARAMETERS: Parameters = new Map();
 const NONE: readonly never[] = [];
+const NO_SIZES = new BigInt64Array();
+const NO_OUTPUTS: GrpcWish["outputs"] = new Map();
 
 const EMPTY_FINAL = "triton_enable_empty_final_response";
 
@@ -94,13 +96,32 @@ export function* wishOf(
   memory: SharedMemory,
   forwarded: InferParameters = [],
 ): Pieces<GrpcWish> {
-  const { id = "" } = message;
-  const asked = readParameters(message.parameters ?? NO_PARAMETERS);
-  const inputs = yield* readInputs(message, memory.reader());
-  const outputs = yield* readOutputs(message, memory);
-  const { emptyFinal, ...more } = asked;
-  const parameters = [...more.parameters, ...forwarded];
-  return { fields: { id, inputs, outputs: outputs.names, ...more, parameters }, outputs: outputs.made, emptyFinal };
+  const { id = "", inputs: { length: inputCount } = NONE, outputs: { length: outputCount } = NONE } = message;
+  const {
+    parameters: own,
+    priority,
+    timeoutUs,
+    sequence,
+    emptyFinal,
+  } = readParameters(message.parameters ?? NO_PARAMETERS);
+  // One generator for all, because each one takes as long as reading a short tensor.
+  const reading = new InputsReading(message, memory.reader());
+  for (let from = 0; from < inputCount; from += TENSORS_OF_A_PIECE) {
+    reading.read(from, Math.min(from + TENSORS_OF_A_PIECE, inputCount));
+    if (from + TENSORS_OF_A_PIECE <= inputCount) yield;
+  }
+  const inputs = reading.all();
+  const outputs = new OutputsReading(message, memory);
+  for (let from = 0; from < outputCount; from += TENSORS_OF_A_PIECE) {
+    outputs.read(from, Math.min(from + TENSORS_OF_A_PIECE, outputCount));
+    if (from + TENSORS_OF_A_PIECE <= outputCount) yield;
+  }
+  const parameters = forwarded.length === 0 ? own : [...own, ...forwarded];
+  return {
+    fields: { id, inputs, outputs: outputs.names, parameters, priority, timeoutUs, sequence },
+    outputs: outputs.made,
+    emptyFinal,
+  };
 }
 
 function readParameters(given: Parameters) {
@@ -149,30 +170,45 @@ function parameterValue(choice: Choice): ParameterValue {
   return Number.isSafeInteger(number) ? number : choice.value;
 }
 
-/** Reads the inputs. Reports a duplicate input before any other error in inputs. */
-function* readInputs(message: InferMessage, copy: MemoryReader): Pieces<readonly InferInput[]> {
-  const { inputs = NONE, id = "" } = message;
-  const reader = new InputReader(message, copy);
-  const seen = new Set<string>();
-  const read: InferInput[] = [];
-  let failed: TritonError | null = null;
-  // By index, because an iterator needs as much memory per element as a short input.
-  for (let at = 0; at < inputs.length; at++) {
-    const input: InputMessage = inputs.at(at)!;
-    const { name = "" } = input;
-    if (seen.has(name))
-      throw invalidArg(`[request id: ${id || "<id_unknown>"}] input '${name}' already exists in request`);
-    seen.add(name);
-    try {
-      if (failed === null) read.push(reader.read(input));
-    } catch (error) {
-      if (!(error instanceof TritonError)) throw error;
-      failed = error;
-    }
-    if (seen.size % TENSORS_OF_A_PIECE === 0) yield;
+/** Reads the inputs of a message. Reports a duplicate input before any other error in inputs. */
+class InputsReading {
+  readonly #message: InferMessage;
+  readonly #reader: InputReader;
+  /** Names so far. Null: there is only one input. */
+  readonly #seen: Set<string> | null;
+  readonly #read: InferInput[] = [];
+  #failed: TritonError | null = null;
+
+  constructor(message: InferMessage, copy: MemoryReader) {
+    this.#message = message;
+    this.#reader = new InputReader(message, copy);
+    this.#seen = (message.inputs?.length ?? 0) > 1 ? new Set() : null;
   }
-  if (failed !== null) throw failed;
-  return read;
+
+  /** Reads inputs by index, because an iterator needs as much memory per element as a short input. */
+  read(from: number, to: number): void {
+    const { inputs = NONE, id = "" } = this.#message;
+    const seen = this.#seen;
+    for (let at = from; at < to; at++) {
+      const input: InputMessage = inputs.at(at)!;
+      const { name = "" } = input;
+      if (seen?.has(name))
+        throw invalidArg(`[request id: ${id || "<id_unknown>"}] input '${name}' already exists in request`);
+      seen?.add(name);
+      try {
+        if (this.#failed === null) this.#read.push(this.#reader.read(input));
+      } catch (error) {
+        if (!(error instanceof TritonError)) throw error;
+        this.#failed = error;
+      }
+    }
+  }
+
+  /** Returns the inputs. Throws the first error in them. */
+  all(): readonly InferInput[] {
+    if (this.#failed !== null) throw this.#failed;
+    return this.#read;
+  }
 }
 
 type InputMessage = NonNullable<InferMessage["inputs"]> extends Iterable<infer T> ? T : never;
@@ -194,10 +230,17 @@ class InputReader {
   /** Reads one input. Throws a `TritonError`. */
   read({ name = "", datatype = "", shape: sizes, parameters = NO_PARAMETERS, contents }: InputMessage): InferInput {
     const type = (isDatatype(datatype) ? datatype : "<invalid>") as Datatype;
-    const dims = sizes === undefined ? [] : Array.from(sizes.numbers as BigInt64Array);
-    const exact = exactShape(dims);
+    const dims = sizes === undefined ? NO_SIZES : (sizes.numbers as BigInt64Array);
+    const shape: number[] = [];
+    let isExact = true;
+    for (let at = 0; at < dims.length; at++) {
+      const size = Number(dims[at]!);
+      shape.push(size);
+      isExact &&= Number.isSafeInteger(size);
+    }
     const data = this.#data(name, type, parameters, contents);
-    return { name, datatype: type, shape: dims.map(Number), data, ...(exact && { exactShape: exact }) };
+    if (isExact) return { name, datatype: type, shape, data };
+    return { name, datatype: type, shape, data, exactShape: exactShape(Array.from(dims))! };
   }
 
   #data(name: string, type: Datatype, parameters: Parameters, contents: Contents | undefined): Uint8Array {
@@ -255,25 +298,44 @@ function inBytes(numbers: NumberArray | Numbers, from?: NumberArray): Uint8Array
   return new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
 }
 
-function* readOutputs({ outputs = NONE }: InferMessage, memory: SharedMemory) {
-  const names: string[] = [];
-  const made = new Map<string, GrpcOutput>();
-  for (let at = 0; at < outputs.length; at++) {
-    const { name = "", parameters = NO_PARAMETERS } = outputs.at(at)!;
-    if (names.push(name) % TENSORS_OF_A_PIECE === 0) yield;
-    const region = regionOf(parameters, name);
-    const classes = classesOf(parameters);
-    if (region !== null && classes > 0)
-      throw invalidArg("output can't set both 'shared_memory_region' and 'classification'");
-    if (region === null) {
-      if (classes > 0) made.set(name, { classes, put: null });
-      continue;
-    }
-    memory.check(region.name, region.offset, region.bytes);
-    const put = (data: Uint8Array) => memory.write(region, name, data);
-    made.set(name, { classes: 0, put });
+/** Reads the requested outputs of a message. */
+class OutputsReading {
+  readonly names: string[] = [];
+  readonly #message: InferMessage;
+  readonly #memory: SharedMemory;
+  #made: Map<string, GrpcOutput> | null = null;
+
+  constructor(message: InferMessage, memory: SharedMemory) {
+    this.#message = message;
+    this.#memory = memory;
   }
-  return { names, made };
+
+  /** Outputs that need a conversion, by name. */
+  get made(): GrpcWish["outputs"] {
+    return this.#made ?? NO_OUTPUTS;
+  }
+
+  read(from: number, to: number): void {
+    const { outputs = NONE } = this.#message;
+    const memory = this.#memory;
+    for (let at = from; at < to; at++) {
+      const { name = "", parameters = NO_PARAMETERS } = outputs.at(at)!;
+      this.names.push(name);
+      const region = regionOf(parameters, name);
+      const classes = classesOf(parameters);
+      if (region !== null && classes > 0)
+        throw invalidArg("output can't set both 'shared_memory_region' and 'classification'");
+      if (region === null && classes === 0) continue;
+      this.#made ??= new Map();
+      if (region === null) {
+        this.#made.set(name, { classes, put: null });
+        continue;
+      }
+      memory.check(region.name, region.offset, region.bytes);
+      const put = (data: Uint8Array) => memory.write(region, name, data);
+      this.#made.set(name, { classes: 0, put });
+    }
+  }
 }
 
 function classesOf(parameters: Parameters): number {

@@ -97,7 +97,18 @@ export class MessageBuffer {
   }
 
   text(name: number, text: string): void {
-    this.#string(name, text, Buffer.byteLength(text), "utf8");
+    if (!this.#shortAscii(name, text)) this.#string(name, text, Buffer.byteLength(text), "utf8");
+  }
+
+  /** Writes a short string if it is ASCII. Otherwise writes nothing and returns false. */
+  #shortAscii(name: number, text: string): boolean {
+    const { length } = text;
+    if (length > SHORT_BYTES) return false;
+    for (let at = 0; at < length; at++) if (text.charCodeAt(at) > 127) return false;
+    this.number(name, length);
+    this.#room(length);
+    for (let at = 0; at < length; at++) this.#buffer[this.#at++] = text.charCodeAt(at);
+    return true;
   }
 
   /** Writes a string with one character per byte. */

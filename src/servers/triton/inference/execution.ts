@@ -48,7 +48,9 @@ export const spansOf = (
 ): RequestSpans => ({
   requestUs: endUs - request.startUs + cacheUs,
   queueUs: startUs - request.queuedUs,
-  ...times,
+  inputUs: times.inputUs,
+  inferUs: times.inferUs,
+  outputUs: times.outputUs,
 });
 
 /** Starts the batches that the rate limiter has granted. */

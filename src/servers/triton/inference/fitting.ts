@@ -6,7 +6,15 @@ import { clientShape } from "../model-config/reshape.ts";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
 import { byName } from "../model-config/step-shapes.ts";
 import type { BatchRow } from "../scheduling/scheduler.ts";
-import { countedTexts, ELEMENT_BYTES, elementCount, isDatatype, shapeText, type Tensor } from "../tensors/datatypes.ts";
+import {
+  countedTexts,
+  ELEMENT_BYTES,
+  elementCount,
+  isDatatype,
+  lengthAt,
+  shapeText,
+  type Tensor,
+} from "../tensors/datatypes.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 
@@ -97,9 +105,8 @@ function isTensor(output: Tensor): boolean {
 /** Returns the backend's error for a BYTES input whose last length exceeds the data, or undefined. */
 export function incomplete({ name, datatype, data }: Tensor): string | undefined {
   if (datatype !== "BYTES" || countedTexts(data) !== undefined) return undefined;
-  const view = new DataView(data.buffer, data.byteOffset, data.length);
   for (let at = 0; at < data.length; ) {
-    const length = view.getUint32(at, true);
+    const length = lengthAt(data, at);
     at += 4;
     if (at + length > data.length)
       return `incomplete string data for inference input '${name}', expecting string of length ${length} but only ${data.length - at} bytes available`;

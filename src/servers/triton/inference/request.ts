@@ -15,6 +15,7 @@ import {
   ELEMENT_BYTES,
   elementCount,
   expectedSize,
+  lengthAt,
   shapeText,
   type Tensor,
 } from "../tensors/datatypes.ts";
@@ -320,7 +321,6 @@ class InputChecker {
     const { name, data } = input;
     if (countedTexts(data) === count) return;
     const of = `for inference input '${name}' for model '${this.#config.name}'`;
-    const view = new DataView(data.buffer, data.byteOffset, data.length);
     let seen = 0;
     for (let at = 0; at < data.length; ) {
       if (data.length - at < 4)
@@ -331,7 +331,7 @@ class InputChecker {
         throw this.#wrong(
           `unexpected number of string elements ${seen} ${of}, expecting ${expectedSize(input, this.#most > 0, batch)}`,
         );
-      at += 4 + view.getUint32(at, true);
+      at += 4 + lengthAt(data, at);
     }
     if (seen !== count)
       throw this.#wrong(`expected ${expectedSize(input, this.#most > 0, batch)} string elements ${of}, got ${seen}`);

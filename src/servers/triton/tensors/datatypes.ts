@@ -26,9 +26,16 @@ export const isDatatype = (text: string): text is Datatype => Object.hasOwn(ELEM
 
 /** Converts a type of a configuration, such as TYPE_STRING, to the type of the protocol, such as BYTES. */
 export function datatypeOf(configured: string): Datatype {
-  const name = configured.startsWith("TYPE_") ? configured.slice(5) : configured;
-  return name === "STRING" ? "BYTES" : (name as Datatype);
+  const known = CONFIGURED.get(configured);
+  if (known !== undefined) return known;
+  return (configured.startsWith("TYPE_") ? configured.slice(5) : configured) as Datatype;
 }
+/** Types of the protocol by the type of a configuration. */
+const CONFIGURED: ReadonlyMap<string, Datatype> = new Map([
+  ...Object.keys(ELEMENT_BYTES).map((type) => [`TYPE_${type}`, type as Datatype] as const),
+  ["TYPE_STRING", "BYTES"],
+  ["STRING", "BYTES"],
+]);
 
 export interface Tensor {
   readonly name: string;
@@ -74,6 +81,10 @@ export function expectedSize({ shape, exactShape, datatype }: SizedInput, batche
 export const LENGTH_BYTES = 4;
 /** For strings up to this length, a loop is faster than a call of native code. */
 const SHORT = 32;
+
+/** Reads the length before a string. Bytes behind the end count as 0. A view of the bytes would take longer to create. */
+export const lengthAt = (bytes: Uint8Array, at: number): number =>
+  (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0;
 
 /** Encodes strings as the data of a BYTES tensor. Each character of a string stands for one byte. */
 export function packTexts(texts: readonly string[]): Uint8Array {
