@@ -4,13 +4,12 @@
  */
 import { HTTP_STATUS, type StatusCode } from "../model-config/status.ts";
 import {
-  bytesOf,
   countedTexts,
   type Datatype,
+  filledBytes,
   LENGTH_BYTES,
   lengthAt,
   type Numbers,
-  newNumbers,
   noteTexts,
   type Tensor,
 } from "../tensors/datatypes.ts";
@@ -106,8 +105,10 @@ export function addSub({ refuse_negative: refuses = false }: BehaviourOptions): 
     execute: (requests, host) =>
       afterSleep(requests, host, () => {
         const { input = [], output = [] } = host.config;
-        const [first = "", second = ""] = [input[0]?.name, input[1]?.name];
-        const [sum = "", difference = ""] = [output[0]?.name, output[1]?.name];
+        const first = input[0]?.name ?? "";
+        const second = input[1]?.name ?? "";
+        const sum = output[0]?.name ?? "";
+        const difference = output[1]?.name ?? "";
         return requests.map((request) => {
           const { datatype, shape } = request.inputs.get(first)!;
           const left = elementsIn(request, first);
@@ -129,9 +130,10 @@ export function addSub({ refuse_negative: refuses = false }: BehaviourOptions): 
 }
 
 function combined(datatype: Datatype, left: Numbers, right: Numbers, sign: 1 | -1): Uint8Array {
-  const into = newNumbers(datatype as "INT32", left.length) as Int32Array;
-  for (let at = 0; at < into.length; at++) into[at] = plus(left[at]!, right[at]!, sign);
-  return bytesOf(into);
+  const { length } = left;
+  return filledBytes(datatype as "INT32", length, (into) => {
+    for (let at = 0; at < length; at++) (into as Int32Array)[at] = plus(left[at]!, right[at]!, sign);
+  });
 }
 
 /** Adds or subtracts two numbers or two bigints. Typed arrays wrap results that are too large. */

@@ -226,21 +226,24 @@ function inputOf<T>(value: JsonNode, read: Reading, limits: InferLimits, element
   const listed = find(value, "shape");
   // Check the length before the list becomes one array.
   if (listed instanceof LongList) fewOf("dimensions", listed);
-  const [shape, exact] = shapesOf(fewOf("dimensions", arrayIn(value, "shape")));
+  const dimensions = fewOf("dimensions", arrayIn(value, "shape"));
+  const sizes = arePlain(dimensions) ? null : dimensions.map((size) => unsignedOf(size, "shape"));
+  const shape = sizes === null ? (dimensions as readonly number[]) : sizes.map(Number);
   if (isTaken(name, read))
     throw invalidArg(`[request id: ${read.id || "<id_unknown>"}] input '${name}' already exists in request`);
   const datatype = (isDatatype(type) ? type : "<invalid>") as Datatype;
   const data = inputData(value, parameters, { name, type, shape }, read, limits, elements);
-  return { name, datatype, shape, data, ...(exact && { exactShape: exact }) };
+  const exact = sizes === null ? undefined : exactShape(sizes);
+  return exact === undefined ? { name, datatype, shape, data } : { name, datatype, shape, data, exactShape: exact };
 }
 
-/** Returns the dimensions as numbers and in the form of `exactShape`. */
-function shapesOf(list: readonly JsonNode[]): [readonly number[], readonly bigint[] | undefined] {
-  let plain = true;
-  for (const size of list) plain &&= typeof size === "number" && size >= 0;
-  if (plain) return [list as readonly number[], undefined];
-  const sizes = list.map((size) => unsignedOf(size, "shape"));
-  return [sizes.map(Number), exactShape(sizes)];
+/** Reports whether all dimensions are exact numbers of at least 0. */
+function arePlain(list: readonly JsonNode[]): list is readonly number[] {
+  for (let at = 0; at < list.length; at++) {
+    const size = list[at];
+    if (typeof size !== "number" || size < 0) return false;
+  }
+  return true;
 }
 
 const unsignedOf = (value: JsonNode, name: string): number | bigint =>

@@ -89,9 +89,16 @@ export class ModelTable<M> {
     if (this.#namespaces !== null) this.#mustBeOne(name, this.#namespaces);
     if (versions === undefined) throw this.#unknown(name);
     if (version === -1) {
-      let [highest, model]: [number, M | null] = [-1, null];
-      for (const [candidate, entry] of versions)
-        if (entry.state === "READY" && candidate > highest) [highest, model] = [candidate, entry.model];
+      let highest = -1;
+      let model: M | null = null;
+      // By key, because an iterator of entries creates a pair for each, and every request looks up its model.
+      for (const candidate of versions.keys()) {
+        if (candidate <= highest) continue;
+        const entry = versions.get(candidate)!;
+        if (entry.state !== "READY") continue;
+        highest = candidate;
+        model = entry.model;
+      }
       if (model !== null) return model;
       throw new TritonError("NOT_FOUND", `Request for unknown model: '${name}' has no available versions`);
     }

@@ -329,9 +329,11 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
 
   /** Moves the cursor to the next request that may run. Returns false at the end of the queue. */
   #findNext(nowUs: number): boolean {
-    const [cursor, skipped] = [this.#cursor, this.#skipped];
+    const cursor = this.#cursor;
+    const skipped = this.#skipped;
     for (;;) {
-      const [before, size] = [skipped.rejected.length + skipped.cancelled.length, skipped.size];
+      const before = skipped.rejected.length + skipped.cancelled.length;
+      const { size } = skipped;
       const found = this.#levels[cursor.level]!.applyPolicy(cursor.at, nowUs, skipped);
       this.#count -= skipped.rejected.length + skipped.cancelled.length - before;
       this.#queuedSize -= skipped.size - size;
@@ -347,7 +349,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
     const batch = this.#batch;
     if (batch.size === 0) this.#ready.push(batch);
     for (let left = count; left > 0; left--) {
-      const { request, sinceUs } = this.#levels.find(({ size }) => size > 0)!.dequeue();
+      const { request, sinceUs } = this.#firstLevel.dequeue();
       batch.requests.push(request);
       batch.size += request.batchSize;
       batch.sinceUs = Math.min(batch.sinceUs, sinceUs);
@@ -360,7 +362,13 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   }
 
   get #firstWaiting(): R {
-    return this.#levels.find(({ size }) => size > 0)!.at(0).request;
+    return this.#firstLevel.at(0).request;
+  }
+
+  /** The highest level with a request. */
+  get #firstLevel(): PolicyQueue<R> {
+    for (const level of this.#levels) if (level.size > 0) return level;
+    throw new Error("no request waits");
   }
 }
 

@@ -221,15 +221,28 @@ export function passingElements(datatype: Exclude<Datatype, "BYTES">, data: Uint
 
 /** Encodes a list of numbers as tensor data. */
 export function packNumbers(datatype: "INT32", list: readonly number[]): Uint8Array {
-  const bytes = list.length * ELEMENT_BYTES[datatype];
-  if (bytes > SMALL.byteLength) {
-    const made = newNumbers(datatype, list.length);
-    for (let i = 0; i < list.length; i++) made[i] = list[i]!;
-    return bytesOf(made);
+  return filledBytes(datatype, list.length, (into) => {
+    for (let i = 0; i < list.length; i++) into[i] = list[i]!;
+  });
+}
+
+/**
+ * Returns the bytes of `count` elements that `fill` writes. The array that it gets may be longer, and the next call overwrites
+ * it.
+ */
+export function filledBytes(
+  datatype: Exclude<Datatype, "BYTES">,
+  count: number,
+  fill: (into: Numbers) => void,
+): Uint8Array {
+  const bytes = count * ELEMENT_BYTES[datatype];
+  if (bytes <= SMALL.byteLength) {
+    fill(SMALL_VIEWS.get(VIEWS[datatype])!);
+    return SMALL_BYTES.slice(0, bytes);
   }
-  const into = SMALL_VIEWS.get(VIEWS[datatype])!;
-  for (let i = 0; i < list.length; i++) into[i] = list[i]!;
-  return SMALL_BYTES.slice(0, bytes);
+  const made = newNumbers(datatype, count);
+  fill(made);
+  return bytesOf(made);
 }
 
 /** Allocates an array for `count` elements of the type. */

@@ -29,7 +29,12 @@ export class JsonMembers {
 
   get(name: string): JsonNode | undefined {
     const list = this.#list;
-    for (let at = 0; at < list.length; at += 2) if (list[at] === name) return list[at + 1];
+    const { length } = name;
+    for (let at = 0; at < list.length; at += 2) {
+      const own = list[at] as string;
+      // Most names differ in their length, which is faster to compare.
+      if (own.length === length && own === name) return list[at + 1];
+    }
     return undefined;
   }
 }

@@ -369,9 +369,11 @@ export class RapidJsonParser {
   space(): number {
     const text = this.#text;
     let at = this.#at;
-    let code = text.charCodeAt(at);
+    // A single read behind the end, as at the end of every document, makes the engine compile all reads as calls.
+    let code = at < text.length ? text.charCodeAt(at) : Number.NaN;
     if (code > 32) return code;
-    while (code === 32 || code === 10 || code === 13 || code === 9) code = text.charCodeAt(++at);
+    while (code === 32 || code === 10 || code === 13 || code === 9)
+      code = ++at < text.length ? text.charCodeAt(at) : Number.NaN;
     this.#at = at;
     return code;
   }
