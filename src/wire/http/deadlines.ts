@@ -1,22 +1,22 @@
 /**
- * Ends what has taken too long. All that is watched gets the same time, so that the oldest is due first and one alarm is
- * enough. Thousands that are due at once end in several turns of the event loop.
+ * Ends requests and connections that have taken too long. All of them get the same time, so the oldest is due first and one timer
+ * is enough. If thousands are due at once, they end in several turns of the event loop.
  */
 
 import type { Clock } from "../../base/clock.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
 
-/** Requests and connections end for so long in one turn of the event loop. */
+/** Longest time in one turn of the event loop that is spent on ending overdue requests and connections. */
 const PIECE_US = 1000;
 
-/** Time, and what may happen later. */
+/** The current time, and callbacks at a later time. Without `after` there are no callbacks. */
 export interface Timer {
   nowUs(): number;
-  /** Runs `act` so much later; gives what takes it back. */
+  /** Runs `act` after `us` microseconds. Returns a function that cancels it. */
   after?(us: number, act: () => void): () => void;
 }
 
-/** For bytes that are to leave later: they may do so a little later than that (`Clock.about`). */
+/** Returns a timer for bytes to be sent later. Its callbacks may run a little late (`Clock.about`), which saves wake-ups. */
 export function pacing(clock: Pick<Clock, "now" | "at" | "about">): Required<Timer> {
   const after = (us: number, act: () => void) => {
     const dueUs = clock.now() + us;
@@ -25,15 +25,16 @@ export function pacing(clock: Pick<Clock, "now" | "at" | "about">): Required<Tim
   return { nowUs: () => clock.now(), after };
 }
 
+/** A request or connection that must end within a time limit. */
 export interface Expiring {
-  /** Once, when its time is over. */
+  /** Called once, when the time is over. */
   expire(): void;
 }
 
 export class Deadlines {
   readonly #afterUs: number;
   readonly #backend: Required<Timer>;
-  /** With the time at which each is due; in order of that. */
+  /** Due time of each watched item, in microseconds of the clock. Sorted by due time, because all get the same limit. */
   readonly #watched = new Map<Expiring, number>();
   #armed = false;
 
@@ -42,12 +43,13 @@ export class Deadlines {
     this.#backend = backend;
   }
 
+  /** Starts the time limit of an item. */
   watch(one: Expiring): void {
     this.#watched.set(one, this.#backend.nowUs() + this.#afterUs);
     this.#arm();
   }
 
-  /** Takes off the list what ended in time. */
+  /** Stops watching an item that ended in time. */
   forget(one: Expiring): void {
     this.#watched.delete(one);
   }
@@ -76,7 +78,7 @@ export class Deadlines {
   };
 }
 
-/** null: there is no limit, or nothing that could wake us. */
+/** Returns the deadlines for a limit in seconds, or null if the limit is 0 or the timer has no callbacks. */
 export function deadlines(seconds: number, { nowUs, after }: Timer): Deadlines | null {
   return seconds > 0 && after !== undefined ? new Deadlines(seconds * 1e6, { nowUs, after }) : null;
 }

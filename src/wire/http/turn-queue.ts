@@ -1,10 +1,10 @@
 /**
- * Gives connections that have more to do one turn of the event loop each, in the order in which they asked. Sockets are
- * served between two of them, so that a thousand clients with much to read hold nobody up longer than one does.
+ * Gives each connection with more work one turn of the event loop, in the order in which they asked. Other sockets are served
+ * between two turns, so a thousand clients with much to read delay the others no longer than one such client does.
  */
 import { logUnexpected } from "../../base/unexpected.ts";
 
-/** An error in its turn costs a connection alone: it is cut. */
+/** A connection in the queue. If its `turn` throws, only this connection is cut. */
 interface TurnTaker {
   turn(): void;
   cut(): void;
@@ -20,13 +20,13 @@ export class TurnQueue<T extends TurnTaker> {
     this.#later = later;
   }
 
-  /** Calls `turn` of it once, in one of the next turns of the event loop. */
+  /** Schedules one call of the connection's `turn`, in one of the next turns of the event loop. */
   add(one: T): void {
     this.#waiting.add(one);
     this.#order();
   }
 
-  /** Takes it back. */
+  /** Removes a connection from the queue. */
   delete(one: T): void {
     this.#waiting.delete(one);
   }

@@ -1,32 +1,38 @@
 /**
- * How many bytes of heads and small bodies may there be whose rest is still to come? Beyond that nobody reads more of them:
- * who began a second ago or longer gives way, the one that began first before the others, and where that is nobody, the
- * client waits as at a slow server. Large bodies have a room of their own (`servers/openai/front/body-room.ts`).
+ * Limits the memory of request heads and small bodies that have arrived only in part. Above the limit, requests that began at
+ * least a second ago are dropped, the oldest first. If none is that old, reading from the client pauses. Large bodies have a
+ * limit of their own (`servers/openai/front/body-room.ts`).
  */
 import type { Timer } from "./deadlines.ts";
 
-/** Bytes of all together, at a server. */
+/** Limit for all unfinished requests of a server together, in bytes. */
 export const UNFINISHED_MOST_BYTES = 64 * 2 ** 20;
-/** Bodies up to this count here. */
+/** Bodies up to this size count here. */
 export const SMALL_BODY_BYTES = 2 ** 20;
-/** What is kept of bytes that came together costs so much besides. */
+/** Memory that each part of a body costs in addition to its bytes. */
 export const PART_BYTES = 128;
 /** Parts of bodies, such as chunks, after which a connection is not read until the next turn of the event loop. */
 export const PARTS_OF_A_TURN = 2048;
-/** Nobody gives way before, unless there is twice as much: HTTP/2 takes what a stream may send even where it is paused. */
+/**
+ * Age below which a request is dropped only above twice the limit. HTTP/2 clients may send a whole flow-control window although
+ * their stream is paused.
+ */
 const ALONE_US = 1_000_000;
+/** Interval at which paused connections are looked at. */
 const LOOK_US = 100_000;
-/** Read again at each look at least, though there is hardly any room: most of them bring nothing. */
+/** Number of connections resumed per look, even if there is hardly any room: most of them send nothing. */
 const LOOKED_AT_LEAST = 8;
 const LOOKED_AT_MOST = 64;
-/** As much may come of one that is read again, before it can be paused: a read of the socket. */
+/**
+ * Bytes that one read of a socket may bring, and so the room that a resumed connection may need before it can be paused again.
+ */
 const READ_BYTES = 524_288;
 
-/** Somebody part of whose request has come. */
+/** The owner of a request that has arrived only in part. */
 export interface Unfinishing {
   pause(): void;
   resume(): void;
-  /** Is to give way: no more of the request is kept. */
+  /** Drops the request to make room for others. */
   giveWay(): void;
 }
 
@@ -39,7 +45,7 @@ interface Entry {
 export class Unfinished {
   readonly #most: number;
   readonly #timer: Required<Timer>;
-  /** In the order of beginning. */
+  /** In the order in which the requests began. */
   readonly #entries = new Map<Unfinishing, Entry>();
   #bytes = 0;
   #paused = 0;
@@ -47,7 +53,7 @@ export class Unfinished {
 
   readonly #consumed: (bytes: number) => void;
 
-  /** `consumed`: is told of bytes that are garbage now. */
+  /** `consumed`: called with the number of bytes that became garbage. */
   constructor(
     timer: Required<Timer>,
     { most = UNFINISHED_MOST_BYTES, consumed = () => {} }: { most?: number; consumed?: (bytes: number) => void } = {},
@@ -57,12 +63,12 @@ export class Unfinished {
     this.#consumed = consumed;
   }
 
-  /** Bytes of all together. */
+  /** Bytes of all unfinished requests together. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** So many bytes are there of a request that is not whole. */
+  /** Sets the number of bytes kept of an unfinished request. */
   holds(one: Unfinishing, bytes: number): void {
     let entry = this.#entries.get(one);
     if (entry === undefined) {
@@ -80,12 +86,12 @@ export class Unfinished {
     this.#arm();
   }
 
-  /** The request is whole, or counts elsewhere. */
+  /** Removes a request that is complete, or that is counted elsewhere from now on. */
   leaves(one: Unfinishing): void {
     if (this.#take(one) !== null) this.#goOn(1);
   }
 
-  /** The rest of it will not come. */
+  /** Removes a request whose rest will not arrive. */
   drops(one: Unfinishing): void {
     const bytes = this.#take(one);
     if (bytes === null) return;
@@ -119,7 +125,10 @@ export class Unfinished {
     }
   }
 
-  /** Has those read again for which there is room, the first ones: so many at least, when there is any. */
+  /**
+   * Resumes paused connections, the oldest first: as many as there is room for, but at least `least` while the limit is not
+   * exceeded.
+   */
   #goOn(least: number): void {
     const room = this.#most - this.#bytes;
     if (this.#paused === 0 || room < 0) return;

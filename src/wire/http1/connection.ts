@@ -1,6 +1,6 @@
 /**
- * What happens on one connection? Requests in, answers out in their order, refusals of what is no HTTP, and its end:
- * as uvicorn 0.54 does it (`protocols/http/httptools_impl.py`).
+ * One connection of HTTP/1: reads requests, sends their answers in order, refuses bytes that are not HTTP, and closes. Behaves
+ * like uvicorn 0.54 (`protocols/http/httptools_impl.py`).
  */
 
 import { logUnexpected } from "../../base/unexpected.ts";
@@ -12,50 +12,50 @@ import { Fed, Parser, type ParserEvents } from "./parser.ts";
 import type { Head } from "./request.ts";
 import type { Drained, LateHeads } from "./stream.ts";
 
-/** What is used of a socket of `Bun.listen`; Bun's types lack `fd` and the last two. */
+/** The used part of a socket of `Bun.listen`. Bun's types lack `fd`, `pause` and `resume`. */
 export interface Socket {
   readonly remoteAddress: string;
   readonly remotePort: number;
-  /** The system's number of it; -1 from the moment in which it is closed, or ended here. */
+  /** The file descriptor; -1 once the socket is closed or was ended here. */
   readonly fd: number;
-  /** Gives how many bytes the kernel took; negative: the socket is closed. */
+  /** Returns how many bytes the kernel accepted. Negative if the socket is closed. */
   write(bytes: Uint8Array, from: number, length: number): number;
-  /** What was written still leaves. */
+  /** Closes the socket after the bytes written so far have left. */
   end(): unknown;
   terminate(): void;
   pause(): void;
   resume(): void;
 }
 
-/** What all connections of a server share. */
+/** The server, as a connection sees it. All connections of a server share it. */
 export interface ServerSide {
   readonly scheme: "http" | "https";
   readonly style: WireStyle;
-  /** Largest head, bytes. */
+  /** Largest head of a request, in bytes. */
   readonly headBytes: number;
-  /** Has the application answer. */
+  /** Calls the application for a request. */
   handle(exchange: Exchange): void;
   date(): string;
-  /** Takes heads of streams whose first events may come at once; null if heads never wait. */
+  /** Holds heads of streams back for a first event that may come at once; null if heads leave at once. */
   readonly lateHeads: LateHeads | null;
-  /** The connection is silent after an answer; until `stirred`. */
+  /** Starts the keep-alive time limit, after an answer. `stirred` stops it. */
   idle(connection: Connection): void;
   stirred(connection: Connection): void;
-  /** The connection has no request yet, or not all of its head; until `asked`. Once. */
+  /** Starts the time limit of a request head, when the connection is new or a part of a head has arrived. `asked` stops it. */
   waits(connection: Connection): void;
   asked(connection: Connection): void;
-  /** The client sent requests ahead: gives the connection its `turn`, once, in one of the next turns of the event loop. */
+  /** Schedules one call of `turn` in one of the next turns of the event loop, because the client sent requests ahead. */
   queue(connection: Connection): void;
-  /** Closes so many connections as soon as they are opened. */
+  /** Closes the next so many connections as soon as they are opened. */
   refuse(connections: number): void;
-  /** Takes a line for the log. */
+  /** Writes a warning to the log. */
   warn(what: string): void;
   readonly unfinished: Unfinished;
 }
 
-/** Bytes from the socket that are worth being given back at once. */
+/** Size from which the memory of bytes from the socket is freed at once. */
 const LARGE_BYTES = 65_536;
-/** Requests of a connection that are taken apart ahead of their turn. What came behind them is kept as it came. */
+/** Requests of a connection that are parsed ahead of their turn. Bytes after them stay unparsed. */
 const AHEAD_MOST = 100;
 const UNSUPPORTED = "Unsupported upgrade request.";
 const INVALID = "Invalid HTTP request received.";
@@ -69,31 +69,31 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   readonly #socket: Socket;
   readonly #server: ServerSide;
   readonly #parser: Parser;
-  /** The first is being answered. */
+  /** Requests without a complete answer. The first is being answered. */
   readonly #exchanges: Exchange[] = [];
-  /** Whether a part of the bytes that were fed last is a body's. */
+  /** True if a request keeps a part of the last bytes, as its body. */
   #kept = false;
-  /** Came, and has not been taken apart: behind as many requests as are taken ahead. */
+  /** Unparsed bytes after `AHEAD_MOST` requests; null if there are none. */
   #rest: Buffer | null = null;
-  /** Whose body is coming. */
+  /** The request whose body is arriving. */
   #receiving: Exchange | null = null;
-  /** Bytes that the kernel has not taken. */
+  /** Bytes that the kernel has not accepted. `#backlogFrom`: offset in the first part. */
   #backlog: Uint8Array[] = [];
   #backlogFrom = 0;
   #drained: Drained[] = [];
-  /** Nothing more is read, and what was written leaves. */
+  /** True once nothing more is read. Bytes written before still leave. */
   #closing = false;
   #lost = false;
-  /** A request is to come within its time, however slowly its bytes do. */
+  /** True while the time limit of a request head runs. */
   #waits = false;
-  /** Who wants reading to pause: a body that nobody reads, requests sent ahead. */
+  /** Number of reasons to pause reading: a body that no handler reads, requests sent ahead. */
   #pauses = 0;
   #ahead = false;
-  /** Parts of bodies in the bytes that were fed last: after many, reading rests for a turn. */
+  /** Parts of bodies in the bytes parsed last. After many, reading pauses until the next turn. */
   #parts = 0;
-  /** Reads that brought a part of a request whose rest is still to come. */
+  /** Reads that brought a part of the unfinished request. */
   #unfinishedReads = 0;
-  /** How it ends when its next request comes; null: it does not. */
+  /** How a fault plan ends this connection when its next request arrives; null if it does not. */
   #fate: ConnectionEffect["next"] = null;
 
   constructor(socket: Socket, server: ServerSide) {
@@ -112,7 +112,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     return this.#server.date();
   }
 
-  /** Bytes came. */
+  /** Takes bytes from the socket. */
   data(bytes: Buffer): void {
     if (this.#closing) return;
     if (this.#fate !== null && this.#exchanges.length === 0) {
@@ -122,7 +122,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#server.stirred(this);
     this.#kept = false;
     this.#parts = 0;
-    // Reading is paused: whatever comes nevertheless has its place behind that.
+    // Bytes may still arrive while reading is paused. They belong after the unparsed ones.
     if (this.#rest !== null) this.#rest = Buffer.concat([this.#rest, bytes]);
     else if (this.#feed(bytes)) this.#next();
     else if (!this.#closing) this.#wait();
@@ -131,7 +131,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#look();
   }
 
-  /** Goes on with what was sent ahead. */
+  /** Continues with the requests that were sent ahead. */
   turn(): void {
     this.#parts = 0;
     this.#look();
@@ -147,7 +147,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#look();
   }
 
-  /** The socket takes bytes again. */
+  /** Sends the backlog, because the socket accepts bytes again. */
   drain(): void {
     while (this.#backlog.length > 0) {
       const first = this.#backlog[0]!;
@@ -170,7 +170,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     else this.#goOn();
   }
 
-  /** The client left, or the socket was closed here. */
+  /** Releases everything after the client left or the socket was closed here. */
   lost(): void {
     if (this.#lost) return;
     this.#lost = true;
@@ -183,14 +183,14 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#tellDrained();
   }
 
-  /** Ends the connection when its answers have left: its time is over, or the server's. */
+  /** Ends the connection after the answers under way, because the server stops or the connection must end. */
   shutDown(): void {
     const [first] = this.#exchanges;
     if (first === undefined) this.#close();
     else for (const exchange of this.#exchanges) exchange.keepAlive = false;
   }
 
-  /** Ends the connection: it waited too long for a request. */
+  /** Ends the connection, because it waited too long for a request. */
   expire(): void {
     this.#close();
   }
@@ -204,7 +204,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#socket.terminate();
   }
 
-  /** Nothing is sent beside it from here on. */
+  /** Sends what streams still hold back. After this call no lane sends on the socket. */
   shut(): void {
     this.#exchanges[0]?.shut();
   }
@@ -235,7 +235,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     if (refused > 0) this.#server.refuse(refused);
   }
 
-  /** For exchanges, as all below. */
+  /** Called by exchanges, as are all methods below. */
   send(bytes: Uint8Array, length: number, then: Drained | null): number {
     if (this.#closing) return 0;
     let taken = 0;
@@ -245,13 +245,13 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     }
     if (taken < 0) this.#failed();
     const left = taken < 0 ? length : length - taken;
-    // A copy: `bytes` is where the next chunk is put together, and a Buffer's `slice` is a view.
+    // Copied, because the caller reuses `bytes`. `slice` would not copy: a Buffer's `slice` is a view.
     if (taken >= 0) this.#backlog.push(Buffer.from(bytes.subarray(taken, length)));
     if (then !== null && !this.#drained.includes(then)) this.#drained.push(then);
     return left;
   }
 
-  /** As `Socket.write`. An error is the connection's alone: whoever writes has no answer left to give. */
+  /** Like `Socket.write`. An error ends this connection only. */
   #write(bytes: Uint8Array, from: number, length: number): number {
     try {
       return this.#socket.write(bytes, from, length);
@@ -293,11 +293,11 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     if (--this.#pauses === 0 && !this.#lost) this.#socket.resume();
   }
 
-  /** Takes them apart. Is there a request now? */
+  /** Parses the bytes. Returns true if there is a request to answer. */
   #feed(bytes: Buffer): boolean {
     const fed = this.#parser.feed(bytes);
     if (fed === Fed.Enough && this.#parser.read < bytes.length) this.#rest = bytes.subarray(this.#parser.read);
-    // The host would let hundreds of megabytes gather before it collects them.
+    // The runtime would let hundreds of megabytes pile up before it collects them.
     else if (!this.#kept && bytes.buffer.byteLength >= LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
     if (fed === Fed.Wrong) {
       this.#server.warn(INVALID);
@@ -306,7 +306,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     return this.#exchanges.length > 0;
   }
 
-  /** Tells what is kept of a request that is not whole. */
+  /** Reports how many bytes are kept of an unfinished request. */
   #account(): void {
     const unfinished = this.#receiving?.request.unfinishedBytes ?? this.#parser.unfinishedBytes;
     if (unfinished > 0 && !this.#closing) {
@@ -318,7 +318,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     }
   }
 
-  /** Has the next request answered, unless one is being answered, or the last answer waits to be taken. */
+  /** Starts the next answer, unless an answer is under way or bytes of the last one are still waiting to be accepted. */
   #next(): void {
     const next = this.#exchanges[0];
     if (next !== undefined && !next.started && !this.#closing && this.#backlog.length === 0) {
@@ -328,14 +328,19 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#look();
   }
 
-  /** What was sent ahead has a turn of its own, however fast answers are: others are served in between. */
+  /**
+   * Schedules requests that were sent ahead for a turn of their own. Fast answers would otherwise keep other connections waiting.
+   */
   #goOn(): void {
     if (this.#closing || this.#backlog.length > 0) return;
     const next = this.#exchanges[0];
     if (next === undefined ? this.#rest !== null : !next.started) this.#server.queue(this);
   }
 
-  /** Reads on where nothing was sent ahead: the body of the one request that is left may not have come yet. */
+  /**
+   * Pauses reading while there are requests sent ahead. A single request does not pause it, because its body may still be
+   * arriving.
+   */
   #look(): void {
     const ahead = this.#exchanges.length > 1 || this.#rest !== null || this.#parts > PARTS_OF_A_TURN;
     if (ahead === this.#ahead) return;
@@ -358,7 +363,10 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     for (const exchange of this.#exchanges.splice(0)) if (exchange.started) exchange.gone();
   }
 
-  /** The client left, and nobody would say so where reading is paused. Whoever writes is told when it is done writing. */
+  /**
+   * Ends the connection after a failed write: while reading is paused, no event reports that the client left. A microtask does
+   * it, so that the writing code finishes first.
+   */
   #failed(): void {
     queueMicrotask(() => {
       this.cut();
@@ -366,7 +374,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     });
   }
 
-  /** The next request came, of which no answer is to come. */
+  /** Ends the connection as the fault plan says, instead of answering the request that arrived. */
   #meetFate(): void {
     if (this.#fate === "rst") this.cut();
     else this.#close();

@@ -4,15 +4,15 @@ import { completeFrontLimits, type FrontLimits, type GivenFrontLimits } from "..
 import type { StreamWritesOrder } from "../lanes/stream-write-modes.ts";
 import { type TlsConfig, tlsOf } from "../tls/tls-config.ts";
 
-/** Where a server listens, and what it takes there. */
+/** Address of a server, and its limits for connections and bodies. */
 export interface ListenConfig {
   readonly host: string;
   readonly port: number;
-  /** For HTTP/2; absent: none. */
+  /** Port for HTTP/2. Absent: HTTP/2 is off. */
   readonly http2Port?: number;
   /** Absent: plain HTTP. */
   readonly tls?: TlsConfig | "self-signed";
-  /** Hosts whose requests are answered, on every HTTP port. Absent: all. */
+  /** Hosts whose requests are answered, on every HTTP port. Absent: all hosts. */
   readonly allowedHosts?: readonly string[];
   /** Absent: the defaults of `wire/http/front-limits.ts`. */
   readonly frontLimits?: FrontLimits;
@@ -26,7 +26,7 @@ type GivenListen = Omit<ListenConfig, "tls" | "frontLimits"> & {
   readonly frontLimits?: GivenFrontLimits;
 };
 
-/** `isSelfSigned`: true if the server makes a certificate of its own. */
+/** Completes the configuration. `isSelfSigned`: true if the server makes a certificate of its own. */
 export function completeListen(
   { tls: files, frontLimits = {}, ...given }: GivenListen,
   isSelfSigned: boolean,

@@ -1,6 +1,6 @@
 /**
- * Serves HTTP/1.1 on `Bun.listen`, because the answers must be uvicorn's to the byte and `Bun.serve` has answers of its own.
- * Requests go to the application that it is given.
+ * Serves HTTP/1.1 on `Bun.listen`. `Bun.serve` would add answers of its own, but the bytes must equal uvicorn's. Requests go to
+ * an application, which the server receives.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -26,32 +26,34 @@ export interface ListenOptions {
   readonly hostname: string;
   readonly port: number;
   readonly tls: TlsFiles | undefined;
-  /** Several processes listen on the same port. */
+  /** True if several processes listen on the same port. */
   readonly reusePort: boolean;
   readonly frontLimits: ConnectionLimits;
   readonly clock: Pick<Clock, "now" | "at" | "about" | "turn">;
   /**
-   * Called before whatever comes, as thousands of connections and requests may in one turn of the event loop: who is overdue is
-   * woken between two of them. Absent: they wait for the turn's end.
+   * Called before each event of a socket, to run overdue callbacks: one turn of the event loop may bring thousands of events.
+   * Absent: callbacks wait until the turn ends.
    */
   readonly catchUp?: (() => void) | undefined;
-  /** Takes what uvicorn writes into its log as a warning. */
+  /** Writes a warning to the log, with uvicorn's text. */
   readonly warn: (what: string) => void;
   readonly epochSeconds: () => number;
-  /** Is told of bytes that are garbage now. */
+  /** Called with the number of bytes that became garbage. */
   readonly consumed?: (bytes: number) => void;
-  /** Hosts whose requests are answered, as `isHostPattern` has them. Absent: all. */
+  /** Patterns of hosts whose requests are answered, see `isHostPattern`. Absent: all hosts. */
   readonly allowedHosts?: readonly string[] | undefined;
-  /** Absent: uvicorn's. */
+  /** Wire format. Absent: uvicorn's. */
   readonly style?: WireStyle;
-  /** True if first tokens come at once: the head of a stream waits some turns of the event loop for one, to leave with it. */
+  /**
+   * True if first tokens come at once. The head of a stream then waits some turns of the event loop, to leave together with one.
+   */
   readonly firstTokensAtOnce?: boolean;
 }
 
-/** What was answered directly is not answered again; never read. */
+/** Returned after an answer that was sent directly. Its content is never read. */
 const TAKEN = new Response(null);
 
-/** Throws as `Bun.listen` does when the port is in use. */
+/** The server. Its constructor throws like `Bun.listen` if the port is in use. */
 export class HttpServer implements HttpFront, ServerSide {
   readonly later = TAKEN;
   readonly hostname: string;
@@ -68,15 +70,15 @@ export class HttpServer implements HttpFront, ServerSide {
   readonly #date = new DateLine();
   readonly #idle: ReturnType<typeof deadlines>;
   readonly #heads: ReturnType<typeof deadlines>;
-  /** Connections with requests that were sent ahead. */
+  /** Connections with requests that were sent ahead of their answers. */
   readonly #turns: TurnQueue<Connection>;
-  /** Connections that are still to be closed as they are opened. */
+  /** Number of next connections to close as soon as they are opened. */
   #refused = 0;
   readonly #pacing: Required<Timer>;
   readonly warn: (what: string) => void;
   readonly unfinished: Unfinished;
   readonly lateHeads: LateHeads | null;
-  /** Whoever connects is sent away without a word. */
+  /** True if new connections are closed without a byte. */
   #turnsAway = false;
   #stopped: PromiseWithResolvers<void> | null = null;
 
@@ -96,7 +98,7 @@ export class HttpServer implements HttpFront, ServerSide {
     this.#epochSeconds = options.epochSeconds;
     this.#idle = deadlines(frontLimits.keepAliveS, timer);
     this.#heads = deadlines(frontLimits.bodyTimeoutS, timer);
-    // The types lack `reusePort`, which `Bun.listen` takes.
+    // The types lack `reusePort`, which `Bun.listen` accepts.
     const listening: Bun.TCPSocketListenOptions<Connection> & { reusePort: boolean } = {
       hostname,
       port,
@@ -126,7 +128,7 @@ export class HttpServer implements HttpFront, ServerSide {
         },
         drain: (socket) => socket.data?.drain(),
         close: (socket) => this.#closed(socket.data),
-        // Something here failed: it costs its connection alone.
+        // A failure in our code ends this connection only.
         error: (socket, why) => {
           logUnexpected("a connection failed and is closed", why);
           socket.data?.shut();
@@ -146,12 +148,14 @@ export class HttpServer implements HttpFront, ServerSide {
     app.attach?.(this);
   }
 
-  /** Goes on for who is connected; who comes from now on has its connection closed without a byte, as evhtp does at the end. */
+  /** Closes new connections without a byte from now on, as evhtp does at its end. Open connections stay. */
   turnAway(): void {
     this.#turnsAway = true;
   }
 
-  /** Nobody new is taken; idle connections end, the others when they are answered, or at once. */
+  /**
+   * Stops listening. Idle connections close now, others after their answer, or all at once if `cut`. Resolves when none is left.
+   */
   stop(cut = false): Promise<void> {
     if (cut) for (const connection of this.#connections) connection.shut();
     this.#listener.stop(cut);
@@ -164,7 +168,7 @@ export class HttpServer implements HttpFront, ServerSide {
     return this.#stopped.promise;
   }
 
-  /** Whether a connection from this port of a client is open. */
+  /** Reports whether a connection from this client port is open. */
   isOpen(port: number): boolean {
     for (const connection of this.#connections) if (connection.port === port) return true;
     return false;
@@ -219,7 +223,7 @@ export class HttpServer implements HttpFront, ServerSide {
     return this.#of(request).version;
   }
 
-  /** For connections, as all below. */
+  /** Passes a request to the application. Called by connections, as are the methods below. */
   handle(exchange: ServedExchange): void {
     const { request } = exchange;
     const { method, target } = request;
@@ -269,12 +273,12 @@ export class HttpServer implements HttpFront, ServerSide {
     this.#turns.add(connection);
   }
 
-  /** All requests that this server passes on are its own. */
+  /** Returns the exchange of a request. All requests that handlers get from this server have one. */
   #of(request: HttpRequest): ServedExchange {
     return (request as IncomingRequest<ServedExchange & ReadControl>).reading;
   }
 
-  /** A connection that never spoke TLS, where it should, has not been opened. */
+  /** Releases a connection. Undefined if the socket was never opened, for example without a TLS handshake. */
   #closed(connection: Connection | undefined): void {
     if (connection === undefined) return;
     giveConnection();
@@ -288,7 +292,7 @@ export class HttpServer implements HttpFront, ServerSide {
   }
 }
 
-/** What was not answered directly. */
+/** Sends a response that was not sent directly. */
 function send(exchange: ServedExchange, response: Response): void {
   if (response !== TAKEN) respond(exchange, response).catch((error) => broken(exchange, error));
 }
@@ -300,5 +304,5 @@ function broken(exchange: ServedExchange, error: unknown): void {
   else exchange.broken();
 }
 
-/** As uvicorn's answer for an application that fails. */
+/** Headers of uvicorn's answer if the application fails. */
 const FAILED = { "content-type": "text/plain; charset=utf-8", connection: "close" };

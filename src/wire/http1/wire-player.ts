@@ -1,27 +1,27 @@
-/** How are the operations of a pipeline of faults done? One write per segment, waits, the end; what was done is kept. */
+/** Carries out the operations of a fault pipeline on a connection: one write per segment, waits, and the end. Records them. */
 import type { ConnectionEffect, WireOperation } from "../../faults/plan/types.ts";
 import type { Timer } from "../http/deadlines.ts";
 import type { DisturbedAnswer } from "../http/sink.ts";
 import type { Drained } from "./stream.ts";
 
-/** Between two segments, so that no layer puts them together. */
+/** Time between two segments, so that no layer joins them. */
 const GAP_US = 200;
-/** Bytes that wait here, beyond which the answer's owner is asked to wait. */
+/** Waiting bytes above which the answer's owner is asked to pause. */
 const WAITING_MOST = 4 * 2 ** 20;
-/** Operations that are kept of one answer. */
+/** Operations recorded per answer. */
 const KEPT_MOST = 1000;
 
-/** Where the bytes go, and how the connection ends. */
+/** The connection, as the player sees it. */
 export interface FaultyOutput {
-  /** As `Output`'s. */
+  /** Like `send` of `Output`. */
   send(bytes: Uint8Array, length: number, then: Drained | null): number;
-  /** The answer is complete; `stays`: the connection may be used again. */
+  /** Completes the answer. `stays`: true if the connection may be used again. */
   leave(stays: boolean, after: ConnectionEffect): void;
   /** Resets the connection. */
   cut(): void;
-  /** Where HTTP/2 is spoken. */
+  /** Further operations of HTTP/2. Absent for HTTP/1. */
   readonly frames?: {
-    /** Bytes of a head, or of a part of one. */
+    /** Sends bytes of a head, or of a part of one. */
     head(bytes: Uint8Array): void;
     goAway(code: number, unserved: boolean): void;
     /** Resets the answer's stream. */
@@ -30,15 +30,15 @@ export interface FaultyOutput {
 }
 
 export interface PlayerOwner {
-  /** Once: all is done, or nobody is there for it. */
+  /** Called once, when everything is sent or the client has left. */
   ended(how: DisturbedAnswer["end"]): void;
-  /** There is room again. */
+  /** Called when the owner may write again. */
   relieved(): void;
-  /** So many bytes more wait, or fewer. */
+  /** Counts waiting bytes. Negative: that many no longer wait. */
   waits(bytes: number): void;
-  /** The bytes are the receiver's from then on. */
+  /** Called with the bytes that leave. The receiver may keep them. */
   sent?: ((bytes: Uint8Array) => void) | undefined;
-  /** What is done is kept. */
+  /** True if operations are recorded. */
   readonly keeps: boolean;
 }
 
@@ -51,11 +51,11 @@ export class WirePlayer implements Drained {
   readonly #queue: WireOperation[] = [];
   /** Bytes of all operations so far. */
   played = 0;
-  /** Bytes in the queue, and those that the socket has not taken. */
+  /** Bytes in the queue. `#left`: bytes that the socket has not accepted. */
   #queued = 0;
   #left = 0;
   #full = false;
-  /** Nothing is done before, and nothing is sent. */
+  /** Time before which no operation runs. `#noBytesBeforeUs`: time before which no bytes are sent. */
   #notBeforeUs = 0;
   #noBytesBeforeUs = 0;
   #takeBack: (() => void) | null = null;
@@ -78,12 +78,12 @@ export class WirePlayer implements Drained {
     return this.#over;
   }
 
-  /** Bytes that wait here. */
+  /** Bytes that wait in the queue. */
   get queued(): number {
     return this.#queued;
   }
 
-  /** What was done. */
+  /** The operations that were carried out. */
   get record(): Pick<DisturbedAnswer, "beganUs" | "operations" | "unkept"> {
     return { beganUs: this.#beganUs, operations: this.#done, unkept: this.#unkept };
   }
@@ -100,7 +100,7 @@ export class WirePlayer implements Drained {
     this.#full = this.#isFull;
   }
 
-  /** Sends an event that is one segment; the bytes are the caller's again afterwards. */
+  /** Sends an event that is one segment. The caller may reuse the bytes afterwards. */
   pass(bytes: Uint8Array, length: number): void {
     const nowUs = this.#timer.nowUs();
     const waits = this.#over || this.#left > 0 || this.#queue.length > 0;
@@ -114,7 +114,7 @@ export class WirePlayer implements Drained {
     this.#full = this.#isFull;
   }
 
-  /** Nothing more is done. */
+  /** Stops all operations. */
   stop(how: DisturbedAnswer["end"]): void {
     if (this.#over) return;
     this.#over = true;
@@ -137,7 +137,7 @@ export class WirePlayer implements Drained {
     return this.#left > 0 || this.#queued > WAITING_MOST;
   }
 
-  /** Whoever was asked to wait goes on, if there is room again. */
+  /** Calls the owner back if it was asked to pause and there is room again. */
   #relieve(): void {
     if (!this.#full || this.#over || this.#isFull) return;
     this.#full = false;
@@ -170,7 +170,7 @@ export class WirePlayer implements Drained {
     }
   }
 
-  /** Sends the segment, or as much of it as its pace lets go. */
+  /** Sends the segment, or the part of it that its pace allows. */
   #next({ bytes, event, pace }: Extract<WireOperation, { kind: "bytes" }>, nowUs: number): void {
     const length = Math.min(bytes.length, pace?.bytes ?? bytes.length);
     if (length === bytes.length) this.#queue.shift();

@@ -1,4 +1,4 @@
-/** Which application do requests over HTTP/2 belong to? The one of a server of HTTP/1, by the same handlers. */
+/** Serves the application of an HTTP/1 server over HTTP/2, with the same handlers. */
 import type { ConnectionEffect } from "../../faults/plan/types.ts";
 import type { HttpServer } from "../http1/server.ts";
 import type { Http2Application } from "./connection.ts";
@@ -13,10 +13,13 @@ const TOO_LARGE = encodeFields([
   [":status", "431"],
   ["content-length", "0"],
 ]);
-/** Who was answered already gets nothing. */
+/** Receiver of requests that were answered already: ignores what they send. */
 const DEAF: StreamReceiver = { data() {}, ended() {}, gone() {} };
 
-/** Pings are answered, however many; silence is ended as over HTTP/1. */
+/**
+ * Keep-alive of an API server, given the idle limit in seconds. Any number of pings is answered; a silent connection ends as over
+ * HTTP/1.
+ */
 export const apiKeepAlive = (idleS: number): KeepAlive => ({
   timeMs: 0,
   timeoutMs: 0,
@@ -49,7 +52,7 @@ export class ApiOverHttp2 implements Http2Application, ExchangeServer {
   open(stream: Http2Stream, head: RequestHead, line: Http2Line): StreamReceiver {
     const fate = this.fates.get(line);
     if (fate) {
-      // Whoever reads frames at the moment goes on with the next one.
+      // In a microtask, because the connection may be reading a frame at this moment.
       queueMicrotask(() => (fate === "rst" ? line.cut() : line.end()));
       return DEAF;
     }
@@ -58,7 +61,7 @@ export class ApiOverHttp2 implements Http2Application, ExchangeServer {
       return DEAF;
     }
     const exchange = new Http2Exchange(stream, head, line, this);
-    // A body that came with its head is there then.
+    // In a microtask, so that a body that came in the same read as its head has arrived by then.
     queueMicrotask(() => {
       if (!exchange.request.signal.aborted) this.#server.handle(exchange);
     });

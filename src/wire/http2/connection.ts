@@ -1,4 +1,4 @@
-/** One HTTP/2 connection: takes its frames, opens streams for the application, and ends it: RFC 9113. */
+/** One HTTP/2 connection (RFC 9113): handles its frames, opens streams for the application, and ends the connection. */
 import { areRegular, type RequestHead, requestHead } from "./fields.ts";
 import { FrameReader, keepable } from "./frame-reader.ts";
 import { FrameWriter, STREAMS_MOST } from "./frame-writer.ts";
@@ -18,21 +18,23 @@ import type { ConnectionSide, Http2Line } from "./line.ts";
 import { readSettings, windowTooLarge } from "./settings.ts";
 import type { Http2Stream, StreamReceiver } from "./stream.ts";
 
+/** The code that answers requests. */
 export interface Http2Application {
-  /** A request; what its body brings goes to the receiver. */
+  /** Takes a request. Returns the receiver of its body. */
   open(stream: Http2Stream, head: RequestHead, line: Http2Line): StreamReceiver;
 }
 
-/** Limits of one block of headers: its bytes, and the frames that carry it. */
+/** Limits of one header block: its bytes, and the frames that carry it. */
 const BLOCK_BYTES_MOST = 65_536;
 const BLOCK_FRAMES_MOST = 64;
 
-/** Costs beyond that of any frame, in about microseconds: of a stream that begins or is reset by the client. */
+/** Cost of a stream that begins, or that the client resets, in about microseconds. Added to the cost of its frame. */
 const STREAM_COST = 15;
-/** Bytes per microsecond: of headers, coded and decoded together, and of data. */
+/** Bytes whose handling costs about a microsecond: of headers (encoded and decoded together), and of data. */
 const HEADER_BYTES_PER_US = 128;
 const DATA_BYTES_PER_US = 512;
 
+/** A header block whose frames are arriving. */
 interface HeaderBlock {
   readonly id: number;
   readonly ends: boolean;
@@ -45,13 +47,13 @@ export class Http2Connection implements Http2Line {
   readonly #writer: FrameWriter;
   readonly #reader: FrameReader;
   readonly #decoder = new HpackDecoder();
-  /** The socket is not read, because frames wait for a later turn. */
+  /** True while the socket is not read, because frames wait for a later turn. */
   #paused = false;
   #settled = false;
   #lastId = 0;
   #block: HeaderBlock | null = null;
   #closing = false;
-  /** Streams from there on are not served; null: all are. */
+  /** First stream id that is not served any more; null if all are served. */
   #retiredId: number | null = null;
 
   constructor(side: ConnectionSide) {
@@ -76,7 +78,7 @@ export class Http2Connection implements Http2Line {
     if (!this.#paused) this.#take();
   }
 
-  /** Reads on, in a turn that the connection was queued for. */
+  /** Continues reading, or ending streams, in the turn for which the connection was queued. */
   turn(): void {
     if (!this.#closing) {
       this.#take();
@@ -86,7 +88,7 @@ export class Http2Connection implements Http2Line {
     this.#abandon();
   }
 
-  /** Ends the streams, some of them now and the others in later turns. */
+  /** Ends the streams: some now, the others in later turns. */
   #abandon(): void {
     if (this.#writer.abandon()) this.#side.queue();
   }
@@ -98,13 +100,13 @@ export class Http2Connection implements Http2Line {
       if (!(error instanceof ConnectionError)) throw error;
       this.#fail(error);
     }
-    // Answers made at once leave at once.
+    // Answers made during the read leave without waiting for the end of the turn.
     this.#writer.flush();
     this.#pause(this.#reader.waits);
     if (this.#paused) this.#side.queue();
   }
 
-  /** The socket is not read while frames wait. A reset by the client is noticed nevertheless. */
+  /** Stops or continues reading from the socket. A reset by the client is noticed even while it is stopped. */
   #pause(paused: boolean): void {
     if (paused === this.#paused) return;
     this.#paused = paused;
@@ -117,7 +119,7 @@ export class Http2Connection implements Http2Line {
     if (this.#ending) this.#done();
   }
 
-  /** The socket is closed: nothing that the client sent is read any more. */
+  /** Releases everything after the socket was closed. */
   lost(): void {
     this.#closing = true;
     this.#reader.close();
@@ -166,7 +168,7 @@ export class Http2Connection implements Http2Line {
     this.#writer.ping();
   }
 
-  /** Ends it with a code and a word for the client. */
+  /** Ends the connection with an error code and a text for the client. */
   refuse(code: number, why: string): void {
     this.#fail(new ConnectionError(code, why));
   }
@@ -191,7 +193,7 @@ export class Http2Connection implements Http2Line {
     this.#done();
   }
 
-  /** What the kernel has not taken is written before the end. */
+  /** Ends the connection, after the bytes that the kernel has not accepted yet. */
   #done(): void {
     this.#writer.flush();
     this.#ending = this.#writer.blocked;
@@ -312,7 +314,7 @@ export class Http2Connection implements Http2Line {
     if (ends) stream.receiver.ended();
   }
 
-  /** A GOAWAY is under way that says so. */
+  /** Reports whether a GOAWAY has announced that this stream is not served. */
   #isRefused(id: number): boolean {
     return this.#retiredId !== null && id >= this.#retiredId;
   }
@@ -372,7 +374,7 @@ export class Http2Connection implements Http2Line {
     if (readUint31(payload, 0) === id) throw broken("a stream depends on itself");
   }
 
-  /** A frame of a stream that is over: what was under way when it was ended here is nothing wrong. */
+  /** Checks a frame of a stream that has ended. Frames that were under way when we ended the stream are no error. */
   #closedStream(id: number): void {
     if (id > this.#lastId) throw broken("a frame of a stream that is not open");
     if (!this.#isRefused(id) && !this.#writer.wasCut(id))

@@ -1,4 +1,7 @@
-/** How does one request get its answer over HTTP/2? As over HTTP/1, but a stream is its connection, and frames are its chunks. */
+/**
+ * One request and its answer over HTTP/2. Like the exchange of HTTP/1, with a stream in place of the connection and frames in
+ * place of chunks.
+ */
 import type { ConnectionEffect } from "../../faults/plan/types.ts";
 import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
 import type { Unfinished, Unfinishing } from "../http/unfinished.ts";
@@ -16,26 +19,26 @@ import { encodeFields, type HeaderField } from "./hpack.ts";
 import type { Http2Line } from "./line.ts";
 import type { Http2Stream, StreamReceiver } from "./stream.ts";
 
-/** What exchanges need of the server that they belong to. */
+/** The server, as its exchanges see it. */
 export interface ExchangeServer {
   readonly scheme: "http" | "https";
   readonly style: Pick<WireStyle, "head">;
   date(): string;
   readonly unfinished: Unfinished;
-  /** How connections end when their next request comes. */
+  /** How a fault plan ends connections when their next request arrives. */
   readonly fates: WeakMap<Http2Line, ConnectionEffect["next"]>;
 }
 
 enum State {
   Waiting,
-  /** The head is out. */
+  /** The head has been sent. */
   Streaming,
   Complete,
   Gone,
 }
 
 const CONTINUE = encodeFields([[":status", "100"]]);
-/** What only HTTP/1 says of a connection. */
+/** Headers that only HTTP/1 has. */
 const OF_CONNECTION = ["connection", "transfer-encoding"];
 
 export class Http2Exchange implements ServedExchange, StreamReceiver, ReadControl, Unfinishing, Pick<Output, "send"> {
@@ -50,9 +53,9 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
   #events: DataStream | FaultyStream | null = null;
   #parts: WholeParts | null = null;
   #then: Drained | null = null;
-  /** What came of a head that a plan disturbs. */
+  /** Bytes so far of a head that a fault plan sends in parts, as Latin-1. */
   #headText = "";
-  /** Who wants reading to pause: a body that nobody reads, too many that are not whole. */
+  /** Number of reasons to pause reading: a body that no handler reads, too many unfinished requests. */
   #pauses = 0;
 
   constructor(stream: Http2Stream, head: RequestHead, line: Http2Line, server: ExchangeServer) {
@@ -68,7 +71,7 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
     );
     this.#expects = fields.get("expect")?.toLowerCase() === "100-continue";
     const read = { method, target, version: "2" as const, fields, keepAlive: true };
-    // Whatever stands unread counts against what its connection may hold.
+    // Pauses at 0 unread bytes, because unread bytes take up the receive window of the connection.
     this.request = new IncomingRequest(read, server.scheme, this, 0);
   }
 
@@ -135,7 +138,7 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
     return parts;
   }
 
-  /** For streams. */
+  /** Called by the streams of answers, like `finished` and `broken`. */
   send(bytes: Uint8Array, length: number, then: Drained | null): number {
     if (this.#state !== State.Streaming || this.#headOnly) return 0;
     const before = this.#stream.queued;
@@ -155,7 +158,7 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
     this.#reset(Http2Code.Internal);
   }
 
-  /** For an answer that was disturbed. */
+  /** Called by the player of a disturbed answer. */
   leave(stays: boolean, after: ConnectionEffect): void {
     if (after.next !== null) this.#server.fates.set(this.line, after.next);
     if (after.refused > 0) this.line.refuseNext(after.refused);
@@ -181,7 +184,7 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
     reset: (code) => this.#reset(code),
   };
 
-  /** For the request. */
+  /** Called by the request, like `resume` and `wanted`. */
   pause(): void {
     if (this.#pauses++ === 0) this.#stream.pause();
   }
@@ -200,7 +203,7 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
     this.#stream.head(CONTINUE, false);
   }
 
-  /** For the stream, as all below. */
+  /** Called by the HTTP/2 stream, as are all methods below. */
   data(bytes: Uint8Array): void {
     this.request.came(bytes);
     const { unfinishedBytes } = this.request;
@@ -246,10 +249,10 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
   }
 }
 
-/** The last head, as a block: answers in a row have the same one. */
+/** The last head, encoded. Consecutive answers often have the same head. */
 let last = { text: "", block: encodeFields([]) };
 
-/** Lines of HTTP/1 as fields. */
+/** Encodes the head of an HTTP/1 answer as a header block. */
 function blockOf(text: string): Buffer {
   if (last.text === text) return last.block;
   const [line = "", ...lines] = text.slice(0, text.indexOf("\r\n\r\n")).split("\r\n");

@@ -1,11 +1,11 @@
-/** Which fields stand in a block of headers? HPACK, RFC 7541: the tables are the peer's for reading; what is written uses none. */
+/** Encodes and decodes header fields: HPACK, RFC 7541. Decoding supports the dynamic table; encoding does not use it. */
 import { ConnectionError, Http2Code } from "./frames.ts";
 import { huffmanText } from "./huffman.ts";
 
-/** Name and value, one character per byte. */
+/** Name and value, with one character per byte. */
 export type HeaderField = readonly [string, string];
 
-/** Appendix A, from 1. */
+/** The static table of appendix A. Its indexes start at 1. */
 const STATIC: readonly HeaderField[] = (
   ":authority|:method GET|:method POST|:path /|:path /index.html|:scheme http|:scheme https|:status 200|:status 204|" +
   ":status 206|:status 304|:status 400|:status 404|:status 500|accept-charset|accept-encoding gzip, deflate|" +
@@ -21,28 +21,31 @@ const STATIC: readonly HeaderField[] = (
     return blank < 0 ? [line, ""] : [line.slice(0, blank), line.slice(blank + 1)];
   });
 
-/** What an entry costs beside its characters. */
+/** Size of a table entry in addition to its characters, in bytes. */
 export const FIELD_BYTES = 32;
-/** The table that a peer may use here; the protocol's default. */
+/** Largest dynamic table that a client may use, in bytes. The protocol's default. */
 const TABLE_BYTES = 4096;
 
-/** What one block may come to, as the tables count: entries that are named again and again cost few bytes on the wire. */
+/**
+ * Largest decoded size of one block. Without the limit, repeated references to a table entry would make a huge list from few
+ * bytes.
+ */
 const LIST_BYTES_MOST = 262_144;
 
 const broken = (why: string) => new ConnectionError(Http2Code.Compression, why);
 const costOf = ([name, value]: HeaderField) => name.length + value.length + FIELD_BYTES;
 
 export class HpackDecoder {
-  /** The youngest first. */
+  /** Entries, the newest first. */
   readonly #table: HeaderField[] = [];
   #bytes = 0;
   #most = TABLE_BYTES;
   #block: Uint8Array = new Uint8Array();
   #at = 0;
-  /** Bytes of the fields decoded last, as the tables count them. */
+  /** Size of the fields decoded last, in bytes, counted like table entries. */
   listBytes = 0;
 
-  /** Returns the fields of a block. Throws a `ConnectionError`; no later block can be decoded then. */
+  /** Decodes the fields of a block. Throws a `ConnectionError`; the decoder is unusable afterwards. */
   decode(block: Uint8Array): HeaderField[] {
     this.#block = block;
     this.#at = 0;
@@ -127,7 +130,7 @@ export class HpackDecoder {
   }
 }
 
-/** Fields as literals that no table keeps; a value may be any text of bytes. */
+/** Encodes fields as literals that are not added to the dynamic table. Values may contain any bytes. */
 export function encodeFields(fields: readonly HeaderField[]): Buffer {
   return Buffer.concat(
     fields.map(([name, value]) => {

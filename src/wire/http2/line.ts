@@ -1,44 +1,45 @@
-/** What does an application see of a connection? */
+/** Interfaces between a connection of HTTP/2, its application and its server. */
 import type { Http2Application } from "./connection.ts";
 import type { FrameWriterEnds } from "./frame-writer.ts";
 import type { PingRules } from "./pings.ts";
 
+/** A connection, as an application sees it. */
 export interface Http2Line {
-  /** The client's. */
+  /** Address of the client. */
   readonly address: string;
   readonly port: number;
-  /** Nobody new is served; it ends when its last stream has. The client is told `code`. */
+  /** Refuses new streams and ends the connection after its last stream. `code` goes to the client in a GOAWAY frame. */
   retire(code?: number): void;
-  /** Tells the client that streams behind this one are not served. They go on nevertheless. */
+  /** Tells the client that streams after `last` are not served, although they continue. */
   disown(last: number, code: number): void;
-  /** Ends it behind what was written. */
+  /** Ends the connection after the bytes written so far. */
   end(): void;
-  /** Resets it. */
+  /** Resets the connection. */
   cut(): void;
-  /** Closes so many connections as soon as they are opened. */
+  /** Closes the next so many connections as soon as they are opened. */
   refuseNext(connections: number): void;
 }
 
-/** What all connections of a server share. */
+/** The server and its socket, as a connection sees them. */
 export interface ConnectionSide extends FrameWriterEnds, Pick<Http2Line, "address" | "port" | "refuseNext"> {
   readonly application: Http2Application;
-  /** Whether the ping is one too many; `idle`: there is no stream. */
+  /** Decides whether the client pings too often. */
   readonly pings: PingRules;
-  /** Something came. */
+  /** Reports that bytes arrived. */
   heard(): void;
-  /** The client answered a ping of ours. */
+  /** Reports that the client answered our ping. */
   acknowledged(): void;
-  /** The client has introduced itself. */
+  /** Reports that the client's first SETTINGS frame arrived. */
   settled(): void;
-  /** There is no stream any more, or one again. */
+  /** Reports that the last stream ended (`idle` true), or that a stream opened after a time without streams (false). */
   rests(idle: boolean): void;
-  /** The last stream ended behind `retire`, or the connection is beyond repair. */
+  /** Closes the socket, because the last stream ended after `retire` or the client broke the protocol. */
   done(): void;
-  /** Stops and continues reading of the socket. */
+  /** Stops reading from the socket. `resume` continues it. */
   pause(): void;
   resume(): void;
   /** Calls the connection's `turn` once, in one of the next turns of the event loop. */
   queue(): void;
-  /** The time, microseconds. */
+  /** Returns the time in microseconds. */
   nowUs(): number;
 }
