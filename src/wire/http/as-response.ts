@@ -41,7 +41,7 @@ class ResponseStream implements EventSink, PartSink {
     return !this.full;
   }
   end = () => this.#end((out) => out.close());
-  reset = () => this.#end((out) => out.error(new Error("the stream was broken off")));
+  reset = () => this.#end((out) => out.error(new Error("the server broke the stream off")));
   #end(how: (out: ReadableStreamDefaultController<Uint8Array>) => void): void {
     if (this.#out !== null) how(this.#out);
     this.#out = null;

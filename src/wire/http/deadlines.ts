@@ -71,7 +71,7 @@ export class Deadlines {
       try {
         one.expire();
       } catch (error) {
-        logUnexpected("the end of a connection or request that took too long failed", error);
+        logUnexpected("ending an overdue connection or request failed", error);
       }
     }
     this.#arm();

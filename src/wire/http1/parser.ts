@@ -207,7 +207,7 @@ export class Parser {
     this.#heads = 0;
     this.#bodyBytes = 0;
     // A second piece would overwrite the piece that llhttp is reading.
-    if (current !== null) throw new Error("a parser was fed while llhttp reads for another");
+    if (current !== null) throw new Error("a parser was fed while llhttp reads the bytes of another");
     if (memory.length === 0) memory = new Uint8Array(llhttp.memory.buffer);
     memory.set(piece, pieceAt);
     current = this;

@@ -4,6 +4,7 @@ import { FrameReader, keepable } from "./frame-reader.ts";
 import { FrameWriter, STREAMS_MOST } from "./frame-writer.ts";
 import {
   CONNECTION_FRAMES,
+  checkLength,
   ConnectionError,
   FrameFlag,
   FrameType,
@@ -27,6 +28,7 @@ export interface Http2Application {
 /** Limits of one header block: its bytes, and the frames that carry it. */
 const BLOCK_BYTES_MOST = 65_536;
 const BLOCK_FRAMES_MOST = 64;
+const HUGE_BLOCK = `header block exceeds ${BLOCK_BYTES_MOST} bytes or ${BLOCK_FRAMES_MOST} frames`;
 
 /** Cost of a stream that begins, or that the client resets, in about microseconds. Added to the cost of its frame. */
 const STREAM_COST = 15;
@@ -202,11 +204,12 @@ export class Http2Connection implements Http2Line {
   #ending = false;
 
   #frame(type: number, flags: number, id: number, payload: Buffer): void {
-    if (!this.#settled && type !== FrameType.Settings) throw broken("the first frame is not SETTINGS");
+    if (!this.#settled && type !== FrameType.Settings) throw broken("the first frame must be SETTINGS");
     if (this.#block !== null && (type !== FrameType.Continuation || id !== this.#block.id))
-      throw broken("a block of headers is interrupted");
-    if (CONNECTION_FRAMES.has(type) && id !== 0) throw broken("a frame of the connection names a stream");
-    if (STREAM_FRAMES.has(type) && id === 0) throw broken("a frame of a stream names none");
+      throw broken("another frame between HEADERS and CONTINUATION");
+    if (CONNECTION_FRAMES.has(type) && id !== 0)
+      throw broken(`frame type ${type} names stream ${id}, must name stream 0`);
+    if (STREAM_FRAMES.has(type) && id === 0) throw broken(`frame type ${type} names stream 0, must name a stream`);
     if (type === FrameType.Data) this.#onData(flags, id, payload);
     else if (type === FrameType.Headers) this.#onHeaders(flags, id, payload);
     else if (type === FrameType.Continuation) this.#onContinuation(flags, payload);
@@ -215,13 +218,13 @@ export class Http2Connection implements Http2Line {
     else if (type === FrameType.Settings) this.#onSettings(flags, payload);
     else if (type === FrameType.RstStream) this.#onReset(id, payload);
     else if (type === FrameType.Priority) this.#onPriority(id, payload);
-    else if (type === FrameType.PushPromise) throw broken("a client promises a push");
+    else if (type === FrameType.PushPromise) throw broken("PUSH_PROMISE from a client");
   }
 
   #onData(flags: number, id: number, payload: Buffer): void {
     const { streams } = this.#writer;
     if (!this.#writer.came(payload.length))
-      throw new ConnectionError(Http2Code.FlowControl, "a connection sends more than it may");
+      throw new ConnectionError(Http2Code.FlowControl, "DATA exceeds the window of the connection");
     this.#reader.spend(payload.length / DATA_BYTES_PER_US);
     const bytes = unpadded(flags, payload);
     const stream = streams.get(id);
@@ -231,7 +234,7 @@ export class Http2Connection implements Http2Line {
       return;
     }
     if (!stream.came(payload.length))
-      throw new ConnectionError(Http2Code.FlowControl, "a stream sends more than it may");
+      throw new ConnectionError(Http2Code.FlowControl, `DATA exceeds the window of stream ${id}`);
     stream.body += bytes.length;
     const ends = (flags & FrameFlag.EndStream) !== 0;
     const { expects, body } = stream;
@@ -248,8 +251,9 @@ export class Http2Connection implements Http2Line {
   #onHeaders(flags: number, id: number, payload: Buffer): void {
     const bytes = unpadded(flags, payload);
     const hasPriority = (flags & FrameFlag.Priority) !== 0;
-    if (hasPriority && bytes.length < 5) throw new ConnectionError(Http2Code.FrameSize, "HEADERS are too short");
-    if (hasPriority && readUint31(bytes, 0) === id) throw broken("a stream depends on itself");
+    if (hasPriority && bytes.length < 5)
+      throw new ConnectionError(Http2Code.FrameSize, `HEADERS with a priority have ${bytes.length} bytes, must have 5`);
+    if (hasPriority && readUint31(bytes, 0) === id) throw broken(`stream ${id} depends on itself`);
     const part = hasPriority ? bytes.subarray(5) : bytes;
     const ended = (flags & FrameFlag.EndHeaders) !== 0;
     this.#block = {
@@ -263,11 +267,11 @@ export class Http2Connection implements Http2Line {
 
   #onContinuation(flags: number, payload: Buffer): void {
     const block = this.#block;
-    if (block === null) throw broken("CONTINUATION without HEADERS");
+    if (block === null) throw broken("CONTINUATION without HEADERS before it");
     block.parts.push(keepable(payload));
     block.bytes += payload.length;
     if (block.bytes > BLOCK_BYTES_MOST || block.parts.length > BLOCK_FRAMES_MOST)
-      throw new ConnectionError(Http2Code.Calm, "a block of headers is too large");
+      throw new ConnectionError(Http2Code.Calm, HUGE_BLOCK);
     if (flags & FrameFlag.EndHeaders) this.#endBlock();
   }
 
@@ -280,7 +284,7 @@ export class Http2Connection implements Http2Line {
     const stream = streams.get(id);
     if (stream !== undefined) this.#onTrailers(stream, fields, ends);
     else if (id <= this.#lastId) this.#closedStream(id);
-    else if (id % 2 === 0) throw broken("a client opens an even stream");
+    else if (id % 2 === 0) throw broken(`a client opens stream ${id}, must be odd`);
     else this.#open(id, fields, ends);
   }
 
@@ -320,16 +324,16 @@ export class Http2Connection implements Http2Line {
   }
 
   #onWindow(id: number, payload: Buffer): void {
-    if (payload.length !== 4) throw new ConnectionError(Http2Code.FrameSize, "WINDOW_UPDATE has another length");
+    checkLength("WINDOW_UPDATE", payload, 4);
     const more = readUint31(payload, 0);
     if (id === 0) {
-      if (more === 0) throw broken("a window grows by nothing");
+      if (more === 0) throw broken("WINDOW_UPDATE increment is 0, must be 1 or more");
       if (!this.#writer.widen(more)) throw windowTooLarge();
       return;
     }
     const stream = this.#writer.streams.get(id);
     if (stream === undefined) {
-      if (id > this.#lastId) throw broken("a window of a stream that is not open");
+      if (id > this.#lastId) throw broken(`WINDOW_UPDATE for stream ${id}, which was never opened`);
       return;
     }
     if (more === 0) this.#writer.refuse(stream, Http2Code.Protocol);
@@ -338,7 +342,7 @@ export class Http2Connection implements Http2Line {
   }
 
   #onPing(flags: number, payload: Buffer): void {
-    if (payload.length !== 8) throw new ConnectionError(Http2Code.FrameSize, "PING has another length");
+    checkLength("PING", payload, 8);
     if (flags & FrameFlag.Ack) {
       this.#side.acknowledged();
       return;
@@ -350,7 +354,7 @@ export class Http2Connection implements Http2Line {
 
   #onSettings(flags: number, payload: Buffer): void {
     if (flags & FrameFlag.Ack) {
-      if (payload.length > 0) throw new ConnectionError(Http2Code.FrameSize, "an acknowledgement with settings");
+      checkLength("SETTINGS acknowledgement", payload, 0);
       return;
     }
     const window = readSettings(payload);
@@ -361,24 +365,24 @@ export class Http2Connection implements Http2Line {
   }
 
   #onReset(id: number, payload: Buffer): void {
-    if (payload.length !== 4) throw new ConnectionError(Http2Code.FrameSize, "RST_STREAM has another length");
+    checkLength("RST_STREAM", payload, 4);
     const stream = this.#writer.streams.get(id);
     if (stream !== undefined) {
       this.#reader.spend(STREAM_COST);
       this.#writer.lose(stream);
-    } else if (id > this.#lastId) throw broken("a stream that is not open is reset");
+    } else if (id > this.#lastId) throw broken(`RST_STREAM for stream ${id}, which was never opened`);
   }
 
   #onPriority(id: number, payload: Buffer): void {
-    if (payload.length !== 5) throw new ConnectionError(Http2Code.FrameSize, "PRIORITY has another length");
-    if (readUint31(payload, 0) === id) throw broken("a stream depends on itself");
+    checkLength("PRIORITY", payload, 5);
+    if (readUint31(payload, 0) === id) throw broken(`stream ${id} depends on itself`);
   }
 
   /** Checks a frame of a stream that has ended. Frames that were under way when we ended the stream are no error. */
   #closedStream(id: number): void {
-    if (id > this.#lastId) throw broken("a frame of a stream that is not open");
+    if (id > this.#lastId) throw broken(`frame for stream ${id}, which was never opened`);
     if (!this.#isRefused(id) && !this.#writer.wasCut(id))
-      throw new ConnectionError(Http2Code.StreamClosed, "a frame of a stream that has ended");
+      throw new ConnectionError(Http2Code.StreamClosed, `frame for stream ${id}, which has ended`);
   }
 }
 

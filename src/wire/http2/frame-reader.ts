@@ -79,7 +79,7 @@ export class FrameReader {
     if (this.#prefaced) return 0;
     const length = Math.min(bytes.length, PREFACE.length);
     if (!bytes.subarray(0, length).equals(PREFACE.subarray(0, length)))
-      throw new ConnectionError(Http2Code.Protocol, "no preface of HTTP/2");
+      throw new ConnectionError(Http2Code.Protocol, "the connection does not begin with the HTTP/2 preface");
     this.#prefaced = length === PREFACE.length;
     return this.#prefaced ? length : 0;
   }
@@ -94,7 +94,8 @@ export class FrameReader {
       this.#needed = FRAME_HEAD_BYTES;
       if (bytes.length - at < FRAME_HEAD_BYTES || this.#closed) break;
       const length = (bytes[at]! << 16) + (bytes[at + 1]! << 8) + bytes[at + 2]!;
-      if (length > FRAME_BYTES_MOST) throw new ConnectionError(Http2Code.FrameSize, "a frame is too large");
+      if (length > FRAME_BYTES_MOST)
+        throw new ConnectionError(Http2Code.FrameSize, `frame payload is ${length} bytes, limit ${FRAME_BYTES_MOST}`);
       const payloadAt = at + FRAME_HEAD_BYTES;
       const end = payloadAt + length;
       this.#needed = end - at;

@@ -100,6 +100,13 @@ export const STREAM_FRAMES: ReadonlySet<number> = new Set([
 export function unpadded(flags: number, payload: Buffer): Buffer {
   if (!(flags & FrameFlag.Padded)) return payload;
   const padding = payload[0] ?? payload.length;
-  if (padding >= payload.length) throw new ConnectionError(Http2Code.Protocol, "a frame is all padding");
+  if (padding >= payload.length)
+    throw new ConnectionError(Http2Code.Protocol, "padding is longer than the payload of its frame");
   return payload.subarray(1, payload.length - padding);
+}
+
+/** Throws a `ConnectionError` unless the payload has the length that its frame type requires. */
+export function checkLength(frame: string, payload: Buffer, bytes: number): void {
+  if (payload.length !== bytes)
+    throw new ConnectionError(Http2Code.FrameSize, `${frame} payload is ${payload.length} bytes, must be ${bytes}`);
 }

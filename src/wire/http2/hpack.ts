@@ -53,16 +53,17 @@ export class HpackDecoder {
     const fields: HeaderField[] = [];
     const take = (field: HeaderField) => {
       this.listBytes += costOf(field);
-      if (this.listBytes > LIST_BYTES_MOST) throw new ConnectionError(Http2Code.Calm, "a list of headers is too large");
+      if (this.listBytes > LIST_BYTES_MOST)
+        throw new ConnectionError(Http2Code.Calm, `headers exceed ${LIST_BYTES_MOST} bytes`);
       fields.push(field);
     };
     while (this.#at < block.length) {
       const byte = block[this.#at]!;
       if (byte & 0x80) take(this.#entry(this.#number(7)));
       else if ((byte & 0xe0) === 0x20) {
-        if (fields.length > 0) throw broken("a table is resized behind a field");
+        if (fields.length > 0) throw broken("table size update after a field, must be first in its block");
         const most = this.#number(5);
-        if (most > TABLE_BYTES) throw broken("a table is too large");
+        if (most > TABLE_BYTES) throw broken(`table size is ${most}, must be ${TABLE_BYTES} or less`);
         this.#most = most;
         this.#shrink(0);
       } else if (byte & 0x40) {
@@ -76,7 +77,7 @@ export class HpackDecoder {
 
   #entry(index: number): HeaderField {
     const found = index <= STATIC.length ? STATIC[index - 1] : this.#table[index - STATIC.length - 1];
-    if (found === undefined) throw broken("no such entry");
+    if (found === undefined) throw broken(`index ${index} is not in the table`);
     return found;
   }
 
@@ -105,7 +106,7 @@ export class HpackDecoder {
     for (let shift = 0; ; shift += 7) {
       const byte = this.#byte();
       value += (byte & 0x7f) * 2 ** shift;
-      if (shift > 21) throw broken("a number is too large");
+      if (shift > 21) throw broken("integer has more than 5 bytes");
       if (byte < 0x80) return value;
     }
   }
@@ -115,17 +116,17 @@ export class HpackDecoder {
     const length = this.#number(7);
     const from = this.#at;
     const to = from + length;
-    if (to > this.#block.length) throw broken("a text is cut short");
+    if (to > this.#block.length) throw broken("string is longer than its block");
     this.#at = to;
     if (!isCoded) return Buffer.from(this.#block.buffer, this.#block.byteOffset + from, length).toString("latin1");
     const text = huffmanText(this.#block, from, to);
-    if (text === null) throw broken("a text is no code");
+    if (text === null) throw broken("string is not a valid Huffman code");
     return text;
   }
 
   #byte(): number {
     const byte = this.#block[this.#at++];
-    if (byte === undefined) throw broken("a block is cut short");
+    if (byte === undefined) throw broken("block ends within a field");
     return byte;
   }
 }

@@ -49,6 +49,7 @@ type Socket = Bun.Socket<Client>;
 const LOST_STREAM_BYTES = 1024;
 /** Time limit for the client's preface and first SETTINGS frame. */
 const PREFACE_S = 120;
+const NO_SETTINGS = `no SETTINGS within ${PREFACE_S} s`;
 /** ALPN names in wire format: length, then "h2". Bun accepts bytes, although its types do not say so. */
 const ALPN = Uint8Array.from([2, 104, 50]);
 
@@ -196,7 +197,7 @@ class Client implements ConnectionSide {
       [server.idle, this.#idle],
       [server.aged, age],
       [server.graced, grace],
-      [server.nameless, { expire: () => this.connection.refuse(Http2Code.Protocol, "no settings came") }],
+      [server.nameless, { expire: () => this.connection.refuse(Http2Code.Protocol, NO_SETTINGS) }],
     ];
     server.silent?.watch(this.#silence);
     server.idle?.watch(this.#idle);

@@ -6,7 +6,7 @@ export const SETTINGS_MOST = 32;
 const ENTRY_BYTES = 6;
 
 export const windowTooLarge = (): ConnectionError =>
-  new ConnectionError(Http2Code.FlowControl, "a window is too large");
+  new ConnectionError(Http2Code.FlowControl, `a window is larger than ${WINDOW_MOST}`);
 
 /**
  * Checks every entry of a frame. Returns the initial window of streams, or null if the frame does not set it. If it is set twice,
@@ -29,8 +29,8 @@ export function readSettings(payload: Buffer): number | null {
 
 function check(id: number, value: number): void {
   if (id === SettingId.Push && value > 1)
-    throw new ConnectionError(Http2Code.Protocol, "ENABLE_PUSH is neither 0 nor 1");
+    throw new ConnectionError(Http2Code.Protocol, `ENABLE_PUSH is ${value}, must be 0 or 1`);
   if (id === SettingId.Window && value > WINDOW_MOST) throw windowTooLarge();
   if (id === SettingId.FrameSize && (value < FRAME_BYTES_MOST || value >= 2 ** 24))
-    throw new ConnectionError(Http2Code.Protocol, "a size of frames that is not allowed");
+    throw new ConnectionError(Http2Code.Protocol, `MAX_FRAME_SIZE is ${value}, must be ${FRAME_BYTES_MOST} to ${2 ** 24 - 1}`);
 }

@@ -141,7 +141,7 @@ test("a client that has not introduced itself after 120 s is left", async () => 
   socket.on("data", (part: Buffer) => void parts.push(part));
   await new Promise((resolve) => socket.once("close", resolve));
   expect((clock.now() - beganUs) / 1e6).toBeGreaterThanOrEqual(120);
-  expect(Buffer.concat(parts).toString("latin1")).toEndWith("no settings came");
+  expect(Buffer.concat(parts).toString("latin1")).toEndWith("no SETTINGS within 120 s");
   await server.stop(true);
   wall.close();
 });
