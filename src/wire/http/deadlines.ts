@@ -7,7 +7,7 @@ import type { Clock } from "../../base/clock.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
 
 /** Longest time in one turn of the event loop that is spent on ending overdue requests and connections. */
-const PIECE_US = 1000;
+const TURN_US = 1000;
 
 /** The current time, and callbacks at a later time. Without `after` there are no callbacks. */
 export interface Timer {
@@ -26,7 +26,7 @@ export function pacing(clock: Pick<Clock, "now" | "at" | "about">): Required<Tim
 }
 
 /** A request or connection that must end within a time limit. */
-export interface Expiring {
+export interface TimedItem {
   /** Called once, when the time is over. */
   expire(): void;
 }
@@ -35,8 +35,8 @@ export class Deadlines {
   readonly #afterUs: number;
   readonly #backend: Required<Timer>;
   /** Due time of each watched item, in microseconds of the clock. Sorted by due time, because all get the same limit. */
-  readonly #watched = new Map<Expiring, number>();
-  #armed = false;
+  readonly #watched = new Map<TimedItem, number>();
+  #isArmed = false;
 
   constructor(afterUs: number, backend: Required<Timer>) {
     this.#afterUs = afterUs;
@@ -44,32 +44,32 @@ export class Deadlines {
   }
 
   /** Starts the time limit of an item. */
-  watch(one: Expiring): void {
-    this.#watched.set(one, this.#backend.nowUs() + this.#afterUs);
+  watch(item: TimedItem): void {
+    this.#watched.set(item, this.#backend.nowUs() + this.#afterUs);
     this.#arm();
   }
 
   /** Stops watching an item that ended in time. */
-  forget(one: Expiring): void {
-    this.#watched.delete(one);
+  forget(item: TimedItem): void {
+    this.#watched.delete(item);
   }
 
   #arm(): void {
-    if (this.#armed) return;
+    if (this.#isArmed) return;
     const { value: dueUs } = this.#watched.values().next();
     if (dueUs === undefined) return;
-    this.#armed = true;
-    this.#backend.after(Math.max(0, dueUs - this.#backend.nowUs()), this.#ring);
+    this.#isArmed = true;
+    this.#backend.after(Math.max(0, dueUs - this.#backend.nowUs()), this.#endOverdue);
   }
 
-  readonly #ring = (): void => {
-    this.#armed = false;
+  readonly #endOverdue = (): void => {
+    this.#isArmed = false;
     const nowUs = this.#backend.nowUs();
-    for (const [one, dueUs] of this.#watched) {
-      if (dueUs > nowUs || this.#backend.nowUs() - nowUs >= PIECE_US) break;
-      this.#watched.delete(one);
+    for (const [item, dueUs] of this.#watched) {
+      if (dueUs > nowUs || this.#backend.nowUs() - nowUs >= TURN_US) break;
+      this.#watched.delete(item);
       try {
-        one.expire();
+        item.expire();
       } catch (error) {
         logUnexpected("ending an overdue connection or request failed", error);
       }

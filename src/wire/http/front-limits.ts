@@ -42,14 +42,14 @@ export const FRONT_LIMITS: FrontLimits = {
 };
 
 /** Front limits of which any may be missing. */
-export type GivenFrontLimits = Partial<Omit<FrontLimits, "retryAfter">> & {
+export type PartialFrontLimits = Partial<Omit<FrontLimits, "retryAfter">> & {
   readonly retryAfter?: Partial<NonNullable<FrontLimits["retryAfter"]>>;
 };
 
 /**
  * Takes missing limits from `FRONT_LIMITS`. Returns undefined if all are missing; `forms` without `seconds` counts as missing.
  */
-export function completeFrontLimits({ retryAfter = {}, ...given }: GivenFrontLimits): FrontLimits | undefined {
+export function completeFrontLimits({ retryAfter = {}, ...given }: PartialFrontLimits): FrontLimits | undefined {
   const { seconds, forms = ["seconds"] } = retryAfter;
   const limits = seconds === undefined ? given : { ...given, retryAfter: { seconds, forms } };
   return Object.keys(limits).length === 0 ? undefined : { ...FRONT_LIMITS, ...limits };

@@ -35,7 +35,7 @@ export async function gatheredBody(
   const stated = request.headers.get("content-length");
   const expected = stated === null ? most : Number(stated);
   if (stated !== null && expected > FIRST_BYTES) await admission.enter(expected);
-  const gathered = new Gathered(expected);
+  const gathered = new BodyBuffer(expected);
   let counted = 0;
   const take = (part: Uint8Array) => {
     if (gathered.length + part.length > most) throw tooLarge(most);
@@ -53,7 +53,7 @@ export async function gatheredBody(
   try {
     // `give` frees the memory of each part at once. Parts of an iteration would stay in memory until the garbage collector runs.
     if (expected > LARGE_BYTES && "give" in request)
-      await given(request as unknown as GivingRequest, take, () => turn(turns).then(admit));
+      await takeParts(request as unknown as SocketRequest, take, () => turn(turns).then(admit));
     else
       for await (const part of request.body ?? []) {
         take(part);
@@ -69,7 +69,7 @@ export async function gatheredBody(
 }
 
 /** A request from a socket, which can hand its body over without a stream. */
-interface GivingRequest {
+interface SocketRequest {
   /** Hands each part to `to` as it arrives. Resolves after the last part; rejects if the client leaves. */
   give(to: (part: Uint8Array) => void, between: () => Promise<unknown>): Promise<unknown>;
   /** Discards the body, including the rest that is still to arrive. */
@@ -77,8 +77,8 @@ interface GivingRequest {
 }
 
 /** Takes each part as it comes. Rejects with the first error of `take` or `between`. */
-async function given(
-  request: GivingRequest,
+async function takeParts(
+  request: SocketRequest,
   take: (part: Uint8Array) => void,
   between: () => Promise<void>,
 ): Promise<void> {
@@ -104,7 +104,7 @@ async function given(
  * A buffer that grows up to the expected length of a body, which may never arrive. It grows in large steps, so that little is
  * copied: memory that was never written to costs nothing.
  */
-class Gathered {
+class BodyBuffer {
   length = 0;
   readonly #expected: number;
   #whole: Buffer = Buffer.alloc(0);

@@ -13,7 +13,7 @@ interface TurnTaker {
 export class TurnQueue<T extends TurnTaker> {
   readonly #waiting = new Set<T>();
   readonly #later: (run: () => void) => void;
-  #ordered = false;
+  #isScheduled = false;
 
   /** `later` runs a function in the next turn of the event loop. */
   constructor(later: (run: () => void) => void) {
@@ -21,28 +21,28 @@ export class TurnQueue<T extends TurnTaker> {
   }
 
   /** Schedules one call of the connection's `turn`, in one of the next turns of the event loop. */
-  add(one: T): void {
-    this.#waiting.add(one);
-    this.#order();
+  add(connection: T): void {
+    this.#waiting.add(connection);
+    this.#schedule();
   }
 
   /** Removes a connection from the queue. */
-  delete(one: T): void {
-    this.#waiting.delete(one);
+  delete(connection: T): void {
+    this.#waiting.delete(connection);
   }
 
-  #order(): void {
-    if (this.#ordered || this.#waiting.size === 0) return;
-    this.#ordered = true;
-    this.#later(this.#take);
+  #schedule(): void {
+    if (this.#isScheduled || this.#waiting.size === 0) return;
+    this.#isScheduled = true;
+    this.#later(this.#runNext);
   }
 
-  readonly #take = (): void => {
-    this.#ordered = false;
+  readonly #runNext = (): void => {
+    this.#isScheduled = false;
     const [first] = this.#waiting;
     if (first === undefined) return;
     this.#waiting.delete(first);
-    this.#order();
+    this.#schedule();
     try {
       first.turn();
     } catch (error) {

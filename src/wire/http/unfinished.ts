@@ -21,15 +21,15 @@ const ALONE_US = 1_000_000;
 /** Interval at which paused connections are looked at. */
 const LOOK_US = 100_000;
 /** Number of connections resumed per look, even if there is hardly any room: most of them send nothing. */
-const LOOKED_AT_LEAST = 8;
-const LOOKED_AT_MOST = 64;
+const RESUMED_LEAST = 8;
+const RESUMED_MOST = 64;
 /**
  * Bytes that one read of a socket may bring, and so the room that a resumed connection may need before it can be paused again.
  */
 const READ_BYTES = 524_288;
 
 /** The owner of a request that has arrived only in part. */
-export interface Unfinishing {
+export interface UnfinishedRequestOwner {
   pause(): void;
   resume(): void;
   /** Drops the request to make room for others. */
@@ -42,14 +42,14 @@ interface Entry {
   paused: boolean;
 }
 
-export class Unfinished {
+export class UnfinishedRequests {
   readonly #most: number;
   readonly #timer: Required<Timer>;
   /** In the order in which the requests began. */
-  readonly #entries = new Map<Unfinishing, Entry>();
+  readonly #entries = new Map<UnfinishedRequestOwner, Entry>();
   #bytes = 0;
   #paused = 0;
-  #armed = false;
+  #isArmed = false;
 
   readonly #consumed: (bytes: number) => void;
 
@@ -69,59 +69,59 @@ export class Unfinished {
   }
 
   /** Sets the number of bytes kept of an unfinished request. */
-  holds(one: Unfinishing, bytes: number): void {
-    let entry = this.#entries.get(one);
+  holds(owner: UnfinishedRequestOwner, bytes: number): void {
+    let entry = this.#entries.get(owner);
     if (entry === undefined) {
       entry = { sinceUs: this.#timer.nowUs(), bytes: 0, paused: false };
-      this.#entries.set(one, entry);
+      this.#entries.set(owner, entry);
     }
     this.#bytes += bytes - entry.bytes;
     entry.bytes = bytes;
     if (this.#bytes <= this.#most) return;
     this.#makeRoom();
-    if (this.#bytes <= this.#most || entry.paused || !this.#entries.has(one)) return;
+    if (this.#bytes <= this.#most || entry.paused || !this.#entries.has(owner)) return;
     entry.paused = true;
     this.#paused++;
-    one.pause();
+    owner.pause();
     this.#arm();
   }
 
   /** Removes a request that is complete, or that is counted elsewhere from now on. */
-  leaves(one: Unfinishing): void {
-    if (this.#take(one) !== null) this.#goOn(1);
+  leaves(owner: UnfinishedRequestOwner): void {
+    if (this.#remove(owner) !== null) this.#resumeOldest(1);
   }
 
   /** Removes a request whose rest will not arrive. */
-  drops(one: Unfinishing): void {
-    const bytes = this.#take(one);
+  drops(owner: UnfinishedRequestOwner): void {
+    const bytes = this.#remove(owner);
     if (bytes === null) return;
     this.#consumed(bytes);
-    this.#goOn(1);
+    this.#resumeOldest(1);
   }
 
-  #take(one: Unfinishing): number | null {
-    const entry = this.#entries.get(one);
+  #remove(owner: UnfinishedRequestOwner): number | null {
+    const entry = this.#entries.get(owner);
     if (entry === undefined) return null;
-    this.#entries.delete(one);
+    this.#entries.delete(owner);
     this.#bytes -= entry.bytes;
-    this.#resume(one, entry);
+    this.#resume(owner, entry);
     return entry.bytes;
   }
 
-  #resume(one: Unfinishing, entry: Entry): void {
+  #resume(owner: UnfinishedRequestOwner, entry: Entry): void {
     if (!entry.paused) return;
     entry.paused = false;
     this.#paused--;
-    one.resume();
+    owner.resume();
   }
 
   #makeRoom(): void {
     const beforeUs = this.#timer.nowUs() - ALONE_US;
-    for (const [one, { sinceUs, bytes }] of this.#entries) {
+    for (const [owner, { sinceUs, bytes }] of this.#entries) {
       if (this.#bytes <= (sinceUs > beforeUs ? 2 * this.#most : this.#most)) return;
-      this.#take(one);
+      this.#remove(owner);
       this.#consumed(bytes);
-      one.giveWay();
+      owner.giveWay();
     }
   }
 
@@ -129,28 +129,28 @@ export class Unfinished {
    * Resumes paused connections, the oldest first: as many as there is room for, but at least `least` while the limit is not
    * exceeded.
    */
-  #goOn(least: number): void {
+  #resumeOldest(least: number): void {
     const room = this.#most - this.#bytes;
     if (this.#paused === 0 || room < 0) return;
     let left = Math.max(least, Math.floor(room / READ_BYTES));
-    for (const [one, entry] of this.#entries) {
+    for (const [owner, entry] of this.#entries) {
       if (!entry.paused) continue;
-      this.#resume(one, entry);
+      this.#resume(owner, entry);
       if (--left === 0 || this.#paused === 0) return;
     }
   }
 
   #arm(): void {
-    if (this.#armed) return;
-    this.#armed = true;
+    if (this.#isArmed) return;
+    this.#isArmed = true;
     this.#timer.after(LOOK_US, this.#look);
   }
 
   readonly #look = (): void => {
-    this.#armed = false;
+    this.#isArmed = false;
     if (this.#paused === 0) return;
     if (this.#bytes > this.#most) this.#makeRoom();
-    this.#goOn(Math.min(LOOKED_AT_MOST, Math.max(LOOKED_AT_LEAST, this.#paused >> 3)));
+    this.#resumeOldest(Math.min(RESUMED_MOST, Math.max(RESUMED_LEAST, this.#paused >> 3)));
     if (this.#paused > 0) this.#arm();
   };
 }

@@ -5,12 +5,12 @@
 
 import { logUnexpected } from "../../base/unexpected.ts";
 import type { ConnectionEffect } from "../../faults/plan/types.ts";
-import { PART_BYTES, PARTS_OF_A_TURN, type Unfinished, type Unfinishing } from "../http/unfinished.ts";
+import { PART_BYTES, PARTS_OF_A_TURN, type UnfinishedRequests, type UnfinishedRequestOwner } from "../http/unfinished.ts";
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { WireStyle } from "./head.ts";
-import { Fed, Parser, type ParserEvents } from "./parser.ts";
+import { FeedResult, Parser, type ParserEvents } from "./parser.ts";
 import type { Head } from "./request.ts";
-import type { Drained, LateHeads } from "./stream.ts";
+import type { DrainListener, LateHeads } from "./stream.ts";
 
 /** The used part of a socket of `Bun.listen`. Bun's types lack `fd`, `pause` and `resume`. */
 export interface Socket {
@@ -50,7 +50,7 @@ export interface ServerSide {
   refuse(connections: number): void;
   /** Writes a warning to the log. */
   warn(what: string): void;
-  readonly unfinished: Unfinished;
+  readonly unfinished: UnfinishedRequests;
 }
 
 /** Size from which the memory of bytes from the socket is freed at once. */
@@ -60,7 +60,7 @@ const AHEAD_MOST = 100;
 const UNSUPPORTED = "Unsupported upgrade request.";
 const INVALID = "Invalid HTTP request received.";
 
-export class Connection implements ExchangeConnection, ParserEvents, Unfinishing {
+export class Connection implements ExchangeConnection, ParserEvents, UnfinishedRequestOwner {
   readonly address: string;
   readonly port: number;
   readonly scheme: "http" | "https";
@@ -72,7 +72,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   /** Requests without a complete answer. The first is being answered. */
   readonly #exchanges: Exchange[] = [];
   /** True if a request keeps a part of the last bytes, as its body. */
-  #kept = false;
+  #isKept = false;
   /** Unparsed bytes after `AHEAD_MOST` requests; null if there are none. */
   #rest: Buffer | null = null;
   /** The request whose body is arriving. */
@@ -80,7 +80,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   /** Bytes that the kernel has not accepted. `#backlogFrom`: offset in the first part. */
   #backlog: Uint8Array[] = [];
   #backlogFrom = 0;
-  #drained: Drained[] = [];
+  #drained: DrainListener[] = [];
   /** True once nothing more is read. Bytes written before still leave. */
   #closing = false;
   #lost = false;
@@ -105,7 +105,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.style = server.style;
     this.lateHeads = server.lateHeads;
     this.#parser = new Parser(this, server.headBytes, server.style.asSent);
-    this.#wait();
+    this.#startHeadLimit();
   }
 
   date(): string {
@@ -116,25 +116,25 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   data(bytes: Buffer): void {
     if (this.#closing) return;
     if (this.#fate !== null && this.#exchanges.length === 0) {
-      this.#meetFate();
+      this.#endAsPlanned();
       return;
     }
     this.#server.stirred(this);
-    this.#kept = false;
+    this.#isKept = false;
     this.#parts = 0;
     // Bytes may still arrive while reading is paused. They belong after the unparsed ones.
     if (this.#rest !== null) this.#rest = Buffer.concat([this.#rest, bytes]);
     else if (this.#feed(bytes)) this.#next();
-    else if (!this.#closing) this.#wait();
-    this.#account();
+    else if (!this.#closing) this.#startHeadLimit();
+    this.#reportUnfinished();
     if (this.#parts > PARTS_OF_A_TURN) this.#server.queue(this);
-    this.#look();
+    this.#pauseIfAhead();
   }
 
   /** Continues with the requests that were sent ahead. */
   turn(): void {
     this.#parts = 0;
-    this.#look();
+    this.#pauseIfAhead();
     if (this.#closing || this.#backlog.length > 0) return;
     const rest = this.#rest;
     if (this.#exchanges.length > 0 || rest === null) {
@@ -144,7 +144,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#rest = null;
     if (this.#feed(rest)) this.#next();
     else if (!this.#closing) this.#server.idle(this);
-    this.#look();
+    this.#pauseIfAhead();
   }
 
   /** Sends the backlog, because the socket accepts bytes again. */
@@ -154,7 +154,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
       const wanted = first.length - this.#backlogFrom;
       const taken = this.#write(first, this.#backlogFrom, wanted);
       if (taken < 0) {
-        this.#failed();
+        this.#endAfterFailedWrite();
         return;
       }
       if (taken < wanted) {
@@ -167,7 +167,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#tellDrained();
     if (this.#backlog.length > 0) return;
     if (this.#closing) this.#socket.end();
-    else this.#goOn();
+    else this.#scheduleNext();
   }
 
   /** Releases everything after the client left or the socket was closed here. */
@@ -175,7 +175,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     if (this.#lost) return;
     this.#lost = true;
     this.#closing = true;
-    this.#forget();
+    this.#stopLimits();
     this.#parser.free();
     this.#backlog = [];
     this.#rest = null;
@@ -210,14 +210,14 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   }
 
   onHead(head: Head): void {
-    this.#asked();
+    this.#stopHeadLimit();
     this.#receiving = new Exchange(this, head);
     this.#exchanges.push(this.#receiving);
   }
 
   onBody(part: Uint8Array): void {
     this.#parts++;
-    if (this.#receiving!.request.came(part)) this.#kept = true;
+    if (this.#receiving!.request.came(part)) this.#isKept = true;
   }
 
   onComplete(): boolean {
@@ -230,20 +230,20 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#server.warn(UNSUPPORTED);
   }
 
-  aftermath({ next, refused }: ConnectionEffect): void {
+  applyEffect({ next, refused }: ConnectionEffect): void {
     this.#fate = next;
     if (refused > 0) this.#server.refuse(refused);
   }
 
   /** Called by exchanges, as are all methods below. */
-  send(bytes: Uint8Array, length: number, then: Drained | null): number {
+  send(bytes: Uint8Array, length: number, then: DrainListener | null): number {
     if (this.#closing) return 0;
     let taken = 0;
     if (this.#backlog.length === 0) {
       taken = this.#write(bytes, 0, length);
       if (taken === length) return 0;
     }
-    if (taken < 0) this.#failed();
+    if (taken < 0) this.#endAfterFailedWrite();
     const left = taken < 0 ? length : length - taken;
     // Copied, because the caller reuses `bytes`. `slice` would not copy: a Buffer's `slice` is a view.
     if (taken >= 0) this.#backlog.push(Buffer.from(bytes.subarray(taken, length)));
@@ -268,15 +268,15 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   finished(): void {
     const { keepAlive } = this.#exchanges.shift()!;
     if (this.#fate !== null && (this.#exchanges.length > 0 || this.#rest !== null)) {
-      this.#meetFate();
+      this.#endAsPlanned();
       return;
     }
     if (!keepAlive) {
       this.#close();
       return;
     }
-    this.#look();
-    if (this.#exchanges.length > 0 || this.#rest !== null) this.#goOn();
+    this.#pauseIfAhead();
+    if (this.#exchanges.length > 0 || this.#rest !== null) this.#scheduleNext();
     else this.#server.idle(this);
   }
 
@@ -296,18 +296,18 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   /** Parses the bytes. Returns true if there is a request to answer. */
   #feed(bytes: Buffer): boolean {
     const fed = this.#parser.feed(bytes);
-    if (fed === Fed.Enough && this.#parser.read < bytes.length) this.#rest = bytes.subarray(this.#parser.read);
+    if (fed === FeedResult.Enough && this.#parser.read < bytes.length) this.#rest = bytes.subarray(this.#parser.read);
     // The runtime would let hundreds of megabytes pile up before it collects them.
-    else if (!this.#kept && bytes.buffer.byteLength >= LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
-    if (fed === Fed.Wrong) {
+    else if (!this.#isKept && bytes.buffer.byteLength >= LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
+    if (fed === FeedResult.Wrong) {
       this.#server.warn(INVALID);
       this.#refuse(this.style.badRequest?.(this.date()) ?? null);
-    } else if (fed === Fed.TooLarge) this.#refuse(this.style.tooLarge);
+    } else if (fed === FeedResult.TooLarge) this.#refuse(this.style.tooLarge);
     return this.#exchanges.length > 0;
   }
 
   /** Reports how many bytes are kept of an unfinished request. */
-  #account(): void {
+  #reportUnfinished(): void {
     const unfinished = this.#receiving?.request.unfinishedBytes ?? this.#parser.unfinishedBytes;
     if (unfinished > 0 && !this.#closing) {
       this.#unfinishedReads++;
@@ -325,23 +325,18 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
       next.started = true;
       this.#server.handle(next);
     }
-    this.#look();
+    this.#pauseIfAhead();
   }
 
-  /**
-   * Schedules requests that were sent ahead for a turn of their own. Fast answers would otherwise keep other connections waiting.
-   */
-  #goOn(): void {
+  /** Schedules a turn for a request that was sent ahead, so that other connections are served in between. */
+  #scheduleNext(): void {
     if (this.#closing || this.#backlog.length > 0) return;
     const next = this.#exchanges[0];
     if (next === undefined ? this.#rest !== null : !next.started) this.#server.queue(this);
   }
 
-  /**
-   * Pauses reading while there are requests sent ahead. A single request does not pause it, because its body may still be
-   * arriving.
-   */
-  #look(): void {
+  /** Pauses reading while there are requests sent ahead. One request alone may still need its body. */
+  #pauseIfAhead(): void {
     const ahead = this.#exchanges.length > 1 || this.#rest !== null || this.#parts > PARTS_OF_A_TURN;
     if (ahead === this.#ahead) return;
     this.#ahead = ahead;
@@ -357,17 +352,14 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   #close(): void {
     if (this.#closing) return;
     this.#closing = true;
-    this.#forget();
+    this.#stopLimits();
     this.shut();
     if (this.#backlog.length === 0) this.#socket.end();
     for (const exchange of this.#exchanges.splice(0)) if (exchange.started) exchange.gone();
   }
 
-  /**
-   * Ends the connection after a failed write: while reading is paused, no event reports that the client left. A microtask does
-   * it, so that the writing code finishes first.
-   */
-  #failed(): void {
+  /** Ends the connection after a failed write. A microtask does it, so that the writing code finishes first. */
+  #endAfterFailedWrite(): void {
     queueMicrotask(() => {
       this.cut();
       this.lost();
@@ -375,32 +367,32 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   }
 
   /** Ends the connection as the fault plan says, instead of answering the request that arrived. */
-  #meetFate(): void {
+  #endAsPlanned(): void {
     if (this.#fate === "rst") this.cut();
     else this.#close();
   }
 
-  #wait(): void {
+  #startHeadLimit(): void {
     if (this.#waits || this.#closing) return;
     this.#waits = true;
     this.#server.waits(this);
   }
 
-  #asked(): void {
+  #stopHeadLimit(): void {
     if (!this.#waits) return;
     this.#waits = false;
     this.#server.asked(this);
   }
 
-  #forget(): void {
-    this.#asked();
+  #stopLimits(): void {
+    this.#stopHeadLimit();
     this.#server.stirred(this);
     this.#server.unfinished.drops(this);
   }
 
   #tellDrained(): void {
-    const told = this.#drained;
+    const listeners = this.#drained;
     this.#drained = [];
-    for (const one of told) one.drained();
+    for (const listener of listeners) listener.drained();
   }
 }

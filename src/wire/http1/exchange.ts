@@ -7,7 +7,7 @@ import type { FaultyStream } from "./faulty.ts";
 import { CHUNKED, type WireStyle } from "./head.ts";
 import { type RawFraming, RawStream } from "./raw-stream.ts";
 import { type Head, IncomingRequest, type ReadControl } from "./request.ts";
-import { type Drained, type LateHeads, type Output, SocketStream } from "./stream.ts";
+import { type DrainListener, type LateHeads, type Output, SocketStream } from "./stream.ts";
 import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "./whole-parts.ts";
 import type { FaultyOutput } from "./wire-player.ts";
 
@@ -17,7 +17,7 @@ export interface ServedExchange
     Pick<Exchange, "version" | "faulty" | "answered" | "answer" | "broken" | "open" | "begin"> {
   readonly request: IncomingRequest<ServedExchange & ReadControl>;
   /** Address of the client. */
-  readonly line: { readonly address: string; readonly port: number };
+  readonly connection: { readonly address: string; readonly port: number };
   beginWhole(...answer: Parameters<Exchange["beginWhole"]>): PartSink;
 }
 
@@ -34,7 +34,7 @@ export interface ExchangeConnection extends Output, Omit<ReadControl, "wanted"> 
   /** Resets the connection. */
   cut(): void;
   /** Applies the effect of a fault plan on this connection and on others, after a disturbed answer. */
-  aftermath(after: ConnectionEffect): void;
+  applyEffect(after: ConnectionEffect): void;
 }
 
 enum State {
@@ -54,7 +54,7 @@ const UTF8_MOST = 3;
 export class Exchange implements Output, ReadControl, FaultyOutput {
   readonly request: IncomingRequest<Exchange>;
   readonly version: string;
-  readonly line: ExchangeConnection;
+  readonly connection: ExchangeConnection;
   started = false;
   keepAlive: boolean;
   #expects: boolean;
@@ -64,12 +64,12 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
   faulty: FaultyStream | null = null;
   #parts: WholeParts | null = null;
 
-  constructor(line: ExchangeConnection, head: Head) {
-    this.line = line;
+  constructor(connection: ExchangeConnection, head: Head) {
+    this.connection = connection;
     this.version = head.version;
     this.keepAlive = head.keepAlive;
     this.#expects = head.fields.get("expect")?.toLowerCase() === "100-continue";
-    this.request = new IncomingRequest(head, line.scheme, this);
+    this.request = new IncomingRequest(head, connection.scheme, this);
   }
 
   /** True if the answer is complete or the client has left. */
@@ -93,9 +93,9 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
     bytes = typeof body === "string" ? Buffer.byteLength(body) : (body?.length ?? 0),
   ): void {
     if (this.#state !== State.Waiting) return;
-    this.#obey(headers);
+    this.#applyConnectionHeader(headers);
     const length = NO_BODY.includes(status) ? null : bytes;
-    const head = this.line.style.head(status, headers, length, !this.keepAlive, this.line.date());
+    const head = this.connection.style.head(status, headers, length, !this.keepAlive, this.connection.date());
     this.answerWithHead(head, length === null ? null : body);
   }
 
@@ -142,9 +142,9 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
 
   /** Begins the stream that `open` returned. Its head leaves at once, or with its first event: see `lateHeads`. */
   begin(status: number, headers: Readonly<Record<string, string>>): void {
-    this.#obey(headers);
+    this.#applyConnectionHeader(headers);
     const framing = this.#headOnly ? null : CHUNKED;
-    this.beginWithHead(this.line.style.head(status, headers, framing, !this.keepAlive, this.line.date()));
+    this.beginWithHead(this.connection.style.head(status, headers, framing, !this.keepAlive, this.connection.date()));
   }
 
   /** Like `begin`, with a complete head as for `answerWithHead`. It must announce chunks. */
@@ -159,7 +159,7 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
       return;
     }
     if (this.#headOnly) this.#send(head, "");
-    (this.#stream as SocketStream).begin(this.#headOnly ? "" : head, this.line.lateHeads);
+    (this.#stream as SocketStream).begin(this.#headOnly ? "" : head, this.connection.lateHeads);
   }
 
   /** Sends the head of an answer of `bytes` bytes, which are then written to the returned parts. */
@@ -172,10 +172,10 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
     this.#parts = parts;
     if (this.#state === State.Gone) parts.gone();
     if (this.#state !== State.Waiting) return parts;
-    this.#obey(headers);
+    this.#applyConnectionHeader(headers);
     this.#state = State.Streaming;
     this.request.forget();
-    const head = this.line.style.head(status, headers, bytes, !this.keepAlive, this.line.date());
+    const head = this.connection.style.head(status, headers, bytes, !this.keepAlive, this.connection.date());
     if (faulty === null) this.#send(head, "");
     else this.#stream = faulty;
     return parts;
@@ -203,12 +203,12 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
   }
 
   /** Called by the stream. */
-  send(bytes: Uint8Array, length: number, then: Drained | null): number {
-    return this.#state === State.Streaming && !this.#headOnly ? this.line.send(bytes, length, then) : 0;
+  send(bytes: Uint8Array, length: number, then: DrainListener | null): number {
+    return this.#state === State.Streaming && !this.#headOnly ? this.connection.send(bytes, length, then) : 0;
   }
 
   get fd(): number {
-    return this.#state === State.Streaming && !this.#headOnly ? this.line.fd : -1;
+    return this.#state === State.Streaming && !this.#headOnly ? this.connection.fd : -1;
   }
 
   finished(): void {
@@ -219,52 +219,52 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
 
   broken(): void {
     this.#stream?.shut();
-    this.line.broken();
+    this.connection.broken();
   }
 
   /** Called by the player of a disturbed answer. */
   leave(stays: boolean, after: ConnectionEffect): void {
     if (!stays) this.keepAlive = false;
-    this.line.aftermath(after);
+    this.connection.applyEffect(after);
     this.finished();
   }
 
   cut(): void {
-    this.line.cut();
+    this.connection.cut();
   }
 
   /** Called by the request, like `resume` and `wanted`. */
   pause(): void {
-    this.line.pause();
+    this.connection.pause();
   }
 
   resume(): void {
-    this.line.resume();
+    this.connection.resume();
   }
 
   wanted(): void {
     if (!this.#expects || this.#state !== State.Waiting) return;
     this.#expects = false;
-    this.line.send(CONTINUE, CONTINUE.length, null);
+    this.connection.send(CONTINUE, CONTINUE.length, null);
   }
 
   /** Closes the connection after the answer if the application asks for that. */
-  #obey(headers: Readonly<Record<string, string>>): void {
+  #applyConnectionHeader(headers: Readonly<Record<string, string>>): void {
     if (headers.connection === "close") this.keepAlive = false;
   }
 
   #end(): void {
     this.request.drop();
-    this.line.finished();
+    this.connection.finished();
   }
 
   #send(head: string, body: string | Uint8Array): void {
     if (typeof body === "string" && head.length + body.length * UTF8_MOST <= scratch.length) {
       const at = scratch.write(head, 0, "latin1");
-      this.line.send(scratch, at + scratch.write(body, at, "utf8"), null);
+      this.connection.send(scratch, at + scratch.write(body, at, "utf8"), null);
       return;
     }
     const whole = Buffer.concat([Buffer.from(head, "latin1"), typeof body === "string" ? Buffer.from(body) : body]);
-    this.line.send(whole, whole.length, null);
+    this.connection.send(whole, whole.length, null);
   }
 }

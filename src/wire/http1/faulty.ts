@@ -6,12 +6,12 @@ import { FaultPipeline } from "../../faults/pipeline.ts";
 import { headIn } from "../../faults/stages/heads.ts";
 import type { Timer } from "../http/deadlines.ts";
 import type { DisturbedAnswer, EventSink, FaultWitness, HeldBytes, SinkEvents } from "../http/sink.ts";
-import { type Drained, putSize, roomFor } from "./stream.ts";
+import { type DrainListener, putSize, roomFor } from "./stream.ts";
 import { type FaultyOutput, WirePlayer } from "./wire-player.ts";
 
 export { FaultPipeline };
 
-const NOBODY: SinkEvents = { onDrain() {}, onGone() {} };
+const NO_OWNER: SinkEvents = { onDrain() {}, onGone() {} };
 const CR = 13;
 const LF = 10;
 /** Approximate bytes of garbage per event in the pipeline, in addition to the bytes sent. */
@@ -25,13 +25,13 @@ function isPiece(before: Uint8Array, piece: Uint8Array, after: Uint8Array): bool
   return STARTS.includes(before[0]!) && piece.length > 0 && after[length - 1] === LF && after[length - 2] === LF;
 }
 
-export class FaultyStream implements EventSink, Drained {
+export class FaultyStream implements EventSink, DrainListener {
   readonly #pipeline: FaultPipeline;
   readonly #player: WirePlayer;
   readonly #witness: FaultWitness;
   /** True if each write needs chunk framing (HTTP/1). */
   readonly #chunks: boolean;
-  #owner = NOBODY;
+  #owner = NO_OWNER;
   #waiting: HeldBytes | null = null;
   #early: string[] = [];
   #endsEarly: "end" | "reset" | null = null;
@@ -47,7 +47,7 @@ export class FaultyStream implements EventSink, Drained {
     this.#chunks = output.frames === undefined;
     this.#player = new WirePlayer(output, timer, {
       ended: (how) => this.#ended(how),
-      relieved: () => {
+      hasRoom: () => {
         if (!this.#complete) this.#owner.onDrain();
       },
       waits: (bytes) => {

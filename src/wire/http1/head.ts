@@ -53,13 +53,13 @@ export function uvicornHead(
   date: string,
 ): string {
   if (last.headers !== headers || last.status !== status || last.date !== date || last.close !== close)
-    last = made(status, headers, close, date);
+    last = headParts(status, headers, close, date);
   if (bytes === CHUNKED) return last.stream;
   const length = bytes === null ? "" : `content-length: ${bytes}\r\n`;
   return `${last.before}${length}${last.behind}\r\n`;
 }
 
-function made(status: number, headers: Readonly<Record<string, string>>, close: boolean, date: string): typeof last {
+function headParts(status: number, headers: Readonly<Record<string, string>>, close: boolean, date: string): typeof last {
   let before = `${statusLine(status)}date: ${date}\r\nserver: uvicorn\r\n`;
   let behind = "";
   for (const name in headers) {

@@ -1,6 +1,6 @@
 /** The configuration of the listeners. */
 
-import { completeFrontLimits, type FrontLimits, type GivenFrontLimits } from "../http/front-limits.ts";
+import { completeFrontLimits, type FrontLimits, type PartialFrontLimits } from "../http/front-limits.ts";
 import type { StreamWritesOrder } from "../lanes/stream-write-modes.ts";
 import { type TlsConfig, tlsOf } from "../tls/tls-config.ts";
 
@@ -21,14 +21,14 @@ export interface ListenConfig {
   readonly streamWrites?: StreamWritesOrder;
 }
 
-type GivenListen = Omit<ListenConfig, "tls" | "frontLimits"> & {
+type ListenInput = Omit<ListenConfig, "tls" | "frontLimits"> & {
   readonly tls: Parameters<typeof tlsOf>[0];
-  readonly frontLimits?: GivenFrontLimits;
+  readonly frontLimits?: PartialFrontLimits;
 };
 
 /** Completes the configuration. `isSelfSigned`: true if the server makes a certificate of its own. */
 export function completeListen(
-  { tls: files, frontLimits = {}, ...given }: GivenListen,
+  { tls: files, frontLimits = {}, ...given }: ListenInput,
   isSelfSigned: boolean,
 ): ListenConfig {
   const tls = isSelfSigned ? "self-signed" : tlsOf(files);

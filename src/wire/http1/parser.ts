@@ -14,7 +14,7 @@ export interface ParserEvents {
   onUpgrade(): void;
 }
 
-export enum Fed {
+export enum FeedResult {
   Fine,
   /** Stopped after `read` bytes, because `onComplete` returned true. The others must be fed again. */
   Enough,
@@ -41,7 +41,7 @@ const HEAD_END = "\r\n\r\n";
 const knownHeads = new KnownHeads();
 const knownHeadsAsSent = new KnownHeads();
 
-const NOTHING = Buffer.alloc(0);
+const NO_BYTES = Buffer.alloc(0);
 
 const REQUEST = 1;
 const OK = 0;
@@ -107,19 +107,19 @@ export class Parser {
   /** Address of llhttp's state in WebAssembly; 0 after it is freed. */
   #at: number;
   /** The piece that llhttp is reading. */
-  #piece: Buffer = NOTHING;
+  #piece: Buffer = NO_BYTES;
   /** First bytes of that piece as a string, made when first needed: slices of a string are free, new strings are not. */
   #front: string | null = null;
   #freed = false;
   #tooLarge = false;
   /** True between requests, if another may follow. Only then may a known head bypass llhttp. */
-  #between = true;
+  #isBetweenRequests = true;
   /** Of the piece being read: number of heads, the last head, and bytes of bodies. */
   #heads = 0;
   #head: Head | null = null;
   #bodyBytes = 0;
   /** True if the last head allows another request on the connection. */
-  #goesOn = true;
+  #mayContinue = true;
   /** Bytes so far of the current head, or of the last one. */
   #headBytes = 0;
   #inHead = false;
@@ -150,22 +150,22 @@ export class Parser {
   }
 
   /** Parses bytes from the socket and calls the events. */
-  feed(bytes: Buffer): Fed {
-    if (this.#between && this.#feedKnown(bytes)) return Fed.Fine;
+  feed(bytes: Buffer): FeedResult {
+    if (this.#isBetweenRequests && this.#feedKnown(bytes)) return FeedResult.Fine;
     for (let from = 0; from < bytes.length; from += PIECE_BYTES) {
       const fed = this.#feedPiece(
         from === 0 && bytes.length <= PIECE_BYTES ? bytes : bytes.subarray(from, from + PIECE_BYTES),
       );
-      if (fed === Fed.Fine) continue;
+      if (fed === FeedResult.Fine) continue;
       this.read += from;
       return fed;
     }
-    return Fed.Fine;
+    return FeedResult.Fine;
   }
 
   /** Handles a request with a known head and a body that ends with the bytes. Returns false if the bytes are something else. */
   #feedKnown(bytes: Buffer): boolean {
-    const known = this.#again(bytes) ?? this.#cameBefore(bytes);
+    const known = this.#lastHeadIn(bytes) ?? this.#knownHeadIn(bytes);
     if (known === null || this.#freed || known.countedBytes > this.#headBytesMost) return false;
     const headBytes = known.bytes.length;
     if (headBytes + known.bodyBytes !== bytes.length) return false;
@@ -178,20 +178,20 @@ export class Parser {
   }
 
   /** Returns the last known head if the bytes begin with it. Comparing bytes takes a third of the time of making a string. */
-  #again(bytes: Buffer): KnownHead | null {
+  #lastHeadIn(bytes: Buffer): KnownHead | null {
     const last = this.#last;
     if (last === null || last.bytes.length + last.bodyBytes !== bytes.length) return null;
     const { length } = last.bytes;
     return bytes.compare(last.bytes, 0, length, 0, length) === 0 ? last : null;
   }
 
-  #cameBefore(bytes: Buffer): KnownHead | null {
+  #knownHeadIn(bytes: Buffer): KnownHead | null {
     this.#front = bytes.toString("latin1", 0, FRONT_BYTES);
     const end = this.#front.indexOf(HEAD_END);
     return end === -1 ? null : (this.#known.get(this.#front.substring(0, end + HEAD_END.length)) ?? null);
   }
 
-  #learn(front: string, piece: Buffer): void {
+  #remember(front: string, piece: Buffer): void {
     const headBytes = front.indexOf(HEAD_END) + HEAD_END.length;
     // The length fits only if the body was sent as it is, without chunks.
     if (this.#heads !== 1 || headBytes < HEAD_END.length || headBytes + this.#bodyBytes !== piece.length) return;
@@ -200,9 +200,9 @@ export class Parser {
     this.#known.add(text, { ...facts, bytes: Buffer.from(text, "latin1") });
   }
 
-  #feedPiece(piece: Buffer): Fed {
-    if (this.#freed) return Fed.Fine;
-    const begins = this.#between;
+  #feedPiece(piece: Buffer): FeedResult {
+    if (this.#freed) return FeedResult.Fine;
+    const begins = this.#isBetweenRequests;
     this.#piece = piece;
     this.#heads = 0;
     this.#bodyBytes = 0;
@@ -214,11 +214,11 @@ export class Parser {
     let code: number;
     try {
       code = llhttp.llhttp_execute(this.#at, pieceAt, piece.length);
-      if (code === OK && begins && this.#between && this.#front !== null) this.#learn(this.#front, piece);
+      if (code === OK && begins && this.#isBetweenRequests && this.#front !== null) this.#remember(this.#front, piece);
     } finally {
       current = null;
       // A connection may live long in silence, so its last bytes must not stay in memory.
-      this.#piece = NOTHING;
+      this.#piece = NO_BYTES;
       this.#front = null;
       this.#head = null;
     }
@@ -229,15 +229,15 @@ export class Parser {
     if (this.#freed) this.#release();
     if (code === PAUSED_UPGRADE && this.#asSent) return this.#feedAfter(piece);
     if (code === PAUSED_UPGRADE) this.#events.onUpgrade();
-    if (code === OK || code === PAUSED_UPGRADE) return Fed.Fine;
-    if (code === PAUSED) return Fed.Enough;
-    return this.#tooLarge ? Fed.TooLarge : Fed.Wrong;
+    if (code === OK || code === PAUSED_UPGRADE) return FeedResult.Fine;
+    if (code === PAUSED) return FeedResult.Enough;
+    return this.#tooLarge ? FeedResult.TooLarge : FeedResult.Wrong;
   }
 
   /** Feeds the rest of the piece, after a request with `Upgrade`. */
-  #feedAfter(piece: Buffer): Fed {
+  #feedAfter(piece: Buffer): FeedResult {
     const before = this.read;
-    if (before >= piece.length) return Fed.Fine;
+    if (before >= piece.length) return FeedResult.Fine;
     const fed = this.#feedPiece(piece.subarray(before));
     this.read += before;
     return fed;
@@ -257,7 +257,7 @@ export class Parser {
 
   /** Callback of llhttp, as are all methods below up to `complete`. */
   begin(): number {
-    this.#between = false;
+    this.#isBetweenRequests = false;
     this.#inHead = true;
     this.#headBytes = 0;
     this.#target = "";
@@ -269,7 +269,7 @@ export class Parser {
 
   url(at: number, length: number): number {
     this.#target += this.#text(at, length);
-    return this.#grown(length);
+    return this.#countHead(length);
   }
 
   name(at: number, length: number): number {
@@ -277,7 +277,7 @@ export class Parser {
     if (this.#inName) this.#names[this.#names.length - 1] += text;
     else this.#names.push(text);
     this.#inName = true;
-    return this.#grown(length + LINE_BYTES);
+    return this.#countHead(length + LINE_BYTES);
   }
 
   value(at: number, length: number): number {
@@ -285,7 +285,7 @@ export class Parser {
     if (this.#inName) this.#values.push(text);
     else this.#values[this.#values.length - 1] += text;
     this.#inName = false;
-    return this.#grown(length);
+    return this.#countHead(length);
   }
 
   headComplete(upgrade: number, keepAlive: boolean): number {
@@ -303,7 +303,7 @@ export class Parser {
     this.#heads++;
     this.#inHead = false;
     const passesOver = upgrade !== 0 && !this.#asSent;
-    this.#goesOn = keepAlive && !passesOver;
+    this.#mayContinue = keepAlive && !passesOver;
     this.#events.onHead(this.#head);
     this.#names = [];
     this.#values = [];
@@ -318,10 +318,10 @@ export class Parser {
   }
 
   complete(): number {
-    this.#between = this.#goesOn;
+    this.#isBetweenRequests = this.#mayContinue;
     const enough = this.#events.onComplete();
     // After the last request llhttp must continue, because it skips the bytes that follow.
-    return enough && this.#goesOn ? PAUSED : OK;
+    return enough && this.#mayContinue ? PAUSED : OK;
   }
 
   #text(at: number, length: number): string {
@@ -332,7 +332,7 @@ export class Parser {
     return this.#front.substring(from, to);
   }
 
-  #grown(bytes: number): number {
+  #countHead(bytes: number): number {
     this.#headBytes += bytes;
     this.#tooLarge = this.#headBytes > this.#headBytesMost || this.#names.length > LINES_MOST;
     return this.#tooLarge ? REFUSED : OK;

@@ -2,7 +2,7 @@
  * Writes the body of an answer whose head its owner has written. A proxy needs this, because it keeps the head of another server.
  */
 import type { SinkEvents } from "../http/sink.ts";
-import { type Drained, type Output, putSize, roomFor } from "./stream.ts";
+import { type DrainListener, type Output, putSize, roomFor } from "./stream.ts";
 
 /**
  * How the client finds the end of the body: "chunked"; "length": the head has a Content-Length, or says that there is no
@@ -17,7 +17,7 @@ export interface RawOutput extends Pick<Output, "send" | "finished" | "broken"> 
 
 const LINE_END_BYTES = 2;
 
-export class RawStream implements Drained {
+export class RawStream implements DrainListener {
   /** True while the client does not read as fast as the owner writes; `onDrain` reports room. */
   full = false;
   readonly #owner: SinkEvents;

@@ -26,7 +26,7 @@ export class HeaderFields {
   /** `names`: as sent. The lists must not change afterwards. */
   constructor(names: readonly string[], values: readonly string[]) {
     this.#sent = names;
-    this.#names = names.map(small);
+    this.#names = names.map(lowerCase);
     this.#values = values;
   }
 
@@ -52,15 +52,15 @@ export class HeaderFields {
 }
 
 /** Header names in lower case, by the name as sent. Saves a conversion per line. */
-const seen = new Map<string, string>();
-const SEEN_MOST = 256;
-const SEEN_CHARACTERS = 64;
+const lowerCaseNames = new Map<string, string>();
+const LOWER_CASE_MOST = 256;
+const LOWER_CASE_CHARACTERS = 64;
 
-function small(name: string): string {
-  const known = seen.get(name);
+function lowerCase(name: string): string {
+  const known = lowerCaseNames.get(name);
   if (known !== undefined) return known;
   const lower = name.toLowerCase();
-  if (seen.size < SEEN_MOST && name.length <= SEEN_CHARACTERS) seen.set(name, lower);
+  if (lowerCaseNames.size < LOWER_CASE_MOST && name.length <= LOWER_CASE_CHARACTERS) lowerCaseNames.set(name, lower);
   return lower;
 }
 
@@ -86,30 +86,30 @@ export interface ReadControl {
   wanted(): void;
 }
 
-type Told = (() => void) | { handleEvent(): void };
+type AbortListener = (() => void) | { handleEvent(): void };
 
 /** Reports that the client left. Has the used part of `AbortSignal` and costs a microsecond less to create. */
-class Left implements LeaveSignal {
+class DisconnectSignal implements LeaveSignal {
   aborted = false;
   /** The first listener. Most requests have only one. */
-  #told: Told | null = null;
-  #others: Told[] | null = null;
+  #first: AbortListener | null = null;
+  #others: AbortListener[] | null = null;
 
-  addEventListener(_: "abort", told: Told): void {
-    if (this.#told === null) this.#told = told;
+  addEventListener(_: "abort", listener: AbortListener): void {
+    if (this.#first === null) this.#first = listener;
     else {
       this.#others ??= [];
-      this.#others.push(told);
+      this.#others.push(listener);
     }
   }
 
   abort(): void {
     this.aborted = true;
-    const told = [this.#told, ...(this.#others ?? [])];
-    this.#told = this.#others = null;
-    for (const one of told)
-      if (typeof one === "function") one();
-      else one?.handleEvent();
+    const listeners = [this.#first, ...(this.#others ?? [])];
+    this.#first = this.#others = null;
+    for (const listener of listeners)
+      if (typeof listener === "function") listener();
+      else listener?.handleEvent();
   }
 }
 
@@ -137,7 +137,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
   #held = 0;
   /** Called to answer that the server has no room for the body. null: the reader of the body cannot do that. */
   crowdedOut: (() => void) | null = null;
-  readonly signal = new Left();
+  readonly signal = new DisconnectSignal();
 
   /** `unreadMost`: bytes of an unread body above which reading pauses. */
   constructor(
@@ -185,7 +185,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
    */
   async give(to: (part: Uint8Array) => void, turn: () => Promise<void>): Promise<void> {
     this.#reading.wanted();
-    for (const part of this.#taken()) to(part);
+    for (const part of this.#takeParts()) to(part);
     let burst = 0;
     this.#giving = (part) => {
       to(part);
@@ -195,10 +195,10 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
       this.#reading.pause();
       void turn().then(() => {
         burst = 0;
-        this.#go();
+        this.#resume();
       });
     };
-    while (!this.#complete && !this.#gone && !this.#dropped) await this.#more();
+    while (!this.#complete && !this.#gone && !this.#dropped) await this.#nextPart();
     this.#giving = null;
     if (!this.#complete) throw new Error("the client left");
   }
@@ -207,7 +207,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
   whole(): Uint8Array | null {
     if (!this.#complete || this.#parts.length !== 1) return null;
     this.#reading.wanted();
-    return this.#taken()[0]!;
+    return this.#takeParts()[0]!;
   }
 
   async text(): Promise<string> {
@@ -222,9 +222,9 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
     this.#reading.wanted();
     try {
       for (;;) {
-        if (this.#parts.length === 0 && !this.#complete && !this.#gone) await this.#more();
+        if (this.#parts.length === 0 && !this.#complete && !this.#gone) await this.#nextPart();
         if (this.#gone) throw new Error("the client left");
-        yield* this.#taken();
+        yield* this.#takeParts();
         if (this.#complete && this.#parts.length === 0) return;
       }
     } finally {
@@ -232,29 +232,29 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
     }
   }
 
-  #more(): Promise<void> {
-    this.#go();
+  #nextPart(): Promise<void> {
+    this.#resume();
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wake = resolve;
     return promise;
   }
 
-  #taken(): Uint8Array[] {
+  #takeParts(): Uint8Array[] {
     const parts = this.#parts;
     this.#parts = [];
     this.#joined = null;
     this.#unread = 0;
-    this.#go();
+    this.#resume();
     return parts;
   }
 
-  #go(): void {
+  #resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
     this.#reading.resume();
   }
 
-  #rouse(): void {
+  #wakeReader(): void {
     const wake = this.#wake;
     this.#wake = null;
     wake?.();
@@ -293,7 +293,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
       this.#paused = true;
       this.#reading.pause();
     }
-    this.#rouse();
+    this.#wakeReader();
     return true;
   }
 
@@ -321,7 +321,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
 
   ended(): void {
     this.#complete = true;
-    this.#rouse();
+    this.#wakeReader();
   }
 
   /** Releases the headers, because the answer is a stream: it may last for hours, and nothing reads them any more. */
@@ -332,14 +332,14 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
   /** Discards the body, including the rest that is still to arrive. */
   drop(): void {
     this.#dropped = true;
-    this.#taken();
-    if (this.#giving !== null) this.#rouse();
+    this.#takeParts();
+    if (this.#giving !== null) this.#wakeReader();
   }
 
   gone(): void {
     this.#gone = true;
     this.#parts = [];
-    this.#rouse();
+    this.#wakeReader();
     this.signal.abort();
   }
 }

@@ -6,14 +6,14 @@
 import type { Clock } from "../../base/clock.ts";
 import { giveConnection, takeConnection } from "../../base/descriptors.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
-import { deadlines, type Expiring, pacing, type Timer } from "../http/deadlines.ts";
+import { deadlines, type TimedItem, pacing, type Timer } from "../http/deadlines.ts";
 import type { ConnectionLimits } from "../http/front-limits.ts";
 import { hostCheck, INVALID_HOST } from "../http/host-check.ts";
 import type { HttpRequest } from "../http/request.ts";
 import type { Application } from "../http/routes.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../http/sink.ts";
 import { TurnQueue } from "../http/turn-queue.ts";
-import { Unfinished } from "../http/unfinished.ts";
+import { UnfinishedRequests } from "../http/unfinished.ts";
 import type { TlsFiles } from "../tls/certificates.ts";
 import { Connection, type ServerSide, type Socket } from "./connection.ts";
 import type { ServedExchange } from "./exchange.ts";
@@ -51,11 +51,11 @@ export interface ListenOptions {
 }
 
 /** Returned after an answer that was sent directly. Its content is never read. */
-const TAKEN = new Response(null);
+const ALREADY_ANSWERED = new Response(null);
 
 /** The server. Its constructor throws like `Bun.listen` if the port is in use. */
 export class HttpServer implements HttpFront, ServerSide {
-  readonly later = TAKEN;
+  readonly later = ALREADY_ANSWERED;
   readonly hostname: string;
   readonly port: number;
   readonly scheme: "http" | "https";
@@ -76,7 +76,7 @@ export class HttpServer implements HttpFront, ServerSide {
   #refused = 0;
   readonly #pacing: Required<Timer>;
   readonly warn: (what: string) => void;
-  readonly unfinished: Unfinished;
+  readonly unfinished: UnfinishedRequests;
   readonly lateHeads: LateHeads | null;
   /** True if new connections are closed without a byte. */
   #turnsAway = false;
@@ -87,7 +87,7 @@ export class HttpServer implements HttpFront, ServerSide {
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     this.serve(app);
     this.#pacing = pacing(clock);
-    this.unfinished = new Unfinished(this.#pacing, options);
+    this.unfinished = new UnfinishedRequests(this.#pacing, options);
     this.#isAllowed = options.allowedHosts ? hostCheck(options.allowedHosts) : null;
     this.scheme = tls ? "https" : "http";
     this.style = options.style ?? uvicorn;
@@ -175,7 +175,7 @@ export class HttpServer implements HttpFront, ServerSide {
   }
 
   requestIP(request: HttpRequest): { readonly address: string; readonly port: number } | null {
-    return this.#of(request).line;
+    return this.#of(request).connection;
   }
 
   eachSent(request: HttpRequest, act: (name: string, value: string) => void): void {
@@ -188,7 +188,7 @@ export class HttpServer implements HttpFront, ServerSide {
 
   answer(...[request, status, headers, body, bytes]: Parameters<HttpFront["answer"]>): Response {
     this.#of(request).answer(status, headers, body, bytes);
-    return TAKEN;
+    return ALREADY_ANSWERED;
   }
 
   open(request: HttpRequest, owner: SinkEvents, waiting: HeldBytes | null): EventSink {
@@ -197,7 +197,7 @@ export class HttpServer implements HttpFront, ServerSide {
 
   begin(request: HttpRequest, status: number, headers: Readonly<Record<string, string>>): Response {
     this.#of(request).begin(status, headers);
-    return TAKEN;
+    return ALREADY_ANSWERED;
   }
 
   beginWhole(
@@ -205,7 +205,7 @@ export class HttpServer implements HttpFront, ServerSide {
     owner: SinkEvents,
     ...[status, headers, bytes]: [number, Readonly<Record<string, string>>, number]
   ): { readonly sink: PartSink; readonly response: Response } {
-    return { sink: this.#of(request).beginWhole(owner, status, headers, bytes), response: TAKEN };
+    return { sink: this.#of(request).beginWhole(owner, status, headers, bytes), response: ALREADY_ANSWERED };
   }
 
   async disturb(request: HttpRequest, order: FaultOrder): Promise<void> {
@@ -233,10 +233,10 @@ export class HttpServer implements HttpFront, ServerSide {
     }
     const hot = this.#hot.of(method, target);
     try {
-      const made = hot === undefined ? this.#app.fetch(request) : hot({ request, front: this });
-      if (!(made instanceof Promise)) send(exchange, made);
+      const result = hot === undefined ? this.#app.fetch(request) : hot({ request, front: this });
+      if (!(result instanceof Promise)) send(exchange, result);
       else
-        made.then(
+        result.then(
           (response) => send(exchange, response),
           (error) => broken(exchange, error),
         );
@@ -249,19 +249,19 @@ export class HttpServer implements HttpFront, ServerSide {
     return this.#date.at(this.#epochSeconds());
   }
 
-  idle(connection: Expiring): void {
+  idle(connection: TimedItem): void {
     this.#idle?.watch(connection);
   }
 
-  stirred(connection: Expiring): void {
+  stirred(connection: TimedItem): void {
     this.#idle?.forget(connection);
   }
 
-  waits(connection: Expiring): void {
+  waits(connection: TimedItem): void {
     this.#heads?.watch(connection);
   }
 
-  asked(connection: Expiring): void {
+  asked(connection: TimedItem): void {
     this.#heads?.forget(connection);
   }
 
@@ -294,7 +294,7 @@ export class HttpServer implements HttpFront, ServerSide {
 
 /** Sends a response that was not sent directly. */
 function send(exchange: ServedExchange, response: Response): void {
-  if (response !== TAKEN) respond(exchange, response).catch((error) => broken(exchange, error));
+  if (response !== ALREADY_ANSWERED) respond(exchange, response).catch((error) => broken(exchange, error));
 }
 
 /** Answers with 500, or breaks off an answer that has begun. */

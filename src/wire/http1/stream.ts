@@ -11,7 +11,7 @@ export interface Output {
    * Sends bytes. Returns how many the socket has not accepted. These are copied; `then` is called when they have left or are
    * lost.
    */
-  send(bytes: Uint8Array, length: number, then: Drained | null): number;
+  send(bytes: Uint8Array, length: number, then: DrainListener | null): number;
   /** File descriptor on which a complete chunk may be sent now; negative if that is not allowed. */
   readonly fd: number;
   /** Reports that the answer is complete. */
@@ -21,7 +21,7 @@ export interface Output {
 }
 
 /** Called when bytes that waited for the socket have left, or are lost. */
-export interface Drained {
+export interface DrainListener {
   drained(): void;
 }
 
@@ -90,7 +90,7 @@ export class LateHeads {
   };
 }
 
-export class SocketStream implements EventSink, LaneEnd, Drained {
+export class SocketStream implements EventSink, LaneEnd, DrainListener {
   #full = false;
   readonly #owner: SinkEvents;
   readonly #waiting: HeldBytes | null;

@@ -1,6 +1,6 @@
 /** Sends an answer of known length that is made while it is sent, part by part as the client reads. */
 import type { PartSink, SinkEvents } from "../http/sink.ts";
-import type { Drained, Output } from "./stream.ts";
+import type { DrainListener, Output } from "./stream.ts";
 
 /** Statuses whose answers have no body and no length. */
 export const NO_BODY: readonly number[] = [204, 304];
@@ -26,7 +26,7 @@ export class GatheredParts implements Pick<Output, "send" | "finished"> {
   }
 }
 
-export class WholeParts implements PartSink, Drained {
+export class WholeParts implements PartSink, DrainListener {
   full = false;
   readonly #owner: SinkEvents;
   readonly #output: Pick<Output, "send" | "finished">;

@@ -2,26 +2,26 @@
 import type { ConnectionEffect, WireOperation } from "../../faults/plan/types.ts";
 import type { Timer } from "../http/deadlines.ts";
 import type { DisturbedAnswer } from "../http/sink.ts";
-import type { Drained } from "./stream.ts";
+import type { DrainListener } from "./stream.ts";
 
 /** Time between two segments, so that no layer joins them. */
 const GAP_US = 200;
 /** Waiting bytes above which the answer's owner is asked to pause. */
 const WAITING_MOST = 4 * 2 ** 20;
 /** Operations recorded per answer. */
-const KEPT_MOST = 1000;
+const RECORDED_MOST = 1000;
 
 /** The connection, as the player sees it. */
 export interface FaultyOutput {
   /** Like `send` of `Output`. */
-  send(bytes: Uint8Array, length: number, then: Drained | null): number;
+  send(bytes: Uint8Array, length: number, then: DrainListener | null): number;
   /** Completes the answer. `stays`: true if the connection may be used again. */
   leave(stays: boolean, after: ConnectionEffect): void;
   /** Resets the connection. */
   cut(): void;
   /** Further operations of HTTP/2. Absent for HTTP/1. */
   readonly frames?: {
-    /** Sends bytes of a head, or of a part of one. */
+    /** Sends bytes of a head, or of a part of operation. */
     head(bytes: Uint8Array): void;
     goAway(code: number, unserved: boolean): void;
     /** Resets the answer's stream. */
@@ -33,7 +33,7 @@ export interface PlayerOwner {
   /** Called once, when everything is sent or the client has left. */
   ended(how: DisturbedAnswer["end"]): void;
   /** Called when the owner may write again. */
-  relieved(): void;
+  hasRoom(): void;
   /** Counts waiting bytes. Negative: that many no longer wait. */
   waits(bytes: number): void;
   /** Called with the bytes that leave. The receiver may keep them. */
@@ -42,7 +42,7 @@ export interface PlayerOwner {
   readonly keeps: boolean;
 }
 
-export class WirePlayer implements Drained {
+export class WirePlayer implements DrainListener {
   readonly #output: FaultyOutput;
   readonly #timer: Required<Timer>;
   readonly #owner: PlayerOwner;
@@ -58,10 +58,10 @@ export class WirePlayer implements Drained {
   /** Time before which no operation runs. `#noBytesBeforeUs`: time before which no bytes are sent. */
   #notBeforeUs = 0;
   #noBytesBeforeUs = 0;
-  #takeBack: (() => void) | null = null;
+  #cancelWake: (() => void) | null = null;
   #offset = 0;
   readonly #done: DisturbedAnswer["operations"][number][] = [];
-  #unkept = 0;
+  #unrecorded = 0;
 
   constructor(output: FaultyOutput, timer: Required<Timer>, owner: PlayerOwner) {
     this.#output = output;
@@ -85,18 +85,18 @@ export class WirePlayer implements Drained {
 
   /** The operations that were carried out. */
   get record(): Pick<DisturbedAnswer, "beganUs" | "operations" | "unkept"> {
-    return { beganUs: this.#beganUs, operations: this.#done, unkept: this.#unkept };
+    return { beganUs: this.#beganUs, operations: this.#done, unkept: this.#unrecorded };
   }
 
   play(operations: readonly WireOperation[]): void {
     if (this.#over) return;
-    for (const one of operations) {
-      this.#queue.push(one);
-      if (one.kind !== "bytes") continue;
-      this.played += one.bytes.length;
-      this.#count(one.bytes.length);
+    for (const operation of operations) {
+      this.#queue.push(operation);
+      if (operation.kind !== "bytes") continue;
+      this.played += operation.bytes.length;
+      this.#count(operation.bytes.length);
     }
-    if (this.#takeBack === null) this.#run();
+    if (this.#cancelWake === null) this.#run();
     this.#full = this.#isFull;
   }
 
@@ -118,7 +118,7 @@ export class WirePlayer implements Drained {
   stop(how: DisturbedAnswer["end"]): void {
     if (this.#over) return;
     this.#over = true;
-    this.#takeBack?.();
+    this.#cancelWake?.();
     this.#count(-this.#queued);
     this.#owner.waits(-this.#left);
     this.#left = 0;
@@ -130,7 +130,7 @@ export class WirePlayer implements Drained {
     this.#owner.waits(-this.#left);
     this.#left = 0;
     this.#run();
-    this.#relieve();
+    this.#reportRoom();
   }
 
   get #isFull(): boolean {
@@ -138,10 +138,10 @@ export class WirePlayer implements Drained {
   }
 
   /** Calls the owner back if it was asked to pause and there is room again. */
-  #relieve(): void {
+  #reportRoom(): void {
     if (!this.#full || this.#over || this.#isFull) return;
     this.#full = false;
-    this.#owner.relieved();
+    this.#owner.hasRoom();
   }
 
   #run(): void {
@@ -151,12 +151,12 @@ export class WirePlayer implements Drained {
       if (first.kind === "wait") {
         this.#queue.shift();
         this.#notBeforeUs = Math.max(nowUs, this.#notBeforeUs) + first.us;
-        this.#keep(nowUs, "wait", first.us, 0);
+        this.#record(nowUs, "wait", first.us, 0);
         continue;
       }
       if (first.kind === "goaway") {
         this.#queue.shift();
-        this.#keep(nowUs, "goaway", first.code, 0);
+        this.#record(nowUs, "goaway", first.code, 0);
         this.#output.frames?.goAway(first.code, first.unserved);
         continue;
       }
@@ -189,7 +189,7 @@ export class WirePlayer implements Drained {
   }
 
   #sent(length: number, nowUs: number): void {
-    this.#keep(nowUs, "bytes", length, length - this.#left);
+    this.#record(nowUs, "bytes", length, length - this.#left);
     this.#offset += length;
     if (this.#left === 0) return;
     this.#owner.waits(this.#left);
@@ -197,7 +197,7 @@ export class WirePlayer implements Drained {
   }
 
   #finish({ how, code, after }: Extract<WireOperation, { kind: "end" }>, nowUs: number): void {
-    this.#keep(nowUs, how, 0, 0);
+    this.#record(nowUs, how, 0, 0);
     this.stop(how);
     if (how === "rst") this.#output.cut();
     else if (how === "reset") this.#output.frames?.reset(code!);
@@ -205,11 +205,11 @@ export class WirePlayer implements Drained {
   }
 
   #wake(us: number): void {
-    if (this.#takeBack !== null) return;
-    this.#takeBack = this.#timer.after(us, () => {
-      this.#takeBack = null;
+    if (this.#cancelWake !== null) return;
+    this.#cancelWake = this.#timer.after(us, () => {
+      this.#cancelWake = null;
       this.#run();
-      this.#relieve();
+      this.#reportRoom();
     });
   }
 
@@ -218,9 +218,9 @@ export class WirePlayer implements Drained {
     if (bytes !== 0) this.#owner.waits(bytes);
   }
 
-  #keep(nowUs: number, kind: string, length: number, taken: number): void {
+  #record(nowUs: number, kind: string, length: number, taken: number): void {
     if (!this.#owner.keeps) return;
-    if (this.#done.length === KEPT_MOST) this.#unkept++;
+    if (this.#done.length === RECORDED_MOST) this.#unrecorded++;
     else this.#done.push([nowUs, kind, this.#offset, length, taken]);
   }
 }

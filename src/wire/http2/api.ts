@@ -5,7 +5,7 @@ import type { Http2Application } from "./connection.ts";
 import { type ExchangeServer, Http2Exchange } from "./exchange.ts";
 import { listBytes, type RequestHead } from "./fields.ts";
 import { encodeFields } from "./hpack.ts";
-import type { Http2Line } from "./line.ts";
+import type { ConnectionHandle } from "./connection-handle.ts";
 import type { KeepAlive } from "./server.ts";
 import type { Http2Stream, StreamReceiver } from "./stream.ts";
 
@@ -14,7 +14,7 @@ const TOO_LARGE = encodeFields([
   ["content-length", "0"],
 ]);
 /** Receiver of requests that were answered already: ignores what they send. */
-const DEAF: StreamReceiver = { data() {}, ended() {}, gone() {} };
+const IGNORE: StreamReceiver = { data() {}, ended() {}, gone() {} };
 
 /**
  * Keep-alive of an API server, given the idle limit in seconds. Any number of pings is answered; a silent connection ends as over
@@ -35,7 +35,7 @@ export class ApiOverHttp2 implements Http2Application, ExchangeServer {
   readonly scheme: "http" | "https";
   readonly style: HttpServer["style"];
   readonly unfinished: HttpServer["unfinished"];
-  readonly fates = new WeakMap<Http2Line, ConnectionEffect["next"]>();
+  readonly fates = new WeakMap<ConnectionHandle, ConnectionEffect["next"]>();
   readonly #server: HttpServer;
 
   constructor(server: HttpServer) {
@@ -49,18 +49,18 @@ export class ApiOverHttp2 implements Http2Application, ExchangeServer {
     return this.#server.date();
   }
 
-  open(stream: Http2Stream, head: RequestHead, line: Http2Line): StreamReceiver {
-    const fate = this.fates.get(line);
+  open(stream: Http2Stream, head: RequestHead, connection: ConnectionHandle): StreamReceiver {
+    const fate = this.fates.get(connection);
     if (fate) {
       // In a microtask, because the connection may be reading a frame at this moment.
-      queueMicrotask(() => (fate === "rst" ? line.cut() : line.end()));
-      return DEAF;
+      queueMicrotask(() => (fate === "rst" ? connection.cut() : connection.end()));
+      return IGNORE;
     }
     if (listBytes(head.fields) > this.#server.headBytes) {
       stream.head(TOO_LARGE, true);
-      return DEAF;
+      return IGNORE;
     }
-    const exchange = new Http2Exchange(stream, head, line, this);
+    const exchange = new Http2Exchange(stream, head, connection, this);
     // In a microtask, so that a body that came in the same read as its head has arrived by then.
     queueMicrotask(() => {
       if (!exchange.request.signal.aborted) this.#server.handle(exchange);

@@ -15,14 +15,14 @@ import {
   WINDOW_MOST,
 } from "./frames.ts";
 import { type HeaderField, HpackDecoder } from "./hpack.ts";
-import type { ConnectionSide, Http2Line } from "./line.ts";
+import type { ConnectionSide, ConnectionHandle } from "./connection-handle.ts";
 import { readSettings, windowTooLarge } from "./settings.ts";
 import type { Http2Stream, StreamReceiver } from "./stream.ts";
 
 /** The code that answers requests. */
 export interface Http2Application {
   /** Takes a request. Returns the receiver of its body. */
-  open(stream: Http2Stream, head: RequestHead, line: Http2Line): StreamReceiver;
+  open(stream: Http2Stream, head: RequestHead, connection: ConnectionHandle): StreamReceiver;
 }
 
 /** Limits of one header block: its bytes, and the frames that carry it. */
@@ -44,7 +44,7 @@ interface HeaderBlock {
   bytes: number;
 }
 
-export class Http2Connection implements Http2Line {
+export class Http2Connection implements ConnectionHandle {
   readonly #side: ConnectionSide;
   readonly #writer: FrameWriter;
   readonly #reader: FrameReader;

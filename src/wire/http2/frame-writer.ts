@@ -12,7 +12,7 @@ import {
   WINDOW_MOST,
   writeFrameHead,
 } from "./frames.ts";
-import { Outbox, type OutboxEnds } from "./outbox.ts";
+import { Outbox, type OutboxOwner } from "./outbox.ts";
 import { Http2Stream, type StreamSide } from "./stream.ts";
 import { WidestFirst } from "./widest-first.ts";
 
@@ -31,7 +31,7 @@ const PUMPED_IN_TURN = 64;
 const LOST_IN_TURN = 64;
 
 /** Calls from the writer to the owner of the connection. */
-export interface FrameWriterEnds extends OutboxEnds {
+export interface FrameWriterOwner extends OutboxOwner {
   /** Called if the client does not read the answers to its control frames. */
   cut(): void;
   /** Called if a stream ended before its answer. Its request is garbage now. */
@@ -40,7 +40,7 @@ export interface FrameWriterEnds extends OutboxEnds {
 
 export class FrameWriter implements StreamSide {
   readonly streams = new Map<number, Http2Stream>();
-  readonly #ends: FrameWriterEnds;
+  readonly #owner: FrameWriterOwner;
   readonly #outbox: Outbox;
   readonly #streamEnded: () => void;
   /** Streams that have data and an open window. The first one sends next. */
@@ -62,9 +62,9 @@ export class FrameWriter implements StreamSide {
   #owed = 0;
   #sent = false;
 
-  constructor(ends: FrameWriterEnds, streamEnded: () => void) {
-    this.#ends = ends;
-    this.#outbox = new Outbox(ends);
+  constructor(owner: FrameWriterOwner, streamEnded: () => void) {
+    this.#owner = owner;
+    this.#outbox = new Outbox(owner);
     this.#streamEnded = streamEnded;
   }
 
@@ -114,7 +114,7 @@ export class FrameWriter implements StreamSide {
 
   sendEnd({ id }: Http2Stream): void {
     this.#sent = true;
-    this.#control(FrameType.Data, FrameFlag.EndStream, id, NOTHING);
+    this.#control(FrameType.Data, FrameFlag.EndStream, id, NO_BYTES);
   }
 
   sendData(stream: Http2Stream, bytes: Buffer, from: number, to: number): number {
@@ -130,7 +130,7 @@ export class FrameWriter implements StreamSide {
       this.#window -= room;
       stream.extra -= room;
       at += room;
-      outbox.taken();
+      outbox.filled();
     }
     return at - from;
   }
@@ -165,7 +165,7 @@ export class FrameWriter implements StreamSide {
   lose(stream: Http2Stream): void {
     stream.lose();
     this.#forget(stream);
-    this.#ends.streamLost?.();
+    this.#owner.streamLost?.();
   }
 
   /** Enlarges the window for sending. Returns false if it becomes larger than allowed. */
@@ -214,7 +214,7 @@ export class FrameWriter implements StreamSide {
 
   /** Acknowledges settings, and sends the data that they permit. */
   acknowledge(): void {
-    this.#control(FrameType.Settings, FrameFlag.Ack, 0, NOTHING);
+    this.#control(FrameType.Settings, FrameFlag.Ack, 0, NO_BYTES);
     this.#pump();
   }
 
@@ -278,7 +278,7 @@ export class FrameWriter implements StreamSide {
       if (stream === undefined) return;
       if (left === 0) {
         this.#pumpsLater = true;
-        this.#ends.later(this.#pumpOn);
+        this.#owner.later(this.#pumpOn);
         return;
       }
       this.#waiting.delete(stream);
@@ -321,11 +321,11 @@ export class FrameWriter implements StreamSide {
     const at = outbox.take(FRAME_HEAD_BYTES + payload.length);
     writeFrameHead(outbox.buffer, at, payload.length, type, flags, id);
     outbox.buffer.set(payload, at + FRAME_HEAD_BYTES);
-    outbox.taken();
-    if (outbox.blocked && outbox.bytes > CONTROL_BYTES_MOST) this.#ends.cut();
+    outbox.filled();
+    if (outbox.blocked && outbox.bytes > CONTROL_BYTES_MOST) this.#owner.cut();
   }
 }
 
-const NOTHING = new Uint8Array();
+const NO_BYTES = new Uint8Array();
 /** Payload of our pings. The client returns it, and its content is ignored. */
 const PING = new Uint8Array(8);

@@ -10,7 +10,7 @@ const FIRST_BYTES = 1024;
 const KEPT_BYTES = 2 * FLUSH_BYTES;
 
 /** The socket and the event loop, as the outbox sees them. */
-export interface OutboxEnds {
+export interface OutboxOwner {
   /** Writes to the socket. Returns how many bytes the kernel accepted; negative if the socket is closed. */
   write(bytes: Uint8Array, from: number, length: number): number;
   /** Runs a function at the end of this turn of the event loop. */
@@ -27,10 +27,10 @@ export class Outbox {
   #blocked = false;
   #due = false;
   #closed = false;
-  readonly #ends: OutboxEnds;
+  readonly #owner: OutboxOwner;
 
-  constructor(ends: OutboxEnds) {
-    this.#ends = ends;
+  constructor(owner: OutboxOwner) {
+    this.#owner = owner;
   }
 
   /** True while the kernel accepts no bytes, until `drained`. */
@@ -43,7 +43,7 @@ export class Outbox {
   }
 
   /**
-   * Reserves `bytes` bytes at the end and returns their offset in `buffer`. The caller must fill them at once, then call `taken`.
+   * Reserves `bytes` bytes at the end and returns their offset in `buffer`. The caller must fill them at once, then call `filled`.
    */
   take(bytes: number): number {
     const at = this.#length;
@@ -55,13 +55,13 @@ export class Outbox {
     }
     if (!this.#due) {
       this.#due = true;
-      this.#ends.later(this.#endOfTurn);
+      this.#owner.later(this.#endOfTurn);
     }
     return at;
   }
 
   /** Reports that the reserved bytes have been filled. */
-  taken(): void {
+  filled(): void {
     if (this.#length >= FLUSH_BYTES) this.flush();
   }
 
@@ -73,10 +73,10 @@ export class Outbox {
   /** Writes the collected bytes, unless the kernel accepts none. */
   flush(): void {
     if (this.#length === 0 || this.#closed || this.#blocked) return;
-    const wrote = this.#ends.write(this.buffer, 0, this.#length);
+    const wrote = this.#owner.write(this.buffer, 0, this.#length);
     if (wrote < 0) {
       this.close();
-      this.#ends.failed();
+      this.#owner.failed();
       return;
     }
     this.#blocked = wrote < this.#length;

@@ -6,12 +6,12 @@
 import type { Clock } from "../../base/clock.ts";
 import { giveConnection, takeConnection } from "../../base/descriptors.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
-import { deadlines, type Expiring } from "../http/deadlines.ts";
+import { deadlines, type TimedItem } from "../http/deadlines.ts";
 import { TurnQueue } from "../http/turn-queue.ts";
 import type { TlsFiles } from "../tls/certificates.ts";
 import { type Http2Application, Http2Connection } from "./connection.ts";
 import { Http2Code } from "./frames.ts";
-import type { ConnectionSide } from "./line.ts";
+import type { ConnectionSide } from "./connection-handle.ts";
 import { type PingLimits, PingRules } from "./pings.ts";
 
 /** Time limits of connections, named like gRPC's channel arguments. 0 means no limit. */
@@ -65,7 +65,7 @@ export class Http2Server {
   readonly idle: Watch;
   readonly aged: Watch;
   readonly graced: Watch;
-  readonly nameless: Watch;
+  readonly unsettled: Watch;
   /** Connections that have more frames to read, or streams to end, than fit into one turn of the event loop. */
   readonly turns: TurnQueue<Client>;
   /** Number of next connections to close as soon as they are opened. */
@@ -85,7 +85,7 @@ export class Http2Server {
     this.idle = watch(keepAlive.idleMs);
     this.aged = watch(keepAlive.ageMs);
     this.graced = watch(keepAlive.graceMs);
-    this.nameless = watch(PREFACE_S * 1000);
+    this.unsettled = watch(PREFACE_S * 1000);
     // The types lack `reusePort`, which `Bun.listen` accepts.
     const listening: Bun.TCPSocketListenOptions<Client> & { reusePort: boolean } = {
       hostname,
@@ -160,15 +160,15 @@ class Client implements ConnectionSide {
   readonly port: number;
   readonly #socket: Socket;
   readonly #server: Http2Server;
-  readonly #watched: readonly (readonly [Watch, Expiring])[];
+  readonly #watched: readonly (readonly [Watch, TimedItem])[];
   /** Cuts the connection if the answer to a ping is late, unless other bytes arrived meanwhile. */
-  readonly #answer: Expiring = {
+  readonly #answer: TimedItem = {
     expire: () => {
       if (this.#heard) this.#watchAnew(this.#server.unanswered, this.#answer);
       else this.cut();
     },
   };
-  readonly #idle: Expiring = { expire: () => this.connection.retire() };
+  readonly #idle: TimedItem = { expire: () => this.connection.retire() };
   /** True until our ping is acknowledged. */
   #pinged = false;
   /** True if bytes arrived since the last check of silence, or since the last ping. */
@@ -184,8 +184,8 @@ class Client implements ConnectionSide {
     this.application = server.application;
     this.pings = new PingRules(keepAlive, () => clock.now());
     this.connection = new Http2Connection(this);
-    const grace: Expiring = { expire: () => this.cut() };
-    const age: Expiring = {
+    const grace: TimedItem = { expire: () => this.cut() };
+    const age: TimedItem = {
       expire: () => {
         this.connection.retire();
         server.graced?.watch(grace);
@@ -197,12 +197,12 @@ class Client implements ConnectionSide {
       [server.idle, this.#idle],
       [server.aged, age],
       [server.graced, grace],
-      [server.nameless, { expire: () => this.connection.refuse(Http2Code.Protocol, NO_SETTINGS) }],
+      [server.unsettled, { expire: () => this.connection.refuse(Http2Code.Protocol, NO_SETTINGS) }],
     ];
     server.silent?.watch(this.#silence);
     server.idle?.watch(this.#idle);
     server.aged?.watch(age);
-    server.nameless?.watch(this.#watched.at(-1)![1]);
+    server.unsettled?.watch(this.#watched.at(-1)![1]);
   }
 
   write(bytes: Uint8Array, from: number, length: number): number {
@@ -247,13 +247,13 @@ class Client implements ConnectionSide {
     this.#watchAnew(silent, this.#silence);
   }
 
-  #watchAnew(watch: Watch, one: Expiring): void {
+  #watchAnew(watch: Watch, item: TimedItem): void {
     this.#heard = false;
-    watch?.watch(one);
+    watch?.watch(item);
   }
 
   settled(): void {
-    this.#server.nameless?.forget(this.#watched.at(-1)![1]);
+    this.#server.unsettled?.forget(this.#watched.at(-1)![1]);
   }
 
   rests(idle: boolean): void {
@@ -294,13 +294,13 @@ class Client implements ConnectionSide {
   }
 
   lost(): void {
-    for (const [watch, one] of this.#watched) watch?.forget(one);
+    for (const [watch, item] of this.#watched) watch?.forget(item);
     this.#server.turns.delete(this);
     this.connection.lost();
   }
 
   /** Pings a silent client, with one ping at a time and any number of pings, like gRPC's core (`chttp2_transport.cc`). */
-  readonly #silence: Expiring = {
+  readonly #silence: TimedItem = {
     expire: () => {
       const { options, silent, unanswered } = this.#server;
       if (this.#heard || (!options.keepAlive.withoutCalls && this.connection.streams === 0)) {

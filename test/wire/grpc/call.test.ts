@@ -300,7 +300,7 @@ test("what a fault holds back counts as waiting, wherever it waits", () => {
     calls
       .at(-1)!
       .disturb(
-        (stream, held, lost) => new FaultyMessages(order, pacing(clock), { stream, line: peer.connection, held }, lost),
+        (stream, held, lost) => new FaultyMessages(order, pacing(clock), { stream, connection: peer.connection, held }, lost),
       );
   }
   const answer = MESSAGE_HEAD_BYTES + 20;

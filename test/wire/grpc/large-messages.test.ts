@@ -10,7 +10,7 @@ import { HeldMessages } from "../../../src/wire/grpc/held-messages.ts";
 import { MESSAGE_HEAD_BYTES, TurnShare } from "../../../src/wire/grpc/incoming.ts";
 import { Unpacking } from "../../../src/wire/grpc/unpacking.ts";
 import { WaitingBytes } from "../../../src/wire/http/waiting-bytes.ts";
-import type { Http2Line } from "../../../src/wire/http2/line.ts";
+import type { ConnectionHandle } from "../../../src/wire/http2/connection-handle.ts";
 import type { Http2Stream } from "../../../src/wire/http2/stream.ts";
 import { times } from "../../size.ts";
 
@@ -42,7 +42,7 @@ function called(message: (bytes: Uint8Array, call: GrpcCall) => void) {
     head as unknown as ConstructorParameters<typeof GrpcCall>[1],
     null,
     around,
-    {} as Http2Line,
+    {} as ConnectionHandle,
   );
   call.begin({ message: (bytes) => message(bytes, call), halfClosed() {}, cancelled() {} }, null);
   return { call, sent, held };

@@ -2,12 +2,12 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
-import { Unfinished, type Unfinishing } from "../../../src/wire/http/unfinished.ts";
+import { UnfinishedRequests, type UnfinishedRequestOwner } from "../../../src/wire/http/unfinished.ts";
 
 const MOST = 1000;
 const SECOND_US = 1_000_000;
 
-class Sender implements Unfinishing {
+class Sender implements UnfinishedRequestOwner {
   paused = false;
   gaveWay = false;
   bytes = 0;
@@ -33,7 +33,7 @@ class Sender implements Unfinishing {
 function world() {
   const clock = new VirtualClock();
   const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
-  return { clock, unfinished: new Unfinished(timer, { most: MOST }) };
+  return { clock, unfinished: new UnfinishedRequests(timer, { most: MOST }) };
 }
 
 test("whatever comes, and however slowly: the sum is kept, who is read no more goes on or gives way, the oldest first", () => {

@@ -1,7 +1,7 @@
 /** Sockets and a server that tests of connections drive by hand: room in the kernel, events, turns of the loop. */
 
 import type { EventSink } from "../../../src/wire/http/sink.ts";
-import { Unfinished } from "../../../src/wire/http/unfinished.ts";
+import { UnfinishedRequests } from "../../../src/wire/http/unfinished.ts";
 import type { Connection, ServerSide, Socket } from "../../../src/wire/http1/connection.ts";
 import type { Exchange } from "../../../src/wire/http1/exchange.ts";
 import { uvicorn } from "../../../src/wire/http1/head.ts";
@@ -61,7 +61,7 @@ export class Server implements ServerSide {
   held = 0;
   readonly told: string[] = [];
   readonly warned: string[] = [];
-  readonly unfinished = new Unfinished({ nowUs: () => 0, after: () => () => {} });
+  readonly unfinished = new UnfinishedRequests({ nowUs: () => 0, after: () => () => {} });
 
   handle(exchange: Exchange): void {
     const [, kind, number] = new URL(exchange.request.url).pathname.split("/");

@@ -1,7 +1,7 @@
 /** Fuzzes the reader of HTTP/1: each input ends, and takes CPU time and memory in proportion to its bytes. */
 import { setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { Fed, Parser } from "../../../src/wire/http1/parser.ts";
+import { FeedResult, Parser } from "../../../src/wire/http1/parser.ts";
 import { fuzz, mutated } from "../../fuzz.ts";
 
 // Collecting the heap of a process that other tests share takes long.
@@ -28,9 +28,9 @@ const reading = (partBytes: number) => () => {
     for (let from = 0; from < bytes.length; from += partBytes) {
       let part = bytes.subarray(from, from + partBytes);
       let fed = parser.feed(part);
-      for (; fed === Fed.Enough && parser.read < part.length; fed = parser.feed(part))
+      for (; fed === FeedResult.Enough && parser.read < part.length; fed = parser.feed(part))
         part = part.subarray(parser.read);
-      if (fed !== Fed.Fine && fed !== Fed.Enough) break;
+      if (fed !== FeedResult.Fine && fed !== FeedResult.Enough) break;
     }
     parser.free();
     return [parser, kept];

@@ -1,7 +1,7 @@
 /** Do the bytes of a connection give the same requests however they are cut, and does nothing that is sent break the parser? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { Fed, Parser, type ParserEvents } from "../../../src/wire/http1/parser.ts";
+import { FeedResult, Parser, type ParserEvents } from "../../../src/wire/http1/parser.ts";
 import { HeaderFields, KnownHeads } from "../../../src/wire/http1/request.ts";
 import { times } from "../../size.ts";
 
@@ -9,7 +9,7 @@ const HEAD_BYTES = 2000;
 
 interface Heard {
   readonly events: string[];
-  readonly fed: Fed;
+  readonly fed: FeedResult;
   /** Bytes of the largest head. */
   readonly fieldBytes: number;
 }
@@ -45,10 +45,10 @@ function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES, enough = () => f
   try {
     for (let part of parts) {
       let fed = parser.feed(part);
-      for (; fed === Fed.Enough; fed = parser.feed(part)) part = part.subarray(parser.read);
-      if (fed !== Fed.Fine) return { events, fed, fieldBytes };
+      for (; fed === FeedResult.Enough; fed = parser.feed(part)) part = part.subarray(parser.read);
+      if (fed !== FeedResult.Fine) return { events, fed, fieldBytes };
     }
-    return { events, fed: Fed.Fine, fieldBytes };
+    return { events, fed: FeedResult.Fine, fieldBytes };
   } finally {
     parser.free();
   }
@@ -145,7 +145,7 @@ test("a head that came before is heard as the first time", () => {
 test("a head that is known is still too long where less is allowed", () => {
   const request = Buffer.from("POST /v1/completions HTTP/1.1\r\nHost: known-but-long\r\nContent-Length: 2\r\n\r\n{}");
   for (let i = 0; i < 3; i++) expect(hear([request, request]).events).toHaveLength(4);
-  expect(hear([request], 30).fed).toBe(Fed.TooLarge);
+  expect(hear([request], 30).fed).toBe(FeedResult.TooLarge);
 });
 
 test("what was sent behind a known head that is not whole is part of it", () => {
@@ -183,7 +183,7 @@ test("requests in a row are each heard, in order", () => {
   fc.assert(
     fc.property(lasting, cuts, (all, places) => {
       const { events, fed } = hear(cut(Buffer.from(all.join(""), "latin1"), places), 1e6);
-      expect(fed).toBe(Fed.Fine);
+      expect(fed).toBe(FeedResult.Fine);
       expect(events.filter((event) => event.startsWith("head "))).toHaveLength(all.length);
       expect(events.filter((event) => event.startsWith("body "))).toHaveLength(all.length);
       for (const [i, request] of all.entries()) expect(events[2 * i]).toContain(JSON.stringify(request.split(" ")[0]));
@@ -202,7 +202,7 @@ test("no head is longer than it may be, whichever part of it is", () => {
   fc.assert(
     fc.property(long, fc.integer({ min: HEAD_BYTES, max: 100_000 }), cuts, (make, bytes, places) => {
       const { fed, fieldBytes } = hear(cut(Buffer.from(make(bytes + 8)), places));
-      expect(fed).toBe(Fed.TooLarge);
+      expect(fed).toBe(FeedResult.TooLarge);
       expect(fieldBytes).toBeLessThan(HEAD_BYTES);
     }),
     { numRuns: times(100) },
@@ -211,16 +211,16 @@ test("no head is longer than it may be, whichever part of it is", () => {
 
 test("a URL of more than 65,535 bytes is refused, as httptools refuses it", () => {
   const head = (bytes: number) => Buffer.from(`GET /?${"q".repeat(bytes - 2)} HTTP/1.1\r\nHost: x\r\n\r\n`);
-  expect(hear([head(65_535)], 4e6).fed).toBe(Fed.Fine);
-  for (const bytes of [65_536, 1_000_000]) expect(hear([head(bytes)], 4e6).fed).toBe(Fed.Wrong);
+  expect(hear([head(65_535)], 4e6).fed).toBe(FeedResult.Fine);
+  for (const bytes of [65_536, 1_000_000]) expect(hear([head(bytes)], 4e6).fed).toBe(FeedResult.Wrong);
   // What stands behind a # counts as well.
-  expect(hear([Buffer.from(`GET /#${"f".repeat(65_534)} HTTP/1.1\r\n\r\n`)], 4e6).fed).toBe(Fed.Wrong);
+  expect(hear([Buffer.from(`GET /#${"f".repeat(65_534)} HTTP/1.1\r\n\r\n`)], 4e6).fed).toBe(FeedResult.Wrong);
 });
 
 test("more than 10,000 header lines are too many", () => {
   const head = (count: number) => Buffer.from(`GET / HTTP/1.1\r\n${"a:1\r\n".repeat(count)}\r\n`);
-  expect(hear([head(10_000)], 1e6).fed).toBe(Fed.Fine);
-  expect(hear([head(10_001)], 1e6).fed).toBe(Fed.TooLarge);
+  expect(hear([head(10_000)], 1e6).fed).toBe(FeedResult.Fine);
+  expect(hear([head(10_001)], 1e6).fed).toBe(FeedResult.TooLarge);
 });
 
 test("parsers that were freed leave their memory to the next", () => {
@@ -228,7 +228,7 @@ test("parsers that were freed leave their memory to the next", () => {
   // Each takes about a hundred bytes of WebAssembly's memory, which holds some thousands at once.
   for (let i = 0; i < 200_000; i++) {
     const parser = new Parser(DEAF, HEAD_BYTES);
-    if (i % 1000 === 0) expect(parser.feed(request)).toBe(Fed.Fine);
+    if (i % 1000 === 0) expect(parser.feed(request)).toBe(FeedResult.Fine);
     parser.free();
     parser.free();
   }
@@ -276,7 +276,7 @@ test("for a proxy: targets stay as they were sent, and requests with Upgrade are
         parts.push(bytes.subarray(at, at + sizes[cut % sizes.length]!));
       const { events, fed } = hear(parts, HEAD_BYTES, () => enough, true);
       const targets = events.filter((one) => one.startsWith("head ")).map((one) => JSON.parse(one.slice(5))[1]);
-      expect([fed, targets]).toEqual([Fed.Fine, Array(40).fill(expected).flat()]);
+      expect([fed, targets]).toEqual([FeedResult.Fine, Array(40).fill(expected).flat()]);
       expect(events.filter((one) => one.startsWith("body "))).toEqual(
         Array(40).fill(["body ", "body body", "body hi", "body "]).flat(),
       );
@@ -304,9 +304,9 @@ test("a parser that is fed within the callback of another throws an error, and b
     },
   };
   const outer = new Parser(events, HEAD_BYTES);
-  expect(outer.feed(request("nesting"))).toBe(Fed.Fine);
+  expect(outer.feed(request("nesting"))).toBe(FeedResult.Fine);
   expect(String(nested)).toContain("fed while llhttp reads for another");
-  expect([outer.feed(request("nesting-2")), inner.feed(request("nested-2"))]).toEqual([Fed.Fine, Fed.Fine]);
+  expect([outer.feed(request("nesting-2")), inner.feed(request("nested-2"))]).toEqual([FeedResult.Fine, FeedResult.Fine]);
   expect(seen).toEqual(["/nesting", "/nesting-2", "/nested-2"]);
   for (const parser of [outer, inner]) parser.free();
 });

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import net from "node:net";
 import { WallClock } from "../../../src/base/clock.ts";
-import { Unfinished } from "../../../src/wire/http/unfinished.ts";
+import { UnfinishedRequests } from "../../../src/wire/http/unfinished.ts";
 import { uvicorn } from "../../../src/wire/http1/head.ts";
 import { apiKeepAlive } from "../../../src/wire/http2/api.ts";
 import { type ExchangeServer, Http2Exchange } from "../../../src/wire/http2/exchange.ts";
@@ -82,7 +82,7 @@ test("what a handler has not asked for of a body stands unread, whatever its len
     scheme: "http" as const,
     style: uvicorn,
     date: () => "",
-    unfinished: new Unfinished({ nowUs: () => 0, after: () => () => {} }),
+    unfinished: new UnfinishedRequests({ nowUs: () => 0, after: () => () => {} }),
     fates: new WeakMap(),
   } satisfies ExchangeServer;
   const peer = new Peer({

@@ -9,7 +9,7 @@ import fc from "fast-check";
 import { FRAME_MOST_BYTES, Lanes, TokenTexts } from "../../../src/engine/interface/lanes.ts";
 import { streamWritesOf } from "../../../src/kernel/stream-writes.ts";
 import type { ListenConfig } from "../../../src/wire/http1/listen-config.ts";
-import { triedLanes } from "../../../src/wire/lanes/native-lanes.ts";
+import { tryLanes } from "../../../src/wire/lanes/native-lanes.ts";
 import { EAGAIN, EBADF, ECONNRESET, EPIPE, World } from "./lane-streams.ts";
 
 const EPERM = 1;
@@ -205,15 +205,15 @@ test("where native code is not to be had, each receiver writes its events, and i
     return pathToFileURL(file);
   };
   try {
-    expect(await triedLanes("darwin")).toEqual({ refused: "there is none for darwin" });
-    expect(await triedLanes("linux", pathToFileURL(join(folder, "none.c")))).toEqual({
-      refused: expect.stringContaining("bun:ffi cannot compile it ("),
+    expect(await tryLanes("darwin")).toEqual({ refused: "no native code for darwin" });
+    expect(await tryLanes("linux", pathToFileURL(join(folder, "none.c")))).toEqual({
+      refused: expect.stringContaining("bun:ffi cannot compile lanes.c ("),
     });
-    expect(await triedLanes("linux", source("int try_send( {"))).toEqual({
-      refused: expect.stringContaining("bun:ffi cannot compile it ("),
+    expect(await tryLanes("linux", source("int try_send( {"))).toEqual({
+      refused: expect.stringContaining("bun:ffi cannot compile lanes.c ("),
     });
     const forbidden = "int write_rows() { return 0; } int try_send() { return 1; }";
-    expect(await triedLanes("linux", source(forbidden))).toEqual({ refused: "send fails with errno 1" });
+    expect(await tryLanes("linux", source(forbidden))).toEqual({ refused: "send fails with errno 1" });
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -221,8 +221,8 @@ test("where native code is not to be had, each receiver writes its events, and i
     const { mode, why } = await streamWritesOf({ listen: listen as ListenConfig }, platform);
     return [mode, why];
   };
-  expect(await of({ streamWrites: "auto" }, "darwin")).toEqual(["single", "there is none for darwin"]);
-  expect(await of({ streamWrites: "auto", tls: "self-signed" }, "linux")).toEqual(["single", "TLS is Bun's"]);
+  expect(await of({ streamWrites: "auto" }, "darwin")).toEqual(["single", "no native code for darwin"]);
+  expect(await of({ streamWrites: "auto", tls: "self-signed" }, "linux")).toEqual(["single", "the connections use TLS"]);
   expect(await of({ streamWrites: "single" })).toEqual(["single", undefined]);
-  expect(of({ streamWrites: "batched" }, "win32")).rejects.toThrow("there is none for win32");
+  expect(of({ streamWrites: "batched" }, "win32")).rejects.toThrow("no native code for win32");
 });

@@ -9,7 +9,7 @@ import { turn } from "../../../base/pieces.ts";
 import type { Outcome } from "../../../engine/interface/types.ts";
 import { type Accounting, CountedOnce, type HttpVisit } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
-import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
+import { type Deadlines, deadlines, type TimedItem } from "../../../wire/http/deadlines.ts";
 import { connectionLimitsOf, type OverloadLimits } from "../../../wire/http/front-limits.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import { SMALL_BODY_BYTES } from "../../../wire/http/unfinished.ts";
@@ -68,7 +68,7 @@ export class Admission {
   }
 
   /** The answer begins, and has its time from now on; `visit` where it is a stream. */
-  answers(ticket: CountedOnce, answer: Expiring, visit?: HttpVisit | null): void {
+  answers(ticket: CountedOnce, answer: TimedItem, visit?: HttpVisit | null): void {
     if (visit !== undefined) ticket.streams(this, visit);
     ticket.within(this.#deadlines, answer);
   }
@@ -289,7 +289,7 @@ export class Bodies {
   #inTime<T>(body: Promise<T>, late: Deadlines | null): Promise<T | ErrorAnswer> {
     if (late === null) return body;
     return new Promise((resolve, reject) => {
-      const watched: Expiring = { expire: () => resolve(this.#tooSlow) };
+      const watched: TimedItem = { expire: () => resolve(this.#tooSlow) };
       late.watch(watched);
       body.then(
         (read) => {

@@ -1,10 +1,10 @@
 /** Interfaces between a connection of HTTP/2, its application and its server. */
 import type { Http2Application } from "./connection.ts";
-import type { FrameWriterEnds } from "./frame-writer.ts";
+import type { FrameWriterOwner } from "./frame-writer.ts";
 import type { PingRules } from "./pings.ts";
 
 /** A connection, as an application sees it. */
-export interface Http2Line {
+export interface ConnectionHandle {
   /** Address of the client. */
   readonly address: string;
   readonly port: number;
@@ -21,7 +21,7 @@ export interface Http2Line {
 }
 
 /** The server and its socket, as a connection sees them. */
-export interface ConnectionSide extends FrameWriterEnds, Pick<Http2Line, "address" | "port" | "refuseNext"> {
+export interface ConnectionSide extends FrameWriterOwner, Pick<ConnectionHandle, "address" | "port" | "refuseNext"> {
   readonly application: Http2Application;
   /** Decides whether the client pings too often. */
   readonly pings: PingRules;
