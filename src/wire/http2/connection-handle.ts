@@ -25,6 +25,8 @@ export interface ConnectionSide extends FrameWriterOwner, Pick<ConnectionHandle,
   readonly application: Http2Application;
   /** Decides whether the client pings too often. */
   readonly pings: PingRules;
+  /** Reports that 512 streams were opened while at least as many were open. Absent if the owner does not count them. */
+  crowded?(): void;
   /** Reports that bytes arrived. */
   heard(): void;
   /** Reports that the client answered our ping. */

@@ -36,6 +36,9 @@ const STREAM_COST = 15;
 const HEADER_BYTES_PER_US = 128;
 const DATA_BYTES_PER_US = 512;
 
+/** Number of open streams from which newly opened ones are counted, and how many of those are reported together. */
+const CROWD_STREAMS = 512;
+
 /** A header block whose frames are arriving. */
 interface HeaderBlock {
   readonly id: number;
@@ -55,6 +58,8 @@ export class Http2Connection implements ConnectionHandle {
   #lastId = 0;
   #block: HeaderBlock | null = null;
   #closing = false;
+  /** Number of streams opened while at least `CROWD_STREAMS` were open. */
+  #crowding = 0;
   /** First stream id that is not served any more; null if all are served. */
   #retiredId: number | null = null;
 
@@ -316,6 +321,7 @@ export class Http2Connection implements ConnectionHandle {
     stream.remoteEnded = ends;
     stream.receiver = this.#side.application.open(stream, head, this);
     if (ends) stream.receiver.ended();
+    if (this.streams >= CROWD_STREAMS && ++this.#crowding % CROWD_STREAMS === 0) this.#side.crowded?.();
   }
 
   /** Reports whether a GOAWAY has announced that this stream is not served. */

@@ -39,6 +39,8 @@ export interface Http2Options {
   readonly catchUp?: (() => void) | undefined;
   /** Called with the number of bytes that became garbage. */
   readonly consumed?: ((bytes: number) => void) | undefined;
+  /** Called after each 512 streams that are opened on a connection with as many open streams. */
+  readonly crowded?: (() => void) | undefined;
 }
 
 type Socket = Bun.Socket<Client>;
@@ -212,6 +214,10 @@ class Client implements ConnectionSide {
       logUnexpected("a connection failed and is closed", error);
       return -1;
     }
+  }
+
+  crowded(): void {
+    this.#server.options.crowded?.();
   }
 
   streamLost(): void {

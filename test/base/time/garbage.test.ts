@@ -74,6 +74,12 @@ test("if steps leave no gap, the young generation is collected beside them", asy
   expect(kinds()).toEqual(["young"]);
 });
 
+test("a crowd of new objects in use is collected at once, whatever share of the time it takes", () => {
+  const { garbage, kinds } = collecting({ youngUs: SECOND_US });
+  for (let crowd = 0; crowd < 3; crowd++) garbage.crowded();
+  expect(kinds()).toEqual(["young", "young", "young"]);
+});
+
 test("256 streams that were read and opened order a young collection", () => {
   const { garbage, collected } = collecting();
   const stream = () => {

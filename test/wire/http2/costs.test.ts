@@ -254,3 +254,15 @@ test("blocks of headers that a client sent before its reset are not decoded afte
   await server.stop(true);
   wall.close();
 });
+
+test("each 512 streams opened beyond the first 511 of a connection order a young collection; fewer at once order none", () => {
+  const peer = new Peer().greet();
+  const idOf = (at: number) => 2 * at + 1;
+  for (let at = 0; at < 2048; at++)
+    peer.send(headers(idOf(at)), frame(FrameType.RstStream, 0, idOf(at), Buffer.alloc(4)));
+  expect(peer.crowds).toBe(0);
+  for (let at = 2048; at < 2048 + 1022; at++) peer.send(headers(idOf(at)));
+  expect(peer.crowds).toBe(0);
+  peer.send(headers(idOf(2048 + 1022)));
+  expect(peer.crowds).toBe(1);
+});

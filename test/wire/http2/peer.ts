@@ -92,6 +92,8 @@ export class Peer {
   /** No stream is open. */
   rests = true;
   refused = 0;
+  /** How often 512 streams were reported that were opened beyond the first 511. */
+  crowds = 0;
   /** What the kernel takes in one write; then nothing until `drain`. */
   takes = Number.POSITIVE_INFINITY;
   window = FIRST_WINDOW;
@@ -125,6 +127,9 @@ export class Peer {
       later: (run) => this.#soon.push(run),
       failed: () => {},
       heard: () => {},
+      crowded: () => {
+        this.crowds++;
+      },
       acknowledged: () => {},
       settled: () => {},
       address: "127.0.0.1",
