@@ -1,4 +1,4 @@
-/** Do streams get the same bytes when the plain tokens of a step leave by one call, whatever happens in the middle of a step? */
+/** Tests that streams get the same bytes when native code sends the plain tokens of a step, whatever happens during the step. */
 
 import { expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -18,7 +18,7 @@ const PLENTY = Number.POSITIVE_INFINITY;
 interface Act {
   readonly kind: "cut" | "break" | "end" | "open" | "text" | "shutdown" | "peer" | "room";
   readonly of: number;
-  /** With whose row. */
+  /** Stream whose tokens trigger the act. */
   readonly before: number;
 }
 type Step =
@@ -31,7 +31,7 @@ const act: fc.Arbitrary<Act> = fc.record({
   of: fc.nat(7),
   before: fc.nat(7),
 });
-/** Mostly plain tokens; now and then none, several, or the last one. */
+/** Mostly one plain token; sometimes none, several, or the last one. */
 const count = fc.oneof(
   { weight: 12, arbitrary: fc.constant(1) },
   { weight: 2, arbitrary: fc.constantFrom(0, 2, 3) },
@@ -57,7 +57,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: act },
 );
 
-/** All that can be seen of it, after each thing that happens. */
+/** Plays the steps and returns everything that can be observed after each of them. */
 async function lived(direct: boolean, steps: readonly Step[]) {
   const world = new World(direct);
   const { wires, answers, connections } = world;
@@ -77,17 +77,17 @@ async function lived(direct: boolean, steps: readonly Step[]) {
   for (const one of steps) {
     if (one.kind === "step") {
       const at = new Map(one.acts.map((each) => [each.before % answers.length, () => acts(each)]));
-      // Who is to act gets a row that is no plain token, in either way.
+      // A stream with an act gets two tokens, because only a receiver can run the act.
       world.step((of) => (at.has(of) ? 2 : one.counts[of % 8]!), at);
       seen.push(answers.map(({ stream }) => stream.full));
     } else if ("bytes" in one) {
       const at = one.of % wires.length;
       wires[at]!.room += one.bytes;
-      // Room is there for a while before anybody is told of it.
+      // "space": the kernel has room, but the connection has not been told yet.
       if (one.kind === "room" && wires[at]!.fd >= 0) connections[at]!.drain();
     } else acts(one);
     await Promise.resolve();
-    // Bun tells of what was closed in a turn of its own.
+    // Bun reports closed sockets in a later turn.
     for (const [i, wire] of wires.entries()) if (wire.fd < 0) connections[i]!.lost();
     seen.push(wires.map(({ ended, terminated }, i) => [answers[i]!.stream.full, ended, terminated]));
   }
@@ -106,7 +106,7 @@ async function lived(direct: boolean, steps: readonly Step[]) {
   };
 }
 
-test("by one call or by one each: the same bytes, ends and accounts, whatever comes in the middle of a step", async () => {
+test("native code and JavaScript send the same bytes, ends and counts, whatever happens during a step", async () => {
   let direct = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 8, maxLength: 60 }), async (steps) => {
@@ -124,7 +124,7 @@ test("by one call or by one each: the same bytes, ends and accounts, whatever co
   expect(direct).toBeGreaterThan(1000);
 });
 
-test("a step of plain tokens is one call, and stops at a row that is its receiver's", () => {
+test("a step of plain tokens is one native call, which stops at a row for a receiver", () => {
   for (const tokens of [1, 2, 0]) {
     const world = new World(true);
     for (let i = 0; i < 300; i++) world.openOne(PLENTY);
@@ -136,14 +136,14 @@ test("a step of plain tokens is one call, and stops at a row that is its receive
     for (let i = 0; i < 11; i++) rows(() => 1);
     const asked = rows((of) => (of === 150 ? tokens : 1));
     expect(asked).toEqual(tokens === 1 ? [300] : tokens === 0 ? [299] : [150, 0, 149]);
-    // Who missed a step is asked once.
+    // A stream that missed a step goes to its receiver once.
     if (tokens === 0) expect(rows(() => 1)).toEqual([150, 0, 149]);
     world.settle();
     expect(world.answers[150]!.tokens).toBe(tokens === 0 ? 12 : 11 + tokens);
   }
 });
 
-test("an error in the middle of a step is its stream's alone", async () => {
+test("an error during a step affects only its own stream", async () => {
   for (const errno of [EPERM, EAGAIN, EPIPE, ECONNRESET, EBADF]) {
     const world = new World(true);
     for (let i = 0; i < 5; i++) world.openOne(PLENTY);
@@ -156,18 +156,18 @@ test("an error in the middle of a step is its stream's alone", async () => {
     for (const [i, { fd }] of world.wires.entries()) if (fd < 0) world.connections[i]!.lost();
     world.step(() => 1);
     world.settle();
-    // An error that passes costs nothing: what was not sent was sent by Bun.
+    // A temporary error has no effect: Bun sends the bytes that were not accepted.
     expect(world.told).toEqual(lasting ? ["2 gone"] : []);
     expect(world.answers.map(({ tokens }) => tokens)).toEqual([5, 5, lasting ? 4 : 5, 5, 5]);
     expect(world.wires.map(({ written }) => written.match(/</g)!.length)).toEqual([5, 5, lasting ? 3 : 5, 5, 5]);
   }
 });
 
-test("longer than a lane: each event is its receiver's", () => {
+test("longer than a lane: each event goes to its receiver", () => {
   const texts = new TokenTexts();
   for (const length of [255, 256, 0]) texts.learn(length, Buffer.alloc(length, "x"));
   expect([255, 256, 0].map((id) => texts.at[id]! > 0)).toEqual([true, false, false]);
-  // All texts stay where they were when the tables grow.
+  // The texts keep their content when the tables grow.
   for (let id = 0; id < 5000; id++) texts.learn(id, Buffer.from(`${id}`));
   for (const id of [0, 1, 4999]) {
     const at = texts.at[id]!;
@@ -181,14 +181,14 @@ test("longer than a lane: each event is its receiver's", () => {
   expect([0, 99, 100, 101].map((slot) => lanes.leads(slot))).toEqual([false, false, true, false]);
 });
 
-test("a connection that is closed in the middle of a step leaves the list: its number may be another's", () => {
+test("a connection closed during a step is skipped, because its descriptor may already belong to another connection", () => {
   const world = new World(true);
   for (let i = 0; i < 3; i++) world.openOne(PLENTY);
   for (let i = 0; i < 3; i++) world.step(() => 1);
   const act = () => {
     world.connections[1]!.cut();
     world.connections[1]!.lost();
-    world.openOne(PLENTY); // gets the number of the second, and its slot
+    world.openOne(PLENTY); // gets the descriptor and the slot of the second stream
   };
   world.step((of) => (of === 0 ? 2 : 1), new Map([[0, act]]));
   world.step(() => 1);
@@ -197,7 +197,7 @@ test("a connection that is closed in the middle of a step leaves the list: its n
   expect(world.wires[2]!.written.match(/</g)!.length).toBe(5);
 });
 
-test("where native code is not to be had, each receiver writes its events, and it is said why", async () => {
+test("where native code is not available, receivers write all events, and the reason is reported", async () => {
   const folder = mkdtempSync(join(tmpdir(), "understudy-send-"));
   const source = (text: string) => {
     const file = join(folder, `${Bun.hash(text)}.c`);
