@@ -39,7 +39,7 @@ test("a request with its body and answer; settings are acknowledged", () => {
   ]);
 });
 
-test("a client that has not finished its request when the answer is complete gets a reset without error, and late frames are ignored", () => {
+test("after a complete answer an unfinished request gets a reset without error, and its late frames are ignored", () => {
   const peer = new Peer();
   peer.greet();
   peer.open(1).stream.head(HEAD, true);

@@ -76,7 +76,7 @@ test("a connection keeps at most 16 MiB unread; reading, answering and resetting
   expect(peer.goAway).toBe(Http2Code.FlowControl);
 });
 
-test("a body that its handler does not read stays unread, whatever its length, until the handler reads it or answers", async () => {
+test("a body that its handler does not read stays unread, whatever its length, until it reads or answers", async () => {
   const exchanges: Http2Exchange[] = [];
   const server = {
     scheme: "http" as const,
