@@ -1,5 +1,5 @@
 /** Compiles the native code that sends the plain tokens of a step with one call, and tries whether it works here. */
-import type { NativeWrite } from "../../engine/interface/lanes.ts";
+import { LANE_MACROS, type NativeWrite } from "../../engine/interface/lanes.ts";
 
 type NativeLanes = NativeWrite | { readonly refused: string };
 
@@ -21,6 +21,7 @@ export async function tryLanes(platform: string = process.platform, source = SOU
     const { cc } = await import("bun:ffi");
     const { symbols } = cc({
       source,
+      define: LANE_MACROS,
       symbols: {
         write_rows: { args: ["ptr", "ptr", "ptr", "ptr", "ptr", "ptr"], returns: "i32" },
         try_send: { args: [], returns: "i32" },

@@ -3,7 +3,7 @@ import { cc, JSCallback, type Pointer, toArrayBuffer } from "bun:ffi";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Lane, Lanes, type NativeWrite, TokenTexts } from "../../../src/engine/interface/lanes.ts";
+import { LANE_MACROS, type Lane, Lanes, type NativeWrite, TokenTexts } from "../../../src/engine/interface/lanes.ts";
 import type { Finish, Receiver } from "../../../src/engine/interface/types.ts";
 import type { LiveRequest } from "../../../src/engine/live.ts";
 import { Connection } from "../../../src/wire/http1/connection.ts";
@@ -40,6 +40,7 @@ function compiled(): { readonly write: NativeWrite; readonly hear: (send: Send) 
   );
   const { symbols } = cc({
     source,
+    define: LANE_MACROS,
     symbols: {
       write_rows: { args: ["ptr", "ptr", "ptr", "ptr", "ptr", "ptr"], returns: "i32" },
       hear: { args: ["ptr"], returns: "void" },

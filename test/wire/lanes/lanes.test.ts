@@ -1,12 +1,13 @@
 /** Tests that streams get the same bytes when native code sends the plain tokens of a step, whatever happens during the step. */
 
+import { cc } from "bun:ffi";
 import { expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import fc from "fast-check";
-import { FRAME_MOST_BYTES, Lanes, TokenTexts } from "../../../src/engine/interface/lanes.ts";
+import { FRAME_MOST_BYTES, LANE_MACROS, Lanes, TokenTexts } from "../../../src/engine/interface/lanes.ts";
 import { streamWritesOf } from "../../../src/kernel/stream-writes.ts";
 import type { ListenConfig } from "../../../src/wire/http1/listen-config.ts";
 import { tryLanes } from "../../../src/wire/lanes/native-lanes.ts";
@@ -225,4 +226,46 @@ test("where native code is not available, receivers write all events, and the re
   expect(await of({ streamWrites: "auto", tls: "self-signed" }, "linux")).toEqual(["single", "the connections use TLS"]);
   expect(await of({ streamWrites: "single" })).toEqual(["single", undefined]);
   expect(of({ streamWrites: "batched" }, "win32")).rejects.toThrow("no native code for win32");
+});
+
+/** Writes one row to a closed descriptor. Returns the words of its lane and its call, by the names of their macros. */
+function oneRow(macros: Readonly<Record<string, string>>): (name: string) => number {
+  const { symbols } = cc({
+    source: new URL("../../../src/wire/lanes/lanes.c", import.meta.url).pathname,
+    define: macros,
+    symbols: { write_rows: { args: ["ptr", "ptr", "ptr", "ptr", "ptr", "ptr"], returns: "i32" } },
+  });
+  const at = (name: string) => Number(macros[name]);
+  const [lane, call, row] = [new Int32Array(at("LANE_WORDS")), new Int32Array(500), new Int32Array(at("OUT_WORDS"))];
+  const words: readonly (readonly [Int32Array, string, number])[] = [
+    [lane, "LANE_LINE", 1_000_001],
+    [lane, "LANE_NEXT", 7],
+    [lane, "LANE_PREFIX", 20],
+    [lane, "LANE_SUFFIX", 3],
+    [call, "CALL_TO", 1],
+    [call, "CALL_STEP", 7],
+    [call, "CALL_LANES", 1],
+    [call, "CALL_IDS", 1],
+    [row, "OUT_TOKENS", 1],
+  ];
+  for (const [memory, name, value] of words) memory[at(name)] = value;
+  symbols.write_rows(lane, Buffer.from("\x02ab"), Int32Array.of(1), row, Int32Array.of(0), call);
+  return (name) => (name.startsWith("LANE") ? lane : call)[at(name)]!;
+}
+
+test("native code takes the places of all words from the enums in TypeScript", () => {
+  const names = ["LANE_NEXT", "LANE_TOKENS", "LANE_BYTES", "CALL_LENGTH", "CALL_TAKEN"];
+  const expected = [8, 1, 25, "19\r\n\r\n".length + 25, -EBADF];
+  expect(names.map(oneRow(LANE_MACROS))).toEqual(expected);
+  // The same words in other places.
+  for (const [kind, count] of [
+    ["LANE", 6],
+    ["CALL", 7],
+    ["OUT", 4],
+  ] as const) {
+    const moved = Object.entries(LANE_MACROS).map(([name, value]) =>
+      name.startsWith(`${kind}_`) && Number(value) < count ? [name, `${count - 1 - Number(value)}`] : [name, value],
+    );
+    expect([kind, ...names.map(oneRow(Object.fromEntries(moved)))]).toEqual([kind, ...expected]);
+  }
 });
