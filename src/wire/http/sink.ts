@@ -34,7 +34,7 @@ export interface EventSink {
   reset(): void;
 }
 
-/** Where the parts of an answer of a stated length go. */
+/** Takes the parts of an answer whose length its head states. */
 export interface PartSink {
   /**
    * Sends a part. Returns false if the client reads too slowly: the part was accepted, but the caller keeps further parts until

@@ -46,7 +46,7 @@ export interface ServerSide {
   asked(connection: Connection): void;
   /** Schedules one call of `turn` in one of the next turns of the event loop, because the client sent requests ahead. */
   queue(connection: Connection): void;
-  /** Closes the next so many connections as soon as they are opened. */
+  /** Closes that many of the next connections as soon as they are opened. */
   refuse(connections: number): void;
   /** Writes a warning to the log. */
   warn(what: string): void;

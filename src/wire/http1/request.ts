@@ -349,7 +349,7 @@ export interface KnownHead {
   readonly head: Head;
   /** The bytes of the head, including the empty line. */
   readonly bytes: Buffer;
-  /** Length as the limit of heads counts it. */
+  /** Length as counted for the limit of heads, in bytes. */
   readonly countedBytes: number;
   readonly bodyBytes: number;
 }

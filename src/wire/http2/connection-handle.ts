@@ -16,7 +16,7 @@ export interface ConnectionHandle {
   end(): void;
   /** Resets the connection. */
   cut(): void;
-  /** Closes the next so many connections as soon as they are opened. */
+  /** Closes that many of the next connections as soon as they are opened. */
   refuseNext(connections: number): void;
 }
 
