@@ -19,7 +19,7 @@ async function post(path: string, body: string | Uint8Array, headers: Record<str
 
 const BODY = Buffer.from('{"inputs":[{"name":"text_input","shape":[1],"datatype":"BYTES","data":["hi"]}]}');
 const JUNK = Buffer.from("junk");
-/** The answer of a recorded 2.51 to an invalid gzip body, which it treats as an empty body without JSON. */
+/** The recorded answer of 2.51 to an invalid gzip body, which it treats like an empty body. */
 const EMPTY = [
   400,
   "[request id: <id_unknown>] Raw request must only have 1 input (found 1) to be deduced but got 3 inputs in 'plain' model configuration",

@@ -89,7 +89,7 @@ const around = {
   ...{ config: { overGrpc: { forward: null, messageFields: FIELDS_MOST } }, server: { facts: {} } },
 } as unknown as ServerAround;
 
-/** Kinds of messages that are accepted in any number, whatever the model. */
+/** Requests with parameters, which are accepted in any number, whatever the model. */
 test.each(KINDS.filter(([name]) => name.includes("parameters")))("a request with %s", (_, body) => {
   const inference = new Inference(around);
   for (const size of SIZES) {

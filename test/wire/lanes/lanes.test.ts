@@ -257,7 +257,7 @@ test("native code takes the places of all words from the enums in TypeScript", (
   const names = ["LANE_NEXT", "LANE_TOKENS", "LANE_BYTES", "CALL_LENGTH", "CALL_TAKEN"];
   const expected = [8, 1, 25, "19\r\n\r\n".length + 25, -EBADF];
   expect(names.map(oneRow(LANE_MACROS))).toEqual(expected);
-  // The same words in other places.
+  // The words in reverse order.
   for (const [kind, count] of [
     ["LANE", 6],
     ["CALL", 7],
