@@ -85,7 +85,7 @@ interface Token {
   readonly rank: number;
   readonly decoded_token: string;
 }
-interface Generated {
+interface GeneratedText {
   readonly text_output: string;
   readonly logprobs: string;
   readonly cumulative_logprob: number;
@@ -93,7 +93,7 @@ interface Generated {
   readonly error?: string;
 }
 const generated = async (body: object, model?: string) =>
-  (await (await ask("generate", body, model)).json()) as Generated;
+  (await (await ask("generate", body, model)).json()) as GeneratedText;
 
 test("log probabilities are a JSON text per choice, several answers are several elements", async () => {
   const wishes = { return_logprobs: true, return_cumulative_logprob: true, return_num_output_tokens: true };

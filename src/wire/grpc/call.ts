@@ -73,11 +73,11 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
   /** True while the next bytes must wait until a message has been read. */
   #pausedByReading = false;
 
-  /** `given`: compression of the request's messages that are marked as compressed. */
+  /** `requestEncoding`: compression of the request's messages that are marked as compressed. */
   constructor(
     stream: Http2Stream,
     head: RequestHead,
-    given: GrpcEncoding | null,
+    requestEncoding: GrpcEncoding | null,
     shared: CallShared,
     connection: ConnectionHandle,
   ) {
@@ -86,7 +86,7 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
     stream.held = shared.waiting;
     this.#head = head;
     this.#shared = shared;
-    this.#incoming = new IncomingMessages(shared, given, this);
+    this.#incoming = new IncomingMessages(shared, requestEncoding, this);
   }
 
   get path(): string {

@@ -87,12 +87,12 @@ export class GrpcServer implements Http2Application {
       });
     const method = this.#methods.get(head.path);
     if (method === undefined) return refuse({ code: "UNIMPLEMENTED", message: "" });
-    const given = value("grpc-encoding") ?? "identity";
-    const encoding = isEncoding(given) ? given : null;
-    if (encoding === null && given !== "identity")
+    const encodingName = value("grpc-encoding") ?? "identity";
+    const encoding = isEncoding(encodingName) ? encodingName : null;
+    if (encoding === null && encodingName !== "identity")
       return refuse({
         code: "UNIMPLEMENTED",
-        message: `Compression algorithm '${given}' in grpc-encoding is not known`,
+        message: `Compression algorithm '${encodingName}' in grpc-encoding is not known`,
       });
     const call = new GrpcCall(stream, head, encoding, this.#shared, connection);
     const timeout = value("grpc-timeout");

@@ -22,7 +22,7 @@ export interface ServedExchange
 }
 
 /** The connection, as an exchange sees it. */
-export interface ExchangeConnection extends Output, Omit<ReadControl, "wanted"> {
+export interface ExchangeConnection extends Output, Omit<ReadControl, "bodyWanted"> {
   readonly scheme: "http" | "https";
   readonly style: WireStyle;
   readonly address: string;
@@ -233,7 +233,7 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
     this.connection.cut();
   }
 
-  /** Called by the request, like `resume` and `wanted`. */
+  /** Called by the request, like `resume` and `bodyWanted`. */
   pause(): void {
     this.connection.pause();
   }
@@ -242,7 +242,7 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
     this.connection.resume();
   }
 
-  wanted(): void {
+  bodyWanted(): void {
     if (!this.#expects || this.#state !== State.Waiting) return;
     this.#expects = false;
     this.connection.send(CONTINUE, CONTINUE.length, null);

@@ -83,7 +83,7 @@ export interface ReadControl {
   pause(): void;
   resume(): void;
   /** Reports that the handler reads the body, so that 100 Continue is sent as uvicorn does. */
-  wanted(): void;
+  bodyWanted(): void;
 }
 
 type AbortListener = (() => void) | { handleEvent(): void };
@@ -172,7 +172,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
   async bytes(): Promise<Uint8Array> {
     const whole = this.whole();
     if (whole !== null) return whole;
-    this.#reading.wanted();
+    this.#reading.bodyWanted();
     const parts: Uint8Array[] = [];
     for await (const part of this.#read()) parts.push(part);
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
@@ -184,7 +184,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
    * the client leaves.
    */
   async give(to: (part: Uint8Array) => void, turn: () => Promise<void>): Promise<void> {
-    this.#reading.wanted();
+    this.#reading.bodyWanted();
     for (const part of this.#takeParts()) to(part);
     let burst = 0;
     this.#giving = (part) => {
@@ -206,7 +206,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
   /** Returns and consumes the body if it has arrived in one part. Otherwise returns null; use `bytes`. */
   whole(): Uint8Array | null {
     if (!this.#complete || this.#parts.length !== 1) return null;
-    this.#reading.wanted();
+    this.#reading.bodyWanted();
     return this.#takeParts()[0]!;
   }
 
@@ -219,7 +219,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
   }
 
   async *#read(): AsyncGenerator<Uint8Array, void> {
-    this.#reading.wanted();
+    this.#reading.bodyWanted();
     try {
       for (;;) {
         if (this.#parts.length === 0 && !this.#complete && !this.#gone) await this.#nextPart();

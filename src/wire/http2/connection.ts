@@ -250,7 +250,7 @@ export class Http2Connection implements ConnectionHandle {
     stream.remoteEnded = ends;
     if (bytes.length > 0) stream.receiver?.data(keepable(bytes));
     if (ends) stream.receiver?.ended();
-    stream.given();
+    stream.passedOn();
   }
 
   #onHeaders(flags: number, id: number, payload: Buffer): void {

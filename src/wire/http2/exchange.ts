@@ -184,7 +184,7 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
     reset: (code) => this.#reset(code),
   };
 
-  /** Called by the request, like `resume` and `wanted`. */
+  /** Called by the request, like `resume` and `bodyWanted`. */
   pause(): void {
     if (this.#pauses++ === 0) this.#stream.pause();
   }
@@ -197,7 +197,7 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
     if (!this.request.giveWay()) this.cut();
   }
 
-  wanted(): void {
+  bodyWanted(): void {
     if (!this.#expects || this.#state !== State.Waiting) return;
     this.#expects = false;
     this.#stream.head(CONTINUE, false);

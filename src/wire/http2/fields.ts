@@ -22,7 +22,7 @@ export function requestHead(fields: readonly HeaderField[]): RequestHead | null 
   let at = 0;
   for (; at < fields.length && fields[at]![0].startsWith(":"); at++) {
     const [name, value] = fields[at]!;
-    if (!PSEUDO.some((one) => one === name) || pseudo[name] !== undefined) return null;
+    if (!PSEUDO.some((pseudoName) => pseudoName === name) || pseudo[name] !== undefined) return null;
     pseudo[name] = value;
   }
   const rest = fields.slice(at);

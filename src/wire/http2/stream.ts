@@ -103,14 +103,14 @@ export class Http2Stream {
     if (ends) this.#finish();
   }
 
-  /** Sends the first `length` bytes. Copies the bytes that must wait, unless the caller has `given` them away. */
-  write(bytes: Buffer, length = bytes.length, given = false): void {
+  /** Sends the first `length` bytes. Copies the bytes that must wait, unless the caller gives them away (`isGivenAway`). */
+  write(bytes: Buffer, length = bytes.length, isGivenAway = false): void {
     if (this.ended) return;
     const sent = this.#queued > 0 ? 0 : this.#side.sendData(this, bytes, 0, length);
     if (sent === length) return;
     const rest = bytes.subarray(sent, length);
     // `Buffer.from` copies; a Buffer's `slice` would not.
-    this.#queue.push(given ? rest : Buffer.from(rest));
+    this.#queue.push(isGivenAway ? rest : Buffer.from(rest));
     this.#queued += length - sent;
     this.held?.held(length - sent);
     this.#side.wait(this);
@@ -138,7 +138,7 @@ export class Http2Stream {
 
   resume(): void {
     this.#paused = false;
-    this.given();
+    this.passedOn();
   }
 
   /** Counts received bytes. Returns false if they exceed the window. Called by the connection. */
@@ -150,7 +150,7 @@ export class Http2Stream {
   }
 
   /** Enlarges the receive window after data was passed on, unless the stream is paused. Called by the connection. */
-  given(): void {
+  passedOn(): void {
     if (this.#paused) return;
     this.#giveBack();
     if (this.remoteEnded || this.#localEnded || this.#owed < this.#span / 2) return;

@@ -11,30 +11,30 @@ const FIRST_STARTS = 16;
 
 /** A repeated field: first the elements that were decoded at once, then the late ones, which are decoded at each access. */
 export class LateList<T extends object> implements Iterable<T> {
-  readonly #made: T[];
-  /** Number of elements in `#made` before the first late one. */
-  readonly #firstMade: number;
+  readonly #early: T[];
+  /** Number of elements in `#early` before the first late one. */
+  readonly #earlyCount: number;
   readonly #readAgain: ReadAgain<T>;
   readonly #room: MessageRoom;
-  /** Offset in the message of each further element, or `-1 - index` for one in `#made`. */
+  /** Offset in the message of each further element, or `-1 - index` for one in `#early`. */
   #starts = new Int32Array(0);
   #late = 0;
 
-  /** Takes over `made`, which the caller must not change afterwards. Counts the memory of the offsets in `room`. */
-  constructor(made: T[], readAgain: ReadAgain<T>, room: MessageRoom) {
-    this.#made = made;
-    this.#firstMade = made.length;
+  /** Takes over `early`, which the caller must not change afterwards. Counts the memory of the offsets in `room`. */
+  constructor(early: T[], readAgain: ReadAgain<T>, room: MessageRoom) {
+    this.#early = early;
+    this.#earlyCount = early.length;
     this.#readAgain = readAgain;
     this.#room = room;
   }
 
   get length(): number {
-    return this.#firstMade + this.#late;
+    return this.#earlyCount + this.#late;
   }
 
   push(element: T): void {
-    this.pushLate(-1 - this.#made.length);
-    this.#made.push(element);
+    this.pushLate(-1 - this.#early.length);
+    this.#early.push(element);
   }
 
   /** Appends the element whose length is at offset `start`. Throws a `MessageRefused`. */
@@ -51,10 +51,10 @@ export class LateList<T extends object> implements Iterable<T> {
 
   /** Returns an element, or undefined beyond the end. */
   at(index: number): T | undefined {
-    const late = index - this.#firstMade;
+    const late = index - this.#earlyCount;
     if (late >= this.#late) return undefined;
     const start = late < 0 ? -1 - index : this.#starts[late]!;
-    return start < 0 ? this.#made[-1 - start]! : this.#readAgain(start);
+    return start < 0 ? this.#early[-1 - start]! : this.#readAgain(start);
   }
 
   *[Symbol.iterator](): Generator<T> {
@@ -70,18 +70,18 @@ export interface Entry {
 
 /** A map: first the entries that were decoded at once, then the late ones, which are decoded at each access. */
 export class LateMap<V = unknown> implements Iterable<readonly [unknown, V]> {
-  readonly #made: ReadonlyMap<unknown, V>;
+  readonly #early: ReadonlyMap<unknown, V>;
   readonly late: LateList<Entry>;
 
-  /** Takes over `made`, which the caller must not change afterwards. */
-  constructor(made: ReadonlyMap<unknown, V>, late: LateList<Entry>) {
-    this.#made = made;
+  /** Takes over `early`, which the caller must not change afterwards. */
+  constructor(early: ReadonlyMap<unknown, V>, late: LateList<Entry>) {
+    this.#early = early;
     this.late = late;
   }
 
   /** Number of entries, including those replaced by a later entry with the same key. */
   get size(): number {
-    return this.#made.size + this.late.length;
+    return this.#early.size + this.late.length;
   }
 
   has(key: unknown): boolean {
@@ -99,7 +99,7 @@ export class LateMap<V = unknown> implements Iterable<readonly [unknown, V]> {
 
   /** Decodes all entries. Of several entries with the same key, the last one counts. */
   #all(): Map<unknown, V> {
-    const all = new Map(this.#made);
+    const all = new Map(this.#early);
     for (let at = 0; at < this.late.length; at++) addEntry(all, this.late.at(at)!);
     return all;
   }

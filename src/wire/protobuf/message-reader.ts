@@ -107,36 +107,36 @@ class MessageReader implements NumberSource {
 
   /** Decodes the whole message. Later accesses to late elements are not counted again. */
   *outermost(plan: MessagePlan): Pieces<PartialMessage> {
-    const made = yield* this.#message(plan, this.from.bytes.length);
+    const message = yield* this.#message(plan, this.from.bytes.length);
     this.room = UNCOUNTED;
-    return made;
+    return message;
   }
 
-  /** Decodes the fields up to `end` into `made`. */
-  *#message(plan: MessagePlan, end: number, made = this.#object()): Pieces<PartialMessage> {
+  /** Decodes the fields up to `end` into `message`. */
+  *#message(plan: MessagePlan, end: number, message = this.#object()): Pieces<PartialMessage> {
     const from = this.from;
     while (from.at < end) {
       if (++this.#fields % FIELDS_OF_A_PIECE === 0) yield;
       const start = from.at;
-      if (!this.#shortField(plan, made, end)) yield* this.#longField(plan, made, start, end);
+      if (!this.#shortField(plan, message, end)) yield* this.#longField(plan, message, start, end);
     }
-    return made;
+    return message;
   }
 
   /** Like `#message`, without yields. Avoids a generator, which takes more memory than most fields. */
-  #shortMessage(plan: MessagePlan, end: number, made = this.#object()): PartialMessage {
+  #shortMessage(plan: MessagePlan, end: number, message = this.#object()): PartialMessage {
     const from = this.from;
     while (from.at < end) {
       const start = from.at;
-      if (!this.#shortField(plan, made, end)) atOnce(this.#longField(plan, made, start, end));
+      if (!this.#shortField(plan, message, end)) atOnce(this.#longField(plan, message, start, end));
     }
-    return made;
+    return message;
   }
 
   /**
    * Decodes the next field. Returns false, with an undefined cursor position, if the field is rare or must be decoded in slices.
    */
-  #shortField(plan: MessagePlan, made: PartialMessage, end: number): boolean {
+  #shortField(plan: MessagePlan, message: PartialMessage, end: number): boolean {
     const from = this.from;
     const tag = from.tag(end);
     const field = plan.fields.get(tag >>> 3);
@@ -147,22 +147,22 @@ class MessageReader implements NumberSource {
     } else if (field.list === "numbers") {
       const to = wire === Wire.Bytes && field.wire === Wire.Varint ? from.endOfBytes(end) : end;
       if (wire !== Wire.Bytes || field.wire !== Wire.Varint || to - from.at > SHORT_BYTES) return false;
-      readFewIntegers(this, this.#numbers(field, made), to);
-    } else if (field.message !== null) return this.#shortInner(field, field.message, made, end);
+      readFewIntegers(this, this.#numbers(field, message), to);
+    } else if (field.message !== null) return this.#shortInner(field, field.message, message, end);
     else if (field.type === "string") {
       const to = from.endOfBytes(end);
       if (to - from.at > BYTES_OF_A_PIECE) return false;
-      set(made, field, this.#text(to));
-    } else if (field.type === "bytes") this.#bytes(field, made, end);
+      set(message, field, this.#text(to));
+    } else if (field.type === "bytes") this.#bytes(field, message, end);
     else {
       if (field.choice !== null) this.room.take(ObjectBytes.Choice);
-      set(made, field, this.#scalar(field.type, end));
+      set(message, field, this.#scalar(field.type, end));
     }
     return true;
   }
 
   /** Decodes the field at `start` in slices. */
-  *#longField(plan: MessagePlan, made: PartialMessage, start: number, end: number): Pieces<void> {
+  *#longField(plan: MessagePlan, message: PartialMessage, start: number, end: number): Pieces<void> {
     const from = this.from;
     from.at = start;
     const tag = from.tag(end);
@@ -173,31 +173,31 @@ class MessageReader implements NumberSource {
     }
     const field = plan.fields.get(tag >>> 3)!;
     if (field.list === "numbers") {
-      yield* readNumbers(this, this.#numbers(field, made), start, { wire, own: field.wire, end });
+      yield* readNumbers(this, this.#numbers(field, message), start, { wire, numberWire: field.wire, end });
       return;
     }
     const to = from.endOfBytes(end);
-    if (field.message === null) set(made, field, yield* this.#longText(to));
+    if (field.message === null) set(message, field, yield* this.#longText(to));
     else {
       this.room.field();
       if (isSingle(field))
-        made[field.name] = yield* this.#message(field.message, to, made[field.name] as PartialMessage | undefined);
-      else this.#addElement(field, made, yield* this.#message(field.message, to));
+        message[field.name] = yield* this.#message(field.message, to, message[field.name] as PartialMessage | undefined);
+      else this.#addElement(field, message, yield* this.#message(field.message, to));
     }
   }
 
   /** Decodes an inner message or an entry of a map. Returns false if it is long. */
-  #shortInner(field: FieldPlan, plan: MessagePlan, made: PartialMessage, end: number): boolean {
+  #shortInner(field: FieldPlan, plan: MessagePlan, message: PartialMessage, end: number): boolean {
     const from = this.from;
     const start = from.at;
     const to = from.endOfBytes(end);
     if (to - start > SHORT_BYTES) return false;
     this.room.field();
-    if (isSingle(field)) made[field.name] = this.#shortMessage(plan, to, made[field.name] as PartialMessage | undefined);
+    if (isSingle(field)) message[field.name] = this.#shortMessage(plan, to, message[field.name] as PartialMessage | undefined);
     else if (this.room.isFull) {
       this.#check(plan, to);
-      this.#lateList(field, plan, made).pushLate(start);
-    } else this.#addElement(field, made, to === from.at ? this.#empty() : this.#shortMessage(plan, to));
+      this.#lateList(field, plan, message).pushLate(start);
+    } else this.#addElement(field, message, to === from.at ? this.#empty() : this.#shortMessage(plan, to));
     return true;
   }
 
@@ -238,41 +238,41 @@ class MessageReader implements NumberSource {
     }
   }
 
-  #addElement(field: FieldPlan, made: PartialMessage, element: ReadMessage): void {
+  #addElement(field: FieldPlan, message: PartialMessage, element: ReadMessage): void {
     const { name, isMap } = field;
-    const map = made[name];
-    if (!isMap) set(made, field, element);
+    const map = message[name];
+    if (!isMap) set(message, field, element);
     else if (map instanceof LateMap) map.late.push(element);
     else {
       this.room.take(map === undefined ? ObjectBytes.Map : ObjectBytes.Entry);
-      const entries = existing(made, name, () => new Map<unknown, unknown>());
+      const entries = existing(message, name, () => new Map<unknown, unknown>());
       addEntry(entries, element);
     }
   }
 
-  #bytes(field: FieldPlan, made: PartialMessage, end: number): void {
+  #bytes(field: FieldPlan, message: PartialMessage, end: number): void {
     const from = this.from;
     const room = this.room;
     const start = from.at;
     const to = from.endOfBytes(end);
     room.view();
-    if (field.list !== null && room.isFull && to - start <= SHORT_BYTES) this.#lateList(field, null, made).pushLate(start);
+    if (field.list !== null && room.isFull && to - start <= SHORT_BYTES) this.#lateList(field, null, message).pushLate(start);
     else {
       room.take(to > from.at ? ObjectBytes.View : ObjectBytes.Place);
-      set(made, field, to > from.at ? from.bytes.subarray(from.at, to) : NO_BYTES);
+      set(message, field, to > from.at ? from.bytes.subarray(from.at, to) : NO_BYTES);
     }
     from.at = to;
   }
 
   /** Returns the late elements of a repeated field or map. `plan` null: the elements are bytes. */
-  #lateList({ name, isMap }: FieldPlan, plan: MessagePlan | null, made: PartialMessage): LateList<object> {
-    const value = made[name];
+  #lateList({ name, isMap }: FieldPlan, plan: MessagePlan | null, message: PartialMessage): LateList<object> {
+    const value = message[name];
     if (value instanceof LateList) return value;
     if (value instanceof LateMap) return value.late;
     this.room.hasViews = true;
     this.room.take(ObjectBytes.Late);
     const list = new LateList((isMap ? [] : (value ?? [])) as object[], (at) => this.#decodeLate(plan, at), this.room);
-    made[name] = isMap ? new LateMap((value ?? new Map()) as Map<unknown, unknown>, list) : list;
+    message[name] = isMap ? new LateMap((value ?? new Map()) as Map<unknown, unknown>, list) : list;
     return list;
   }
 
@@ -327,8 +327,8 @@ class MessageReader implements NumberSource {
     return text;
   }
 
-  #numbers({ name, type }: FieldPlan, made: PartialMessage): NumberList {
-    return existing(made, name, () => {
+  #numbers({ name, type }: FieldPlan, message: PartialMessage): NumberList {
+    return existing(message, name, () => {
       this.room.take(ObjectBytes.NumberList);
       return new NumberList(type as ListType);
     });
@@ -373,16 +373,16 @@ function asciiText(bytes: Uint8Array, start: number, to: number): string | null 
 }
 
 /** Returns the value of a field, and creates it first if it is missing. */
-function existing<T>(made: PartialMessage, name: string, make: () => T): T {
-  const found = made[name] as T | undefined;
+function existing<T>(message: PartialMessage, name: string, make: () => T): T {
+  const found = message[name] as T | undefined;
   if (found !== undefined) return found;
   const value = make();
-  made[name] = value;
+  message[name] = value;
   return value;
 }
 
-function set(made: PartialMessage, { name, choice, list }: FieldPlan, value: unknown): void {
-  if (choice !== null) made[choice] = { case: name, value } satisfies Choice;
-  else if (list === null) made[name] = value;
-  else existing(made, name, (): Pick<unknown[], "push"> => []).push(value);
+function set(message: PartialMessage, { name, choice, list }: FieldPlan, value: unknown): void {
+  if (choice !== null) message[choice] = { case: name, value } satisfies Choice;
+  else if (list === null) message[name] = value;
+  else existing(message, name, (): Pick<unknown[], "push"> => []).push(value);
 }

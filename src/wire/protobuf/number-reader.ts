@@ -27,26 +27,26 @@ export interface NumberSource {
 
 /**
  * Decodes the field that begins at `start`, and directly following fields with the same tag, into `list`. Its tag has just been
- * read. `wire`: its wire type. `own`: wire type of a single number. `end`: end of the message. Throws `NotProtobuf` or a
+ * read. `wire`: its wire type. `numberWire`: wire type of a single number. `end`: end of the message. Throws `NotProtobuf` or a
  * `MessageRefused`.
  */
 export function* readNumbers(
   source: NumberSource,
   list: NumberList,
   start: number,
-  { wire, own, end }: { readonly wire: number; readonly own: number; readonly end: number },
+  { wire, numberWire, end }: { readonly wire: number; readonly numberWire: number; readonly end: number },
 ): Pieces<void> {
   if (list.type === "bytes") yield* texts(source, list, start, end);
-  else if (wire !== Wire.Bytes) yield* run(source, list, start, own, end);
-  else if (own !== Wire.Varint) yield* copied(source, list, end);
+  else if (wire !== Wire.Bytes) yield* run(source, list, start, numberWire, end);
+  else if (numberWire !== Wire.Varint) yield* copyReals(source, list, end);
   else yield* varints(source, list, end);
 }
 
 /** Skips a field of numbers or texts. Throws `NotProtobuf` where `readNumbers` would. */
-export function checkNumbers(from: WireCursor, { type, wire: own }: FieldPlan, end: number): void {
+export function checkNumbers(from: WireCursor, { type, wire: numberWire }: FieldPlan, end: number): void {
   const listEnd = from.endOfBytes(end);
   if (type === "bytes") from.at = listEnd;
-  else if (own === Wire.Varint) while (from.at < listEnd) from.varint(listEnd);
+  else if (numberWire === Wire.Varint) while (from.at < listEnd) from.varint(listEnd);
   else {
     const size = type === "float" ? 4 : 8;
     if ((listEnd - from.at) % size !== 0) throw new NotProtobuf();
@@ -93,7 +93,7 @@ function* varintsIn({ bytes, at }: WireCursor, end: number): Pieces<number> {
 }
 
 /** Copies packed floating-point numbers. Their encoding equals their layout in memory. */
-function* copied({ from, room }: NumberSource, list: NumberList, end: number): Pieces<void> {
+function* copyReals({ from, room }: NumberSource, list: NumberList, end: number): Pieces<void> {
   const bytes = from.endOfBytes(end) - from.at;
   const size = list.type === "float" ? 4 : 8;
   if (bytes % size !== 0) throw new NotProtobuf();

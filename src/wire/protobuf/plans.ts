@@ -46,8 +46,8 @@ export class Plans {
   of(type: string): MessagePlan | null {
     const fields = this.#messages.get(type);
     if (fields === undefined) return null;
-    const made = this.#plans.get(type);
-    if (made !== undefined) return made;
+    const existing = this.#plans.get(type);
+    if (existing !== undefined) return existing;
     const plan: MessagePlan = { fields: new Map() };
     this.#plans.set(type, plan);
     for (const field of fields) plan.fields.set(field.number, this.#field(field));

@@ -47,7 +47,7 @@ export class Kernel implements Socket {
   }
 }
 
-interface Emitting {
+interface OpenStream {
   readonly stream: EventSink;
   left: number;
 }
@@ -59,7 +59,7 @@ export class Server implements ServerSide {
   readonly headBytes = 10_000;
   lateHeads: LateHeads | null = null;
   #later: (() => void)[] = [];
-  readonly emitting: Emitting[] = [];
+  readonly emitting: OpenStream[] = [];
   readonly queued = new Set<Connection>();
   held = 0;
   readonly told: string[] = [];

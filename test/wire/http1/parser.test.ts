@@ -7,7 +7,7 @@ import { times } from "../../size.ts";
 
 const HEAD_BYTES = 2000;
 
-interface Heard {
+interface ParserLog {
   readonly events: string[];
   readonly fed: FeedResult;
   /** Length of the longest head, in bytes. */
@@ -20,7 +20,7 @@ const DEAF: ParserEvents = { onHead() {}, onBody() {}, onComplete: () => false, 
  * Feeds the parts and returns what the parser reports; stops after a refusal. `enough`: called after each request, returns true
  * to stop there.
  */
-function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES, enough = () => false, asSent = false): Heard {
+function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES, enough = () => false, asSent = false): ParserLog {
   const events: string[] = [];
   let fieldBytes = 0;
   let body = "";

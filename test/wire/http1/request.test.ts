@@ -4,7 +4,7 @@ import type { HttpRequest } from "../../../src/wire/http/request.ts";
 import { HeaderFields, IncomingRequest } from "../../../src/wire/http1/request.ts";
 
 const BODY = '{"prompt":"Grüße","n":2}';
-const reading = { pause() {}, resume() {}, wanted() {} };
+const reading = { pause() {}, resume() {}, bodyWanted() {} };
 
 function fromSocket(body: string): HttpRequest {
   const fields = new HeaderFields(["Content-Type", "X-A"], ["application/json", "1"]);

@@ -10,7 +10,7 @@ import type { HttpRequest } from "../../../src/wire/http/request.ts";
 import { HttpServer } from "../../../src/wire/http1/server.ts";
 import { eventually } from "../../server.ts";
 
-interface Recorded {
+interface Recording {
   readonly name: string;
   readonly sent: readonly string[];
   readonly received: string;
@@ -21,7 +21,7 @@ interface Recorded {
 
 const read = (file: string) =>
   readFileSync(new URL(`../../conformance/recorded-http/${file}`, import.meta.url), "utf8");
-const recorded: readonly Recorded[] = JSON.parse(read("uvicorn-0.54.json"));
+const recorded: readonly Recording[] = JSON.parse(read("uvicorn-0.54.json"));
 /**
  * The recorded case that differs: the llhttp of undici 7.30 refuses a tab after a length, llhttp 9.4.3 in httptools 0.9 accepts
  * it. A row of docs/differences.md.
@@ -98,7 +98,7 @@ async function talk({
   sent,
   received: wanted,
   closed: closes,
-}: Recorded): Promise<Pick<Recorded, "received" | "closed">> {
+}: Recording): Promise<Pick<Recording, "received" | "closed">> {
   const socket = net.connect(server.port, "127.0.0.1");
   let received = "";
   let closed = false;
@@ -134,7 +134,7 @@ test("the recorded requests are the ones sent here", () => {
 });
 
 test("every exchange equals uvicorn's to the byte, and ends in the same way", async () => {
-  const wrong: (Recorded & { readonly got: object })[] = [];
+  const wrong: (Recording & { readonly got: object })[] = [];
   await Promise.all(
     recorded.map(async (one) => {
       const got = await talk(one);
