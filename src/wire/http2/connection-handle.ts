@@ -27,6 +27,8 @@ export interface ConnectionSide extends FrameWriterOwner, Pick<ConnectionHandle,
   readonly pings: PingRules;
   /** Reports that 512 streams were opened while at least as many were open. Absent if the owner does not count them. */
   crowded?(): void;
+  /** Reports a long header block. `bytes`: of the block and of its decoded fields together. */
+  decoded?(bytes: number): void;
   /** Reports that bytes arrived. */
   heard(): void;
   /** Reports that the client answered our ping. */

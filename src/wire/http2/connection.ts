@@ -35,6 +35,8 @@ const STREAM_COST = 15;
 /** Bytes whose handling costs about a microsecond: of headers (encoded and decoded together), and of data. */
 const HEADER_BYTES_PER_US = 128;
 const DATA_BYTES_PER_US = 512;
+/** Size of a header block and its decoded fields together from which they are reported as garbage. Real requests have about 700 bytes. */
+const LONG_BLOCK_BYTES = 8192;
 
 /** Number of open streams from which newly opened ones are counted, and how many of those are reported together. */
 const CROWD_STREAMS = 512;
@@ -281,16 +283,26 @@ export class Http2Connection implements ConnectionHandle {
   }
 
   #endBlock(): void {
-    const { id, ends, parts, bytes } = this.#block!;
+    const { id, ends, parts } = this.#block!;
     this.#block = null;
-    const fields = this.#decoder.decode(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
-    this.#reader.spend((bytes + this.#decoder.listBytes) / HEADER_BYTES_PER_US);
+    const fields = this.#decode(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
     const { streams } = this.#writer;
     const stream = streams.get(id);
     if (stream !== undefined) this.#onTrailers(stream, fields, ends);
     else if (id <= this.#lastId) this.#closedStream(id);
     else if (id % 2 === 0) throw broken(`a client opens stream ${id}, must be odd`);
     else this.#open(id, fields, ends);
+  }
+
+  /** Decodes a header block, counts its cost, and reports a long one as garbage. */
+  #decode(block: Uint8Array): HeaderField[] {
+    try {
+      return this.#decoder.decode(block);
+    } finally {
+      const bytes = block.length + this.#decoder.listBytes;
+      this.#reader.spend(bytes / HEADER_BYTES_PER_US);
+      if (bytes >= LONG_BLOCK_BYTES) this.#side.decoded?.(bytes);
+    }
   }
 
   #onTrailers(stream: Http2Stream, fields: readonly HeaderField[], ends: boolean): void {

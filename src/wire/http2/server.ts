@@ -216,6 +216,10 @@ class Client implements ConnectionSide {
     }
   }
 
+  decoded(bytes: number): void {
+    this.#server.options.consumed?.(bytes);
+  }
+
   crowded(): void {
     this.#server.options.crowded?.();
   }

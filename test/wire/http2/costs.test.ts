@@ -266,3 +266,13 @@ test("each 512 streams opened beyond the first 511 of a connection order a young
   peer.send(headers(idOf(2048 + 1022)));
   expect(peer.crowds).toBe(1);
 });
+
+test("a header block of 8 KiB and more is reported as garbage, also one that is refused; a request's usual block is not", () => {
+  const blockOf = (fields: number) =>
+    headers(1, true, [...REQUEST, ...Array.from({ length: fields }, () => ["x", "y"] as const)]);
+  const decodedBytes = (fields: number) => new Peer().greet().send(blockOf(fields)).decodedBytes;
+  expect(decodedBytes(20)).toBe(0);
+  // RFC 9113 counts 32 bytes for a field besides its name and value.
+  expect(decodedBytes(1000) / 34_000).toBeWithin(1, 1.2);
+  expect(decodedBytes(8000) / 2 ** 18).toBeWithin(1, 1.2);
+});

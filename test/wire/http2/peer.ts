@@ -95,6 +95,8 @@ export class Peer {
   /** True while no stream is open. */
   rests = true;
   refused = 0;
+  /** Bytes that were reported of long header blocks. */
+  decodedBytes = 0;
   /** How often 512 streams were reported that were opened beyond the first 511. */
   crowds = 0;
   /** Bytes that the kernel accepts until `drain` raises it. */
@@ -130,6 +132,9 @@ export class Peer {
       later: (run) => this.#soon.push(run),
       failed: () => {},
       heard: () => {},
+      decoded: (bytes) => {
+        this.decodedBytes += bytes;
+      },
       crowded: () => {
         this.crowds++;
       },
