@@ -28,6 +28,9 @@ export async function streamWritesOf(
     return { mode: "batched", lanes: () => new Lanes(native, texts) };
   }
   if (streamWrites === "batched")
-    throw new UserError("--stream-writes batched", `not possible here (${native.refused}); auto uses it where possible`);
+    throw new UserError(
+      "--stream-writes batched",
+      `not possible here (${native.refused}); auto uses it where possible`,
+    );
   return { mode: "single", lanes: null, why: native.refused };
 }

@@ -210,16 +210,19 @@ test.each([false, true])(
   },
 );
 
-test.each(["the same while the engine generates, after %s s", "1"])("so it is where the engine generates, after %s s", async (seconds) => {
-  const ending = await startTriton([`--exit-timeout-secs=${seconds}`, "--timing=constant:ttft=20ms,itl=20ms"]);
-  const body = JSON.stringify({ text_input: "Hello", stream: true, max_tokens: 1000, ignore_eos: true });
-  const answer = await fetch(`${ending.url}/v2/models/vllm_model/generate_stream`, { method: "POST", body });
-  const reader = answer.body!.getReader();
-  await reader.read();
-  const ended = ending.stop("SIGTERM");
-  while (!(await reader.read().catch(() => ({ done: true }))).done);
-  expect(await ended).toBe(1);
-});
+test.each(["the same while the engine generates, after %s s", "1"])(
+  "so it is where the engine generates, after %s s",
+  async (seconds) => {
+    const ending = await startTriton([`--exit-timeout-secs=${seconds}`, "--timing=constant:ttft=20ms,itl=20ms"]);
+    const body = JSON.stringify({ text_input: "Hello", stream: true, max_tokens: 1000, ignore_eos: true });
+    const answer = await fetch(`${ending.url}/v2/models/vllm_model/generate_stream`, { method: "POST", body });
+    const reader = answer.body!.getReader();
+    await reader.read();
+    const ended = ending.stop("SIGTERM");
+    while (!(await reader.read().catch(() => ({ done: true }))).done);
+    expect(await ended).toBe(1);
+  },
+);
 
 test("a used port is reported in one line", async () => {
   const wrong = await startTriton([`--grpc-port=${server.grpc}`]).catch(({ message }: Error) => message);

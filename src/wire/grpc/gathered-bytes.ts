@@ -92,7 +92,8 @@ const FREED_BYTES_LEAST = 4 * 2 ** 20;
 
 /** Frees the memory of a large message at once. The message must not be read afterwards. */
 export function freeMessage(message: Uint8Array): void {
-  if (message.length >= FREED_BYTES_LEAST && messageBuffers.has(message.buffer)) freeBuffer(message as Buffer<ArrayBuffer>);
+  if (message.length >= FREED_BYTES_LEAST && messageBuffers.has(message.buffer))
+    freeBuffer(message as Buffer<ArrayBuffer>);
 }
 
 /** Returns the new buffer size: `expected` divided by the growth factor as often as the needed bytes still fit. */

@@ -8,7 +8,7 @@ import { listBytes, type RequestHead } from "../http2/fields.ts";
 import { HEADER_LIST_BYTES } from "../http2/frame-writer.ts";
 import { encodeFields } from "../http2/hpack.ts";
 import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
-import { type CallShared, type CallHandler, GrpcCall } from "./call.ts";
+import { type CallHandler, type CallShared, GrpcCall } from "./call.ts";
 import { ACCEPTED, isEncoding } from "./compression.ts";
 import { CallDeadlines, timeoutUs } from "./deadlines.ts";
 import type { HeldMessages } from "./held-messages.ts";

@@ -36,7 +36,10 @@ const MESSAGE_CHARACTERS_MOST = 16_384;
 const escaped = (message: string): string =>
   Buffer.from(message.slice(0, MESSAGE_CHARACTERS_MOST))
     .toString("latin1")
-    .replaceAll(/[^ -$&-~]|^ | $/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`);
+    .replaceAll(
+      /[^ -$&-~]|^ | $/g,
+      (character) => `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`,
+    );
 
 const fieldsOf = ({ code, message }: GrpcStatus): HeaderField[] => [
   ["grpc-status", `${GRPC_CODES.indexOf(code)}`],

@@ -29,7 +29,7 @@ const RESUMED_MOST = 64;
 const READ_BYTES = 524_288;
 
 /** The owner of a request that has arrived only in part. */
-export interface UnfinishedRequestOwner {
+export interface UnfinishedOwner {
   pause(): void;
   resume(): void;
   /** Drops the request to make room for others. */
@@ -46,7 +46,7 @@ export class UnfinishedRequests {
   readonly #most: number;
   readonly #timer: Required<Timer>;
   /** In the order in which the requests began. */
-  readonly #entries = new Map<UnfinishedRequestOwner, Entry>();
+  readonly #entries = new Map<UnfinishedOwner, Entry>();
   #bytes = 0;
   #paused = 0;
   #isArmed = false;
@@ -69,7 +69,7 @@ export class UnfinishedRequests {
   }
 
   /** Sets the number of bytes kept of an unfinished request. */
-  holds(owner: UnfinishedRequestOwner, bytes: number): void {
+  holds(owner: UnfinishedOwner, bytes: number): void {
     let entry = this.#entries.get(owner);
     if (entry === undefined) {
       entry = { sinceUs: this.#timer.nowUs(), bytes: 0, paused: false };
@@ -87,19 +87,19 @@ export class UnfinishedRequests {
   }
 
   /** Removes a request that is complete, or that is counted elsewhere from now on. */
-  leaves(owner: UnfinishedRequestOwner): void {
+  leaves(owner: UnfinishedOwner): void {
     if (this.#remove(owner) !== null) this.#resumeOldest(1);
   }
 
   /** Removes a request whose rest will not arrive. */
-  drops(owner: UnfinishedRequestOwner): void {
+  drops(owner: UnfinishedOwner): void {
     const bytes = this.#remove(owner);
     if (bytes === null) return;
     this.#consumed(bytes);
     this.#resumeOldest(1);
   }
 
-  #remove(owner: UnfinishedRequestOwner): number | null {
+  #remove(owner: UnfinishedOwner): number | null {
     const entry = this.#entries.get(owner);
     if (entry === undefined) return null;
     this.#entries.delete(owner);
@@ -108,7 +108,7 @@ export class UnfinishedRequests {
     return entry.bytes;
   }
 
-  #resume(owner: UnfinishedRequestOwner, entry: Entry): void {
+  #resume(owner: UnfinishedOwner, entry: Entry): void {
     if (!entry.paused) return;
     entry.paused = false;
     this.#paused--;

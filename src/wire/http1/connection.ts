@@ -5,7 +5,7 @@
 
 import { logUnexpected } from "../../base/unexpected.ts";
 import type { ConnectionEffect } from "../../faults/plan/types.ts";
-import { PART_BYTES, PARTS_OF_A_TURN, type UnfinishedRequests, type UnfinishedRequestOwner } from "../http/unfinished.ts";
+import { PART_BYTES, PARTS_OF_A_TURN, type UnfinishedOwner, type UnfinishedRequests } from "../http/unfinished.ts";
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { WireStyle } from "./head.ts";
 import { FeedResult, Parser, type ParserEvents } from "./parser.ts";
@@ -60,7 +60,7 @@ const AHEAD_MOST = 100;
 const UNSUPPORTED = "Unsupported upgrade request.";
 const INVALID = "Invalid HTTP request received.";
 
-export class Connection implements ExchangeConnection, ParserEvents, UnfinishedRequestOwner {
+export class Connection implements ExchangeConnection, ParserEvents, UnfinishedOwner {
   readonly address: string;
   readonly port: number;
   readonly scheme: "http" | "https";

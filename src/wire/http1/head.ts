@@ -59,7 +59,12 @@ export function uvicornHead(
   return `${last.before}${length}${last.behind}\r\n`;
 }
 
-function headParts(status: number, headers: Readonly<Record<string, string>>, close: boolean, date: string): typeof last {
+function headParts(
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  close: boolean,
+  date: string,
+): typeof last {
   let before = `${statusLine(status)}date: ${date}\r\nserver: uvicorn\r\n`;
   let behind = "";
   for (const name in headers) {

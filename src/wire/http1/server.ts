@@ -6,7 +6,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { giveConnection, takeConnection } from "../../base/descriptors.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
-import { deadlines, type TimedItem, pacing, type Timer } from "../http/deadlines.ts";
+import { deadlines, pacing, type TimedItem, type Timer } from "../http/deadlines.ts";
 import type { ConnectionLimits } from "../http/front-limits.ts";
 import { hostCheck, INVALID_HOST } from "../http/host-check.ts";
 import type { HttpRequest } from "../http/request.ts";

@@ -2,10 +2,10 @@
 import type { ConnectionEffect } from "../../faults/plan/types.ts";
 import type { HttpServer } from "../http1/server.ts";
 import type { Http2Application } from "./connection.ts";
+import type { ConnectionHandle } from "./connection-handle.ts";
 import { type ExchangeServer, Http2Exchange } from "./exchange.ts";
 import { listBytes, type RequestHead } from "./fields.ts";
 import { encodeFields } from "./hpack.ts";
-import type { ConnectionHandle } from "./connection-handle.ts";
 import type { KeepAlive } from "./server.ts";
 import type { Http2Stream, StreamReceiver } from "./stream.ts";
 

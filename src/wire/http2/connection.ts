@@ -1,11 +1,13 @@
 /** One HTTP/2 connection (RFC 9113): handles its frames, opens streams for the application, and ends the connection. */
+
+import type { ConnectionHandle, ConnectionSide } from "./connection-handle.ts";
 import { areRegular, type RequestHead, requestHead } from "./fields.ts";
 import { FrameReader, keepable } from "./frame-reader.ts";
 import { FrameWriter, STREAMS_MOST } from "./frame-writer.ts";
 import {
   CONNECTION_FRAMES,
-  checkLength,
   ConnectionError,
+  checkLength,
   FrameFlag,
   FrameType,
   Http2Code,
@@ -14,8 +16,8 @@ import {
   unpadded,
   WINDOW_MOST,
 } from "./frames.ts";
+import { HeaderBlock } from "./header-block.ts";
 import { type HeaderField, HpackDecoder } from "./hpack.ts";
-import type { ConnectionSide, ConnectionHandle } from "./connection-handle.ts";
 import { readSettings, windowTooLarge } from "./settings.ts";
 import type { Http2Stream, StreamReceiver } from "./stream.ts";
 
@@ -25,29 +27,16 @@ export interface Http2Application {
   open(stream: Http2Stream, head: RequestHead, connection: ConnectionHandle): StreamReceiver;
 }
 
-/** Limits of one header block: its bytes, and the frames that carry it. */
-const BLOCK_BYTES_MOST = 65_536;
-const BLOCK_FRAMES_MOST = 64;
-const HUGE_BLOCK = `header block exceeds ${BLOCK_BYTES_MOST} bytes or ${BLOCK_FRAMES_MOST} frames`;
-
 /** Cost of a stream that begins, or that the client resets, in about microseconds. Added to the cost of its frame. */
 const STREAM_COST = 15;
 /** Bytes whose handling costs about a microsecond: of headers (encoded and decoded together), and of data. */
 const HEADER_BYTES_PER_US = 128;
 const DATA_BYTES_PER_US = 512;
-/** Size of a header block and its decoded fields together from which they are reported as garbage. Real requests have about 700 bytes. */
+/** Size of a header block and its decoded fields from which they are reported as garbage. Real requests have about 700 bytes. */
 const LONG_BLOCK_BYTES = 8192;
 
 /** Number of open streams from which newly opened ones are counted, and how many of those are reported together. */
 const CROWD_STREAMS = 512;
-
-/** A header block whose frames are arriving. */
-interface HeaderBlock {
-  readonly id: number;
-  readonly ends: boolean;
-  readonly parts: Uint8Array[];
-  bytes: number;
-}
 
 export class Http2Connection implements ConnectionHandle {
   readonly #side: ConnectionSide;
@@ -263,29 +252,23 @@ export class Http2Connection implements ConnectionHandle {
     if (hasPriority && readUint31(bytes, 0) === id) throw broken(`stream ${id} depends on itself`);
     const part = hasPriority ? bytes.subarray(5) : bytes;
     const ended = (flags & FrameFlag.EndHeaders) !== 0;
-    this.#block = {
-      id,
-      ends: (flags & FrameFlag.EndStream) !== 0,
-      parts: [ended ? part : keepable(part)],
-      bytes: part.length,
-    };
+    this.#block = new HeaderBlock(id, (flags & FrameFlag.EndStream) !== 0);
+    this.#block.add(ended ? part : keepable(part));
     if (ended) this.#endBlock();
   }
 
   #onContinuation(flags: number, payload: Buffer): void {
     const block = this.#block;
     if (block === null) throw broken("CONTINUATION without HEADERS before it");
-    block.parts.push(keepable(payload));
-    block.bytes += payload.length;
-    if (block.bytes > BLOCK_BYTES_MOST || block.parts.length > BLOCK_FRAMES_MOST)
-      throw new ConnectionError(Http2Code.Calm, HUGE_BLOCK);
+    block.add(keepable(payload));
     if (flags & FrameFlag.EndHeaders) this.#endBlock();
   }
 
   #endBlock(): void {
-    const { id, ends, parts } = this.#block!;
+    const block = this.#block!;
     this.#block = null;
-    const fields = this.#decode(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
+    const { id, ends } = block;
+    const fields = this.#decode(block.whole());
     const { streams } = this.#writer;
     const stream = streams.get(id);
     if (stream !== undefined) this.#onTrailers(stream, fields, ends);

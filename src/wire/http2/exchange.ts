@@ -4,7 +4,7 @@
  */
 import type { ConnectionEffect } from "../../faults/plan/types.ts";
 import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
-import type { UnfinishedRequests, UnfinishedRequestOwner } from "../http/unfinished.ts";
+import type { UnfinishedOwner, UnfinishedRequests } from "../http/unfinished.ts";
 import type { ServedExchange } from "../http1/exchange.ts";
 import type { FaultyStream } from "../http1/faulty.ts";
 import type { WireStyle } from "../http1/head.ts";
@@ -12,11 +12,11 @@ import { HeaderFields, IncomingRequest, type ReadControl } from "../http1/reques
 import type { DrainListener, Output } from "../http1/stream.ts";
 import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "../http1/whole-parts.ts";
 import type { FaultyOutput } from "../http1/wire-player.ts";
+import type { ConnectionHandle } from "./connection-handle.ts";
 import { DataStream } from "./data-stream.ts";
 import type { RequestHead } from "./fields.ts";
 import { Http2Code } from "./frames.ts";
 import { encodeFields, type HeaderField } from "./hpack.ts";
-import type { ConnectionHandle } from "./connection-handle.ts";
 import type { Http2Stream, StreamReceiver } from "./stream.ts";
 
 /** The server, as its exchanges see it. */
@@ -41,7 +41,9 @@ const CONTINUE = encodeFields([[":status", "100"]]);
 /** Headers that only HTTP/1 has. */
 const HTTP1_ONLY = ["connection", "transfer-encoding"];
 
-export class Http2Exchange implements ServedExchange, StreamReceiver, ReadControl, UnfinishedRequestOwner, Pick<Output, "send"> {
+export class Http2Exchange
+  implements ServedExchange, StreamReceiver, ReadControl, UnfinishedOwner, Pick<Output, "send">
+{
   readonly request: IncomingRequest<Http2Exchange>;
   readonly version = "2";
   readonly connection: ConnectionHandle;
@@ -257,10 +259,9 @@ function blockOf(text: string): Buffer {
   if (last.text === text) return last.block;
   const [line = "", ...lines] = text.slice(0, text.indexOf("\r\n\r\n")).split("\r\n");
   const fields = lines
-    .map((field): HeaderField => [
-      field.slice(0, field.indexOf(":")).toLowerCase(),
-      field.slice(field.indexOf(":") + 2),
-    ])
+    .map(
+      (field): HeaderField => [field.slice(0, field.indexOf(":")).toLowerCase(), field.slice(field.indexOf(":") + 2)],
+    )
     .filter(([name]) => !HTTP1_ONLY.includes(name));
   last = { text, block: encodeFields([[":status", line.split(" ")[1]!], ...fields]) };
   return last.block;

@@ -135,7 +135,9 @@ export class HpackDecoder {
 export function encodeFields(fields: readonly HeaderField[]): Buffer {
   return Buffer.concat(
     fields.map(([name, value]) => {
-      const known = STATIC.findIndex(([knownName, knownValue]) => knownName === name && knownValue === value && value !== "");
+      const known = STATIC.findIndex(
+        ([knownName, knownValue]) => knownName === name && knownValue === value && value !== "",
+      );
       if (known >= 0) return Buffer.from([0x80 | (known + 1)]);
       return Buffer.concat([Buffer.from([0]), encodeText(name), encodeText(value)]);
     }),

@@ -10,8 +10,8 @@ import { deadlines, type TimedItem } from "../http/deadlines.ts";
 import { TurnQueue } from "../http/turn-queue.ts";
 import type { TlsFiles } from "../tls/certificates.ts";
 import { type Http2Application, Http2Connection } from "./connection.ts";
-import { Http2Code } from "./frames.ts";
 import type { ConnectionSide } from "./connection-handle.ts";
+import { Http2Code } from "./frames.ts";
 import { type PingLimits, PingRules } from "./pings.ts";
 
 /** Time limits of connections, named like gRPC's channel arguments. 0 means no limit. */

@@ -32,5 +32,8 @@ function check(id: number, value: number): void {
     throw new ConnectionError(Http2Code.Protocol, `ENABLE_PUSH is ${value}, must be 0 or 1`);
   if (id === SettingId.Window && value > WINDOW_MOST) throw windowTooLarge();
   if (id === SettingId.FrameSize && (value < FRAME_BYTES_MOST || value >= 2 ** 24))
-    throw new ConnectionError(Http2Code.Protocol, `MAX_FRAME_SIZE is ${value}, must be ${FRAME_BYTES_MOST} to ${2 ** 24 - 1}`);
+    throw new ConnectionError(
+      Http2Code.Protocol,
+      `MAX_FRAME_SIZE is ${value}, must be ${FRAME_BYTES_MOST} to ${2 ** 24 - 1}`,
+    );
 }

@@ -181,7 +181,11 @@ class MessageReader implements NumberSource {
     else {
       this.room.field();
       if (isSingle(field))
-        message[field.name] = yield* this.#message(field.message, to, message[field.name] as PartialMessage | undefined);
+        message[field.name] = yield* this.#message(
+          field.message,
+          to,
+          message[field.name] as PartialMessage | undefined,
+        );
       else this.#addElement(field, message, yield* this.#message(field.message, to));
     }
   }
@@ -193,7 +197,8 @@ class MessageReader implements NumberSource {
     const to = from.endOfBytes(end);
     if (to - start > SHORT_BYTES) return false;
     this.room.field();
-    if (isSingle(field)) message[field.name] = this.#shortMessage(plan, to, message[field.name] as PartialMessage | undefined);
+    if (isSingle(field))
+      message[field.name] = this.#shortMessage(plan, to, message[field.name] as PartialMessage | undefined);
     else if (this.room.isFull) {
       this.#check(plan, to);
       this.#lateList(field, plan, message).pushLate(start);
@@ -256,7 +261,8 @@ class MessageReader implements NumberSource {
     const start = from.at;
     const to = from.endOfBytes(end);
     room.view();
-    if (field.list !== null && room.isFull && to - start <= SHORT_BYTES) this.#lateList(field, null, message).pushLate(start);
+    if (field.list !== null && room.isFull && to - start <= SHORT_BYTES)
+      this.#lateList(field, null, message).pushLate(start);
     else {
       room.take(to > from.at ? ObjectBytes.View : ObjectBytes.Place);
       set(message, field, to > from.at ? from.bytes.subarray(from.at, to) : NO_BYTES);

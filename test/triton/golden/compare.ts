@@ -42,7 +42,8 @@ function same(want: Json, got: Json, path: string, out: string[], tolerances: To
     else {
       const isMore = tolerances.more && path === ".responses" && got.length > want.length;
       if (want.length !== got.length && !isMore) out.push(`${path}: ${want.length} wanted, ${got.length} got`);
-      for (const [at, one] of want.entries()) if (at < got.length) same(one, got[at]!, `${path}[${at}]`, out, tolerances);
+      for (const [at, one] of want.entries())
+        if (at < got.length) same(one, got[at]!, `${path}[${at}]`, out, tolerances);
     }
     return;
   }
@@ -68,7 +69,13 @@ function range(want: Dict, got: Json, path: string, out: string[], late: boolean
     out.push(`${path}: wanted ${ge}..${le}, got ${short(got)}`);
 }
 
-function samples(want: readonly Json[], got: readonly Json[], path: string, out: string[], tolerances: Tolerances): void {
+function samples(
+  want: readonly Json[],
+  got: readonly Json[],
+  path: string,
+  out: string[],
+  tolerances: Tolerances,
+): void {
   const byKey = (all: readonly Json[]) =>
     new Map(
       (all as readonly Dict[]).map((one) => [

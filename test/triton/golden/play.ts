@@ -4,7 +4,7 @@ import { grpcCall } from "./grpc-wire.ts";
 import { type LiveServer, startLive } from "./live.ts";
 import type { Dict, Json, Scenario, Step } from "./recordings.ts";
 import { parsePage, scrapeOf, shapeOf } from "./scrapes.ts";
-import { httpCall, ConnectionRefused } from "./wire.ts";
+import { ConnectionRefused, httpCall } from "./wire.ts";
 
 export interface Verdict {
   readonly name: string;

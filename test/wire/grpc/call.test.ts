@@ -303,7 +303,8 @@ test("messages that a fault holds back count as waiting bytes", () => {
     calls
       .at(-1)!
       .disturb(
-        (stream, held, lost) => new FaultyMessages(order, pacing(clock), { stream, connection: peer.connection, held }, lost),
+        (stream, held, lost) =>
+          new FaultyMessages(order, pacing(clock), { stream, connection: peer.connection, held }, lost),
       );
   }
   const answer = MESSAGE_HEAD_BYTES + 20;

@@ -2,12 +2,12 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
-import { UnfinishedRequests, type UnfinishedRequestOwner } from "../../../src/wire/http/unfinished.ts";
+import { type UnfinishedOwner, UnfinishedRequests } from "../../../src/wire/http/unfinished.ts";
 
 const MOST = 1000;
 const SECOND_US = 1_000_000;
 
-class Sender implements UnfinishedRequestOwner {
+class Sender implements UnfinishedOwner {
   paused = false;
   gaveWay = false;
   bytes = 0;

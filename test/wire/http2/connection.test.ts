@@ -130,11 +130,7 @@ const later: readonly (readonly [string, number, readonly Uint8Array[]])[] = [
   ["data after the end", Http2Code.StreamClosed, [headers(1, true), data(1, "x")]],
   ["headers after the end", Http2Code.StreamClosed, [headers(1, true), headers(1, true)]],
   ["a stream number below the last one", Http2Code.StreamClosed, [headers(5, true), headers(3)]],
-  [
-    "data after a reset",
-    Http2Code.StreamClosed,
-    [headers(1), frame(FrameType.RstStream, 0, 1, four(8)), data(1, "x")],
-  ],
+  ["data after a reset", Http2Code.StreamClosed, [headers(1), frame(FrameType.RstStream, 0, 1, four(8)), data(1, "x")]],
   ["a reset of a stream that was never opened", Http2Code.Protocol, [frame(FrameType.RstStream, 0, 1, four(8))]],
   ["a reset of a wrong length", Http2Code.FrameSize, [headers(1), frame(FrameType.RstStream, 0, 1)]],
   ["a window update on a stream that was never opened", Http2Code.Protocol, [windowUpdate(1, 1)]],
@@ -145,7 +141,11 @@ const later: readonly (readonly [string, number, readonly Uint8Array[]])[] = [
   ["a ping on a stream", Http2Code.Protocol, [frame(FrameType.Ping, 0, 1, Buffer.alloc(8))]],
   ["a push", Http2Code.Protocol, [frame(FrameType.PushPromise, 4, 1, Buffer.alloc(4))]],
   ["a continuation without headers", Http2Code.Protocol, [frame(FrameType.Continuation, 4, 1)]],
-  ["a header block interrupted by another frame", Http2Code.Protocol, [frame(FrameType.Headers, 0, 1), windowUpdate(0, 1)]],
+  [
+    "a header block interrupted by another frame",
+    Http2Code.Protocol,
+    [frame(FrameType.Headers, 0, 1), windowUpdate(0, 1)],
+  ],
   [
     "a continuation on another stream",
     Http2Code.Protocol,

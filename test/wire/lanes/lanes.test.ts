@@ -223,7 +223,10 @@ test("where native code is not available, receivers write all events, and the re
     return [mode, why];
   };
   expect(await of({ streamWrites: "auto" }, "darwin")).toEqual(["single", "no native code for darwin"]);
-  expect(await of({ streamWrites: "auto", tls: "self-signed" }, "linux")).toEqual(["single", "the connections use TLS"]);
+  expect(await of({ streamWrites: "auto", tls: "self-signed" }, "linux")).toEqual([
+    "single",
+    "the connections use TLS",
+  ]);
   expect(await of({ streamWrites: "single" })).toEqual(["single", undefined]);
   expect(of({ streamWrites: "batched" }, "win32")).rejects.toThrow("no native code for win32");
 });
