@@ -308,7 +308,7 @@ test("a parser that is fed within the callback of another throws an error, and b
   };
   const outer = new Parser(events, HEAD_BYTES);
   expect(outer.feed(request("nesting"))).toBe(FeedResult.Fine);
-  expect(String(nested)).toContain("fed while llhttp reads for another");
+  expect(String(nested)).toContain("fed while llhttp reads the bytes of another");
   expect([outer.feed(request("nesting-2")), inner.feed(request("nested-2"))]).toEqual([
     FeedResult.Fine,
     FeedResult.Fine,

@@ -156,7 +156,7 @@ function watched() {
   const reading = {
     pause: () => void told.push("pause"),
     resume: () => void told.push("resume"),
-    wanted: () => void told.push("wanted"),
+    bodyWanted: () => void told.push("wanted"),
   };
   const head = { method: "POST", target: "/", version: "1.1", keepAlive: true, fields: new HeaderFields([], []) };
   return { request: new IncomingRequest(head, "http", reading), told };
