@@ -303,16 +303,7 @@ export enum Pause {
   PausedAll,
 }
 
-/** Words of an outbox row. */
-export enum OutWord {
-  Slot,
-  /** Index of the first token in the token column. */
-  TokenAt,
-  /** Number of tokens. */
-  Tokens,
-  /** OUT_* flags. */
-  Flags,
-}
+/** Number of words of an outbox row; `OutWord` names them. */
 export const OUT_WORDS = 4;
 /** Mask of the finish reason plus one in an outbox row's flags. Other flags are above it. */
 export const OUT_REASON = 7;

@@ -4,7 +4,8 @@
 import { column } from "./column";
 import { maxNumSeqs } from "./config";
 import { setAddress, setWord } from "./header";
-import { OUT_REASON, OUT_WORDS, OutWord, STEP_TOKENS, Word } from "./layout";
+import { OUT_REASON, OUT_WORDS, STEP_TOKENS, Word } from "./layout";
+import { OutWord } from "./outbox-row";
 
 let rows = changetype<StaticArray<i32>>(0);
 let tokens = changetype<StaticArray<i32>>(0);

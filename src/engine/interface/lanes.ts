@@ -5,7 +5,8 @@
  * happens in the outbox's order.
  */
 
-import { OUT_WORDS, OutWord } from "../../../assembly/layout.ts";
+import { OUT_WORDS } from "../../../assembly/layout.ts";
+import { OutWord } from "../../../assembly/outbox-row.ts";
 
 /** A stream to which lanes can write events. */
 export interface LaneEnd {
@@ -62,7 +63,7 @@ enum Call {
 }
 const PIECE_MOST_BYTES = 255;
 /**
- * The layouts as macros for lanes.c, so that they exist only here and in assembly/layout.ts: `LANE_NEXT` is the number of the word
+ * The layouts as macros for lanes.c, so that they exist only here and in assembly/outbox-row.ts: `LANE_NEXT` is the number of the word
  * `Next`.
  */
 export const LANE_MACROS: Readonly<Record<string, string>> = {

@@ -114,7 +114,7 @@ export class Parser {
   #tooLarge = false;
   /** True between requests, if another may follow. Only then may a known head bypass llhttp. */
   #isBetweenRequests = true;
-  /** Of the piece being read: number of heads, the last head, and bytes of bodies. */
+  /** Number of heads in the piece being read, the last of them, and the bytes of bodies. */
   #heads = 0;
   #head: Head | null = null;
   #bodyBytes = 0;

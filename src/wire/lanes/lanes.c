@@ -32,7 +32,7 @@ static long send_now(int fd, const void *bytes, long length) {
 
 /*
  * Lanes, calls and outbox rows are arrays of `int`. native-lanes.ts defines the numbers of their words as macros (LANE_*, CALL_*,
- * OUT_*), from the enums in engine/interface/lanes.ts and assembly/layout.ts.
+ * OUT_*), from the enums in engine/interface/lanes.ts and assembly/outbox-row.ts.
  */
 
 /*

@@ -34,7 +34,7 @@ let server: HttpServer;
 const warned: string[] = [];
 const TEXT = { "content-type": "text/plain" };
 
-/** The same application as `app` in `record.py`. */
+/** Application of the test, the same as `app` in `record.py`. */
 async function answer(request: HttpRequest): Promise<Response> {
   const { pathname, search } = new URL(request.url);
   const { headers, method } = request;
