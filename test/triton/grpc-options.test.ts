@@ -210,8 +210,8 @@ test.each([false, true])(
   },
 );
 
-test.each(["the same while the engine generates, after %s s", "1"])(
-  "so it is where the engine generates, after %s s",
+test.each(["0", "1"])(
+  "the end is interrupted in the same way while the engine generates, after %s s",
   async (seconds) => {
     const ending = await startTriton([`--exit-timeout-secs=${seconds}`, "--timing=constant:ttft=20ms,itl=20ms"]);
     const body = JSON.stringify({ text_input: "Hello", stream: true, max_tokens: 1000, ignore_eos: true });
