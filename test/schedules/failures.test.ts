@@ -98,7 +98,7 @@ const VICTIMS: readonly Victim[] = [
     ...{ thread: "fixtures/fixtures-worker", failures: ANY, points: 1, perServer: 1 },
     kinds: ["vllm", "trtllm-serve"],
     allowed: null,
-    says: /changes are not seen any more|cannot be read/,
+    says: /changes are no longer seen|cannot be read/,
   },
   {
     ...{ thread: "time/clock-worker", failures: IN_ONE_CALL, points: 100, perServer: ALARMS_MAX },

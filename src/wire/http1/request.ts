@@ -266,7 +266,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
   }
 
   /**
-   * Discards the body to make room for others, and answers so. Returns false if the reader cannot answer. Called by the
+   * Discards the body to make room for others, and answers with an error. Returns false if the reader cannot answer. Called by the
    * connection, as are all methods below.
    */
   giveWay(): boolean {

@@ -22,7 +22,7 @@ export const ObjectBytes = {
   Message: 64,
   /** A place in a list for an object that already exists. */
   Place: 16,
-  /** In addition to two bytes per byte of UTF-8: all characters of a text take two bytes if one is beyond Latin-1. */
+  /** A text without its characters, which take two bytes per byte of UTF-8 if one of them is beyond Latin-1. */
   Text: 40,
   Choice: 80,
   /** A view of bytes of the message. */

@@ -20,7 +20,7 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
 
-/** The handler of each request, and a log of events. `catchUp` is the server's. */
+/** The handler of each request, and a log of events. The server calls `catchUp`. */
 function world() {
   const clock = new WallClock();
   ends.push(() => clock.close());

@@ -1,4 +1,4 @@
-/** Which answers has the operator laid down beforehand? The file of `--script`, the folder of `--fixtures`, the rows of `--dataset`. */
+/** Opens the answers that the operator prepared: `--script`, `--fixtures`, `--dataset`, and the fault rules of `--fault-plan`. */
 import { NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
 import { UserError } from "../../base/start-errors.ts";
 import type { Vocabulary } from "../tokens/types.ts";
@@ -7,16 +7,17 @@ import type { FaultRules } from "./fixtures/fault-rules.ts";
 import type { Fixtures, FixturesHost } from "./fixtures/fixtures.ts";
 import { type Plays, readPlays } from "./script.ts";
 
-export interface LaidDown {
+/** The sources of prepared answers. Absent if their option is not set. */
+export interface CannedAnswers {
   readonly plays?: Plays;
   readonly fixtures?: Fixtures;
   readonly dataset?: AnswerDataset;
   readonly faultRules?: FaultRules;
 }
 
-/** `host` is for fixtures and dataset. Rejects with a `UserError` for a file or folder that cannot be used. */
-export async function laidDown(
-  wire: {
+/** Opens all sources that are named. Rejects with a `UserError` if a file or folder cannot be used. */
+export async function openCannedAnswers(
+  sources: {
     readonly script?: string;
     readonly fixtures?: string;
     readonly dataset?: DatasetFile;
@@ -24,26 +25,26 @@ export async function laidDown(
   },
   vocabulary: Vocabulary,
   host: FixturesHost & { /** The server's clock. */ nowUs(): number },
-): Promise<LaidDown> {
-  const plays = wire.script === undefined ? null : playsOf(wire.script);
-  // Only who names a file or a folder loads what reads it.
+): Promise<CannedAnswers> {
+  const plays = sources.script === undefined ? null : playsOf(sources.script);
+  // The readers are imported only if their option is set.
   const dataset =
-    wire.dataset && (await import("./dataset/dataset.ts")).openDataset(wire.dataset, vocabulary, host.say);
-  const { faultPlan } = wire;
+    sources.dataset && (await import("./dataset/dataset.ts")).openDataset(sources.dataset, vocabulary, host.say);
+  const { faultPlan } = sources;
   const faultRules =
     faultPlan === undefined
       ? null
       : (await import("./fixtures/fault-rules.ts")).openFaultRules(faultPlan, host.nowUs, host.say);
-  const found = {
+  const opened = {
     ...(plays ? { plays } : {}),
     ...(dataset ? { dataset } : {}),
     ...(faultRules ? { faultRules } : {}),
   };
-  if (wire.fixtures === undefined) return found;
+  if (sources.fixtures === undefined) return opened;
   const { openFixtures } = await import("./fixtures/fixtures.ts");
   const names = [...(plays?.named.keys() ?? [])];
-  const start = { folder: wire.fixtures, vocabularySize: vocabulary.size, plays: names };
-  return { ...found, fixtures: await openFixtures(start, host) };
+  const start = { folder: sources.fixtures, vocabularySize: vocabulary.size, plays: names };
+  return { ...opened, fixtures: await openFixtures(start, host) };
 }
 
 function playsOf(file: string): Plays {
