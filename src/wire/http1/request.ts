@@ -266,8 +266,8 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
   }
 
   /**
-   * Discards the body to make room for others, and answers with an error. Returns false if the reader cannot answer. Called by the
-   * connection, as are all methods below.
+   * Discards the body to make room for others, and answers with an error. Returns false if the reader cannot answer.
+   * Called by the connection, as are all methods below.
    */
   giveWay(): boolean {
     if (this.crowdedOut === null) return false;

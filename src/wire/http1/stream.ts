@@ -142,7 +142,7 @@ export class SocketStream implements EventSink, LaneEnd, DrainListener {
     const at = putSize(into, guess, from);
     const length = into.write(event, at, "utf8");
     if (length === guess) return this.#chunk(into, at + length);
-    // Not ASCII: the size line shows another number, perhaps with more digits.
+    // The text is not ASCII, so the size line needs another number, perhaps with more digits.
     const start = putSize(into, length, from);
     return this.#chunk(into, start + into.write(event, start, "utf8"));
   }

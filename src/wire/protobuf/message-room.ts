@@ -27,7 +27,7 @@ export const ObjectBytes = {
   Choice: 80,
   /** A view of bytes of the message. */
   View: 104,
-  /** In addition to the memory of the numbers. */
+  /** A list of numbers, without the memory of the numbers. */
   NumberList: 112,
   /** A map with one entry. `Entry`: each further entry. Both in addition to key and value. */
   Map: 288,
