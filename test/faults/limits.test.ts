@@ -1,4 +1,4 @@
-/** Checks the limits of fault plans in docs/limits.md. */
+/** Checks the limits of fault plans in docs/reference/limits.md. */
 import { expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

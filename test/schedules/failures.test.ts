@@ -1,5 +1,5 @@
 /**
- * Makes each thread of a server fail at a random time under load. Requests may only fail as docs/crash.md describes, and
+ * Makes each thread of a server fail at a random time under load. Requests may only fail as docs/how-to/crash.md describes, and
  * afterwards the server must answer all requests again. `npx bun run test:schedules -- --failures N` makes each thread fail N
  * times.
  */

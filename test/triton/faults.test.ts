@@ -1,4 +1,4 @@
-/** Tests that the plans of docs/faults.md disturb a Triton server's answers over HTTP and gRPC, and that faults are counted. */
+/** Tests that the plans of docs/reference/faults.md disturb a Triton server's answers, and are counted. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -96,7 +96,9 @@ test("substituted answers have Triton's form; invalid orders are refused", async
   const wrong = await sent("plain/generate", "Z1", { text_input: "x" });
   expect([wrong.status, await wrong.json()]).toEqual([
     400,
-    { error: 'understudy: fault plan, character 1: "Z1" is not a fault; docs/faults.md lists them, B1 to C3' },
+    {
+      error: 'understudy: fault plan, character 1: "Z1" is not a fault; understudy fault list prints them, B1 to C3',
+    },
   ]);
   const headers = { "X-Understudy": '{"echo":true}' };
   const echo = await fetch(`${server.url}/v2/models/plain/generate`, { method: "POST", headers, body: "{}" });

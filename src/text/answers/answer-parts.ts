@@ -1,4 +1,4 @@
-/** Reads answers that are ordered as a list of parts: reasoning, content and tool calls (docs/scripts.md). */
+/** Reads answers that are ordered as a list of parts: reasoning, content and tool calls (docs/how-to/scripts.md). */
 import { type GivenCall, givenCallsIn } from "./given-calls.ts";
 
 /** One part of an answer. */

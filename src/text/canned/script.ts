@@ -1,5 +1,5 @@
 /**
- * Reads orders and scripts: answers that a request or the file of `--script` determines token by token (docs/scripts.md). All
+ * Reads orders and scripts: answers that a request or the file of `--script` determines token by token (docs/how-to/scripts.md). All
  * checks are made here, so that an accepted script can be played.
  */
 
@@ -38,7 +38,7 @@ export interface Script {
   readonly releaseAfterS: number | null;
   /** Step (from 0) in which the engine dies. Null: never. */
   readonly diesAtStep: number | null;
-  /** True if log probabilities follow the formula of docs/scripts.md, instead of the seed. */
+  /** True if log probabilities follow the formula of docs/how-to/scripts.md, instead of the seed. */
   readonly ranked: boolean;
   /**
    * The answer in parts of reasoning and content. Their text is encoded to the tokens, and the first sequence has the other
@@ -64,7 +64,7 @@ export interface Order {
   readonly promptedJson?: boolean;
   /** Number of tokens of reasoning, with a reasoning parser. Absent: drawn. */
   readonly reasoningTokens?: number;
-  /** Text of a plan of faults (docs/faults.md). Absent: none. */
+  /** Text of a plan of faults (docs/reference/faults.md). Absent: none. */
   readonly fault?: string;
 }
 
@@ -129,7 +129,7 @@ export function readOrder(value: unknown): Order {
   const tokens = count(reasoning, "reasoning");
   const thinking = tokens === null ? {} : { reasoningTokens: tokens };
   if (fault !== undefined && typeof fault !== "string")
-    throw new BrokenScript('"fault" must be a plan: docs/faults.md');
+    throw new BrokenScript('"fault" must be a plan, as "B8;E7@e10"');
   const plan = fault === undefined ? {} : { fault };
   const none = { text: "", script: null, releases, ...readCalls(call), ...thinking, ...plan };
   if (flag(echo, "echo")) return { ...none, kind: "echo" };

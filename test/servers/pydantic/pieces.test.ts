@@ -1,7 +1,7 @@
 /** Reading a body in pieces has the same result as in one go, the pieces are small, and the event loop turns between them. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { dialectTables } from "../../../scripts/dialect-tables.ts";
+import { dialectTables } from "../../../scripts/docs/dialect-tables.ts";
 import { atOnceOrInTurns, firstOf, inTurns, type Pieces, Stops, turn } from "../../../src/base/pieces.ts";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import type { AnswerContext } from "../../../src/servers/openai/pipeline/context.ts";

@@ -1,4 +1,4 @@
-/** Orders are read as docs/scripts.md says, errors have their place, and scripts are played. */
+/** Orders are read as docs/how-to/scripts.md says, errors have their place, and scripts are played. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { SAME_STEP } from "../../../src/base/core-limits.ts";

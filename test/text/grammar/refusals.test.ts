@@ -29,7 +29,7 @@ function errorOf(constraint: Constraint): string | null {
   }
 }
 
-/** Known differences from vLLM, with our errors (docs/structured-output.md). */
+/** Known differences from vLLM, with our errors (docs/how-to/structured-output.md). */
 const DIFFERENT: Readonly<Record<string, RegExp>> = {
   "a{1000000}": /^understudy: .* at most 65536 are drawn/,
   "(a{1000}){1000}": /^understudy: .* at most 65536 are drawn/,

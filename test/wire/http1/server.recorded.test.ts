@@ -24,7 +24,7 @@ const read = (file: string) =>
 const recorded: readonly Recording[] = JSON.parse(read("uvicorn-0.54.json"));
 /**
  * The recorded case that differs: the llhttp of undici 7.30 refuses a tab after a length, llhttp 9.4.3 in httptools 0.9 accepts
- * it. A row of docs/differences.md.
+ * it. A row of docs/reference/differences.md.
  */
 const NEWER_PARSER = "length with blanks";
 const SILENT_MS = 120;

@@ -1,4 +1,4 @@
-/** Tests the limits of HTTP/2 in docs/limits.md. */
+/** Tests the limits of HTTP/2 in docs/reference/limits.md. */
 import { expect, test } from "bun:test";
 import net from "node:net";
 import { WallClock } from "../../../src/base/clock.ts";

@@ -82,7 +82,7 @@ export function* toGenerationBody(values: MessagesValues, body: PythonDict, habi
   };
 }
 
-/** Returns the order of an answer, `understudy` (docs/scripts.md), if the body has one. */
+/** Returns the order of an answer, `understudy` (docs/how-to/scripts.md), if the body has one. */
 function orderOf(body: PythonDict): PlainDict {
   const order = get(body, "understudy");
   return order === undefined ? {} : { understudy: order };

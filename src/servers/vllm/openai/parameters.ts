@@ -1,6 +1,6 @@
 /**
  * Describes the effect of each field of chats and completions, one row per field of `fields.ts`. A field has an effect, or none
- * in vLLM 0.33 either, or none here for a reason. `docs/parameters.md` and the OpenAPI document are generated from both files.
+ * in vLLM 0.33 either, or none here for a reason. `docs/reference/parameters.md` and the OpenAPI document are generated from both files.
  * `test/conformance/parameters.test.ts` tries each row on a live server.
  */
 
@@ -83,7 +83,7 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   },
   response_format: {
     limits: "`json_schema` needs its schema; vLLM's grammar libraries refuse some schemas",
-    effect: seen("the answer is JSON that fits, chosen by the seed: docs/structured-output.md"),
+    effect: seen("the answer is JSON that fits, chosen by the seed: docs/how-to/structured-output.md"),
   },
   seed: { limits: INT64, effect: seen("with the position it alone decides the text") },
   stop: {
@@ -106,7 +106,7 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   tools: {
     limits: "400 with `tool_choice` other than `none` on a server without `--tool-call-parser`",
     bounds: { minItems: 1 },
-    effect: seen("added to the prompt, and may be called: docs/tools.md"),
+    effect: seen("added to the prompt, and may be called: docs/how-to/tools.md"),
   },
   tool_choice: {
     limits: "`auto` when tools are given without it; other than `none`: 400 on a server without `--tool-call-parser`",
@@ -182,7 +182,7 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   mm_processor_kwargs: refusing("400 unless empty: needs a server that trusts its clients"),
   structured_outputs: {
     limits: "exactly one of `json`, `regex`, `choice`, `grammar`, `json_object`, `structural_tag`",
-    effect: seen("the answer is a text that fits, chosen by the seed: docs/structured-output.md"),
+    effect: seen("the answer is a text that fits, chosen by the seed: docs/how-to/structured-output.md"),
   },
   priority: {
     limits: INT64,

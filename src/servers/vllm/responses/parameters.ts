@@ -1,5 +1,5 @@
 /**
- * Describes the effect of each field of `/v1/responses`, one row per field of `fields.ts`. `docs/parameters.md` and the OpenAPI
+ * Describes the effect of each field of `/v1/responses`, one row per field of `fields.ts`. `docs/reference/parameters.md` and the OpenAPI
  * document are generated from both. `test/conformance/dialect-parameters.test.ts` tries each row on a live server.
  */
 import {
