@@ -132,7 +132,7 @@ export const requestLimits: readonly LimitRow[] = [
     what: "Events kept for a client that does not read",
     most: "the stream's own tokens, 3 bytes each",
     beyond: "merged into one chunk when it reads again",
-    test: "bench:flood",
+    test: "bench flood",
   },
   {
     what: "Requests, calls and connections whose time is over: time for ending them per turn",

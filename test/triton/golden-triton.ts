@@ -1,5 +1,5 @@
 /**
- * `npx bun run golden:triton -- DIR [--only LIST] [--mutate SEED]` plays recordings of a real Triton against our servers, with a
+ * `npx bun run golden triton DIR [--only LIST] [--mutate SEED]` plays recordings of a real Triton against our servers, with a
  * new server per scenario. DIR contains `http/`, `grpc/`, `metrics/` or the recordings themselves. LIST is names or parts of
  * names, separated by commas, or a file with one per line. Each answered step, each metrics scenario, and each name without a
  * recording counts as one case. `--mutate` first changes one value of each expectation; then every case must fail.
@@ -12,10 +12,10 @@ import { mutated } from "./golden/mutate.ts";
 import { playAll } from "./golden/play.ts";
 import { readRecordings } from "./golden/recordings.ts";
 
-const USAGE = "usage: npx bun run golden:triton -- DIR [--only LIST] [--mutate SEED]";
+const USAGE = "usage: npx bun run golden triton DIR [--only LIST] [--mutate SEED]";
 
 function fail(why: string): never {
-  console.error(`golden:triton: ${why}\n${USAGE}`);
+  console.error(`golden triton: ${why}\n${USAGE}`);
   process.exit(2);
 }
 
