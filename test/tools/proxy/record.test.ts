@@ -117,7 +117,7 @@ test("scheduled: the same text, in the engine's steps and time; a recording that
     '{"answer": {"recorded": {"status": 200, "headers": {}, "events": [[5, "a"], [3, "b"]]}}}',
   );
   const other = await hosted([...FLAGS, "--fixtures", wrong]);
-  await eventually(() => other.output().includes("answer.recorded: events: times rise"));
+  await eventually(() => other.output().includes("answer.recorded: events: times must rise"));
   await other.stop();
   figure("replayTimings", sized("record", { sample: 1, whole: 2 }));
 });
