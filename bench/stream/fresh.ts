@@ -1,6 +1,6 @@
 /**
- * What does a token cost in the first seconds of a server, while its compilers work? CPU per event of streams of 128 tokens
- * in seconds 2 to 9 of fresh servers, with a reader that sleeps as clients do, beside the bare C loop in turns.
+ * Measures the CPU time of a token in the first seconds of a server, while its compilers work: streams of 128 tokens in seconds 2
+ * to 9 of new servers. The bare C server runs in turn with them. The reader sleeps between events as clients do.
  */
 import { median } from "../lib/numbers.ts";
 import { has, number } from "../lib/options.ts";
@@ -16,14 +16,14 @@ const TOKENS = 128;
 const CONNECTIONS = 64;
 const FROM_MS = 2000;
 const TO_MS = has("--quick") ? 5000 : 9000;
-/** More than a connection sends in the time. */
+/** Requests per connection: more than the time allows. */
 const ENDLESS = 1_000_000;
 const BAR = 1.3;
 
 interface Cost {
-  /** CPU of the server per event. */
+  /** CPU time of the server per event. */
   readonly us: number;
-  /** How often the reader slept per event. */
+  /** Sleeps of the reader per event. */
   readonly slept: number;
 }
 
@@ -36,8 +36,8 @@ async function cost(server: Running): Promise<Cost> {
     const beforeUs = finelyOf(server.pid);
     await Bun.sleep(TO_MS - FROM_MS);
     const us = finelyOf(server.pid) - beforeUs;
-    const seen = await reading;
-    return { us: us / seen.events, slept: seen.slept / seen.events };
+    const { events, slept } = await reading;
+    return { us: us / events, slept: slept / events };
   } finally {
     await server.stop();
   }
@@ -68,6 +68,6 @@ export async function fresh() {
     row("C loop", "loop"),
   ]);
   const times = median(costs.map(({ ours, loop }) => ours.us / loop.us));
-  console.log(`  ${bar("against the C loop", times, BAR, "×")}`);
+  console.log(`  ${bar("CPU per event ÷ the C loop's", times, BAR, "×")}`);
   return { times, costs };
 }
