@@ -33,7 +33,7 @@ async function verdicts(folder: Folder, names: ReadonlySet<string>): Promise<Ver
   return (await played.get(folder)!).filter(({ name }) => names.has(name));
 }
 /**
- * PlayedAnswer together, because each group of flags needs a server. The dialects' corner cases need its prefix cache in the state
+ * Played together, because each group of flags needs a server. The dialects' corner cases need its prefix cache in the state
  * that they left.
  */
 const listedAndCorners: Folder = { ...recorded, cases: [...recorded.cases, ...corners.cases] };

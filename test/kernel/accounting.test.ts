@@ -1,4 +1,4 @@
-/** A request that cannot be counted still ends: its ticket reports the error and does the rest. */
+/** Tests that a request whose end cannot be counted still ends: its ticket reports the error and completes the other steps. */
 import { expect, spyOn, test } from "bun:test";
 import * as unexpected from "../../src/base/unexpected.ts";
 import type { Outcome } from "../../src/engine/interface/types.ts";

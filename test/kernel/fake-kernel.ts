@@ -1,4 +1,4 @@
-/** A kernel made by hand, for tests of routes that need only a part of one. */
+/** Makes an incomplete kernel for tests of routes that need only some of its members. */
 
 import type { StartConfig } from "../../src/kernel/kernel-config.ts";
 import { LiveSettings } from "../../src/kernel/live-settings.ts";
@@ -9,13 +9,13 @@ type FakeText = Partial<Omit<OpenAiKernel["text"], "model">> & {
   readonly model: Partial<OpenAiKernel["text"]["model"]>;
 };
 
-/** The members that a test gives. Each group may lack members that the test does not reach. */
+/** The members that a test sets. Each group may lack members that the test does not use. */
 export type FakeKernel = Partial<Pick<OpenAiKernel, "log" | "backend">> & {
   readonly config: object;
   readonly text?: FakeText;
 } & { readonly [Group in Exclude<Groups, "text">]?: Partial<OpenAiKernel[Group]> };
 
-/** Counts nothing. */
+/** Accounting that counts nothing. */
 const NO_HTTP = { came() {}, take: () => undefined };
 
 export function fakeKernel(given: FakeKernel): OpenAiKernel {

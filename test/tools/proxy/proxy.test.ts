@@ -1,4 +1,4 @@
-/** Does a proxy pass everything on as it is, disturb it as a plan says, and keep what passed? */
+/** Tests that a proxy forwards answers unchanged, disturbs them by a plan, and records them. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import net from "node:net";
@@ -19,7 +19,7 @@ beforeAll(async () => {
   server = await hosted(["--served-model-name", "m", "--timing", "constant:ttft=5ms,itl=2ms", "--seed", "3"]);
 });
 afterAll(async () => {
-  for (const one of proxies) one.kill();
+  for (const proxy of proxies) proxy.kill();
   await server.stop();
   rmSync(folder, { recursive: true });
 });
@@ -37,7 +37,7 @@ async function proxy(to: string, ...words: string[]): Promise<{ url: string; por
 const portOf = (url: string) => Number(new URL(url).port);
 const said = { model: "m", stream: true, prompt: "x", max_tokens: 12, ignore_eos: true, seed: 1 };
 const closing = (body: object) => posted("/v1/completions", body, ["Connection: close"]);
-/** Without what is another each time. */
+/** Removes the date, ids and chunk sizes, which differ each time. */
 const plain = (bytes: Buffer) =>
   bytes
     .toString()
@@ -45,11 +45,11 @@ const plain = (bytes: Buffer) =>
     .replaceAll(/"created":\d+|cmpl-[0-9a-f-]+/g, "")
     .replaceAll(/^[0-9a-f]+\r\n(?=data)/gm, "");
 
-/** The events, however they were put into chunks. */
+/** Returns the events without chunk framing. */
 const eventsOf = (bytes: Buffer) => plain(bytes).match(/data: .*\n\n/g);
 const headOf = (bytes: Buffer) => plain(bytes).split("\r\n\r\n")[0]!;
 
-test("without a plan: status, fields and bytes of streams, whole answers and errors are those of the server", async () => {
+test("without a plan, status, headers and bodies of streams, whole answers and errors equal the server's", async () => {
   const { url, port } = await proxy(server.url);
   for (const body of [said, { ...said, stream: false }, { model: "nobody", prompt: "x" }]) {
     const [direct, passed] = await Promise.all([
@@ -64,7 +64,7 @@ test("without a plan: status, fields and bytes of streams, whole answers and err
   expect((await fetch(`${url}/nowhere`)).status).toBe(404);
 });
 
-test("a plan disturbs what passes; one by chance and rules of a file as well; a client that leaves is gone for the server, too", async () => {
+test("fixed and random plans disturb answers, and a client's disconnect reaches the server", async () => {
   const { port } = await proxy(server.url, "--fault", "B8;E6@e3");
   const { bytes, end } = await readWire(port, closing(said));
   expect(end).toBe("fin");
@@ -83,7 +83,7 @@ test("a plan disturbs what passes; one by chance and rules of a file as well; a 
   await eventually(async () => (await aborts()) === before + 1);
 });
 
-test("a server that is not there, breaks off, or speaks no SSE: passed on as it is", async () => {
+test("a missing server gives 502, and incomplete or invalid streams are forwarded as they are", async () => {
   const gone = await proxy("http://127.0.0.1:1");
   const { bytes } = await readWire(gone.port, closing(said));
   expect(bytes.toString()).toMatch(/^HTTP\/1\.1 502 Bad Gateway\r\n[\s\S]*"type":"ProxyError"/);
@@ -112,7 +112,7 @@ test("a server that is not there, breaks off, or speaks no SSE: passed on as it 
   odd.stop(true);
 });
 
-test("what passed is kept, a file each: events with their times, no keys", async () => {
+test("each exchange is recorded in a file with its events and times, and without keys", async () => {
   const records = join(folder, "records");
   const { url, port } = await proxy(server.url, "--record", records);
   const { bytes } = await readWire(
@@ -137,7 +137,7 @@ test("what passed is kept, a file each: events with their times, no keys", async
       .split("\r\n\r\n")
       .slice(1)
       .join("\r\n\r\n")
-      .replaceAll(/[0-9a-f]+\r\n|\r\n/g, (one) => (one === "\r\n" ? "" : "")),
+      .replaceAll(/[0-9a-f]+\r\n|\r\n/g, (part) => (part === "\r\n" ? "" : "")),
   );
   const again = Bun.spawnSync([process.execPath, main, "proxy", "--to", server.url, "--record", records]);
   expect([again.exitCode, again.stderr.toString()]).toEqual([
@@ -149,13 +149,13 @@ test("what passed is kept, a file each: events with their times, no keys", async
   expect(times.at(-1) - times[0]).toBeGreaterThan(5000);
 });
 
-test("fault explain: a plan in words and bytes; what is none", () => {
+test("fault explain describes a plan in words and bytes, and wrong command lines are refused", () => {
   const explain = (plan: string) => Bun.spawnSync([process.execPath, main, "fault", "explain", plan]);
-  const told = explain("B8;E7@e2+10#seed=7").stdout.toString();
-  expect(told).toContain("B8, stage text: byte order mark at the start");
-  expect(told).toContain("\\xef\\xbb\\xbfdata:");
-  expect(told).toContain("before event 2, byte 10; after=50000");
-  expect(told).toMatch(/waits 50000 us\n> ends: rst/);
+  const explanation = explain("B8;E7@e2+10#seed=7").stdout.toString();
+  expect(explanation).toContain("B8, stage text: byte order mark at the start");
+  expect(explanation).toContain("\\xef\\xbb\\xbfdata:");
+  expect(explanation).toContain("before event 2, byte 10; after=50000");
+  expect(explanation).toMatch(/waits 50000 us\n> ends: rst/);
   const wrong = explain("B99");
   expect([wrong.exitCode, wrong.stderr.toString()]).toEqual([
     2,
