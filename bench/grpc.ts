@@ -186,7 +186,7 @@ async function settled(page: string | undefined): Promise<ReadonlyMap<number, nu
   return await lateness(page);
 }
 
-/** Reads the number of steps that began at most so many seconds late, by the bound in seconds. */
+/** Reads the cumulative histogram of the steps' lateness: numbers of steps by the bound in seconds. */
 async function lateness(page: string): Promise<ReadonlyMap<number, number>> {
   const lines = (await (await fetch(page)).text()).matchAll(
     /^understudy_step_start_lateness_seconds_bucket\{le="([^"]+)"\} (\d+)$/gm,

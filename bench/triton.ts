@@ -1,8 +1,10 @@
 /**
  * Measures the CPU time of Triton's HTTP. A request to `/infer` (16 integers) is compared with a request that the same front end
- * answers at once, and a token of `generate_stream` with a token of our OpenAI stream. Both run in turn, and the median of the
- * turns counts. The client of unstreamed requests never sleeps, because waking a client costs the server half a bare answer,
- * and a slower server wakes it more often.
+ * answers at once. A token of `generate_stream` is compared with a token of our OpenAI stream. Both run in turn, and the median
+ * of the turns counts.
+ *
+ * The client of unstreamed requests never sleeps, because waking a client costs the server half a bare answer, and a slower
+ * server wakes it more often.
  *
  *   bun run bench:triton [--rounds 40] [--requests 1000] [--tokens 250] [--realtime] [--no-save]
  */

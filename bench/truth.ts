@@ -1,7 +1,12 @@
 /**
- * Measures how much the truth costs: CPU time per token of the loop's thread without truth, with the last requests kept, and
- * with the log; CPU time of the writing thread; memory over many requests; and the time to serve the kept requests. Time is
- * simulated, the receivers of tokens do nothing, and the log is in a temporary folder.
+ * Measures how much the truth costs:
+ *
+ * - CPU time per token of the loop's thread without truth, with the last requests kept, and with the log.
+ * - CPU time of the writing thread.
+ * - Memory over many requests.
+ * - Time to serve the kept requests.
+ *
+ * Time is simulated, the receivers of tokens do nothing, and the log is in a temporary folder.
  *
  *   bun bench/truth.ts [--rounds 9] [--requests 1000000] [--no-save]
  */

@@ -1,7 +1,7 @@
 /**
  * Separates the CPU time of a request from that of its tokens. The CPU time of streams of 2 to 1,024 tokens is fitted as
- * a + b · tokens, for this tree, the bare C server, bare Elysia, bare `Bun.listen` and an earlier revision (`--base`). All
- * servers are warm and run in turn. The reader never sleeps, so that no send pays for waking it.
+ * a + b · tokens. The servers are this tree's, the bare C server, bare Elysia, bare `Bun.listen` and an earlier revision's
+ * (`--base`). All are warm and run in turn. The reader never sleeps, so that no send pays for waking it.
  */
 import { atRevision } from "../lib/base.ts";
 import { fitted, median } from "../lib/numbers.ts";

@@ -16,8 +16,8 @@
  * 5. view, only if named (`--only view [--part cpu|paced|scraped] [--streams N] [--writes single] [--minutes 10]`): measures our
  *    server and the C server from outside. CPU time per token from a cold start and later, the rate that 5,000 streams
  *    reach, gaps and memory of 1,000 and 2,000 streams, and scrapes during 500. With `--minutes`, memory over that time.
- * 6. fit, only if named (`--only fit [--base REV] [--pairs 7] [--warm 15] [--quiet-log]`): CPU time of warm servers as
- *    a + b · tokens, for this tree, the C server, bare Elysia, bare `Bun.listen` and REV's server.
+ * 6. fit, only if named (`--only fit [--base REV] [--pairs 7] [--warm 15] [--quiet-log]`): CPU time of warm servers as a +
+ *    b · tokens. Measures this tree's server, the C server, bare Elysia, bare `Bun.listen` and REV's server.
  * 7. fresh, only if named (`--only fresh [--pairs 10]`): CPU time per event in seconds 2 to 9 of new servers.
  */
 import { BASE_FLAGS, compareWithBase } from "../lib/base.ts";

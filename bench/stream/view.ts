@@ -1,6 +1,6 @@
 /**
- * Measures streams from outside the server: CPU time per token in its first seconds and later, the rate that many streams reach,
- * the gaps between their tokens, and memory while they are open. Each is measured in turn with the bare C server.
+ * Measures streams from outside the server: CPU time per token in its first seconds and later, rate, gaps and memory of many
+ * streams. Each is measured in turn with the bare C server.
  */
 import { median } from "../lib/numbers.ts";
 import { has, number, text } from "../lib/options.ts";

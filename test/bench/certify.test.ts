@@ -8,7 +8,7 @@ import { scenarios } from "../../bench/certify/scenarios.ts";
 import { tools } from "../../bench/certify/tools.ts";
 import { freePort } from "../../bench/lib/process.ts";
 import manifest from "../../package.json";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
@@ -104,7 +104,7 @@ describe("compare", () => {
 });
 
 describe("early-role.ts", () => {
-  let server: Hosted;
+  let server: HostedServer;
   let proxy: Bun.Subprocess;
   const port = freePort();
   const url = `http://127.0.0.1:${port}`;

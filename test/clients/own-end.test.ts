@@ -7,7 +7,7 @@ import { existsSync } from "node:fs";
 import { seeded } from "../../src/base/random.ts";
 import { naturalLength } from "../../src/text/answers/answers.ts";
 import { parseOutputLengths } from "../../src/text/answers/length-forms.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { sized } from "../size.ts";
 
 setDefaultTimeout(60_000);
@@ -15,7 +15,7 @@ setDefaultTimeout(60_000);
 const SEED = 4096;
 const LENGTHS = "lognormal:mean=200,sigma=0.5";
 const root = new URL("../../", import.meta.url).pathname;
-let server: Hosted;
+let server: HostedServer;
 /**
  * Returns the seed of the next request. These requests have no seed, so each gets the next one of `--seed`, in order of
  * arrival.

@@ -6,13 +6,13 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 import { eventually } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Hosted;
+let server: HostedServer;
 let folder: string;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "understudy-admin-"));
@@ -131,7 +131,7 @@ test("waiting prompts are limited by their tokens", async () => {
   await change({ timing: "constant:ttft=10ms,itl=10ms" });
 });
 
-test("streams are limited, and each form of refusal says when to retry", async () => {
+test("streams are limited, and each form of refusal has the time of a retry", async () => {
   const long = { max_tokens: 100, ignore_eos: true, stream: true };
   await change({ "max-streams": 1, "retry-after": 2, "retry-after-form": ["ms", "date"] });
   const first = await ask("Tell", long);

@@ -1,6 +1,6 @@
 /** Tests `--cache-hit-threshold`: a request whose prompt is cached too little ends without a token. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 
 setDefaultTimeout(30_000);
@@ -9,7 +9,7 @@ const CHAT = "/v1/chat/completions";
 const COMPLETION = "/v1/completions";
 const HEADER = "x-cache-threshold-finish-reason";
 
-let server: Hosted;
+let server: HostedServer;
 let fresh = 0;
 
 const post = (path: string, body: object, headers: Record<string, string> = {}, url = server.url) =>
@@ -66,7 +66,7 @@ describe("--cache-hit-threshold 0.5", () => {
     ["above 1 it says nothing", 1.5, "cache_threshold"],
     ["below 0 it says nothing", -1, "cache_threshold"],
     ["null says nothing", null, "cache_threshold"],
-  ])("the field wins over the option: %s", async (_, cache_hit_threshold, reason) => {
+  ])("the field overrides the option: %s", async (_, cache_hit_threshold, reason) => {
     expect(await reasons(await post(COMPLETION, { prompt: unseen(), cache_hit_threshold }))).toEqual([reason]);
     const messages = [{ role: "user", content: words() }];
     expect(await reasons(await post(CHAT, { messages, cache_hit_threshold }))).toEqual([reason]);

@@ -1,11 +1,11 @@
 /** Checks that a server started with the flags of another stand-in behaves like it. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const flags =
     "--compat llm-d-inference-sim --host 127.0.0.1 --model m --mode echo --max-num-seqs 1 --max-waiting-queue-length 1";

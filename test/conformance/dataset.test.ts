@@ -143,7 +143,7 @@ test.each([
   ["nothing", [], "nothing: cannot be read (ENOENT)"],
   ["text.txt", [], "text.txt: not a database that can be read (file is not a database)"],
   ["rows.sqlite3", [], 'rows.sqlite3: there is no table "llmd"'],
-])("a file that cannot be used is one line and code 2: %s", async (name, flags, line) => {
+])("an invalid file ends the start with one line and exit code 2: %s", async (name, flags, line) => {
   writeFileSync(join(folder, "text.txt"), "Hello ".repeat(1000));
   const started = serve(["--timing", "none", "--dataset", join(folder, name), ...flags]);
   const said = await started.then(

@@ -1,7 +1,7 @@
 /** Checks that pause, resume and the resets answer like the real server, and have the stated effect, over real sockets. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 import { exchange, type RawRequest } from "./raw-client.ts";
 
@@ -35,7 +35,7 @@ const clean = (text: string) =>
 const FLAGS = ["--served-model-name", "golden", "--no-async-scheduling", "--num-gpu-blocks-override", "512"];
 const SLOW = ["--timing", "linear:base=4ms,prefill=0ms,decode=0ms", "--max-model-len", "4096"];
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted([...FLAGS, ...SLOW], { VLLM_SERVER_DEV_MODE: "1" });
 });

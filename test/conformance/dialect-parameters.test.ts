@@ -1,15 +1,15 @@
 /**
- * Checks that each field of messages and responses has the effect of its row: the accepted value gets 200, the refused one
- * the error of docs/parameters.md, and every field of a table has a row.
+ * Checks that each field of messages and responses has the effect of its row. The accepted value gets 200, and the refused
+ * value the error of docs/parameters.md. Every field of a table has a row.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { dialectRefusal, dialectTables } from "../../scripts/dialect-tables.ts";
 import { FAIL, State } from "../../src/servers/pydantic/types.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted(["--served-model-name", "m", "--timing", "none", "--max-model-len", "4096"]);
 });

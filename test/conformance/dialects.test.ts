@@ -1,9 +1,9 @@
 /**
- * Tests parts of responses, messages and thinking that cannot be recorded, on live servers: the amount of thinking, the
- * contents of a store, answers in the background, and the cost of an image.
+ * Tests parts of responses, messages and thinking that cannot be recorded: the amount of thinking, the contents of a store,
+ * answers in the background, and the cost of an image.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
 
 setDefaultTimeout(30_000);
@@ -11,9 +11,9 @@ setDefaultTimeout(30_000);
 // biome-ignore lint/suspicious/noExplicitAny: JSON of several shapes
 type Json = any;
 const NAMED = ["--served-model-name", "m"];
-let thinking: Hosted;
-let storing: Hosted;
-let seeing: Hosted;
+let thinking: HostedServer;
+let storing: HostedServer;
+let seeing: HostedServer;
 beforeAll(async () => {
   [thinking, storing, seeing] = await Promise.all([
     hosted([...NAMED, "--timing", "none", "--reasoning-parser", "qwen3"]),
@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => Promise.all([thinking, storing, seeing].map((server) => server.stop())));
 
 async function call(
-  server: Hosted,
+  server: HostedServer,
   path: string,
   body?: object,
   method = "POST",
@@ -41,7 +41,7 @@ async function think(fields: object) {
   return { ...message, finish, tokens, all: json.usage.completion_tokens as number };
 }
 
-test("the seed decides what is thought and how much; it can be ordered, or limited", async () => {
+test("the thinking and its length follow from the seed, and can be ordered or limited", async () => {
   const [one, again, other] = await Promise.all([think({}), think({}), think({ seed: 4 })]);
   expect([one.reasoning, one.content, one.tokens]).toEqual([again.reasoning, again.content, again.tokens]);
   expect(other.reasoning).not.toBe(one.reasoning);
@@ -59,7 +59,7 @@ test("max_tokens can cut the thinking: no content, finish reason length", async 
   expect(cut.reasoning.length).toBeGreaterThan(0);
 });
 
-test("enable_thinking false, effort none and messages without thinking: text alone", async () => {
+test("enable_thinking false, effort none and messages without thinking give text without thinking", async () => {
   for (const fields of [{ chat_template_kwargs: { enable_thinking: false } }, { reasoning_effort: "none" }])
     expect((await think(fields)).reasoning).toBeNull();
   const { json } = await call(thinking, "/v1/messages", {

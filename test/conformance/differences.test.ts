@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { naturalLength } from "../../src/text/answers/answers.ts";
 import { DEFAULT_OUTPUT_LENGTHS } from "../../src/text/answers/length-forms.ts";
 import { TOOL_FORMATS } from "../../src/text/grammar/parsers.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
 import { exchange } from "./raw-client.ts";
 
@@ -21,7 +21,7 @@ const row = (name: string, show: () => Promise<void> | void) => {
   test(name, show);
 };
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted(["--served-model-name", "m", "--timing", "none", "--api-key", "a", "--api-key", "b"], {
     VLLM_SERVER_DEV_MODE: "1",
@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await server.stop();
 });
-const portOf = ({ url }: Hosted) => Number(new URL(url).port);
+const portOf = ({ url }: HostedServer) => Number(new URL(url).port);
 
 const headers = { "Content-Type": "application/json", Authorization: "Bearer a" };
 async function post(path: string, body: object): Promise<{ status: number; json: Answer }> {

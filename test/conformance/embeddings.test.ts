@@ -2,12 +2,12 @@
  * Checks that `/v1/embeddings` returns vectors in OpenAI's form, the same for the same input, and refuses like other routes.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { type Listening, sample, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const flags = ["--timing", "none", "--served-model-name", "m", "--max-model-len", "64", "--api-key", "k"];
   server = await hosted([...flags, "--embedding-dimensions", "16"]);

@@ -13,7 +13,7 @@ import { toolParserKind } from "../../src/servers/openai/tool-calls/tool-parsers
 import { orderedCallsText } from "../../src/text/grammar/given-call.ts";
 import { TOOL_FORMATS } from "../../src/text/grammar/parsers.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(60_000);
 
@@ -45,7 +45,7 @@ const fixtures = [
 ];
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-calls-"));
-const servers: Record<string, Hosted> = {};
+const servers: Record<string, HostedServer> = {};
 beforeAll(async () => {
   writeFileSync(join(folder, "calls.yaml"), JSON.stringify({ fixtures }));
   const flags = ["--timing", "none", "--served-model-name", "m", "--fixtures", folder];
@@ -244,7 +244,7 @@ const use: ToolUse = {
   autoEnabled: true,
 };
 
-test.each(TOOL_FORMATS)("%s: an object and its JSON text give the same call, and the parser reads both", (format) => {
+test.each(TOOL_FORMATS)("%s: arguments as an object and as JSON text give the same call, and the parser reads both", (format) => {
   const kind = toolParserKind(format, bytes, idsOf(null));
   for (const isText of [false, true]) {
     const calls = [{ name: "look", arguments: JSON.stringify(GIVEN), isText }];

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 import { eventually, type Listening, serve } from "../server.ts";
 
@@ -41,7 +41,7 @@ const chat = (server: Listening, content: string, more: object = {}, headers?: R
   ask(server, "/v1/chat/completions", { messages: [{ role: "user", content }], max_tokens: 50, ...more }, headers);
 
 describe("the folder of examples", () => {
-  let server: Hosted;
+  let server: HostedServer;
   beforeAll(async () => {
     server = await hosted([...FLAGS, "--fixtures", EXAMPLES]);
   });

@@ -2,7 +2,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { samplingDefaults } from "../../src/servers/openai/request/sampling-defaults.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
 
 setDefaultTimeout(30_000);
@@ -18,7 +18,7 @@ const PATHS = {
   "/v1/completions": { prompt: "x" },
   "/v1/chat/completions": { messages: [{ role: "user", content: "x" }] },
 };
-async function post(server: Hosted, path: keyof typeof PATHS, body: object): Promise<[number, string]> {
+async function post(server: HostedServer, path: keyof typeof PATHS, body: object): Promise<[number, string]> {
   const response = await fetch(server.url + path, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -28,7 +28,7 @@ async function post(server: Hosted, path: keyof typeof PATHS, body: object): Pro
 }
 
 /** Returns the parameters of the request with this id from the server's log. */
-async function loggedOf(server: Hosted, id: string): Promise<string> {
+async function loggedOf(server: HostedServer, id: string): Promise<string> {
   await eventually(() => server.output().includes(id));
   return server
     .output()

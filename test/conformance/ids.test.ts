@@ -96,7 +96,7 @@ for (const seed of ["7", "0"])
     expect([...idsIn(again)].filter((id) => idsIn(got).has(id))).toEqual([]);
   });
 
-test("the page's times are those of the given wall clock", async () => {
+test("times on the metrics page follow the given wall clock", async () => {
   const app = await started("--seed", "7");
   await answer(app, ASKS["a completion"]!);
   const values = async (series: RegExp) => {

@@ -3,11 +3,11 @@
  * stays after a disconnect.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 import { posted, RawSocket, WAYS } from "./raw-socket.ts";
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const room = ["--max-model-len", "131072", "--num-gpu-blocks-override", "65536"];
   const tools = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"];

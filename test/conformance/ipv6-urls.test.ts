@@ -1,4 +1,4 @@
-/** Every URL that a server prints or writes has an IPv6 address in brackets, so that clients can use it as it stands. */
+/** Tests that every URL that a server prints or writes has an IPv6 address in brackets, so that clients can use it unchanged. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { networkInterfaces, tmpdir } from "node:os";

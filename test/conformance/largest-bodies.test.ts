@@ -1,4 +1,4 @@
-/** The largest accepted bodies, whatever they contain, take less memory than the limit. */
+/** Tests that the largest accepted bodies, of any content, need less memory than the limit. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { type Server, serve } from "../server.ts";

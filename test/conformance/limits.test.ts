@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import net from "node:net";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 import { eventually, type Listening, sample, serve } from "../server.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
@@ -19,7 +19,7 @@ const row = (name: string, show: () => Promise<void>) => {
 
 const FLAGS = ["--served-model-name", "m", "--max-model-len", "120000", "--num-gpu-blocks-override", "16384"];
 describe("a server with limits", () => {
-  let server: Hosted;
+  let server: HostedServer;
   /** Starts at once and runs during the other tests. */
   let silence: Promise<readonly [idle: string, head: string]>;
   beforeAll(async () => {
@@ -166,7 +166,7 @@ describe("a server with limits", () => {
     await rest();
   });
 
-  test("an answer that takes too long for a client that does not read: broken off", async () => {
+  test("an answer is ended if its client does not read for too long", async () => {
     const fast = await hosted([
       ...FLAGS,
       "--timing",

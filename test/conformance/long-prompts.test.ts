@@ -1,8 +1,8 @@
 /** Checks that long prompts, which are validated, encoded and returned in pieces, are answered like short ones. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const flags = ["--served-model-name", "m", "--timing", "none", "--max-model-len", "131072"];
   server = await hosted([...flags, "--num-gpu-blocks-override", "32768"]);

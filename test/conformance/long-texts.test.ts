@@ -1,4 +1,4 @@
-/** A text of megabytes in any place of a request is refused or read, and uses memory of at most a few times its size. */
+/** Tests that a text of megabytes in any place of a request is refused or read, with memory of at most a few times its size. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { type Server, serve } from "../server.ts";

@@ -9,7 +9,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { parseExposition } from "../metrics/parse.ts";
 import type { Request } from "./api/cases.ts";
 import { compact, slice } from "./api/json-slices.ts";
@@ -45,7 +45,7 @@ const FLAGS = [
 ];
 const plain = (body: string) => body;
 
-let server: Hosted;
+let server: HostedServer;
 let folder: string;
 let port: number;
 beforeAll(async () => {

@@ -13,12 +13,12 @@ import { anthropicOperations as anthropic } from "../../src/servers/vllm/message
 import { openaiOperations as openai } from "../../src/servers/vllm/openai/operations.ts";
 import { type ChatKind, parameterOf } from "../../src/servers/vllm/openai/parameters.ts";
 import { responsesOperations as responses } from "../../src/servers/vllm/responses/operations.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { exampleOf } from "./parameter-examples.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted(["--timing", "none", "--embedding-dimensions", "8"], { VLLM_SERVER_DEV_MODE: "1" });
 });

@@ -1,6 +1,6 @@
 /** Checks that scheduling options of requests and flags take effect over HTTP. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, type Listening, sample, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
@@ -22,8 +22,8 @@ const asks =
   };
 
 /** Starts a server for all tests of a block. */
-function served(...flags: string[]): () => Hosted {
-  let server: Hosted;
+function served(...flags: string[]): () => HostedServer {
+  let server: HostedServer;
   beforeAll(async () => {
     server = await hosted(["--served-model-name", "m", ...flags]);
   });
@@ -128,7 +128,7 @@ describe("-dp 3", () => {
     Promise.all([0, 1, 2].map((rank) => sample(server().url, `vllm:${name}{engine="${rank}",model_name="m"}`)));
   const generated = () => each("generation_tokens_total");
 
-  test("every engine is on the page, and a named rank takes the request", async () => {
+  test("the page has every engine, and a request with a rank goes to that engine", async () => {
     expect(await generated()).toEqual([0, 0, 0]);
     await ask({ prompt: "x", max_tokens: 3, ignore_eos: true }, { "X-data-parallel-rank": "2" });
     await ask({ prompt: "x", max_tokens: 5, ignore_eos: true }, { "X-data-parallel-rank": "0" });

@@ -11,7 +11,7 @@ import { naturalLength } from "../../src/text/answers/answers.ts";
 import { DEFAULT_OUTPUT_LENGTHS, type OutputLengths } from "../../src/text/answers/length-forms.ts";
 import { thinkingLength } from "../../src/text/answers/thinking.ts";
 import { HARMONY } from "../../src/text/tokens/vocabulary.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { sized } from "../size.ts";
 
 setDefaultTimeout(60_000);
@@ -46,7 +46,7 @@ interface AnswerEnds {
   readonly incomplete_details: { readonly reason: string } | null;
 }
 
-async function post(server: Hosted, path: string, body: object): Promise<AnswerEnds> {
+async function post(server: HostedServer, path: string, body: object): Promise<AnswerEnds> {
   const answer = await fetch(server.url + path, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -114,7 +114,7 @@ function logNormalShare(most: number, { meanTokens, sigma }: Extract<OutputLengt
 }
 
 describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, end }) => {
-  let server: Hosted;
+  let server: HostedServer;
   let next: () => number;
   const SEED = 29;
   beforeAll(async () => {
@@ -153,7 +153,7 @@ describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, 
     return { seen, wanted };
   }
 
-  test.each([4000, 32])("max_tokens %i: each answer ends where it was drawn to", async (limit) => {
+  test.each([4000, 32])("max_tokens %i: each answer ends at its drawn length or at the limit", async (limit) => {
     const { seen, wanted } = await ends(CHATS, limit);
     expect(seen).toEqual(wanted);
     if (DEFAULT_OUTPUT_LENGTHS.kind !== "lognormal") throw new Error("the default has another form");
@@ -178,7 +178,7 @@ function seedOfLength(wanted: (length: number) => boolean): number {
 }
 
 describe("limits", () => {
-  let server: Hosted;
+  let server: HostedServer;
   beforeAll(async () => {
     server = await hosted([...FLAGS, "--max-model-len", "2000"]);
   });
@@ -254,7 +254,7 @@ describe("limits", () => {
 });
 
 describe("other lengths", () => {
-  async function withServer(flags: readonly string[], work: (server: Hosted) => Promise<void>): Promise<void> {
+  async function withServer(flags: readonly string[], work: (server: HostedServer) => Promise<void>): Promise<void> {
     const server = await hosted([...FLAGS, ...flags]);
     try {
       await work(server);
@@ -262,7 +262,7 @@ describe("other lengths", () => {
       await server.stop();
     }
   }
-  const tokensOf = async (server: Hosted, body: object) => {
+  const tokensOf = async (server: HostedServer, body: object) => {
     const { choices, usage } = await post(server, "/v1/chat/completions", { messages, ...body });
     return [usage.completion_tokens, choices[0]!.finish_reason];
   };

@@ -6,14 +6,14 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { FIELDS, namesOf, PATHS, PLAIN, parametersPage, refusalOf } from "../../scripts/parameters-table.ts";
 import type { Parameter } from "../../src/servers/openai/docs/parameter.ts";
 import { type ChatKind, type openaiParameters, parameterOf } from "../../src/servers/vllm/openai/parameters.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { exampleOf } from "./parameter-examples.ts";
 
 setDefaultTimeout(30_000);
 
 const FLAGS = ["--served-model-name", "m", "--timing", "none", "--enable-prompt-tokens-details", "--block-size", "16"];
 const LORA = ["--enable-lora", "--lora-modules", "tuned=no/such/path", "--max-model-len", "4096"];
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted([...FLAGS, ...LORA]);
 });
@@ -291,7 +291,7 @@ const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
   },
   thinking_token_budget: [
     "test/conformance/dialects.test.ts",
-    "the seed decides what is thought and how much; it can be ordered, or limited",
+    "the thinking and its length follow from the seed, and can be ordered or limited",
   ],
   include_reasoning: [
     "test/servers/openai/tool-calls/reasoning.test.ts",

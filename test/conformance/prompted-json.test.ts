@@ -7,12 +7,12 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Ajv from "ajv/dist/2020.js";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(60_000);
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-json-"));
-const servers: Record<string, Hosted> = {};
+const servers: Record<string, HostedServer> = {};
 beforeAll(async () => {
   const fixtures = [
     { match: { headers: { "x-json": "yes" } }, answer: { prompted_json: true } },
@@ -78,7 +78,7 @@ const isJson = (text: string) => {
 };
 
 test.each(["json", "trtllm"])(
-  "%s: a chat, whole and streamed token by token, and no prompt that asks for nothing",
+  "%s: a chat that asks for JSON gets it, whole and streamed, and others get prose",
   async (server) => {
     const { message, finish_reason: finish } = await chat(server, user(PROMPT));
     expect([fits(JSON.parse(message.content)), finish]).toEqual([true, "stop"]);
@@ -162,7 +162,7 @@ test("called tools have priority, and other answers are JSON after their thinkin
   expect([fits(JSON.parse(message.content)), message.reasoning === ""]).toEqual([true, false]);
 });
 
-test("tools that the prompt describes, as Qwen-Agent does: a call in the content, then text when it was answered", async () => {
+test("tools described in the prompt, as by Qwen-Agent, get a call in the content, and after its result text", async () => {
   const tool = JSON.stringify({ type: "function", function: { name: "look", parameters: SCHEMA } });
   const system = `# Tools\n<tools>\n${tool}\n</tools>\nFor each function call, return a json object within <tool_call></tool_call> tags`;
   const messages = [{ role: "system", content: system }, ...user("Where?").messages];
@@ -177,7 +177,7 @@ test("tools that the prompt describes, as Qwen-Agent does: a call in the content
     expect(await said("json", { messages: answered, seed })).not.toContain("<tool_call>");
 });
 
-test("a fixture asks for it: as the prompt says, else any object; a text of a fixture wins over the prompt", async () => {
+test("a fixture may order JSON by the prompt or any object, and a fixture's text overrides the prompt", async () => {
   const asking = { "x-json": "yes" };
   expect(fits(JSON.parse(await said("fixtures", user(PROMPT), asking)))).toBe(true);
   expect(JSON.parse(await said("fixtures", user("Where?"), asking))).toBeObject();
@@ -186,7 +186,7 @@ test("a fixture asks for it: as the prompt says, else any object; a text of a fi
   expect(await said("json", { ...user(PROMPT), understudy: { script: "ordered" } })).toBe("ordered");
 });
 
-test("a schema in a prompt of megabytes: found at either end, and not in the middle", async () => {
+test("a schema in a prompt of megabytes is found at either end, but not in the middle", async () => {
   const long = "Some more text. ".repeat(40_000);
   const limits = await hosted(["--timing", "none", "--answers", "prompted-json", "--max-model-len", "450000"]);
   servers.long = limits;

@@ -2,11 +2,11 @@
  * Tests `--reasoning-field`: reasoning has the name of the given server version, in messages and deltas, and for null values.
  */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);
 
-const servers: Hosted[] = [];
+const servers: HostedServer[] = [];
 afterAll(async () => {
   for (const server of servers) await server.stop();
 });

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import fc from "fast-check";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 import { figure, sized } from "../size.ts";
 import { schemas } from "../text/grammar/schemas.ts";
@@ -25,7 +25,7 @@ const FLAGS = ["--served-model-name", "m", "--timing", "none", "--disable-uvicor
 const AUTO = ["--enable-auto-tool-choice", "--tool-call-parser"];
 const MODEL = new URL("model", import.meta.url).pathname;
 
-const servers = new Map<string, Hosted>();
+const servers = new Map<string, HostedServer>();
 beforeAll(async () => {
   const started = PARSERS.map(async (parser) => [parser, await hosted([...FLAGS, ...AUTO, parser])] as const);
   const folder = hosted([...FLAGS, ...AUTO, "hermes", "--tokenizer", MODEL, "--max-model-len", "8192"]);
@@ -149,7 +149,7 @@ test(`${SCHEMAS} generated schemas as tool parameters: arguments fit them, in th
   }
 });
 
-test.each([...PARSERS, "folder"])("%s: streamed calls are those of the whole answer, and fit", async (server) => {
+test.each([...PARSERS, "folder"])("%s: streamed calls equal those of the whole answer, and fit their schemas", async (server) => {
   const tools = { tools: [WEATHER, TIME], understudy: { call: ["time", "weather"] } };
   for (let seed = 0; seed < 20; seed++) {
     const body = { ...tools, seed };
@@ -175,7 +175,7 @@ test.each([...PARSERS, "folder"])("%s: forced calls are streamed, too", async (s
     }
 });
 
-test("tool_choice: none, required, named; one call where they may not be parallel", async () => {
+test("tool_choice none, required and a named tool are obeyed, and parallel_tool_calls false gives one call", async () => {
   const tools = { tools: [WEATHER, TIME] };
   for (let seed = 0; seed < 30; seed++) {
     const [none, required, named, single] = await Promise.all([
@@ -192,7 +192,7 @@ test("tool_choice: none, required, named; one call where they may not be paralle
   }
 });
 
-test("auto calls by the seed, about half of the time, one tool or another, sometimes two; orders decide it", async () => {
+test("with tool_choice auto the seed draws about half of the answers as calls, unless an order decides", async () => {
   const tools = { tools: [WEATHER, TIME], max_tokens: 80 };
   const seen = new Map<number, number>();
   const names = new Set<string>();
@@ -213,7 +213,7 @@ test("auto calls by the seed, about half of the time, one tool or another, somet
   }
 });
 
-test("--tool-call-share decides how many answers call", async () => {
+test("--tool-call-share sets the share of answers with calls", async () => {
   const [never, always] = await Promise.all(
     ["0", "1"].map((share) => hosted([...FLAGS, ...AUTO, "hermes", "--tool-call-share", share])),
   );

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import tls from "node:tls";
 import OpenAI from "openai";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 import { eventually, serve } from "../server.ts";
 import { posted } from "./raw-socket.ts";
@@ -27,7 +27,7 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-tls-"));
 const both = join(folder, "both.pem");
 writeFileSync(both, pem("server.pem") + pem("server.key"));
 
-const portOf = ({ url }: Hosted) => Number(new URL(url).port);
+const portOf = ({ url }: HostedServer) => Number(new URL(url).port);
 const get = (url: string, more: object = {}) => fetch(url, { tls: { ca, ...more } });
 test("--self-signed-certs makes a certificate for this machine, and no file", async () => {
   const server = await hosted([...FLAGS, "--self-signed-certs"]);
@@ -51,7 +51,7 @@ test("--self-signed-certs makes a certificate for this machine, and no file", as
 afterAll(() => rmSync(folder, { recursive: true }));
 
 describe("a server with a certificate", () => {
-  let server: Hosted;
+  let server: HostedServer;
   beforeAll(async () => {
     server = await hosted([...FLAGS, ...PAIR]);
   });
@@ -110,7 +110,7 @@ describe("a server with a certificate", () => {
   });
 });
 
-test("--ssl-cert-reqs takes 0 or 2", () => {
+test("--ssl-cert-reqs accepts only 0 and 2", () => {
   const taken = (value: number) => {
     const argv = [...PAIR, "--ssl-ca-certs", file("ca.pem"), "--ssl-cert-reqs", String(value)];
     return "config" in resolveServeConfig(argv, {}, () => "");
@@ -190,7 +190,7 @@ const REFUSED: readonly (readonly [flags: string, line: string])[] = [
     `--ssl-ca-certs ${notPem}: is no certificate; it takes a PEM file`,
   ],
 ];
-test.each(REFUSED)("%s: one line, exit 2", (flags, line) => {
+test.each(REFUSED)("%s is refused with one line and exit code 2", (flags, line) => {
   for (const workers of ["1", "2"]) {
     const words = [process.execPath, main, "serve", "--port", "0", "--workers", workers, ...flags.split(" ")];
     const { exitCode, stderr, stdout } = Bun.spawnSync(words, { env: { ...process.env } });

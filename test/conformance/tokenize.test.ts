@@ -1,6 +1,6 @@
 /** Checks that `/tokenize` and `/detokenize` of a live server agree with each other and with the usage of prompts. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 interface Tokens {
   readonly count: number;
@@ -9,7 +9,7 @@ interface Tokens {
   readonly token_strs: string[] | null;
 }
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted([
     "--served-model-name",

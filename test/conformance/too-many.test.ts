@@ -1,8 +1,8 @@
-/** Checks that a request for too many choices is refused at once, whatever each choice needs. */
+/** Checks that a request for too many choices is refused at once, with any other fields. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted(["--served-model-name", "m", "--enable-auto-tool-choice", "--tool-call-parser", "hermes"]);
 });

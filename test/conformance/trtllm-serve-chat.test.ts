@@ -121,7 +121,7 @@ test("a named tool need not exist, and may be combined with a format", async () 
   expect((await called({ ignore_eos: false }, parsing)).arguments.length).toBeGreaterThan(0);
 });
 
-test("/v1/responses: a named tool gives a call, also with a format", async () => {
+test("in /v1/responses a named tool gives a call, also with a format", async () => {
   const schema = { type: "object", properties: { a: { const: 1 } }, required: ["a"] };
   const text = { format: { type: "json_schema", name: "s", schema } };
   const named = { tools: [{ type: "function", name: "weather", parameters: { type: "object", properties: {} } }] };

@@ -67,7 +67,7 @@ test("missing and refused options of the role give one line each", () => {
   });
 });
 
-test("options of trtllm-serve alone: parsers by its names, those that mean nothing are ignored, those not built refused", () => {
+test("the role's own options are read, those without an effect are ignored, and unsupported ones are refused", () => {
   const resolve = (line: string, file = "") => resolveServeConfig(line.split(" "), {}, () => file);
   const own =
     "m --role trtllm-serve --backend pytorch --tp_size 1 --pp_size 2 --ep_size 2 --cp_size 1 --cluster_size 1";
@@ -147,7 +147,7 @@ test("a disconnect is noticed at the next whole second of its request", async ()
   await slow.close(0);
 });
 
-test("/steady_clock_offset: two readings a fifth of a second apart; an offset is taken, its absence is not", async () => {
+test("/steady_clock_offset returns two times a fifth of a second apart, and requires an offset when it is set", async () => {
   const { receive_ts, transmit_ts } = await json(get("/steady_clock_offset"));
   expect(transmit_ts - receive_ts).toBeGreaterThanOrEqual(0.2);
   expect((await post("/steady_clock_offset", { offset: 1.5 })).status).toBe(200);

@@ -33,7 +33,7 @@ const json = async (response: Promise<Response>): Promise<Json> => (await respon
 const events = async (response: Promise<Response>) => (await (await response).text()).split(/(?<=\n\n)/);
 const chunk = (event: string) => JSON.parse(event.slice("data: ".length));
 
-test("answers to several prompts are put together: usage is the sum, the model its own name", async () => {
+test("answers to several prompts are joined, with the sum of the usage and the served model's name", async () => {
   const prompt = Array.from({ length: 100 }, (_, i) => 100 + i);
   await complete({ prompt });
   const one = await json(complete({ prompt }));
@@ -75,7 +75,7 @@ test("in a stream each of several prompts has a separate id, and its usage after
   expect(without).toHaveLength(3 * 2 * 2 + 1);
 });
 
-test("cached tokens of a prompt in a stream are those of its first choice, whichever ends first", async () => {
+test("the cached tokens of a streamed prompt are those of its first choice, in any order of ends", async () => {
   // Requests wait for others, so a second choice may start with blocks that the first has cached.
   const narrow = await start("--max-seq-len 200 --max-num-tokens 200 --max-batch-size 2");
   for (let seed = 0; seed < 12; seed++) {
@@ -88,7 +88,7 @@ test("cached tokens of a prompt in a stream are those of its first choice, which
   await narrow.close(0);
 });
 
-test("continuous usage of a chat: its first event knows the cached tokens", async () => {
+test("with continuous usage the first event of a chat has the cached tokens", async () => {
   const messages = [{ role: "user", content: "word ".repeat(120) }];
   await chat({ messages });
   const all = await events(chat({ messages, stream: true, stream_options: { continuous_usage_stats: true } }));

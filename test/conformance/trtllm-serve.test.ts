@@ -40,7 +40,7 @@ const json = async (response: Promise<Response>): Promise<Json> => (await respon
 const events = async (response: Promise<Response>) => (await (await response).text()).split(/(?<=\n\n)/);
 const chunk = (event: string) => JSON.parse(event.slice("data: ".length));
 
-test("/health: 200 without a body; an engine that has died: 503 with a text, and no generation", async () => {
+test("/health answers 200 without a body, and 503 with a text after the engine has died", async () => {
   const healthy = await get("/health");
   expect([healthy.status, await healthy.text(), healthy.headers.get("content-type")]).toEqual([200, "", null]);
   const dying = await start("--timing none");
@@ -119,7 +119,7 @@ test("an error of the arguments is flat; a prompt beyond an iteration prints its
   expect(await refused.json()).toMatchObject({ object: "error", type: "BadRequestError", param: null, code: 400 });
 });
 
-test("a body that does not fit the schema: the text of Python's list of errors", async () => {
+test("a body that does not fit the schema gets the text of Python's list of errors", async () => {
   const error = async (asked: Promise<Response>) => {
     const response = await asked;
     return [response.status, ((await response.json()) as Json).error];
@@ -269,7 +269,7 @@ test("log probabilities of chats and completions", async () => {
   expect(other.logprobs.tokens).toHaveLength(4);
 });
 
-test("fields that TensorRT-LLM has and vLLM has not are taken", async () => {
+test("fields of TensorRT-LLM that vLLM lacks are accepted", async () => {
   const both = {
     ...{
       top_k: 0,
@@ -302,7 +302,7 @@ test("fields that TensorRT-LLM has and vLLM has not are taken", async () => {
   expect(await json(complete({ response_format: { type: "ebnf" } }))).toMatchObject({ object: "error", code: 400 });
 });
 
-test("without detokenize ids stand in the text's place", async () => {
+test("without detokenize the answer has ids instead of text", async () => {
   const [one] = (await json(complete({ detokenize: false }))).choices;
   expect([one.text, one.token_ids.length]).toEqual(["", 4]);
   const [first] = await events(complete({ detokenize: false, stream: true }));
@@ -372,7 +372,7 @@ test.each([
   { temperature: null, top_p: null },
   { presence_penalty: 3, frequency_penalty: -9.5 },
   { min_tokens: 9, max_tokens: 3 },
-])("sampling parameters %j are taken", async (more) => {
+])("sampling parameters %j are accepted", async (more) => {
   for (const asked of [chat, complete]) expect((await asked(more)).status).toBe(200);
 });
 

@@ -20,7 +20,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const file = join(folder, "truth.jsonl");
 const LIMIT_BYTES = Math.ceil(0.02 * 2 ** 20);
 
-/** What one client received: its answer's id, the bytes of its body, and the number of tokens in its usage. */
+/** A client's answer: its id, the bytes of its body, and the number of tokens in its usage. */
 interface ClientObservation {
   readonly id: string;
   readonly choices: number;

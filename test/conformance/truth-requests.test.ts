@@ -43,7 +43,7 @@ async function one(url: string, id: string): Promise<{ status: number; requests:
   return { status: response.status, requests, ...(error ? { error } : {}) };
 }
 
-test("rows by id and in pages: those of the truth log, with the times of their tokens", async () => {
+test("rows by id and in pages equal those of the truth log, with the times of their tokens", async () => {
   const folder = await mkdtemp(join(tmpdir(), "understudy-requests-"));
   const file = join(folder, "truth.jsonl");
   const server = await hosted([...FLAGS, "--truth-log", file]);

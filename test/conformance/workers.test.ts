@@ -247,7 +247,7 @@ describe("the port", () => {
     ["--host", ["--host", "192.0.2.1"]],
     ["--metrics-address", ["--workers", "2", "--metrics-port", "8002", "--metrics-address", "192.0.2.1"]],
     ["--metrics-address", ["--metrics-port", "8002", "--metrics-address", "192.0.2.1"]],
-  ])("what cannot listen is refused in one line that names %s", async (flag, options) => {
+  ])("an address without a listener is refused in one line that names %s", async (flag, options) => {
     const { code, lines } = await refused(["--port", "0", ...options]);
     expect([code, lines.length]).toEqual([2, 1]);
     expect(lines[0]).toStartWith(`understudy serve: ${flag} 192.0.2.1: cannot listen there`);
@@ -260,7 +260,7 @@ describe("the port", () => {
   });
 
   test.each(["darwin", "win32", "freebsd"])(
-    "on %s, where the kernel does not balance, it is refused with words",
+    "on %s, where the kernel does not balance connections, --workers is refused with the reason",
     async (platform) => {
       const program = `await (await import("../../src/cli/serve/serve.ts")).runServe(["--workers", "2"], "${platform}")`;
       const child = Bun.spawn([process.execPath, "--eval", program], { cwd: import.meta.dir, stderr: "pipe" });
@@ -332,7 +332,7 @@ describe("one truth", () => {
   });
 
   const requests = sized("workers", { sample: 500, whole: 1000 });
-  test(`${requests} requests over two workers, clients that leave, one kill: counters and truth logs agree to the unit`, async () => {
+  test(`${requests} requests, disconnects and a killed worker: the counters equal the truth logs exactly`, async () => {
     const run = await workersRun({ workers: 2, requests, concurrency: 24, kill: true, program: main });
     expect(run.fell).toEqual([]);
     expect(run.exitCode).toBe(0);

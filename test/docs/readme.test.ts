@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import manifest from "../../package.json";
 import { ROLE_NAMES, type RoleName } from "../../src/app/config/roles.ts";
-import { type Hosted, hosted, hostedAs } from "../hosted.ts";
+import { type HostedServer, hosted, hostedAs } from "../hosted.ts";
 import { type Listening, type Server, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
@@ -19,7 +19,7 @@ const firstScreen = readme.split("\n").slice(0, 40).join("\n");
 
 /** A server without options, as the first command of the README starts it. */
 let plain: Server;
-let dev: Hosted;
+let dev: HostedServer;
 beforeAll(async () => {
   [plain, dev] = await Promise.all([serve(), hosted(["--timing", "none"], { VLLM_SERVER_DEV_MODE: "1" })]);
 });

@@ -1,4 +1,7 @@
-/** Checks on a virtual clock that LoRA adapters limit the running requests, share no blocks, and appear in the snapshot as in vLLM. */
+/**
+ * Checks on a virtual clock that LoRA adapters limit the running requests, share no blocks, and appear in the snapshot as in
+ * vLLM.
+ */
 import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { createEngine } from "../../src/embed/bun.ts";

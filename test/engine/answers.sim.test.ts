@@ -1,4 +1,7 @@
-/** Checks that a request gets its own answer, independent of other requests: default text, scripts, stop ids, min_tokens and end of sequence. */
+/**
+ * Checks that a request gets its own answer, independent of other requests: default text, scripts, stop ids, min_tokens and end
+ * of sequence.
+ */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { SAME_STEP, STEP_IDS_MOST } from "../../src/base/core-limits.ts";
@@ -23,7 +26,7 @@ describe("default text", () => {
   test.each([
     ["release", release],
     ["debug", debug],
-  ] as const)("is what nextToken of content/ says, %s core", (_, module) => {
+  ] as const)("equals the second implementation in TypeScript, %s core", (_, module) => {
     const seeds = fc.oneof(fc.integer(), fc.constantFrom(0, -1, 2 ** 31 - 1, -(2 ** 31)), fc.nat(2 ** 32 - 1));
     const property = fc.property(seeds, fc.integer({ min: 1, max: 300 }), (seed, maxTokens) => {
       const wanted = Array.from({ length: maxTokens }, (__, position) => nextToken(answers, seed, position));

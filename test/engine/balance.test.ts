@@ -1,4 +1,6 @@
-/** Compares the choice among data-parallel ranks with vLLM's: a worked example, each term of the score, and the age of the counts. */
+/**
+ * Compares the choice among data-parallel ranks with vLLM's: a worked example, each term of the score, and the age of the counts.
+ */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/base/virtual-clock.ts";

@@ -149,7 +149,7 @@ test("the same seeds give the same answers and times, byte for byte", () => {
   fc.assert(property, { numRuns: times(30) });
 });
 
-test("a thousand requests at once, then a thousand over time, with disconnecting clients", () => {
+test("a thousand simultaneous requests, then a thousand over time, all end with disconnecting clients", () => {
   const config = configOf({ maxNumSeqs: 64, maxNumBatchedTokens: 512, numGpuBlocks: 400 });
   const draw = seeded(7);
   const below = (n: number) => draw() % n;

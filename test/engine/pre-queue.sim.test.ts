@@ -5,7 +5,7 @@ import { configOf, promptOf, World, watchPlans } from "./simulated-engine.ts";
 
 const timing: Timing = { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20, requestOverheadUs: 12_000 };
 
-test("it is held for this time at the engine's speed, and others for the usual time", () => {
+test("a transferred prompt waits for its transfer time at the engine's speed, and others for the usual time", () => {
   const noise: StepNoise = { overheadSigma: 0.2 };
   for (const changes of [{}, { noise }, { timing: { ...timing, requestOverheadUs: 0 } }, { speed: 10 }]) {
     const { speed = 1 } = changes as { speed?: number };

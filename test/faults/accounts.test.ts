@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { FaultLine, RequestLine, WireLine } from "../../src/truth/schema.ts";
 import { posted } from "../conformance/raw-socket.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 import { readWire } from "./wire.ts";
 
@@ -13,7 +13,7 @@ setDefaultTimeout(60_000);
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-faults-"));
 const log = join(folder, "truth.jsonl");
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const flags = "--timing constant:ttft=5ms,itl=5ms --served-model-name m --allow-request-orders all";
   server = await hosted([...flags.split(" "), "--truth-log", log, "--truth-wire"]);

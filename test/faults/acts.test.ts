@@ -1,7 +1,7 @@
 /** Plays the acts of clients (C1 to C3, T6) and checks the server's behaviour. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { posted, RawSocket, WAYS, type Way } from "../conformance/raw-socket.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 import { drawn, figure, seed, sized } from "../size.ts";
 
@@ -10,7 +10,7 @@ setDefaultTimeout(60_000);
 /** Far more tokens than any of these clients waits for. */
 const TOKENS = 400;
 
-let server: Hosted;
+let server: HostedServer;
 let port: number;
 beforeAll(async () => {
   const flags = "--timing constant:ttft=5ms,itl=2ms --served-model-name m --enable-request-id-headers";

@@ -7,7 +7,7 @@ import type { WireOperation } from "../../src/faults/plan/types.ts";
 import { STREAM_CODES } from "../../src/faults/rows/row.ts";
 import { headIn } from "../../src/faults/stages/heads.ts";
 import { FrameType } from "../../src/wire/http2/frames.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample, serve } from "../server.ts";
 import { figure, sampled } from "../size.ts";
 import { frame, windowUpdate } from "../wire/http2/peer.ts";
@@ -17,7 +17,7 @@ import { accountOf, atSecondOf, type CleanAnswer, difference, predicted } from "
 
 setDefaultTimeout(60_000);
 
-let server: Hosted;
+let server: HostedServer;
 let url: string;
 let port: number;
 beforeAll(async () => {
@@ -28,8 +28,8 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** What a client saw of one answer in frames. */
-interface SeenAnswer {
+/** An answer in frames, as a client received it. */
+interface FramedAnswer {
   /** Heads with their fields as HTTP/1 writes them, and the body. */
   readonly head: string;
   readonly body: Buffer;
@@ -44,7 +44,7 @@ async function ask(
   { asked, streams }: Pick<FaultCase, "asked" | "streams">,
   key: string,
   fault?: string,
-): Promise<SeenAnswer> {
+): Promise<FramedAnswer> {
   const { path, body, order } = ASKED[asked]!;
   const client = await WireClient.connect(port);
   const understudy = { ...order, ...(fault === undefined ? {} : { fault }) };
@@ -57,7 +57,7 @@ async function ask(
     const [[, status] = ["", ""], ...fields] = client.fields.get(one) ?? [];
     return `HTTP/2 ${status}\r\n${fields.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n`;
   });
-  const seen: SeenAnswer = {
+  const seen: FramedAnswer = {
     head: head.join(""),
     body: client.body(id),
     end: reset ? "reset" : client.end === "open" ? "done" : client.end,
@@ -76,7 +76,7 @@ async function ask(
 }
 
 /** Converts an answer to a clean answer for the pipeline. */
-function cleanOf({ head, body }: SeenAnswer, at: SeenAnswer): CleanAnswer {
+function cleanOf({ head, body }: FramedAnswer, at: FramedAnswer): CleanAnswer {
   const all = atSecondOf(
     Buffer.concat([Buffer.from(head, "latin1"), body]),
     Buffer.concat([Buffer.from(at.head, "latin1"), at.body]),
@@ -111,7 +111,7 @@ function headsIn(bytes: Buffer): string {
 async function expectAsPredicted(one: FaultCase, key: string): Promise<WireOperation[]> {
   let [clean, faulty] = [await ask(one, key), await ask(one, key, one.plan)];
   // The second is part of the encoded body and cannot be replaced, so both answers are requested in the same second.
-  const dateOf = ({ head }: SeenAnswer) => /^date: .*$/m.exec(head)?.[0];
+  const dateOf = ({ head }: FramedAnswer) => /^date: .*$/m.exec(head)?.[0];
   for (let tries = 0; one.id === "H6" && tries < 20 && dateOf(clean) !== dateOf(faulty); tries++)
     [clean, faulty] = [await ask(one, key), await ask(one, key, one.plan)];
   const answer = cleanOf(clean, faulty);

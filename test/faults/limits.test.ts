@@ -153,7 +153,7 @@ test("at most 1,000 operations of an answer are recorded, the others are only co
   expect(told[0]!.unkept).toBeGreaterThan(600);
 });
 
-test("an observer that needs no operations gets none, but everything else", () => {
+test("an observer without interest in operations gets everything else", () => {
   const { sink, told, pass } = stream("B4", true, { isBrief: true });
   for (let i = 0; i < 20; i++) sink.write(event(10));
   sink.end();
@@ -179,7 +179,7 @@ test("the memory that a disturbed answer needs is counted, and untouched pieces 
   expect(consumed("S12@e5,bytes=1MiB")).toBeGreaterThan(MIB);
 });
 
-test("an answer in parts of more than 64 MiB is sent unchanged, and the plan's observer is told", async () => {
+test("an answer of more than 64 MiB in parts is sent unchanged, and the plan's observer is called", async () => {
   const clock = new WallClock();
   const part = Buffer.alloc(MIB, 120);
   const told: DisturbedAnswer[] = [];

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import net from "node:net";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { posted } from "../conformance/raw-socket.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 import { figure, sampled } from "../size.ts";
 import { ASKED, type FaultCase, faultCases } from "./cases.ts";
@@ -11,7 +11,7 @@ import { accountOf, atSecondOf, bytesOf, cleanAnswer, difference, predicted, rea
 
 setDefaultTimeout(60_000);
 
-let server: Hosted;
+let server: HostedServer;
 let port: number;
 beforeAll(async () => {
   const flags = "--timing none --served-model-name m --allow-request-orders all --disable-uvicorn-access-log";

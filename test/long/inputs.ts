@@ -1,7 +1,7 @@
 /**
- * Generates the fuzzer's inputs. Input number `index` of a seed always has the same bytes: a recorded request, with mutated
- * JSON, framing, head and bytes, alone or with others on one connection, in one or more writes, from a client that waits or
- * disconnects.
+ * Generates the fuzzer's inputs. Input number `index` of a seed always has the same bytes. An input is a recorded request with
+ * mutated JSON, framing, head and bytes, alone or with others on one connection. It is sent in one or more writes, by a client
+ * that waits or disconnects.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { type Random, seeded } from "../../src/base/random.ts";

@@ -1,3 +1,4 @@
+/** Tests the log line with the engine's throughput and queue, which vLLM prints every ten seconds. */
 import { expect, test } from "bun:test";
 import type { EngineSnapshot } from "../../src/engine/interface/types.ts";
 import { type LogState, logLines } from "../../src/metrics/log-line.ts";

@@ -32,7 +32,7 @@ test("a snapshot is unchanged after the conversion for the worker and fills its 
     }),
   ));
 
-test("random snapshots give valid pages: no series twice, buckets cumulative, +Inf equal to the count", () =>
+test("random snapshots give valid pages: unique series, cumulative buckets, +Inf equal to the count", () =>
   fc.assert(
     fc.asyncProperty(anySnapshot, fc.nat(5), fc.string(), async (snapshot, engineFirst, modelName) => {
       const render = pages({ ...identity, engineFirst, modelName });

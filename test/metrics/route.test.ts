@@ -149,7 +149,7 @@ test("a scrape beyond the limit is refused at once, and the limit is free again 
   expect((await one.page("role")).length).toBeGreaterThan(0);
 });
 
-test("the route answers 503 then", async () => {
+test("beyond the limit the route answers 503", async () => {
   const answers = await Promise.all(Array.from({ length: WAITING_MAX + 10 }, () => get("/metrics")));
   const refused = answers.filter(({ status }) => status === 503);
   expect(refused.length).toBe(10);

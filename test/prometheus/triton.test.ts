@@ -89,11 +89,11 @@ if (sized("triton", { sample: false, whole: true })) {
   beforeAll(start);
   afterAll(stop);
 
-  test("the queries that need a Triton server return what they must", async () => {
+  test("the queries that need a Triton server have the expected results", async () => {
     expect(await answered(ALONE)).toEqual([]);
   });
 
-  test("S-TRT-17, 18: context over scheduled, and the rate of tokens, as corrected; as guides have them they give nothing", async () => {
+  test("S-TRT-17, 18: the corrected queries return values, and the guides' versions return nothing", async () => {
     const ids = ["Q-000-P22R", "Q-000-P23R", "Q-000-P23"];
     expect(queries.filter(({ id }) => ids.includes(id))).toHaveLength(3);
     const long = generate("ensemble", { text_input: "Tell me", stream: true, max_tokens: 600 });

@@ -1,7 +1,7 @@
 /**
- * Preloaded into each thread of a program under test (`bun --preload`): makes the thread lose its core before and after
- * each `Atomics` operation, posted message and write, for times that the seed in the shared page draws. A thread loses
- * its core for real, as it sleeps in `Atomics.wait`. Also makes one thread fail on order.
+ * Delays each thread of a program under test, into which it is preloaded (`bun --preload`). Each `Atomics` operation, posted
+ * message and write has a random delay before and after it, by the seed in the shared page. A delayed thread sleeps in
+ * `Atomics.wait`, so it really loses its core. Also makes one thread fail on order.
  */
 import { isMainThread } from "node:worker_threads";
 import { FAILURES, hashOf, mapPage, mix, PAGE_PATH, Word } from "./page.ts";

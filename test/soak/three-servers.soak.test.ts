@@ -14,8 +14,8 @@ const GROWTH_MB = 5;
 /** Share of requests that may be sent again because their idle connection was just closing. */
 const RESENT_SHARE = 0.0005;
 /**
- * Share of scrapes that may get no answer within 10 s. The machine of a run may stop all its programs for so long, which
- * happened twice in 20,000 scrapes beside other programs at real-time priority.
+ * Share of scrapes that may get no answer within 10 s. The machine of a run may stop all its programs that long. It happened
+ * twice in 20,000 scrapes while other programs had real-time priority.
  */
 const LOST_SCRAPES_SHARE = 0.0005;
 /** Limit of each server's CPU use, in cores. */

@@ -51,7 +51,10 @@ export const factsOf = (step: number, known: Partial<StepFacts> = {}): StepFacts
   ...{ preemptions: 0, rebasedUs: 0, cause: 0 as const, oldestStep: () => Number.POSITIVE_INFINITY, ...known },
 });
 
-/** Runs requests of all kinds: some are cancelled, some end at a stop string, and some are cancelled while another receives a token. */
+/**
+ * Runs requests of all kinds: some are cancelled, some end at a stop string, and some are cancelled while another receives a
+ * token.
+ */
 export async function run(plan: Plan): Promise<Run> {
   const folder = mkdtempSync(join(tmpdir(), "understudy-truth-"));
   const file = join(folder, "truth.jsonl");

@@ -154,7 +154,7 @@ describe("formats", () => {
     expect(open.found.every(({ adapter }) => adapter === 0)).toBe(true);
   });
 
-  test("limit and rate scale", () => {
+  test("--limit ends the trace, and --rate-scale divides its times", () => {
     const text = [0, 1000, 2000, 3000].map((ms) => mooncakeLine(ms, 5, 1, [1])).join("\n");
     const { found } = read(file(text), { limit: 3, rateScale: 4 });
     expect(found.map(({ arrivalUs }) => arrivalUs)).toEqual([0, 250_000, 500_000]);
@@ -234,18 +234,18 @@ describe("bad input", () => {
     expect(refusal(() => read(null, { format }))).toContain(wrong);
   });
 
-  test("files that cannot be read", () => {
+  test("a file that cannot be read is refused", () => {
     expect(refusal(() => read(join(folder, "nowhere")))).toBe(`cannot read "${join(folder, "nowhere")}" (ENOENT)`);
     expect(refusal(() => read(folder, { format: "mooncake" }))).toBe(`cannot read "${folder}" (EISDIR)`);
   });
 
-  test("nothing good in the file", () => {
+  test("a file without a valid row is refused", () => {
     expect(refusal(() => read(file("x\ny\n"), { format: "mooncake", skip: true }))).toBe("t: no good line, 2 bad ones");
   });
 });
 
 describe("pieces", () => {
-  test("reads lines longer than a piece of the file, and loses none where pieces meet", () => {
+  test("reads lines longer than a piece of the file, and loses none between pieces", () => {
     const lines = Array.from({ length: 300 }, (_, i) => "é".repeat((i * 7919) % 9000) + i);
     const found = [...new TraceFile(file(lines.join("\n"))).lines()];
     expect(found.map(({ text }) => text)).toEqual(lines);

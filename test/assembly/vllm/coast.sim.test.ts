@@ -1,4 +1,7 @@
-/** Checks that running steps in one call of the core (assembly/vllm/coast.ts) gives the same results as running each step by itself. */
+/**
+ * Checks that running steps in one call of the core (assembly/vllm/coast.ts) gives the same results as running each step by
+ * itself.
+ */
 import { expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import { Batch } from "../../../src/engine/batch.ts";

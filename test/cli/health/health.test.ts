@@ -1,6 +1,6 @@
 /** Tests `understudy health`: its line and exit code for each kind of server, and for ports of other programs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted, hostedAs } from "../../hosted.ts";
+import { type HostedServer, hosted, hostedAs } from "../../hosted.ts";
 import { main } from "../../program.ts";
 
 setDefaultTimeout(30_000);
@@ -24,7 +24,7 @@ async function withServer<T>(answer: (path: string) => Response | Promise<Respon
 }
 
 describe("servers that are ready", () => {
-  let servers: Record<"vllm" | "triton" | "trtllm-serve", Hosted>;
+  let servers: Record<"vllm" | "triton" | "trtllm-serve", HostedServer>;
   beforeAll(async () => {
     const [vllm, triton, trtllm] = await Promise.all([
       hosted(["--served-model-name", "small", "--api-key", "secret"]),

@@ -1,4 +1,7 @@
-/** Checks that a late host does not change decisions: with late wake-ups, the same steps happen at the same due times, up to a limit. */
+/**
+ * Checks that a late host does not change decisions: with late wake-ups, the same steps happen at the same due times, up to a
+ * limit.
+ */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { seeded } from "../../../src/base/random.ts";

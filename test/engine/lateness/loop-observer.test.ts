@@ -1,4 +1,7 @@
-/** Checks that observers are called for a loop's steps in the order of a step's life, and that methods without an observer are absent. */
+/**
+ * Checks that observers are called for a loop's steps in the order of a step's life, and that methods without an observer are
+ * absent.
+ */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { Engine } from "../../../src/engine/engine.ts";

@@ -129,7 +129,7 @@ test("without simulated time a step lasts a microsecond in virtual time", () => 
   expect(heard.tokenUs).toEqual([1, 2, 3, 4, 5]);
 });
 
-describe("each step lasts what the formula says", () => {
+describe("each step lasts as long as the formula says", () => {
   const timings: Timing[] = [
     ...presetNames.map(timingOf),
     { kind: "linear", baseUs: 4321.7, prefillUs: 0.37, decodeUs: 31.9 },

@@ -72,7 +72,7 @@ test.each([
   expect(() => firstDifference(ofTrtTrace(text, "single.jsonl"), release)).toThrow(why);
 });
 
-test("a key that the rows of this format do not have, and a row that is missing, are noticed", () => {
+test("unknown keys and missing rows are noticed", () => {
   for (const text of [
     single.replace('"wait":0', '"wait":0,"unheard":1'),
     single.replace(/\{"t":"it","it":3.*\n/, ""),

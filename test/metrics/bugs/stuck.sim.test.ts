@@ -1,4 +1,7 @@
-/** Checks, step by step, which gauges stick after the last request has ended and when they change again, for both bug modes of this kind. */
+/**
+ * Checks, step by step, which gauges stick after the last request has ended and when they change again, for both bug modes of
+ * this kind.
+ */
 import { describe, expect, test } from "bun:test";
 import { type StickyGauges, stuck } from "../../../src/metrics/bugs/stuck.ts";
 import type { BugName } from "../../../src/metrics/config/bug-names.ts";

@@ -43,7 +43,7 @@ describe("each kind of end is counted like the ensemble's four models", () => {
     expect(await counts(house)).toEqual({ success: all, executed: all, backend: none, other: none, responded: all });
   });
 
-  test("an end by a stop string that the front end finds", async () => {
+  test("an end by a stop string of the front end counts as a success", async () => {
     const house = new House();
     const heard = house.submit({ maxTokens: 50 })!;
     heard.afterwards = () => heard.ids.length === 3 && heard.stopAfter(3);

@@ -26,7 +26,9 @@ const isLeftOut = (name: string) =>
     left.endsWith("*") ? name.startsWith(left.slice(0, -1)) : name.replace(/_created$/, "_total") === left,
   );
 
-/** Families with times and sizes of the recorded process, its garbage collector, refusals by a queue limit, and its tool calls. */
+/**
+ * Families with times and sizes of the recorded process, its garbage collector, refusals by a queue limit, and its tool calls.
+ */
 const VALUES_DIFFER =
   /_created$|^vllm:(?:admission_rejections|tool_call_parser_invocations)_total$|^process_|^python_gc_/;
 const withoutValues = (text: string) => text.replace(/^([a-z].*) \S+$/gm, "$1");

@@ -1,7 +1,11 @@
 /**
- * Tests that pages of real servers keep the laws, and that changes to them break the expected laws. `recorded/` has pages of
- * the real vLLM 0.33.0 classes (model m, 40 blocks of 16, max_num_seqs 6, max_model_len 512; `clean`: no client disconnected,
- * `aborts`: 17 of 172 clients did), of a real Dynamo 1.6.1 frontend and its mocker, and of a real Triton 2.51.0.
+ * Tests that pages of real servers keep the laws, and that changes to them break the expected laws. The folder `recorded/` has
+ * pages of:
+ *
+ * - the real vLLM 0.33.0 classes, with model m, 40 blocks of 16, max_num_seqs 6, max_model_len 512. In `clean` no client
+ *   disconnected, in `aborts` 17 of 172 clients did.
+ * - a real Dynamo 1.6.1 frontend and its mocker.
+ * - a real Triton 2.51.0.
  */
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
@@ -80,7 +84,7 @@ describe("pages of real servers", () => {
   });
 });
 
-type Recorded = number | "NaN" | { readonly recorded: number };
+type RecordedValue = number | "NaN" | { readonly recorded: number };
 interface Recording {
   readonly steps: readonly {
     readonly scrape?: string;
@@ -92,7 +96,7 @@ interface Recording {
         readonly samples: readonly {
           readonly name?: string;
           readonly labels: Record<string, string>;
-          readonly value: Recorded;
+          readonly value: RecordedValue;
         }[];
       }[];
     };
@@ -190,7 +194,7 @@ describe("changes of a page of the real vLLM at clean rest break their laws", ()
   const options: CheckOptions = { parameters, clean: true };
   const atRest = (text: string) => checkScrapes([{ text, rest: true }], options);
 
-  test("the unchanged page breaks none", () => expect(violated(atRest(page))).toEqual([]));
+  test("the unchanged page breaks no law", () => expect(violated(atRest(page))).toEqual([]));
 
   test.each(KNOWN_BAD)("%s", (_, changes, laws) => {
     const text = changed(page, changes);

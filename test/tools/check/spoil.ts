@@ -1,6 +1,7 @@
 /** Damages a page in one number, name or line, and says which laws must find the damage. */
 
-export interface Spoiled {
+/** A page with one damage. */
+export interface DamagedPage {
   readonly how: string;
   /** Family of the changed line. Each violation must name it. */
   readonly family: string;
@@ -359,7 +360,7 @@ function hasType(page: Page): (line: Line) => boolean {
 }
 
 /** Applies each damage that fits the page to the first, a middle and the last line of its kind. */
-export function spoiled(text: string): Spoiled[] {
+export function spoiled(text: string): DamagedPage[] {
   const page = new Page(text);
   return WAYS.flatMap(([how, laws, wanted, spoil]) => {
     const isWanted = wanted(page);

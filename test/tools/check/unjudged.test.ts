@@ -12,7 +12,7 @@ const ids = ({ violated }: Report) => violated.map(({ id }) => id);
 const verdict = (report: Report, id: string) => report.laws.find((law) => law.id === id)!.verdict;
 const table = (report: Report) => checkTable([{ name: "page.txt", report }]);
 
-interface Wanted {
+interface ExpectedResult {
   readonly dialects: readonly string[];
   readonly violated?: readonly string[];
   readonly generalOnly?: string;
@@ -21,7 +21,7 @@ interface Wanted {
 }
 
 /** Pages from users with the expected results. */
-const WANTED: Readonly<Record<string, Wanted>> = {
+const WANTED: Readonly<Record<string, ExpectedResult>> = {
   "declared-without-series.txt": { dialects: ["vllm"], generalOnly: "vllm: families are declared, and have no series" },
   "dynamo-trtllm-1.1.txt": {
     dialects: ["trtllm-serve"],

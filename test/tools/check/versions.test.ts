@@ -91,7 +91,7 @@ test("engineVersions override the version that the page shows, for dialects with
   expect(checkScrapes([both], { engineVersions: ["2.50.0"] }).violated.map(({ id }) => id)).toEqual(["N05"]);
 });
 
-test("a law that does not hold for a version says so, and all laws hold for the newest", () => {
+test("a law without validity for a version has a reason, and all laws are valid for the newest", () => {
   for (const one of laws) {
     const newest = one.of === "any" || one.of === "cross" ? undefined : versionsOf(one.of).at(-1);
     if (newest !== undefined)

@@ -151,7 +151,7 @@ export class Benchmark {
       events.push([tokenUs[last]! - sentUs, "data: [DONE]\n\n"]);
       const headers = { "content-type": "text/event-stream; charset=utf-8" };
       const recorded = { status: 200, headers, broken: false, arrival_us: 1.7e15 + sentUs, events };
-      // Returns a text of so many words, each of one token.
+      // A text of `inputTokens` words, each of one token.
       const prompt = { equals: " a".repeat(inputTokens) };
       const match = { path: "/v1/completions", body: { prompt }, nth: 1 };
       return [`${String(at).padStart(6, "0")}.json`, JSON.stringify({ match, answer: { recorded } })] as const;

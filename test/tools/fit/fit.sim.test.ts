@@ -185,7 +185,7 @@ describe("the command", () => {
     expect(out).toBe("linear:base=6.045ms,prefill=0.021ms,decode=0ms,overhead=8.955ms\n");
   });
 
-  test("says if there are too few means to compute an error", () => {
+  test("reports if there are too few means to compute an error", () => {
     const files = [1, 8, 16].map((concurrency) =>
       file(`means-${concurrency}.json`, bench({ concurrency, requests: 16, input: [500, 500] }).vllm(false)),
     );

@@ -1,4 +1,4 @@
-/** Tests that the client reads an answer completely, in whatever pieces it arrives. */
+/** Tests that the client reads an answer completely, in any pieces. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Patterns } from "../../../src/tools/load/answers/answer.ts";

@@ -9,7 +9,7 @@ import { settingsOf } from "../../../src/cli/load/load-settings.ts";
 import { Load } from "../../../src/tools/load/load.ts";
 import type { LoadDialect } from "../../../src/tools/load/requests/dialects.ts";
 import type { Settings } from "../../../src/tools/load/settings.ts";
-import { type Hosted, hosted } from "../../hosted.ts";
+import { type HostedServer, hosted } from "../../hosted.ts";
 import { main } from "../../program.ts";
 import { hostTriton, type TritonHosted } from "../../triton/child.ts";
 import { loadOn } from "./loaded.ts";
@@ -21,8 +21,8 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-apis-"));
 const log = join(folder, "truth.jsonl");
 const KEY = "secret-key";
 
-let vllm: Hosted;
-let trtllm: Hosted;
+let vllm: HostedServer;
+let trtllm: HostedServer;
 let triton: TritonHosted;
 beforeAll(async () => {
   const timing = ["--timing", "constant:ttft=5ms,itl=1ms", "--served-model-name", "m"];

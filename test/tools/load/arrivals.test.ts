@@ -179,7 +179,7 @@ describe("loops", () => {
     expect(times(sent)).toEqual([0, 10, 100, 110, 200]);
   });
 
-  test("bodies are made ahead in quiet moments, even after none were left", () => {
+  test("bodies are prepared in quiet moments, even after all prepared ones were used", () => {
     const cut = (isQuiet: (index: number) => boolean) =>
       play(many(100), { concurrency: 1, count: 61 }, () => 100, undefined, isQuiet);
     const { sent, prepared } = cut(() => false);
@@ -206,13 +206,13 @@ describe("loops", () => {
     expect(sent.length).toBe(50);
   });
 
-  test("a dataset's own times, twice as fast", () => {
+  test("a dataset's own times can be replayed twice as fast", () => {
     const turns = [0, 100, 100, 250].map((arrivalUs) => turn({ arrivalUs }));
     const { sent } = play(turns, { loop: { kind: "schedule", speedup: 2 } }, () => 1000);
     expect(times(sent)).toEqual([0, 50, 50, 125]);
   });
 
-  test("a count, a duration with its grace period", () => {
+  test("the run ends after its count, or after its duration and grace period", () => {
     expect(play(many(9), { concurrency: 1, count: 4 }, () => 10).sent).toHaveLength(4);
     const { sent } = play(many(99), { concurrency: 1, durationUs: 100, graceUs: 30 }, () => 40);
     expect(times(sent)).toEqual([0, 40, 80]);
@@ -261,7 +261,7 @@ describe("loops", () => {
     expect(sent.map(({ order }) => order.turn.conversation)).toEqual(["a", "b", null]);
   });
 
-  test("never more requests than allowed, every turn once, none before its time", () => {
+  test("the concurrency limit holds, and every turn is sent once, not before its time", () => {
     const kinds = fc.record({
       conversation: fc.option(fc.constantFrom("a", "b", "c")),
       thinkUs: fc.nat(300),

@@ -7,7 +7,7 @@ import { takeLoadArguments } from "../../../src/cli/load/load-args.ts";
 import { loadAliases, loadHelp, loadOptions } from "../../../src/cli/load/load-options.ts";
 import { settingsOf } from "../../../src/cli/load/load-settings.ts";
 import { optionsMarkdown } from "../../../src/cli/options/help.ts";
-import { type Hosted, hosted } from "../../hosted.ts";
+import { type HostedServer, hosted } from "../../hosted.ts";
 import { main } from "../../program.ts";
 
 setDefaultTimeout(60_000);
@@ -137,7 +137,7 @@ describe("flags", () => {
 });
 
 describe("against our own server", () => {
-  let server: Hosted;
+  let server: HostedServer;
   beforeAll(async () => {
     server = await hosted(["--timing", "constant:ttft=20ms,itl=2ms", "--truth-log", join(folder, "truth.jsonl")]);
   });

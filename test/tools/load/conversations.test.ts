@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ConversationMessage, Turn } from "../../../src/tools/load/requests/types.ts";
 import { Turns } from "../../../src/tools/load/turns.ts";
-import { type Hosted, hosted } from "../../hosted.ts";
+import { type HostedServer, hosted } from "../../hosted.ts";
 import { main } from "../../program.ts";
 
 const turn = (prompt: Turn["prompt"], changes: Partial<Turn> = {}): Turn => ({
@@ -36,7 +36,7 @@ test("a turn that is the whole conversation replaces the history, and later turn
 
 describe("against a server", () => {
   const folder = mkdtempSync(join(tmpdir(), "understudy-talks-"));
-  let server: Hosted;
+  let server: HostedServer;
   beforeAll(async () => {
     server = await hosted(["--timing", "none", "talks/model"]);
   });

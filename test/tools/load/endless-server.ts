@@ -92,7 +92,8 @@ export function endlessServer(endless: Readonly<Record<string, Endless>>): Endle
   return { url: `http://127.0.0.1:${server.port}`, sentMb, stop: () => server.stop(true) };
 }
 
-export interface Watched {
+/** The outcome of a command whose memory was watched. */
+export interface WatchedRun {
   readonly code: number;
   readonly out: string;
   readonly err: string;
@@ -101,7 +102,7 @@ export interface Watched {
 }
 
 /** Runs a command of the program, and kills it above 1 GB, like a container with that limit. */
-export async function watched(...argv: string[]): Promise<Watched> {
+export async function watched(...argv: string[]): Promise<WatchedRun> {
   const child = Bun.spawn([process.execPath, main, ...argv], { stdout: "pipe", stderr: "pipe" });
   let peakMb = 0;
   const look = setInterval(() => {

@@ -88,7 +88,7 @@ const MESSAGE: readonly Event[] = [
   { type: "content_block_stop", index: 0 },
 ];
 
-describe("a complete stream gives its tokens, its text and its usage, with and without names of events", () => {
+describe("a complete stream is read with its tokens, text and usage, with and without event names", () => {
   test.each([
     ["openai-responses", [...PREAMBLE, ...DELTAS, ...PART_DONE, COMPLETED], 7, 3],
     ["anthropic-messages", [...MESSAGE, stop("end_turn"), MESSAGE_STOP], 7, 2],

@@ -3,7 +3,7 @@ import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import type { LoadOutcome } from "../../../src/tools/load/load.ts";
 import type { Settings } from "../../../src/tools/load/settings.ts";
 import { kinds, loadOn, WHOLE } from "./loaded.ts";
-import { type Asked, type RawServer, rawServer, type Wire } from "./raw-server.ts";
+import { type RawRequest, type RawServer, rawServer, type Wire } from "./raw-server.ts";
 
 setDefaultTimeout(20_000);
 
@@ -11,7 +11,7 @@ let server: RawServer | null = null;
 afterEach(() => server?.stop());
 
 /** Runs a load on a server that answers like this. */
-function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings> = {}): Promise<LoadOutcome> {
+function load(answer: (asked: RawRequest, wire: Wire) => void, more: Partial<Settings> = {}): Promise<LoadOutcome> {
   server = rawServer(answer);
   return loadOn(server, more);
 }
@@ -19,7 +19,7 @@ function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings
 const refusal = (status: string, headers = "") => `HTTP/1.1 ${status}\r\n${headers}Content-Length: 2\r\n\r\n{}`;
 const told = ({ result }: LoadOutcome) => result.understudy.retries;
 
-test("a request without an answer is retried as Retry-After says; times count from the first send", async () => {
+test("a refused request is retried after its Retry-After, and times count from the first send", async () => {
   const answers = [refusal("503 Busy", "Retry-After: 0.2\r\n"), refusal("429 No", "retry-after-ms: 100\r\n"), null];
   const loaded = await load(
     ({ index }, wire) => (answers[index] === null ? wire.cut() : wire.send(answers[index] ?? WHOLE)),
@@ -57,7 +57,7 @@ test("retries are limited; client errors, refusals by the server and long waits 
 });
 
 test("a request that waits for a retry ends with the run, and within its timeout", async () => {
-  const busy = (_: Asked, wire: Wire) => wire.send(refusal("503 Busy", "Retry-After: 60\r\n"));
+  const busy = (_: RawRequest, wire: Wire) => wire.send(refusal("503 Busy", "Retry-After: 60\r\n"));
   const cut = await load(busy, { retries: 1, durationS: 0.2, count: null });
   expect(kinds(cut)).toEqual({ unfinished: 1 });
   server!.stop();

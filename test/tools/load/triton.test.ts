@@ -133,7 +133,7 @@ test("options that gRPC calls do not have are refused", () => {
   expect(read({ "check-truth": true, "check-truth-log": "f" })).not.toHaveProperty("error");
 });
 
-test("messages equal those of the protobuf library, however they are cut", () => {
+test("messages in any pieces equal those of the protobuf library", () => {
   const tensors = [
     { ...inputOf("text_input", "TYPE_STRING", [1], false, true), data: ["Grüße"] },
     { ...inputOf("max_tokens", "TYPE_INT32", [-1], true, false), data: [7] },

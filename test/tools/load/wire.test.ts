@@ -6,7 +6,7 @@ import type { FailureClass } from "../../../src/tools/load/requests/types.ts";
 import type { Settings } from "../../../src/tools/load/settings.ts";
 import { kinds, loadOn, SETTINGS, WHOLE } from "./loaded.ts";
 import { chatEvent, chunk, END, event, HEAD, usageEvent, workedExample } from "./played.ts";
-import { type Asked, type RawServer, rawServer, type Wire } from "./raw-server.ts";
+import { type RawRequest, type RawServer, rawServer, type Wire } from "./raw-server.ts";
 
 setDefaultTimeout(20_000);
 
@@ -14,7 +14,7 @@ let server: RawServer | null = null;
 afterEach(() => server?.stop());
 
 /** Runs a load on a server that answers like this. */
-function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings> = {}): Promise<LoadOutcome> {
+function load(answer: (asked: RawRequest, wire: Wire) => void, more: Partial<Settings> = {}): Promise<LoadOutcome> {
   server = rawServer(answer);
   return loadOn(server, more);
 }
@@ -57,7 +57,7 @@ test("the worked example, byte after byte", async () => {
 });
 
 test("requests: body fields, an id per request, reused connections", async () => {
-  const answer = (_: Asked, wire: Wire) => wire.send(WHOLE);
+  const answer = (_: RawRequest, wire: Wire) => wire.send(WHOLE);
   const loaded = await load(answer, {
     count: 5,
     headers: { "X-Team": "a" },
@@ -176,7 +176,7 @@ describe("failures are counted by kind", () => {
     expect(loaded.result).toMatchObject({ completed: 0, failed: 2 });
   });
 
-  test("no server listens", async () => {
+  test("requests without a listening server fail with the reason", async () => {
     const free = rawServer(() => {});
     free.stop();
     const clock = new WallClock();
@@ -219,7 +219,7 @@ test("300 simultaneous requests use 300 connections and do not wait for each oth
 });
 
 test("an open loop does not wait for a server that stalls, and latency from the intended time shows a cap", async () => {
-  const answer = ({ index }: Asked, wire: Wire) => void setTimeout(() => wire.send(WHOLE), index === 0 ? 300 : 0);
+  const answer = ({ index }: RawRequest, wire: Wire) => void setTimeout(() => wire.send(WHOLE), index === 0 ? 300 : 0);
   const loop = { kind: "open", pattern: "constant", rate: 200, burstiness: 1, ramp: null, rescale: false } as const;
   const open = await load(answer, { loop, concurrency: null, count: 20 });
   expect(open.records[19]!.sendUs).toBeLessThan(open.records[0]!.firstUs);
@@ -257,7 +257,7 @@ test("requests that are cut or read slowly on purpose are not in any latency", a
   expect(slow.records[0]!.firstUs - slow.records[0]!.sendUs).toBeGreaterThan(300_000);
 });
 
-test("a run that is ended gives a partial result", async () => {
+test("a run that is interrupted has a partial result", async () => {
   server = rawServer(({ index }, wire) => index < 3 && wire.send(WHOLE));
   const clock = new WallClock();
   const one = new Load({ ...SETTINGS, url: new URL(server.url), count: 100 }, { clock, live: null });
@@ -272,7 +272,7 @@ test("a run that is ended gives a partial result", async () => {
   ]);
 });
 
-test("a run that is ended during the warm-up says so", async () => {
+test("a run that is interrupted during the warm-up reports that", async () => {
   server = rawServer(() => {});
   const clock = new WallClock();
   const one = new Load({ ...SETTINGS, url: new URL(server.url), warmUpCount: 2 }, { clock, live: null });
@@ -295,7 +295,7 @@ test("missing metrics are reported, not waited for", async () => {
   expect([result.completed, result.understudy.server_metrics]).toEqual([1, null]);
 });
 
-test("if only usage states tokens, a warning says that gaps are per chunk", async () => {
+test("if only the usage has a number of tokens, a warning states that gaps are per chunk", async () => {
   const { result } = await load((_, wire) =>
     wire.send(
       HEAD +

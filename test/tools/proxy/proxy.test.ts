@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { posted } from "../../conformance/raw-socket.ts";
 import { readWire } from "../../faults/wire.ts";
-import { type Hosted, hosted } from "../../hosted.ts";
+import { type HostedServer, hosted } from "../../hosted.ts";
 import { eventually, sample } from "../../server.ts";
 
 setDefaultTimeout(60_000);
@@ -14,7 +14,7 @@ setDefaultTimeout(60_000);
 const main = new URL("../../../src/main.ts", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "understudy-proxy-"));
 const proxies: Bun.Subprocess[] = [];
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted(["--served-model-name", "m", "--timing", "constant:ttft=5ms,itl=2ms", "--seed", "3"]);
 });

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { posted } from "../../conformance/raw-socket.ts";
 import { cleanAnswer } from "../../faults/wire.ts";
-import { type Hosted, hosted } from "../../hosted.ts";
+import { type HostedServer, hosted } from "../../hosted.ts";
 import { eventually, sample } from "../../server.ts";
 import { figure, sampled, sized } from "../../size.ts";
 import { type TimedWire, timedWire } from "./timed-wire.ts";
@@ -16,7 +16,7 @@ const main = new URL("../../../src/main.ts", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "understudy-record-"));
 const records = join(folder, "records");
 const FLAGS = ["--served-model-name", "m", "--enable-auto-tool-choice", "--tool-call-parser", "hermes"];
-let server: Hosted;
+let server: HostedServer;
 let proxy: Bun.Subprocess;
 let proxyPort: number;
 beforeAll(async () => {

@@ -8,7 +8,7 @@ import { fourDigits } from "../../../src/tools/report/numbers.ts";
 import { times } from "../../size.ts";
 import { of, read, record, result } from "./reader.ts";
 
-test("a complete page from a minimal result", async () => {
+test("a minimal result gives a complete page", async () => {
   const { elements, data, text } = await read(html(result(), []));
   expect(data).toEqual({ plots: [], waterfall: null });
   expect(elements.filter((tag) => tag === "figure")).toEqual([]);
@@ -109,7 +109,7 @@ describe("numbers", () => {
     expect(rows).toContain("time to first token: from the first byte");
   });
 
-  test("failed requests as infinitely slow, and our own numbers next to vLLM's", async () => {
+  test("adjusted percentiles count failed requests as infinitely slow, and our numbers are next to vLLM's", async () => {
     const part = {
       distributions: { ttft: of(1, 2) },
       adj: { ttft: { p50: 2, p99: null } },
@@ -321,7 +321,7 @@ describe("plots", () => {
   });
 });
 
-test("the page of a long run stays below a megabyte and says how much it shows", async () => {
+test("the page of a long run stays below a megabyte and states the share of requests that it shows", async () => {
   const records = Array.from({ length: 20_000 }, (_, i) => {
     const chunkUs = Float64Array.from(
       { length: 50 },

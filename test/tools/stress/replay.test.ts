@@ -1,4 +1,6 @@
-/** Checks that each case of a full `stress` run, and the command that the report prints for it, give the same bytes and verdict. */
+/**
+ * Checks that each case of a full `stress` run, and the command that the report prints for it, give the same bytes and verdict.
+ */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
@@ -59,7 +61,7 @@ async function wire(cases: readonly StressCase[]): Promise<Map<string, readonly 
   return new Map(results.map(({ id, plan, verdict }) => [plan, [bytes.get(id)!, verdict]]));
 }
 
-test("the printed plan of every case repeats that case, whatever --seed says", () => {
+test("the printed plan of every case repeats that case with any --seed", () => {
   for (const from of [1, 2, 7]) {
     const cases = stressCases([], from);
     expect(cases.length).toBeGreaterThan(150);

@@ -16,7 +16,7 @@ describe("words", () => {
     ["cl100k", cl100k],
     ["o200k", o200k],
   ])(
-    "each is one token of %s, alone and behind a space, and texts of them are as long as they have words",
+    "each word is one token of %s, alone and after a space, and a text has as many tokens as words",
     (_, count) => {
       expect(WORDS).toHaveLength(512);
       expect(new Set(WORDS).size).toBe(512);
