@@ -94,7 +94,7 @@ test.each<[string, object, RegExp]>([
   ["a call on order", { tools: [FUNCTION], understudy: { call: true } }, /"finish_reason":"tool_calls"/],
   ["a tool that may be called", { tools: [FUNCTION] }, /"content":"One two"/],
   ["a constraint", { structured_outputs: { choice: ["yes", "no"] } }, /"content":"(yes|no)"/],
-])("tools need no flag, and what must have a form is no echo: %s", async (_, fields, answer) => {
+])("tools need no flag, and an answer with a required form is not an echo: %s", async (_, fields, answer) => {
   const body = { model: "m", messages: [{ role: "user", content: "One two" }], ...fields };
   const headers = { "content-type": "application/json" };
   const request = { method: "POST", headers, body: JSON.stringify(body) };

@@ -101,7 +101,7 @@ describe("refused", () => {
     ["an empty text", { input: ["a", ""] }, 400, "The decoder prompt cannot be empty"],
     ["no ids", { input: [[]] }, 400, "The decoder prompt cannot be empty"],
     ["a number", { input: 5 }, 400, "Input should be a valid"],
-    ["an id that is none", { input: [201_088] }, 400, "Token id 201088 is out of vocabulary"],
+    ["an id outside the vocabulary", { input: [201_088] }, 400, "Token id 201088 is out of vocabulary"],
     ["an id of more than 32 bits", { input: [[2 ** 40]] }, 400, `Token id ${2 ** 40} is out of vocabulary`],
     ["a text that is too long", { input: "word ".repeat(65) }, 400, "maximum context length is 64 tokens"],
     ["ids that are too long", { input: Array(66).fill(5) }, 400, "contains 66 input tokens"],
@@ -110,7 +110,7 @@ describe("refused", () => {
     ["another form", { input: "a", encoding_format: "bytes" }, 400, "Input should be 'float' or 'base64'"],
     ["another model", { input: "a", model: "x" }, 404, "The model `x` does not exist"],
     ["no JSON", "{", 400, "JSON decode error"],
-  ])("%s", async (_, body, status, message) => {
+  ])("the request is refused: %s", async (_, body, status, message) => {
     const answer = await post(body);
     expect(answer.status).toBe(status);
     expect(((await answer.json()) as Body).error.message).toContain(message);

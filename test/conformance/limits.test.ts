@@ -77,7 +77,7 @@ describe("a server with limits", () => {
   const residentMb = (pid: number) =>
     Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "latin1"))![1]) / 1024;
 
-  row("a head that is too large: 431", async () => {
+  row("a head that is too large gets 431", async () => {
     expect(await wire([get("/version", `X: ${"x".repeat(4_000_000)}\r\n`)])).toStartWith("HTTP/1.1 200 OK\r\n");
     // The server does not read the rest, so the client may miss the refusal while it writes.
     expect(["", TOO_LARGE]).toContain(await wire([get("/version", `X: ${"x".repeat(5_000_000)}\r\n`)]));
@@ -90,14 +90,14 @@ describe("a server with limits", () => {
     }
   });
 
-  row("too many header lines: 431", async () => {
+  row("too many header lines get 431", async () => {
     const many = (count: number) => Array.from({ length: count }, (_, i) => `X${i}: 1\r\n`).join("");
     // Host and Connection are two more lines.
     expect(await wire([get("/version", many(LINES_MOST - 2))])).toStartWith("HTTP/1.1 200 OK\r\n");
     expect(await wire([get("/version", many(LINES_MOST - 1))])).toBe(TOO_LARGE);
   });
 
-  row("too large a body: 413, and the next request is answered", async () => {
+  row("a body that is too large gets 413, and the next request is answered", async () => {
     const mebibyte = Buffer.alloc(2 ** 20, "x");
     // This server has time to read and drop the rest of the body. A busy machine needs more than half a second.
     const patient = await serve([...FLAGS, "--timing", "none", "--max-body-mb", "1"]);
@@ -123,7 +123,7 @@ describe("a server with limits", () => {
     await patient.stop();
   });
 
-  row("a body that never ends: 408", async () => {
+  row("a body that never ends gets 408", async () => {
     for (const path of ["/v1/completions", "/tokenize"]) {
       const drip = net.connect(portOf(server), "127.0.0.1");
       let text = "";
@@ -147,7 +147,7 @@ describe("a server with limits", () => {
     await rest();
   });
 
-  row("an answer that takes too long: 504, or an error in its stream", async () => {
+  row("an answer that takes too long gets 504, or an error in its stream", async () => {
     const message = "Request took longer than 1 s (--request-timeout).";
     const error = { message, type: "GatewayTimeout", param: null, code: 504 };
     const before = await counted("error");
@@ -239,7 +239,7 @@ describe("a server with limits", () => {
     expect(answered).toStartWith("HTTP/1.1 200 OK\r\n");
   });
 
-  row("a head that never ends: the connection is closed", async () => {
+  row("the connection is closed if a head never ends", async () => {
     const [, halfHead] = await silence;
     expect(halfHead).toBe("");
   });

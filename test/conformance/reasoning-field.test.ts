@@ -49,7 +49,7 @@ test.each([
   ["reasoning", "--reasoning-parser qwen3 --reasoning-field reasoning", ["reasoning"]],
   ["reasoning_content", "--reasoning-parser deepseek_r1 --reasoning-field reasoning_content", ["reasoning_content"]],
   ["reasoning_content", "--reasoning-parser qwen3 --reasoning-field both", ["reasoning", "reasoning_content"]],
-] as const)("%s: %s", async (name, line, wanted) => {
+] as const)("the field is %s with %s", async (name, line, wanted) => {
   const { message, deltas } = await served(line);
   expect(names(message)).toEqual([...wanted]);
   expect(message[name]).toBeString();
@@ -73,7 +73,7 @@ test.each([
   ["", ["reasoning_content"], { reasoning: null }],
   [" --reasoning-field reasoning", ["reasoning"], { reasoning_content: null }],
   [" --reasoning-field both", ["reasoning_content", "reasoning"], {}],
-] as const)("trtllm-serve%s", async (field, wanted, nulls) => {
+] as const)("trtllm-serve has its default field or the given one:%s", async (field, wanted, nulls) => {
   const { message, deltas } = await served(`--role trtllm-serve --reasoning_parser deepseek-r1${field}`);
   expect(message).toMatchObject(nulls);
   for (const name of wanted)

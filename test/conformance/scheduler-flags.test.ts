@@ -195,7 +195,7 @@ test("--async-scheduling, the default, plans one step ahead, so a busy period en
 test.each([
   [["--enable-lora"], 1, 1],
   [["--enable-lora", "--max-loras", "2"], 2, 0],
-])("%j: how many adapters run at once", async (flags, running, deferred) => {
+])("%j limits the adapters that run at a time", async (flags, running, deferred) => {
   const modules = ["one", "two"].map((name) => `${name}=adapters/${name}`);
   const timing = ["--timing", "linear:base=4ms,prefill=0ms,decode=0ms"];
   const server = await hosted(["--served-model-name", "m", ...timing, ...flags, "--lora-modules", ...modules]);

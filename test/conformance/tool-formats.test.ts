@@ -144,7 +144,7 @@ test.each([
   ["kimi_k2", /^functions\.get_weather:1$/, /^\{/],
   ["openai", /^chatcmpl-tool-[0-9a-f]{16}$/, /^$/],
   ["glm47", /^chatcmpl-tool-[0-9a-f]{16}$/, /^$/],
-])("a server with %s: ids, and the arguments of the first delta", async (parser, id, first) => {
+])("a server with %s has the recorded ids and arguments in the first delta", async (parser, id, first) => {
   const flags = `--timing none --served-model-name m --enable-auto-tool-choice --tool-call-parser ${parser}`;
   const server = await hosted(flags.split(" "));
   const called = { id: "a", type: "function", function: { name: "get_time", arguments: "{}" } };

@@ -81,7 +81,7 @@ describe("a server", () => {
     ["with a stop string", { stop: ["e"], max_tokens: 400 }],
     ["with usage, chat", { stream_options: { include_usage: true }, messages: [{ role: "user", content: "Hi" }] }],
     ["several tokens in a chunk", { max_tokens: 30, stream_interval: 7 }],
-  ])("the numbers are the row's: %s", async (name, body) => {
+  ])("the numbers equal those of the row: %s", async (name, body) => {
     const path = "messages" in body ? "/v1/chat/completions" : "/v1/completions";
     const given = { ...ASKED, "x-request-id": name.replaceAll(/\W/g, "") };
     const [summary] = ofStream(await (await say({ ...body, stream: true }, given, path)).text());

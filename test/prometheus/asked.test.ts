@@ -28,7 +28,7 @@ test.each<[what: string, query: MetricsQuery, waiting: boolean, answer: readonly
   ["an alert outside its range", query("either", [0, 1]), false, oneSample(2), "2 is outside"],
   ["not there yet", query("filled"), true, [], undefined],
   ["there by now", query("filled"), true, oneSample(1), "it works now: take it out of not-yet.json"],
-])("%s", (_, question, waiting, answer, what) => {
+])("the result of a query is judged: %s", (_, question, waiting, answer, what) => {
   const found = wrong(question, waiting, answer);
   expect(found === undefined ? undefined : found.slice(0, what?.length)).toBe(what!);
 });

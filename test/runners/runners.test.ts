@@ -150,7 +150,7 @@ const FORGETS = 'test("a server that is forgotten", () => whole(createServer({ t
 
 const SHARES = `
 shared("the first that shares", whole);
-shared("the second, with a server that is new to it", whole);
+shared("the second, with a reset server", whole);
 `;
 const FAILS = `
 shared("a test that fails", async (server) => {

@@ -68,6 +68,6 @@ test.each([
   ["a file did not load", '<testsuites tests="5" failures="0" skipped="0">', false, { passed: 5, failed: 1 }],
   ["a test ended the process", "", false, { passed: 0, failed: 1 }],
   ["nothing ran", '<testsuites tests="0" failures="0" skipped="0">', true, { passed: 0, failed: 1 }],
-])("counts: %s", (_, report, succeeded, count) => {
+])("the report is counted: %s", (_, report, succeeded, count) => {
   expect(countOf(report, succeeded)).toEqual(count);
 });

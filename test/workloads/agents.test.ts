@@ -180,7 +180,7 @@ describe("otel", () => {
     ["2026-05-01T10:00:00.000002999Z", 2],
     ["1777629600000004000", 4],
     [[1777629600, 5000], 5],
-  ] as const)("start %j", (start, us) => {
+  ] as const)("the start time %j is parsed", (start, us) => {
     const { found } = read(lines(span("2026-05-01T10:00:00Z"), span(start)));
     expect(found.map(({ arrivalUs }) => arrivalUs)).toEqual([0, us]);
   });

@@ -172,7 +172,7 @@ describe("bad input", () => {
     [mooncakeLine(5, 512, 1, [1, 2]), "at most 1 ids, one per 512 tokens of input_length 512, not 2"],
     [mooncakeLine(5, 512, 1, [-1]), '"hash_ids": whole numbers from 0 to 2^64 - 1, or texts, not -1'],
     [mooncakeLine(4, 600, 1, [1, 2]), "a time not before that of the request ahead of it; it is 1 ms earlier"],
-  ])("mooncake line %s", (line, expected) => {
+  ])("the mooncake line is refused: %s", (line, expected) => {
     const path = file(`${good}\n${line}\n${good}\n`);
     expect(refusal(() => read(path))).toStartWith("t:2: expected ");
     expect(refusal(() => read(path))).toContain(expected);
@@ -186,7 +186,7 @@ describe("bad input", () => {
     ["2023-13-45 18:17:03,1,1", "a time, prompt tokens and output tokens"],
     ["2023-11-16 18:17:03,0,1", "token counts of at least 1"],
     ["2023-11-16 18:17:02,1,1", "a time not before"],
-  ])("azure line %s", (line, expected) => {
+  ])("the azure line is refused: %s", (line, expected) => {
     const path = file(`TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,5,1\n${line}\n`);
     expect(refusal(() => read(path))).toContain(`t:3: expected ${expected}`);
   });
@@ -201,7 +201,7 @@ describe("bad input", () => {
     ['[\n{"conversations": "x"}]', 2],
     ['[{"conversations": []}, 5]', 1],
     ['[\n\n{"conversations": [', 3],
-  ])("sharegpt %s", (text, line) => {
+  ])("the sharegpt file is refused: %s", (text, line) => {
     const wrong = refusal(() => read(file(text), { format: "sharegpt" }));
     expect(wrong).toStartWith(`t:${line}: expected a conversation such as`);
   });
@@ -216,7 +216,7 @@ describe("bad input", () => {
     ["x\n", "sharegpt:rate=1,concurrency=1", "takes concurrency or rate, not both"],
     ["x\n", "sharegpt:speed=1", 'has concurrency, rate, not "speed"'],
     ["x\n", "synthetic:isl=1,osl=1,rate=1", "must not be given"],
-  ])("file %j as %s", (text, format, wrong) => {
+  ])("the file %j is refused with format %s", (text, format, wrong) => {
     expect(refusal(() => read(file(text), format === null ? {} : { format }))).toContain(wrong);
   });
 
@@ -230,7 +230,7 @@ describe("bad input", () => {
     ["synthetic:isl=1,isl=1", "isl is given twice"],
     ["synthetic:isl=1,osl=1,rate=1,requests=x", "requests must be a whole number above 0"],
     ["mooncake", "no trace: give a file"],
-  ])("no file and %s", (format, wrong) => {
+  ])("a command without file is refused with format %s", (format, wrong) => {
     expect(refusal(() => read(null, { format }))).toContain(wrong);
   });
 

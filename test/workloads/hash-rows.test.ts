@@ -53,7 +53,7 @@ describe("units of time", () => {
     ["fractions and long gaps", [1.5, 300.25, 9000], null],
     ["one request", [1.5], null],
     ["all at once", [1.5, 1.5], null],
-  ] as const)("a warning for %s", (_, stamps, warning) => {
+  ] as const)("a warning is printed for %s", (_, stamps, warning) => {
     const { trace } = read(lines(...stamps.map((stamp) => row(stamp))));
     if (warning === null) expect(trace.times!.warning()).toBeNull();
     else expect(trace.times!.warning()).toMatch(warning);

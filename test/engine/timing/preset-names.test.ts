@@ -33,7 +33,7 @@ test.each<[name: string, preset: string]>([
   ["meta-llama/Meta-Llama-3.1-8B", DEFAULT_PRESET],
   ["RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8-dynamic", "llama-3.1-70b-fp8-h100-tp2-vllm"],
   ["nvidia/Llama-3.1-8B-Instruct-FP8", "llama-3.1-8b-fp8-h200-tp1-vllm"],
-])("serve %s takes %s: steps, pool and length are that model's", (name, preset) => {
+])("serve %s selects %s, with that model's steps, pool and length", (name, preset) => {
   const { config } = accepted(name);
   const { model, poolTokens } = findPreset(preset)!;
   expect(config).toMatchObject({ deployment: { preset }, models: { model: name } });

@@ -197,7 +197,7 @@ test("an incomplete answer gives exit code 2 and one sentence", async () => {
 test.each([
   ["/truncated", "cut off"],
   ["/bytes", "bytes that are not UTF-8"],
-])("%s: a violation of G01 with its line", async (path, words) => {
+])("%s is reported as a violation of G01 with its line", async (path, words) => {
   const { code, out } = await check(url + path, "--only", "g01");
   expect(code).toBe(1);
   expect(out).toMatch(new RegExp(`VIOLATED +G01[\\s\\S]* line \\d+: [^\\n]*${words}`));
@@ -364,7 +364,7 @@ test.each([
   [["http://x", "--json", "/nowhere/x.json"], 'cannot write "/nowhere/x.json" (ENOENT)'],
   [["x.txt@5", "--json", "x.txt"], "--json x.txt: would overwrite the input file"],
   [["x.txt", "--json", "y", "--junit", "./y"], "--junit ./y: would overwrite the file of --json"],
-] as const)("bad flags %j: one line and code 2", async (args, words) => {
+] as const)("bad flags %j are refused with one line and exit code 2", async (args, words) => {
   const { code, out, err } = await check(...args);
   expect({ code, out }).toEqual({ code: 2, out: "" });
   expect(err.trimEnd().split("\n")).toHaveLength(1);

@@ -282,7 +282,7 @@ describe("the command", () => {
       () => [open(), "--max-model-len", "500"],
       "requests are longer than --max-model-len 500",
     ],
-  ])("%s: one line and 2", (_, words, why) => {
+  ])("%s is refused with one line and exit code 2", (_, words, why) => {
     const { exitCode, out, error } = run(...words());
     expect([exitCode, out]).toEqual([2, ""]);
     expect(error.trimEnd().split("\n")).toHaveLength(1);

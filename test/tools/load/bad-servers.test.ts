@@ -109,7 +109,7 @@ test.each([
   '{"choices":[5]}',
   '{"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":{"valueOf":1,"toString":1}}}',
   '{"error":{"message":{"toString":1}}}',
-])("%s, and the end in the same read: the request has failed, and the run ends", async (event) => {
+])("after %s and the end in one read, the request has failed and the run ends", async (event) => {
   const server = rawServer((_, wire) => {
     wire.send(`${HEAD}data: ${event}\n\n`);
     wire.end();

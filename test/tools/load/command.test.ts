@@ -109,7 +109,7 @@ describe("flags", () => {
     ["--cancel-rate 60 --slow-reader-rate 60", "more than 100 %"],
     ["--ssl-ca-certs nowhere.pem", "holds no certificate"],
     ["--endpoint v1", "takes a path that begins with /"],
-  ])("%s: %s", (line, complaint) => {
+  ])("%s is refused: %s", (line, complaint) => {
     expect((settings(line) as { error: string }).error).toContain(complaint);
   });
 

@@ -56,7 +56,7 @@ test.each([
   ["a message", '{"message":"gone"}', /^gone$/],
   ["a chunk", JSON.stringify(chatEvent({ delta: { content: "a" } })), /choices/],
   ["a text", "out of memory", /^out of memory$/],
-])("an event of type error is an error, whatever its data: %s", (_, data, said) => {
+])("an event of type error is an error with any data: %s", (_, data, said) => {
   for (const type of ["event: error\n", "event:error\r\n", ": x\nevent: error\nid: 3\n"]) {
     const failure = failureOf(body(TOKEN, TOKEN, `${type}data: ${data}\n\n`, FINISH, DONE));
     expect(failure?.kind).toBe("error event");

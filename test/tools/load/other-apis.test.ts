@@ -106,7 +106,7 @@ describe("a complete stream is read with its tokens, text and usage, with and wi
   test.each([
     ["openai-responses", (text: string, at: number) => delta(text, "output_text", at), [COMPLETED]],
     ["anthropic-messages", textDelta, [stop("end_turn"), MESSAGE_STOP]],
-  ] as const)("%s: an event that is read by its pattern counts as the first one did", (dialect, token, ends) => {
+  ] as const)("%s: an event that is read by its pattern counts like the first event", (dialect, token, ends) => {
     for (const form of [named, unnamed]) {
       const patterns = new Patterns();
       const texts = ["a", 'q"uote', "\u4e2d", "", "z"];
@@ -234,7 +234,7 @@ describe.each([
     ["an OpenAI error", 'data: {"error":{"message":"gone"}}\n\n'],
     ["a gateway's error", 'data: {"detail":"gone"}\n\n'],
     ["a text with the type error", "event: error\ndata: gone\n\n"],
-  ])("%s in place of an event", (_, text) => {
+  ])("%s in place of an event is reported as an error", (_, text) => {
     const first = (dialect === "openai-responses" ? DELTAS : MESSAGE).map(named);
     const { failure } = answerOf(dialect, body(...first, text));
     expect(failure).toEqual({ kind: "error event", message: "gone" });

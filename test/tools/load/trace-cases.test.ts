@@ -67,7 +67,7 @@ test.each([
   ["big2.jsonl.gz", 2, 0],
   ["nohash.jsonl", 2, 0],
   ["delta.jsonl", 3, 592],
-])("mooncake rows of %s: requests and cached tokens", async (name, completed, cached) => {
+])("mooncake rows of %s give the right requests and cached tokens", async (name, completed, cached) => {
   const asked = ["--dataset-name", "mooncake", "--dataset-path", traceCase(name), "--replay-speedup", "10"];
   const { out, result } = await load(...asked, "--seed", name.length.toString(), "--save-detailed");
   expect(out).toContain("\ntrace span: ");

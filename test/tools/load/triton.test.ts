@@ -112,7 +112,7 @@ test.each([
     { dialect: "triton-http" },
     "model tokens is decoupled, which /infer does not support; use --backend triton-grpc",
   ],
-] as const)("refused in one line: %s %j", async (model, more, why) => {
+] as const)("the command line is refused with one line: %s %j", async (model, more, why) => {
   const said = await load(model, more).then(
     () => "it ran",
     (error: Error) => error.message,

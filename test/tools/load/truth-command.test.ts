@@ -149,7 +149,7 @@ test.each([
   [["log.jsonl", "--unit", "h"], /--unit: takes s or ms or us or ns, not "h"/],
   [["http://127.0.0.1:1"], /http:\/\/127\.0\.0\.1:1: .*is it an Understudy server\?/],
   [[], /takes one URL or one file/],
-] as const)("%j is refused in one line, code 2", async (words, why) => {
+] as const)("%j is refused with one line and exit code 2", async (words, why) => {
   write("log.jsonl", LOG);
   write("no-id.csv", "name,ttft\na,1\n");
   write("empty.csv", "request_id,ttft\n");

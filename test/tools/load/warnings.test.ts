@@ -99,7 +99,7 @@ test.each([
   ["the median of TTFT", late(9, 500, () => 6), { timed: false }, "6.00 ms of the p50 of TTFT"],
   ["the rate", behind(6), { capped: true }, "1.98 requests/s instead of 2.00: --concurrency or the client"],
   ["gaps between tokens", late(9, 500, () => 2.1), {}, "half of them by 2.10 ms or more, 11 % of the mean gap"],
-])("sent late by more than a tenth of it: %s", (_, records, pace, says) => {
+])("requests sent late by more than a tenth of the value give a warning: %s", (_, records, pace, says) => {
   expect(said(records, pace)).toMatch(/^requests left late: .* was the limit\. TTFT from the send hides it/);
   expect(said(records, pace)).toContain(says);
 });
@@ -110,7 +110,7 @@ const CASES: readonly (readonly [name: string, evidence: Partial<Evidence>, says
   ["no usage", { records: [{ ...PLAIN, usage: false }] }, "1 answers came without usage"],
   ["too many chunks", { folded: 7 }, `more than ${CHUNKS_KEPT} chunks`],
   ["merged chunks", { records: [MERGED] }, "fewer chunks than tokens: the flat itl keys are per chunk"],
-  ["merged, and who knows how", { records: [played(false)] }, "their ITL is per chunk, not per token"],
+  ["merged chunks with unknown numbers of tokens", { records: [played(false)] }, "their ITL is per chunk, not per token"],
   ["other lengths", { records: [{ ...PLAIN, wantedTokens: 6 }] }, "1 of 1 answers do not have the requested length"],
   ["no end mark", { records: [{ ...PLAIN, done: false }] }, "1 streams ended without [DONE]"],
   ["a warm cache", { warmUp: [{ ...PLAIN, cachedTokens: 16 }] }, "an earlier run filled it"],
