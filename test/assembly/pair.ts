@@ -41,7 +41,7 @@ export const builds = [
   ["debug core", moduleOf("core.debug.wasm")],
 ] as const;
 
-/** How the core gets a request's outputs: fed by the test, in pages, or drawn by the core. */
+/** A request. If `fed`, the test feeds its outputs, in pages. Otherwise the core draws them from the seed. */
 export interface PairRequest extends Spec {
   readonly fed: boolean;
   readonly seed: number;

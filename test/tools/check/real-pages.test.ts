@@ -84,7 +84,7 @@ describe("pages of real servers", () => {
   });
 });
 
-type RecordedValue = number | "NaN" | { readonly recorded: number };
+type SampleValue = number | "NaN" | { readonly recorded: number };
 interface Recording {
   readonly steps: readonly {
     readonly scrape?: string;
@@ -96,7 +96,7 @@ interface Recording {
         readonly samples: readonly {
           readonly name?: string;
           readonly labels: Record<string, string>;
-          readonly value: RecordedValue;
+          readonly value: SampleValue;
         }[];
       }[];
     };

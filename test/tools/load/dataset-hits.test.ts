@@ -126,7 +126,7 @@ test("chat: words that are one token each on the server", async () => {
     expect((await chat(prompt)).usage!.prompt_tokens).toBe(inputTokens! + around);
     found.push((await hits()) - before);
   }
-  // How many of them stand before the text depends on the template. One split must explain all hits.
+  // The template decides how many of them precede the text. One split must explain all hits.
   const splits = Array.from({ length: around + 1 }, (_, before) => expected(BLOCK, before, around - before));
   expect(splits).toContainEqual(found);
 });
