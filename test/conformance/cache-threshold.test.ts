@@ -21,7 +21,7 @@ const post = (path: string, body: object, headers: Record<string, string> = {}, 
 
 /** Returns 64 ids, four blocks, with a new first id, so that no earlier prompt has the same beginning. */
 const unseen = () => Array.from({ length: 64 }, (_, i) => (i === 0 ? 500 + fresh++ : 300 + i));
-/** Returns a new text for paths that take texts. */
+/** Returns a prompt that differs from all earlier ones, for routes that accept only text. */
 const words = () => `${fresh++} ${"over and over ".repeat(30)}`;
 
 interface Body {

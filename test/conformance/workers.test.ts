@@ -195,7 +195,7 @@ describe("the port", () => {
     for (const taken of [`${alone.port}`, `${sharing.port}`, port(ours), port(single)]) {
       expect(await refused(["--workers", "2", "--port", taken])).toEqual({ code: 2, out: "", lines: inUse(taken) });
     }
-    // The reverse case.
+    // One process cannot share the port of several either.
     expect(await refused(["--port", port(ours)])).toEqual({ code: 2, out: "", lines: inUse(port(ours)) });
     await Promise.all([alone.stop(true), sharing.stop(true)]);
   });

@@ -20,7 +20,7 @@ const asleep = new Int32Array(new SharedArrayBuffer(4));
 
 /** Main thread of a server, or of the process above those of `--workers`. */
 const mainName = process.argv.includes("--workers") ? "parent" : "loop";
-/** `mainName`, or a worker's program by its folder and its file, as `metrics/worker`. */
+/** Name of this thread. A worker is named by the folder and file of its program, such as `metrics/worker`. */
 const name = isMainThread ? mainName : (/([^/]+\/[^/]+)\.ts$/.exec(process.argv[1] ?? "")?.[1] ?? "");
 const thread = hashOf(name);
 

@@ -31,7 +31,10 @@ class HastyClock extends WallClock {
   }
 }
 
-/** Makes a supervisor of stand-ins. `behaviours`: of each life of a worker, in order. Further lives repeat the last one. */
+/**
+ * Makes a supervisor whose workers run `stand-in.ts`. `behaviours`: behaviour of a worker after each of its starts, in order.
+ * Further starts repeat the last one.
+ */
 function supervise(workers: number, behaviours: readonly Behaviour[], clock: Clock = new HastyClock()) {
   const said: string[] = [];
   const retired: (readonly [number, Death])[] = [];

@@ -260,7 +260,7 @@ test("if the additional collection finds no gap either, it follows once, after t
 
 test("timers that always fire just after a search for a gap do not postpone a collection forever", async () => {
   const { clock, kinds, pass, end } = await owing();
-  // Found by bench:hold: 130 MB stayed until the next request.
+  // bench:hold found this case: the process kept 130 MB of garbage until the next request.
   const repeat = () => {
     clock.at(clock.now() + 19_000, () => {});
     clock.at(clock.now() + SECOND_US / 2, repeat);

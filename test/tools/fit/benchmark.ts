@@ -76,7 +76,7 @@ export class Benchmark {
     }));
   }
 
-  /** The requests and their means, for the formats. */
+  /** Calls `look` for each request, with the times of its first and its last token. Returns the results. */
   #each<T>(look: (one: Seen, first: number, last: number) => T): T[] {
     return this.seen.map((one) => look(one, one.tokenUs[0]!, one.tokenUs.at(-1)!));
   }

@@ -50,7 +50,7 @@ test("the worked example, byte after byte", async () => {
     true,
   ]);
   expect([...record!.chunkTokens]).toEqual([1, 2, 1, 1]);
-  // Never before it was sent, and the gaps are the server's within the time of one piece.
+  // The client sees no piece before the server sent it.
   expect(record!.firstUs - record!.sendUs).toBeGreaterThanOrEqual((started[2]! - started[0]!) * 1000);
   expect(record!.lastUs).toBeGreaterThan(record!.firstUs);
   expect(record!.endUs).toBeGreaterThanOrEqual(record!.lastUs);

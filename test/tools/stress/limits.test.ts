@@ -100,7 +100,7 @@ test.skipIf(setsid === null)(
     const running = (seconds: string) => Bun.spawnSync(["pgrep", "-f", `^sleep ${seconds}$`]).stdout.toString();
     const { result } = await run(program([setsid!, "sleep", "61.7"]), "A4,401", 1);
     expect([result.verdict, running("61.7")]).toEqual(["error-swallowed", ""]);
-    // With another environment the process is not found, but it is not waited for either.
+    // A process without the environment of its run is not found. The run does not wait for its end.
     const hidden = await run(program(["env", "-i", setsid!, "sleep", "9.3"]), "B4", 20);
     expect(hidden.result.verdict).toBe("hang");
     expect(hidden.tookUs / 1e6).toBeLessThan(150);
