@@ -32,9 +32,9 @@ const flags = [
 const aborts = (page: Page) => page.value("understudy_requests_total", 'outcome="abort"');
 
 /** Runs one round. Returns the time until all gauges are 0, and the number of aborts that the server counted. */
-async function cut({ port }: Running, how: "fin" | "rst") {
+async function cut({ port }: Running, ending: "fin" | "rst") {
   const before = aborts(await Page.of(port));
-  const result = await read({ port, body, streams, together: true, cut: EVENTS_BEFORE, how });
+  const result = await read({ port, body, streams, together: true, cut: EVENTS_BEFORE, ending });
   if (result.cut !== streams) throw new Error(`not all ${streams} streams were cut: ${JSON.stringify(result)}`);
   const from = performance.now();
   for (;;) {
@@ -47,23 +47,23 @@ async function cut({ port }: Running, how: "fin" | "rst") {
 }
 
 const server = await start(serverCommand(flags), { core: SERVER_CORE });
-const done: (Awaited<ReturnType<typeof cut>> & { how: string; mb: number })[] = [];
+const done: (Awaited<ReturnType<typeof cut>> & { ending: string; mb: number })[] = [];
 try {
   for (let round = 0; round < rounds; round++) {
-    for (const how of ["fin", "rst"] as const) {
-      progress(`cut: round ${round + 1} of ${rounds}, ${how}`);
-      const result = await cut(server, how);
-      done.push({ ...result, how, mb: residentBytes(server.pid) / 1e6 });
+    for (const ending of ["fin", "rst"] as const) {
+      progress(`cut: round ${round + 1} of ${rounds}, ${ending}`);
+      const result = await cut(server, ending);
+      done.push({ ...result, ending, mb: residentBytes(server.pid) / 1e6 });
     }
   }
 } finally {
   await server.stop();
 }
 
-const row = (how: string) => {
-  const some = done.filter((round) => round.how === how);
+const row = (ending: string) => {
+  const some = done.filter((round) => round.ending === ending);
   const wrong = some.filter(({ counted, clear }) => counted !== streams || !clear).length;
-  return [how, some.length, Math.max(...some.map(({ clearMs }) => clearMs)), wrong];
+  return [ending, some.length, Math.max(...some.map(({ clearMs }) => clearMs)), wrong];
 };
 table(`${streams} streams cut after ${EVENTS_BEFORE} events`, [
   ["", "rounds", "longest ms until gauges are 0", "wrong count or gauge"],
@@ -81,7 +81,7 @@ console.log(
   `  memory: ${done[0]!.mb.toFixed(0)} MB after the first, ${second.at(-1)!.toFixed(0)} after the last round;`,
 );
 console.log(`  trend over the second half ${(trendMb * 1000).toFixed(0)} KB per round of ${streams} streams`);
-for (const { how, counted, clear } of wrong) console.log(`  ${how}: ${counted} aborts counted, clear: ${clear}`);
+for (const { ending, counted, clear } of wrong) console.log(`  ${ending}: ${counted} aborts counted, clear: ${clear}`);
 save("cut", {
   streams,
   rounds,

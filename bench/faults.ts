@@ -45,9 +45,9 @@ const plans = stressCases([], number("--seed", 1))
   .map(({ line }) => line);
 
 /** Kind of the additional clients. */
-type Beside = "nobody" | "clean" | "disturbed";
-const BESIDE: readonly Beside[] = ["nobody", "clean", "disturbed"];
-const NAMES: Readonly<Record<Beside, string>> = {
+type OtherLoad = "nobody" | "clean" | "disturbed";
+const OTHER_LOADS: readonly OtherLoad[] = ["nobody", "clean", "disturbed"];
+const NAMES: Readonly<Record<OtherLoad, string>> = {
   nobody: "nobody",
   clean: `${FAULTY} clean`,
   disturbed: `${FAULTY} disturbed`,
@@ -107,14 +107,14 @@ const busyUs = (pid: number) => {
 
 /** The numbers of one run. */
 interface RunResult {
-  readonly beside: Beside;
+  readonly beside: OtherLoad;
   /** Number of answers to the additional clients. */
   readonly answered: number;
   /** CPU time of the server, in percent of a core. */
   readonly cpuPercent: number;
 }
 
-async function run({ port, pid }: Running, beside: Beside, forS: number): Promise<RunResult> {
+async function run({ port, pid }: Running, beside: OtherLoad, forS: number): Promise<RunResult> {
   const clients = beside === "nobody" ? null : new OtherClients(port, beside === "disturbed");
   const beganMs = performance.now();
   const cpuUs = busyUs(pid);
@@ -140,8 +140,8 @@ try {
   await run(server, "disturbed", WARM_S);
   for (let round = 0; round < rounds; round++) {
     // The order alternates, because the first setting of a round runs on a colder server.
-    for (const beside of round % 2 === 0 ? BESIDE : BESIDE.toReversed()) {
-      progress(`faults: round ${round + 1} of ${rounds}, beside ${NAMES[beside]}`);
+    for (const beside of round % 2 === 0 ? OTHER_LOADS : OTHER_LOADS.toReversed()) {
+      progress(`faults: round ${round + 1} of ${rounds}, with ${NAMES[beside]}`);
       results.push(await run(server, beside, seconds));
     }
   }
@@ -154,26 +154,26 @@ const after = await control(SERVER_CORE, STEP_MS * 1000, seconds / 4);
 
 const runs = runsIn(doubles(logged)).slice(-results.length);
 const measured = results.map((result, i): RunResult & { steps: Steps } => ({ ...result, steps: mainRun(runs[i]!) }));
-table(`${CLEAN} streams at ${STEP_MS} ms beside other clients; lateness of steps, µs`, [
-  ["beside", "steps", "p50", "p99", "max", "write p50", "CPU %", "answered"],
+table(`${CLEAN} streams at ${STEP_MS} ms with other clients; lateness of steps, µs`, [
+  ["other clients", "steps", "p50", "p99", "max", "write p50", "CPU %", "answered"],
   ...measured.map(({ beside, steps, cpuPercent, answered }) => [
     NAMES[beside],
     ...[steps.steps, steps.lateP50Us, steps.lateP99Us, steps.lateMaxUs, steps.writeP50Us, cpuPercent, answered],
   ]),
   ...[before, after].map((one) => ["control", one.wakes, one.p50Us, one.p99Us, one.maxUs]),
 ]);
-const medianOf = (beside: Beside, figure: (one: (typeof measured)[number]) => number) =>
+const medianOf = (beside: OtherLoad, figure: (one: (typeof measured)[number]) => number) =>
   median(measured.filter((one) => one.beside === beside).map(figure));
-const p99Of = (beside: Beside) => medianOf(beside, ({ steps }) => steps.lateP99Us);
+const p99Of = (beside: OtherLoad) => medianOf(beside, ({ steps }) => steps.lateP99Us);
 /** Returns the CPU cost of one additional answer per second, in percent of a core. */
-const answerOf = (beside: Beside) =>
+const answerOf = (beside: OtherLoad) =>
   (medianOf(beside, ({ cpuPercent }) => cpuPercent) - medianOf("nobody", ({ cpuPercent }) => cpuPercent)) /
   medianOf(beside, ({ answered }) => answered / seconds);
 const beyondUs = p99Of("disturbed") - p99Of("nobody");
 const cpuRatio = answerOf("disturbed") / answerOf("clean");
 const isVoid = [before, after].some(({ p99Us }) => p99Us > CONTROL_US);
 console.log(
-  `  ${bar("lateness p99 beside disturbed clients, minus that beside nobody, median", beyondUs, BEYOND_US, "µs")}`,
+  `  ${bar("lateness p99 with disturbed clients, minus that with nobody, median", beyondUs, BEYOND_US, "µs")}`,
 );
 console.log(`  a disturbed answer takes ${cpuRatio.toFixed(2)} times the processor time of a clean one`);
 console.log(`  ${plans.length} plans in turn, each with its own seed; understudy_faults_total ${faults}`);

@@ -79,7 +79,7 @@ interface Round {
   readonly left: readonly string[];
 }
 
-async function cutRound(server: Running, how: Way): Promise<Round> {
+async function cutRound(server: Running, ending: Way): Promise<Round> {
   const { port } = server;
   const untilMs = performance.now() + ROUND_S * 1000;
   const [result, heads] = await Promise.all([
@@ -91,7 +91,7 @@ async function cutRound(server: Running, how: Way): Promise<Round> {
       ramp: Math.ceil(PER_ROUND / (ROUND_S * 100)),
       everyMs: 10,
       cut: 1,
-      how,
+      ending,
     }),
     halfHeads(port, untilMs),
   ]);
@@ -99,7 +99,7 @@ async function cutRound(server: Running, how: Way): Promise<Round> {
   const left = await leftover(server);
   await Bun.sleep(1500); // lets half-closed sockets close
   return {
-    how,
+    how: ending,
     cut: result.cut,
     halfHeads: heads,
     errors: result.errors + result.refused,
@@ -125,7 +125,7 @@ const rounds: Round[] = [];
 const freshMb = mb(server);
 const freshDescriptors = descriptors(server);
 let alone: ReaderResult;
-let beside: ReaderResult;
+let whileStalled: ReaderResult;
 const stalledMb: number[] = [];
 let before = 0;
 let stalled: ReaderResult;
@@ -133,9 +133,9 @@ let afterMb: number;
 let left: string[];
 try {
   for (let i = 0; i < ROUNDS; i++) {
-    const how = WAYS[i % WAYS.length]!;
-    progress(`flood: round ${i + 1} of ${ROUNDS}, ${how}`);
-    rounds.push(await cutRound(server, how));
+    const ending = WAYS[i % WAYS.length]!;
+    progress(`flood: round ${i + 1} of ${ROUNDS}, ${ending}`);
+    rounds.push(await cutRound(server, ending));
   }
   progress("flood: streams alone");
   alone = await reading(server, 20);
@@ -153,7 +153,7 @@ try {
   });
   const watching = setInterval(() => stalledMb.push(mb(server)), 1000);
   await Bun.sleep(5000);
-  beside = await reading(server, STALL_S - 15);
+  whileStalled = await reading(server, STALL_S - 15);
   stalled = await stalls;
   clearInterval(watching);
   left = await leftover(server);
@@ -178,12 +178,12 @@ console.log(
 );
 console.log(`  ${bar("memory after the last round, change since the first", growth * 100, MEMORY_SHARE * 100, "%")}`);
 const grownMb = Math.max(...stalledMb) - before;
-table(`${READING} clients that read beside ${STALLED} that stop for ${STALL_S} s`, [
+table(`${READING} clients that read while ${STALLED} others stop for ${STALL_S} s`, [
   ["", "events", "gap p50 us", "gap p99", "gap max"],
   ...(
     [
       ["alone", alone],
-      ["beside stalled clients", beside],
+      ["while others are stalled", whileStalled],
     ] as const
   ).map(([name, { events, gapUs }]) => [name, events, gapUs!.p50, gapUs!.p99, gapUs!.max]),
 ]);
@@ -205,6 +205,6 @@ save("flood", {
   grownMb,
   afterMb,
   left,
-  gapUs: { alone: alone.gapUs, beside: beside.gapUs },
+  gapUs: { alone: alone.gapUs, beside: whileStalled.gapUs },
 });
 if (stuck + left.length > 0 || grownMb > STALL_MB || growth > MEMORY_SHARE) process.exitCode = 1;

@@ -260,7 +260,7 @@ try {
   server.kill();
   await server.exited;
 }
-table(`beside ${STREAMS} streams of a response every ${PERIOD_MS} ms`, [
+table(`during ${STREAMS} streams of a response every ${PERIOD_MS} ms`, [
   ["", "client alone ms", "with streams ms", "gap ms", "gap without client", "collection ms", "largest RSS MB"],
   ...found.map(({ name, aloneMs, besideMs, gapMs, controlMs, collectionMs, mostMb }) => [
     ...[name, aloneMs, besideMs, gapMs, controlMs, collectionMs, mostMb],

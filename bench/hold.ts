@@ -136,7 +136,7 @@ async function startLogged(name: string, more: readonly string[]): Promise<Logge
 }
 
 /** Runs `all` while streams are read. Returns its answers, the streams' longest gaps, and the memory of the server. */
-async function beside({ server, collections }: LoggedServer, anchor: Running, aloneMs: number, all: () => Promise<Answer[]>) {
+async function duringStreams({ server, collections }: LoggedServer, anchor: Running, aloneMs: number, all: () => Promise<Answer[]>) {
   const before = residentBytes(server.pid);
   let most = before;
   const watch = setInterval(() => {
@@ -183,14 +183,14 @@ async function measure(logged: LoggedServer, anchor: Running, row: HoldRow, repe
   const body = row.body();
   const alone = await send(logged.server, row, body);
   const earlierMs = repeated ? null : await earlierMsOf(row, body);
-  const { sent, ...seen } = await beside(logged, anchor, alone.ms, async () => [await send(logged.server, row, body)]);
+  const { sent, ...seen } = await duringStreams(logged, anchor, alone.ms, async () => [await send(logged.server, row, body)]);
   return { name: row.name, alone, beside: sent[0]!, earlierMs, ...seen };
 }
 
 async function measureAtOnce(logged: LoggedServer, anchor: Running, found: readonly { name: string; alone: Answer }[]) {
   const ten = HOLD_ROWS.filter(({ name }) => AT_ONCE.includes(name)).map((row) => ({ row, body: row.body() }));
   const aloneMs = ten.reduce((sum, { row }) => sum + found.find(({ name }) => name === row.name)!.alone.ms, 0);
-  return beside(logged, anchor, aloneMs, () => Promise.all(ten.map(({ row, body }) => send(logged.server, row, body))));
+  return duringStreams(logged, anchor, aloneMs, () => Promise.all(ten.map(({ row, body }) => send(logged.server, row, body))));
 }
 
 const common = await startLogged("hold", []);
@@ -226,7 +226,7 @@ try {
 } finally {
   await common.server.stop();
 }
-table(`beside ${STREAMS} streams of a token every ${PERIOD_MS} ms`, [
+table(`during ${STREAMS} streams of a token every ${PERIOD_MS} ms`, [
   [
     "",
     "status",

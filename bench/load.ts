@@ -190,8 +190,8 @@ function cSide(port: number, streams: number, tokens: number, clock: WallClock) 
     const at = { headers: {}, tls: { rejectUnauthorized: true } };
     const source = new ServerTruthSource(`http://127.0.0.1:${port}`, at, clock);
     await source.begin();
-    const how = { ramp: 1, everyMs: 2, perStream, stamps, stampsMost: tokens + 8 };
-    complete(await read({ port, body: asked, streams, ...how }), streams);
+    const options = { ramp: 1, everyMs: 2, perStream, stamps, stampsMost: tokens + 8 };
+    complete(await read({ port, body: asked, streams, ...options }), streams);
     return compareWithTruth(recordsOfReader(streams, tokens, stamps, perStream), await source.end());
   };
 }
@@ -247,13 +247,13 @@ async function truth(streams: number) {
  */
 function summary(streams: number, rounds: readonly { readonly c: TruthResult; readonly ours: TruthResult }[]) {
   const quietest = (values: ArrayLike<number>) => Math.min(...Array.from(values, Math.abs));
-  const all = (who: "c" | "ours", metric: string, q: `p${number}`) =>
-    rounds.map((round) => round[who].errors![metric]![q]!);
-  const row = (who: "c" | "ours", name: string, of: typeof quietest) => [
+  const all = (side: "c" | "ours", metric: string, q: `p${number}`) =>
+    rounds.map((round) => round[side].errors![metric]![q]!);
+  const row = (side: "c" | "ours", name: string, of: typeof quietest) => [
     name,
-    ...(["p50", "p99"] as const).map((q) => of(all(who, "ttft", q))),
-    ...(["p50", "p95", "p99"] as const).map((q) => of(all(who, "itl", q))),
-    ...(["p50", "p99"] as const).map((q) => of(all(who, "e2el", q))),
+    ...(["p50", "p99"] as const).map((q) => of(all(side, "ttft", q))),
+    ...(["p50", "p95", "p99"] as const).map((q) => of(all(side, "itl", q))),
+    ...(["p50", "p99"] as const).map((q) => of(all(side, "e2el", q))),
   ];
   table(`Measured minus true, ms: ${streams} streams at 20 ms, ${rounds.length} rounds`, [
     ["", "TTFT p50", "p99", "ITL p50", "p95", "p99", "E2EL p50", "p99"],
@@ -262,8 +262,8 @@ function summary(streams: number, rounds: readonly { readonly c: TruthResult; re
     row("ours", "understudy load, smallest", quietest),
     row("c", "bare C client, smallest", quietest),
   ]);
-  for (const who of ["ours", "c"] as const)
-    console.log(`  ITL p99 of each round, ${who}: ${all(who, "itl", "p99").map(figure).join(" ")}`);
+  for (const side of ["ours", "c"] as const)
+    console.log(`  ITL p99 of each round, ${side}: ${all(side, "itl", "p99").map(figure).join(" ")}`);
   console.log(`  ${bar("ITL error p99", median(all("ours", "itl", "p99")), ITL_BAR_MS, "ms")}`);
   const compared = (metric: string, q: `p${number}`) => {
     const ratio = (of: typeof quietest) => of(all("ours", metric, q)) / of(all("c", metric, q));
@@ -274,11 +274,11 @@ function summary(streams: number, rounds: readonly { readonly c: TruthResult; re
   compared("itl", "p99");
   compared("ttft", "p50");
   compared("ttft", "p99");
-  const figures = (who: "c" | "ours", of: typeof quietest) => ({
-    ttft: { p50: of(all(who, "ttft", "p50")), p99: of(all(who, "ttft", "p99")) },
-    itl: { p50: of(all(who, "itl", "p50")), p95: of(all(who, "itl", "p95")), p99: of(all(who, "itl", "p99")) },
+  const figures = (side: "c" | "ours", of: typeof quietest) => ({
+    ttft: { p50: of(all(side, "ttft", "p50")), p99: of(all(side, "ttft", "p99")) },
+    itl: { p50: of(all(side, "itl", "p50")), p95: of(all(side, "itl", "p95")), p99: of(all(side, "itl", "p99")) },
   });
-  const each = (who: "c" | "ours") => ({ median: figures(who, median), quietest: figures(who, quietest) });
+  const each = (side: "c" | "ours") => ({ median: figures(side, median), quietest: figures(side, quietest) });
   return { streams, rounds: rounds.length, ours: each("ours"), c: each("c") };
 }
 

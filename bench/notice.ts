@@ -168,7 +168,7 @@ const run = async (command: string[]) => {
   servers.push(server);
   return server;
 };
-const keyOf = (who: string, phase: string, way: string) => `${who} ${phase} ${way}`;
+const keyOf = (prefix: string, phase: string, way: string) => `${prefix} ${phase} ${way}`;
 try {
   const control = await run([process.execPath, "bench/lib/bare-server.ts", "--tick-ms", String(TICK_MS)]);
   const paced = await run(ours(`linear:base=${TICK_MS}ms,prefill=0ms,decode=0ms`, PACED));
@@ -212,7 +212,7 @@ const rows: (string | number)[][] = [];
 const figures: Record<string, { p50: number; p99: number; controlP99: number; samples: number }> = {};
 for (const phase of PHASES) {
   for (const way of WAYS) {
-    const [mine, theirs] = ["ours", "control"].map((who) => noticed.get(keyOf(who, phase, way)) ?? []);
+    const [mine, theirs] = ["ours", "control"].map((prefix) => noticed.get(keyOf(prefix, phase, way)) ?? []);
     const figures99 = { p50: quantile(mine!, 0.5), p99: quantile(mine!, 0.99), controlP99: quantile(theirs!, 0.99) };
     figures[`${phase} ${way}`] = { ...figures99, samples: mine!.length };
     rows.push([
@@ -226,7 +226,7 @@ for (const phase of PHASES) {
   }
 }
 table("time until the server notices that a client left, ms", [["", "samples", "p50", "p99", "control p50", "p99"], ...rows]);
-const all = (who: string) => [...noticed].filter(([key]) => key.startsWith(who)).flatMap(([, ms]) => ms);
+const all = (prefix: string) => [...noticed].filter(([key]) => key.startsWith(prefix)).flatMap(([, ms]) => ms);
 const beyondMs = quantile(all("ours"), 0.99) - quantile(all("control"), 0.99);
 console.log(`  ${bar("p99 of all, minus that of the control", Math.max(0, beyondMs), BAR_MS, "ms")}`);
 console.log(`  ${left.size} of ${count} were not noticed or had ended before; p99 ${figure(quantile(all("ours"), 0.99))} ms`);

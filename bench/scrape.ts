@@ -271,9 +271,9 @@ const scrapesPerSecond = busy.stretch.on!.scrapes / seconds;
 console.log(`  ${scrapesPerSecond.toFixed(1)} scrapes a second of ${Math.round(busy.on[0]!.pageBytes / 1000)} kB`);
 const cost = ({ mean, error }: { mean: number; error: number }) => `${Math.round(mean)} ± ${Math.round(error)} us`;
 console.log(
-  `  loop's thread per scrape: ${cost(busy.cost)} beside streams, ${cost(idle.cost)} alone, an empty answer ${cost(empty.cost)}`,
+  `  loop's thread per scrape: ${cost(busy.cost)} during streams, ${cost(idle.cost)} alone, an empty answer ${cost(empty.cost)}`,
 );
-console.log(`  ${bar("loop's thread per scrape, beside streams", busy.cost.mean, BAR.loopUs, "us")}`);
+console.log(`  ${bar("loop's thread per scrape, during streams", busy.cost.mean, BAR.loopUs, "us")}`);
 // Memory grows without scrapes, too, because long streams touch new blocks of the KV pool.
 const addedMb = growthMb - growthWithoutMb;
 console.log(

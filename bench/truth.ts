@@ -141,10 +141,10 @@ const open = (maxBytes = 2 ** 40): TruthLog =>
     throw new Error(line);
   });
 
-async function once(shape: (typeof CASES)[number], how: "off" | "kept" | "log") {
+async function once(shape: (typeof CASES)[number], mode: "off" | "kept" | "log") {
   const before = threads();
-  const log = how === "log" ? open() : null;
-  const kept = how === "kept" ? new RecentRows(TRUTH_REQUESTS, 1, 0, 0) : null;
+  const log = mode === "log" ? open() : null;
+  const kept = mode === "kept" ? new RecentRows(TRUTH_REQUESTS, 1, 0, 0) : null;
   const work = new Work(shape, shape.requests, (log ?? kept)?.observer(0) ?? null);
   const from = loopNs();
   await work.run();
@@ -187,7 +187,7 @@ try {
   const rows = [];
   const rounds = number("--rounds", 9);
   for (const shape of CASES) {
-    for (const how of ["log", "kept", "off"] as const) await once(shape, how);
+    for (const mode of ["log", "kept", "off"] as const) await once(shape, mode);
     const [off, keeps, on, extra, extraKept, writer] = Array.from({ length: 6 }, (): number[] => []) as [
       ...[number[], number[], number[]],
       ...[number[], number[], number[]],

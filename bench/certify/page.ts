@@ -86,10 +86,10 @@ const versionIn = ({ rows }: Run, name: string) => rows.find(({ tool }) => tool 
 function machineLine({ date, commit, changed, machine, bun, realtime }: Run): string {
   const { cpu, cores, kernel, loadBefore } = machine;
   const ordinary = tools.filter(({ manyProcesses }) => manyProcesses).map(({ name }) => name);
-  const how = realtime
+  const conditions = realtime
     ? `, \`--realtime\` (server and tools before all else; ${ordinary.join(", ")} with more weight)`
     : "";
-  return `Measured on ${date.slice(0, 10)} at commit ${commit}${changed ? " and uncommitted changes" : ""}, with ${cores} cores of ${cpu}, Linux ${kernel}, Bun ${bun}${how}; the machine was shared, its load average before the run was ${loadBefore}.`;
+  return `Measured on ${date.slice(0, 10)} at commit ${commit}${changed ? " and uncommitted changes" : ""}, with ${cores} cores of ${cpu}, Linux ${kernel}, Bun ${bun}${conditions}; the machine was shared, its load average before the run was ${loadBefore}.`;
 }
 
 /** Returns the commands of the server and the tools in the first scenario, and the server's commands in the other scenarios. */

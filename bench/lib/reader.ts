@@ -20,7 +20,7 @@ export interface ReaderOptions {
   readonly stallMs?: number;
   readonly rcvbuf?: number;
   readonly cut?: number;
-  readonly how?: "fin" | "rst" | "half";
+  readonly ending?: "fin" | "rst" | "half";
   /** True if the reader polls and never sleeps, so that the server does not pay for waking it. */
   readonly awake?: boolean;
   readonly gaps?: boolean;

@@ -111,14 +111,14 @@ export async function cpuPerToken() {
 
 function summary(runs: readonly Round[], dropped: number, bytes: string) {
   const both = runs[0]!.single !== undefined;
-  const of = (who: keyof Round, key: keyof Run) => median(runs.map((pair) => pair[who]![key]));
-  const row = (who: keyof Round, name: string) => [
+  const of = (side: keyof Round, key: keyof Run) => median(runs.map((pair) => pair[side]![key]));
+  const row = (side: keyof Round, name: string) => [
     name,
-    of(who, "totalUs"),
-    of(who, "userUs"),
-    of(who, "systemUs"),
-    of(who, "readsPerEvent"),
-    Math.round(of(who, "perSecond")),
+    of(side, "totalUs"),
+    of(side, "userUs"),
+    of(side, "systemUs"),
+    of(side, "readsPerEvent"),
+    Math.round(of(side, "perSecond")),
   ];
   const ratio = median(runs.map(({ ours, anchor }) => ours.totalUs / anchor.totalUs));
   table(
@@ -136,12 +136,12 @@ function summary(runs: readonly Round[], dropped: number, bytes: string) {
     const others = runs.map(({ single, anchor }) => single!.totalUs / anchor.totalUs);
     console.log(`  with single writes ${figure(median(others))} ×; pairs: ${others.map(figure).join(" ")}`);
   }
-  const figures = (who: keyof Round) => ({
-    cpuUs: of(who, "totalUs"),
-    userUs: of(who, "userUs"),
-    systemUs: of(who, "systemUs"),
-    readsPerEvent: of(who, "readsPerEvent"),
-    eventsPerSecond: of(who, "perSecond"),
+  const figures = (side: keyof Round) => ({
+    cpuUs: of(side, "totalUs"),
+    userUs: of(side, "userUs"),
+    systemUs: of(side, "systemUs"),
+    readsPerEvent: of(side, "readsPerEvent"),
+    eventsPerSecond: of(side, "perSecond"),
   });
   return { ratio, pairs: runs.length, dropped, ours: figures("ours"), anchor: figures("anchor"), bytes };
 }

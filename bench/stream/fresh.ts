@@ -57,10 +57,10 @@ export async function fresh() {
     const mine = await cost(await ours());
     costs.push({ ours: mine, loop: await cost(await start(words, { core: SERVER_CORE })) });
   }
-  const row = (name: string, who: "ours" | "loop") => [
+  const row = (name: string, side: "ours" | "loop") => [
     name,
-    median(costs.map((pair) => pair[who].us)),
-    median(costs.map((pair) => pair[who].slept)),
+    median(costs.map((pair) => pair[side].us)),
+    median(costs.map((pair) => pair[side].slept)),
   ];
   table(`${rounds} fresh servers, ${TOKENS} tokens, seconds ${FROM_MS / 1000} to ${TO_MS / 1000}: medians`, [
     ["", "CPU per event, µs", "sleeps of the reader per event"],

@@ -188,8 +188,8 @@ type Anchor = Awaited<ReturnType<typeof runAnchor>>;
 function judge(name: string, ours: Ours, anchor: Anchor, controls: readonly ControlResult[]) {
   const mean = (value: (result: ControlResult) => number) =>
     controls.reduce((sum, result) => sum + value(result), 0) / controls.length;
-  const row = (who: string, { steps, cpuUs, stretch }: { steps: Steps; cpuUs: number; stretch: number }) => [
-    ...[who, steps.lateP50Us, steps.lateP99Us, steps.lateMaxUs],
+  const row = (name: string, { steps, cpuUs, stretch }: { steps: Steps; cpuUs: number; stretch: number }) => [
+    ...[name, steps.lateP50Us, steps.lateP99Us, steps.lateMaxUs],
     ...[steps.writeP50Us, steps.writeP99Us, steps.writeMaxUs, cpuUs, stretch * 100],
   ];
   table(`${name}: ${ours.steps.steps} steps, µs`, [

@@ -11,7 +11,7 @@
  * `--duration-ms d`: end after this time. Streams that are still open are counted as `open`.
  * `--stall-ms s`: after its first event a connection reads nothing for this time.
  * `--rcvbuf b`: receive buffer of a socket. If it is small, the server notices a stall sooner.
- * `--cut k --how fin|rst|half`: after k events read the rest and close, close with RST, or shut down writing.
+ * `--cut k --ending fin|rst|half`: after k events read the rest and close, close with RST, or shut down writing.
  * `--settle-ms s`: count events, bytes, reads and gaps only after this time.
  * `--awake 1`: poll for events and never sleep, so that no sender pays for waking the process. `slept` in the result is the
  * number of times that the process slept (voluntary context switches).
@@ -44,7 +44,7 @@ static struct {
 } total;
 static Stream *streams;
 static long streams_max, requests, stall, cut_after, live, stamps_most;
-static const char *how, *path, *body;
+static const char *ending, *path, *body;
 static size_t body_length;
 static char *request, error_text[200];
 static size_t request_length, place;
@@ -117,12 +117,12 @@ static void send_request(Stream *s) {
 
 static void leave(Stream *s) {
   total.cut++;
-  if (!strcmp(how, "half")) {
+  if (!strcmp(ending, "half")) {
     shutdown(s->fd, SHUT_WR);
     return;
   }
   static char rest[65536];
-  if (!strcmp(how, "rst")) setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
+  if (!strcmp(ending, "rst")) setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
   else
     while (recv(s->fd, rest, sizeof rest, MSG_DONTWAIT) > 0) continue; /* with unread bytes the kernel would send RST */
   finish(s);
@@ -257,7 +257,7 @@ int main(int argc, char **argv) {
   address.sin_port = htons((uint16_t)number(argc, argv, "--port", 8000));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   path = option(argc, argv, "--path", "/v1/chat/completions");
-  how = option(argc, argv, "--how", "fin");
+  ending = option(argc, argv, "--ending", "fin");
   body = slurp(option(argc, argv, "--body", "body.json"), &body_length);
   streams_max = number(argc, argv, "--streams", 1);
   requests = number(argc, argv, "--requests", 1);

@@ -47,12 +47,12 @@ export async function scraped(flags: readonly string[], seconds: number) {
       await Bun.sleep(1500);
       for (let i = 0; i < seconds; i++) {
         progress(`view: scrape ${i + 1} of ${seconds}`);
-        for (const [who, url] of [
+        for (const [name, url] of [
           ["ours", page],
           ["bare", `http://127.0.0.1:${bare.port}/page`],
         ] as const) {
           const ms = await timeOf(url);
-          times[who].push(ms);
+          times[name].push(ms);
           await Bun.sleep(Math.max(0, 500 + PERIOD_MS * phaseOf(i) - ms));
         }
       }
@@ -63,7 +63,7 @@ export async function scraped(flags: readonly string[], seconds: number) {
   } finally {
     await server.stop();
   }
-  const row = (who: "ours" | "bare") => [quantile(times[who], 0.5), quantile(times[who], 0.99)];
+  const row = (name: "ours" | "bare") => [quantile(times[name], 0.5), quantile(times[name], 0.99)];
   table(`Time of a scrape during ${STREAMS} streams at 20 ms, one core, ${seconds} scrapes, ms`, [
     ["", "p50", "p99"],
     ["understudy", ...row("ours")],

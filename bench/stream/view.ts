@@ -98,8 +98,8 @@ async function cpu() {
   }
   const warm = median(all.map(({ ours, loop }) => ours.warmUs / loop.warmUs));
   const whole = median(all.map(({ ours, loop }) => ours.wholeUs / loop.wholeUs));
-  const row = (who: "ours" | "loop", name: string) => {
-    const of = (key: "wholeUs" | "warmUs" | "reads") => median(all.map((pair) => pair[who][key]));
+  const row = (side: "ours" | "loop", name: string) => {
+    const of = (key: "wholeUs" | "warmUs" | "reads") => median(all.map((pair) => pair[side][key]));
     return [name, of("wholeUs"), of("warmUs"), of("reads")];
   };
   table(`CPU per streamed token, ${FREE_STREAMS} streams, µs, median of ${all.length} pairs`, [
@@ -138,11 +138,11 @@ async function paced(streams: number, template: string) {
     progress(`view: ${streams} streams at 20 ms, pair ${pair + 1} of ${pairs()}`);
     all.push(await pacedPair(streams, template));
   }
-  const of = (who: "ours" | "loop", key: (one: (typeof all)[number]["ours"]) => number) =>
-    median(all.map((pair) => key(pair[who])));
-  const row = (who: "ours" | "loop", name: string) => [
-    ...[name, Math.round(of(who, ({ rate }) => rate)), of(who, ({ gap }) => gap.p50 / 1000)],
-    ...[of(who, ({ gap }) => gap.p99 / 1000), of(who, ({ openMb }) => openMb), of(who, ({ cpuUs }) => cpuUs)],
+  const of = (side: "ours" | "loop", key: (one: (typeof all)[number]["ours"]) => number) =>
+    median(all.map((pair) => key(pair[side])));
+  const row = (side: "ours" | "loop", name: string) => [
+    ...[name, Math.round(of(side, ({ rate }) => rate)), of(side, ({ gap }) => gap.p50 / 1000)],
+    ...[of(side, ({ gap }) => gap.p99 / 1000), of(side, ({ openMb }) => openMb), of(side, ({ cpuUs }) => cpuUs)],
   ];
   table(`${streams} streams at ${PERIOD_US / 1000} ms, ${seconds()} s, median of ${all.length} pairs`, [
     ["", "events/s", "gap p50, ms", "p99", "MB", "CPU/event, µs"],

@@ -30,8 +30,8 @@ const rows = CASES.flatMap(({ path, fields, examples, plain }) =>
   Object.keys(fields).map((name) => [path, name, examples[name]!, plain] as const),
 );
 
-test.each(rows)("%s: %s", async (path, name, { taken, refused, beside }, plain) => {
-  const given = await ask(path, { ...plain, ...beside, [name]: taken });
+test.each(rows)("%s: %s", async (path, name, { accepted, refused, others }, plain) => {
+  const given = await ask(path, { ...plain, ...others, [name]: accepted });
   expect([given.status, given.text.slice(0, 300)]).toEqual([200, given.text.slice(0, 300)]);
   if (refused === undefined) return;
   const wrong = await ask(path, { ...plain, [name]: refused });
@@ -43,7 +43,7 @@ test.each(CASES.map((table) => [table.path, table] as const))(
   "%s: each field has an example whose value fits",
   (_, one) => {
     for (const [name, { type }] of Object.entries(one.fields))
-      expect([name, type.check(one.examples[name]!.taken as never, new State(true)) === FAIL]).toEqual([name, false]);
+      expect([name, type.check(one.examples[name]!.accepted as never, new State(true)) === FAIL]).toEqual([name, false]);
   },
 );
 

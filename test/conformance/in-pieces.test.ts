@@ -47,8 +47,8 @@ test("in a stream of 3,000 choices each starts with its role and ends once", asy
   const seen = new Map<number, string>();
   for (const { choices } of events) {
     const [{ index, delta, finish_reason: finish }] = choices;
-    const what = "role" in delta ? "role" : finish === null ? "token" : "end";
-    seen.set(index, `${seen.get(index) ?? ""} ${what}`);
+    const kind = "role" in delta ? "role" : finish === null ? "token" : "end";
+    seen.set(index, `${seen.get(index) ?? ""} ${kind}`);
   }
   expect(seen.size).toBe(3000);
   // Tokens that arrive while the first events are written are joined with the next event.
@@ -57,11 +57,11 @@ test("in a stream of 3,000 choices each starts with its role and ends once", asy
 
 test.each(["whole", "stream"])(
   "%s: a client that disconnects while its choices are submitted leaves no state",
-  async (how) => {
+  async (kind) => {
     const prompt = Array.from({ length: 100 }, () => ids(20_000));
     const bodies = [
-      posted(CHAT, { model: "m", messages, n: 8000, max_tokens: 50, stream: how === "stream" }),
-      posted(COMPLETIONS, { model: "m", prompt, max_tokens: 50, stream: how === "stream" }),
+      posted(CHAT, { model: "m", messages, n: 8000, max_tokens: 50, stream: kind === "stream" }),
+      posted(COMPLETIONS, { model: "m", prompt, max_tokens: 50, stream: kind === "stream" }),
     ];
     for (const [at, way] of [...WAYS, ...WAYS].entries()) {
       const socket = await RawSocket.connect(Number(new URL(server.url).port));

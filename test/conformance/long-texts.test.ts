@@ -32,8 +32,8 @@ const CASES: Readonly<Record<string, readonly [path: string, body: object, statu
   "a stop string": ["/v1/completions", { prompt: "a", stop: [TEXT], max_tokens: 2 }, 200],
 };
 
-for (const [what, [path, body, status]] of Object.entries(CASES))
-  test(`${what} of 16 MiB takes at most ${COPIES_MOST} times its bytes`, async () => {
+for (const [name, [path, body, status]] of Object.entries(CASES))
+  test(`${name} of 16 MiB takes at most ${COPIES_MOST} times its bytes`, async () => {
     server = await serve(["--served-model-name", "m"]);
     const ask = (sent: string) =>
       fetch(server.url + path, { method: "POST", body: sent, headers: { "content-type": "application/json" } });

@@ -309,14 +309,14 @@ const rows = (["chat", "completions"] as const).flatMap((kind) =>
 );
 
 test.each(rows)("%s: %s", async (kind, name, row) => {
-  const { taken, refused, beside = {} } = exampleOf(kind, name);
+  const { accepted, refused, others = {} } = exampleOf(kind, name);
   if (refused !== undefined) {
     const refusal = refusalOf(kind, name);
     expect(refusal).not.toBeNull();
     const answer = await ask(kind, { [name]: refused });
     expect([answer.status, answer.raw]).toEqual([refusal!.status, refusal!.body]);
   }
-  const [without, with_] = [await ask(kind, beside), await ask(kind, { ...beside, [name]: taken })];
+  const [without, with_] = [await ask(kind, others), await ask(kind, { ...others, [name]: accepted })];
   expect([name, with_.status]).toEqual([name, 200]);
   const look = LOOKS[name];
   if (!("seen" in row.effect)) {

@@ -223,13 +223,13 @@ class Crowd {
     const one = all[this.#draw() % Math.max(1, all.length)];
     if (one === undefined) return;
     const { client, stream } = one;
-    const what = this.#draw() % 7;
-    if (what === 0) client.socket?.terminate();
-    else if (what === 1) client.socket?.end();
-    else if (what === 2) this.open();
-    else if (what === 3) this.#pause(client);
-    else if (what === 4) this.#resume(all);
-    else if (what === 5) this.#end(one);
+    const action = this.#draw() % 7;
+    if (action === 0) client.socket?.terminate();
+    else if (action === 1) client.socket?.end();
+    else if (action === 2) this.open();
+    else if (action === 3) this.#pause(client);
+    else if (action === 4) this.#resume(all);
+    else if (action === 5) this.#end(one);
     else {
       one.leave();
       stream.reset();

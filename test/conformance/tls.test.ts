@@ -92,7 +92,7 @@ describe("a server with a certificate", () => {
     expect(await promise).toBe("");
   });
 
-  test.each(["end", "destroy"] as const)("a client's disconnect is noticed: %s", async (how) => {
+  test.each(["end", "destroy"] as const)("a client's disconnect is noticed: %s", async (method) => {
     const https = { port: portOf(server), host: "127.0.0.1", ca };
     const aborts = async () => Number(/outcome="abort"\S* (\d+)/.exec(await page())?.[1] ?? Number.NaN);
     const page = async () => (await get(`${server.url}/metrics`)).text();
@@ -104,7 +104,7 @@ describe("a server with a certificate", () => {
       posted("/v1/completions", { model: "m", prompt: "x", max_tokens: 4000, ignore_eos: true, stream: true }),
     );
     await first;
-    socket[how]();
+    socket[method]();
     await eventually(async () => (await aborts()) === before + 1);
     await eventually(async () => /vllm:num_requests_running\{\S* 0/.test(await page()));
   });

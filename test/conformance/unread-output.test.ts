@@ -57,8 +57,8 @@ const CLOSED = [
 const SERVERS = ["--port 0", "--port 0 --workers 2", "--role trtllm-serve --port 0"];
 
 for (const flags of SERVERS) {
-  for (const [what, rest] of CLOSED) {
-    test(`serve ${flags} continues to serve if ${what}`, async () => {
+  for (const [name, rest] of CLOSED) {
+    test(`serve ${flags} continues to serve if ${name}`, async () => {
       const server = await startInShell(flags, rest);
       await get(server.url, "/v1/models", 20);
       if (rest.includes("|") && !flags.includes("trtllm")) {
@@ -99,8 +99,8 @@ const TALKATIVE = `export default { async execute(requests) {
   return requests.map(({ inputs }) => ({ outputs: [{ ...inputs.get("x"), name: "y" }] }));
 } };`;
 
-for (const [what, rest] of [...CLOSED, ["nothing reads it", "2>&1 | (sleep 1000 & echo $! >sleeper; wait)"]] as const) {
-  test(`a Triton server with a model.ts that prints continues to serve if ${what}`, async () => {
+for (const [name, rest] of [...CLOSED, ["nothing reads it", "2>&1 | (sleep 1000 & echo $! >sleeper; wait)"]] as const) {
+  test(`a Triton server with a model.ts that prints continues to serve if ${name}`, async () => {
     const models = join(folder, "models");
     mkdirSync(join(models, "talkative", "1"), { recursive: true });
     writeFileSync(

@@ -145,18 +145,18 @@ test("pauses, resets and aborts at any moment do not change answers", () => {
   const acts = fc.array(
     fc.record({
       atUs: fc.nat(80_000),
-      what: fc.constantFrom("keep" as const, "wait" as const, "resume" as const, "reset" as const, "force" as const),
+      order: fc.constantFrom("keep" as const, "wait" as const, "resume" as const, "reset" as const, "force" as const),
     }),
     { maxLength: 12 },
   );
   const requests = fc.array(anyRequest, { minLength: 1, maxLength: 25, size: "max" });
   const property = fc.property(anyConfig, requests, acts, (config, list, doings) => {
     const world = new World(config);
-    for (const { atUs, what } of doings) {
+    for (const { atUs, order } of doings) {
       world.clock.at(atUs, () => {
-        if (what === "resume") world.engine.resume();
-        else if (what === "reset" || what === "force") world.engine.resetPrefixCache(what === "force");
-        else world.engine.pause(what);
+        if (order === "resume") world.engine.resume();
+        else if (order === "reset" || order === "force") world.engine.resetPrefixCache(order === "force");
+        else world.engine.pause(order);
       });
     }
     const least = config.schedulingPolicy === "priority" ? 1 : 0;

@@ -41,11 +41,11 @@ test("J16 writes tool-call deltas without function, with blank or null fields, w
     { index: 0, function: { name: "f0", arguments: "" } },
     { index: 0, function: { arguments: '{"a": ' } },
   ]);
-  for (const [how, empty] of [
+  for (const [variant, empty] of [
     ["blank", ""],
     ["null", null],
   ] as const)
-    expect(callsOf(`J16,${how}`).slice(0, 2)).toEqual([
+    expect(callsOf(`J16,${variant}`).slice(0, 2)).toEqual([
       { ...first, function: { name: "f0", arguments: "" } },
       { index: 0, id: empty, type: empty, function: { name: empty, arguments: '{"a": ' } },
     ]);

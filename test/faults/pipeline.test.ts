@@ -146,12 +146,12 @@ test("letting unchanged pieces bypass the stages changes nothing else", () => {
 
 test("E1 removes the last event in each dialect, and E1,bare also the finish reason", () => {
   const lasts = /\[DONE\]|"(message_stop|response\.completed)"/;
-  for (const [how, says] of [
+  for (const [variant, says] of [
     ["", true],
     [",bare", false],
   ] as const) {
     for (const events of DIALECT_STREAMS) {
-      const pipeline = new FaultPipeline(parsePlan(`E1${how}`), "k");
+      const pipeline = new FaultPipeline(parsePlan(`E1${variant}`), "k");
       const operations = run(pipeline, { head: HEAD, events, streams: true });
       const body = operations.map((one) => (one.kind === "bytes" ? Buffer.from(one.bytes).toString() : "")).join("");
       expect(events.join("")).toMatch(lasts);

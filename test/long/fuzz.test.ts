@@ -35,7 +35,7 @@ interface Lateness {
 }
 
 /** Runs `load` while a separate process reads a stream. Returns the result and the delays of the stream. */
-async function beside<T>(server: Server, load: Promise<T>): Promise<readonly [T, Lateness]> {
+async function withLateness<T>(server: Server, load: Promise<T>): Promise<readonly [T, Lateness]> {
   const script = new URL("steady-stream.ts", import.meta.url).pathname;
   const child = Bun.spawn([process.execPath, script, server.url, String(ITL_MS)], { stdin: "pipe", stdout: "pipe" });
   const done = await load;
@@ -75,7 +75,7 @@ test(name, async () => {
       seconds: Math.max(1, seconds / 5),
       plain: true,
     });
-    const [plain, usual] = await beside(server, control);
+    const [plain, usual] = await withLateness(server, control);
     expect(plain.wrong).toEqual([]);
     // By now threads that start with the first request run, and all connections have closed.
     await settled(
@@ -86,7 +86,7 @@ test(name, async () => {
 
     const held: Holding[] = [];
     const tenth = () => void held.push(holding(server.pid));
-    const [spoiled, late] = await beside(server, fuzz(server, { seed, inputs, seconds, tenth }));
+    const [spoiled, late] = await withLateness(server, fuzz(server, { seed, inputs, seconds, tenth }));
     figure("fuzz", { plain: plain.sent, usual, ...spoiled, late, held });
     expect(spoiled.wrong).toEqual([]);
     expect(spoiled.sent).toBeGreaterThan(100);

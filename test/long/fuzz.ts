@@ -98,9 +98,9 @@ export async function fuzz(
     answers.forEach((answer, i) => {
       count(statuses, String(answer.status));
       // The last answer may be cut if the client disconnected.
-      const what = i === answers.length - 1 && !closed && answer.status < 500 ? null : wrongWith(answer);
-      if (what === null || (answer.status === 500 && ordersAgainstItself(inFlight.get(index)))) return;
-      if (wrong.length < WRONG_MOST) wrong.push(`${index}: ${what}`);
+      const fault = i === answers.length - 1 && !closed && answer.status < 500 ? null : wrongWith(answer);
+      if (fault === null || (answer.status === 500 && ordersAgainstItself(inFlight.get(index)))) return;
+      if (wrong.length < WRONG_MOST) wrong.push(`${index}: ${fault}`);
     });
   };
   const sendInputs = async () => {

@@ -24,8 +24,8 @@ async function complaints(selected: readonly MetricsQuery[], { prometheus } = lo
   for (const query of selected) {
     if (query.must === "none" || LIVE_ONLY.test(query.expr) || ofTriton(query)) continue;
     const answer = await prometheus.query(promql(query.expr), END_S);
-    const what = wrong(query, waiting.has(query.id), answer);
-    if (what) found.push(`${query.id}: ${what}`);
+    const fault = wrong(query, waiting.has(query.id), answer);
+    if (fault) found.push(`${query.id}: ${fault}`);
   }
   return found;
 }

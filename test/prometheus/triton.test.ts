@@ -42,8 +42,8 @@ async function client(at: number): Promise<void> {
 async function answered(ids: readonly string[]): Promise<string[]> {
   const found: string[] = [];
   for (const query of queries.filter(({ id }) => ids.includes(id))) {
-    const what = wrong(query, false, await prometheus.query(promql(query.expr)));
-    if (what !== undefined) found.push(`${query.id}: ${what}`);
+    const fault = wrong(query, false, await prometheus.query(promql(query.expr)));
+    if (fault !== undefined) found.push(`${query.id}: ${fault}`);
   }
   return found;
 }

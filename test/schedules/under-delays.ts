@@ -142,7 +142,7 @@ export class DelayedServer {
 
 export interface Find {
   readonly seed: number;
-  readonly what: string;
+  readonly failure: string;
   /** Number of further runs of the seed that failed, and of all further runs. */
   readonly again: number;
   readonly of: number;
@@ -169,19 +169,19 @@ export async function findsOf(seeds: Iterable<number>, flags: readonly string[],
     }
   };
   for (const seed of seeds) {
-    const what = await failureOf(seed);
-    if (what === null) continue;
+    const failure = await failureOf(seed);
+    if (failure === null) continue;
     let again = 0;
     for (let run = 0; run < AGAIN; run++) if ((await failureOf(seed)) !== null) again++;
-    finds.push({ seed, what, again, of: AGAIN });
+    finds.push({ seed, failure, again, of: AGAIN });
     if (finds.length === findsMax) break;
   }
   const code = await server.program.stop();
-  if (code !== 0) finds.push({ seed: 0, what: `after SIGTERM the server ended with ${code}`, again: 0, of: 0 });
+  if (code !== 0) finds.push({ seed: 0, failure: `after SIGTERM the server ended with ${code}`, again: 0, of: 0 });
   return finds;
 }
 
 /** Describes a failure with the command that repeats it. */
-export function describeFind({ seed, what, again, of }: Find): string {
-  return `seed ${seed}, again in ${again} of ${of} runs (npx bun run test:schedules -- --from ${seed} --seeds 1): ${what}`;
+export function describeFind({ seed, failure, again, of }: Find): string {
+  return `seed ${seed}, again in ${again} of ${of} runs (npx bun run test:schedules -- --from ${seed} --seeds 1): ${failure}`;
 }

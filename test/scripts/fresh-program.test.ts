@@ -95,7 +95,7 @@ test("two simultaneous starts both run, and leave one bundle in use", async () =
   expect(programs()).toHaveLength(made);
 });
 
-const CHANGES: readonly (readonly [what: string, change: () => void, says: string])[] = [
+const CHANGES: readonly (readonly [name: string, change: () => void, says: string])[] = [
   ["a source is newer", () => write("src/said.ts", 'export const SAID = "second";'), "second\n"],
   [
     "a source is another one of the same age",
@@ -121,7 +121,7 @@ test.each(CHANGES)("%s: the bundle is built again", async (_, change, says) => {
   expect(manifest().main).not.toContain(before);
 });
 
-const DAMAGE: readonly (readonly [what: string, harm: (folder: string) => void])[] = [
+const DAMAGE: readonly (readonly [name: string, harm: (folder: string) => void])[] = [
   ["the bundle's entry is cut", (folder) => truncateSync(join(folder, "server/main.js"), 10)],
   ["the server's text is cut", (folder) => truncateSync(join(folder, "server/serve.js"), 200)],
   ["its bytecode is cut", (folder) => truncateSync(join(folder, "server/serve.js.jsc"), 200)],

@@ -64,7 +64,7 @@ const OURS = new URL("../", import.meta.url).pathname;
  */
 export function readFolder(dir: string, only: ReadonlySet<string> | null): Folder {
   const inside = existsSync(join(dir, "cases")) ? join(dir, "cases") : dir;
-  const beside = (name: string, fallback: string) =>
+  const pathOf = (name: string, fallback: string) =>
     [join(dir, name), join(inside, "..", name)].find((path) => existsSync(path)) ?? join(OURS, fallback);
   const cases = readdirSync(inside)
     .filter((file) => file.endsWith(".json") && file !== "placeholders.json")
@@ -74,8 +74,8 @@ export function readFolder(dir: string, only: ReadonlySet<string> | null): Folde
     .filter((one) => one.name !== undefined && (only === null || only.has(one.name)));
   return {
     cases,
-    model: beside("model", "model"),
-    clean: cleaner(readFileSync(beside("placeholders.json", "recorded-streams/placeholders.json"), "utf8")),
+    model: pathOf("model", "model"),
+    clean: cleaner(readFileSync(pathOf("placeholders.json", "recorded-streams/placeholders.json"), "utf8")),
   };
 }
 

@@ -49,8 +49,8 @@ test("every preset agrees with its source within the stated error", () => {
   for (const [name, example] of Object.entries(examples)) {
     // The source's values are not calibrated.
     const timing: Timing = { ...preset(name), scale: 1, overheadUs: 0 };
-    const close = (us: number, ms: number, error: number, what: string) =>
-      expect(Math.abs(us / 1000 / ms - 1), `${name} ${what}`).toBeLessThanOrEqual(error);
+    const close = (us: number, ms: number, error: number, row: string) =>
+      expect(Math.abs(us / 1000 / ms - 1), `${name} ${row}`).toBeLessThanOrEqual(error);
     // If the source measured time to first token, its value includes the time outside the step.
     const outsideUs = timesToFirstToken.includes(name) ? holdUs(timing) : 0;
     for (const [n, ms] of Object.entries(example.prefillMs)) {

@@ -22,7 +22,7 @@ const OM = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /** Name, text, kind, line, and a part of the message. */
 const DEFECTS: readonly (readonly [
-  what: string,
+  name: string,
   text: string | Uint8Array,
   kind: FaultKind,
   line: number,
@@ -82,7 +82,7 @@ const DEFECTS: readonly (readonly [
   ],
 ];
 
-const OM_DEFECTS: readonly (readonly [what: string, text: string, line: number, words: string])[] = [
+const OM_DEFECTS: readonly (readonly [name: string, text: string, line: number, words: string])[] = [
   ["no # EOF", "# TYPE a gauge\na 1\n", 2, "no # EOF"],
   ["text after # EOF", "# TYPE a gauge\na 1\n# EOF\nb 1\n", 4, "after # EOF"],
   ["a blank line", "# TYPE a gauge\n\na 1\n# EOF\n", 2, "a blank line"],
@@ -176,8 +176,8 @@ describe("texts that are not metrics pages", () => {
     ["gzip", new Uint8Array([0x1f, 0x8b, 8, 0, 0, 0]), "gzip"],
     ["zeros", new Uint8Array(1000), "not an exposition"],
     ["too much", "a 1\n".repeat(100), "more than 0.0 MiB"],
-  ])("%s", (what, text, why) => {
-    const found = parse(text, what === "too much" ? { maxBytes: 100 } : {});
+  ])("%s", (name, text, why) => {
+    const found = parse(text, name === "too much" ? { maxBytes: 100 } : {});
     expect((found as { unreadable: string }).unreadable).toContain(why);
   });
 

@@ -148,7 +148,7 @@ const last = (name: string, by: number): Change[] => [
   [`${name}_bucket{le="+Inf"}`, by],
 ];
 
-const KNOWN_BAD: readonly (readonly [what: string, changes: readonly Change[], laws: readonly string[]])[] = [
+const KNOWN_BAD: readonly (readonly [name: string, changes: readonly Change[], laws: readonly string[]])[] = [
   ["one generated token lost", [["generation_tokens_total", -1]], ["V13", "V21", "V24"]],
   [
     "hits counted again after a preemption",

@@ -68,10 +68,10 @@ describe("pages from users", () => {
 
   test.each(names)("every applicable damage of %s is found", (name) => {
     const known = new Set(WANTED[name]!.violated ?? []);
-    for (const { how, laws, text } of spoiled(read(name))) {
+    for (const { damage, laws, text } of spoiled(read(name))) {
       if (laws.every((id) => known.has(id))) continue;
       const broken = ids(checkScrapes([text])).filter((id) => !known.has(id));
-      expect({ how, found: laws.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
+      expect({ damage, found: laws.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
     }
   });
 });

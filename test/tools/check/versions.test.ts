@@ -30,13 +30,13 @@ describe.each(versionPages.map((one) => [one.name, one] as const))("%s", (_, { t
 
   test("ten or more damages: each is found in its family, and no other family is reported", () => {
     const ways = spoiled(text);
-    expect(new Set(ways.map(({ how }) => how)).size).toBeGreaterThanOrEqual(10);
-    for (const { how, laws: any, family, text: changed } of ways) {
+    expect(new Set(ways.map(({ damage }) => damage)).size).toBeGreaterThanOrEqual(10);
+    for (const { damage, laws: any, family, text: changed } of ways) {
       const report = checkScrapes([changed]);
       const broken = report.violated.map(({ id }) => id);
-      expect({ how, found: any.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
+      expect({ damage, found: any.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
       const others = complaints(report).filter((words) => !words.includes(family) && !/: line \d+/.test(words));
-      expect({ how, family, others }).toEqual({ how, family, others: [] });
+      expect({ damage, family, others }).toEqual({ damage, family, others: [] });
     }
   });
 });
@@ -44,9 +44,9 @@ describe.each(versionPages.map((one) => [one.name, one] as const))("%s", (_, { t
 test("the same damages are found on pages of the newest versions", () => {
   const triton = readFileSync(new URL("recorded/triton-2.51-all_on.after.txt", import.meta.url), "utf8");
   for (const text of [page, triton]) {
-    for (const { how, laws: any, text: changed } of spoiled(text)) {
+    for (const { damage, laws: any, text: changed } of spoiled(text)) {
       const broken = checkScrapes([changed]).violated.map(({ id }) => id);
-      expect({ how, found: any.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
+      expect({ damage, found: any.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
     }
   }
 }, 30_000);
