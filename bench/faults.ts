@@ -160,10 +160,10 @@ table(`${CLEAN} streams at ${STEP_MS} ms with other clients; lateness of steps, 
     NAMES[beside],
     ...[steps.steps, steps.lateP50Us, steps.lateP99Us, steps.lateMaxUs, steps.writeP50Us, cpuPercent, answered],
   ]),
-  ...[before, after].map((one) => ["control", one.wakes, one.p50Us, one.p99Us, one.maxUs]),
+  ...[before, after].map((idle) => ["control", idle.wakes, idle.p50Us, idle.p99Us, idle.maxUs]),
 ]);
-const medianOf = (beside: OtherLoad, figure: (one: (typeof measured)[number]) => number) =>
-  median(measured.filter((one) => one.beside === beside).map(figure));
+const medianOf = (beside: OtherLoad, figure: (result: (typeof measured)[number]) => number) =>
+  median(measured.filter((result) => result.beside === beside).map(figure));
 const p99Of = (beside: OtherLoad) => medianOf(beside, ({ steps }) => steps.lateP99Us);
 /** Returns the CPU cost of one additional answer per second, in percent of a core. */
 const answerOf = (beside: OtherLoad) =>

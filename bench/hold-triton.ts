@@ -144,7 +144,7 @@ const streamed = (client: TritonClient, resets: boolean) =>
     if (resets) call.cancel();
     else call.end();
   });
-const many = <T>(count: number, one: () => Promise<T>) => Promise.all(Array.from({ length: count }, one));
+const many = <T>(count: number, send: () => Promise<T>) => Promise.all(Array.from({ length: count }, send));
 
 /** Sends an encoded message and waits for the end of the call. The server refuses most of these messages. */
 const sent = (method: string, body: Buffer) =>
@@ -212,9 +212,9 @@ const ROWS: Readonly<Record<string, () => Promise<unknown>>> = {
     await fetch(`${url}/repository/models/wordy/unload`, { method: "POST" });
   },
   ...Object.fromEntries(
-    HTTP2_ATTACKS.map((one) => [
-      `${one.name}, gRPC`,
-      () => attack(one, grpcPort, "/inference.GRPCInferenceService/ModelInfer"),
+    HTTP2_ATTACKS.map((frames) => [
+      `${frames.name}, gRPC`,
+      () => attack(frames, grpcPort, "/inference.GRPCInferenceService/ModelInfer"),
     ]),
   ),
 };

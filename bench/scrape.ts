@@ -241,8 +241,8 @@ const observing = Object.entries(samples)
   .filter(([file]) => OBSERVES.test(file))
   .reduce((sum, [, count]) => sum + count, 0);
 
-const mean = (windows: readonly Window[], pick: (one: Window) => number) =>
-  windows.reduce((sum, one) => sum + pick(one), 0) / windows.length;
+const mean = (windows: readonly Window[], pick: (window: Window) => number) =>
+  windows.reduce((sum, window) => sum + pick(window), 0) / windows.length;
 const summary = (windows: readonly Window[], lengthS: number) => ({
   loopPercent: mean(windows, ({ loopUs }) => loopUs / lengthS / 10_000),
   lateMeanUs: mean(windows, ({ lateMeanUs }) => lateMeanUs),
@@ -256,8 +256,8 @@ const figures = {
   stretchWithout: summary([busy.stretch.off!], seconds),
   stretchWith: summary([busy.stretch.on!], seconds),
 };
-const row = (name: string, one: ReturnType<typeof summary>) => [name, ...Object.values(one)];
-const growth = (one: Window) => slope(one.residentMb) * 60;
+const row = (name: string, result: ReturnType<typeof summary>) => [name, ...Object.values(result)];
+const growth = (window: Window) => slope(window.residentMb) * 60;
 const growthMb = growth(busy.stretch.on!);
 const growthWithoutMb = growth(busy.stretch.off!);
 table(`${streams} streams, a token every ${PERIOD_MS} ms; ${rate} scrapes a second of ${PATH}`, [

@@ -54,13 +54,13 @@ const died = run.lives.flatMap((life) => {
 });
 table("requests lost with a killed worker", [
   ["worker", "running", "waiting", "ended, row not written", "tokens without row", "steps without row"],
-  ...died.map((one) => [
-    `${one.worker} ${one.signal}`,
-    one.running,
-    one.waiting,
-    one.endedWithoutRow,
-    one.tokensWithoutRow,
-    one.stepsWithoutRow,
+  ...died.map((death) => [
+    `${death.worker} ${death.signal}`,
+    death.running,
+    death.waiting,
+    death.endedWithoutRow,
+    death.tokensWithoutRow,
+    death.stepsWithoutRow,
   ]),
 ]);
 const { complete, left, refused, cut } = run.endings;

@@ -50,12 +50,12 @@ function join(client: Socket): void {
     client.write(rest, "latin1");
   });
 
-  for (const [one, other] of [
+  for (const [client, other] of [
     [client, server],
     [server, client],
   ] as const) {
-    one.on("error", () => other.destroy());
-    one.on("close", () => other.destroy());
+    client.on("error", () => other.destroy());
+    client.on("close", () => other.destroy());
   }
 }
 

@@ -73,7 +73,7 @@ export function sections(run: Run): Readonly<Record<string, string>> {
       ["Tool", "Version", "Its ITL is made of"],
       ...tools.map(({ name, itl }) => [name, versionIn(run, name), itl]),
     ]),
-    scenarios: markdown([["Scenario", "What"], ...scenarios.map((one) => [one.name, one.about])]),
+    scenarios: markdown([["Scenario", "What"], ...scenarios.map((scenario) => [scenario.name, scenario.about])]),
     commands: commands(),
     machine: machineLine(run),
     errors: markdown(errorRows(run.rows)),
@@ -100,7 +100,7 @@ function commands(): string {
     const assigned = Object.entries(env ?? {}).map(([name, value]) => `${name}=${value} `);
     return assigned.join("") + command(plain, "http://127.0.0.1:8000", "build").join(" ");
   });
-  const different = others.filter((one) => one.serve !== plain.serve).map((one) => `${serve(one)}   # ${one.name}`);
+  const different = others.filter((scenario) => scenario.serve !== plain.serve).map((scenario) => `${serve(scenario)}   # ${scenario.name}`);
   return ["```sh", serve(plain), ...different, "", ...shown, "```"].join("\n");
 }
 

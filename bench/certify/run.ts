@@ -38,7 +38,7 @@ if (has("--write-docs") && (!isWhole || has("--no-save"))) {
 function chosen<T extends { readonly name: string }>(option: string, all: readonly T[]): readonly T[] {
   if (!has(option)) return all;
   const names = text(option, "").split(",");
-  const unknown = names.filter((name) => !all.some((one) => one.name === name));
+  const unknown = names.filter((name) => !all.some((known) => known.name === name));
   if (unknown.length > 0) {
     complain(`${option}: unknown: ${unknown.join(", ")}; accepted are ${all.map(({ name }) => name).join(", ")}`);
   }

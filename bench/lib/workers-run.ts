@@ -91,7 +91,7 @@ export async function workersRun({
       while (next < requests) {
         const i = next++;
         if (i === killAt) process.kill(server.pids[i % workers]!, "SIGKILL");
-        await load.one(i);
+        await load.request(i);
       }
     };
     await Promise.all(Array.from({ length: concurrency }, client));
@@ -160,7 +160,7 @@ class Load {
 
   constructor(readonly url: string) {}
 
-  async one(i: number): Promise<void> {
+  async request(i: number): Promise<void> {
     const leaves = i % 10 === 3;
     const stream = leaves || i % 3 !== 0;
     const refused = i % 50 === 7;

@@ -138,7 +138,7 @@ async function paced(streams: number, template: string) {
     progress(`view: ${streams} streams at 20 ms, pair ${pair + 1} of ${pairs()}`);
     all.push(await pacedPair(streams, template));
   }
-  const of = (side: "ours" | "loop", key: (one: (typeof all)[number]["ours"]) => number) =>
+  const of = (side: "ours" | "loop", key: (run: (typeof all)[number]["ours"]) => number) =>
     median(all.map((pair) => key(pair[side])));
   const row = (side: "ours" | "loop", name: string) => [
     ...[name, Math.round(of(side, ({ rate }) => rate)), of(side, ({ gap }) => gap.p50 / 1000)],

@@ -62,10 +62,10 @@ const violations = (scrapes: readonly Scrape[], options: CheckOptions): readonly
 
 /** For each detection need, all sets of scrapes that contain no more than it allows. */
 const CHOICES: Readonly<Record<DetectionNeed, (of: Scrapes) => readonly (readonly Scrape[])[]>> = {
-  "one scrape": ({ all }) => all.map((one) => [{ ...one, rest: false }]),
-  "two scrapes": ({ all }) => all.slice(1).map((one, i) => [all[i]!, one].map((each) => ({ ...each, rest: false }))),
-  rest: ({ all }) => all.filter(({ rest }) => rest).map((one) => [one]),
-  "clean, rest": ({ clean }) => clean.filter(({ rest }) => rest).map((one) => [one]),
+  "one scrape": ({ all }) => all.map((scrape) => [{ ...scrape, rest: false }]),
+  "two scrapes": ({ all }) => all.slice(1).map((scrape, i) => [all[i]!, scrape].map((each) => ({ ...each, rest: false }))),
+  rest: ({ all }) => all.filter(({ rest }) => rest).map((scrape) => [scrape]),
+  "clean, rest": ({ clean }) => clean.filter(({ rest }) => rest).map((scrape) => [scrape]),
 };
 
 /**

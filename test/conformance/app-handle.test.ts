@@ -68,7 +68,7 @@ async function both(method: string, path: string, more: object = {}) {
 const TELLS_TIME = /^\/(metrics|understudy)/;
 
 for (const [path, methods] of Object.entries(ROUTES))
-  for (const method of methods.filter((one) => one !== "HEAD"))
+  for (const method of methods.filter((name) => name !== "HEAD"))
     test(`${method} ${path}`, async () => {
       const { over, handled } = await both(method, path);
       // Pages with times or with earlier requests always differ. Their headers equal those of the socket; those of other

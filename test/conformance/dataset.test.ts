@@ -115,7 +115,7 @@ test("a prompt without a row gets a fitting row, the same for the same seed", as
   const rest: string[][] = [];
   for (const seed of seeds.slice(5)) rest.push(await chat({ messages: [user("Who?")], seed }));
   const found = new Set([...drawn, ...rest].flat());
-  expect([...found].filter((one) => !all.includes(one))).toEqual([]);
+  expect([...found].filter((text) => !all.includes(text))).toEqual([]);
   expect(found.size).toBeGreaterThan(1);
   expect(await chat({ messages: [user("Who?")], seed: 0 })).toEqual(drawn[0]!);
 });

@@ -83,7 +83,7 @@ describe("recorded", () => {
     const { exchanges, ...alone } = recorded(name);
     const all = (exchanges ?? [alone]).filter(({ request }) => !OTHER.test(request.path));
     expect(all.length).toBeGreaterThan(0);
-    for (const one of all) await expectRecorded(one);
+    for (const exchange of all) await expectRecorded(exchange);
   });
 
   test("dev-pause-abort-in-stream", async () => {
@@ -189,7 +189,7 @@ describe("effects", () => {
     "keep, clear_cache=%s: requests pause, new ones queue, and all continue on resume",
     async (clear) => {
       const preemptions = await metric("num_preemptions_total");
-      const one = answer(generate({ prompt: "Keep this", max_tokens: 120, ignore_eos: true, seed: 5 }));
+      const pending = answer(generate({ prompt: "Keep this", max_tokens: 120, ignore_eos: true, seed: 5 }));
       await running(1);
       await post(`/pause?mode=keep&clear_cache=${clear}`);
       const before = await tokens();
@@ -198,7 +198,7 @@ describe("effects", () => {
       expect(await tokens()).toBe(before);
       await post("/resume");
       expect((await two).usage.completion_tokens).toBe(3);
-      const { choices, usage } = await one;
+      const { choices, usage } = await pending;
       expect([choices[0]!.finish_reason, usage.completion_tokens]).toEqual(["length", 120]);
       // Clearing the cache takes the blocks of paused requests.
       expect((await metric("num_preemptions_total")) - preemptions).toBe(clear === "true" ? 1 : 0);

@@ -41,15 +41,15 @@ test.each(rows)("%s: %s", async (path, name, { accepted, refused, others }, plai
 
 test.each(CASES.map((table) => [table.path, table] as const))(
   "%s: each field has an example whose value fits",
-  (_, one) => {
-    for (const [name, { type }] of Object.entries(one.fields))
-      expect([name, type.check(one.examples[name]!.accepted as never, new State(true)) === FAIL]).toEqual([name, false]);
+  (_, dialect) => {
+    for (const [name, { type }] of Object.entries(dialect.fields))
+      expect([name, type.check(dialect.examples[name]!.accepted as never, new State(true)) === FAIL]).toEqual([name, false]);
   },
 );
 
 test("fields that affect an answer change it", async () => {
   const said = async (path: string, fields: object) => {
-    const { text } = await ask(path, { ...CASES.find((one) => one.path === path)!.plain, ...fields });
+    const { text } = await ask(path, { ...CASES.find((dialect) => dialect.path === path)!.plain, ...fields });
     return JSON.parse(text);
   };
   const respond = (fields: object) => said("/v1/responses", fields);

@@ -42,10 +42,10 @@ async function think(fields: object) {
 }
 
 test("the thinking and its length follow from the seed, and can be ordered or limited", async () => {
-  const [one, again, other] = await Promise.all([think({}), think({}), think({ seed: 4 })]);
-  expect([one.reasoning, one.content, one.tokens]).toEqual([again.reasoning, again.content, again.tokens]);
-  expect(other.reasoning).not.toBe(one.reasoning);
-  expect(one.finish).toBe("stop");
+  const [first, again, other] = await Promise.all([think({}), think({}), think({ seed: 4 })]);
+  expect([first.reasoning, first.content, first.tokens]).toEqual([again.reasoning, again.content, again.tokens]);
+  expect(other.reasoning).not.toBe(first.reasoning);
+  expect(first.finish).toBe("stop");
   expect((await think({ understudy: { reasoning: 7 } })).tokens).toBe(7);
   expect((await think({ thinking_token_budget: 5 })).tokens).toBe(5);
   expect((await think({ thinking_token_budget: 5, understudy: { reasoning: 3 } })).tokens).toBe(3);

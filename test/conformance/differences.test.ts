@@ -59,7 +59,7 @@ const contents = ({ json }: { json: Answer }) => json.choices.map(({ message }) 
 const named = (line: string) => {
   const found = read(DOCUMENT)
     .split("\n")
-    .find((one) => one.startsWith(`| ${line}`))!;
+    .find((row) => row.startsWith(`| ${line}`))!;
   return [...found.split(" | ")[0]!.matchAll(/`(\/[^`]+)`/g)].map(([, path]) => path!);
 };
 async function unknownPaths(paths: readonly string[]): Promise<void> {
@@ -147,13 +147,13 @@ row("a whole float in a tool's schema is an integer in the prompt", async () => 
 });
 
 row("the text follows from the seed alone", async () => {
-  const [one, ...others] = await Promise.all([
+  const [first, ...others] = await Promise.all([
     complete(),
     complete({ temperature: 0 }),
     complete({ temperature: 1.9, prompt: "Something else" }),
   ]);
-  for (const other of others) expect(texts(other)).toEqual(texts(one!));
-  expect(texts(await complete({ seed: 6 }))).not.toEqual(texts(one!));
+  for (const other of others) expect(texts(other)).toEqual(texts(first!));
+  expect(texts(await complete({ seed: 6 }))).not.toEqual(texts(first!));
   const unseeded = await Promise.all([0, 1].map(() => complete({ seed: null, max_tokens: 40 })));
   expect(texts(unseeded[0]!)).not.toEqual(texts(unseeded[1]!));
 });
@@ -161,7 +161,7 @@ row("the text follows from the seed alone", async () => {
 row("at temperature 0 without a seed the text follows from the prompt", async () => {
   const greedy = (prompt: string | number[], more: object = {}) =>
     complete({ seed: null, temperature: 0, max_tokens: 40, prompt, ...more });
-  const [one, again, low, other, swapped, straight] = await Promise.all([
+  const [first, again, low, other, swapped, straight] = await Promise.all([
     greedy("Hello"),
     greedy("Hello", { stream: false, top_p: 0.3, priority: 1 }),
     greedy("Hello", { temperature: 0.001 }),
@@ -169,10 +169,10 @@ row("at temperature 0 without a seed the text follows from the prompt", async ()
     greedy([5, 6]),
     greedy([6, 5]),
   ]);
-  expect(texts(again)).toEqual(texts(one));
+  expect(texts(again)).toEqual(texts(first));
   // vLLM raises the value to 0.01, which samples.
-  expect(texts(low)).not.toEqual(texts(one));
-  expect(texts(other)).not.toEqual(texts(one));
+  expect(texts(low)).not.toEqual(texts(first));
+  expect(texts(other)).not.toEqual(texts(first));
   expect(texts(swapped)).not.toEqual(texts(straight));
   const chats = await Promise.all(
     [0, 1].map(() => chat({ seed: null, temperature: 0, max_tokens: null, ignore_eos: false })),
@@ -271,8 +271,8 @@ row("repetition_detection has no effect", async () => {
 
 row("log probabilities are made up, and repeat for the same request", async () => {
   const ask = () => complete({ logprobs: 3, prompt_logprobs: 3 });
-  const [one, again, other] = [await ask(), await ask(), await complete({ logprobs: 3, seed: 6 })];
-  const [choice] = one.json.choices;
+  const [first, again, other] = [await ask(), await ask(), await complete({ logprobs: 3, seed: 6 })];
+  const [choice] = first.json.choices;
   expect(choice!.logprobs).toEqual(again.json.choices[0]!.logprobs);
   expect(choice!.logprobs.token_logprobs).not.toEqual(other.json.choices[0]!.logprobs.token_logprobs);
   choice!.logprobs.top_logprobs.forEach((top, i) => {

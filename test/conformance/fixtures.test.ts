@@ -157,7 +157,7 @@ describe("while the server runs", () => {
       // Each connection may reach a different worker.
       const all = async (wanted: string) => {
         const said = await Promise.all(Array.from({ length: 8 }, () => chat(server, "y", {}, { connection: "close" })));
-        return said.every((one) => one.startsWith(wanted));
+        return said.every((line) => line.startsWith(wanted));
       };
       write("a.yaml", both("second"));
       await eventually(() => all("second y"));

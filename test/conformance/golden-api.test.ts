@@ -26,7 +26,7 @@ async function verdicts(folder: Folder, names: ReadonlySet<string>): Promise<Ver
   const play = async () => {
     const all: Verdict[] = [];
     const tell = (verdict: Verdict) => all.push(verdict);
-    await playAll(folder, tell, (one) => mutated(one, SEED));
+    await playAll(folder, tell, (testCase) => mutated(testCase, SEED));
     return all;
   };
   if (!played.has(folder)) played.set(folder, play());

@@ -374,8 +374,8 @@ test("a client that disconnects while pipelined requests wait ends its stream", 
     const fields = { model: "m", prompt: "Hello", max_tokens: 2000, ignore_eos: true, stream: true };
     const body = JSON.stringify(fields);
     const head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
-    const one = `${head}Content-Length: ${body.length}\r\n\r\n${body}`;
-    const socket = net.connect(Number(new URL(server.url).port), "127.0.0.1", () => socket.write(one + one));
+    const request = `${head}Content-Length: ${body.length}\r\n\r\n${body}`;
+    const socket = net.connect(Number(new URL(server.url).port), "127.0.0.1", () => socket.write(request + request));
     socket.on("error", () => {});
     await new Promise((seen) => socket.once("data", seen));
     socket.resetAndDestroy();

@@ -87,12 +87,12 @@ const SEEN = {
 
 for (const seed of ["7", "0"])
   test(`--seed ${seed}: the same requests get the same bytes from another server`, async () => {
-    const [one, other] = await Promise.all([started("--seed", seed), started("--seed", seed)]);
-    const got = await answers(one!);
+    const [first, second] = await Promise.all([started("--seed", seed), started("--seed", seed)]);
+    const got = await answers(first!);
     for (const [name, ids] of Object.entries(SEEN)) for (const id of ids) expect(got[name]).toContain(id);
-    expect(await answers(other!)).toEqual(got);
+    expect(await answers(second!)).toEqual(got);
     // A server also returns no id twice.
-    const again = await answers(one!);
+    const again = await answers(first!);
     expect([...idsIn(again)].filter((id) => idsIn(got).has(id))).toEqual([]);
   });
 

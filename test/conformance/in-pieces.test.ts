@@ -100,9 +100,9 @@ test.each([3, 200])(
       return entry;
     };
     type Entry = { bytes: number[]; top_logprobs: { bytes: number[] }[] };
-    const shown = (logprobs as Entry[]).map((one) => ({
-      ...withoutBytes(one),
-      top_logprobs: one.top_logprobs.map(withoutBytes),
+    const shown = (logprobs as Entry[]).map((entry) => ({
+      ...withoutBytes(entry),
+      top_logprobs: entry.top_logprobs.map(withoutBytes),
     }));
     expect(of("output_text.delta").flatMap((event) => event.logprobs)).toEqual(shown);
     expect(of("output_item.done")[0].item.content[0].logprobs).toEqual(logprobs);

@@ -27,7 +27,7 @@ const ask = (fields: object, signal?: AbortSignal) =>
     ...(signal ? { signal } : {}),
   });
 const page = async (): Promise<ParsedFamily[]> => parseExposition(await (await fetch(`${server.url}/metrics`)).text());
-const family = (families: readonly ParsedFamily[], name: string) => families.find((one) => one.name === name)!;
+const family = (families: readonly ParsedFamily[], name: string) => families.find((family) => family.name === name)!;
 const gauges = ["vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"];
 const loadOf = (families: readonly ParsedFamily[]) => gauges.map((name) => family(families, name).samples[0]!.value);
 

@@ -213,8 +213,8 @@ describe("a server with limits", () => {
         // The encoder's thread and the thread for large bodies have not started yet.
         const [first, second] = [await RawSocket.connect(port), await RawSocket.connect(port)];
         const both = [...Array.from({ length: 100 }, () => port), ...Array.from({ length: 100 }, () => http2Port)];
-        const tried = await Promise.allSettled(both.map((one) => RawSocket.connect(one)));
-        const idle = tried.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+        const tried = await Promise.allSettled(both.map((port) => RawSocket.connect(port)));
+        const idle = tried.flatMap((attempt) => (attempt.status === "fulfilled" ? [attempt.value] : []));
         await eventually(() => idle.filter(({ closed }) => !closed).length <= 120 - 64 - 2);
         first.write(completion({ max_tokens: 100_000, stream: true }));
         await eventually(() => first.text.includes("data: "));
@@ -247,7 +247,7 @@ describe("a server with limits", () => {
 
 test("every row names a test that exists, and every test here has its row", () => {
   const [first = "", ...sections] = read("docs/limits.md").split("## ");
-  const tables = first + sections.filter((one) => /^(Faults, proxy, stress|Load, check, replay)\n/.test(one)).join("");
+  const tables = first + sections.filter((section) => /^(Faults, proxy, stress|Load, check, replay)\n/.test(section)).join("");
   const rows = tables.split("\n").filter((line) => line.startsWith("| ") && !line.startsWith("| Limit |"));
   expect(rows.length).toBeGreaterThan(50);
   const here: string[] = [];

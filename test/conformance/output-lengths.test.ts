@@ -148,7 +148,7 @@ describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, 
       seen.push(end(await post(server, path, { ...body(limit), ...more })));
     }
     const after = await counted();
-    const stopped = seen.filter(({ stops: one }) => one).length;
+    const stopped = seen.filter(({ stops }) => stops).length;
     expect(after.map((count, i) => count - before[i]!)).toEqual([stopped, chats - stopped]);
     return { seen, wanted };
   }
@@ -158,7 +158,7 @@ describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, 
     expect(seen).toEqual(wanted);
     if (DEFAULT_OUTPUT_LENGTHS.kind !== "lognormal") throw new Error("the default has another form");
     const share = logNormalShare(limit, DEFAULT_OUTPUT_LENGTHS);
-    const stopped = seen.filter(({ stops: one }) => one).length;
+    const stopped = seen.filter(({ stops }) => stops).length;
     // The tolerance is four standard deviations of a binomial count, plus the tails cut by `normal` in
     // text/answers/answers.ts.
     expect(Math.abs(stopped - share * CHATS)).toBeLessThan(4 * Math.sqrt(CHATS * share * (1 - share)) + 2);
@@ -168,7 +168,7 @@ describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, 
     // Each answer shows whether the flag works, so this needs fewer answers than a distribution.
     const { seen, wanted } = await ends(200, 200, { ignore_eos: true });
     expect(seen).toEqual(wanted);
-    if (takesIgnoreEos) expect(seen.every(({ stops: one, tokens }) => !one && tokens === 200)).toBe(true);
+    if (takesIgnoreEos) expect(seen.every(({ stops, tokens }) => !stops && tokens === 200)).toBe(true);
   });
 });
 
@@ -231,7 +231,7 @@ describe("limits", () => {
       stops: stops(choice.finish_reason, "stop", "length"),
     }));
     expect(ends).toEqual([...wanted, ...wanted]);
-    expect(new Set(wanted.map(({ stops: one }) => one)).size).toBe(2);
+    expect(new Set(wanted.map(({ stops }) => stops)).size).toBe(2);
     expect(whole.usage.completion_tokens).toBe(2 * wanted.reduce((sum, { tokens }) => sum + tokens, 0));
     const answer = await fetch(`${server.url}/v1/completions`, {
       method: "POST",

@@ -127,10 +127,10 @@ const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
     const word = /\w+/.exec(textOf(without))![0];
     expect(textOf(await own({ bad_words: [word] }))).not.toMatch(new RegExp(`(^| )${word}( |$)`));
     expect(textOf(with_)).not.toContain(" river");
-    const [one, two] = textOf(without).split(" ");
-    const pair = textOf(await own({ bad_words: [`${one} ${two}`] }));
-    expect(pair).toStartWith(`${one} `);
-    expect(pair).not.toContain(`${one} ${two}`);
+    const [first, second] = textOf(without).split(" ");
+    const pair = textOf(await own({ bad_words: [`${first} ${second}`] }));
+    expect(pair).toStartWith(`${first} `);
+    expect(pair).not.toContain(`${first} ${second}`);
     const many = Array.from({ length: 129 }, (_, i) => `w${i}`);
     expect((await own({ bad_words: many })).raw).toContain("Too many bad words after tokenization: 129");
   },
@@ -163,9 +163,9 @@ const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
   n: (without, with_) => {
     expect(with_.json.choices.length).toBe(2);
     expect(with_.json.usage.completion_tokens).toBe(24);
-    const [one, two] = textOf(with_).split("|");
-    expect(one).toBe(textOf(without));
-    expect(two).not.toBe(one);
+    const [first, second] = textOf(with_).split("|");
+    expect(first).toBe(textOf(without));
+    expect(second).not.toBe(first);
   },
   seed: async (without, with_, own) => {
     expect(textOf(with_)).not.toBe(textOf(without));

@@ -53,7 +53,7 @@ test.each([
   const { message, deltas } = await served(line);
   expect(names(message)).toEqual([...wanted]);
   expect(message[name]).toBeString();
-  for (const one of wanted) expect([message[one], said(deltas, one)]).toEqual([message[name], message[name] as string]);
+  for (const field of wanted) expect([message[field], said(deltas, field)]).toEqual([message[name], message[name] as string]);
   // As exclude_unset writes them: the version that copies both writes a null into every other delta.
   const others = deltas.filter((delta) => !("reasoning" in delta) && (delta.reasoning_content ?? null) === null);
   expect(others.length).toBeGreaterThan(2);
@@ -79,5 +79,5 @@ test.each([
   for (const name of wanted)
     expect([message[name] !== "", said(deltas, name)]).toEqual([true, message[name] as string]);
   // Each delta with content has the fields, as "" if there is no reasoning.
-  for (const delta of deltas.filter((one) => "content" in one)) expect(names(delta)).toEqual([...wanted]);
+  for (const delta of deltas.filter((delta) => "content" in delta)) expect(names(delta)).toEqual([...wanted]);
 });

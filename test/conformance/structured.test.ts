@@ -84,7 +84,7 @@ async function streamed(server: string, body: object): Promise<Choice & { readon
   return {
     message: {
       content: chunks.map(({ delta }) => delta.content ?? "").join(""),
-      tool_calls: calls.map((one) => ({ function: one })),
+      tool_calls: calls.map((call) => ({ function: call })),
     },
     finish_reason: chunks.at(-1).finish_reason,
     chunks: chunks.length,

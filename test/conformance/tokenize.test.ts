@@ -64,8 +64,8 @@ test("a conversation has as many tokens as its usage", async () => {
 
 test("thousands of messages have as many tokens as each of them has", async () => {
   const said = (count: number) => ({ messages: new Array(count).fill({ role: "user", content: "Hello" }) });
-  const [one, two, many] = await Promise.all([1, 2, 5000].map(async (count) => (await tokenize(said(count))).count));
-  expect(many! - one!).toBe(4999 * (two! - one!));
+  const [oneWord, twoWords, many] = await Promise.all([1, 2, 5000].map(async (count) => (await tokenize(said(count))).count));
+  expect(many! - oneWord!).toBe(4999 * (twoWords! - oneWord!));
 });
 
 test("a text longer than the context is not an error", async () => {

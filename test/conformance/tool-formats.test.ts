@@ -76,24 +76,24 @@ function parserOf({ parser, special, steps }: RecordedAnswer) {
   return { made, idOf: (word: string) => words.indexOf(word) };
 }
 
-for (const parser of [...new Set(recorded.map((one) => one.parser))]) {
-  const own = recorded.filter((one) => one.parser === parser);
+for (const parser of [...new Set(recorded.map((row) => row.parser))]) {
+  const own = recorded.filter((row) => row.parser === parser);
   test(`${parser}: ${own.length} answers give the recorded deltas`, () => {
     expect(own.length).toBeGreaterThanOrEqual(10);
-    for (const one of own) {
-      const { made, idOf } = parserOf(one);
-      const deltas = one.steps.map((words, at) =>
-        shown(made.push(words.join(""), words.map(idOf), at === one.steps.length - 1)),
+    for (const row of own) {
+      const { made, idOf } = parserOf(row);
+      const deltas = row.steps.map((words, at) =>
+        shown(made.push(words.join(""), words.map(idOf), at === row.steps.length - 1)),
       );
-      expect(JSON.stringify(deltas)).toBe(JSON.stringify(one.deltas));
+      expect(JSON.stringify(deltas)).toBe(JSON.stringify(row.deltas));
     }
   });
 
   test(`${parser}: whole answers give the recorded message`, () => {
-    for (const one of own) {
-      const message = parserOf(one).made.message(one.steps.flat().join(""));
+    for (const row of own) {
+      const message = parserOf(row).made.message(row.steps.flat().join(""));
       const calls = message.calls.map(({ name, arguments: given }) => [name, given]);
-      expect({ content: message.content, calls }).toEqual(one.whole as never);
+      expect({ content: message.content, calls }).toEqual(row.whole as never);
     }
   });
 }
@@ -111,9 +111,9 @@ test.each(TOOL_FORMATS)("%s: written calls are read back, whole and in pieces of
     { zone: null },
     {},
   ];
-  const calls: WrittenCall[] = given.map((one, at) => ({
+  const calls: WrittenCall[] = given.map((call, at) => ({
     name: at === 1 ? "get_weather" : ["get_weather", "", "get_time"][at]!,
-    given: fromPlain(one) as WrittenCall["given"],
+    given: fromPlain(call) as WrittenCall["given"],
   }));
   const text = CALL_FORMS[format]({ text: "", spaced: true, callsBefore: 4 }, calls);
   const kind = toolParserKind(format, bytes, idsOf(null));

@@ -59,7 +59,7 @@ test("a parser finds calls without further options, also if the choice is null",
         json(chat({ seed, tools, max_tokens: 200, ignore_eos: false, ...more }, parsing)),
       ),
     );
-    const called = answers.filter(({ choices: [one] }) => one.message.tool_calls.length > 0);
+    const called = answers.filter(({ choices: [choice] }) => choice.message.tool_calls.length > 0);
     expect(called.length).toBeGreaterThan(0);
     expect(called[0].choices[0].finish_reason).toBe("tool_calls");
   }

@@ -36,10 +36,10 @@ const chunk = (event: string) => JSON.parse(event.slice("data: ".length));
 test("answers to several prompts are joined, with the sum of the usage and the served model's name", async () => {
   const prompt = Array.from({ length: 100 }, (_, i) => 100 + i);
   await complete({ prompt });
-  const one = await json(complete({ prompt }));
-  const cached = one.usage.prompt_tokens_details.cached_tokens;
+  const answer = await json(complete({ prompt }));
+  const cached = answer.usage.prompt_tokens_details.cached_tokens;
   expect(cached).toBeGreaterThan(0);
-  expect([one.model, one.prompt_token_ids]).toEqual(["m", null]);
+  expect([answer.model, answer.prompt_token_ids]).toEqual(["m", null]);
   const both = await json(complete({ prompt: [prompt, prompt], n: 2 }));
   expect([both.model, both.prompt_token_ids]).toEqual(["meta-llama/Llama-3.1-8B-Instruct", []]);
   expect(both.usage).toMatchObject({ prompt_tokens: 200, total_tokens: 216, completion_tokens: 16 });
@@ -55,10 +55,10 @@ test("in a stream each of several prompts has a separate id, and its usage after
   const numbers: number[] = [];
   for (const [prompt, tokens] of [3, 1, 2].entries()) {
     const indices = [2 * prompt, 2 * prompt + 1];
-    const [{ id }] = chunks.filter(({ choices: [one] }) => one?.index === indices[0]);
-    const own = chunks.filter((one) => one.id === id);
+    const [{ id }] = chunks.filter(({ choices: [choice] }) => choice?.index === indices[0]);
+    const own = chunks.filter((chunk) => chunk.id === id);
     numbers.push(Number(/^cmpl-(\d+)$/.exec(id)![1]));
-    expect(own.slice(0, -1).map(({ choices: [one] }) => one.index)).toEqual(
+    expect(own.slice(0, -1).map(({ choices: [choice] }) => choice.index)).toEqual(
       expect.arrayContaining([...indices, ...indices]),
     );
     expect(own.slice(0, -1).every(({ usage }) => usage === null)).toBe(true);

@@ -205,7 +205,7 @@ test("a chat's stream: a first event per choice with a blank before its end, nul
     expect(Object.keys(chunk(event).choices[0].delta)).toEqual(["content", "reasoning_content"]);
   }
   const ends = between.map(chunk).filter(({ choices }) => choices[0].finish_reason);
-  expect(ends.map(({ choices: [one] }) => [one.index, one.finish_reason]).sort()).toEqual([
+  expect(ends.map(({ choices: [choice] }) => [choice.index, choice.finish_reason]).sort()).toEqual([
     [0, "length"],
     [1, "length"],
   ]);
@@ -232,7 +232,7 @@ test("a completion's stream prints nulls, and the index identifies the prompt", 
   const { id } = chunk(all[0]!);
   expect(id).toMatch(/^cmpl-\d+$/);
   const texts = all.slice(0, -1).map(chunk);
-  expect(new Set(texts.map(({ choices: [one] }) => one.index))).toEqual(new Set([0, 1]));
+  expect(new Set(texts.map(({ choices: [choice] }) => choice.index))).toEqual(new Set([0, 1]));
   expect(all[0]).toMatch(
     /"text":"[^"]*","token_ids":null,"logprobs":null,"finish_reason":null,"stop_reason":null,"avg_decoded_tokens_per_iter":1.0\}\],"usage":null\}\n\n$/,
   );
@@ -254,7 +254,7 @@ test("finish reasons: stop with its string, tool_calls with a parsed call, reaso
   });
   const streamed = (await events(chat({ ...asked, stream: true }))).slice(0, -1).map(chunk);
   expect(streamed.at(-1).choices[0].finish_reason).toBe("tool_calls");
-  expect(streamed.some(({ choices: [one] }) => one.delta.tool_calls)).toBe(true);
+  expect(streamed.some(({ choices: [choice] }) => choice.delta.tool_calls)).toBe(true);
 });
 
 test("log probabilities of chats and completions", async () => {
@@ -264,7 +264,7 @@ test("log probabilities of chats and completions", async () => {
   const answer: Json = await json(fetch(`${plain.url}/v1/chat/completions`, { method: "POST", body, headers }));
   await plain.close(0);
   const { content } = answer.choices[0].logprobs;
-  expect(content.map((one: Json) => one.top_logprobs.length)).toEqual([2, 2, 2]);
+  expect(content.map((entry: Json) => entry.top_logprobs.length)).toEqual([2, 2, 2]);
   const [other] = (await json(complete({ logprobs: 1 }))).choices;
   expect(other.logprobs.tokens).toHaveLength(4);
 });
@@ -303,8 +303,8 @@ test("fields of TensorRT-LLM that vLLM lacks are accepted", async () => {
 });
 
 test("without detokenize the answer has ids instead of text", async () => {
-  const [one] = (await json(complete({ detokenize: false }))).choices;
-  expect([one.text, one.token_ids.length]).toEqual(["", 4]);
+  const [choice] = (await json(complete({ detokenize: false }))).choices;
+  expect([choice.text, choice.token_ids.length]).toEqual(["", 4]);
   const [first] = await events(complete({ detokenize: false, stream: true }));
   expect(chunk(first!).choices[0]).toMatchObject({ text: "", token_ids: [expect.any(Number)] });
 });

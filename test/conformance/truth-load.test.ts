@@ -42,10 +42,10 @@ const tokensOf = ({ runs }: RequestLine) => sum(runs, ([, steps, width = 1]) => 
 const metric = (name: string, wanted: Record<string, string> = {}, sample = name) =>
   sum(
     page
-      .find((one) => one.name === name)!
+      .find((family) => family.name === name)!
       .samples.filter(
-        (one) =>
-          one.name === sample && Object.entries(wanted).every(([key, value]) => new Map(one.labels).get(key) === value),
+        (row) =>
+          row.name === sample && Object.entries(wanted).every(([key, value]) => new Map(row.labels).get(key) === value),
       ),
     ({ value }) => value,
   );
@@ -318,7 +318,7 @@ test("every line has the documented fields, no more and no less, each of its typ
     seed: count,
     engine: (value) => count(value) || typeof value === "object",
     runs: (value) => (value as unknown[][]).every((run) => run.length >= 2 && run.length <= 3 && run.every(count)),
-    preempted: (value) => (value as Record<string, unknown>[]).every((one) => us(one.us) && us(one.resumedUs)),
+    preempted: (value) => (value as Record<string, unknown>[]).every((preemption) => us(preemption.us) && us(preemption.resumedUs)),
     dropped: (value) => ["run", "step", "request"].every((kind) => count((value as Record<string, unknown>)[kind])),
   };
   // With one process there is no worker. The counts are inside `dropped`.

@@ -101,20 +101,20 @@ test("cancel() frees blocks within one step, and the listener is not called agai
   const engine = await small({ timing: CONSTANT });
   let calls = 0;
   const count = { onTokens: () => calls++ };
-  const [one, other] = [1, 2].map(() => engine.submit({ promptTokens: 64, maxTokens: 50, ignoreEos: true }, count)) as [
+  const [first, second] = [1, 2].map(() => engine.submit({ promptTokens: 64, maxTokens: 50, ignoreEos: true }, count)) as [
     Run,
     Run,
   ];
-  while (one.tokens.length < 3) engine.step();
+  while (first.tokens.length < 3) engine.step();
   const before = calls;
-  engine.cancel(one);
-  other.cancel();
-  other.cancel();
-  expect(one).toMatchObject({ finish: "abort", endUs: engine.clock.now() });
+  engine.cancel(first);
+  second.cancel();
+  second.cancel();
+  expect(first).toMatchObject({ finish: "abort", endUs: engine.clock.now() });
   engine.step();
   expect(engine.snapshot()).toMatchObject({ blocksUsed: 0, running: 0, finished: [0, 0, 2, 0, 0] });
   expect(calls).toBe(before);
-  expect((await other.done).finish).toBe("abort");
+  expect((await second.done).finish).toBe("abort");
 });
 
 test("a blocked run keeps its place in the queue until its release, and others overtake it", async () => {

@@ -37,8 +37,8 @@ describe("default text", () => {
 
   test("is the same with and without prefix caching, in other pools and modes", () => {
     const requests = fc.array(anyRequest, { minLength: 4, maxLength: 25, size: "max" });
-    const property = fc.property(anyConfig, anyConfig, requests, (one, other, list) => {
-      const [first, second] = [one, { ...other, enablePrefixCaching: !one.enablePrefixCaching }].map((config) => {
+    const property = fc.property(anyConfig, anyConfig, requests, (config, other, list) => {
+      const [first, second] = [config, { ...other, enablePrefixCaching: !config.enablePrefixCaching }].map((config) => {
         const world = new World(config);
         run(world, list);
         return world.heard;

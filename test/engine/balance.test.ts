@@ -107,7 +107,7 @@ class Coordinator {
     const dueUs = this.#lastUs + (this.#changed ? 100 : 5000) * MS;
     const send = () => {
       if (timer !== this.#timer) return;
-      this.heard = this.published.map((one) => [...one]);
+      this.heard = this.published.map((counts) => [...counts]);
       this.#changed = false;
       this.#lastUs = this.clock.now();
       this.#arm();

@@ -62,15 +62,15 @@ function engineOn(lookUs: number) {
   });
   const heard: { ids: number; turns: number[]; endedIn: number | null }[] = [];
   const add = (maxTokens: number, gathers: boolean) => {
-    const one = { ids: 0, turns: [] as number[], endedIn: null as number | null };
-    heard.push(one);
+    const record = { ids: 0, turns: [] as number[], endedIn: null as number | null };
+    heard.push(record);
     const promptIds = promptOf(20, heard.length);
     engine.submit(generationOf({ promptIds, maxTokens, seed: heard.length }), {
       gathers,
       onTokens(_, __, count, finish) {
-        one.ids += count;
-        one.turns.push(turn);
-        if (finish !== null) one.endedIn = turn;
+        record.ids += count;
+        record.turns.push(turn);
+        if (finish !== null) record.endedIn = turn;
       },
     });
   };

@@ -257,7 +257,7 @@ test("llm-d-sim #631, llm-d-sim #633: the counters contain every event of ten th
   world.clock.drain(5_000_000);
   const { finished, generationTokens, promptTokens, histograms, prefixQueries } = world.engine.snapshot();
   const sum = (of: (heard: (typeof world.heard)[number]) => number) =>
-    world.heard.reduce((all, one) => all + of(one), 0);
+    world.heard.reduce((all, request) => all + of(request), 0);
   const ends = (finish: Finish) => sum((heard) => Number(heard.finish === finish));
   const left = sum(({ ended }) => Number(ended));
   expect(left).toBeGreaterThan(300);

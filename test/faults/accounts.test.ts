@@ -71,7 +71,7 @@ test("the truth log has a line per disturbed answer: plan, operations in order, 
   const sent = told.operations.filter(([, kind]) => kind === "bytes");
   expect(sent.reduce((sum, [, , , length]) => sum + length, 0)).toBeGreaterThanOrEqual(seen.bytes.length);
   expect(sent.map(([, , offset]) => offset)).toEqual(
-    sent.map((_, at) => sent.slice(0, at).reduce((sum, one) => sum + one[3], 0)),
+    sent.map((_, at) => sent.slice(0, at).reduce((sum, row) => sum + row[3], 0)),
   );
   const wire = rows.filter((row): row is WireLine => row.type === "wire" && row.key === "told");
   const left = Buffer.concat(wire.map(({ base64 }) => Buffer.from(base64, "base64")));

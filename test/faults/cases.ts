@@ -62,7 +62,7 @@ export function faultCases(over: "1.1" | "2" = "1.1"): FaultCase[] {
 }
 
 const casesOf = (row: FaultRow): FaultCase[] =>
-  plansOf(row).flatMap((plan) => asked(row).map((one) => ({ plan, id: row.id, asked: one, streams: true })));
+  plansOf(row).flatMap((plan) => asked(row).map((dialect) => ({ plan, id: row.id, asked: dialect, streams: true })));
 
 /** Returns a plan per word of the fault. */
 export function plansOf(row: FaultRow): string[] {
@@ -80,6 +80,6 @@ function placeFor({ id, position }: FaultRow, way: string): string {
 function asked({ id, stage, dialects }: FaultRow): FaultCase["asked"][] {
   if (id === "J7" || id === "J16") return ["calls"];
   if (id === "J19") return ["reasoned"];
-  if (stage === "events") return dialects.filter((one) => one !== "generate");
+  if (stage === "events") return dialects.filter((dialect) => dialect !== "generate");
   return ["chat"];
 }

@@ -30,8 +30,8 @@ function bodyOf(plan: string, events: readonly string[]): string {
 const deltasOf = (body: string) =>
   body
     .split("\n\n")
-    .filter((one) => one.startsWith("data: {"))
-    .map((one) => JSON.parse(one.slice(6)).choices[0].delta);
+    .filter((line) => line.startsWith("data: {"))
+    .map((line) => JSON.parse(line.slice(6)).choices[0].delta);
 const callsOf = (plan: string) => deltasOf(bodyOf(plan, CALLS)).flatMap(({ tool_calls: calls = [] }) => calls);
 
 test("J16 writes tool-call deltas without function, with blank or null fields, with all fields, and with objects", () => {

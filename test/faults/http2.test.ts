@@ -52,9 +52,9 @@ async function ask(
   await client.until(() => client.isOver(id));
   const [reset] = client.of(id, FrameType.RstStream);
   const away = client.frames.findIndex(({ type }) => type === FrameType.GoAway);
-  const before = client.frames.slice(0, away).filter((one) => one.type === FrameType.Data && one.id === id);
-  const head = client.of(id, FrameType.Headers).map((one) => {
-    const [[, status] = ["", ""], ...fields] = client.fields.get(one) ?? [];
+  const before = client.frames.slice(0, away).filter((frame) => frame.type === FrameType.Data && frame.id === id);
+  const head = client.of(id, FrameType.Headers).map((frame) => {
+    const [[, status] = ["", ""], ...fields] = client.fields.get(frame) ?? [];
     return `HTTP/2 ${status}\r\n${fields.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n`;
   });
   const seen: FramedAnswer = {
@@ -88,14 +88,14 @@ function cleanOf({ head, body }: FramedAnswer, at: FramedAnswer): CleanAnswer {
 }
 
 const bytesWhere = (operations: readonly WireOperation[], wanted: (event: number) => boolean): Buffer =>
-  Buffer.concat(operations.map((one) => (one.kind === "bytes" && wanted(one.event) ? one.bytes : Buffer.alloc(0))));
+  Buffer.concat(operations.map((operation) => (operation.kind === "bytes" && wanted(operation.event) ? operation.bytes : Buffer.alloc(0))));
 
 /** Returns complete heads as frames have them, without the fields that only HTTP/1 has. */
 function headsIn(bytes: Buffer): string {
   const whole = bytes
     .toString("latin1")
     .split(/(?<=\r\n\r\n)/)
-    .filter((one) => one.endsWith("\r\n\r\n"));
+    .filter((text) => text.endsWith("\r\n\r\n"));
   return whole
     .map(headIn)
     .map(
@@ -108,14 +108,14 @@ function headsIn(bytes: Buffer): string {
     .join("");
 }
 
-async function expectAsPredicted(one: FaultCase, key: string): Promise<WireOperation[]> {
-  let [clean, faulty] = [await ask(one, key), await ask(one, key, one.plan)];
+async function expectAsPredicted(testCase: FaultCase, key: string): Promise<WireOperation[]> {
+  let [clean, faulty] = [await ask(testCase, key), await ask(testCase, key, testCase.plan)];
   // The second is part of the encoded body and cannot be replaced, so both answers are requested in the same second.
   const dateOf = ({ head }: FramedAnswer) => /^date: .*$/m.exec(head)?.[0];
-  for (let tries = 0; one.id === "H6" && tries < 20 && dateOf(clean) !== dateOf(faulty); tries++)
-    [clean, faulty] = [await ask(one, key), await ask(one, key, one.plan)];
+  for (let tries = 0; testCase.id === "H6" && tries < 20 && dateOf(clean) !== dateOf(faulty); tries++)
+    [clean, faulty] = [await ask(testCase, key), await ask(testCase, key, testCase.plan)];
   const answer = cleanOf(clean, faulty);
-  const operations = predicted(answer, one.plan, key, true);
+  const operations = predicted(answer, testCase.plan, key, true);
   expect(
     difference(
       faulty.body,
@@ -131,7 +131,7 @@ async function expectAsPredicted(one: FaultCase, key: string): Promise<WireOpera
   const op = operations[away];
   const before = bytesWhere(operations.slice(0, away), (event) => event >= 0).length;
   expect(faulty.goAway).toEqual(op?.kind === "goaway" ? [before, op.unserved ? 0 : 1, op.code] : null);
-  expect(accountOf(answer, one.plan, key, true).fired[0]!.times).toBeGreaterThan(0);
+  expect(accountOf(answer, testCase.plan, key, true).fired[0]!.times).toBeGreaterThan(0);
   return operations;
 }
 
@@ -142,10 +142,10 @@ const cases = sampled(
   25,
 );
 
-test.each(cases.map((one) => [`${one.asked} ${one.plan}`, one] as const))(
+test.each(cases.map((testCase) => [`${testCase.asked} ${testCase.plan}`, testCase] as const))(
   "%s has the frames that the pipeline predicts",
-  async (name, one) => {
-    await expectAsPredicted(one, `key-${Bun.hash(name)}`);
+  async (name, testCase) => {
+    await expectAsPredicted(testCase, `key-${Bun.hash(name)}`);
   },
 );
 
@@ -239,8 +239,8 @@ test("Node's client reads whole answers, streams and errors on one connection", 
   ]);
   session.close();
   expect(JSON.parse(whole[1]).choices[0].message.content).toBe(SAID);
-  const deltas = stream[1].split("\n\n").filter((one) => one.startsWith("data: {"));
-  expect(deltas.map((one) => JSON.parse(one.slice(6)).choices[0]?.delta.content ?? "").join("")).toBe(SAID);
+  const deltas = stream[1].split("\n\n").filter((event) => event.startsWith("data: {"));
+  expect(deltas.map((event) => JSON.parse(event.slice(6)).choices[0]?.delta.content ?? "").join("")).toBe(SAID);
   expect([whole[0], stream[0], wrong[0], unknown[0]]).toEqual([200, 200, 400, 404]);
 });
 
@@ -286,12 +286,12 @@ test.skipIf(!existsSync(python) && process.env.CI === undefined)(
       Buffer.from(text, "latin1")
         .toString()
         .split(/\r?\n\r?\n/)
-        .filter((one) => one.startsWith("data: {"))
-        .map((one) => JSON.parse(one.slice(6)).choices[0]?.delta.content ?? "")
+        .filter((event) => event.startsWith("data: {"))
+        .map((event) => JSON.parse(event.slice(6)).choices[0]?.delta.content ?? "")
         .join("");
     for (const [at, plan] of plans.entries()) {
       const { version, status, text, error } = seen[at]!;
-      const wrong = BROKEN.find(([one]) => one === plan)?.[1];
+      const wrong = BROKEN.find(([broken]) => broken === plan)?.[1];
       // A reset may come before httpx has reported the head.
       if (wrong !== undefined) expect(error, plan).toMatch(wrong);
       else expect([plan, version, status, error, textOf(text)]).toEqual([plan, "HTTP/2", 200, null, SAID]);

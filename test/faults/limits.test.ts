@@ -57,7 +57,7 @@ test("a file of rules has at most 64 KiB and 200 rules", () => {
 
 test("a wait lasts at most an hour, jitter at most 10 s", () => {
   const waits = (line: string, count: number) =>
-    account(line, Array(count).fill(event(1))).operations.flatMap((one) => (one.kind === "wait" ? [one.us] : []));
+    account(line, Array(count).fill(event(1))).operations.flatMap((operation) => (operation.kind === "wait" ? [operation.us] : []));
   expect(waits("T7,for=forever", 1)).toEqual([3600e6]);
   expect(() => parsePlan("T7,for=3601s")).toThrow("character 4:");
   expect(() => parsePlan("T5,median=11s")).toThrow("character 4:");
@@ -66,15 +66,15 @@ test("a wait lasts at most an hour, jitter at most 10 s", () => {
 
 test("silences in an answer write at most 12,288 comments, and then wait without comments", () => {
   const { operations } = account("T7,comments,for=1h,every=1ms;S5@*,for=1h,every=1ms", Array(3).fill(event(1)));
-  const waits = operations.flatMap((one) => (one.kind === "wait" ? [one.us] : []));
+  const waits = operations.flatMap((operation) => (operation.kind === "wait" ? [operation.us] : []));
   expect(waits.filter((us) => us === 1000)).toHaveLength(12_288);
   expect(waits.reduce((sum, us) => sum + us, 0)).toBe(4 * 3600e6);
 });
 
 test("a plan adds at most 12 MiB to an answer", () => {
-  const one = event(10);
-  const clean = account("B4@done", [one, one, one]).bytes.length;
-  const { bytes, fired } = account("S12@*,7MiB", [one, one, one]);
+  const chunk = event(10);
+  const clean = account("B4@done", [chunk, chunk, chunk]).bytes.length;
+  const { bytes, fired } = account("S12@*,7MiB", [chunk, chunk, chunk]);
   expect(fired).toEqual([1]);
   expect(bytes.length - clean).toBeGreaterThan(6 * MIB);
   expect(bytes.length - clean).toBeLessThan(ADDED_MOST);
@@ -190,7 +190,7 @@ test("an answer of more than 64 MiB in parts is sent unchanged, and the plan's o
         await server.disturb(request, {
           plan: parsePlan("E6@b10"),
           key: "k",
-          told: (one) => void told.push(one),
+          told: (line) => void told.push(line),
         });
         const whole = (bytes: number) => server.beginWhole(request, owner, 200, {}, bytes);
         let left = parts;

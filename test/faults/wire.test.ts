@@ -32,44 +32,44 @@ const dateOf = ({ bytes }: SeenWire) => /^date: .*$/m.exec(bytes.toString("latin
 
 const cases = sampled("faults", faultCases(), 80);
 
-test.each(cases.map((one) => [`${one.asked} ${one.plan}`, one] as const))("%s", async (name, one) => {
+test.each(cases.map((testCase) => [`${testCase.asked} ${testCase.plan}`, testCase] as const))("%s", async (name, testCase) => {
   const key = `key-${Bun.hash(name)}`;
-  const { row } = parsePlan(one.plan).faults[0]!;
-  if (row.id === "A3") return expectBusyOnly(one, key);
-  if (row.stage === "instead" || /^H8.*50|^H9.*30/.test(one.plan)) {
-    const { bytes } = await ask(one, key, one.plan, 1);
+  const { row } = parsePlan(testCase.plan).faults[0]!;
+  if (row.id === "A3") return expectBusyOnly(testCase, key);
+  if (row.stage === "instead" || /^H8.*50|^H9.*30/.test(testCase.plan)) {
+    const { bytes } = await ask(testCase, key, testCase.plan, 1);
     expect(bytes.toString()).toMatch(/^HTTP\/1\.1 [345]\d\d /);
     expect(bytes.toString()).toContain("x-understudy-fault: ");
     return;
   }
-  let clean = await ask(one, key);
-  if (one.plan.includes("accept")) return expectRefusal(one, key);
-  const operations = (bytes: Buffer) => predicted(cleanAnswer(bytes), one.plan, key);
+  let clean = await ask(testCase, key);
+  if (testCase.plan.includes("accept")) return expectRefusal(testCase, key);
+  const operations = (bytes: Buffer) => predicted(cleanAnswer(bytes), testCase.plan, key);
   const end = operations(clean.bytes).at(-1)!;
   const stays = end.kind === "end" && end.how === "done";
   const enough = stays ? bytesOf(operations(atSecondOf(clean.bytes, clean.bytes))).length : undefined;
-  let faulty = await ask(one, key, one.plan, enough);
+  let faulty = await ask(testCase, key, testCase.plan, enough);
   // The second is part of the encoded body and cannot be replaced, so both answers are requested in the same second.
   for (let tries = 0; row.id === "H6" && tries < 20 && dateOf(clean) !== dateOf(faulty); tries++) {
-    clean = await ask(one, key);
-    faulty = await ask(one, key, one.plan, enough);
+    clean = await ask(testCase, key);
+    faulty = await ask(testCase, key, testCase.plan, enough);
   }
   expect(difference(faulty.bytes, bytesOf(operations(atSecondOf(clean.bytes, faulty.bytes))))).toBeNull();
-  expect(accountOf(cleanAnswer(clean.bytes), one.plan, key).fired[0]!.times).toBeGreaterThan(0);
+  expect(accountOf(cleanAnswer(clean.bytes), testCase.plan, key).fired[0]!.times).toBeGreaterThan(0);
   expect(faulty.end).toBe(end.kind === "end" && !stays ? (end.how as "fin" | "rst") : "open");
 });
 
 /** Expects a connection to be closed when it opens. */
-async function expectRefusal(one: FaultCase, key: string): Promise<void> {
-  await ask(one, key, one.plan, 1);
+async function expectRefusal(testCase: FaultCase, key: string): Promise<void> {
+  await ask(testCase, key, testCase.plan, 1);
   // RST if the request had already arrived.
-  const { bytes, end } = await ask(one, key);
+  const { bytes, end } = await ask(testCase, key);
   expect([bytes.length, end === "open"]).toEqual([0, false]);
 }
 
 /** Expects status 429 only while another request is served. */
-async function expectBusyOnly(one: FaultCase, key: string): Promise<void> {
-  const status = async () => (await ask(one, key, "A3,open=1", 1)).bytes.toString().slice(9, 12);
+async function expectBusyOnly(testCase: FaultCase, key: string): Promise<void> {
+  const status = async () => (await ask(testCase, key, "A3,open=1", 1)).bytes.toString().slice(9, 12);
   const script = { sequences: [{ steps: [[13225], [13225]] }], hold_after: 1, release_after_s: 1 };
   const held = { model: "m", prompt: "x", stream: true, understudy: { script } };
   const other = readWire(port, posted("/v1/completions", held, ["Connection: close"]));
@@ -80,9 +80,9 @@ async function expectBusyOnly(one: FaultCase, key: string): Promise<void> {
 }
 
 test("A5 fails the first attempts of a request, and then counts from the start again", async () => {
-  const one = { plan: "A5,2,503", id: "A5", asked: "chat", streams: true } as const;
+  const testCase = { plan: "A5,2,503", id: "A5", asked: "chat", streams: true } as const;
   const statuses: string[] = [];
-  for (let i = 0; i < 6; i++) statuses.push((await ask(one, "attempts", one.plan, 1)).bytes.toString().slice(9, 12));
+  for (let i = 0; i < 6; i++) statuses.push((await ask(testCase, "attempts", testCase.plan, 1)).bytes.toString().slice(9, 12));
   expect(statuses).toEqual(["503", "503", "200", "503", "503", "200"]);
 });
 

@@ -86,7 +86,7 @@ export function accountOf(clean: CleanAnswer, line: string, key: string, http2 =
 }
 
 export const bytesOf = (operations: readonly WireOperation[]): Buffer =>
-  Buffer.concat(operations.map((one) => (one.kind === "bytes" ? one.bytes : new Uint8Array())));
+  Buffer.concat(operations.map((operation) => (operation.kind === "bytes" ? operation.bytes : new Uint8Array())));
 
 /** Random digits of fixed length. */
 const IDS = /\b(resp|msg|rs|fc|call|chatcmpl-tool)[_-][0-9a-f]{16,}\b/g;

@@ -61,7 +61,7 @@ const manifest = () => JSON.parse(readFileSync(join(checkout, "build/program.jso
 
 /** Changes a text in a file of the bundle in a way that no look at the disk tells. */
 function mark(from: string, to: string): void {
-  for (const path of Object.keys(manifest().files).filter((one) => one.startsWith("build/programs/"))) {
+  for (const path of Object.keys(manifest().files).filter((file) => file.startsWith("build/programs/"))) {
     const file = join(checkout, path);
     const text = readFileSync(file, "latin1");
     if (!text.includes(`"${from}"`)) continue;

@@ -72,11 +72,11 @@ test("pages of any size together contain the rows of the log and the steps that 
       // Counts the requests that were dropped before they were read.
       expect(tell(recent, 5000, 1000).page.missed).toBe(requests - last.length);
       expect(tell(recent, "end", 10)).toMatchObject({ steps: [], requests: [], page: { more: false } });
-      const one = last[seed % last.length]!;
-      const [found] = JSON.parse(`[${[...rowsOf(recent, one.id)].join("")}]`);
+      const request = last[seed % last.length]!;
+      const [found] = JSON.parse(`[${[...rowsOf(recent, request.id)].join("")}]`);
       const { tokens, ...row } = found;
-      expect(row).toEqual(one);
-      expect(tokens.dueUs).toEqual(dueTimes(one, log.steps));
+      expect(row).toEqual(request);
+      expect(tokens.dueUs).toEqual(dueTimes(request, log.steps));
       expect(tokens.writeStartUs).toHaveLength(tokens.dueUs.length);
     },
   );

@@ -142,8 +142,8 @@ describe("formats", () => {
     const closed = read(null, { format: "synthetic:isl=10,osl=20-22,concurrency=3,requests=500" });
     expect(closed.pace).toEqual({ kind: "closed", concurrency: 3 });
     expect(closed.found.length).toBe(500);
-    expect(new Set(closed.found.map((one) => one.promptTokens))).toEqual(new Set([10]));
-    expect(new Set(closed.found.map((one) => one.outputTokens))).toEqual(new Set([20, 21, 22]));
+    expect(new Set(closed.found.map((request) => request.promptTokens))).toEqual(new Set([10]));
+    expect(new Set(closed.found.map((request) => request.outputTokens))).toEqual(new Set([20, 21, 22]));
     expect(read("synthetic:isl=10,osl=20-22,concurrency=3,requests=500")).toEqual(closed);
     const open = read(null, { format: "synthetic:isl=10,osl=1,rate=20,requests=4000" });
     expect(open.found.at(-1)!.arrivalUs / 4000).toBeWithin(46_000, 54_000);
@@ -178,7 +178,7 @@ describe("bad input", () => {
     expect(refusal(() => read(path))).toContain(expected);
     const { found, bad } = read(path, { skip: true });
     expect(found.length).toBe(2);
-    expect(bad.map((one) => one.line)).toEqual([2]);
+    expect(bad.map((fault) => fault.line)).toEqual([2]);
   });
 
   test.each([

@@ -274,9 +274,9 @@ describe("tokens per hash id and tokens per engine block", () => {
     [48, 512, 21],
   ])("blocks of %d, ids of %d tokens: %d shared blocks", (blockSize, idTokens, blocks) => {
     const tokens = 5 * idTokens;
-    const [one, other] = [request(tokens, [1, 2, 3, 4, 5]), request(tokens, [1, 2, 9, 4, 5])];
-    expect(shared(blockSize, idTokens, one, other)).toBe(blocks);
-    expect(shared(blockSize, idTokens, one, one)).toBe(Math.floor(tokens / blockSize));
+    const [first, second] = [request(tokens, [1, 2, 3, 4, 5]), request(tokens, [1, 2, 9, 4, 5])];
+    expect(shared(blockSize, idTokens, first, second)).toBe(blocks);
+    expect(shared(blockSize, idTokens, first, first)).toBe(Math.floor(tokens / blockSize));
   });
 
   test("blocks that ids do not fully cover are not shared", () => {

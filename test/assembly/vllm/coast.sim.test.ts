@@ -98,8 +98,8 @@ test("a replay gives the same results with and without an observer of each step"
       [release, 40],
     ] as const) {
       coasted = 0;
-      const property = fc.property(way, (one) => {
-        expect(outcome(one, module, false)).toEqual(outcome(one, module, true));
+      const property = fc.property(way, (drawnWay) => {
+        expect(outcome(drawnWay, module, false)).toEqual(outcome(drawnWay, module, true));
       });
       fc.assert(property, { numRuns: times(runs) });
       expect(coasted).toBeGreaterThan(20 * runs);

@@ -212,9 +212,9 @@ test("all ranks share one port, with a notice, and a single rank is one engine",
   expect(several.notices).toEqual([
     "--data-parallel-size: the 4 ranks share one port; the header X-data-parallel-rank chooses one",
   ]);
-  const one = accepted("--data-parallel-size 4 --data-parallel-rank 3");
-  expect(one.config.dataParallelSize).toBe(1);
-  expect(one.notices).toEqual([]);
+  const result = accepted("--data-parallel-size 4 --data-parallel-rank 3");
+  expect(result.config.dataParallelSize).toBe(1);
+  expect(result.notices).toEqual([]);
   expect(accepted("--data-parallel-size=2 --data-parallel-rank -1").config.dataParallelSize).toBe(2);
 });
 

@@ -15,7 +15,7 @@ const lines = (line: string) =>
   banner(accepted(line).config, { url: "http://127.0.0.1:1", tritonUrl: null, http2Url: null }, 1, {
     mode: "single",
   }).split("\n");
-const presetLine = (line: string) => lines(line).find((one) => one.startsWith("  preset"));
+const presetLine = (line: string) => lines(line).find((text) => text.startsWith("  preset"));
 
 test.each<[name: string, preset: string]>([
   ["Qwen/Qwen3-32B", "qwen3-32b-bf16-h100-tp2-vllm"],

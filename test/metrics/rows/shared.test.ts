@@ -185,15 +185,15 @@ test("for random changes, kills during a write, restarts and scrapes, sums are r
     fc.property(history, ({ places: count, engines, events }) => {
       const pages = pagesOf(count, engines);
       const copies = pages.refreshes.length;
-      const one = new Layout(pages.shape);
+      const layout = new Layout(pages.shape);
       const all = new Layout(shapeOfAll(pages));
       const ofOne = mask(pages);
-      const kinds = Uint8Array.from({ length: one.length * copies }, (_, i) => ofOne[i % one.length]!);
+      const kinds = Uint8Array.from({ length: layout.length * copies }, (_, i) => ofOne[i % layout.length]!);
       // Few numbers, so that several events hit the same one; equally many of each kind, although most numbers are
       // counters.
       const some = (kind: NumberKind) => [...kinds.keys()].filter((i) => kinds[i] === kind).slice(0, 6);
       const moving = [NumberKind.Counter, NumberKind.Gauge, NumberKind.First].flatMap(some);
-      const restartsAt = Array.from({ length: copies }, (_, copy) => copy * one.length + restartAt(one));
+      const restartsAt = Array.from({ length: copies }, (_, copy) => copy * layout.length + restartAt(layout));
       const places = Array.from({ length: count }, () => new Place(pages));
       const scraper = new AllPages(
         pages,
@@ -253,15 +253,15 @@ function restartAt(layout: Layout): number {
 
 /** Computes the sum with the model, from snapshots instead of offsets: engines are concatenated, the rest is added. */
 function expected(places: readonly Place[], pages: Pages): Float64Array {
-  const one = new Layout(pages.shape);
+  const layout = new Layout(pages.shape);
   const all = new Layout(shapeOfAll(pages));
   const numbers = new Float64Array(all.length * pages.refreshes.length);
   const ofOne = mask(pages);
   pages.refreshes.forEach((_, copy) => {
     const shown = places.map(({ kept, shown }) =>
-      one.read(
-        kept.map((number, i) => together(ofOne[i % one.length]!, number, shown[i]!)),
-        copy * one.length,
+      layout.read(
+        kept.map((number, i) => together(ofOne[i % layout.length]!, number, shown[i]!)),
+        copy * layout.length,
       ),
     );
     // Numbers outside the engines do not depend on the number of engines.

@@ -198,11 +198,11 @@ test(
             );
           else if (act.kind === "wait") house.advance(act.us);
           else {
-            const one = open()[act.pick % Math.max(1, open().length)];
-            if (one && act.kind === "cancel") one.cancel();
-            else if (one) {
-              one.ended = true;
-              one.submission.finish(Finish.Error, one.ids.length);
+            const generation = open()[act.pick % Math.max(1, open().length)];
+            if (generation && act.kind === "cancel") generation.cancel();
+            else if (generation) {
+              generation.ended = true;
+              generation.submission.finish(Finish.Error, generation.ids.length);
             }
           }
           await scrape();

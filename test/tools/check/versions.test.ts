@@ -14,7 +14,7 @@ const complaints = ({ violated }: Report) =>
   violated.flatMap(({ id, violations }) => violations.map(({ left, right }) => `${id}: ${left.text} ${right.text}`));
 const law = ({ laws }: Report, wanted: string): LawResult => laws.find(({ id }) => id === wanted)!;
 
-describe.each(versionPages.map((one) => [one.name, one] as const))("%s", (_, { text, ...wanted }) => {
+describe.each(versionPages.map((page) => [page.name, page] as const))("%s", (_, { text, ...wanted }) => {
   test("is recognised and breaks no law", () => {
     const report = checkScrapes([text]);
     expect(complaints(report)).toEqual([]);
@@ -92,10 +92,10 @@ test("engineVersions override the version that the page shows, for dialects with
 });
 
 test("a law without validity for a version has a reason, and all laws are valid for the newest", () => {
-  for (const one of laws) {
-    const newest = one.of === "any" || one.of === "cross" ? undefined : versionsOf(one.of).at(-1);
+  for (const law of laws) {
+    const newest = law.of === "any" || law.of === "cross" ? undefined : versionsOf(law.of).at(-1);
     if (newest !== undefined)
-      expect(whyNotHeld(one, { of: one.of as "vllm", id: newest, span: "", toldBy: "" })).toBeNull();
+      expect(whyNotHeld(law, { of: law.of as "vllm", id: newest, span: "", toldBy: "" })).toBeNull();
   }
   const [v0] = versionPages;
   const result = law(checkScrapes([v0!.text]), "V15");

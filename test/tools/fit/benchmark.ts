@@ -49,16 +49,16 @@ export class Benchmark {
     const submit = (): RecordingReceiver => {
       const stream = heard.length;
       const lengths = { promptIds: promptOf(draw(input), stream), maxTokens: draw(output) };
-      const one = world.submit({ ...lengths, seed: stream, ignoreEos: true })!;
-      heard.push(one);
-      return one;
+      const request = world.submit({ ...lengths, seed: stream, ignoreEos: true })!;
+      heard.push(request);
+      return request;
     };
     if (concurrency !== undefined) {
       const next = (): void => {
         if (heard.length >= requests) return;
-        const one = submit();
+        const request = submit();
         // The client learns about the end of the request a moment later.
-        one.afterwards = () => one.finish !== null && clock.at(clock.now() + 100, next);
+        request.afterwards = () => request.finish !== null && clock.at(clock.now() + 100, next);
       };
       for (let i = 0; i < concurrency; i++) next();
     } else {
@@ -77,8 +77,8 @@ export class Benchmark {
   }
 
   /** Calls `look` for each request, with the times of its first and its last token. Returns the results. */
-  #each<T>(look: (one: Seen, first: number, last: number) => T): T[] {
-    return this.seen.map((one) => look(one, one.tokenUs[0]!, one.tokenUs.at(-1)!));
+  #each<T>(look: (request: Seen, first: number, last: number) => T): T[] {
+    return this.seen.map((request) => look(request, request.tokenUs[0]!, request.tokenUs.at(-1)!));
   }
 
   get ttftUs(): number {

@@ -29,7 +29,7 @@ function bench(options: Partial<BenchmarkOptions>, timing = KNOWN): Benchmark {
 
 function fit(...texts: string[]): FitResult {
   const runs = texts.flatMap((text, i) => readRuns(text, `run ${i}`));
-  return fitRuns(runs, engine.maxNumScheduledTokens, (one, timing) => replay(one, { ...engine, timing }, release))!;
+  return fitRuns(runs, engine.maxNumScheduledTokens, (run, timing) => replay(run, { ...engine, timing }, release))!;
 }
 
 /** Largest accepted errors: shares of the coefficients, and microseconds of the overhead. */
@@ -92,7 +92,7 @@ describe("each token's time (vllm bench serve --save-detailed, understudy load)"
     const config = { maxNumBatchedTokens: 2048, maxNumScheduledTokens: 2048 };
     const runs = readRuns(bench({ concurrency: 16, input: [100, 5000], config }).vllm(true), "run");
     const small = { ...engine, ...config };
-    const { timing } = fitRuns(runs, 2048, (one, tried) => replay(one, { ...small, timing: tried }, release))!;
+    const { timing } = fitRuns(runs, 2048, (run, tried) => replay(run, { ...small, timing: tried }, release))!;
     const { ttftUs } = replay(runs[0]!, { ...small, timing }, release);
     expect(Math.abs(ttftUs / runs[0]!.ttftUs - 1)).toBeLessThan(0.05);
   });
@@ -126,8 +126,8 @@ describe("only means", () => {
   const means = (concurrency: number) => bench({ ...fixed, concurrency, requests: Math.max(20, concurrency * 8) });
 
   const written = [
-    ["vllm bench serve", (one: Benchmark) => one.vllm(false)],
-    ["aiperf", (one: Benchmark) => one.aiperf()],
+    ["vllm bench serve", (benchmark: Benchmark) => benchmark.vllm(false)],
+    ["aiperf", (benchmark: Benchmark) => benchmark.aiperf()],
   ] as const;
 
   test.each(sampled("properties", written, 1))(

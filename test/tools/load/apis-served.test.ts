@@ -227,20 +227,20 @@ async function asked(dialect: LoadDialect, line: string, env: Record<string, str
 
 describe("request bodies", () => {
   test("a response", async () => {
-    const [one] = await asked("openai-responses", "--output-len 5 --temperature 0.5 --api-key k");
-    expect([one!.path, one!.headers.get("authorization")]).toEqual(["/v1/responses", "Bearer k"]);
-    expect(one!.body).toEqual({
+    const [request] = await asked("openai-responses", "--output-len 5 --temperature 0.5 --api-key k");
+    expect([request!.path, request!.headers.get("authorization")]).toEqual(["/v1/responses", "Bearer k"]);
+    expect(request!.body).toEqual({
       ...{ model: "m", input: expect.any(String), max_output_tokens: 5, store: false, stream: true },
       ...{ temperature: 0.5, ignore_eos: true },
     });
   });
 
   test("a message, with the headers of Anthropic's clients", async () => {
-    const [one] = await asked("anthropic-messages", "--output-len 5 --temperature 0.5", {
+    const [request] = await asked("anthropic-messages", "--output-len 5 --temperature 0.5", {
       ANTHROPIC_API_KEY: "a",
       OPENAI_API_KEY: "o",
     });
-    const { path, headers, body } = one!;
+    const { path, headers, body } = request!;
     expect([path, headers.get("x-api-key"), headers.get("authorization"), headers.get("anthropic-version")]).toEqual([
       ...["/v1/messages", "a", "Bearer a", "2023-06-01"],
     ]);

@@ -274,7 +274,7 @@ describe("loops", () => {
         fc.boolean(),
         fc.array(fc.nat(400), { minLength: 1 }),
         (some, concurrency, scheduled, durations) => {
-          const sorted = some.toSorted((x, y) => x.arrivalUs - y.arrivalUs).map((one) => turn(one));
+          const sorted = some.toSorted((x, y) => x.arrivalUs - y.arrivalUs).map((request) => turn(request));
           const takes = (index: number) => durations[index % durations.length]!;
           const loop = scheduled ? ({ kind: "schedule", speedup: 1 } as const) : ({ kind: "closed" } as const);
           const { sent } = play(sorted, { loop, concurrency }, takes);

@@ -269,7 +269,7 @@ describe("against our own server", () => {
       expect(out).toContain("the address may belong to several servers");
     } finally {
       await balancer.stop(true);
-      for (const one of servers) await one.stop();
+      for (const server of servers) await server.stop();
     }
   });
 

@@ -110,13 +110,13 @@ test("all unfinished answers together may have 64 MiB", () => {
     const tooLong = () => {
       isOver = true;
     };
-    const one = new EventStream({ match: () => -1, event() {}, tooLong }, held);
-    one.push(Buffer.alloc(3 * MIB, "a"), 0, 3 * MIB);
-    return { one, isOver };
+    const stream = new EventStream({ match: () => -1, event() {}, tooLong }, held);
+    stream.push(Buffer.alloc(3 * MIB, "a"), 0, 3 * MIB);
+    return { stream, isOver };
   };
   const all = Array.from({ length: 40 }, events);
   expect(all.filter(({ isOver }) => !isOver)).toHaveLength(Math.floor(64 / 3));
-  for (const { one } of all) one.stop();
+  for (const { stream } of all) stream.stop();
   expect(held.held).toBe(0);
   expect(events().isOver).toBe(false);
 });

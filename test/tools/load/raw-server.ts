@@ -61,11 +61,11 @@ export function rawServer(answer: (asked: RawRequest, wire: Wire) => void): RawS
       else if (method !== "POST" || path === "/tokenize")
         socket.write("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
       else {
-        const one = { path, headers, body, index: asked.length };
-        asked.push(one);
+        const request = { path, headers, body, index: asked.length };
+        asked.push(request);
         if (!socket.data.counts) most = Math.max(most, ++open);
         socket.data.counts = true;
-        answer(one, {
+        answer(request, {
           send: (text) => void socket.write(text),
           end: () => void socket.end(),
           cut: () => socket.terminate(),

@@ -70,7 +70,7 @@ test("gRPC and HTTP, unary calls of any model", async () => {
   ] as const) {
     const { records, result } = await load(model, { dialect, stream: false });
     // Neither has tokens, so their number is not reported.
-    expect(result.understudy.warnings?.filter((one) => /length|as long as/.test(one))).toEqual([]);
+    expect(result.understudy.warnings?.filter((warning) => /length|as long as/.test(warning))).toEqual([]);
     expect(records.map(({ failure, chunkUs, status }) => [failure, chunkUs.length, status])).toEqual(
       records.map(() => [null, 1, 200]),
     );

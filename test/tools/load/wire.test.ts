@@ -211,7 +211,7 @@ test("300 simultaneous requests use 300 connections and do not wait for each oth
   const { result } = await load(
     (_, wire) => {
       waiting.push(wire);
-      if (waiting.length === 300) for (const one of waiting) one.send(WHOLE);
+      if (waiting.length === 300) for (const client of waiting) client.send(WHOLE);
     },
     { count: 300, concurrency: 300 },
   );
@@ -260,9 +260,9 @@ test("requests that are cut or read slowly on purpose are not in any latency", a
 test("a run that is interrupted has a partial result", async () => {
   server = rawServer(({ index }, wire) => index < 3 && wire.send(WHOLE));
   const clock = new WallClock();
-  const one = new Load({ ...SETTINGS, url: new URL(server.url), count: 100 }, { clock, live: null });
-  setTimeout(() => one.stop(), 200);
-  const { result, nothing } = await one.run();
+  const run = new Load({ ...SETTINGS, url: new URL(server.url), count: 100 }, { clock, live: null });
+  setTimeout(() => run.stop(), 200);
+  const { result, nothing } = await run.run();
   clock.close();
   expect([nothing, result.completed, result.understudy.partial, result.understudy.errors]).toEqual([
     null,
@@ -275,9 +275,9 @@ test("a run that is interrupted has a partial result", async () => {
 test("a run that is interrupted during the warm-up reports that", async () => {
   server = rawServer(() => {});
   const clock = new WallClock();
-  const one = new Load({ ...SETTINGS, url: new URL(server.url), warmUpCount: 2 }, { clock, live: null });
-  setTimeout(() => one.stop(), 200);
-  const { result, nothing } = await one.run();
+  const run = new Load({ ...SETTINGS, url: new URL(server.url), warmUpCount: 2 }, { clock, live: null });
+  setTimeout(() => run.stop(), 200);
+  const { result, nothing } = await run.run();
   clock.close();
   expect([nothing, result.understudy.partial, server.asked.length]).toEqual(["no request was sent", true, 1]);
 });

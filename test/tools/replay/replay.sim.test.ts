@@ -155,11 +155,11 @@ describe("results", () => {
   test("several engines share the load and finish all requests", () => {
     // At 50 requests per second, one engine runs 16 requests at a time, and four run 64.
     const format = ["--format", "synthetic:isl=16,osl=100,rate=50,requests=256", "--max-num-seqs", "16"];
-    const one = results(...format, ...CONSTANT);
+    const single = results(...format, ...CONSTANT);
     const four = results(...format, "--engines", "4", ...CONSTANT);
-    expect([one.requests.finished, four.requests.finished]).toEqual([256, 256]);
-    expect(four.duration_s).toBeLessThan(one.duration_s / 2);
-    expect(four.queue_ms.mean!).toBeLessThan(one.queue_ms.mean! / 100);
+    expect([single.requests.finished, four.requests.finished]).toEqual([256, 256]);
+    expect(four.duration_s).toBeLessThan(single.duration_s / 2);
+    expect(four.queue_ms.mean!).toBeLessThan(single.queue_ms.mean! / 100);
     expect(results(...format, "-dp", "4", ...CONSTANT)).toEqual(four);
   });
 
@@ -174,10 +174,10 @@ describe("results", () => {
 
   test("several engines are balanced by vLLM's rule, whose counts are outdated if many requests end together", () => {
     const format = ["--format", "synthetic:isl=16,osl=100,concurrency=64,requests=256", "--max-num-seqs", "16"];
-    const one = results(...format, ...CONSTANT);
+    const single = results(...format, ...CONSTANT);
     const four = results(...format, "--engines", "4", ...CONSTANT);
-    expect([one.requests.finished, four.requests.finished]).toEqual([256, 256]);
-    expect(four.duration_s).toBeWithin(one.duration_s / 4.2, one.duration_s / 2);
+    expect([single.requests.finished, four.requests.finished]).toEqual([256, 256]);
+    expect(four.duration_s).toBeWithin(single.duration_s / 4.2, single.duration_s / 2);
   });
 
   test("--until leaves running requests unfinished, and --limit limits the requests", () => {

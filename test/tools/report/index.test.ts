@@ -45,21 +45,21 @@ test("names, commands and errors appear as text, and nothing is loaded", () => {
   );
   const text = fc.oneof(smuggled, fc.string({ unit: "binary" }));
   return fc.assert(
-    fc.asyncProperty(text, text, text, async (one, two, three) => {
+    fc.asyncProperty(text, text, text, async (first, second, third) => {
       const part = {
-        title: one,
-        command: two,
-        warnings: [three],
-        versions: { [one]: two },
-        metadata: { [two]: three },
-        definitions: { ttft: three, [one]: two },
-        errors: { [three]: 2 },
-        distributions: { ttft: of(1, 2), [two]: of(1) },
-        truth: { errors: { [one]: of(1, 2) } },
-        server_metrics: { delta: { [three]: 3 } },
+        title: first,
+        command: second,
+        warnings: [third],
+        versions: { [first]: second },
+        metadata: { [second]: third },
+        definitions: { ttft: third, [first]: second },
+        errors: { [third]: 2 },
+        distributions: { ttft: of(1, 2), [second]: of(1) },
+        truth: { errors: { [first]: of(1, 2) } },
+        server_metrics: { delta: { [third]: 3 } },
       };
-      const failure = { kind: one, message: two };
-      const page = html(result(part, { model_id: one, [two]: three }), [record(0, 5, { requestId: three, failure })]);
+      const failure = { kind: first, message: second };
+      const page = html(result(part, { model_id: first, [second]: third }), [record(0, 5, { requestId: third, failure })]);
       const { elements, addresses, handlers, data } = await read(page);
       const plainly = { ...part, title: "", command: "a", warnings: ["a"] };
       const failed = record(0, 5, { failure: { kind: "a", message: "a" } });
@@ -67,7 +67,7 @@ test("names, commands and errors appear as text, and nothing is loaded", () => {
       expect(elements.filter((tag) => tag === "script")).toHaveLength(2);
       expect([addresses, handlers]).toEqual([[], []]);
       expect(new Set(elements)).toEqual(new Set(plain.elements));
-      expect(data.waterfall!.ids).toEqual([visibleText(three)]);
+      expect(data.waterfall!.ids).toEqual([visibleText(third)]);
       expect(page.replace(SCRIPT, "").replaceAll(/[\n\t]/g, "")).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u);
     }),
     { numRuns: times(60) },

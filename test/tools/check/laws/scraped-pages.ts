@@ -117,7 +117,7 @@ export async function scraped(load: Load, bugs: readonly BugName[] = []): Promis
   });
   pages = new ReplayPages(replay, { config, startS: START_S, dropped: null });
   await replay.runScraped();
-  const preemptions = replay.fleet.snapshots().reduce((sum, one) => sum + one.preemptions, 0);
+  const preemptions = replay.fleet.snapshots().reduce((sum, engine) => sum + engine.preemptions, 0);
   return { scrapes, counts: replay.counts, preemptions, seconds: replay.nowUs / 1e6 };
 }
 

@@ -175,11 +175,11 @@ describe("sharegpt", () => {
     const given = { name: "sharegpt", path, limit: 100 } as const;
     const numbers = async (seed: number) =>
       (await turns({ ...given, seed }, { seed })).map(({ prompt }) => Number((prompt as string).slice(-4)));
-    const [one, again, other] = [await numbers(1), await numbers(1), await numbers(2)];
-    expect(again).toEqual(one!);
-    expect(other).not.toEqual(one!);
-    expect(new Set(one).size).toBe(100);
-    expect(one!.filter((number) => number >= 1200).length).toBeGreaterThan(15);
+    const [first, again, other] = [await numbers(1), await numbers(1), await numbers(2)];
+    expect(again).toEqual(first!);
+    expect(other).not.toEqual(first!);
+    expect(new Set(first).size).toBe(100);
+    expect(first!.filter((number) => number >= 1200).length).toBeGreaterThan(15);
     expect((await turns(given, { most: 1 }))[0]).toMatchObject({ inputTokens: 7, outputTokens: 25, arrivalUs: null });
     expect((await dataset({ ...BASE, ...given, count })).total).toBe(100);
   });

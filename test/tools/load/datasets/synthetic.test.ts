@@ -99,12 +99,12 @@ describe("generated prompts", () => {
     ));
 
   test("another seed, other turns", async () => {
-    const [one, two] = [
+    const [first, second] = [
       await turns({ name: "random" }, { seed: 1, most: 20 }),
       await turns({ name: "random" }, { seed: 2, most: 20 }),
     ];
-    const begun = new Set(one!.map((turn) => beginning(turn, BLOCK)));
-    expect(two!.filter((turn) => begun.has(beginning(turn, BLOCK)))).toEqual([]);
+    const begun = new Set(first!.map((turn) => beginning(turn, BLOCK)));
+    expect(second!.filter((turn) => begun.has(beginning(turn, BLOCK)))).toEqual([]);
   });
 
   test("conversations are text for every backend, because answers are", async () => {
