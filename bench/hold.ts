@@ -197,11 +197,11 @@ const common = await startLogged("hold", []);
 /** Runs `act` with a server that has the row's flags. */
 async function on<T>({ flags: more = [] }: HoldRow, act: (logged: LoggedServer) => Promise<T>): Promise<T> {
   if (more.length === 0) return act(common);
-  const own = await startLogged("hold-own", more);
+  const separate = await startLogged("hold-own", more);
   try {
-    return await act(own);
+    return await act(separate);
   } finally {
-    await own.server.stop();
+    await separate.server.stop();
   }
 }
 

@@ -27,11 +27,11 @@ function join(client: Socket): void {
     if (answering || !text.startsWith(CHAT)) return void server.write(text, "latin1");
     const head = text.slice(0, text.indexOf("\r\n\r\n"));
     // The answer's id follows from the request's, so it is known before the answer.
-    const given = /\r\nx-request-id: *([^\r]+)/i.exec(head)?.[1];
-    const id = given ?? randomUUID();
+    const sentId = /\r\nx-request-id: *([^\r]+)/i.exec(head)?.[1];
+    const id = sentId ?? randomUUID();
     const firstLine = text.indexOf("\r\n") + 2;
     const named = `${text.slice(0, firstLine)}x-request-id: ${id}\r\n${text.slice(firstLine)}`;
-    server.write(given === undefined ? named : text, "latin1");
+    server.write(sentId === undefined ? named : text, "latin1");
     answering = true;
     begun = "";
     client.write(HEAD + chunk(role(`chatcmpl-${id}`)));

@@ -82,10 +82,10 @@ test("the timing changes during a stream, and its text does not", async () => {
 
 test("pages with the engine's configuration show the current timing", async () => {
   const flags = "--served-model-name m --timing constant:ttft=1ms,itl=1ms --jitter 0.2 --admin-key secret".split(" ");
-  const own = await hosted(flags, { VLLM_SERVER_DEV_MODE: "1" });
+  const server = await hosted(flags, { VLLM_SERVER_DEV_MODE: "1" });
   const stated = async () => {
-    const info = (await (await fetch(`${own.url}/server_info?config_format=json`)).json()) as { vllm_config: object };
-    const lines = (await (await fetch(`${own.url}/understudy/requests`)).text()).split("\n");
+    const info = (await (await fetch(`${server.url}/server_info?config_format=json`)).json()) as { vllm_config: object };
+    const lines = (await (await fetch(`${server.url}/understudy/requests`)).text()).split("\n");
     return { info: info.vllm_config, header: (JSON.parse(lines[0]!) as { engine: object }).engine };
   };
   const pace = (ttftUs: number) => ({ timing: { kind: "constant", ttftUs, itlUs: 1000 } });
@@ -93,12 +93,12 @@ test("pages with the engine's configuration show the current timing", async () =
   expect(await stated()).toMatchObject({ info: before, header: before });
   const body = JSON.stringify({ timing: "constant:ttft=9ms,itl=1ms", jitter: null, speed: 3 });
   const headers = { authorization: "Bearer secret" };
-  expect((await fetch(`${own.url}/admin/config`, { method: "POST", headers, body })).status).toBe(200);
+  expect((await fetch(`${server.url}/admin/config`, { method: "POST", headers, body })).status).toBe(200);
   const after = { ...pace(9000), speed: 3 };
   const { info, header } = await stated();
   expect({ info, header }).toMatchObject({ info: after, header: after });
   expect([info, header].filter((engine) => "noise" in engine)).toEqual([]);
-  await own.stop();
+  await server.stop();
 });
 
 test("admission limits apply from the next request on, with the refusal that the change sets", async () => {

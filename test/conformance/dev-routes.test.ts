@@ -155,8 +155,8 @@ describe("queries", () => {
   });
 
   test("other methods get 405", async () => {
-    const got = await fetch(`${server.url}/pause`);
-    expect([got.status, got.headers.get("allow"), await got.text()]).toEqual([
+    const answer = await fetch(`${server.url}/pause`);
+    expect([answer.status, answer.headers.get("allow"), await answer.text()]).toEqual([
       405,
       "POST",
       '{"detail":"Method Not Allowed"}',
@@ -169,9 +169,9 @@ describe("effects", () => {
     const first = answer(generate({ prompt: "Wait", max_tokens: 150, ignore_eos: true }));
     await running(1);
     let answered = false;
-    const pause = post("/pause?mode=wait").then((got) => {
+    const pause = post("/pause?mode=wait").then((answer) => {
       answered = true;
-      return got;
+      return answer;
     });
     await eventually(async () => (await isPaused()).is_paused);
     expect((await generate({ prompt: "Late" })).status).toBe(503);

@@ -31,8 +31,8 @@ const rows = CASES.flatMap(({ path, fields, examples, plain }) =>
 );
 
 test.each(rows)("%s: %s", async (path, name, { accepted, refused, others }, plain) => {
-  const given = await ask(path, { ...plain, ...others, [name]: accepted });
-  expect([given.status, given.text.slice(0, 300)]).toEqual([200, given.text.slice(0, 300)]);
+  const answer = await ask(path, { ...plain, ...others, [name]: accepted });
+  expect([answer.status, answer.text.slice(0, 300)]).toEqual([200, answer.text.slice(0, 300)]);
   if (refused === undefined) return;
   const wrong = await ask(path, { ...plain, [name]: refused });
   const wanted = dialectRefusal(CASES.find((table) => table.path === path)!, name)!;

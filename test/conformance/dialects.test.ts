@@ -78,12 +78,12 @@ test("an ordered text follows its thinking", async () => {
 
 const respond = (fields: object) =>
   call(storing, "/v1/responses", { model: "m", input: "Hello", max_output_tokens: 3, ...fields });
-const got = (id: string) => call(storing, `/v1/responses/${id}`, undefined, "GET");
+const stored = (id: string) => call(storing, `/v1/responses/${id}`, undefined, "GET");
 
 test("a store keeps a limited number of responses and drops the oldest", async () => {
   const ids: string[] = [];
   for (let i = 0; i < 4; i++) ids.push((await respond({})).json.id);
-  const statuses = await Promise.all(ids.map(async (id) => (await got(id)).status));
+  const statuses = await Promise.all(ids.map(async (id) => (await stored(id)).status));
   expect(statuses).toEqual([404, 200, 200, 200]);
   expect((await respond({ previous_response_id: ids[0] })).status).toBe(404);
   expect((await respond({ previous_response_id: ids[3] })).json.previous_response_id).toBe(ids[3]);
@@ -92,8 +92,8 @@ test("a store keeps a limited number of responses and drops the oldest", async (
 test("a background response is queued at once and completes by itself", async () => {
   const { json } = await respond({ background: true, max_output_tokens: 10, ignore_eos: true });
   expect([json.status, json.output]).toEqual(["queued", []]);
-  await eventually(async () => (await got(json.id)).json.status === "incomplete");
-  const done = (await got(json.id)).json;
+  await eventually(async () => (await stored(json.id)).json.status === "incomplete");
+  const done = (await stored(json.id)).json;
   expect([done.usage.output_tokens, done.output[0].type]).toEqual([10, "message"]);
   expect((await call(storing, `/v1/responses/${json.id}/cancel`)).status).toBe(400);
 });
@@ -105,7 +105,7 @@ test("a background response can be cancelled, which frees its place in the engin
   const running = async () =>
     /^vllm:num_requests_running\{[^}]*\} (\S+)$/m.exec(await (await fetch(`${storing.url}/metrics`)).text())?.[1];
   await eventually(async () => (await running()) === "0.0");
-  expect((await got(json.id)).json.status).toBe("cancelled");
+  expect((await stored(json.id)).json.status).toBe("cancelled");
   expect((await call(storing, `/v1/responses/${json.id}/cancel`)).status).toBe(400);
 });
 

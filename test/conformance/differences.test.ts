@@ -121,27 +121,27 @@ row("/metrics accepts only GET, and similar paths do not exist", async () => {
 row("an empty prompt is echoed as an empty text", async () => {
   // An empty text is no prompt with the built-in vocabulary. This model's tokenizer adds a token at the start.
   const folder = new URL("model", import.meta.url).pathname;
-  const own = await hosted(["--served-model-name", "m", "--timing", "none", "--tokenizer", folder]);
+  const server = await hosted(["--served-model-name", "m", "--timing", "none", "--tokenizer", folder]);
   const ask = async (echo: boolean) => {
     const body = JSON.stringify({ ...FIXED, prompt: ["", "a"], echo });
     const init = { method: "POST", headers: { "content-type": "application/json" }, body };
-    return texts({ json: (await (await fetch(`${own.url}/v1/completions`, init)).json()) as Answer });
+    return texts({ json: (await (await fetch(`${server.url}/v1/completions`, init)).json()) as Answer });
   };
   const [plain, echoed] = [await ask(false), await ask(true)];
-  await own.stop();
+  await server.stop();
   expect(echoed).toEqual([plain[0]!, `a${plain[1]!}`]);
 });
 
 row("a whole float in a tool's schema is an integer in the prompt", async () => {
-  const own = await hosted(["--timing", "none", "--tokenizer", new URL("model", import.meta.url).pathname]);
+  const server = await hosted(["--timing", "none", "--tokenizer", new URL("model", import.meta.url).pathname]);
   const tokens = async (minimum: string) => {
     const tool = `{"type":"function","function":{"name":"f","parameters":{"minimum":${minimum}}}}`;
     const body = `{"messages":[{"role":"user","content":"x"}],"tools":[${tool}]}`;
     const init = { method: "POST", headers: { "content-type": "application/json" }, body };
-    return ((await (await fetch(`${own.url}/tokenize`, init)).json()) as { tokens: number[] }).tokens;
+    return ((await (await fetch(`${server.url}/tokenize`, init)).json()) as { tokens: number[] }).tokens;
   };
   const [float, integer, half] = [await tokens("1.0"), await tokens("1"), await tokens("1.5")];
-  await own.stop();
+  await server.stop();
   expect(float).toEqual(integer);
   expect(half).not.toEqual(integer);
 });
@@ -249,9 +249,9 @@ row("tools are refused without a parser, and called by the seed with one", async
     400,
     '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
   ]);
-  const [plain, told] = [await chat(), await chat({ tools, tool_choice: "none" })];
-  expect(contents(told)).toEqual(contents(plain));
-  expect(told.json.usage.prompt_tokens).toBeGreaterThan(plain.json.usage.prompt_tokens);
+  const [plain, withTools] = [await chat(), await chat({ tools, tool_choice: "none" })];
+  expect(contents(withTools)).toEqual(contents(plain));
+  expect(withTools.json.usage.prompt_tokens).toBeGreaterThan(plain.json.usage.prompt_tokens);
   // test/conformance/structured.test.ts counts the answers with calls.
   const document = read("docs/tools.md");
   for (const parser of TOOL_FORMATS) expect(document).toContain(`| \`${parser}\` |`);

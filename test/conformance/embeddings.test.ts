@@ -148,8 +148,8 @@ test("--compat llm-d-inference-sim: vectors have 384 dimensions, or the number o
   const plain = await hosted(flags);
   expect((await numbers({ input: "Hello" }, plain))[0]).toHaveLength(384);
   await plain.stop();
-  const told = await serve([...flags, "--default-embedding-dimensions", "12"]);
-  expect((await numbers({ input: "Hello" }, told))[0]).toHaveLength(12);
-  expect(told.output()).not.toContain("not supported");
-  await told.stop();
+  const sized = await serve([...flags, "--default-embedding-dimensions", "12"]);
+  expect((await numbers({ input: "Hello" }, sized))[0]).toHaveLength(12);
+  expect(sized.output()).not.toContain("not supported");
+  await sized.stop();
 });

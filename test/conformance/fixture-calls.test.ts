@@ -86,7 +86,7 @@ async function messageOf(server: string, user: string, more?: object) {
     message: { content: string | null; reasoning?: string; tool_calls?: Call[] };
     finish_reason: string;
   };
-  const calls = (message.tool_calls ?? []).map(({ function: { name, arguments: given } }) => [name, given]);
+  const calls = (message.tool_calls ?? []).map(({ function: { name, arguments: args } }) => [name, args]);
   return { ...message, calls, finish };
 }
 
@@ -115,7 +115,7 @@ async function streamedOf(server: string, user: string, more: object = { tools: 
 const finishOf = (events: { choices: { finish_reason: string | null }[] }[]) =>
   events.flatMap(({ choices }) => choices.flatMap(({ finish_reason: finish }) => finish ?? [])).at(-1);
 
-const parsed = (calls: readonly (readonly string[])[]) => calls.map(([name, given]) => [name, JSON.parse(given!)]);
+const parsed = (calls: readonly (readonly string[])[]) => calls.map(([name, args]) => [name, JSON.parse(args!)]);
 const TWO = [
   ["look", GIVEN],
   ["close", {}],
@@ -250,16 +250,16 @@ test.each(TOOL_FORMATS)("%s: arguments as an object and as JSON text give the sa
     const calls = [{ name: "look", arguments: JSON.stringify(GIVEN), isText }];
     const text = orderedCallsText(format, { text: "", spaced: true }, calls);
     const message = new OutputParser(use, kind.make(use)).message(text);
-    expect(parsed(message.calls.map(({ name, arguments: given }) => [name, given]))).toEqual(TWO.slice(0, 1));
+    expect(parsed(message.calls.map(({ name, arguments: args }) => [name, args]))).toEqual(TWO.slice(0, 1));
   }
 });
 
 test.each(TOOL_FORMATS)("%s: arguments that are not JSON stay in the text unchanged, and no parser fails", (format) => {
   const kind = toolParserKind(format, bytes, idsOf(null));
-  for (const given of [BROKEN, "", "no JSON at all", "[1]", "}}}", "[".repeat(100_000)]) {
-    const calls = [{ name: "look", arguments: given, isText: true }];
+  for (const args of [BROKEN, "", "no JSON at all", "[1]", "}}}", "[".repeat(100_000)]) {
+    const calls = [{ name: "look", arguments: args, isText: true }];
     const text = orderedCallsText(format, { text: "", spaced: true }, calls);
-    expect(text).toContain(given);
+    expect(text).toContain(args);
     expect(() => new OutputParser(use, kind.make(use)).message(text)).not.toThrow();
   }
 });

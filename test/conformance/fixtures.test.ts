@@ -122,13 +122,13 @@ describe("the folder of examples", () => {
 });
 
 test("the priority is header, body, fixtures, scripts without a name, ordinary answer", async () => {
-  const own = join(folder, "order");
-  cpSync(EXAMPLES, own, { recursive: true });
-  writeFileSync(join(own, "0.yaml"), "match: { user: play }\nanswer: { play: greeting }");
+  const ordered = join(folder, "order");
+  cpSync(EXAMPLES, ordered, { recursive: true });
+  writeFileSync(join(ordered, "0.yaml"), "match: { user: play }\nanswer: { play: greeting }");
   const scripts = join(folder, "scripts.json");
   const script = (id: number) => ({ sequences: [{ steps: [[id]] }] });
   writeFileSync(scripts, JSON.stringify({ scripts: [{ name: "greeting", ...script(13225) }, script(2375)] }));
-  const server = await hosted([...FLAGS, "--fixtures", own, "--script", scripts]);
+  const server = await hosted([...FLAGS, "--fixtures", ordered, "--script", scripts]);
   const body = { model: "echo", understudy: { script: "from the body" } };
   const header = { "X-Understudy": '{"script":"from the header"}' };
   expect(await chat(server, "Said", body, header)).toBe("from the header (stop)");

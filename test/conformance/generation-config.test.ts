@@ -56,9 +56,9 @@ test("fields that are absent or null get these defaults, and other values of a r
         "repetition_penalty=1.1, temperature=0.5, top_p=0.9, top_k=40, min_p=0.05",
       );
     }
-    const own = { temperature: 0.7, top_p: 0.8, top_k: 0, min_p: 0, repetition_penalty: 1, max_tokens: 3 };
+    const values = { temperature: 0.7, top_p: 0.8, top_k: 0, min_p: 0, repetition_penalty: 1, max_tokens: 3 };
     const id = `own${path.length}`;
-    const [, text] = await post(server, path, { ...own, ignore_eos: true, request_id: id });
+    const [, text] = await post(server, path, { ...values, ignore_eos: true, request_id: id });
     expect(JSON.parse(text).usage.completion_tokens).toBe(3);
     expect(await loggedOf(server, id)).toContain(
       "repetition_penalty=1.0, temperature=0.7, top_p=0.8, top_k=0, min_p=0.0",

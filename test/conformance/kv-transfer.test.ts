@@ -66,8 +66,8 @@ test("a prompt that is cached too little is reported first", async () => {
 test("a prompt from another server takes its transfer time instead of its prefill time", async () => {
   const onceUs = async (tokens: number, fields: object) => {
     const prompt = Array.from({ length: tokens }, (_, i) => 300 + i);
-    const told = (await post(COMPLETION, { prompt, ...fields }, { [TRUTH]: "summary" })).headers.get(TRUTH)!;
-    return (JSON.parse(told)[0] as { ttftUs: { due: number } }).ttftUs.due;
+    const summary = (await post(COMPLETION, { prompt, ...fields }, { [TRUTH]: "summary" })).headers.get(TRUTH)!;
+    return (JSON.parse(summary)[0] as { ttftUs: { due: number } }).ttftUs.due;
   };
   // Take the minimum, because a host that stalls moves the engine's time.
   const dueUs = async (tokens: number, fields: object) =>

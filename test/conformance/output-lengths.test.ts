@@ -52,9 +52,9 @@ async function post(server: HostedServer, path: string, body: object): Promise<A
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ model: "m", ...body }),
   });
-  const told = (await answer.json()) as AnswerEnds;
-  if (answer.status !== 200) throw new Error(JSON.stringify(told));
-  return told;
+  const body = (await answer.json()) as AnswerEnds;
+  if (answer.status !== 200) throw new Error(JSON.stringify(body));
+  return body;
 }
 
 interface Dialect {
@@ -65,9 +65,9 @@ interface Dialect {
 }
 
 /** Reports whether the finish word means a natural end. Throws for a word other than the dialect's two. */
-function stops(word: unknown, own: string, cut: string): boolean {
-  if (word !== own && word !== cut) throw new Error(`ended with ${word}`);
-  return word === own;
+function stops(word: unknown, stop: string, cut: string): boolean {
+  if (word !== stop && word !== cut) throw new Error(`ended with ${word}`);
+  return word === stop;
 }
 
 const dialects: Readonly<Record<string, Dialect>> = {

@@ -136,8 +136,8 @@ test("max_tokens cuts the JSON, and a stop string ends it", async () => {
 });
 
 test("response_format has priority, and json_object uses the prompt's schema if it is an object", async () => {
-  const own = { type: "object", properties: { z: { const: 1 } }, required: ["z"], additionalProperties: false };
-  const format = { type: "json_schema", json_schema: { name: "z", schema: own } };
+  const schema = { type: "object", properties: { z: { const: 1 } }, required: ["z"], additionalProperties: false };
+  const format = { type: "json_schema", json_schema: { name: "z", schema } };
   expect(JSON.parse(await said("json", { ...user(PROMPT), response_format: format }))).toEqual({ z: 1 });
   const object = { response_format: { type: "json_object" } };
   for (let seed = 0; seed < 5; seed++)

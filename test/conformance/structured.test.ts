@@ -105,7 +105,7 @@ const WEATHER = tool("weather", {
 });
 const TIME = tool("time", { type: "object", properties: { zone: { enum: ["UTC", "CET"] } }, required: ["zone"] });
 const callsOf = ({ message }: Choice) =>
-  (message.tool_calls ?? []).map(({ function: { name, arguments: given } }) => [name, given]);
+  (message.tool_calls ?? []).map(({ function: { name, arguments: args } }) => [name, args]);
 const fits = (schema: object, text: string) => {
   const validate = ajv.compile(schema);
   if (!validate(JSON.parse(text))) throw new Error(`${text}: ${JSON.stringify(validate.errors)}`);
@@ -143,9 +143,9 @@ test(`${SCHEMAS} generated schemas as tool parameters: arguments fit them, in th
     const drawn = PARSERS[seed % PARSERS.length]!;
     const parser = drawn === "qwen3_coder" && !properties.every(typed) ? "mistral" : drawn;
     const { choices } = await ask(parser, body);
-    const [[name, given] = []] = callsOf(choices[0]!);
+    const [[name, args] = []] = callsOf(choices[0]!);
     expect(name).toBe("f");
-    fits(schema, given!);
+    fits(schema, args!);
   }
 });
 
@@ -246,8 +246,8 @@ test("--tool-arguments sets the number and arguments of calls", async () => {
 test.each(PARSERS)("%s: a conversation with a call and its result continues with text", async (server) => {
   const asked = { tools: [TIME], understudy: { call: true } };
   const { message } = (await ask(server, asked)).choices[0]!;
-  const given = message.tool_calls!.map(({ id }) => ({ role: "tool", tool_call_id: id, content: "12:00" }));
-  const messages = [...PLAIN.messages, { role: "assistant", ...message }, ...given];
+  const toolMessages = message.tool_calls!.map(({ id }) => ({ role: "tool", tool_call_id: id, content: "12:00" }));
+  const messages = [...PLAIN.messages, { role: "assistant", ...message }, ...toolMessages];
   for (let seed = 0; seed < 10; seed++) {
     const next = (await ask(server, { tools: [TIME], messages, seed, max_tokens: 30 })).choices[0]!;
     expect(next.message.tool_calls).toBeUndefined();

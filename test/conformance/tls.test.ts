@@ -136,8 +136,8 @@ test("a client certificate is checked if required", async () => {
   try {
     const ask = (name: string | null) =>
       new Promise<string>((done) => {
-        const own = name === null ? {} : { cert: pem(`${name}.pem`), key: pem(`${name}.key`) };
-        const socket = tls.connect({ port: portOf(strict), host: "127.0.0.1", ca, ...own });
+        const files = name === null ? {} : { cert: pem(`${name}.pem`), key: pem(`${name}.key`) };
+        const socket = tls.connect({ port: portOf(strict), host: "127.0.0.1", ca, ...files });
         let text = "";
         socket.on("data", (data) => {
           text += data.toString("latin1");

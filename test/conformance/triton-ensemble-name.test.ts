@@ -93,7 +93,7 @@ test.each([
   ["two candidates, so the ensemble is unknown", { ...RECORDED_US, y: 7 }, {}, false],
   ["a page without the steps", { x: 7, tensorrt_llm: 139 }, {}, false],
   ["the user's setting has priority", RECORDED_US, { ensembles: ["other"] }, false],
-] as const)("the ensemble is recognized by its behaviour: %s", (_, queuedUs, parameters: Parameters, told) => {
+] as const)("the ensemble is recognized by its behaviour: %s", (_, queuedUs, parameters: Parameters, recognized) => {
   const { violated } = checkScrapes([{ text: pageOf(queuedUs) }], { parameters });
-  expect(violated.flatMap(({ id, violations }) => (id === "N06" ? violations.length : []))).toEqual(told ? [1] : []);
+  expect(violated.flatMap(({ id, violations }) => (id === "N06" ? violations.length : []))).toEqual(recognized ? [1] : []);
 });

@@ -107,8 +107,8 @@ test("a named tool gets the text as its arguments, with any parser", async () =>
 
 test("a named tool need not exist, and may be combined with a format", async () => {
   const more = { tools, tool_choice: { type: "function", function: { name: "other" } } };
-  const called = async (given: object, app?: RenewableApp) =>
-    (await json(chat({ ...more, ...given }, app))).choices[0].message.tool_calls[0].function;
+  const called = async (fields: object, app?: RenewableApp) =>
+    (await json(chat({ ...more, ...fields }, app))).choices[0].message.tool_calls[0].function;
   const response_format = { type: "regex", regex: "[ab]{3}" };
   for (const [app, tool_choice, name] of [
     [plain, more.tool_choice, "other"],

@@ -120,8 +120,8 @@ test("choices of a prompt count as one request, reported when the last has ended
   expect(usage.completion_tokens).toBe(24);
   await complete(app, { prompt: ids(0, 7) });
   // A request has the number of its first choice.
-  const told = await drain(app, "/perf_metrics");
-  expect(told.map(({ request_id }: Json) => request_id).sort()).toEqual([1, 4, 7]);
+  const metrics = await drain(app, "/perf_metrics");
+  expect(metrics.map(({ request_id }: Json) => request_id).sort()).toEqual([1, 4, 7]);
   const text = await page(app);
   for (const [name, value] of [
     ["e2e_request_latency_seconds_count", 3],
@@ -158,14 +158,14 @@ test("with --enable-iter-req-stats a record has each request's stage, progress a
     await complete(app, { prompt: ids(0, 100), max_tokens: 3 });
     const text = await (await fetch(`${app.url}/metrics`)).text();
     const records = JSON.parse(text) as Json[];
-    const told = records.map(({ requestStats: [stats] }) => [
+    const rows = records.map(({ requestStats: [stats] }) => [
       stats.id,
       stats.stage,
       stats.contextPrefillPosition,
       stats.numGeneratedTokens,
       stats.scheduled,
     ]);
-    expect(told).toEqual([
+    expect(rows).toEqual([
       [1, "CONTEXT_IN_PROGRESS", 64, 0, true],
       [1, "GENERATION_IN_PROGRESS", 100, 1, true],
       [1, "GENERATION_IN_PROGRESS", 100, 2, true],

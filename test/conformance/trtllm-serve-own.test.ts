@@ -69,12 +69,12 @@ test("missing and refused options of the role give one line each", () => {
 
 test("the role's own options are read, those without an effect are ignored, and unsupported ones are refused", () => {
   const resolve = (line: string, file = "") => resolveServeConfig(line.split(" "), {}, () => file);
-  const own =
+  const flags =
     "m --role trtllm-serve --backend pytorch --tp_size 1 --pp_size 2 --ep_size 2 --cp_size 1 --cluster_size 1";
   const more =
     "--max_beam_width 1 --custom_module_dirs a --custom_module_dirs b --trust_remote_code --enable_attention_dp";
   const parsers = "--tool_parser qwen3 --reasoning_parser deepseek-r1";
-  expect(resolve(`${own} ${more} --num_postprocess_workers 4 --hf_revision x ${parsers}`)).toMatchObject({
+  expect(resolve(`${flags} ${more} --num_postprocess_workers 4 --hf_revision x ${parsers}`)).toMatchObject({
     config: {
       models: { model: "m" },
       text: { toolCallParser: "hermes", reasoningParser: "deepseek_r1" },

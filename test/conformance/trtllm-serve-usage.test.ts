@@ -56,13 +56,13 @@ test("in a stream each of several prompts has a separate id, and its usage after
   for (const [prompt, tokens] of [3, 1, 2].entries()) {
     const indices = [2 * prompt, 2 * prompt + 1];
     const [{ id }] = chunks.filter(({ choices: [choice] }) => choice?.index === indices[0]);
-    const own = chunks.filter((chunk) => chunk.id === id);
+    const choiceChunks = chunks.filter((chunk) => chunk.id === id);
     numbers.push(Number(/^cmpl-(\d+)$/.exec(id)![1]));
-    expect(own.slice(0, -1).map(({ choices: [choice] }) => choice.index)).toEqual(
+    expect(choiceChunks.slice(0, -1).map(({ choices: [choice] }) => choice.index)).toEqual(
       expect.arrayContaining([...indices, ...indices]),
     );
-    expect(own.slice(0, -1).every(({ usage }) => usage === null)).toBe(true);
-    const { choices, usage } = own.at(-1);
+    expect(choiceChunks.slice(0, -1).every(({ usage }) => usage === null)).toBe(true);
+    const { choices, usage } = choiceChunks.at(-1);
     expect(choices).toEqual([]);
     expect(usage).toEqual({
       ...{ prompt_tokens: tokens, total_tokens: tokens + 4, completion_tokens: 4 },
@@ -81,8 +81,8 @@ test("the cached tokens of a streamed prompt are those of its first choice, in a
   for (let seed = 0; seed < 12; seed++) {
     const prompt = [0, 1, 2, 3].map((at) => Array.from({ length: 150 }, (_, i) => 1000 + 800 * seed + 200 * at + i));
     const asked = { prompt, n: 2, seed, max_tokens: 50, stream: true, stream_options: {} };
-    const told = (await events(post("/v1/completions", asked, narrow))).slice(0, -1).map(chunk);
-    const cached = told.flatMap(({ usage }) => (usage ? [usage.prompt_tokens_details.cached_tokens] : []));
+    const chunks = (await events(post("/v1/completions", asked, narrow))).slice(0, -1).map(chunk);
+    const cached = chunks.flatMap(({ usage }) => (usage ? [usage.prompt_tokens_details.cached_tokens] : []));
     expect(cached).toEqual([0, 0, 0, 0]);
   }
   await narrow.close(0);

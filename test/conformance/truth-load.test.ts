@@ -193,7 +193,7 @@ describe("requests", () => {
         true,
       ]);
     }
-    const given = new Map<StepLine, number>();
+    const tokensOf = new Map<StepLine, number>();
     for (const row of ofType("request")) {
       let last = 0;
       for (const [first, count, width = 1] of row.runs) {
@@ -201,7 +201,7 @@ describe("requests", () => {
         last = first + count - 1;
         for (let at = first; at <= last; at++) {
           const step = steps.get(`${row.engine}/${at}`)!;
-          given.set(step, (given.get(step) ?? 0) + width);
+          tokensOf.set(step, (tokensOf.get(step) ?? 0) + width);
         }
       }
       if (row.runs.length > 0) expect(row.prefillEndUs).toBe(steps.get(`${row.engine}/${row.runs[0]![0]}`)!.dueUs);
@@ -214,7 +214,7 @@ describe("requests", () => {
       expect(times).toEqual(times.toSorted((a, b) => a - b));
       expect(row.preempted.length).toBe(row.preemptions);
     }
-    for (const step of steps.values()) expect([step.step, given.get(step) ?? 0]).toEqual([step.step, step.tokens]);
+    for (const step of steps.values()) expect([step.step, tokensOf.get(step) ?? 0]).toEqual([step.step, step.tokens]);
   });
 });
 
@@ -229,9 +229,9 @@ test.each(["0", "1"])("totals of rank %s equal the page", (engine) => {
   // vLLM counts a preemption with the request's next output. A request that ends before that loses the count.
   const preemptions = sum(rows, (row) => row.preemptions);
   const ran = rows.filter(({ reason }) => reason === "length");
-  const told = metric("vllm:num_preemptions_total", mine);
+  const counted = metric("vllm:num_preemptions_total", mine);
   expect(sum(steps, (step) => step.preemptions)).toBe(preemptions);
-  expect(told).toBeWithin(
+  expect(counted).toBeWithin(
     sum(ran, (row) => row.preemptions),
     preemptions + 1,
   );

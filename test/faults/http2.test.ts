@@ -189,8 +189,8 @@ test("faults of the other HTTP version do nothing, and their case is void, not p
 });
 
 test("over HTTP/2, faults that end the connection affect other answers and need permission", async () => {
-  const own = await hosted(["--timing", "none", "--served-model-name", "m", "--http2-port", "0"]);
-  const client = await WireClient.connect(Number(new URL(own.http2Url!).port));
+  const server = await hosted(["--timing", "none", "--served-model-name", "m", "--http2-port", "0"]);
+  const client = await WireClient.connect(Number(new URL(server.http2Url!).port));
   const status = async (fault: string) => {
     const id = client.post("/v1/completions", { model: "m", prompt: "x", max_tokens: 2, understudy: { fault } });
     await client.until(() => client.isOver(id));
@@ -199,7 +199,7 @@ test("over HTTP/2, faults that end the connection affect other answers and need 
   for (const fault of ["E6", "E7@e1", "T2", "E10,goaway"]) expect([fault, await status(fault)]).toEqual([fault, "403"]);
   expect([await status("S2"), await status("E10@b20,reset")]).toEqual(["200", "200"]);
   client.leave();
-  await own.stop();
+  await server.stop();
 });
 
 test("E9 ends the connection when its next stream opens, and E8 closes the next connection when it opens", async () => {
@@ -319,15 +319,15 @@ test("bytes for a client with closed windows are held and counted, and are sent 
 test("HTTP/2 works with TLS and ALPN, and an idle connection ends with GOAWAY after its timeout", async () => {
   const file = (name: string) => new URL(`../conformance/tls/${name}`, import.meta.url).pathname;
   const flags = "--timing none --http2-port 0 --timeout-keep-alive 1".split(" ");
-  const own = await hosted([...flags, "--ssl-certfile", file("server.pem"), "--ssl-keyfile", file("server.key")]);
+  const server = await hosted([...flags, "--ssl-certfile", file("server.pem"), "--ssl-keyfile", file("server.key")]);
   const ca = readFileSync(file("ca.pem"));
-  const session = http2.connect(own.http2Url!, { ca });
+  const session = http2.connect(server.http2Url!, { ca });
   const away = new Promise<number>((resolve) => session.once("goaway", resolve));
   const stream = session.request({ ":path": "/health" });
   expect(await new Promise((resolve) => stream.once("response", (head) => resolve(head[":status"])))).toBe(200);
   stream.resume();
   expect([session.alpnProtocol, await away]).toEqual(["h2", 0]);
-  await own.stop();
+  await server.stop();
 });
 
 test("nothing is left behind: no generation and no waiting bytes", async () => {
@@ -338,17 +338,17 @@ test("nothing is left behind: no generation and no waiting bytes", async () => {
 
 test("a reset stream counts as a client that disconnected, and the connection continues; a shutdown sends GOAWAY and lets the answer finish", async () => {
   const flags = "--timing constant:ttft=5ms,itl=20ms --served-model-name m --http2-port 0 --shutdown-timeout 20";
-  const own = await serve(flags.split(" "));
-  await eventually(() => own.output().includes("HTTP/2"));
-  const client = await WireClient.connect(Number(/HTTP\/2 +http:\S+:(\d+)/.exec(own.output())![1]));
+  const server = await serve(flags.split(" "));
+  await eventually(() => server.output().includes("HTTP/2"));
+  const client = await WireClient.connect(Number(/HTTP\/2 +http:\S+:(\d+)/.exec(server.output())![1]));
   const body = (tokens: number) => ({ model: "m", prompt: "x", stream: true, max_tokens: tokens, ignore_eos: true });
   const left = client.post("/v1/completions", body(5000));
   const id = client.post("/v1/completions", body(40));
   await client.until(() => client.body(left).length > 0 && client.body(id).length > 0);
   client.send(frame(FrameType.RstStream, 0, left, Buffer.from([0, 0, 0, 8])));
-  await eventually(async () => (await sample(own.url, "understudy_streams_open")) === 1);
-  expect(await sample(own.url, 'understudy_requests_total{outcome="abort"}')).toBe(1);
-  const code = own.stop();
+  await eventually(async () => (await sample(server.url, "understudy_streams_open")) === 1);
+  expect(await sample(server.url, 'understudy_requests_total{outcome="abort"}')).toBe(1);
+  const code = server.stop();
   await client.until(() => client.frames.some(({ type }) => type === FrameType.GoAway));
   expect(client.isOver(id)).toBe(false);
   await client.until(() => client.end !== "open");

@@ -104,8 +104,8 @@ function stream(
   plan: string,
   takes: boolean,
   more: Partial<FaultWitness> = {},
-): { sink: FaultyStream; told: DisturbedAnswer[]; pass(): void } {
-  const told: DisturbedAnswer[] = [];
+): { sink: FaultyStream; reports: DisturbedAnswer[]; pass(): void } {
+  const reports: DisturbedAnswer[] = [];
   let nowUs = 0;
   const due: (() => void)[] = [];
   const timer = {
@@ -119,12 +119,12 @@ function stream(
     },
   };
   const output = { send: (_: Uint8Array, length: number) => (takes ? 0 : length), leave() {}, cut() {} };
-  const witness = { told: (answer: DisturbedAnswer) => void told.push(answer), ...more };
+  const witness = { told: (answer: DisturbedAnswer) => void reports.push(answer), ...more };
   const sink = new FaultyStream(new FaultPipeline(parsePlan(plan), "k"), output, timer, witness);
   sink.begin(HEAD);
   return {
     sink,
-    told,
+    reports,
     pass: () => {
       for (let act = due.shift(); act !== undefined; act = due.shift()) act();
     },
@@ -144,22 +144,22 @@ test("at most 4 MiB of a disturbed answer wait, then its sender is paused", () =
 });
 
 test("at most 1,000 operations of an answer are recorded, the others are only counted", () => {
-  const { sink, told, pass } = stream("B4", true);
+  const { sink, reports, pass } = stream("B4", true);
   for (let i = 0; i < 800; i++) sink.write(event(10));
   sink.end();
   pass();
-  expect(told).toHaveLength(1);
-  expect(told[0]!.operations).toHaveLength(1000);
-  expect(told[0]!.unkept).toBeGreaterThan(600);
+  expect(reports).toHaveLength(1);
+  expect(reports[0]!.operations).toHaveLength(1000);
+  expect(reports[0]!.unkept).toBeGreaterThan(600);
 });
 
 test("an observer without interest in operations gets everything else", () => {
-  const { sink, told, pass } = stream("B4", true, { isBrief: true });
+  const { sink, reports, pass } = stream("B4", true, { isBrief: true });
   for (let i = 0; i < 20; i++) sink.write(event(10));
   sink.end();
   pass();
-  expect(told).toHaveLength(1);
-  const [{ operations, unkept, account, end }] = told as [DisturbedAnswer];
+  expect(reports).toHaveLength(1);
+  const [{ operations, unkept, account, end }] = reports as [DisturbedAnswer];
   expect([operations, unkept, account.came, account.fired[0]!.times, end]).toEqual([[], 0, 20, 20, "done"]);
 });
 
@@ -182,7 +182,7 @@ test("the memory that a disturbed answer needs is counted, and untouched pieces 
 test("an answer of more than 64 MiB in parts is sent unchanged, and the plan's observer is called", async () => {
   const clock = new WallClock();
   const part = Buffer.alloc(MIB, 120);
-  const told: DisturbedAnswer[] = [];
+  const reports: DisturbedAnswer[] = [];
   const server = new HttpServer(
     {
       fetch: async (request) => {
@@ -190,7 +190,7 @@ test("an answer of more than 64 MiB in parts is sent unchanged, and the plan's o
         await server.disturb(request, {
           plan: parsePlan("E6@b10"),
           key: "k",
-          told: (line) => void told.push(line),
+          told: (line) => void reports.push(line),
         });
         const whole = (bytes: number) => server.beginWhole(request, owner, 200, {}, bytes);
         let left = parts;
@@ -221,7 +221,7 @@ test("an answer of more than 64 MiB in parts is sent unchanged, and the plan's o
     (await (await fetch(`http://127.0.0.1:${server.port}/?mib=${mib}`)).arrayBuffer()).byteLength;
   await expect(bytesOfAnswer(1)).rejects.toThrow();
   expect(await bytesOfAnswer(65)).toBe(65 * MIB);
-  expect(told.map(({ end, account }) => [end, account.fired[0]!.times])).toEqual([
+  expect(reports.map(({ end, account }) => [end, account.fired[0]!.times])).toEqual([
     ["fin", 1],
     ["done", 0],
   ]);

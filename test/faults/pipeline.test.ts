@@ -34,7 +34,7 @@ const bodyOf = (line: string) => unchunked(bytesOf(run(new FaultPipeline(parsePl
 const whole = Buffer.from(clean.events.join(""));
 
 /** Formats operations so that they can be compared. */
-const told = (operations: readonly WireOperation[]): string =>
+const textOf = (operations: readonly WireOperation[]): string =>
   operations.map((operation) => (operation.kind === "bytes" ? `${operation.event} ${Bun.hash(operation.bytes)}` : JSON.stringify(operation))).join();
 
 test("a cut at any byte of an event or of the body leaves the bytes unchanged and adds a segment", () => {
@@ -72,18 +72,18 @@ test("gzip and brotli bodies can be decoded at every flush", () => {
 
 test("a plan gives the same result, independent of the grouping of events and of other requests", () => {
   const plans = Array.from({ length: 100 }, (_, i) => anyPlan(i, 4));
-  const first = plans.map((plan) => told(run(new FaultPipeline(parsePlan(plan), "k"), clean)));
+  const first = plans.map((plan) => textOf(run(new FaultPipeline(parsePlan(plan), "k"), clean)));
   for (let round = 0; round < 19; round++) {
     const order = [...plans.keys()].toSorted(
       (a, b) => ((a * 7919 + round * 104_729) % 101) - ((b * 7919 + round * 104_729) % 101),
     );
     const pipelines = order.map((at) => ({ at, pipeline: new FaultPipeline(parsePlan(plans[at]!), "k") }));
-    for (const { at, pipeline } of pipelines) expect(told(run(pipeline, clean))).toBe(first[at]!);
+    for (const { at, pipeline } of pipelines) expect(textOf(run(pipeline, clean))).toBe(first[at]!);
   }
   const keyed = new FaultPipeline(parsePlan("B4@*#seed=3"), "another key");
-  expect(told(run(keyed, clean))).not.toBe(told(run(new FaultPipeline(parsePlan("B4@*#seed=3"), "k"), clean)));
-  expect(told(run(new FaultPipeline(parsePlan(keyed.line), "whatever"), clean))).toBe(
-    told(run(new FaultPipeline(parsePlan("B4@*#seed=3"), "another key"), clean)),
+  expect(textOf(run(keyed, clean))).not.toBe(textOf(run(new FaultPipeline(parsePlan("B4@*#seed=3"), "k"), clean)));
+  expect(textOf(run(new FaultPipeline(parsePlan(keyed.line), "whatever"), clean))).toBe(
+    textOf(run(new FaultPipeline(parsePlan("B4@*#seed=3"), "another key"), clean)),
   );
 });
 
@@ -126,7 +126,7 @@ function passedBy(plan: string, key: string, events: (typeof DIALECT_STREAMS)[nu
     const index = quick.account().came - 1;
     return [{ kind: "bytes", bytes: chunkOf(event), event: index, pace: null }];
   });
-  if (told(seen) !== told(wanted)) throw new Error(`${plan}: other bytes`);
+  if (textOf(seen) !== textOf(wanted)) throw new Error(`${plan}: other bytes`);
   expect(quick.account()).toEqual(usual.account());
   return passed;
 }

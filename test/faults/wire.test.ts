@@ -104,18 +104,18 @@ test.each(["fin", "rst"])("E9 ends the connection with %s when its next request 
 });
 
 test("without permission a request cannot order faults that affect others, and a wrong plan is 400 with the position of the error", async () => {
-  const own = await hosted(["--timing", "none", "--served-model-name", "m"]);
+  const server = await hosted(["--timing", "none", "--served-model-name", "m"]);
   const status = async (fault: string) => {
     const body = JSON.stringify({ model: "m", prompt: "x", max_tokens: 2, understudy: { fault } });
     const headers = { "content-type": "application/json" };
-    const response = await fetch(`${own.url}/v1/completions`, { method: "POST", headers, body });
+    const response = await fetch(`${server.url}/v1/completions`, { method: "POST", headers, body });
     return [response.status, await response.text()] as const;
   };
   expect((await status("E9"))[0]).toBe(403);
   expect((await status("B1"))[0]).toBe(200);
   const [code, text] = await status("B1;J1@foo");
   expect([code, text.includes("fault plan, character 7")]).toEqual([400, true]);
-  await own.stop();
+  await server.stop();
 });
 
 test("nothing is left behind: no generation and no waiting bytes", async () => {

@@ -18,19 +18,19 @@ export type FakeKernel = Partial<Pick<OpenAiKernel, "log" | "backend">> & {
 /** Accounting that counts nothing. */
 const NO_HTTP = { came() {}, take: () => undefined };
 
-export function fakeKernel(given: FakeKernel): OpenAiKernel {
-  const { config, text, metrics } = given;
+export function fakeKernel(fake: FakeKernel): OpenAiKernel {
+  const { config, text, metrics } = fake;
   return {
     log: () => {},
-    ...given,
+    ...fake,
     live: new LiveSettings(config as StartConfig),
-    engines: { alive: { get: () => true }, ...given.engines },
-    time: { epochSeconds: () => 1, ...given.time },
-    chance: { nextSeed: () => 7, ...given.chance },
+    engines: { alive: { get: () => true }, ...fake.engines },
+    time: { epochSeconds: () => 1, ...fake.time },
+    chance: { nextSeed: () => 7, ...fake.chance },
     text: { canned: {}, naturalLength: () => 1000, ...text },
-    truth: { ...given.truth },
+    truth: { ...fake.truth },
     metrics: { httpAccounts: NO_HTTP, ...metrics },
-    pressure: { ...given.pressure },
-    lifecycle: { ...given.lifecycle },
+    pressure: { ...fake.pressure },
+    lifecycle: { ...fake.lifecycle },
   } as unknown as OpenAiKernel;
 }

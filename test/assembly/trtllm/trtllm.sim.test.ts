@@ -274,11 +274,11 @@ test("with STATIC_BATCH, the static batch family replaces the in-flight family",
   for (let turn = 0; turn < 100; turn++) {
     house.advance(100_000);
     const value = await house.values();
-    const own = (type: string) => value(`v1_metrics{tensorrt_llm,${type}}`);
-    seen.context = Math.max(seen.context, own("total_context_tokens"));
-    seen.generation = Math.max(seen.generation, own("total_generation_tokens"));
+    const rowOf = (type: string) => value(`v1_metrics{tensorrt_llm,${type}}`);
+    seen.context = Math.max(seen.context, rowOf("total_context_tokens"));
+    seen.generation = Math.max(seen.generation, rowOf("total_generation_tokens"));
     const begun = value("general_metrics{iteration_counter,tensorrt_llm}") > 0;
-    if (begun) expect(own("empty_generation_slots") + own("total_generation_tokens")).toBe(config.maxNumSeqs);
+    if (begun) expect(rowOf("empty_generation_slots") + rowOf("total_generation_tokens")).toBe(config.maxNumSeqs);
     expect(() => value("inflight_batcher_metrics{generation_requests,tensorrt_llm}")).toThrow();
   }
   expect(seen.context).toBeGreaterThan(20);

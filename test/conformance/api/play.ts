@@ -35,7 +35,7 @@ export interface Verdict {
  */
 export async function playAll(
   { cases, model, clean }: Folder,
-  told: (verdict: Verdict) => void,
+  report: (verdict: Verdict) => void,
   change: ((testCase: Case) => Case) | null = null,
 ): Promise<void> {
   const ids = new Ids();
@@ -52,10 +52,10 @@ export async function playAll(
         if (testCase.server_env?.VLLM_SERVER_DEV_MODE) await fetch(`${server.url}/resume`, { method: "POST" });
         const player = new Player(port, clean, ids);
         const wrong = await player.play(testCase, change?.(testCase)).catch((error: Error) => error.message);
-        told({ name: testCase.name, wrong, noticed: player.noticed });
+        report({ name: testCase.name, wrong, noticed: player.noticed });
       }
     } catch (error) {
-      for (const { name } of group) told({ name, wrong: `no server: ${(error as Error).message}`, noticed: null });
+      for (const { name } of group) report({ name, wrong: `no server: ${(error as Error).message}`, noticed: null });
     } finally {
       await server?.cut();
       rmSync(folder, { recursive: true });

@@ -124,8 +124,8 @@ const app = application(
       },
       backend: {
         submit: (generation, receiver) => {
-          const given = scripts.shift()!;
-          return engine.submit(ordered ? generation : { ...generation, script: given }, receiver);
+          const script = scripts.shift()!;
+          return engine.submit(ordered ? generation : { ...generation, script }, receiver);
         },
         nowUs: () => clock.now(),
         spare: async () => {},

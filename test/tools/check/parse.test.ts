@@ -206,7 +206,7 @@ const labels = fc.dictionary(labelName, fc.string({ unit: "binary" }), { maxKeys
 // Leave out values that end in a carriage return, which would make a CRLF.
 const help = fc.string({ unit: "binary" }).filter((text) => !text.endsWith("\r"));
 const samples = fc.uniqueArray(fc.record({ labels, value, timestamp: fc.option(fc.integer()) }), {
-  selector: ({ labels: own }) => JSON.stringify(Object.entries(own).sort()),
+  selector: ({ labels }) => JSON.stringify(Object.entries(labels).sort()),
   maxLength: 4,
 });
 const families = fc.uniqueArray(
@@ -224,8 +224,8 @@ function expositionOf(
 ) {
   const found = new Map<string, Family>();
   for (const { name, help, type, samples } of wanted) {
-    const own = samples.map((sample) => ({ name, exemplar: null, line: 0, ...sample }) as unknown as Sample);
-    if (own.length > 0) found.set(name, { name, type: type as "gauge", help, unit: null, samples: own, line: 0 });
+    const written = samples.map((sample) => ({ name, exemplar: null, line: 0, ...sample }) as unknown as Sample);
+    if (written.length > 0) found.set(name, { name, type: type as "gauge", help, unit: null, samples: written, line: 0 });
   }
   return found;
 }

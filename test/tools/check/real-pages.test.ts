@@ -128,9 +128,9 @@ function changed(text: string, changes: readonly Change[]): string {
     text.split("\n").flatMap((line) => {
       const found = /^vllm:([^{ ]+)(?:\{([^}]*)\})? (\S+)$/.exec(line);
       if (!found) return [];
-      const own = found[2]!.split(",").filter((label) => !/^(engine|model_name)=/.test(label));
+      const labels = found[2]!.split(",").filter((label) => !/^(engine|model_name)=/.test(label));
       return [
-        [own.length > 0 ? `${found[1]}{${own.join(",")}}` : found[1]!, { line, value: Number(found[3]) }] as const,
+        [labels.length > 0 ? `${found[1]}{${labels.join(",")}}` : found[1]!, { line, value: Number(found[3]) }] as const,
       ];
     }),
   );

@@ -57,14 +57,14 @@ test("a duplicate series is one violation, and only its first sample counts in s
 });
 
 test("an older version needs evidence that only it has; the newest is assumed", () => {
-  const told = (text: string) => checkScrapes([text]).versions.map(({ id, toldBy }) => [id, toldBy]);
-  expect(told(page)).toEqual([["0.30", "request_num_preemptions_count"]]);
-  expect(told('vllm:num_requests_running{engine="0"} 0\n')).toEqual([["0.30", ""]]);
-  expect(told('nv_inference_request_success{model="m",version="1"} 0\n')).toEqual([["24.07", ""]]);
+  const versions = (text: string) => checkScrapes([text]).versions.map(({ id, toldBy }) => [id, toldBy]);
+  expect(versions(page)).toEqual([["0.30", "request_num_preemptions_count"]]);
+  expect(versions('vllm:num_requests_running{engine="0"} 0\n')).toEqual([["0.30", ""]]);
+  expect(versions('nv_inference_request_success{model="m",version="1"} 0\n')).toEqual([["24.07", ""]]);
   // An old family name on a new page does not make the page old.
   const added = (name: string) => `${page}# TYPE vllm:${name} gauge\nvllm:${name}{engine="0",model_name="m"} 0\n`;
   for (const name of ["num_requests_swapped", "gpu_cache_usage_perc"])
-    expect(told(added(name))).toEqual([["0.30", "request_num_preemptions_count"]]);
+    expect(versions(added(name))).toEqual([["0.30", "request_num_preemptions_count"]]);
   // A page with families of 24.11 but without reasons has lost the reasons.
   const old = versionPages.find(({ name }) => name === "Triton before 24.07")!.text;
   const first = 'nv_inference_first_response_histogram_ms_count{model="alpha",version="1"} 0\n';

@@ -45,10 +45,10 @@ function settings(line: string, env: Record<string, string> = {}) {
 async function loaded(line: string, on: { readonly url: string } = vllm) {
   const read = settings(line);
   if ("error" in read) throw new Error(String(read.error));
-  const own = read as Settings;
+  const options = read as Settings;
   const clock = new WallClock();
   const run = new Load(
-    { ...own, url: new URL(on.url), metricsUrl: null, model: own.model ?? "m" },
+    { ...options, url: new URL(on.url), metricsUrl: null, model: options.model ?? "m" },
     { clock, live: null },
   );
   return await run.run().finally(() => clock.close());
@@ -249,8 +249,8 @@ describe("request bodies", () => {
       ...{ model: "m", messages: [{ role: "user", content: expect.any(String) }], max_tokens: 5, stream: true },
       temperature: 0.5,
     });
-    const [own] = await asked("anthropic-messages", "--api-key a --header Anthropic-Version=x X-API-Key=b");
-    expect([own!.headers.get("anthropic-version"), own!.headers.get("x-api-key")]).toEqual(["x", "b"]);
+    const [request] = await asked("anthropic-messages", "--api-key a --header Anthropic-Version=x X-API-Key=b");
+    expect([request!.headers.get("anthropic-version"), request!.headers.get("x-api-key")]).toEqual(["x", "b"]);
     const [none] = await asked("anthropic-messages", "", { OPENAI_API_KEY: "o" });
     expect([none!.headers.get("authorization"), none!.headers.get("x-api-key")]).toEqual([undefined, undefined]);
   });
@@ -263,10 +263,10 @@ describe("request bodies", () => {
     ];
     writeFileSync(path, `${JSON.stringify({ messages })}\n`);
     const line = `--dataset-name custom --dataset-path ${path}`;
-    const own = settings(`--backend anthropic-messages ${line} --output-len 3`) as Settings;
+    const read = settings(`--backend anthropic-messages ${line} --output-len 3`) as Settings;
     const server = rawServer((_, wire) => wire.send(HEAD + chunk(STREAMS["anthropic-messages"]!) + END));
     const url = new URL(server.url);
-    await loadOn(server, { ...own, url, metricsUrl: null });
+    await loadOn(server, { ...read, url, metricsUrl: null });
     expect(JSON.parse(server.asked[0]!.body)).toMatchObject({
       system: "Be brief.",
       messages: [messages[1]!],

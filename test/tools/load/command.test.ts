@@ -333,14 +333,14 @@ describe("against our own server", () => {
     expect(await run(...flags, "--input-len", "5")).toEqual({ code: 2, out: "", err: unknown });
     await Bun.write(join(folder, "one.jsonl"), '{"prompt": "Hello"}\n');
     // The user's own prompts are not counted first, so the requests themselves are refused.
-    const own = await run(...flags, "--dataset-name", "custom", "--dataset-path", "one.jsonl");
-    expect([own.code, own.err]).toEqual([
+    const result = await run(...flags, "--dataset-name", "custom", "--dataset-path", "one.jsonl");
+    expect([result.code, result.err]).toEqual([
       1,
       expect.stringMatching(
         /no request was answered; the server does not know the model "other"; it serves meta.*HTTP 404/,
       ),
     ]);
-    expect(own.out).not.toContain("/tokenize");
+    expect(result.out).not.toContain("/tokenize");
     const scheme = await run("--url", server.url.replace("http:", "https:"));
     expect([scheme.code, scheme.err]).toEqual([
       2,

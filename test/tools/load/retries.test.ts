@@ -17,7 +17,7 @@ function load(answer: (asked: RawRequest, wire: Wire) => void, more: Partial<Set
 }
 
 const refusal = (status: string, headers = "") => `HTTP/1.1 ${status}\r\n${headers}Content-Length: 2\r\n\r\n{}`;
-const told = ({ result }: LoadOutcome) => result.understudy.retries;
+const retriesOf = ({ result }: LoadOutcome) => result.understudy.retries;
 
 test("a refused request is retried after its Retry-After, and times count from the first send", async () => {
   const answers = [refusal("503 Busy", "Retry-After: 0.2\r\n"), refusal("429 No", "retry-after-ms: 100\r\n"), null];
@@ -26,7 +26,7 @@ test("a refused request is retried after its Retry-After, and times count from t
     // A reused connection that is cut was closing while the request was sent, which does not count as a retry.
     { retries: 3, count: 4, concurrency: 1, pooled: false },
   );
-  expect(told(loaded)).toEqual({ limit: 3, count: 3, requests: 1, per_request: 0.75 });
+  expect(retriesOf(loaded)).toEqual({ limit: 3, count: 3, requests: 1, per_request: 0.75 });
   expect(kinds(loaded)).toEqual({});
   expect(server!.asked.length).toBe(7);
   expect(new Set(server!.asked.slice(0, 4).map(({ headers }) => headers.get("x-request-id"))).size).toBe(1);
@@ -50,7 +50,7 @@ test("retries are limited; client errors, refusals by the server and long waits 
     ["503 Busy", now, 0, 1],
   ] as const) {
     const loaded = await load((_, wire) => wire.send(refusal(status, headers)), { retries });
-    expect([status, server!.asked.length, told(loaded)!.count]).toEqual([status, asked, asked - 1]);
+    expect([status, server!.asked.length, retriesOf(loaded)!.count]).toEqual([status, asked, asked - 1]);
     expect(kinds(loaded)).toEqual({ status: 1 });
     server!.stop();
   }

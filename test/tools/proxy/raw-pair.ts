@@ -39,14 +39,14 @@ export async function rawPair(
   let next = 0;
   const server = net.createServer((socket) => {
     sockets.add(socket);
-    let got = "";
+    let received = "";
     socket.on("error", () => {});
     socket.on("data", (data) => {
-      got += data.toString("latin1");
-      const length = lengthOf(got);
-      if (length === null || got.length < length) return;
-      seen.push(got.slice(0, length));
-      got = got.slice(length);
+      received += data.toString("latin1");
+      const length = lengthOf(received);
+      if (length === null || received.length < length) return;
+      seen.push(received.slice(0, length));
+      received = received.slice(length);
       const answer = answers[next++] ?? "";
       const end = [CLOSES, RESETS].find((mark) => answer.endsWith(mark)) ?? "";
       socket.write(Buffer.from(answer.slice(0, answer.length - end.length), "latin1"), () => {

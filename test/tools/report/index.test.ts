@@ -175,13 +175,13 @@ describe("plots", () => {
     expect(lines.map(({ label }) => label)).toEqual(["TTFT", "TTFT from intended"]);
     expect(marks).toMatchObject([{ axis: "x", at: 15 }]);
     expect(note).toMatch(/(49|50)\.\d % within the SLO/);
-    const [xs, own, late] = data as number[][];
+    const [xs, first, late] = data as number[][];
     xs!.forEach((x, i) => {
       expect(i === 0 || x >= xs![i - 1]!).toBe(true);
-      expect(Math.abs(own![i]! - Math.max(0, Math.min(1, (x - 10) / 10)))).toBeLessThan(0.025);
+      expect(Math.abs(first![i]! - Math.max(0, Math.min(1, (x - 10) / 10)))).toBeLessThan(0.025);
       expect(Math.abs(late![i]! - Math.max(0, Math.min(1, (x - 20) / 20)))).toBeLessThan(0.025);
     });
-    expect([own!.at(-1), late!.at(-1)]).toEqual([1, 1]);
+    expect([first!.at(-1), late!.at(-1)]).toEqual([1, 1]);
   });
 
   test("the timeline marks long token gaps and names failures", async () => {

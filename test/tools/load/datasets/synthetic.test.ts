@@ -74,14 +74,14 @@ describe("generated prompts", () => {
 
   test("random: lengths within vLLM's bounds, one common prefix and nothing else shared, the same turns for the same seed", () =>
     fc.assert(
-      fc.asyncProperty(shape, async ({ seed, ...given }) => {
-        const all = await turns({ name: "random", ...given }, { seed, most: 40 });
-        const { inputLen, outputLen, rangeRatio, prefixLen } = given;
+      fc.asyncProperty(shape, async ({ seed, ...options }) => {
+        const all = await turns({ name: "random", ...options }, { seed, most: 40 });
+        const { inputLen, outputLen, rangeRatio, prefixLen } = options;
         for (const turn of all) {
           expect(tokensOf(turn)).toHaveLength(turn.inputTokens!);
-          const own = turn.inputTokens! - prefixLen;
-          expect(own).toBeGreaterThanOrEqual(Math.floor(inputLen * (1 - rangeRatio)));
-          expect(own).toBeLessThanOrEqual(Math.ceil(inputLen * (1 + rangeRatio)));
+          const remaining = turn.inputTokens! - prefixLen;
+          expect(remaining).toBeGreaterThanOrEqual(Math.floor(inputLen * (1 - rangeRatio)));
+          expect(remaining).toBeLessThanOrEqual(Math.ceil(inputLen * (1 + rangeRatio)));
           expect(turn.outputTokens).toBeGreaterThanOrEqual(Math.max(1, Math.floor(outputLen * (1 - rangeRatio))));
           expect(turn.outputTokens).toBeLessThanOrEqual(Math.ceil(outputLen * (1 + rangeRatio)));
           expect(turn).toMatchObject({ conversation: null, arrivalUs: null, thinkUs: 0, extra: { ignore_eos: true } });
@@ -89,9 +89,9 @@ describe("generated prompts", () => {
         expect(new Set(all.map((turn) => beginning(turn, prefixLen))).size).toBe(1);
         const long = all.filter((turn) => turn.inputTokens! >= prefixLen + BLOCK);
         expect(new Set(long.map((turn) => beginning(turn, prefixLen + BLOCK))).size).toBe(long.length);
-        expect(await turns({ name: "random", ...given }, { seed, most: 40 })).toEqual(all);
+        expect(await turns({ name: "random", ...options }, { seed, most: 40 })).toEqual(all);
         // Warm-up prompts do not even have the prefix in common.
-        const warm = await turns({ name: "random", ...given }, { seed, most: 10, warmUp: true });
+        const warm = await turns({ name: "random", ...options }, { seed, most: 10, warmUp: true });
         const begun = new Set(all.map((turn) => beginning(turn, BLOCK)));
         expect(warm.filter((turn) => tokensOf(turn).length >= BLOCK && begun.has(beginning(turn, BLOCK)))).toEqual([]);
       }),
@@ -126,8 +126,8 @@ describe("generated prompts", () => {
         fc.integer({ min: 1, max: 12 }),
         fc.integer({ min: BLOCK, max: 50 }),
         async (chat, seed, numPrefixes, length) => {
-          const given = { name: "prefix_repetition", chat, numPrefixes, prefixLen: length, suffixLen: length } as const;
-          const all = await turns(given, { seed, most: 3 * numPrefixes });
+          const options = { name: "prefix_repetition", chat, numPrefixes, prefixLen: length, suffixLen: length } as const;
+          const all = await turns(options, { seed, most: 3 * numPrefixes });
           const prefixes = all.map((turn) => beginning(turn, length));
           const first = new Set(prefixes.slice(0, numPrefixes));
           expect(first.size).toBe(numPrefixes);
@@ -158,8 +158,8 @@ describe("generated prompts", () => {
 
   test("multi_turn: successive turns, no pause before the first, a common prefix, pauses as configured", async () => {
     const think = parseThinkTime("exponential:2s")!;
-    const given = { name: "multi_turn", inputLen: 40, prefixLen: 32, turns: { least: 1, most: 4 }, think } as const;
-    const all = await turns(given, { most: 2000 });
+    const options = { name: "multi_turn", inputLen: 40, prefixLen: 32, turns: { least: 1, most: 4 }, think } as const;
+    const all = await turns(options, { most: 2000 });
     const groups = Map.groupBy(all.slice(0, -4), (turn) => turn.conversation);
     expect([...groups.keys()]).toEqual([...groups.keys()].map((_, i) => `conversation-${i}`));
     const sizes = new Set([...groups.values()].slice(0, -1).map((group) => group.length));
