@@ -8,7 +8,7 @@
 import net from "node:net";
 import { number, rejectUnknown, text } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
-import { cpuOf, type Running, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { cpuOf, type RunningServer, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { chat, prose } from "./lib/prompt.ts";
 import { type ReaderResult, read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
@@ -45,11 +45,11 @@ interface Run {
   readonly cpuPercent: number;
 }
 
-async function answered({ port }: Running): Promise<number> {
+async function answered({ port }: RunningServer): Promise<number> {
   return (await Page.of(port)).value("http_requests_total", `handler="${PATH}"`) || 0;
 }
 
-async function run(server: Running, name: string, pipelines: boolean): Promise<Run> {
+async function run(server: RunningServer, name: string, pipelines: boolean): Promise<Run> {
   progress(`ahead: ${name}`);
   const reading = read({
     port: server.port,

@@ -7,7 +7,7 @@
 import { slope } from "./lib/numbers.ts";
 import { number, rejectUnknown } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
-import { type Running, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { type RunningServer, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { chat, prose } from "./lib/prompt.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
@@ -32,7 +32,7 @@ const flags = [
 const aborts = (page: Page) => page.value("understudy_requests_total", 'outcome="abort"');
 
 /** Runs one round. Returns the time until all gauges are 0, and the number of aborts that the server counted. */
-async function cut({ port }: Running, ending: "fin" | "rst") {
+async function cut({ port }: RunningServer, ending: "fin" | "rst") {
   const before = aborts(await Page.of(port));
   const result = await read({ port, body, streams, together: true, cut: EVENTS_BEFORE, ending });
   if (result.cut !== streams) throw new Error(`not all ${streams} streams were cut: ${JSON.stringify(result)}`);

@@ -12,7 +12,7 @@ import { posted } from "../test/conformance/raw-socket.ts";
 import { median } from "./lib/numbers.ts";
 import { has, number, rejectUnknown } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
-import { control, cpuOf, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { control, cpuOf, type RunningServer, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { chat } from "./lib/prompt.ts";
 import { complete, doubles, read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
@@ -114,7 +114,7 @@ interface RunResult {
   readonly cpuPercent: number;
 }
 
-async function run({ port, pid }: Running, beside: OtherLoad, forS: number): Promise<RunResult> {
+async function run({ port, pid }: RunningServer, beside: OtherLoad, forS: number): Promise<RunResult> {
   const clients = beside === "nobody" ? null : new OtherClients(port, beside === "disturbed");
   const beganMs = performance.now();
   const cpuUs = busyUs(pid);

@@ -8,7 +8,7 @@ import { readdirSync } from "node:fs";
 import { posted, RawSocket, WAYS, type Way } from "../test/conformance/raw-socket.ts";
 import { number, rejectUnknown } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
-import { type Running, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { type RunningServer, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { chat, prose } from "./lib/prompt.ts";
 import { type ReaderResult, read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
@@ -40,11 +40,11 @@ const flags = [
   ...["--max-num-seqs", "2048", "--max-model-len", "131072", "--num-gpu-blocks-override", "1048576"],
 ];
 const endless = (place: string) => chat(`${place} ${prose(20)}`, ENDLESS);
-const descriptors = ({ pid }: Running) => readdirSync(`/proc/${pid}/fd`).length;
-const mb = ({ pid }: Running) => residentBytes(pid) / 1e6;
+const descriptors = ({ pid }: RunningServer) => readdirSync(`/proc/${pid}/fd`).length;
+const mb = ({ pid }: RunningServer) => residentBytes(pid) / 1e6;
 
 /** Returns the gauges that are not 0 after about four seconds. Returns early if all are 0. */
-async function leftover({ port }: Running): Promise<string[]> {
+async function leftover({ port }: RunningServer): Promise<string[]> {
   for (let tries = 0; ; tries++) {
     const page = await Page.of(port);
     const left = [...GAUGES, ...FRONT].filter((name) => page.value(name) !== 0);
@@ -79,7 +79,7 @@ interface Round {
   readonly left: readonly string[];
 }
 
-async function cutRound(server: Running, ending: Way): Promise<Round> {
+async function cutRound(server: RunningServer, ending: Way): Promise<Round> {
   const { port } = server;
   const untilMs = performance.now() + ROUND_S * 1000;
   const [result, heads] = await Promise.all([
@@ -109,7 +109,7 @@ async function cutRound(server: Running, ending: Way): Promise<Round> {
   };
 }
 
-async function reading(server: Running, seconds: number): Promise<ReaderResult> {
+async function reading(server: RunningServer, seconds: number): Promise<ReaderResult> {
   return read({
     port: server.port,
     body: endless("@@@@@@"),

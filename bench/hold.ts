@@ -18,7 +18,7 @@ import { type Gaps, judged, moreRuns } from "./lib/gaps.ts";
 import { AT_ONCE, HOLD_ROWS, type HoldRow } from "./lib/hold-rows.ts";
 import { attack } from "./lib/http2-attacks.ts";
 import { number, rejectUnknown, text } from "./lib/options.ts";
-import { program, type Running, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { program, type RunningServer, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { chat } from "./lib/prompt.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
@@ -64,7 +64,7 @@ const EARLIER_MOST_MS = 120_000;
 const UNREAD_MS = 5000;
 
 /** Sends pipelined requests on one connection, the last with `Connection: close`. */
-function sendOnOne({ port }: Running, { path, count = 1, pipelined }: HoldRow): Promise<Answer> {
+function sendOnOne({ port }: RunningServer, { path, count = 1, pipelined }: HoldRow): Promise<Answer> {
   const from = performance.now();
   const request = `GET ${path} HTTP/1.1\r\nHost: x\r\n`;
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
@@ -92,7 +92,7 @@ async function attackWith({ frames, port }: NonNullable<HoldRow["attack"]>, path
 }
 
 /** Sends the row's requests and reads their answers. */
-async function send(server: Running, row: HoldRow, sent: string, signal: AbortSignal | null = null): Promise<Answer> {
+async function send(server: RunningServer, row: HoldRow, sent: string, signal: AbortSignal | null = null): Promise<Answer> {
   if (row.pipelined !== undefined) return sendOnOne(server, row);
   if (row.attack !== undefined) return attackWith(row.attack, row.path);
   const { path, count = 1, method } = row;
@@ -115,7 +115,7 @@ async function send(server: Running, row: HoldRow, sent: string, signal: AbortSi
 }
 
 /** Returns the longest gap of the streams, in milliseconds. */
-async function gapOf({ port }: Running, durationMs: number): Promise<number> {
+async function gapOf({ port }: RunningServer, durationMs: number): Promise<number> {
   const result = await read({ port, body, streams: STREAMS, durationMs, gaps: true });
   if (result.refused > 0 || result.errors > 0 || result.events === 0) throw new Error(JSON.stringify(result));
   return result.gapUs!.max / 1000;
@@ -123,7 +123,7 @@ async function gapOf({ port }: Running, durationMs: number): Promise<number> {
 
 /** A server, and the log of its garbage collections. */
 interface LoggedServer {
-  readonly server: Running;
+  readonly server: RunningServer;
   readonly collections: Collections;
 }
 
@@ -136,7 +136,7 @@ async function startLogged(name: string, more: readonly string[]): Promise<Logge
 }
 
 /** Runs `all` while streams are read. Returns its answers, the streams' longest gaps, and the memory of the server. */
-async function duringStreams({ server, collections }: LoggedServer, anchor: Running, aloneMs: number, all: () => Promise<Answer[]>) {
+async function duringStreams({ server, collections }: LoggedServer, anchor: RunningServer, aloneMs: number, all: () => Promise<Answer[]>) {
   const before = residentBytes(server.pid);
   let most = before;
   const watch = setInterval(() => {
@@ -178,7 +178,7 @@ async function earlierMsOf(row: HoldRow, body: string): Promise<number | null> {
   }
 }
 
-async function measure(logged: LoggedServer, anchor: Running, row: HoldRow, repeated = false) {
+async function measure(logged: LoggedServer, anchor: RunningServer, row: HoldRow, repeated = false) {
   progress(`hold: ${row.name}`);
   const body = row.body();
   const alone = await send(logged.server, row, body);
@@ -187,7 +187,7 @@ async function measure(logged: LoggedServer, anchor: Running, row: HoldRow, repe
   return { name: row.name, alone, beside: sent[0]!, earlierMs, ...seen };
 }
 
-async function measureAtOnce(logged: LoggedServer, anchor: Running, found: readonly { name: string; alone: Answer }[]) {
+async function measureAtOnce(logged: LoggedServer, anchor: RunningServer, found: readonly { name: string; alone: Answer }[]) {
   const ten = HOLD_ROWS.filter(({ name }) => AT_ONCE.includes(name)).map((row) => ({ row, body: row.body() }));
   const aloneMs = ten.reduce((sum, { row }) => sum + found.find(({ name }) => name === row.name)!.alone.ms, 0);
   return duringStreams(logged, anchor, aloneMs, () => Promise.all(ten.map(({ row, body }) => send(logged.server, row, body))));

@@ -13,7 +13,7 @@ import { compareWithTruth, ServerTruthSource, type TruthResult } from "../src/to
 import type { Distribution, Result } from "../src/tools/report/result.ts";
 import { median } from "./lib/numbers.ts";
 import { number, rejectUnknown, text } from "./lib/options.ts";
-import { CLIENT_CORE, pinned, program, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { CLIENT_CORE, pinned, program, type RunningServer, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { complete, read, stampsOf, streamTimes } from "./lib/reader.ts";
 import { bar, figure, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
@@ -83,7 +83,7 @@ async function template(tokens: number): Promise<string> {
   }
 }
 
-const anchor = (path: string, flags: readonly string[]): Promise<Running> =>
+const anchor = (path: string, flags: readonly string[]): Promise<RunningServer> =>
   start([program("anchor"), "--template", path, ...flags], { core: SERVER_CORE });
 
 /** Measures CPU time per event of both clients in turn. Events are 2 ms apart, so that each is a read of its own. */

@@ -11,7 +11,7 @@ import { posted, RawSocket, WAYS, type Way } from "../test/conformance/raw-socke
 import { quantile } from "./lib/numbers.ts";
 import { number, rejectUnknown } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
-import { type Running, SERVER_CORE, start } from "./lib/process.ts";
+import { type RunningServer, SERVER_CORE, start } from "./lib/process.ts";
 import { bar, figure, progress, table } from "./lib/report.ts";
 import { save } from "./lib/results.ts";
 
@@ -162,7 +162,7 @@ function readTruth(log: string): void {
   }
 }
 
-const servers: Running[] = [];
+const servers: RunningServer[] = [];
 const run = async (command: string[]) => {
   const server = await start(command, { core: SERVER_CORE });
   servers.push(server);

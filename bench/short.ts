@@ -9,7 +9,7 @@ import { rmSync } from "node:fs";
 import { BASE_FLAGS, compareWithBase } from "./lib/base.ts";
 import { median } from "./lib/numbers.ts";
 import { number, rejectUnknown } from "./lib/options.ts";
-import { finelyOf, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { finelyOf, type RunningServer, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
@@ -36,7 +36,7 @@ const body = { model: "m", messages: [{ role: "user", content: "Is this short?" 
 const answerFile = `${root}build/bench/answer-${process.pid}.json`;
 
 /** Returns the CPU time of the server per request, in microseconds. */
-async function cost({ pid, port }: Running): Promise<number> {
+async function cost({ pid, port }: RunningServer): Promise<number> {
   const beforeUs = finelyOf(pid);
   const each = requests / CONNECTIONS;
   const result = await read({ port, body, streams: CONNECTIONS, requests: each, path: "/v1/chat/completions" });
@@ -44,7 +44,7 @@ async function cost({ pid, port }: Running): Promise<number> {
   return (finelyOf(pid) - beforeUs) / requests;
 }
 
-const servers: Running[] = [];
+const servers: RunningServer[] = [];
 const run = async (command: readonly string[]) => {
   const server = await start(command, { core: SERVER_CORE });
   servers.push(server);

@@ -14,7 +14,7 @@ import { LIMITS } from "../test/limits.ts";
 import { schemas } from "../test/text/grammar/schemas.ts";
 import { median } from "./lib/numbers.ts";
 import { number, rejectUnknown, text } from "./lib/options.ts";
-import { cpuOf, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { cpuOf, type RunningServer, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { save } from "./lib/results.ts";
@@ -49,7 +49,7 @@ const SCHEMA = {
 };
 
 /** Returns the CPU time of the server per event of a stream, in microseconds, and the number of events per answer. */
-async function cost({ pid, port }: Running, more: object): Promise<{ readonly us: number; readonly events: number }> {
+async function cost({ pid, port }: RunningServer, more: object): Promise<{ readonly us: number; readonly events: number }> {
   const body = { model: "m", messages, stream: true, ...more };
   const before = cpuOf(pid);
   const result = await read({ port, body, streams: CONNECTIONS, requests: requests / CONNECTIONS, path: PATH });
@@ -80,7 +80,7 @@ async function cpu(): Promise<{ plain: number[]; schema: number[]; events: numbe
 }
 
 /** Returns the longest gap, in milliseconds, between two events of eight streams while requests with `fields` are answered. */
-async function longestGap({ port }: Running, fields: readonly object[]): Promise<number> {
+async function longestGap({ port }: RunningServer, fields: readonly object[]): Promise<number> {
   let over = false;
   const watching = (async () => {
     let worst = 0;

@@ -5,10 +5,10 @@
 import { atEnd } from "./at-end.ts";
 import type { HostMessage, HostRequest } from "./host.ts";
 import { host as program } from "./program.ts";
-import type { Listening } from "./server.ts";
+import type { ServerHandle } from "./server.ts";
 
 /** A running server. `output` returns its banner and log. A log line may arrive after the answer that it describes. */
-export interface HostedServer extends Listening {
+export interface HostedServer extends ServerHandle {
   /** URLs of Triton's metrics port and of the HTTP/2 port. Null if the server has no such port. */
   readonly metricsUrl: string | null;
   readonly http2Url: string | null;

@@ -82,7 +82,7 @@ export function freePort(): number {
   return port;
 }
 
-export interface Running {
+export interface RunningServer {
   readonly pid: number;
   readonly port: number;
   stop(): Promise<void>;
@@ -101,7 +101,7 @@ interface StartOptions {
 export async function start(
   command: readonly string[],
   { core, env, under = [], complaints }: StartOptions = {},
-): Promise<Running> {
+): Promise<RunningServer> {
   const port = freePort();
   const words = [...under, ...command, "--port", String(port)];
   const child = Bun.spawn(core === undefined ? words : pinned(core, words), {

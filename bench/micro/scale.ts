@@ -14,7 +14,7 @@ import { number, rejectUnknown } from "../lib/options.ts";
 import { bar, progress, table } from "../lib/report.ts";
 import { save } from "../lib/results.ts";
 import { loadDecoding } from "./decode.ts";
-import { Steady } from "./steady.ts";
+import { SteadyLoad } from "./steady.ts";
 
 rejectUnknown(["--pairs", "--realtime", "--no-save"]);
 
@@ -27,7 +27,7 @@ const BAR = { waiting: 1.2, pool: 1.3 };
 const pairs = number("--pairs", 101);
 
 /** Runs one round, in which all sequences start, decode and end. Returns nanoseconds per step. */
-function round(engine: Steady, waiting: number): number {
+function round(engine: SteadyLoad, waiting: number): number {
   engine.start(SEQUENCES, STEPS + 8);
   engine.wait(waiting);
   const ns = engine.run(STEPS) / STEPS;
@@ -36,7 +36,7 @@ function round(engine: Steady, waiting: number): number {
 }
 
 /** Runs rounds until each block has had content at least `times` times. */
-function fill(engine: Steady, blocks: number, times: number): void {
+function fill(engine: SteadyLoad, blocks: number, times: number): void {
   const perRound = (SEQUENCES * STEPS) / BLOCK;
   for (let used = 0; used < times * blocks; used += perRound) round(engine, 0);
 }
@@ -61,7 +61,7 @@ function compare(plain: () => number, large: () => number): Pair {
 }
 
 const engine = async (numGpuBlocks: number) =>
-  new Steady(await loadDecoding({ numGpuBlocks, maxNumSeqs: SEQUENCES, maxNumActiveSeqs: SEQUENCES }));
+  new SteadyLoad(await loadDecoding({ numGpuBlocks, maxNumSeqs: SEQUENCES, maxNumActiveSeqs: SEQUENCES }));
 
 progress("scale: filling the pools");
 const [small, large] = [await engine(POOLS.small), await engine(POOLS.large)];

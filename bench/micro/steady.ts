@@ -8,7 +8,7 @@ const PROMPT_TOKENS = 16;
 const PHASES = 16;
 const ABORT = 2;
 
-export class Steady {
+export class SteadyLoad {
   readonly #handles: number[] = [];
   #order = 0;
   #nowUs = 0;

@@ -1,7 +1,7 @@
 /** Measures the CPU time per streamed token of our server and of the bare C server, in turn, with equal bytes. */
 import { median } from "../lib/numbers.ts";
 import { has, number } from "../lib/options.ts";
-import { type Cpu, cpuOf, program, type Running, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import { type Cpu, cpuOf, program, type RunningServer, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
 import { chat, prose } from "../lib/prompt.ts";
 import { complete, read } from "../lib/reader.ts";
 import { bar, figure, progress, table } from "../lib/report.ts";
@@ -36,7 +36,7 @@ interface Round {
 }
 
 /** Runs the streams against one server. Returns CPU time per token. */
-async function run({ pid, port }: Running, body: unknown, tokens: number): Promise<Run> {
+async function run({ pid, port }: RunningServer, body: unknown, tokens: number): Promise<Run> {
   const before: Cpu = cpuOf(pid);
   const result = complete(await read({ port, body, streams: STREAMS, together: true }), STREAMS);
   const after = cpuOf(pid);

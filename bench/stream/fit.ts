@@ -6,7 +6,7 @@
 import { atRevision } from "../lib/base.ts";
 import { fitted, median } from "../lib/numbers.ts";
 import { has, number, text } from "../lib/options.ts";
-import { finelyOf, program, type Running, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import { finelyOf, program, type RunningServer, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
 import { chat } from "../lib/prompt.ts";
 import { read } from "../lib/reader.ts";
 import { bar, figure, progress, table } from "../lib/report.ts";
@@ -32,8 +32,8 @@ const BAR = { a: 3.6, b: 1.03, times: { 32: 1.16, 128: 1.06, 1024: 1.03 } };
 /** A measured server. The C server needs one process per number of tokens. */
 interface Candidate {
   readonly name: string;
-  at(tokens: number): Running;
-  readonly all: readonly Running[];
+  at(tokens: number): RunningServer;
+  readonly all: readonly RunningServer[];
 }
 
 interface Cost {
@@ -45,7 +45,7 @@ interface Cost {
   readonly reads: number;
 }
 
-async function cost({ pid, port }: Running, tokens: number, shareUs: number): Promise<Cost> {
+async function cost({ pid, port }: RunningServer, tokens: number, shareUs: number): Promise<Cost> {
   const perRequestUs = GUESS.requestUs + GUESS.tokenUs * tokens;
   const requests = Math.max(1, Math.round(shareUs / perRequestUs / CONNECTIONS));
   const body = chat("Tell me about the weather.", tokens, { seed: 1 });
@@ -57,10 +57,10 @@ async function cost({ pid, port }: Running, tokens: number, shareUs: number): Pr
   return { us: us / all, slept: result.slept / result.events, reads: result.recvs / result.events };
 }
 
-const single = (name: string, server: Running): Candidate => ({ name, at: () => server, all: [server] });
+const single = (name: string, server: RunningServer): Candidate => ({ name, at: () => server, all: [server] });
 
 async function loopOf(template: Template): Promise<Candidate> {
-  const servers = new Map<number, Running>();
+  const servers = new Map<number, RunningServer>();
   for (const tokens of TOKENS) {
     const events = tokens + template.units - RECORDED;
     const words = [program("anchor"), "--template", root + template.path, "--events", String(events)];

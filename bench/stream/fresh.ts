@@ -4,7 +4,7 @@
  */
 import { median } from "../lib/numbers.ts";
 import { has, number } from "../lib/options.ts";
-import { finelyOf, program, type Running, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import { finelyOf, program, type RunningServer, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
 import { chat } from "../lib/prompt.ts";
 import { read } from "../lib/reader.ts";
 import { bar, progress, table } from "../lib/report.ts";
@@ -27,7 +27,7 @@ interface Cost {
   readonly slept: number;
 }
 
-async function cost(server: Running): Promise<Cost> {
+async function cost(server: RunningServer): Promise<Cost> {
   try {
     const body = chat("Tell me about the weather.", TOKENS, { seed: 1 });
     const times = { durationMs: TO_MS, settleMs: FROM_MS };

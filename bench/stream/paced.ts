@@ -7,7 +7,7 @@ import {
   control,
   cpuOf,
   program,
-  type Running,
+  type RunningServer,
   SERVER_CORE,
   serverCommand,
   start,
@@ -92,7 +92,7 @@ async function runOurs(setting: Case, tokens: number, seconds: number) {
 }
 
 async function streamAll(
-  { pid, port }: Running,
+  { pid, port }: RunningServer,
   { streams, periodUs }: Case,
   body: object,
   tokens: number,

@@ -4,7 +4,7 @@
  */
 import { median } from "../lib/numbers.ts";
 import { has, number, text } from "../lib/options.ts";
-import { cpuOf, program, type Running, residentBytes, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import { cpuOf, program, type RunningServer, residentBytes, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
 import { chat } from "../lib/prompt.ts";
 import { type ReaderResult, read } from "../lib/reader.ts";
 import { bar, figure, progress, table } from "../lib/report.ts";
@@ -38,7 +38,7 @@ function pacedFlags(streams: number, blocks = 524_288): string[] {
 const ours = (flags: readonly string[]) => start(serverCommand([...flags, ...writes()]), { core: SERVER_CORE });
 
 /** Starts the C server, which replays an answer of ours with `ENDLESS` events. */
-async function looping(template: string, streams: number, periodUs: number): Promise<Running> {
+async function looping(template: string, streams: number, periodUs: number): Promise<RunningServer> {
   const words = [program("anchor"), "--template", root + template, "--wait", String(streams)];
   words.push("--events", String(ENDLESS), "--period-us", String(periodUs));
   return start(words, { core: SERVER_CORE });
@@ -54,7 +54,7 @@ async function templateOf(flags: readonly string[]): Promise<string> {
 }
 
 /** Reads streams for `ms`, after `settleMs`. Returns the client's result, the memory, and the CPU time per event. */
-async function stretch({ pid, port }: Running, streams: number, ms: number, { tokens = ENDLESS, settleMs = 0 } = {}) {
+async function stretch({ pid, port }: RunningServer, streams: number, ms: number, { tokens = ENDLESS, settleMs = 0 } = {}) {
   const options = {
     port,
     body: body(tokens),
@@ -76,7 +76,7 @@ async function stretch({ pid, port }: Running, streams: number, ms: number, { to
 }
 
 /** Measures the first five seconds of a server, and the next five. */
-async function firstSeconds(server: Running) {
+async function firstSeconds(server: RunningServer) {
   try {
     const cold = await stretch(server, FREE_STREAMS, 5000);
     const warm = await stretch(server, FREE_STREAMS, 5000);
@@ -117,7 +117,7 @@ const rateOf = ({ events, streamingUs }: ReaderResult) => events / (streamingUs 
 
 async function pacedPair(streams: number, template: string) {
   const ms = seconds() * 1000;
-  const measure = async (server: Running) => {
+  const measure = async (server: RunningServer) => {
     try {
       // Opening so many streams takes some seconds, in which Bun also compiles the code.
       const tokens = tokensFor(ms + SETTLE_MS);

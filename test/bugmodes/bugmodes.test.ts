@@ -11,7 +11,7 @@ import { BUG_NAMES, type BugName } from "../../src/metrics/config/bug-names.ts";
 import { type CheckOptions, checkScrapes, type Scrape, type Violation } from "../../src/tools/check/index.ts";
 import { hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { type Listening, serve } from "../server.ts";
+import { type ServerHandle, serve } from "../server.ts";
 import { figure, sampled } from "../size.ts";
 import { ADMIN, drive, ENVIRONMENT, FLAGS, PARAMETERS, type Scrapes } from "./load.ts";
 
@@ -37,11 +37,11 @@ afterAll(async () => {
 });
 
 /** Starts a server, drives the load, and returns the result of `see`. Waits in the queue while too many servers run. */
-function driven<T>(flags: readonly string[], see: (server: Listening, scrapes: Scrapes) => Promise<T> | T): Promise<T> {
+function driven<T>(flags: readonly string[], see: (server: ServerHandle, scrapes: Scrapes) => Promise<T> | T): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   promise.catch(() => {}); // the test that awaits the promise reports the error
   queue.push(async () => {
-    let server: (Listening & { stop(): Promise<unknown> }) | undefined;
+    let server: (ServerHandle & { stop(): Promise<unknown> }) | undefined;
     try {
       const admin = flags.includes("--workers") ? [] : ADMIN;
       const start = flags.includes("--workers") ? serve : hosted;
@@ -159,7 +159,7 @@ describe("clean servers", () => {
 });
 
 describe("on the command line", () => {
-  const check = async ({ url }: Listening) => {
+  const check = async ({ url }: ServerHandle) => {
     const child = Bun.spawn([process.execPath, main, "check", `${url}/metrics/all`], {
       stdout: "pipe",
       stderr: "pipe",

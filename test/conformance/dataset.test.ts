@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { hosted } from "../hosted.ts";
-import { type Listening, type Server, serve } from "../server.ts";
+import { type ServerHandle, type Server, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
@@ -50,7 +50,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-function post({ url }: Listening, path: string, body: object): Promise<Response> {
+function post({ url }: ServerHandle, path: string, body: object): Promise<Response> {
   const headers = { "content-type": "application/json" };
   return fetch(url + path, { method: "POST", headers, body: JSON.stringify(body) });
 }

@@ -3,7 +3,7 @@
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type HostedServer, hosted } from "../hosted.ts";
-import { type Listening, sample, serve } from "../server.ts";
+import { type ServerHandle, sample, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
@@ -23,16 +23,16 @@ interface Body {
   readonly usage: object;
   readonly error: { readonly message: string; readonly type: string; readonly param: string | null };
 }
-function post(body: object | string, { url }: Listening = server, headers: Record<string, string> = {}) {
+function post(body: object | string, { url }: ServerHandle = server, headers: Record<string, string> = {}) {
   return fetch(`${url}/v1/embeddings`, {
     method: "POST",
     headers: { "content-type": "application/json", authorization: "Bearer k", ...headers },
     body: typeof body === "string" ? body : JSON.stringify(body),
   });
 }
-const embed = async (body: object, at?: Listening) => (await (await post(body, at)).json()) as Body;
-const vectors = async (body: object, at?: Listening) => (await embed(body, at)).data.map(({ embedding }) => embedding);
-const numbers = async (body: object, at?: Listening) => (await vectors(body, at)) as number[][];
+const embed = async (body: object, at?: ServerHandle) => (await (await post(body, at)).json()) as Body;
+const vectors = async (body: object, at?: ServerHandle) => (await embed(body, at)).data.map(({ embedding }) => embedding);
+const numbers = async (body: object, at?: ServerHandle) => (await vectors(body, at)) as number[][];
 const length = (vector: readonly number[]) => Math.hypot(...vector);
 
 test("an answer has OpenAI's form", async () => {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { eventually, type Listening, serve } from "../server.ts";
+import { eventually, type ServerHandle, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
@@ -25,19 +25,19 @@ interface Body {
     readonly finish_reason: string;
   }[];
 }
-function post(server: Listening, path: string, body: object, headers: Record<string, string> = {}): Promise<Response> {
+function post(server: ServerHandle, path: string, body: object, headers: Record<string, string> = {}): Promise<Response> {
   return fetch(server.url + path, {
     method: "POST",
     headers: { "content-type": "application/json", ...headers },
     body: JSON.stringify(body),
   });
 }
-async function ask(server: Listening, path: string, body: object, headers?: Record<string, string>): Promise<string> {
+async function ask(server: ServerHandle, path: string, body: object, headers?: Record<string, string>): Promise<string> {
   const { choices } = (await (await post(server, path, body, headers)).json()) as Body;
   const said = choices[0]!.text ?? choices[0]!.message!.content;
   return `${said} (${choices[0]!.finish_reason})`;
 }
-const chat = (server: Listening, content: string, more: object = {}, headers?: Record<string, string>) =>
+const chat = (server: ServerHandle, content: string, more: object = {}, headers?: Record<string, string>) =>
   ask(server, "/v1/chat/completions", { messages: [{ role: "user", content }], max_tokens: 50, ...more }, headers);
 
 describe("the folder of examples", () => {

@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import net from "node:net";
 import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { eventually, type Listening, sample, serve } from "../server.ts";
+import { eventually, type ServerHandle, sample, serve } from "../server.ts";
 import { headFirst, inTurn, statuses, wire } from "./http-conversation.ts";
 import { exchange } from "./raw-client.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await server.stop();
 });
-const portOf = ({ url }: Listening) => Number(new URL(url).port);
+const portOf = ({ url }: ServerHandle) => Number(new URL(url).port);
 const sent = async (text: string) => (await wire(text, portOf(server))).join("");
 
 async function idle(): Promise<number> {

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import net from "node:net";
 import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { eventually, type Listening, sample, serve } from "../server.ts";
+import { eventually, type ServerHandle, sample, serve } from "../server.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
 
 setDefaultTimeout(60_000);
@@ -39,7 +39,7 @@ describe("a server with limits", () => {
   afterAll(async () => {
     await server.stop();
   });
-  const portOf = ({ url }: Listening) => Number(new URL(url).port);
+  const portOf = ({ url }: ServerHandle) => Number(new URL(url).port);
 
   /** Returns everything received until the server closes. */
   function wire(parts: readonly (string | Buffer)[], port = portOf(server)): Promise<string> {
@@ -65,10 +65,10 @@ describe("a server with limits", () => {
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ model: "m", prompt: "x", ignore_eos: true, ...fields }),
     });
-  const counted = (outcome: string, { url }: Listening = server) =>
+  const counted = (outcome: string, { url }: ServerHandle = server) =>
     sample(url, `understudy_requests_total{outcome="${outcome}"`);
   /** Waits until no refused request is left. */
-  const rest = ({ url }: Listening = server) =>
+  const rest = ({ url }: ServerHandle = server) =>
     eventually(async () => {
       const names = ["understudy_requests_open", "understudy_streams_open", "vllm:num_requests_running"];
       const values = await Promise.all(names.map((name) => sample(url, name)));

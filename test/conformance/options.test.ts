@@ -1,7 +1,7 @@
 /** Checks that scheduling options of requests and flags take effect over HTTP. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type HostedServer, hosted } from "../hosted.ts";
-import { eventually, type Listening, sample, serve } from "../server.ts";
+import { eventually, type ServerHandle, sample, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
@@ -10,7 +10,7 @@ interface Completion {
 }
 
 const asks =
-  (server: () => Listening) =>
+  (server: () => ServerHandle) =>
   async (body: object, headers: Record<string, string> = {}): Promise<Completion> => {
     const response = await fetch(`${server().url}/v1/completions`, {
       method: "POST",

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import manifest from "../../package.json";
 import { ROLE_NAMES, type RoleName } from "../../src/app/config/roles.ts";
 import { type HostedServer, hosted, hostedAs } from "../hosted.ts";
-import { type Listening, type Server, serve } from "../server.ts";
+import { type ServerHandle, type Server, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
@@ -152,7 +152,7 @@ test("every path of the table in docs/serve.md answers 200, those of dev mode on
   expect(routes.length).toBeGreaterThan(15);
   const models = await (await fetch(`${plain.url}/v1/models`)).json();
   const model = (models as { data: { id: string }[] }).data[0]!.id;
-  const ask = async ({ url }: Listening, method: string, path: string) => {
+  const ask = async ({ url }: ServerHandle, method: string, path: string) => {
     const body = BODIES[path] && { model, ...BODIES[path] };
     const init = body && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
     const response = await fetch(url + path, { method, ...init });

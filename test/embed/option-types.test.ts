@@ -21,20 +21,20 @@ type Texts =
   | "custom-histogram-buckets"
   | "override-generation-config"
   | "metrics-profile";
-type Here = Exclude<OptionName, keyof typeof NOT_HERE | Texts>;
+type LibraryOption = Exclude<OptionName, keyof typeof NOT_HERE | Texts>;
 /** Names of the options whose values the type does not accept. */
 type OptionsWithWrongType = {
-  [Name in Here]: ServeValues[Name] extends ServerOptions[Camel<Name> & keyof ServerOptions] ? never : Name;
-}[Here];
-type Is<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
+  [Name in LibraryOption]: ServeValues[Name] extends ServerOptions[Camel<Name> & keyof ServerOptions] ? never : Name;
+}[LibraryOption];
+type SameType<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
 
 test("the types accept the values that the table reads (a check of the compiler)", () => {
-  const none: Is<OptionsWithWrongType, never> = true;
+  const none: SameType<OptionsWithWrongType, never> = true;
   const exact: [
-    Is<ServerOptions["allowedOrigins"], readonly string[] | undefined>,
-    Is<ServerOptions["maxModelLen"], HumanNumber | "auto" | undefined>,
-    Is<ServerOptions["kvTransferTime"], string | undefined>,
-    Is<ServerOptions["overloadStatus"], 503 | "503" | 429 | "429" | undefined>,
+    SameType<ServerOptions["allowedOrigins"], readonly string[] | undefined>,
+    SameType<ServerOptions["maxModelLen"], HumanNumber | "auto" | undefined>,
+    SameType<ServerOptions["kvTransferTime"], string | undefined>,
+    SameType<ServerOptions["overloadStatus"], 503 | "503" | 429 | "429" | undefined>,
   ] = [true, true, true, true];
   expect([none, ...exact]).toEqual([true, true, true, true, true]);
 });

@@ -7,7 +7,7 @@ import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 import { figure, sampled } from "../size.ts";
 import { ASKED, type FaultCase, faultCases } from "./cases.ts";
-import { accountOf, atSecondOf, bytesOf, cleanAnswer, difference, predicted, readWire, type SeenWire } from "./wire.ts";
+import { accountOf, atSecondOf, bytesOf, cleanAnswer, difference, predicted, readWire, type ReceivedAnswer } from "./wire.ts";
 
 setDefaultTimeout(60_000);
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-function ask({ asked, streams }: FaultCase, key: string, fault?: string, enough?: number): Promise<SeenWire> {
+function ask({ asked, streams }: FaultCase, key: string, fault?: string, enough?: number): Promise<ReceivedAnswer> {
   const { path, body, order } = ASKED[asked]!;
   const understudy = { ...order, ...(fault === undefined ? {} : { fault }) };
   const whole = { model: "m", stream: streams, ...body, understudy };
@@ -28,7 +28,7 @@ function ask({ asked, streams }: FaultCase, key: string, fault?: string, enough?
   return readWire(port, posted(path, whole, [`X-Request-Id: ${key}`, ...closes]), enough);
 }
 
-const dateOf = ({ bytes }: SeenWire) => /^date: .*$/m.exec(bytes.toString("latin1"))?.[0];
+const dateOf = ({ bytes }: ReceivedAnswer) => /^date: .*$/m.exec(bytes.toString("latin1"))?.[0];
 
 const cases = sampled("faults", faultCases(), 80);
 

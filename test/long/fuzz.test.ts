@@ -6,7 +6,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { main as program } from "../program.ts";
 import { type Server, serve } from "../server.ts";
 import { figure } from "../size.ts";
-import { fuzz, type Holding, holding, underWay } from "./fuzz.ts";
+import { fuzz, type ProcessResources, resourcesOf, underWay } from "./fuzz.ts";
 import { inputs as inputsInAll, seconds as secondsInAll, seed } from "./plan.ts";
 
 setDefaultTimeout(3_600_000);
@@ -82,10 +82,10 @@ test(name, async () => {
       () => underWay(server.url),
       (left) => left === 0,
     );
-    const before = holding(server.pid);
+    const before = resourcesOf(server.pid);
 
-    const held: Holding[] = [];
-    const tenth = () => void held.push(holding(server.pid));
+    const held: ProcessResources[] = [];
+    const tenth = () => void held.push(resourcesOf(server.pid));
     const [spoiled, late] = await withLateness(server, fuzz(server, { seed, inputs, seconds, tenth }));
     figure("fuzz", { plain: plain.sent, usual, ...spoiled, late, held });
     expect(spoiled.wrong).toEqual([]);
@@ -102,10 +102,10 @@ test(name, async () => {
     // Idle connections close after 5 to 9 s. Those of this test's scrapes stay.
     const most = before.descriptors + 4;
     await settled(
-      () => holding(server.pid).descriptors,
+      () => resourcesOf(server.pid).descriptors,
       (open) => open <= most,
     );
-    const after = holding(server.pid);
+    const after = resourcesOf(server.pid);
     const middle = held[Math.floor(held.length / 2)] ?? after;
     expect(after.residentMb).toBeLessThan(middle.residentMb * 1.1 + GROWTH_MB);
 

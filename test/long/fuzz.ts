@@ -151,12 +151,12 @@ function alive(pid: number): boolean {
 }
 
 /** Resources of a process. */
-export interface Holding {
+export interface ProcessResources {
   readonly descriptors: number;
   readonly residentMb: number;
 }
 
-export function holding(pid: number): Holding {
+export function resourcesOf(pid: number): ProcessResources {
   const resident = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
   return { descriptors: readdirSync(`/proc/${pid}/fd`).length, residentMb: Number(resident) / 1024 };
 }

@@ -6,7 +6,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { type Server, serve } from "../server.ts";
 import { figure } from "../size.ts";
-import { holding, underWay, wrongWith } from "./fuzz.ts";
+import { resourcesOf, underWay, wrongWith } from "./fuzz.ts";
 import { seconds, seed } from "./plan.ts";
 
 setDefaultTimeout(3_600_000);
@@ -117,7 +117,7 @@ test.skipIf(!existsSync(program) && !process.env.CI)(`schemathesis, seed ${seed}
     ).toEqual([]);
     expect((await fetch(`${server.url}/health`)).status).toBe(200);
     expect(await underWay(server.url)).toBe(0);
-    expect(holding(server.pid).descriptors).toBeGreaterThan(0);
+    expect(resourcesOf(server.pid).descriptors).toBeGreaterThan(0);
   } finally {
     await server.stop();
   }

@@ -140,7 +140,7 @@ export class DelayedServer {
   }
 }
 
-export interface Find {
+export interface SeedFailure {
   readonly seed: number;
   readonly failure: string;
   /** Number of further runs of the seed that failed, and of all further runs. */
@@ -155,8 +155,8 @@ const AGAIN = 20;
  * Runs the seeds in order on a server with these flags, and starts a new server after each failure. Ends after `findsMax`
  * failures.
  */
-export async function findsOf(seeds: Iterable<number>, flags: readonly string[], findsMax = 3): Promise<Find[]> {
-  const finds: Find[] = [];
+export async function findsOf(seeds: Iterable<number>, flags: readonly string[], findsMax = 3): Promise<SeedFailure[]> {
+  const finds: SeedFailure[] = [];
   let server = await DelayedServer.start(vllm(flags));
   const failureOf = async (seed: number): Promise<string | null> => {
     try {
@@ -182,6 +182,6 @@ export async function findsOf(seeds: Iterable<number>, flags: readonly string[],
 }
 
 /** Describes a failure with the command that repeats it. */
-export function describeFind({ seed, failure, again, of }: Find): string {
+export function describeFind({ seed, failure, again, of }: SeedFailure): string {
   return `seed ${seed}, again in ${again} of ${of} runs (npx bun run test:schedules -- --from ${seed} --seeds 1): ${failure}`;
 }

@@ -19,7 +19,7 @@ import {
   watchPlans,
 } from "../../engine/simulated-engine.ts";
 import { parts } from "../../golden/trtllm/bench.ts";
-import { House } from "../../metrics/triton/simulated-page.ts";
+import { SimulatedPage } from "../../metrics/triton/simulated-page.ts";
 import { times } from "../../size.ts";
 
 setDefaultTimeout(120_000);
@@ -227,7 +227,7 @@ test("a pool with too many token ids for the core is refused; without partial re
 test("the inflight batcher's metrics show this scheduler's state", async () => {
   // An iteration takes a fifth of the interval at which the metrics change.
   const timing = { kind: "linear", baseUs: 20_000, prefillUs: 10, decodeUs: 20 } as const;
-  const house = new House(tight("MAX_UTILIZATION", { enablePrefixCaching: true, timing }));
+  const house = new SimulatedPage(tight("MAX_UTILIZATION", { enablePrefixCaching: true, timing }));
   for (let i = 0; i < 12; i++) {
     house.submit({ promptIds: promptOf(20 + 3 * i, i % 5), maxTokens: 50, ignoreEos: true, seed: i });
   }
@@ -267,7 +267,7 @@ test("the inflight batcher's metrics show this scheduler's state", async () => {
 test("with STATIC_BATCH, the static batch family replaces the in-flight family", async () => {
   const timing = { kind: "linear", baseUs: 200_000, prefillUs: 10, decodeUs: 20 } as const;
   const config = tight("STATIC_BATCH", { timing, asyncScheduling: false });
-  const house = new House(config);
+  const house = new SimulatedPage(config);
   for (let i = 0; i < 16; i++)
     house.submit({ promptIds: promptOf(20 + 3 * i, i), maxTokens: 6, ignoreEos: true, seed: i });
   const seen = { context: 0, generation: 0 };

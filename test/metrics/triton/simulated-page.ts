@@ -29,7 +29,7 @@ export const QUANTILES = [
 export const EPOCH_US = 1.8e15;
 
 /** One engine and the page of its Triton metrics port. */
-export class House {
+export class SimulatedPage {
   readonly clock = new VirtualClock(0);
   readonly engine: Engine;
   readonly heard: RecordingReceiver[] = [];

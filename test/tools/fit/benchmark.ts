@@ -17,15 +17,15 @@ export interface BenchmarkOptions {
   readonly networkUs?: number;
 }
 
-interface Seen {
+interface RequestTimes {
   readonly sentUs: number;
   readonly tokenUs: readonly number[];
   readonly inputTokens: number;
 }
 
-/** Measured by a client that sees each token separately. */
+/** Runs a benchmark on a simulated server. Its results are those of a client that receives each token separately. */
 export class Benchmark {
-  readonly seen: readonly Seen[];
+  readonly seen: readonly RequestTimes[];
 
   constructor(readonly options: BenchmarkOptions) {
     const { config, requests, concurrency, rate = 1, input, output, seed = 1, networkUs = 0 } = options;
@@ -77,7 +77,7 @@ export class Benchmark {
   }
 
   /** Calls `look` for each request, with the times of its first and its last token. Returns the results. */
-  #each<T>(look: (request: Seen, first: number, last: number) => T): T[] {
+  #each<T>(look: (request: RequestTimes, first: number, last: number) => T): T[] {
     return this.seen.map((request) => look(request, request.tokenUs[0]!, request.tokenUs.at(-1)!));
   }
 
@@ -95,7 +95,7 @@ export class Benchmark {
 
   vllm(isDetailed: boolean, more: object = {}): string {
     const { concurrency = null, rate } = this.options;
-    const gaps = ({ tokenUs }: Seen) => tokenUs.slice(1).map((at, i) => (at - tokenUs[i]!) / 1e6);
+    const gaps = ({ tokenUs }: RequestTimes) => tokenUs.slice(1).map((at, i) => (at - tokenUs[i]!) / 1e6);
     const detailed = {
       input_lens: this.seen.map(({ inputTokens }) => inputTokens),
       output_lens: this.seen.map(({ tokenUs }) => tokenUs.length),

@@ -94,7 +94,7 @@ const turn = (more: Partial<Turn> = {}): Turn => ({
   ...more,
 });
 
-interface Sent {
+interface SentRequest {
   readonly atUs: number;
   readonly order: PendingRequest;
 }
@@ -106,9 +106,9 @@ function play(
   takesUs: (index: number) => number,
   fails: (index: number) => boolean = () => false,
   isQuiet: (index: number) => boolean = () => true,
-): { sent: readonly Sent[]; outcome: Promise<PhaseOutcome>; prepared: number } {
+): { sent: readonly SentRequest[]; outcome: Promise<PhaseOutcome>; prepared: number } {
   const clock = new VirtualClock();
-  const sent: Sent[] = [];
+  const sent: SentRequest[] = [];
   const open = new Map<PendingRequest, () => void>();
   let prepared = 0;
   const client = {
@@ -159,8 +159,8 @@ function play(
 }
 
 const many = (count: number, more: Partial<Turn> = {}) => Array.from({ length: count }, () => turn(more));
-const times = (sent: readonly Sent[]) => sent.map(({ atUs }) => atUs);
-const intended = (sent: readonly Sent[]) => sent.map(({ order }) => order.intendedUs);
+const times = (sent: readonly SentRequest[]) => sent.map(({ atUs }) => atUs);
+const intended = (sent: readonly SentRequest[]) => sent.map(({ order }) => order.intendedUs);
 
 describe("loops", () => {
   test("closed: a request is sent when a slot is free, which is its intended time", () => {

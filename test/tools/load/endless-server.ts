@@ -46,7 +46,7 @@ export interface EndlessServer {
   stop(): void;
 }
 
-interface Sending {
+interface SocketState {
   piece: Buffer | null;
   at: number;
   left: number;
@@ -55,7 +55,7 @@ interface Sending {
 /** `endless`: endless answers by path. All other paths answer like a server of the model m without `/tokenize` and metrics. */
 export function endlessServer(endless: Readonly<Record<string, Endless>>): EndlessServer {
   let least = SENT_MOST;
-  const send = (socket: Socket<Sending>) => {
+  const send = (socket: Socket<SocketState>) => {
     const { data } = socket;
     while (data.piece !== null && data.left > 0) {
       const written = socket.write(data.piece.subarray(data.at));
@@ -67,7 +67,7 @@ export function endlessServer(endless: Readonly<Record<string, Endless>>): Endle
     }
     if (data.piece !== null) socket.end();
   };
-  const server = Bun.listen<Sending>({
+  const server = Bun.listen<SocketState>({
     hostname: "127.0.0.1",
     port: 0,
     socket: {

@@ -247,7 +247,7 @@ describe.each([
   });
 });
 
-type Whole = readonly [dialect: LoadDialect, value: object, kind: string | null];
+type AnswerCase = readonly [dialect: LoadDialect, value: object, kind: string | null];
 const OUTPUT = [
   { type: "reasoning", content: [{ type: "reasoning_text", text: "hm" }] },
   { type: "message", content: [{ type: "output_text", text: "ab" }] },
@@ -257,7 +257,7 @@ const CONTENT = [
   { type: "text", text: "ab" },
 ];
 const VECTOR = { object: "list", data: [{ index: 0, object: "embedding", embedding: [0.5, -0.5] }] };
-const WHOLES: readonly Whole[] = [
+const WHOLES: readonly AnswerCase[] = [
   ["openai-responses", response({ status: "completed", output: OUTPUT, usage: RESPONSE_USAGE }), null],
   ["openai-responses", response({ status: "incomplete", output: OUTPUT, usage: RESPONSE_USAGE }), null],
   ["openai-responses", response({ status: "failed", output: [], error: { message: "gone" } }), "error event"],

@@ -2,7 +2,7 @@
 import net from "node:net";
 import { epochSeconds, WallClock } from "../../../src/base/clock.ts";
 import { ProxyServer } from "../../../src/tools/proxy/server.ts";
-import { readWire, type SeenWire } from "../../faults/wire.ts";
+import { readWire, type ReceivedAnswer } from "../../faults/wire.ts";
 
 type Options = Partial<Omit<ConstructorParameters<typeof ProxyServer>[0], "to" | "port">>;
 
@@ -15,7 +15,7 @@ export interface RawPair {
   /** Address of the server, as in `Host`. */
   readonly host: string;
   /** Sends bytes (Latin-1) and reads until the connection ends, or until `enough` bytes have arrived. */
-  ask(request: string, enough?: number): Promise<SeenWire & { readonly text: string }>;
+  ask(request: string, enough?: number): Promise<ReceivedAnswer & { readonly text: string }>;
 }
 
 /** Replaces LF by CRLF, so that tests can write HTTP in readable lines. */

@@ -37,7 +37,7 @@ interface MoreConfig {
 }
 
 /** A server whose encoder and engine wait until the test says. */
-class House {
+class SimulatedPage {
   readonly running: Running[] = [];
   readonly outcomes: Outcome[] = [];
   readonly log: string[] = [];
@@ -142,7 +142,7 @@ class House {
   }
 
   /** A request whose answer nobody waits for. */
-  send(...request: Parameters<House["post"]>): void {
+  send(...request: Parameters<SimulatedPage["post"]>): void {
     this.post(...request).catch(() => {}); // the server closes first
   }
 
@@ -162,7 +162,7 @@ class House {
   }
 }
 
-let house: House;
+let house: SimulatedPage;
 afterEach(() => house.close());
 
 async function until(holds: () => boolean, what: string): Promise<void> {
@@ -175,7 +175,7 @@ async function until(holds: () => boolean, what: string): Promise<void> {
 const prompts = () => house.running.map(({ generation }) => [...generation.promptIds]);
 
 test("requests reach the engine in order of arrival, whether their prompts are encoded or not", async () => {
-  house = new House();
+  house = new SimulatedPage();
   house.send({ prompt: "slow" });
   await until(() => house.encodings.length === 1, "first encoding");
   house.send({ prompt: [2, 2] });
@@ -200,7 +200,7 @@ test("requests reach the engine in order of arrival, whether their prompts are e
 });
 
 test("chance gives its seeds in the order of arrival, though a later long prompt is encoded first", async () => {
-  house = new House();
+  house = new SimulatedPage();
   const long = (letter: string) => ({ prompt: letter, truncate_prompt_tokens: 10, max_tokens: 2 });
   house.send(long("a"));
   await until(() => house.encodings.length === 1, "the first is with the encoder");
@@ -218,7 +218,7 @@ test("chance gives its seeds in the order of arrival, though a later long prompt
 });
 
 test("of a text that an answer is ordered to be no more is encoded than it can say", async () => {
-  house = new House();
+  house = new SimulatedPage();
   const order = { "x-understudy": JSON.stringify({ script: "x".repeat(20_000) }) };
   house.send({ prompt: [1, 2], max_tokens: 5 }, order);
   await until(() => house.lengths.length === 1, "a limit of its own");
@@ -231,7 +231,7 @@ for (const stream of [true, false])
   for (const how of ["FIN", "RST"] as const)
     for (const when of ["while its prompt is encoded", "before the first token", "after the first token"] as const)
       test(`a client leaves a ${stream ? "stream" : "plain request"} by ${how} ${when}`, async () => {
-        house = new House();
+        house = new SimulatedPage();
         const socket = house.connect({ prompt: "x", stream, n: 2 });
         await until(() => house.encodings.length === 1, "encoding");
         const leave = () => (how === "FIN" ? socket.end() : socket.resetAndDestroy());
@@ -255,7 +255,7 @@ for (const stream of [true, false])
       });
 
 test("a choice that has ended is not taken back", async () => {
-  house = new House();
+  house = new SimulatedPage();
   const socket = house.connect({ prompt: [1], stream: true, n: 2 });
   await until(() => house.running.length === 2, "submission");
   house.running[0]!.receiver.onTokens(Int32Array.of(65), 0, 1, Finish.Length, -1);
@@ -265,7 +265,7 @@ test("a choice that has ended is not taken back", async () => {
 });
 
 test("too large a body: 413, stated length or chunks alike", async () => {
-  house = new House();
+  house = new SimulatedPage();
   const large = JSON.stringify({ prompt: "x".repeat(2000) });
   for (const chunked of [false, true]) {
     const body = chunked ? new Blob([large]).stream() : large;
@@ -281,7 +281,7 @@ test("too large a body: 413, stated length or chunks alike", async () => {
 });
 
 test("each request to a generation route is counted once; others are not", async () => {
-  house = new House(["key"]);
+  house = new SimulatedPage(["key"]);
   const key = { authorization: "Bearer key" };
   expect((await house.post({ prompt: [1] })).status).toBe(401);
   expect((await house.post("{", key)).status).toBe(400);
@@ -300,7 +300,7 @@ test("each request to a generation route is counted once; others are not", async
 });
 
 test("the access log has uvicorn's lines", async () => {
-  house = new House();
+  house = new SimulatedPage();
   await fetch(`http://127.0.0.1:${house.port}/version?a=%20b`);
   await house.post("{");
   const lines = house.log.map((line) => line.replace(/:\d+ /, ":PORT "));
@@ -311,7 +311,7 @@ test("the access log has uvicorn's lines", async () => {
 });
 
 test("what the engine gets of a request", async () => {
-  house = new House();
+  house = new SimulatedPage();
   house.send(
     {
       prompt: [[1, 2], [3]],
@@ -357,7 +357,7 @@ for (const more of [
   { front: { readiness: { afterUs: 0 }, tokenizerInfo: true }, requests: { embeddingDimensions: 4 } },
 ])
   test(`the routes are those that are counted and listed in 405 answers: ${JSON.stringify(more)}`, () => {
-    house = new House([], more);
+    house = new SimulatedPage([], more);
     const routed = house.table.routes.map(({ method, path }) => `${method} ${path.replace(":id", "{response_id}")}`);
     // Pages of docs and dev mode are tables of their own.
     const { models, openai } = house.config;
