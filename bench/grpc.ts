@@ -111,11 +111,11 @@ async function started(words: readonly string[], port: RegExp) {
     stderr: "inherit",
     env: onOneProcessor(),
   });
-  let said = "";
+  let output = "";
   const decoder = new TextDecoder();
   for await (const part of child.stdout) {
-    said += decoder.decode(part, { stream: true });
-    const found = port.exec(said);
+    output += decoder.decode(part, { stream: true });
+    const found = port.exec(output);
     if (found !== null) return { child, port: Number(found[1]), metrics: found[2] };
   }
   throw new Error(`the server ended before it printed its port: ${words.join(" ")}`);

@@ -38,7 +38,7 @@ export interface Outcome {
   readonly shown: ReadonlyMap<number, EngineCounters>;
   readonly counted: ReadonlyMap<number, EngineCounters>;
   /** The server's standard error. */
-  readonly said: string;
+  readonly output: string;
   readonly exitCode: number;
 }
 
@@ -112,7 +112,7 @@ export async function workersRun({
       lives,
       shown: shownBy(last),
       counted: totalsOf(lives, "counted"),
-      said: server.said(),
+      output: server.output(),
       exitCode,
     };
   } finally {
@@ -127,9 +127,9 @@ async function start(program: string, flags: readonly string[], workers: number,
     stdout: "pipe",
     stderr: "pipe",
   });
-  let said = "";
+  let output = "";
   void (async () => {
-    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) said += chunk;
+    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) output += chunk;
   })();
   let text = "";
   const banner = Promise.withResolvers<void>();
@@ -138,13 +138,13 @@ async function start(program: string, flags: readonly string[], workers: number,
       text += chunk;
       if (/\n {2}try /.test(text)) banner.resolve();
     }
-    banner.reject(new Error(`the server ended before its banner:\n${text}${said}`));
+    banner.reject(new Error(`the server ended before its banner:\n${text}${output}`));
   })();
   await banner.promise;
   return {
     url: /http:\/\/[\d.]+:\d+/.exec(text)![0],
     pids: /workers +\d+ processes: ([\d, ]+)/.exec(text)![1]!.split(", ").map(Number),
-    said: () => said,
+    output: () => output,
     stop: () => {
       child.kill("SIGTERM");
       return child.exited;

@@ -42,7 +42,7 @@ const ask = (content = "Hello", more: object = {}) =>
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ model: "m", messages: [{ role: "user", content }], max_tokens: 8, ...more }),
   });
-const said = async (response: Response) =>
+const bodyOf = async (response: Response) =>
   ((await response.json()) as { choices: { message: { content: string } }[] }).choices[0]!.message.content;
 
 test("the path needs the key, and does not exist without the option", async () => {
@@ -57,7 +57,7 @@ test("the path needs the key, and does not exist without the option", async () =
 
 test("the timing changes during a stream, and its text does not", async () => {
   const wanted = { max_tokens: 120, seed: 4, ignore_eos: true };
-  const whole = await said(await ask("Tell", wanted));
+  const whole = await bodyOf(await ask("Tell", wanted));
   const stream = await ask("Tell", { ...wanted, stream: true });
   const times: number[] = [];
   let text = "";
@@ -160,9 +160,9 @@ test("a new folder of fixtures is watched, and a missing one changes nothing", a
   expect(await missing.json()).toMatchObject({ error: { param: "fixtures" } });
   expect(await holds()).toEqual(before);
   expect((await change({ fixtures: folder })).status).toBe(200);
-  expect(await said(await ask())).toBe("From the folder");
+  expect(await bodyOf(await ask())).toBe("From the folder");
   await change({ fixtures: null });
-  expect(await said(await ask())).not.toBe("From the folder");
+  expect(await bodyOf(await ask())).not.toBe("From the folder");
 });
 
 test("logs can be switched on and off", async () => {

@@ -116,8 +116,8 @@ describe("--cache-hit-threshold 0.5", () => {
     expect(await reasons(await post(COMPLETION, { prompt: unseen(), repetition_detection: watch }))).toEqual([
       "cache_threshold",
     ]);
-    const said = await read(await post(COMPLETION, { prompt: unseen(), understudy: { script: "Hello there" } }));
-    expect(said.choices).toMatchObject([{ finish_reason: "cache_threshold", text: "" }]);
+    const body = await read(await post(COMPLETION, { prompt: unseen(), understudy: { script: "Hello there" } }));
+    expect(body.choices).toMatchObject([{ finish_reason: "cache_threshold", text: "" }]);
     const sequences = [{ steps: [[5], [6]] }, { steps: [[5], [6]] }];
     const script = { burst: true, sequences };
     const both = { prompt: [cached, unseen()], understudy: { script }, ignore_eos: false };

@@ -65,10 +65,10 @@ interface Body {
 async function asked(path: string, body: object): Promise<Body> {
   return (await (await post(server, path, { model: "m", ...body })).json()) as Body;
 }
-const said = ({ choices }: Body) =>
+const textOf = ({ choices }: Body) =>
   choices.map(({ text, message, finish_reason }) => `${text ?? message!.content} (${finish_reason})`);
-const chat = async (body: object) => said(await asked("/v1/chat/completions", body));
-const complete = async (body: object) => said(await asked("/v1/completions", body));
+const chat = async (body: object) => textOf(await asked("/v1/chat/completions", body));
+const complete = async (body: object) => textOf(await asked("/v1/completions", body));
 
 test("the server prints a summary of the dataset, and no warning", () => {
   expect(server.output()).toContain('dataset: 4 rows of "my"');
@@ -146,11 +146,11 @@ test.each([
 ])("an invalid file ends the start with one line and exit code 2: %s", async (name, flags, line) => {
   writeFileSync(join(folder, "text.txt"), "Hello ".repeat(1000));
   const started = serve(["--timing", "none", "--dataset", join(folder, name), ...flags]);
-  const said = await started.then(
+  const output = await started.then(
     () => "it started",
     (error: Error) => error.message,
   );
-  expect(said).toContain("ended with 2");
-  expect(said).toContain(`understudy serve: --dataset ${join(folder, "")}`);
-  expect(said).toContain(line);
+  expect(output).toContain("ended with 2");
+  expect(output).toContain(`understudy serve: --dataset ${join(folder, "")}`);
+  expect(output).toContain(line);
 });

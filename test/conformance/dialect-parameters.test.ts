@@ -48,11 +48,11 @@ test.each(CASES.map((table) => [table.path, table] as const))(
 );
 
 test("fields that affect an answer change it", async () => {
-  const said = async (path: string, fields: object) => {
+  const textOf = async (path: string, fields: object) => {
     const { text } = await ask(path, { ...CASES.find((dialect) => dialect.path === path)!.plain, ...fields });
     return JSON.parse(text);
   };
-  const respond = (fields: object) => said("/v1/responses", fields);
+  const respond = (fields: object) => textOf("/v1/responses", fields);
   const plain = await respond({});
   const words = plain.output[0].content[0].text as string;
   expect((await respond({ instructions: "Be short." })).usage.input_tokens).toBeGreaterThan(plain.usage.input_tokens);
@@ -63,7 +63,7 @@ test("fields that affect an answer change it", async () => {
   expect((await respond({ stop })).output[0].content[0].text).toBe(words.slice(0, words.indexOf(stop)));
   expect((await respond({ request_id: "mine" })).id).toBe("mine");
   expect((await respond({ include: ["message.output_text.logprobs"] })).output[0].content[0].logprobs.length).toBe(12);
-  const create = (fields: object) => said("/v1/messages", fields);
+  const create = (fields: object) => textOf("/v1/messages", fields);
   const message = await create({ temperature: 0 });
   expect((await create({ temperature: 0 })).content).toEqual(message.content);
   expect((await create({ system: "Be short." })).usage.input_tokens).toBeGreaterThan(message.usage.input_tokens);

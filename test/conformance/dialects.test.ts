@@ -72,8 +72,8 @@ test("enable_thinking false, effort none and messages without thinking give text
 });
 
 test("an ordered text follows its thinking", async () => {
-  const said = await think({ understudy: { script: "Some text.", reasoning: 4 } });
-  expect([said.content, said.tokens]).toEqual(["Some text.", 4]);
+  const answer = await think({ understudy: { script: "Some text.", reasoning: 4 } });
+  expect([answer.content, answer.tokens]).toEqual(["Some text.", 4]);
 });
 
 const respond = (fields: object) =>

@@ -167,18 +167,18 @@ test("without tools or a parser, the text of the calls is content", async () => 
 });
 
 test("the parser finds calls in parts, and ignores parts of content and reasoning", async () => {
-  const said = "I look. <tool_call> is text here. ";
+  const content = "I look. <tool_call> is text here. ";
   const whole = await messageOf("hermes", "parts");
   expect([whole.reasoning, whole.content, parsed(whole.calls), whole.finish]).toEqual([
     "Hm. And then? ",
-    said,
+    content,
     TWO,
     "tool_calls",
   ]);
   const stream = await streamedOf("hermes", "parts");
-  expect([stream.reasoning, stream.content, parsed(stream.calls)]).toEqual(["Hm. And then? ", said, TWO]);
+  expect([stream.reasoning, stream.content, parsed(stream.calls)]).toEqual(["Hm. And then? ", content, TWO]);
   const plain = await messageOf("none", "parts", {});
-  expect([plain.reasoning, plain.content!.startsWith(`${said}<tool_call>`)]).toEqual(["Hm. And then? ", true]);
+  expect([plain.reasoning, plain.content!.startsWith(`${content}<tool_call>`)]).toEqual(["Hm. And then? ", true]);
 });
 
 test("messages have blocks of type tool_use, whole and streamed", async () => {

@@ -34,8 +34,8 @@ function post(server: ServerHandle, path: string, body: object, headers: Record<
 }
 async function ask(server: ServerHandle, path: string, body: object, headers?: Record<string, string>): Promise<string> {
   const { choices } = (await (await post(server, path, body, headers)).json()) as Body;
-  const said = choices[0]!.text ?? choices[0]!.message!.content;
-  return `${said} (${choices[0]!.finish_reason})`;
+  const content = choices[0]!.text ?? choices[0]!.message!.content;
+  return `${content} (${choices[0]!.finish_reason})`;
 }
 const chat = (server: ServerHandle, content: string, more: object = {}, headers?: Record<string, string>) =>
   ask(server, "/v1/chat/completions", { messages: [{ role: "user", content }], max_tokens: 50, ...more }, headers);
@@ -82,8 +82,8 @@ describe("the folder of examples", () => {
 
   test("Anthropic's dialect gets texts, errors in its form, and whole bodies unchanged", async () => {
     const message = (content: string) => ({ model: "m", max_tokens: 50, messages: [{ role: "user", content }] });
-    const said = (await (await post(server, "/v1/messages", message("the weather"))).json()) as object;
-    expect(said).toMatchObject({
+    const answer = (await (await post(server, "/v1/messages", message("the weather"))).json()) as object;
+    expect(answer).toMatchObject({
       content: [{ type: "text", text: "It is 21 °C and sunny." }],
       stop_reason: "end_turn",
     });
@@ -156,8 +156,8 @@ describe("while the server runs", () => {
       expect(await chat(server, "x")).toBe("first x (stop)");
       // Each connection may reach a different worker.
       const all = async (wanted: string) => {
-        const said = await Promise.all(Array.from({ length: 8 }, () => chat(server, "y", {}, { connection: "close" })));
-        return said.every((line) => line.startsWith(wanted));
+        const answers = await Promise.all(Array.from({ length: 8 }, () => chat(server, "y", {}, { connection: "close" })));
+        return answers.every((line) => line.startsWith(wanted));
       };
       write("a.yaml", both("second"));
       await eventually(() => all("second y"));
@@ -201,8 +201,8 @@ describe("while the server runs", () => {
     const asker = async (user: string) => {
       let seen = 0;
       while (asking) {
-        const said = await chat(server, user);
-        const [, now] = /^v(\d+) . \(stop\)$/.exec(said) ?? [];
+        const answer = await chat(server, user);
+        const [, now] = /^v(\d+) . \(stop\)$/.exec(answer) ?? [];
         expect(Number(now)).toBeGreaterThanOrEqual(seen);
         seen = Number(now);
       }
@@ -223,8 +223,8 @@ test.each(["1", "2"])("a missing folder ends the start with one line, with %s wo
   const nowhere = join(folder, "nowhere");
   const command = [process.execPath, main, "serve", ...FLAGS, "--workers", workers, "--fixtures", nowhere];
   const child = Bun.spawn(command, { stdout: "pipe", stderr: "pipe" });
-  const [said, code] = await Promise.all([child.stderr.text(), child.exited]);
-  expect([code, said]).toEqual([
+  const [output, code] = await Promise.all([child.stderr.text(), child.exited]);
+  expect([code, output]).toEqual([
     2,
     `understudy serve: --fixtures ${nowhere}: cannot be read (ENOENT); a folder of YAML files is needed\n`,
   ]);

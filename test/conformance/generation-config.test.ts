@@ -69,8 +69,8 @@ test("fields that are absent or null get these defaults, and other values of a r
 
 test("with temperature 0 an equal prompt has an equal answer, and n above 1 is refused", async () => {
   const server = await start({ temperature: 0 });
-  const said = async () => JSON.parse((await post(server, "/v1/completions", { max_tokens: 20 }))[1]).choices[0].text;
-  expect(await said()).toBe(await said());
+  const textOf = async () => JSON.parse((await post(server, "/v1/completions", { max_tokens: 20 }))[1]).choices[0].text;
+  expect(await textOf()).toBe(await textOf());
   const [status, text] = await post(server, "/v1/completions", { n: 2 });
   expect([status, JSON.parse(text).error.message]).toEqual([400, "n must be 1 when using greedy sampling, got 2."]);
   expect((await post(server, "/v1/completions", { n: 2, temperature: 1 }))[0]).toBe(200);

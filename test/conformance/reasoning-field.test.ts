@@ -42,7 +42,7 @@ async function served(line: string) {
 }
 
 const names = (members: Members) => Object.keys(members).filter((name) => name.startsWith("reasoning"));
-const said = (deltas: readonly Members[], name: string) => deltas.map((delta) => delta[name] ?? "").join("");
+const joined = (deltas: readonly Members[], name: string) => deltas.map((delta) => delta[name] ?? "").join("");
 
 test.each([
   ["reasoning", "--reasoning-parser deepseek_r1", ["reasoning"]],
@@ -53,7 +53,7 @@ test.each([
   const { message, deltas } = await served(line);
   expect(names(message)).toEqual([...wanted]);
   expect(message[name]).toBeString();
-  for (const field of wanted) expect([message[field], said(deltas, field)]).toEqual([message[name], message[name] as string]);
+  for (const field of wanted) expect([message[field], joined(deltas, field)]).toEqual([message[name], message[name] as string]);
   // As exclude_unset writes them: the version that copies both writes a null into every other delta.
   const others = deltas.filter((delta) => !("reasoning" in delta) && (delta.reasoning_content ?? null) === null);
   expect(others.length).toBeGreaterThan(2);
@@ -77,7 +77,7 @@ test.each([
   const { message, deltas } = await served(`--role trtllm-serve --reasoning_parser deepseek-r1${field}`);
   expect(message).toMatchObject(nulls);
   for (const name of wanted)
-    expect([message[name] !== "", said(deltas, name)]).toEqual([true, message[name] as string]);
+    expect([message[name] !== "", joined(deltas, name)]).toEqual([true, message[name] as string]);
   // Each delta with content has the fields, as "" if there is no reasoning.
   for (const delta of deltas.filter((delta) => "content" in delta)) expect(names(delta)).toEqual([...wanted]);
 });

@@ -93,15 +93,15 @@ test("a named tool gets the text as its arguments, with any parser", async () =>
     const whole = choices.map(({ message }: Json) => message.tool_calls[0].function.arguments);
     expect(whole[0].length).toBeGreaterThan(0);
     const streamed = await chunks(chat({ tools, tool_choice: NAMED, seed: 1, n: 2, stream: true }, app));
-    const said = ["", ""];
+    const contents = ["", ""];
     for (const { choices } of streamed.slice(2)) {
       const [{ index, delta }] = choices;
       expect(delta).toEqual({
         tool_calls: [{ type: "function", index, function: { name: "weather", arguments: expect.any(String) } }],
       });
-      said[index] += delta.tool_calls[0].function.arguments;
+      contents[index] += delta.tool_calls[0].function.arguments;
     }
-    expect(said).toEqual(whole);
+    expect(contents).toEqual(whole);
   }
 });
 

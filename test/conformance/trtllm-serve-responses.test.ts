@@ -80,7 +80,7 @@ test.each([
 });
 
 test("numbers that JSON does not have are never repeated", async () => {
-  const said = async (member: string) => {
+  const textOf = async (member: string) => {
     const response = await fetch(`${app.url}/v1/responses`, {
       method: "POST",
       body: `{"model":"m","input":"a","max_output_tokens":2,${member}}`,
@@ -89,8 +89,8 @@ test("numbers that JSON does not have are never repeated", async () => {
     return [response.status, await response.text()];
   };
   for (const member of ['"temperature":Infinity', '"temperature":NaN', '"top_p":NaN', '"temperature":1e999'])
-    expect(await said(member)).toEqual([500, "Internal Server Error"]);
-  expect(await said('"top_p":Infinity')).toEqual([
+    expect(await textOf(member)).toEqual([500, "Internal Server Error"]);
+  expect(await textOf('"top_p":Infinity')).toEqual([
     400,
     JSON.stringify(flat("require 0 <= top_p <= 1, got top_p=inf")[1]),
   ]);

@@ -141,11 +141,11 @@ test("a body that does not fit the schema gets the text of Python's list of erro
 });
 
 test("stream_options without a stream are refused, in a chat even null members of it count", async () => {
-  for (const [response, said] of [
+  for (const [response, message] of [
     [chat({ stream_options: {} }), "stream_options can only be set if stream is true"],
     [complete({ stream_options: { include_usage: true } }), "Stream options can only be defined when stream is true."],
   ] as const)
-    expect((await json(response)).error).toContain(said);
+    expect((await json(response)).error).toContain(message);
 });
 
 test("without max_tokens an answer continues to max_seq_len, and larger limits are cut silently", async () => {

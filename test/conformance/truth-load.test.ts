@@ -294,8 +294,8 @@ function documented(): Map<string, string[]> {
     sections.map((section) => {
       const rows = section.split("\n").filter((line) => line.startsWith("| `"));
       const fields = rows.flatMap((row) => [...row.split("|")[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!));
-      const said = [...section.split("\n\n")[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!);
-      return [/`(\w+)`/.exec(section)![1]!, rows.length > 0 ? fields : said];
+      const listed = [...section.split("\n\n")[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!);
+      return [/`(\w+)`/.exec(section)![1]!, rows.length > 0 ? fields : listed];
     }),
   );
 }

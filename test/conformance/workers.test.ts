@@ -235,10 +235,10 @@ describe("the port", () => {
       children.map((child) => Promise.race([child.exited, Bun.sleep(3000).then(() => "serves")])),
     );
     for (const child of children) child.kill();
-    const said = await Promise.all(children.map((child) => child.stderr.text()));
+    const outputs = await Promise.all(children.map((child) => child.stderr.text()));
     expect(ends.filter((end) => end === "serves").length).toBeLessThanOrEqual(1);
     ends.forEach((end, i) => {
-      if (end !== "serves") expect([end, said[i]!.trimEnd().split("\n")]).toEqual([2, inUse(`${free}`)]);
+      if (end !== "serves") expect([end, outputs[i]!.trimEnd().split("\n")]).toEqual([2, inUse(`${free}`)]);
     });
   });
 
@@ -365,7 +365,7 @@ describe("one truth", () => {
       sum(killed!.died!.engines.map((engine) => engine[name])),
     );
     const died = running! + waiting! > 0 ? `${running} running and ${waiting} waiting requests died with it; ` : "";
-    expect(run.said).toMatch(
+    expect(run.output).toMatch(
       new RegExp(`^understudy serve: worker \\d \\(process \\d+\\) was killed by SIGKILL; ${died}started anew`),
     );
   });

@@ -28,11 +28,11 @@ async function expectRest(): Promise<void> {
     await eventually(async () => (await sample(server.url, name)) === 0);
 }
 
-const said = [{ role: "user", content: "x" }];
+const messages = [{ role: "user", content: "x" }];
 const ASKED: Readonly<Record<string, readonly [path: string, body: object]>> = {
-  chat: ["/v1/chat/completions", { messages: said, max_tokens: TOKENS, ignore_eos: true }],
+  chat: ["/v1/chat/completions", { messages, max_tokens: TOKENS, ignore_eos: true }],
   completions: ["/v1/completions", { prompt: "x", max_tokens: TOKENS, ignore_eos: true }],
-  messages: ["/v1/messages", { messages: said, max_tokens: TOKENS }],
+  messages: ["/v1/messages", { messages, max_tokens: TOKENS }],
   responses: ["/v1/responses", { input: "x", max_output_tokens: TOKENS }],
 };
 const eventsIn = (text: string) => text.match(/^data: /gm)?.length ?? 0;

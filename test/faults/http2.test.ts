@@ -219,7 +219,7 @@ test("E9 ends the connection when its next stream opens, and E8 closes the next 
 
 test("Node's client reads whole answers, streams and errors on one connection", async () => {
   const session = http2.connect(url);
-  const said = (path: string, body: object) => {
+  const contentOf = (path: string, body: object) => {
     const { promise, resolve, reject } = Promise.withResolvers<readonly [number, string]>();
     const stream = session.request({ ":method": "POST", ":path": path, "content-type": "application/json" });
     let [status, text] = [0, ""];
@@ -232,10 +232,10 @@ test("Node's client reads whole answers, streams and errors on one connection", 
   };
   const chat = { model: "m", messages: [{ role: "user", content: "x" }], understudy: { script: SAID } };
   const [whole, stream, wrong, unknown] = await Promise.all([
-    said("/v1/chat/completions", chat),
-    said("/v1/chat/completions", { ...chat, stream: true }),
-    said("/v1/chat/completions", { ...chat, max_tokens: "x" }),
-    said("/nowhere", {}),
+    contentOf("/v1/chat/completions", chat),
+    contentOf("/v1/chat/completions", { ...chat, stream: true }),
+    contentOf("/v1/chat/completions", { ...chat, max_tokens: "x" }),
+    contentOf("/nowhere", {}),
   ]);
   session.close();
   expect(JSON.parse(whole[1]).choices[0].message.content).toBe(SAID);

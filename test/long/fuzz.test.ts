@@ -48,7 +48,7 @@ function check(url: string, args: readonly string[]) {
     stdout: "pipe",
     stderr: "pipe",
   });
-  return { child, said: child.stdout.text() };
+  return { child, output: child.stdout.text() };
 }
 
 /** Waits up to 30 s until the value is as wanted, and fails with the last value otherwise. */
@@ -110,9 +110,9 @@ test(name, async () => {
     expect(after.residentMb).toBeLessThan(middle.residentMb * 1.1 + GROWTH_MB);
 
     watch.child.kill("SIGINT");
-    expect([await watch.child.exited, await watch.said]).toEqual([0, expect.any(String)]);
+    expect([await watch.child.exited, await watch.output]).toEqual([0, expect.any(String)]);
     const rest = check(server.url, ["--rest", "--max-model-len", "1024", "--max-num-seqs", "1024"]);
-    expect([await rest.child.exited, await rest.said]).toEqual([0, expect.any(String)]);
+    expect([await rest.child.exited, await rest.output]).toEqual([0, expect.any(String)]);
   } finally {
     watch.child.kill("SIGKILL"); // no effect if the process has exited
     await server.stop();

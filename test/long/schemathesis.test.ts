@@ -38,10 +38,10 @@ async function run(server: Server, name: string, document: string, share: number
     ...["--report", "ndjson", "--report-ndjson-path", report],
   ];
   const child = Bun.spawn([program, "run", schema, ...flags], { cwd: folder, stdout: "pipe", stderr: "inherit" });
-  const [said, code] = await Promise.all([child.stdout.text(), child.exited]);
+  const [output, code] = await Promise.all([child.stdout.text(), child.exited]);
   // Exit code 1 means that it found failures, which are judged below.
-  expect([code, said.slice(-3000)]).toEqual([code === 1 ? 1 : 0, expect.any(String)]);
-  figure(`schemathesis, ${name}`, /Test cases:\n\s*(.*)/.exec(said)?.[1]);
+  expect([code, output.slice(-3000)]).toEqual([code === 1 ? 1 : 0, expect.any(String)]);
+  figure(`schemathesis, ${name}`, /Test cases:\n\s*(.*)/.exec(output)?.[1]);
   return failuresIn(readFileSync(report, "utf8"));
 }
 

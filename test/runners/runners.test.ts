@@ -227,7 +227,7 @@ test.each(chosen.map((entry) => [entry.node, entry.runner.name, entry] as const)
     const command = [runner.program?.() ?? nodeOf(node), ...words];
     const began = performance.now();
     const { code, out, err } = await run(command, folder, runner.env, 120_000);
-    expect({ code, said: code === 0 ? "" : out + err }).toEqual({ code: 0, said: "" });
+    expect({ code, output: code === 0 ? "" : out + err }).toEqual({ code: 0, output: "" });
     figure(`Node ${node}, ${name}`, Math.round((performance.now() - began) / 100) / 10);
     for (const name of ["closes", "forgets", "shares"]) rmSync(join(folder, runner.file(name)));
     rmSync(join(folder, "stress.test.ts"), { force: true });
@@ -256,7 +256,7 @@ test.each(ofVitest)(
       ["node", join(tools(), "vitest/vitest.mjs"), "run", "--no-cache", SLOW],
       folder,
     );
-    expect({ code, said: code === 0 ? "" : out + err }).toEqual({ code: 0, said: "" });
+    expect({ code, output: code === 0 ? "" : out + err }).toEqual({ code: 0, output: "" });
   },
   150_000,
 );

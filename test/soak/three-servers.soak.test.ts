@@ -67,8 +67,8 @@ test("every answer without an ordered fault is right", () => {
 
 test("no law of the metrics is violated, and nearly all scrapes are answered", () => {
   for (const { check } of outcomes) {
-    const lost = check.said.split("no complete answer within").length - 1;
-    expect(check).toEqual({ code: lost > 0 ? 2 : 0, said: expect.stringContaining(" 0 violated") });
+    const lost = check.output.split("no complete answer within").length - 1;
+    expect(check).toEqual({ code: lost > 0 ? 2 : 0, output: expect.stringContaining(" 0 violated") });
     expect(lost).toBeLessThanOrEqual(minutes * 60 * LOST_SCRAPES_SHARE);
   }
 });

@@ -36,7 +36,7 @@ class HastyClock extends WallClock {
  * Further starts repeat the last one.
  */
 function supervise(workers: number, behaviours: readonly Behaviour[], clock: Clock = new HastyClock()) {
-  const said: string[] = [];
+  const lines: string[] = [];
   const retired: (readonly [number, Death])[] = [];
   const lives = new Map<number, number>();
   const paused: boolean[] = [];
@@ -44,7 +44,7 @@ function supervise(workers: number, behaviours: readonly Behaviour[], clock: Clo
     workers,
     clock,
     entry: new URL("./stand-in.ts", import.meta.url).pathname,
-    say: (line) => said.push(line.replace(/process \d+/, "process N")),
+    say: (line) => lines.push(line.replace(/process \d+/, "process N")),
     setup: (index, isPaused) => {
       const life = lives.get(index) ?? 0;
       lives.set(index, life + 1);
@@ -57,7 +57,7 @@ function supervise(workers: number, behaviours: readonly Behaviour[], clock: Clo
       return "";
     },
   });
-  return { supervisor, said, retired, lives };
+  return { supervisor, lines, retired, lives };
 }
 const lives = (pid: number | null) => {
   try {
@@ -71,13 +71,13 @@ const lives = (pid: number | null) => {
 describe("the supervisor", () => {
   test("start() resolves when all workers listen, and end() ends them in order", async () => {
     const clock = new WallClock();
-    const { supervisor, said, retired } = supervise(3, ["serves"], clock);
+    const { supervisor, lines, retired } = supervise(3, ["serves"], clock);
     expect(await supervisor.start()).toBe("http://127.0.0.1:1");
     const pids = [...supervisor.pids];
     expect(pids.filter(lives)).toHaveLength(3);
     supervisor.end(1);
     expect(await supervisor.exited).toBe(0);
-    expect([supervisor.open, said, pids.filter(lives)]).toEqual([9, [], []]);
+    expect([supervisor.open, lines, pids.filter(lives)]).toEqual([9, [], []]);
     expect(retired.map(([, death]) => death)).toEqual(Array(3).fill({ exitCode: 0, signal: null, orderly: true }));
     clock.close();
   });
@@ -98,12 +98,12 @@ describe("the supervisor", () => {
   });
 
   test("a killed worker is restarted", async () => {
-    const { supervisor, said, retired, lives: started } = supervise(2, ["serves"]);
+    const { supervisor, lines, retired, lives: started } = supervise(2, ["serves"]);
     await supervisor.start();
     const [killed] = supervisor.pids;
     process.kill(killed!, "SIGKILL");
     while (supervisor.pids[0] === killed || supervisor.pids[0] === null) await Bun.sleep(5);
-    expect(said).toEqual(["worker 0 (process N) was killed by SIGKILL; started anew in 0.1 s"]);
+    expect(lines).toEqual(["worker 0 (process N) was killed by SIGKILL; started anew in 0.1 s"]);
     expect(retired).toEqual([[0, { exitCode: null, signal: "SIGKILL", orderly: false }]]);
     expect(started.get(0)).toBe(2);
     supervisor.end(1);
@@ -112,22 +112,22 @@ describe("the supervisor", () => {
 
   test("a worker that dies repeatedly is restarted with growing delays, then the server exits with code 1", async () => {
     const clock = new HastyClock();
-    const { supervisor, said } = supervise(2, ["serves", "dies at once"], clock);
+    const { supervisor, lines } = supervise(2, ["serves", "dies at once"], clock);
     await supervisor.start();
     process.kill(supervisor.pids[1]!, "SIGKILL");
     expect(await supervisor.exited).toBe(1);
-    expect(said).toHaveLength(SHORT_LIVES_MAX);
-    expect(said.at(-1)).toBe("worker 1 (process N) ended with 1; it does not stay, so the server ends");
+    expect(lines).toHaveLength(SHORT_LIVES_MAX);
+    expect(lines.at(-1)).toBe("worker 1 (process N) ended with 1; it does not stay, so the server ends");
     const delays = clock.waitedUs.slice(0, SHORT_LIVES_MAX - 1).map((us) => Math.round(us / 1e5) / 10);
     expect(delays).toEqual([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5]);
   });
 
   test("a worker whose core trapped makes the server exit with code 70", async () => {
-    const { supervisor, said } = supervise(2, ["serves", "traps"]);
+    const { supervisor, lines } = supervise(2, ["serves", "traps"]);
     await supervisor.start();
     process.kill(supervisor.pids[0]!, "SIGKILL");
     expect(await supervisor.exited).toBe(70);
-    expect(said.at(-1)).toBe("worker 0 (process N) ended with 70; its core trapped, so the server ends");
+    expect(lines.at(-1)).toBe("worker 0 (process N) ended with 70; its core trapped, so the server ends");
   });
 
   test("a worker that ignores the order to end is killed", async () => {

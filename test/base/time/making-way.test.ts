@@ -102,16 +102,16 @@ test("an order wakes a thread that waits for it", async () => {
     };`,
   );
   const waiter = new Worker(script);
-  const said: unknown[] = [];
+  const messages: unknown[] = [];
   const done = Promise.withResolvers<void>();
   waiter.onmessage = ({ data }) => {
-    said.push(data);
+    messages.push(data);
     if (data === "waits") due.order(1234);
     else done.resolve();
   };
   waiter.postMessage(due.shared);
   await done.promise;
-  expect(said).toEqual(["waits", [true, 1234, 1, false]]);
+  expect(messages).toEqual(["waits", [true, 1234, 1, false]]);
   waiter.terminate();
   rmSync(folder, { recursive: true });
 });

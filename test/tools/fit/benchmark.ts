@@ -137,13 +137,13 @@ export class Benchmark {
   records(usage = true): Record<string, string> {
     const files = this.seen.map(({ sentUs, tokenUs, inputTokens }, at) => {
       const chunk = (json: object) => `data: ${JSON.stringify(json)}\n\n`;
-      const said = (choice: object) => chunk({ choices: [{ index: 0, ...choice }] });
+      const chunkOf = (choice: object) => chunk({ choices: [{ index: 0, ...choice }] });
       const last = tokenUs.length - 1;
       const events: (readonly [number, string])[] = [
-        [tokenUs[0]! - sentUs, said({ delta: { role: "assistant", content: "" }, finish_reason: null })],
+        [tokenUs[0]! - sentUs, chunkOf({ delta: { role: "assistant", content: "" }, finish_reason: null })],
         ...tokenUs.map((us, i) => {
           const finish_reason = i === last ? "length" : null;
-          return [us - sentUs, said({ delta: { content: "x" }, finish_reason })] as const;
+          return [us - sentUs, chunkOf({ delta: { content: "x" }, finish_reason })] as const;
         }),
       ];
       const counts = { prompt_tokens: inputTokens, completion_tokens: tokenUs.length };

@@ -278,8 +278,8 @@ test("a file that an option names is read within a limit", async () => {
     ["timing", "fit", "--config", path, path],
   ]) {
     const child = Bun.spawn([process.execPath, main, ...command], { stdout: "ignore", stderr: "pipe" });
-    const said = await new Response(child.stderr).text();
-    expect(said).toMatch(/larger than 16 MiB|at most 65536 bytes/);
+    const output = await new Response(child.stderr).text();
+    expect(output).toMatch(/larger than 16 MiB|at most 65536 bytes/);
     expect(await child.exited).toBe(2);
   }
   rmSync(folder, { recursive: true });

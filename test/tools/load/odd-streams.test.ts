@@ -41,12 +41,12 @@ const ERRORS: readonly (readonly [object, string | RegExp])[] = [
 ];
 
 describe("error objects in each known form", () => {
-  test.each(ERRORS.map(([value, said]) => [JSON.stringify(value), value, said] as const))("%s", (_, value, said) => {
+  test.each(ERRORS.map(([value, message]) => [JSON.stringify(value), value, message] as const))("%s", (_, value, message) => {
     const late = [body(event(value), DONE), body(TOKEN, event(value), DONE), body(TOKEN, FINISH, event(value), DONE)];
     for (const stream of late) {
       const failure = failureOf(stream);
       expect(failure?.kind).toBe("error event");
-      expect(failure!.message).toMatch(said);
+      expect(failure!.message).toMatch(message);
     }
   });
 });
@@ -56,11 +56,11 @@ test.each([
   ["a message", '{"message":"gone"}', /^gone$/],
   ["a chunk", JSON.stringify(chatEvent({ delta: { content: "a" } })), /choices/],
   ["a text", "out of memory", /^out of memory$/],
-])("an event of type error is an error with any data: %s", (_, data, said) => {
+])("an event of type error is an error with any data: %s", (_, data, message) => {
   for (const type of ["event: error\n", "event:error\r\n", ": x\nevent: error\nid: 3\n"]) {
     const failure = failureOf(body(TOKEN, TOKEN, `${type}data: ${data}\n\n`, FINISH, DONE));
     expect(failure?.kind).toBe("error event");
-    expect(failure!.message).toMatch(said);
+    expect(failure!.message).toMatch(message);
   }
 });
 

@@ -113,11 +113,11 @@ test.each([
     "model tokens is decoupled, which /infer does not support; use --backend triton-grpc",
   ],
 ] as const)("the command line is refused with one line: %s %j", async (model, more, why) => {
-  const said = await load(model, more).then(
+  const outcome = await load(model, more).then(
     () => "it ran",
     (error: Error) => error.message,
   );
-  expect(said).toContain(why);
+  expect(outcome).toContain(why);
 });
 
 test("options that gRPC calls do not have are refused", () => {

@@ -61,7 +61,7 @@ function late(count: number, gapMs: number, lateMs: (i: number) => number): Requ
   });
 }
 
-const said = (records: RequestRecord[], pace: Partial<Evidence["pace"]> = {}): string =>
+const textOf = (records: RequestRecord[], pace: Partial<Evidence["pace"]> = {}): string =>
   warningsOf({ ...QUIET, records, pace: { ...QUIET.pace, ...pace } }).join();
 
 /** One request in fifty is this late, which affects the tail but not the median. */
@@ -70,28 +70,28 @@ const tail = (ms: number) => late(200, 500, (i) => (i % 50 === 7 ? ms : 0.2));
 const behind = (ms: number) => late(200, 500, (i) => i * ms);
 
 test("no warning if requests are late by less than a tenth of the measured value", () => {
-  expect(said(tail(2.3))).toBe("");
-  expect(said(tail(4.7))).toBe("");
-  expect(said(late(200, 500, () => 1.9))).toBe("");
-  expect(said(behind(0.01))).toBe("");
+  expect(textOf(tail(2.3))).toBe("");
+  expect(textOf(tail(4.7))).toBe("");
+  expect(textOf(late(200, 500, () => 1.9))).toBe("");
+  expect(textOf(behind(0.01))).toBe("");
   // Slots of a closed loop have no intended time that could be missed. With a limit, the limit delays sends and not the
   // client.
   expect(
-    said(
+    textOf(
       late(200, 500, () => 2.1),
       { timed: false },
     ),
   ).toBe("");
   expect(
-    said(
+    textOf(
       late(200, 500, () => 2.1),
       { capped: true },
     ),
   ).toBe("");
   // 1.8 % longer than its 100 ms, but less than one request behind.
-  expect(said(late(3, 50, (i) => 0.9 * i))).toBe("");
+  expect(textOf(late(3, 50, (i) => 0.9 * i))).toBe("");
   // Late because of a retry.
-  expect(said(late(9, 500, () => 900).map((record) => ({ ...record, retries: 1 })))).toBe("");
+  expect(textOf(late(9, 500, () => 900).map((record) => ({ ...record, retries: 1 })))).toBe("");
 });
 
 test.each([
@@ -100,8 +100,8 @@ test.each([
   ["the rate", behind(6), { capped: true }, "1.98 requests/s instead of 2.00: --concurrency or the client"],
   ["gaps between tokens", late(9, 500, () => 2.1), {}, "half of them by 2.10 ms or more, 11 % of the mean gap"],
 ])("requests sent late by more than a tenth of the value give a warning: %s", (_, records, pace, says) => {
-  expect(said(records, pace)).toMatch(/^requests left late: .* was the limit\. TTFT from the send hides it/);
-  expect(said(records, pace)).toContain(says);
+  expect(textOf(records, pace)).toMatch(/^requests left late: .* was the limit\. TTFT from the send hides it/);
+  expect(textOf(records, pace)).toContain(says);
 });
 
 const CASES: readonly (readonly [name: string, evidence: Partial<Evidence>, says: string])[] = [

@@ -15,10 +15,10 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-proxy-limits-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 let recorded = 0;
-function recorder(): { recorder: Recorder; files: () => number; said: string[] } {
+function recorder(): { recorder: Recorder; files: () => number; reports: string[] } {
   const path = join(folder, `${recorded++}`);
-  const said: string[] = [];
-  return { recorder: new Recorder(path, (line) => said.push(line)), files: () => readdirSync(path).length, said };
+  const reports: string[] = [];
+  return { recorder: new Recorder(path, (line) => reports.push(line)), files: () => readdirSync(path).length, reports };
 }
 const passing = (prompt: string) => ({
   method: "POST",
@@ -33,13 +33,13 @@ function answer(...texts: string[]): RecordedAnswer {
 }
 
 test("a record of more than 1 MiB is not written, and its events are not kept in memory", () => {
-  const { recorder: single, files, said } = recorder();
+  const { recorder: single, files, reports } = recorder();
   single.keep(passing("a"), answer("x".repeat(MIB - 1000)), false);
   const long = answer("x".repeat(MIB), "x", "x".repeat(MIB));
   expect(long.events).toEqual([]);
   single.keep(passing("b"), long, false);
   single.keep(passing("c".repeat(MIB)), answer("x"), false);
-  expect([files(), said]).toEqual([1, Array(2).fill("not recorded: /v1/completions, more than 1048576 bytes")]);
+  expect([files(), reports]).toEqual([1, Array(2).fill("not recorded: /v1/completions, more than 1048576 bytes")]);
 });
 
 test("recording ends after 1,000 records or 16 MiB, the limits of a folder of fixtures, with one line", () => {
@@ -47,8 +47,8 @@ test("recording ends after 1,000 records or 16 MiB, the limits of a folder of fi
   for (let i = 0; i < 1002; i++) many.recorder.keep(passing(`${i % 10}`), answer("x"), false);
   const large = recorder();
   for (let i = 0; i < 18; i++) large.recorder.keep(passing(`${i}`), answer("x".repeat(MIB - 1000)), false);
-  expect([many.files(), many.said.length, large.files(), large.said.length]).toEqual([1000, 1, 16, 1]);
-  expect(large.said[0]).toBe("nothing more is recorded: a folder of fixtures has 1000 files, 16777216 bytes at most");
+  expect([many.files(), many.reports.length, large.files(), large.reports.length]).toEqual([1000, 1, 16, 1]);
+  expect(large.reports[0]).toBe("nothing more is recorded: a folder of fixtures has 1000 files, 16777216 bytes at most");
 });
 
 test("8 MiB without an empty line pass as one event", () => {

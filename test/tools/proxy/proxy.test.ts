@@ -35,7 +35,7 @@ async function proxy(to: string, ...words: string[]): Promise<{ url: string; por
 }
 
 const portOf = (url: string) => Number(new URL(url).port);
-const said = { model: "m", stream: true, prompt: "x", max_tokens: 12, ignore_eos: true, seed: 1 };
+const request = { model: "m", stream: true, prompt: "x", max_tokens: 12, ignore_eos: true, seed: 1 };
 const closing = (body: object) => posted("/v1/completions", body, ["Connection: close"]);
 /** Removes the date, ids and chunk sizes, which differ each time. */
 const plain = (bytes: Buffer) =>
@@ -51,7 +51,7 @@ const headOf = (bytes: Buffer) => plain(bytes).split("\r\n\r\n")[0]!;
 
 test("without a plan, status, headers and bodies of streams, whole answers and errors equal the server's", async () => {
   const { url, port } = await proxy(server.url);
-  for (const body of [said, { ...said, stream: false }, { model: "nobody", prompt: "x" }]) {
+  for (const body of [request, { ...request, stream: false }, { model: "nobody", prompt: "x" }]) {
     const [direct, passed] = await Promise.all([
       readWire(portOf(server.url), closing(body)),
       readWire(port, closing(body)),
@@ -66,26 +66,26 @@ test("without a plan, status, headers and bodies of streams, whole answers and e
 
 test("fixed and random plans disturb answers, and a client's disconnect reaches the server", async () => {
   const { port } = await proxy(server.url, "--fault", "B8;E6@e3");
-  const { bytes, end } = await readWire(port, closing(said));
+  const { bytes, end } = await readWire(port, closing(request));
   expect(end).toBe("fin");
   expect(bytes.toString().match(/data: /g)?.length).toBe(3);
   expect(bytes.indexOf(Buffer.from("\ufeffdata:"))).toBeGreaterThan(0);
   expect(bytes.toString()).toContain("x-understudy-fault: B8@head;E6@e3#seed=0,key=0");
   const refused = await proxy(server.url, "--fault-rate", "100", "--faults", "A4");
-  expect((await readWire(refused.port, closing(said))).bytes.toString()).toMatch(/^HTTP\/1\.1 401 /);
+  expect((await readWire(refused.port, closing(request))).bytes.toString()).toMatch(/^HTTP\/1\.1 401 /);
   const { port: clean } = await proxy(server.url);
   const socket = net.connect({ port: clean, host: "127.0.0.1" });
   socket.on("error", () => {});
   socket.on("data", () => socket.resetAndDestroy());
   const aborts = () => sample(server.url, 'understudy_requests_total{outcome="abort"}');
   const before = await aborts();
-  socket.write(closing({ ...said, max_tokens: 4000 }));
+  socket.write(closing({ ...request, max_tokens: 4000 }));
   await eventually(async () => (await aborts()) === before + 1);
 });
 
 test("a missing server gives 502, and incomplete or invalid streams are forwarded as they are", async () => {
   const gone = await proxy("http://127.0.0.1:1");
-  const { bytes } = await readWire(gone.port, closing(said));
+  const { bytes } = await readWire(gone.port, closing(request));
   expect(bytes.toString()).toMatch(/^HTTP\/1\.1 502 Bad Gateway\r\n[\s\S]*"type":"ProxyError"/);
   const answers = [
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n7\r\ndata: 1\r\n",
@@ -103,12 +103,12 @@ test("a missing server gives 502, and incomplete or invalid streams are forwarde
     },
   });
   const { port } = await proxy(`http://127.0.0.1:${odd.port}`);
-  const broken = await readWire(port, closing(said));
+  const broken = await readWire(port, closing(request));
   expect(broken.bytes.toString()).toContain("data: 1");
   expect(broken.bytes.toString().endsWith("0\r\n\r\n")).toBe(false);
-  const short = await readWire(port, closing({ ...said, stream: false }));
+  const short = await readWire(port, closing({ ...request, stream: false }));
   expect(short.bytes.toString().endsWith("0\r\n\r\n")).toBe(false);
-  expect((await readWire(port, closing(said))).bytes.toString()).toContain("no events at all");
+  expect((await readWire(port, closing(request))).bytes.toString()).toContain("no events at all");
   odd.stop(true);
 });
 
@@ -117,9 +117,9 @@ test("each exchange is recorded in a file with its events and times, and without
   const { url, port } = await proxy(server.url, "--record", records);
   const { bytes } = await readWire(
     port,
-    posted("/v1/completions", { ...said, max_tokens: 100 }, ["Connection: close", "Authorization: Bearer very-secret"]),
+    posted("/v1/completions", { ...request, max_tokens: 100 }, ["Connection: close", "Authorization: Bearer very-secret"]),
   );
-  await readWire(port, closing({ ...said, stream: false }));
+  await readWire(port, closing({ ...request, stream: false }));
   await fetch(`${url}/v1/models`);
   await eventually(() => readdirSync(records).length === 2);
   const files = readdirSync(records)

@@ -11,7 +11,7 @@ export interface RawPair {
   /** Bytes of each request that the server received, as Latin-1. */
   readonly seen: string[];
   /** Lines that the proxy reported. */
-  readonly said: string[];
+  readonly reports: string[];
   /** Address of the server, as in `Host`. */
   readonly host: string;
   /** Sends bytes (Latin-1) and reads until the connection ends, or until `enough` bytes have arrived. */
@@ -34,7 +34,7 @@ export async function rawPair(
   options: Options = {},
 ): Promise<void> {
   const seen: string[] = [];
-  const said: string[] = [];
+  const reports: string[] = [];
   const sockets = new Set<net.Socket>();
   let next = 0;
   const server = net.createServer((socket) => {
@@ -60,7 +60,7 @@ export async function rawPair(
   const host = `127.0.0.1:${(server.address() as net.AddressInfo).port}`;
   const clock = new WallClock();
   const proxy = new ProxyServer({
-    ...{ host: "127.0.0.1", planFor: null, recorder: null, clock, epochSeconds, say: (line) => said.push(line) },
+    ...{ host: "127.0.0.1", planFor: null, recorder: null, clock, epochSeconds, say: (line) => reports.push(line) },
     ...options,
     ...{ to: new URL(`http://${host}`), port: 0 },
   });
@@ -70,7 +70,7 @@ export async function rawPair(
     return { ...read, text: read.bytes.toString("latin1") };
   };
   try {
-    await use({ port, seen, said, host, ask });
+    await use({ port, seen, reports, host, ask });
   } finally {
     await proxy.close();
     for (const socket of sockets) socket.destroy();

@@ -43,9 +43,9 @@ async function record(
   planFor: (() => Plan) | null = null,
 ): Promise<void> {
   const path = folder();
-  const said: string[] = [];
-  const recorder = new Recorder(path, (line) => said.push(line));
-  await rawPair(answers, (pair) => use({ ...pair, said }, path), { recorder, planFor });
+  const reports: string[] = [];
+  const recorder = new Recorder(path, (line) => reports.push(line));
+  await rawPair(answers, (pair) => use({ ...pair, reports }, path), { recorder, planFor });
 }
 
 test("only listed headers of answers are recorded, and a link is recorded without query, fragment and user", async () => {
@@ -86,10 +86,10 @@ test("only listed headers of answers are recorded, and a link is recorded withou
 });
 
 test("an answer with a content coding or without UTF-8 is forwarded and not recorded, with a line", async () => {
-  await record([json("gz", "Content-Encoding: gzip\n"), json("\xff\xfe")], async ({ ask, said }, path) => {
+  await record([json("gz", "Content-Encoding: gzip\n"), json("\xff\xfe")], async ({ ask, reports }, path) => {
     expect((await ask(post("a"))).text).toEndWith("\r\n\r\ngz");
     expect((await ask(post("b"))).text).toEndWith("\r\n\r\n\xff\xfe");
-    expect([said, recordsIn(path)]).toEqual([
+    expect([reports, recordsIn(path)]).toEqual([
       [
         "not recorded: /v1/completions, its body is in the content coding gzip",
         "not recorded: /v1/completions, its body is not UTF-8",
@@ -119,8 +119,8 @@ test("an answer without events is recorded as one event, and an incomplete answe
 
 test("on a full disk no partial record is left, consecutive failures give one line, and later records are written", () => {
   const path = folder();
-  const said: string[] = [];
-  const records = new RecordFolder(path, (line) => said.push(line));
+  const reports: string[] = [];
+  const records = new RecordFolder(path, (line) => reports.push(line));
   const full = () => symlinkSync("/dev/full", join(path, ".000001.json.partial"));
   const failed: boolean[] = [];
   for (let at = 0; at < 3; at++) {
@@ -129,14 +129,14 @@ test("on a full disk no partial record is left, consecutive failures give one li
     expect(readdirSync(path)).toEqual([]);
   }
   expect(failed).toEqual([false, false, false]);
-  expect(said).toHaveLength(1);
-  expect(said[0]).toContain(`cannot write ${join(path, "000001.json")} (ENOSPC`);
+  expect(reports).toHaveLength(1);
+  expect(reports[0]).toContain(`cannot write ${join(path, "000001.json")} (ENOSPC`);
   expect(records.write("whole")).toBe(true);
-  expect(said.slice(1)).toEqual(["records are written again; 3 exchanges were not recorded"]);
+  expect(reports.slice(1)).toEqual(["records are written again; 3 exchanges were not recorded"]);
   rmSync(path, { recursive: true });
   expect(records.write("no folder")).toBe(false);
   records.close();
-  expect(said.at(-1)).toBe(`4 exchanges were not recorded, because ${path} could not be written`);
+  expect(reports.at(-1)).toBe(`4 exchanges were not recorded, because ${path} could not be written`);
 });
 
 test("a proxy whose disk is full forwards everything, keeps no partial record, and reports the disk as the cause", async () => {
@@ -156,14 +156,14 @@ test("a proxy whose disk is full forwards everything, keeps no partial record, a
     }
     proxy.kill("SIGTERM");
     expect(await proxy.exited).toBe(0);
-    const said = await new Response(proxy.stderr).text();
+    const reports = await new Response(proxy.stderr).text();
     expect(recordsIn(path).map((text) => JSON.parse(text).answer.recorded.events[0][1])).toEqual([
       '"small"',
       '"small"',
     ]);
-    expect(said.match(/cannot write .*\/000001\.json \(EFBIG/g)).toHaveLength(1);
-    expect(said).toContain("3 exchanges were not recorded, because");
-    expect(said).not.toContain(host);
+    expect(reports.match(/cannot write .*\/000001\.json \(EFBIG/g)).toHaveLength(1);
+    expect(reports).toContain("3 exchanges were not recorded, because");
+    expect(reports).not.toContain(host);
     expect(pair.seen).toHaveLength(5);
   });
 });
@@ -174,19 +174,19 @@ test("if the client disconnects or a plan ends the answer early, no record is wr
   const stream = wire(
     "HTTP/1.1 200 OK\nContent-Type: text/event-stream\nTransfer-Encoding: chunked\n\nb\ndata: 1\n\n\n",
   );
-  await record([stream], async ({ ask, said }, path) => {
+  await record([stream], async ({ ask, reports }, path) => {
     // The server never ends its answer, and the client disconnects after a part of it.
     await ask(post("x"), 100);
-    await eventually(() => said.length === 1);
-    expect([said, recordsIn(path)]).toEqual([[EARLY], []]);
+    await eventually(() => reports.length === 1);
+    expect([reports, recordsIn(path)]).toEqual([[EARLY], []]);
   });
   await record(
     [`${stream}${wire("b\ndata: 2\n\n\n")}`],
-    async ({ ask, said }, path) => {
+    async ({ ask, reports }, path) => {
       const { text } = await ask(post("x"));
       expect(text).toContain("data: 1");
-      await eventually(() => said.length === 1);
-      expect([said, recordsIn(path)]).toEqual([[EARLY], []]);
+      await eventually(() => reports.length === 1);
+      expect([reports, recordsIn(path)]).toEqual([[EARLY], []]);
     },
     () => parsePlan("E7@e1"),
   );

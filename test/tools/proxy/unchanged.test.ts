@@ -279,14 +279,14 @@ test("an answer that cannot be forwarded is 502 and says why; a request that can
   ] as const;
   await rawPair(
     answers.map(([answer]) => answer),
-    async ({ ask, said }) => {
+    async ({ ask, reports }) => {
       for (const [at, [, why]] of answers.entries()) {
         const { text } = await ask(get());
         expect(text).toStartWith("HTTP/1.1 502 Bad Gateway\r\n");
         const { error } = JSON.parse(text.slice(headOf(text).length));
         expect([error.type, error.code]).toEqual(["ProxyError", 502]);
         expect(error.message).toContain(why);
-        expect(said[at]).toContain(why);
+        expect(reports[at]).toContain(why);
       }
     },
   );
