@@ -181,7 +181,7 @@ test("logs can be switched on and off", async () => {
 });
 
 test("the log level changes during a stream, and above info requests have no line", async () => {
-  const heard = (mark: string) => server.output().includes(`${mark} HTTP`);
+  const logged = (mark: string) => server.output().includes(`${mark} HTTP`);
   const stream = await ask("Tell", { max_tokens: 60, ignore_eos: true, stream: true });
   expect((await change({ "uvicorn-log-level": "warning" })).status).toBe(200);
   await fetch(`${server.url}/health?quiet`);
@@ -189,8 +189,8 @@ test("the log level changes during a stream, and above info requests have no lin
   expect(await holds()).toMatchObject({ "uvicorn-log-level": "warning" });
   await change({ "uvicorn-log-level": "debug" });
   await fetch(`${server.url}/health?loud`);
-  await eventually(() => heard("/health?loud"));
-  expect(heard("/health?quiet")).toBe(false);
+  await eventually(() => logged("/health?loud"));
+  expect(logged("/health?quiet")).toBe(false);
   expect(await stream.text()).toEndWith("data: [DONE]\n\n");
   await change({ "uvicorn-log-level": null });
 });

@@ -26,17 +26,17 @@ const small = (options: EngineOptions, clock?: library.VirtualClock) =>
 test("a run on the virtual clock has tokens and times, calls its listener, and counts in the snapshot", async () => {
   const clock = new VirtualClock();
   const engine = await small({ maxNumSeqs: 8, timing: CONSTANT }, clock);
-  const heard: number[][] = [];
+  const received: number[][] = [];
   const run = engine.submit(
     { promptTokens: 100, maxTokens: 16, ignoreEos: true },
-    { onTokens: (ids) => heard.push([...ids]) },
+    { onTokens: (ids) => received.push([...ids]) },
   );
   expect(run).toMatchObject({ finish: null, firstTokenUs: null, endUs: null, refused: null, tokens: [] });
   clock.drain();
   expect(run).toMatchObject({ finish: "length", firstTokenUs: 200_000, endUs: 500_000, promptTokens: 100 });
   expect(run.tokens).toHaveLength(16);
-  expect(heard.map((ids) => ids.length)).toEqual(Array(16).fill(1));
-  expect(heard.flat()).toEqual([...run.tokens]);
+  expect(received.map((ids) => ids.length)).toEqual(Array(16).fill(1));
+  expect(received.flat()).toEqual([...run.tokens]);
   expect(await run.done).toBe(run);
   const { generationTokens, promptTokens, running, blocksUsed, finished } = engine.snapshot();
   expect({ generationTokens, promptTokens, running, blocksUsed, finished }).toEqual({
@@ -306,18 +306,18 @@ test("`using` closes an engine", async () => {
 
 test("a virtual clock advances to a time or by a duration, and refuses earlier times and NaN", () => {
   const clock = new VirtualClock();
-  const heard: number[] = [];
-  for (const us of [10, 20, 30]) clock.at(us, () => heard.push(clock.now()));
+  const received: number[] = [];
+  for (const us of [10, 20, 30]) clock.at(us, () => received.push(clock.now()));
   clock.advanceBy(10);
   clock.advanceBy(5);
-  expect([clock.now(), ...heard]).toEqual([15, 10]);
+  expect([clock.now(), ...received]).toEqual([15, 10]);
   clock.advanceTo(20);
-  expect([clock.now(), ...heard]).toEqual([20, 10, 20]);
+  expect([clock.now(), ...received]).toEqual([20, 10, 20]);
   for (const us of [Number.NaN, 19])
     expect(() => clock.advanceTo(us)).toThrow(`advanceTo: must be at least 20 us, not ${us}`);
   for (const us of [Number.NaN, -1])
     expect(() => clock.advanceBy(us)).toThrow(`advanceBy: must be at least 0 microseconds, not ${us}`);
-  expect(heard).toHaveLength(2);
+  expect(received).toHaveLength(2);
 });
 
 test.each<[object, string]>([

@@ -105,9 +105,9 @@ describe("any history", () => {
           expect(shown).toBeLessThanOrEqual(maxLoras);
           expect(adapters.reduce((sum, adapter) => sum + adapter.running, 0)).toBeLessThanOrEqual(running);
           expect(adapters.reduce((sum, adapter) => sum + adapter.waiting, 0)).toBeLessThanOrEqual(waiting + deferred);
-          const heard = adapters.flatMap((adapter, i) => (adapter.heard > 0 ? [i + 1] : []));
+          const active = adapters.flatMap((adapter, i) => (adapter.heard > 0 ? [i + 1] : []));
           const speaking = runs.filter(({ run }) => run.finish === null && run.tokens.length > 0);
-          expect(heard).toEqual([...new Set(speaking.map(({ adapter }) => adapter))].filter(Boolean).sort());
+          expect(active).toEqual([...new Set(speaking.map(({ adapter }) => adapter))].filter(Boolean).sort());
         }
         while (engine.step());
         expect(engine.live).toBe(0);

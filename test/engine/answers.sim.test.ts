@@ -16,9 +16,9 @@ setDefaultTimeout(60_000);
 /** Returns the ids and the finish reason of one request on an idle engine. */
 function alone(changes: Parameters<World["submit"]>[0], module = debug) {
   const world = new World(configOf({ maxModelLen: 4096, numGpuBlocks: 300 }), { module });
-  const heard = world.submit(changes)!;
+  const receiver = world.submit(changes)!;
   world.clock.drain();
-  const { ids, finish, events } = heard;
+  const { ids, finish, events } = receiver;
   return { ids, finish, stopTokenId: events.at(-1)!.stopTokenId };
 }
 
@@ -41,14 +41,14 @@ describe("default text", () => {
       const [first, second] = [config, { ...other, enablePrefixCaching: !config.enablePrefixCaching }].map((config) => {
         const world = new World(config);
         run(world, list);
-        return world.heard;
+        return world.receivers;
       });
-      first!.forEach((heard, i) => {
+      first!.forEach((receiver, i) => {
         const also = second![i]!;
-        const length = Math.min(heard.ids.length, also.ids.length);
-        expect(heard.ids.slice(0, length)).toEqual(also.ids.slice(0, length));
+        const length = Math.min(receiver.ids.length, also.ids.length);
+        expect(receiver.ids.slice(0, length)).toEqual(also.ids.slice(0, length));
         // Either the client disconnected at some time, or the whole answer came.
-        if (!heard.ended && !also.ended) expect([heard.ids.length, heard.finish]).toEqual([length, also.finish]);
+        if (!receiver.ended && !also.ended) expect([receiver.ids.length, receiver.finish]).toEqual([length, also.finish]);
       });
     });
     fc.assert(property, { numRuns: times(40) });
@@ -170,13 +170,13 @@ describe("scripts", () => {
         for (let i = at; i < at + size - 1; i++) script[i]! += SAME_STEP;
         at += size;
       }
-      const heard = world.submit({ script, maxTokens })!;
+      const receiver = world.submit({ script, maxTokens })!;
       world.clock.drain();
       const all = [...ids, EOS].slice(0, maxTokens);
       const steps: number[] = [];
       for (let left = all.length, i = 0; left > 0; left -= steps[i++]!) steps.push(Math.min(left, list[i] ?? 1));
-      expect(heard.ids).toEqual(all);
-      expect(heard.events.map(({ ids }) => ids.length)).toEqual(steps);
+      expect(receiver.ids).toEqual(all);
+      expect(receiver.events.map(({ ids }) => ids.length)).toEqual(steps);
       expect(world.engine.snapshot().generationTokens).toBe(all.length);
       expect(world.engine.snapshot().blocksUsed).toBe(0);
     });

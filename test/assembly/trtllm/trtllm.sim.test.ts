@@ -47,14 +47,14 @@ const anyTrtllm: fc.Arbitrary<EngineConfig> = fc
     };
   });
 
-function expectAnswer(heard: RecordingReceiver, { maxModelLen }: EngineConfig): void {
-  const { ids, finish } = answerOf(heard.generation, maxModelLen);
-  expect(heard.callsAfterEnd).toBe(0);
-  if (heard.ended) {
-    expect(heard.ids).toEqual(ids.slice(0, heard.ids.length));
+function expectAnswer(receiver: RecordingReceiver, { maxModelLen }: EngineConfig): void {
+  const { ids, finish } = answerOf(receiver.generation, maxModelLen);
+  expect(receiver.callsAfterEnd).toBe(0);
+  if (receiver.ended) {
+    expect(receiver.ids).toEqual(ids.slice(0, receiver.ids.length));
     return;
   }
-  expect([heard.finish, heard.ids]).toEqual([finish, ids]);
+  expect([receiver.finish, receiver.ids]).toEqual([finish, ids]);
 }
 
 test("random histories: every request gets its own answer once, despite pauses, and nothing is left behind", () => {
@@ -74,7 +74,7 @@ test("random histories: every request gets its own answer once, despite pauses, 
       } finally {
         stop();
       }
-      for (const heard of world.heard) expectAnswer(heard, config);
+      for (const receiver of world.receivers) expectAnswer(receiver, config);
       expect(world.engine.live).toBe(0);
       if (core === null) return;
       const { views } = core as Core;
@@ -154,7 +154,7 @@ test("MAX_UTILIZATION pauses and resumes, other policies never pause, and client
   for (const asyncScheduling of [false, true]) {
     const pauses = CAPACITY_POLICIES.map((policy) => {
       const world = burst(tight(policy, { asyncScheduling }));
-      for (const heard of world.heard) expectAnswer(heard, world.config);
+      for (const receiver of world.receivers) expectAnswer(receiver, world.config);
       return world.engine.snapshot("now").preemptions;
     });
     expect(pauses.map((count) => count > 0)).toEqual([false, true, false, false]);
@@ -174,8 +174,8 @@ test("with block reuse, a resumed request finds all its blocks, including the la
 test("tokens that a pause cut off the prompt are generated again and not sent twice", () => {
   const { trtllm: policy, ...config } = tight("MAX_UTILIZATION", { numGpuBlocks: 10 });
   const world = burst({ ...config, trtllm: { ...policy!, maxInputLen: 45 } });
-  for (const heard of world.heard) expectAnswer(heard, world.config);
-  expect(world.heard.every(({ finish }) => finish === Finish.Length)).toBe(true);
+  for (const receiver of world.receivers) expectAnswer(receiver, world.config);
+  expect(world.receivers.every(({ finish }) => finish === Finish.Length)).toBe(true);
 });
 
 test("a replay gives the same results with and without an observer of each iteration", () => {
@@ -209,7 +209,7 @@ test("a request is refused without a trace if other requests have reserved the p
   expect(world.submit({ maxTokens: 2 ** 26 - 256 })).not.toBeNull();
   expect(world.submit({ maxTokens: 2 ** 26 - 256 })).toBeNull();
   expect(world.refused).toBe(1);
-  world.heard[0]!.cancel();
+  world.receivers[0]!.cancel();
   world.clock.drain(100);
   expect(world.submit({ maxTokens: 2 ** 26 - 256 })).not.toBeNull();
 });

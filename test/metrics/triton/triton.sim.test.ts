@@ -45,8 +45,8 @@ describe("each kind of end is counted like the ensemble's four models", () => {
 
   test("an end by a stop string of the front end counts as a success", async () => {
     const house = new SimulatedPage();
-    const heard = house.submit({ maxTokens: 50 })!;
-    heard.afterwards = () => heard.ids.length === 3 && heard.stopAfter(3);
+    const receiver = house.submit({ maxTokens: 50 })!;
+    receiver.afterwards = () => receiver.ids.length === 3 && receiver.stopAfter(3);
     house.clock.drain();
     const all = [1, 1, 1, 3];
     expect(await counts(house)).toEqual({ success: all, executed: all, backend: none, other: none, responded: all });
@@ -84,11 +84,11 @@ describe("each kind of end is counted like the ensemble's four models", () => {
 
   test("an error counts three times: once with the backend's reason and twice on the ensemble", async () => {
     const house = new SimulatedPage();
-    const heard = house.submit({ maxTokens: 50 })!;
-    heard.afterwards = () => {
-      if (heard.ids.length !== 2) return;
-      heard.ended = true;
-      heard.submission.finish(Finish.Error, 2);
+    const receiver = house.submit({ maxTokens: 50 })!;
+    receiver.afterwards = () => {
+      if (receiver.ids.length !== 2) return;
+      receiver.ended = true;
+      receiver.submission.finish(Finish.Error, 2);
     };
     house.clock.drain();
     expect(await counts(house)).toEqual({
@@ -126,12 +126,12 @@ test("the encoder's time counts for preprocessing, the engine's for TensorRT-LLM
     ["request", "queue", "compute_input", "compute_infer", "compute_output"].map((span) =>
       value(`${span}_duration_us{${model}}`),
     );
-  const decodedUs = house.heard[0]!.tokenUs.at(-1)! - 10_000;
+  const decodedUs = house.receivers[0]!.tokenUs.at(-1)! - 10_000;
   expect(of("preprocessing")).toEqual([9000, 2000, 0, 7000, 0]);
   expect(of("tensorrt_llm")).toEqual([decodedUs, 0, 0, decodedUs, 0]);
   expect(of("postprocessing")).toEqual([0, 0, 0, 0, 0]);
   expect(of("ensemble")).toEqual([9000 + decodedUs, 0, 0, 9000 + decodedUs, 0]);
-  const firstMs = Math.floor((house.heard[0]!.tokenUs[0]! - 1000) / 1000);
+  const firstMs = Math.floor((house.receivers[0]!.tokenUs[0]! - 1000) / 1000);
   expect(value("first_response_histogram_ms_sum{ensemble}")).toBe(firstMs);
   expect(value("request_summary_us{tensorrt_llm,0.99}")).toBe(decodedUs);
 });
@@ -189,7 +189,7 @@ test(
         const scrapes: { text: string; atS: number; rest?: boolean }[] = [];
         const scrape = async (rest = false) =>
           void scrapes.push({ text: await house.text(), atS: house.clock.now() / 1e6, rest });
-        const open = () => house.heard.filter(({ finish, ended }) => finish === null && !ended);
+        const open = () => house.receivers.filter(({ finish, ended }) => finish === null && !ended);
         for (const act of all) {
           if (act.kind === "submit")
             house.submit(
@@ -217,12 +217,12 @@ test(
         expect(violated.map(({ id, violations }) => [id, violations[0]])).toEqual([]);
         // Nothing is lost: each generation is one success or one failure of the engine's model.
         const value = await house.values();
-        const failed = house.heard.filter((heard) => heard.ended && heard.finish === null && !heard.stopped);
+        const failed = house.receivers.filter((receiver) => receiver.ended && receiver.finish === null && !receiver.stopped);
         expect(value("request_success{tensorrt_llm}") + value("request_failure{tensorrt_llm,BACKEND}")).toBe(
-          house.heard.length,
+          house.receivers.length,
         );
         expect(value("request_failure{tensorrt_llm,BACKEND}")).toBeLessThanOrEqual(failed.length);
-        const tokens = house.heard.reduce((sum, { ids }) => sum + ids.length, 0);
+        const tokens = house.receivers.reduce((sum, { ids }) => sum + ids.length, 0);
         expect(value("llm_output_token_len_sum{tensorrt_llm,total_output_tokens}")).toBe(tokens);
         for (const type of ["active", "scheduled", "context", "waiting"])
           expect(value(`request_metrics{tensorrt_llm,${type}}`)).toBe(0);

@@ -75,7 +75,7 @@ test("an older version needs evidence that only it has; the newest is assumed", 
 test("engineVersions override the version that the page shows, for dialects with such a version", () => {
   const versions = (engineVersions: readonly string[], text = page) =>
     checkScrapes([text], { engineVersions }).versions.map(({ of, id }) => `${of} ${id}`);
-  for (const [text, id] of [
+  for (const [version, id] of [
     ["V0", "V0"],
     ["0.6.6.post1", "V0"],
     ["0.8.5", "V1 to 0.11"],
@@ -84,7 +84,7 @@ test("engineVersions override the version that the page shows, for dialects with
     ["0.33.0", "0.30"],
     ["24.05", "0.30"],
   ] as const)
-    expect(versions([text])).toEqual([`vllm ${id}`]);
+    expect(versions([version])).toEqual([`vllm ${id}`]);
   const both = versionPages.find(({ name }) => name === "TensorRT-LLM, groups of 2023")!.text;
   expect(versions(["23.10"], both)).toEqual(["trtllm without waiting", "triton before 24.07"]);
   expect(versions(["2.50.0"], both)).toEqual(["trtllm without waiting", "triton 24.07"]);

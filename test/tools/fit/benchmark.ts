@@ -44,18 +44,18 @@ export class Benchmark {
       }),
       { module: release },
     );
-    const heard: RecordingReceiver[] = [];
+    const receivers: RecordingReceiver[] = [];
     const { clock } = world;
     const submit = (): RecordingReceiver => {
-      const stream = heard.length;
+      const stream = receivers.length;
       const lengths = { promptIds: promptOf(draw(input), stream), maxTokens: draw(output) };
       const request = world.submit({ ...lengths, seed: stream, ignoreEos: true })!;
-      heard.push(request);
+      receivers.push(request);
       return request;
     };
     if (concurrency !== undefined) {
       const next = (): void => {
-        if (heard.length >= requests) return;
+        if (receivers.length >= requests) return;
         const request = submit();
         // The client learns about the end of the request a moment later.
         request.afterwards = () => request.finish !== null && clock.at(clock.now() + 100, next);
@@ -69,7 +69,7 @@ export class Benchmark {
       }
     }
     clock.drain();
-    this.seen = heard.map(({ generation, tokenUs }) => ({
+    this.seen = receivers.map(({ generation, tokenUs }) => ({
       sentUs: generation.arrivalUs,
       tokenUs: tokenUs.map((at) => at + share() * networkUs),
       inputTokens: generation.promptIds.length,
