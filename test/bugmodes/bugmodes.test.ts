@@ -91,7 +91,7 @@ describe("found", () => {
 
   figure("modes with a server of their own", names.length);
 
-  test.each(names)("%s", async (name) => {
+  test.each(names)("%s is found by its laws", async (name) => {
     const scrapes = await runs.get(name)!;
     for (const [law, takes] of Object.entries(bugs[name].finds)) {
       const found = isFound(name, [law, takes], scrapes);
@@ -130,7 +130,7 @@ describe("clean servers", () => {
 
   figure("clean servers", runs.length);
 
-  test.each(runs)("a clean server, %s", async (_, run) => {
+  test.each(runs)("a clean server breaks no law, with the flags %s", async (_, run) => {
     const { clean, all } = await run;
     expect(violations(clean, { clean: true })).toEqual([]);
     expect(violations(all, {})).toEqual([]);

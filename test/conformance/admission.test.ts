@@ -145,7 +145,7 @@ const FORMS: readonly {
     want: [true, true, "30000"],
   },
 ];
-test.each(FORMS)("$flags", async ({ flags, status, headers, want }) => {
+test.each(FORMS)("a refusal has the status and headers of $flags", async ({ flags, status, headers, want }) => {
   await filled([...flags.split(" "), "--max-num-queued-reqs", "1"], [long(true)]);
   const answer = await post();
   expect(headers(answer.headers, Date.now())).toEqual(want);

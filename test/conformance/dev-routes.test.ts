@@ -79,14 +79,14 @@ async function expectRecorded({ request, response }: Exchange): Promise<void> {
 }
 
 describe("recorded", () => {
-  test.each(names.filter((name) => !recorded(name).background))("%s", async (name) => {
+  test.each(names.filter((name) => !recorded(name).background))("%s is reproduced", async (name) => {
     const { exchanges, ...alone } = recorded(name);
     const all = (exchanges ?? [alone]).filter(({ request }) => !OTHER.test(request.path));
     expect(all.length).toBeGreaterThan(0);
     for (const exchange of all) await expectRecorded(exchange);
   });
 
-  test("dev-pause-abort-in-stream", async () => {
+  test("dev-pause-abort-in-stream is reproduced", async () => {
     const { background, ...pause } = recorded("dev-pause-abort-in-stream");
     const request = { ...background!.request, body: { ...(background!.request.body as object), ignore_eos: true } };
     const behind = exchange(request, portOf(server.url));
@@ -103,7 +103,7 @@ describe("recorded", () => {
     expect(usage.completion_tokens).toBe(frames.length - 4);
   });
 
-  test("dev-pause-abort-plain", async () => {
+  test("dev-pause-abort-plain is reproduced", async () => {
     const { background, ...pause } = recorded("dev-pause-abort-plain");
     const request = { ...background!.request, body: { ...(background!.request.body as object), ignore_eos: true } };
     const behind = exchange(request, portOf(server.url));

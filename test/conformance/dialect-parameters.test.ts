@@ -30,7 +30,7 @@ const rows = CASES.flatMap(({ path, fields, examples, plain }) =>
   Object.keys(fields).map((name) => [path, name, examples[name]!, plain] as const),
 );
 
-test.each(rows)("%s: %s", async (path, name, { accepted, refused, others }, plain) => {
+test.each(rows)("%s: a valid value of %s is accepted, and an invalid one refused", async (path, name, { accepted, refused, others }, plain) => {
   const answer = await ask(path, { ...plain, ...others, [name]: accepted });
   expect([answer.status, answer.text.slice(0, 300)]).toEqual([200, answer.text.slice(0, 300)]);
   if (refused === undefined) return;

@@ -33,7 +33,7 @@ async function ask(server: Server, path: string, body: object): Promise<[status:
   return [response.status, await response.text()];
 }
 
-test.each(cases.map((recorded) => [recorded.name, recorded] as const))("%s", async (_, { request, response }) => {
+test.each(cases.map((recorded) => [recorded.name, recorded] as const))("%s gets the recorded answer", async (_, { request, response }) => {
   const { status, body, frames } = response;
   const text = body ?? frames!.map((frame) => `${frame}\n\n`).join("");
   expect(await ask(model, request.path, request.body)).toEqual([status, text]);

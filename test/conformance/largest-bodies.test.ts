@@ -36,7 +36,7 @@ const BODIES: Readonly<Record<string, readonly [string, () => string, string]>> 
 const textOf = (unit: string) => `{"prompt":"${unit.repeat(30_000_000 / unit.length)}"}`;
 
 test.each(Object.entries(BODIES))(
-  "%s",
+  "%s is answered within the memory limit",
   async (_, [path, body, start]) => {
     const answer = await fetch(server.url + path, { method: "POST", body: body(), headers: JSON_TYPE });
     const bytes = Buffer.from(await answer.arrayBuffer());

@@ -140,7 +140,7 @@ async function act({ action, request, script, ...step }: Step): Promise<number |
 
 test("the whole sequence is played", () => expect(steps.length).toBe(28));
 
-test.each(steps.map((step) => [step.action, step] as const))("%s", async (_, step) => {
+test.each(steps.map((step) => [step.action, step] as const))("%s: the samples change as recorded", async (_, step) => {
   const status = await act(step);
   expect(status).toEqual(step.status as never);
   expect(rounded(await delta())).toEqual(rounded(step.delta));

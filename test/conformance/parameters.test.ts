@@ -308,7 +308,7 @@ const rows = (["chat", "completions"] as const).flatMap((kind) =>
   namesOf(kind).map((name): [ChatKind, Name, Parameter] => [kind, name, parameterOf(kind, name)]),
 );
 
-test.each(rows)("%s: %s", async (kind, name, row) => {
+test.each(rows)("%s: the field %s has its documented effect and refusal", async (kind, name, row) => {
   const { accepted, refused, others = {} } = exampleOf(kind, name);
   if (refused !== undefined) {
     const refusal = refusalOf(kind, name);

@@ -194,7 +194,7 @@ describe("bodies that vLLM was sent", () => {
     return body !== undefined && routes.includes(request.path) ? [[name, request.path, body] as const] : [];
   });
   test("the recordings contain such bodies", () => expect(found.length).toBeGreaterThan(100));
-  test.each(found)("%s", async (_, path, body) => {
+  test.each(found)("%s gets the same answer from the reading thread", async (_, path, body) => {
     const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
     // Drawn values differ between requests, so use temperature 0.
     const isDrawn = isObject && ["number", "object", "undefined"].includes(typeof body.temperature);
@@ -210,7 +210,7 @@ test.each([
   ["Python's own numbers", '{"messages":[],"temperature":NaN}'],
   ["too many digits", `{"messages":[],"seed":${"1".repeat(5000)}}`],
   ["too deep", `{"messages":${"[".repeat(2000)}${"]".repeat(2000)}}`],
-])("%s", async (_, body) => {
+])("a body that is %s gets the same answer from the reading thread", async (_, body) => {
   for (const path of [CHAT, RESPONSES, MESSAGES, "/invocations", "/detokenize"])
     for (const type of ["application/json", "text/plain", "application/merge-patch+json"]) await both(path, body, type);
 });

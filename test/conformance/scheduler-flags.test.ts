@@ -171,7 +171,7 @@ const rows: Row[] = [
   },
 ];
 
-test.each(rows.map((row) => [row.option, row] as const))("%s", async (option, row) => {
+test.each(rows.map((row) => [row.option, row] as const))("%s changes the behaviour of the scheduler", async (option, row) => {
   const { prompts, maxTokens = 3, alike = false, both = {}, without, withIt } = row;
   const flags = ["--no-async-scheduling", ...Object.entries({ ...SMALL, ...both }).flat()];
   const [plain, changed] = await Promise.all([

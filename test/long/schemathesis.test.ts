@@ -92,7 +92,7 @@ function failuresIn(report: string): Failure[] {
   return failures;
 }
 
-test.skipIf(!existsSync(program) && !process.env.CI)(`schemathesis, seed ${seed}`, async () => {
+test.skipIf(!existsSync(program) && !process.env.CI)(`schemathesis finds no error of the server, seed ${seed}`, async () => {
   const server = await serve(FLAGS);
   try {
     const document = await (await fetch(`${server.url}/openapi.json`)).text();

@@ -204,7 +204,7 @@ function nodeOf(node: Case["node"]): string {
 }
 
 test.each(chosen.map((entry) => [entry.node, entry.runner.name, entry] as const))(
-  "Node %i, %s",
+  "with Node %i, tests in %s can use the server",
   async (node, name, { runner }) => {
     const folder = join(all.folder, `${node}-${name.replaceAll(/\W+/g, "-")}`);
     const manifest = {
@@ -245,7 +245,7 @@ test.each(chosen.map((entry) => [entry.node, entry.runner.name, entry] as const)
 const ofVitest = chosen.length > HERE.length ? EXAMPLE.filter((name) => name.includes(".test.")) : [];
 
 test.each(ofVitest)(
-  "examples/programs/%s",
+  "examples/programs/%s passes in Vitest",
   async () => {
     const folder = join(all.folder, "example");
     mkdirSync(folder);

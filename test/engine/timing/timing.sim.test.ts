@@ -146,7 +146,7 @@ describe("each step lasts as long as the formula says", () => {
     { minLength: 1, maxLength: 25, size: "max" },
   );
 
-  test("for any load in any mode, even if requests are preempted within the step being planned", () => {
+  test("the formula holds for any load in any mode, even if requests are preempted within the step being planned", () => {
     let steps = 0;
     const seen = new Set<string>();
     const property = fc.property(

@@ -34,7 +34,7 @@ test("all recordings exist", () => {
   expect(kinds).toEqual([73, 45, 104]);
 });
 
-test.each(all.map((file) => [file.short, file] as const))("%s, both cores", (_, file) => {
+test.each(all.map((file) => [file.short, file] as const))("%s is reproduced by both cores", (_, file) => {
   expect(verdict(file, release)).toBe("");
   expect(verdict(file, debug)).toBe("");
 });

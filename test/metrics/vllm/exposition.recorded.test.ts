@@ -89,7 +89,7 @@ for (const { name, model, maxModelLen } of recordings) {
       expect(known).toEqual(wanted.map(({ name }) => name));
     });
 
-    test.each(wanted.map((family) => [family.name, family] as const))("%s", (name, family) => {
+    test.each(wanted.map((family) => [family.name, family] as const))("%s has the recorded text", (name, family) => {
       const found = ours.find((family) => family.name === name)!;
       if (name === "vllm:cache_config_info") {
         expect([found.help, found.type]).toEqual([family.help, family.type]); // labels: see the last test

@@ -241,7 +241,7 @@ test("each action that is not played has a reason, and each reason an action", (
 const played = steps.filter(({ action }) => !NOT_PLAYED.some(([pattern]) => pattern.test(action)));
 before = await samples();
 
-test.each(played.map((step) => [step.action, step] as const))("%s", async (action, step) => {
+test.each(played.map((step) => [step.action, step] as const))("%s: the samples change as recorded", async (action, step) => {
   if (action === "the same request has ended") {
     while (engine.live > 0) {
       aStep();

@@ -260,7 +260,7 @@ const bugs: readonly Bug[] = [
   },
 ];
 
-test.each(bugs.map((bug) => [bug.report, bug] as const))("%s", (_, { pages, laws, clean = false }) => {
+test.each(bugs.map((bug) => [bug.report, bug] as const))("%s is found", (_, { pages, laws, clean = false }) => {
   const { violated } = checkScrapes(pages, { clean });
   const broken = violated.map(({ id }) => id);
   expect(laws.filter((id) => !broken.includes(id))).toEqual([]);

@@ -9,7 +9,7 @@ import { vllm } from "./examples/vllm.ts";
 
 const examples: readonly Example[] = [...general, ...vllm, ...trtllm, ...trtllmServe, ...triton, ...dynamo, ...cross];
 
-test.each(examples.map((example, i) => [example.law, i, example] as const))("%s (example %i)", (law, _, example) => {
+test.each(examples.map((example, i) => [example.law, i, example] as const))("%s holds for its example and is violated by a change of it (example %i)", (law, _, example) => {
   const [from, to] = example.change;
   const last = example.pages.at(-1)!;
   expect(last.split(from)).toHaveLength(2);

@@ -101,13 +101,13 @@ const OM_DEFECTS: readonly (readonly [name: string, text: string, line: number, 
 ];
 
 describe("defects", () => {
-  test.each(DEFECTS)("%s", (_, text, kind, line, words) => {
+  test.each(DEFECTS)("%s is reported with its line", (_, text, kind, line, words) => {
     const { faults } = read(text, "text/plain");
     expect(faults[0]).toMatchObject({ kind, line });
     expect(faults[0]!.message).toContain(words);
   });
 
-  test.each(OM_DEFECTS)("OpenMetrics: %s", (_, text, line, words) => {
+  test.each(OM_DEFECTS)("OpenMetrics: %s is reported with its line", (_, text, line, words) => {
     const { faults } = read(text, OM);
     expect(faults[0]).toMatchObject({ kind: "syntax", line });
     expect(faults[0]!.message).toContain(words);
@@ -149,7 +149,7 @@ describe("valid pages", () => {
     ["the same series at two times", "# TYPE a gauge\na 1 1\na 2 2\n# EOF\n"],
   ])("OpenMetrics: %s", (_, text) => expect(read(text, OM).faults).toEqual([]));
 
-  test("values, labels, exemplars", () => {
+  test("values, labels and exemplars are read", () => {
     const { byName } = read('# TYPE a counter\na_total{x="\\\\n\\n\\""} 4 5.5 # {id="7"} 0.5 6\n# EOF\n', OM);
     expect(byName.get("a_total")![0]).toMatchObject({
       labels: { x: '\\n\n"' },

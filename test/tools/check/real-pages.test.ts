@@ -21,7 +21,7 @@ const ids = (report: Report, verdict: string) =>
   report.laws.filter((law) => law.verdict === verdict).map(({ id }) => id);
 
 describe("pages of real servers", () => {
-  test.each(names)("%s alone", (name) => {
+  test.each(names)("%s alone breaks no law", (name) => {
     const report = checkScrapes([{ text: read(name), source: name }], { parameters });
     expect(violated(report)).toEqual([]);
     expect(report.unreadable).toEqual([]);
@@ -31,7 +31,7 @@ describe("pages of real servers", () => {
   const clean = names.filter((name) => name.startsWith("vllm-clean")).map(read);
   const aborts = names.filter((name) => name.startsWith("vllm-aborts")).map(read);
 
-  test("vLLM, successive scrapes, no client disconnected", () => {
+  test("successive scrapes of vLLM break no law if no client disconnected", () => {
     const report = checkScrapes(clean, { parameters, clean: true });
     expect(violated(report)).toEqual([]);
     expect(ids(report, "note")).toEqual([]);
@@ -41,7 +41,7 @@ describe("pages of real servers", () => {
     expect(missing).toEqual(["V33", "V35", "V36", "V37", "V39", "V40", "V41", "V42", "V43"]);
   });
 
-  test("vLLM, clients disconnected: two notes on events that the real engine does not count", () => {
+  test("if clients disconnected, scrapes of vLLM get two notes on events that the real engine does not count", () => {
     const report = checkScrapes(aborts, { parameters });
     expect(violated(report)).toEqual([]);
     expect(ids(report, "note")).toEqual(["V22", "V25"]);
@@ -53,7 +53,7 @@ describe("pages of real servers", () => {
     expect(violated(wrongly).map(([id]) => id)).toContain("V22");
   });
 
-  test("vLLM's API server after steps of three tokens, refusals, failures and disconnects", () => {
+  test("vLLM's API server breaks no law after steps of three tokens, refusals, failures and disconnects", () => {
     const page = new URL("../../conformance/recorded/vllm-0.33-server-exposition.txt", import.meta.url);
     const served = { maxNumSeqs: 64, maxModelLen: 1024, numSpeculativeTokens: 2 };
     const report = checkScrapes([readFileSync(page, "utf8")], { parameters: served });
@@ -61,21 +61,21 @@ describe("pages of real servers", () => {
     expect(ids(report, "held").length).toBeGreaterThan(40);
   });
 
-  test("Triton before and after its requests", () => {
+  test("Triton breaks no law before and after its requests", () => {
     const [after, before] = names.filter((name) => name.includes("summary_default")).map(read);
     const report = checkScrapes([before!, after!], { parameters: { batchOfOne: true } });
     expect(violated(report)).toEqual([]);
     expect(report.dialects).toEqual(["triton"]);
   });
 
-  test.each(files.filter((name) => name.endsWith(".json")))("%s: successive pages of Triton", (name) => {
+  test.each(files.filter((name) => name.endsWith(".json")))("%s: successive pages of Triton break no law", (name) => {
     const pages = pagesOf(JSON.parse(read(name)));
     const report = checkScrapes(pages);
     expect(violated(report)).toEqual([]);
     expect(report.scrapes).toBe(pages.length);
   });
 
-  test("dialects", () => {
+  test("the dialects of a page are recognized", () => {
     const spoken = (name: string) => checkScrapes([read(name)]).dialects.join();
     expect(spoken("vllm-clean-99-rest1.txt")).toBe("vllm");
     expect(spoken("triton-2.51-fresh.fresh.txt")).toBe("triton");

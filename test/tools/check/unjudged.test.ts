@@ -44,7 +44,7 @@ const WANTED: Readonly<Record<string, ExpectedResult>> = {
 describe("pages from users", () => {
   test("each page has an expected result", () => expect(Object.keys(WANTED).sort()).toEqual(names));
 
-  test.each(Object.entries(WANTED))("%s", (name, { dialects, violated = [], generalOnly = null, law }) => {
+  test.each(Object.entries(WANTED))("%s gets its expected result", (name, { dialects, violated = [], generalOnly = null, law }) => {
     const text = read(name);
     const report = checkScrapes([{ text, source: name }]);
     expect(report.dialects).toEqual([...dialects] as typeof report.dialects);

@@ -186,7 +186,7 @@ const failing: readonly (readonly [name: string, text: string, kind: string | nu
   ],
 ];
 
-test.each(failing)("%s", (_, text, kind, message) => {
+test.each(failing)("%s gives the expected failure or none", (_, text, kind, message) => {
   const { exchange, ended } = read([[5, bytesOf(text)]], { closes: true });
   expect([ended, exchange.answer.failure?.kind ?? null]).toEqual([true, kind as never]);
   expect(exchange.answer.failure?.message ?? "").toMatch(message);

@@ -57,7 +57,7 @@ async function loaded(line: string, on: { readonly url: string } = vllm) {
 const SHORT = `--api-key ${KEY} --num-prompts 6 --concurrency 2 --input-len 12`;
 
 describe.each(["openai-responses", "anthropic-messages"] as const)("%s", (backend) => {
-  test("streamed: tokens, lengths, usage and truth", async () => {
+  test("streams give tokens, lengths, usage and truth", async () => {
     const { records, result } = await loaded(`--backend ${backend} ${SHORT} --output-len 5 --check-truth`);
     expect(records.map(({ failure }) => failure)).toEqual(records.map(() => null));
     expect(records.map(({ outputTokens, usage, done }) => [outputTokens, usage, done])).toEqual(
@@ -69,7 +69,7 @@ describe.each(["openai-responses", "anthropic-messages"] as const)("%s", (backen
     expect(result.understudy.warnings?.filter((warning) => !warning.includes("late"))).toEqual([]);
   });
 
-  test("not streamed, with the truth from the server's log", async () => {
+  test("without streams the truth comes from the server's log", async () => {
     const line = `--backend ${backend} ${SHORT} --output-len 5 --no-stream --check-truth-log ${log}`;
     const { result } = await loaded(line);
     expect(result).toMatchObject({ completed: 6, total_output_tokens: 30 });
@@ -92,7 +92,7 @@ describe.each(["openai-responses", "anthropic-messages"] as const)("%s", (backen
   });
 });
 
-test("responses of trtllm-serve", async () => {
+test("responses of trtllm-serve are measured", async () => {
   const { result } = await loaded(
     "--backend openai-responses --num-prompts 3 --input-len 6 --output-len 4 --check-truth",
     trtllm,
@@ -130,7 +130,7 @@ describe("embeddings", () => {
     expect(warnings.join()).not.toContain("TTFT");
   });
 
-  test("Triton's OpenAI front end", async () => {
+  test("embeddings of Triton's OpenAI front end are measured", async () => {
     const line = "--backend openai-embeddings --model vllm_model --num-prompts 3 --input-len 6";
     const { result, nothing } = await loaded(line, { url: triton.openai });
     expect([nothing, result.completed]).toEqual([null, 3]);
@@ -226,7 +226,7 @@ async function asked(dialect: LoadDialect, line: string, env: Record<string, str
 }
 
 describe("request bodies", () => {
-  test("a response", async () => {
+  test("a request for a response has vLLM's fields", async () => {
     const [request] = await asked("openai-responses", "--output-len 5 --temperature 0.5 --api-key k");
     expect([request!.path, request!.headers.get("authorization")]).toEqual(["/v1/responses", "Bearer k"]);
     expect(request!.body).toEqual({
@@ -235,7 +235,7 @@ describe("request bodies", () => {
     });
   });
 
-  test("a message, with the headers of Anthropic's clients", async () => {
+  test("a request for a message has the headers of Anthropic's clients", async () => {
     const [request] = await asked("anthropic-messages", "--output-len 5 --temperature 0.5", {
       ANTHROPIC_API_KEY: "a",
       OPENAI_API_KEY: "o",

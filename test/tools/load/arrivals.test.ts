@@ -35,13 +35,13 @@ describe("processes", () => {
     ["gamma", 0.25, 2],
     ["gamma", 4, 0.5],
     ["constant", 1, 0],
-  ] as const)("%s with burstiness %p: the rate, and gaps that vary by %p", (pattern, burstiness, variation) => {
+  ] as const)("%s with burstiness %p keeps the rate, and its gaps vary by %p", (pattern, burstiness, variation) => {
     const found = gapsOf([...arrivals({ ...OPEN, pattern, burstiness })]);
     expect(found.mean).toBeCloseTo(0.01, 3);
     expect(Math.abs(found.variation - variation)).toBeLessThan(0.06);
   });
 
-  test("all at once", () => {
+  test("with an infinite rate all requests arrive at once", () => {
     expect(new Set(arrivals({ ...OPEN, rate: Number.POSITIVE_INFINITY, count: 50 }))).toEqual(new Set([0]));
   });
 

@@ -152,7 +152,7 @@ const MET: Readonly<Record<string, readonly [events: readonly string[], failure:
   ],
 };
 
-test.each(Object.entries(MET))("%s", (_, [events, failure, chunks]) => {
+test.each(Object.entries(MET))("%s: the answer has the expected outcome", (_, [events, failure, chunks]) => {
   const { answer } = read([[5, bytesOf(body(...events))]], { closes: true }).exchange;
   expect(answer.failure?.kind ?? null).toBe(failure as never);
   if (chunks !== undefined) expect(answer.chunks).toBe(chunks);

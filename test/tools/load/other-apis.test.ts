@@ -222,7 +222,7 @@ describe.each([
   ["openai-responses", RESPONSES],
   ["anthropic-messages", MESSAGES],
 ] as const)("%s", (dialect, rows) => {
-  test.each(rows)("%s", (_, events, kind, says) => {
+  test.each(rows)("%s: the answer has the expected failure or none", (_, events, kind, says) => {
     for (const form of [named, unnamed]) {
       const { failure } = answerOf(dialect, body(...events.map(form)));
       expect(failure?.kind ?? null).toBe(kind as never);
@@ -278,7 +278,7 @@ const WHOLES: readonly AnswerCase[] = [
   ["openai-embeddings", { detail: "gone" }, "error event"],
 ];
 
-test.each(WHOLES)("not streamed, %s: %j", (dialect, value, kind) => {
+test.each(WHOLES)("an answer in one piece has the expected failure or none, %s: %j", (dialect, value, kind) => {
   const answer = answerOf(dialect, whole(value), { stream: false });
   expect(answer.failure?.kind ?? null).toBe(kind as never);
   if (kind === null)

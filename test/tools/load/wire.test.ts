@@ -86,7 +86,7 @@ test("requests: body fields, an id per request, reused connections", async () =>
   expect(server!.asked.map(({ headers }) => headers.get("connection"))).toEqual(["close", "close", "close"]);
 });
 
-test("completions and Triton's generate_stream", async () => {
+test("completions and Triton's generate_stream are measured like chats", async () => {
   const text = (content: string, tokens: number) =>
     event({
       choices: [{ index: 0, text: content, finish_reason: null }],
@@ -169,7 +169,7 @@ describe("failures are counted by kind", () => {
     ["no token", (wire) => wire.send(HEAD + chunk(event("[DONE]")) + END), "no token"],
     ["an error event", (wire) => wire.send(HEAD + chunk(event({ error: { message: "oom" } })) + END), "error event"],
   ];
-  test.each(cases)("%s", async (_, answer, kind) => {
+  test.each(cases)("%s fails with its kind", async (_, answer, kind) => {
     const loaded = await load((__, wire) => answer(wire), { count: 2, timeoutS: 0.3 });
     expect(kinds(loaded)).toEqual({ [kind]: 2 });
     expect(loaded.nothing).toContain(`${kind}: `);

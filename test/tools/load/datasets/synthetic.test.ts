@@ -98,7 +98,7 @@ describe("generated prompts", () => {
       { numRuns: times(40) },
     ));
 
-  test("another seed, other turns", async () => {
+  test("another seed gives other turns", async () => {
     const [first, second] = [
       await turns({ name: "random" }, { seed: 1, most: 20 }),
       await turns({ name: "random" }, { seed: 2, most: 20 }),
