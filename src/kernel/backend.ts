@@ -13,6 +13,8 @@ export interface Backend {
   read?(): void;
   /** Counts the garbage of beginning one stream. */
   opened?(): void;
+  /** Collects young garbage, after hundreds of requests have begun whose bodies have not come. */
+  crowded?(): void;
   /** Runs the steps that came due while other requests were read. Call it before each request. */
   catchUp?(): void;
   /** The time of the engines' clock, microseconds. `Generation.arrivalUs` is such a time. */

@@ -274,6 +274,7 @@ function backendOf({
     consumed: gaps.garbage.add,
     read: gaps.garbage.read,
     opened: gaps.garbage.opened,
+    crowded: gaps.garbage.crowded,
     inFlight: () => engines.live,
     load: () => {
       const now = engines.views("now");

@@ -118,6 +118,12 @@ export class Garbage {
     this.#count(STREAM_BYTES);
   };
 
+  /**
+   * Collects young garbage now, because many new objects stay in use: a young collection takes as long as its survivors need.
+   * The caller limits how often.
+   */
+  readonly crowded = (): void => this.#youngNow();
+
   #count(bytes: number): void {
     this.#bytes += bytes;
     this.#allBytes += bytes;

@@ -208,6 +208,7 @@ function grpcServer({ time: { clock }, backend }: OpenAiKernel, around: ServerAr
       clock,
       catchUp: backend.catchUp,
       consumed: backend.consumed,
+      crowded: backend.crowded,
     });
   } catch (why) {
     throw new PortError(why, "grpc");

@@ -82,6 +82,7 @@ async function listenOverHttp2(
     clock: time.lastingClock,
     catchUp: backend.catchUp,
     consumed: backend.consumed,
+    crowded: backend.crowded,
   });
 }
 

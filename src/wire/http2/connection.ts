@@ -32,6 +32,11 @@ const STREAM_COST = 15;
 /** Bytes per microsecond: of headers, coded and decoded together, and of data. */
 const HEADER_BYTES_PER_US = 128;
 const DATA_BYTES_PER_US = 512;
+/** Bytes of a header block and of the fields in it from which they are reported as garbage. Real requests have about 700. */
+const LONG_BLOCK_BYTES = 8192;
+
+/** Number of open streams from which newly opened ones are counted, and how many of those are reported together. */
+const CROWD_STREAMS = 512;
 
 interface HeaderBlock {
   readonly id: number;
@@ -51,6 +56,8 @@ export class Http2Connection implements Http2Line {
   #lastId = 0;
   #block: HeaderBlock | null = null;
   #closing = false;
+  /** Number of streams opened while at least `CROWD_STREAMS` were open. */
+  #crowding = 0;
   /** Streams from there on are not served; null: all are. */
   #retiredId: number | null = null;
 
@@ -270,16 +277,25 @@ export class Http2Connection implements Http2Line {
   }
 
   #endBlock(): void {
-    const { id, ends, parts, bytes } = this.#block!;
+    const { id, ends, parts } = this.#block!;
     this.#block = null;
-    const fields = this.#decoder.decode(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
-    this.#reader.spend((bytes + this.#decoder.listBytes) / HEADER_BYTES_PER_US);
+    const fields = this.#decode(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
     const { streams } = this.#writer;
     const stream = streams.get(id);
     if (stream !== undefined) this.#onTrailers(stream, fields, ends);
     else if (id <= this.#lastId) this.#closedStream(id);
     else if (id % 2 === 0) throw broken("a client opens an even stream");
     else this.#open(id, fields, ends);
+  }
+
+  #decode(block: Uint8Array): HeaderField[] {
+    try {
+      return this.#decoder.decode(block);
+    } finally {
+      const bytes = block.length + this.#decoder.listBytes;
+      this.#reader.spend(bytes / HEADER_BYTES_PER_US);
+      if (bytes >= LONG_BLOCK_BYTES) this.#side.decoded?.(bytes);
+    }
   }
 
   #onTrailers(stream: Http2Stream, fields: readonly HeaderField[], ends: boolean): void {
@@ -310,6 +326,7 @@ export class Http2Connection implements Http2Line {
     stream.remoteEnded = ends;
     stream.receiver = this.#side.application.open(stream, head, this);
     if (ends) stream.receiver.ended();
+    if (this.streams >= CROWD_STREAMS && ++this.#crowding % CROWD_STREAMS === 0) this.#side.crowded?.();
   }
 
   /** A GOAWAY is under way that says so. */

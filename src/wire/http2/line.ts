@@ -24,6 +24,10 @@ export interface ConnectionSide extends FrameWriterEnds, Pick<Http2Line, "addres
   readonly application: Http2Application;
   /** Whether the ping is one too many; `idle`: there is no stream. */
   readonly pings: PingRules;
+  /** A header block was decoded that is long. `bytes`: of the block and the fields in it. */
+  decoded?(bytes: number): void;
+  /** 512 streams were opened while as many were open. */
+  crowded?(): void;
   /** Something came. */
   heard(): void;
   /** The client answered a ping of ours. */

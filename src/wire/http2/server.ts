@@ -35,6 +35,8 @@ export interface Http2Options {
   readonly catchUp?: (() => void) | undefined;
   /** Told of bytes that are garbage now. */
   readonly consumed?: ((bytes: number) => void) | undefined;
+  /** Called after each 512 streams that are opened on a connection with as many open streams. */
+  readonly crowded?: (() => void) | undefined;
 }
 
 type Socket = Bun.Socket<Client>;
@@ -207,6 +209,14 @@ class Client implements ConnectionSide {
       logUnexpected("a connection failed and is closed", error);
       return -1;
     }
+  }
+
+  decoded(bytes: number): void {
+    this.#server.options.consumed?.(bytes);
+  }
+
+  crowded(): void {
+    this.#server.options.crowded?.();
   }
 
   streamLost(): void {

@@ -80,7 +80,13 @@ test("if steps leave no gap, the young generation is collected between them", as
   expect(kinds()).toEqual(["young"]);
 });
 
-test("every 256 streams order a young collection", () => {
+test("a crowd of new objects that are in use is collected at once, whatever share of the time it takes", () => {
+  const { garbage, kinds } = collecting({ youngUs: SECOND_US });
+  for (let crowd = 0; crowd < 3; crowd++) garbage.crowded();
+  expect(kinds()).toEqual(["young", "young", "young"]);
+});
+
+test("256 streams that were read and opened order a young collection", () => {
   const { garbage, collected } = collecting();
   const stream = () => {
     garbage.read();

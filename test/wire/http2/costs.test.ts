@@ -254,3 +254,25 @@ test("blocks of headers that a client sent before its reset are not decoded afte
   await server.stop(true);
   wall.close();
 });
+
+test("each 512 streams opened beyond the first 511 of a connection order a young collection; fewer at once order none", () => {
+  const peer = new Peer().greet();
+  const idOf = (at: number) => 2 * at + 1;
+  for (let at = 0; at < 2048; at++)
+    peer.send(headers(idOf(at)), frame(FrameType.RstStream, 0, idOf(at), Buffer.alloc(4)));
+  expect(peer.crowds).toBe(0);
+  for (let at = 2048; at < 2048 + 1022; at++) peer.send(headers(idOf(at)));
+  expect(peer.crowds).toBe(0);
+  peer.send(headers(idOf(2048 + 1022)));
+  expect(peer.crowds).toBe(1);
+});
+
+test("a header block of 8 KiB and more is reported as garbage, also one that is refused; a request's usual block is not", () => {
+  const blockOf = (fields: number) =>
+    headers(1, true, [...REQUEST, ...Array.from({ length: fields }, () => ["x", "y"] as const)]);
+  const decodedBytes = (fields: number) => new Peer().greet().send(blockOf(fields)).decodedBytes;
+  expect(decodedBytes(20)).toBe(0);
+  // RFC 9113 counts 32 bytes for a field besides its name and value.
+  expect(decodedBytes(1000) / 34_000).toBeWithin(1, 1.2);
+  expect(decodedBytes(8000) / 2 ** 18).toBeWithin(1, 1.2);
+});

@@ -92,6 +92,10 @@ export class Peer {
   /** No stream is open. */
   rests = true;
   refused = 0;
+  /** Bytes that were reported of long header blocks. */
+  decodedBytes = 0;
+  /** How often 512 streams were reported that were opened beyond the first 511. */
+  crowds = 0;
   /** What the kernel takes in one write; then nothing until `drain`. */
   takes = Number.POSITIVE_INFINITY;
   window = FIRST_WINDOW;
@@ -125,6 +129,12 @@ export class Peer {
       later: (run) => this.#soon.push(run),
       failed: () => {},
       heard: () => {},
+      decoded: (bytes) => {
+        this.decodedBytes += bytes;
+      },
+      crowded: () => {
+        this.crowds++;
+      },
       acknowledged: () => {},
       settled: () => {},
       address: "127.0.0.1",
