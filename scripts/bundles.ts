@@ -1,11 +1,11 @@
-/** How is a program bundled? All libraries in it, and what it loads by a path beside it. */
+/** Bundles programs: all libraries go into the bundle, and the files that the program loads by a path lie next to it. */
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { BunPlugin } from "bun";
 
 const root = new URL("../", import.meta.url).pathname;
 
-/** What sources load by a path: files and folders that are no code of the bundle, by their names beside it. */
+/** Files and folders that sources load by a path, and that are not code of the bundle, by their names next to the bundle. */
 const beside = new Map<string, string>();
 const LOADED = /new URL\((["`])(\.[^"`]*)\1, import\.meta\.url\)/g;
 
@@ -22,7 +22,7 @@ function threads(): Record<string, string> {
   return found;
 }
 
-/** `new URL("./x.ts", import.meta.url)`, as the bundle has it: threads lie beside their chunk, built files a folder up. */
+/** `new URL("./x.ts", import.meta.url)`, as the bundle has it: threads lie next to their chunk, built files a folder up. */
 function renamed(path: string, text: string): string {
   const imports = /import (\w+) from "(?:\.\.\/)+build\/(.*)" with \{ type: "file" \};/g;
   const files = 'const $1 = Bun.fileURLToPath(new URL("../build/$2", import.meta.url));';
