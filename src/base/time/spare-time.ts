@@ -93,7 +93,7 @@ class Gaps {
     for (const one of this.#waiting) {
       gone = one.offer(nowUs, dueUs);
       if (!one.waits) this.#waiting.delete(one);
-      // Its work takes time, so the other calls look for a gap again afterwards.
+      // The work of this call takes time, so the other calls look for a gap again afterwards.
       if (gone) break;
     }
     if (this.#waiting.size === 0) return;
