@@ -27,8 +27,8 @@ const generate = (model: string, body: object) =>
   );
 
 /**
- * Sends one request after the other: by client, cached requests or requests to LLM models, more at a time than the batcher
- * schedules.
+ * Sends one request after the other. The first client's requests are cached, the others' go to LLM models. The clients send
+ * more requests at a time than the batcher schedules.
  */
 async function client(at: number): Promise<void> {
   for (let n = 0; !stopped; n++) {
