@@ -92,7 +92,12 @@ async function attackWith({ frames, port }: NonNullable<HoldRow["attack"]>, path
 }
 
 /** Sends the row's requests and reads their answers. */
-async function send(server: RunningServer, row: HoldRow, sent: string, signal: AbortSignal | null = null): Promise<Answer> {
+async function send(
+  server: RunningServer,
+  row: HoldRow,
+  sent: string,
+  signal: AbortSignal | null = null,
+): Promise<Answer> {
   if (row.pipelined !== undefined) return sendOnOne(server, row);
   if (row.attack !== undefined) return attackWith(row.attack, row.path);
   const { path, count = 1, method } = row;
@@ -136,7 +141,12 @@ async function startLogged(name: string, more: readonly string[]): Promise<Logge
 }
 
 /** Runs `all` while streams are read. Returns its answers, the streams' longest gaps, and the memory of the server. */
-async function duringStreams({ server, collections }: LoggedServer, anchor: RunningServer, aloneMs: number, all: () => Promise<Answer[]>) {
+async function duringStreams(
+  { server, collections }: LoggedServer,
+  anchor: RunningServer,
+  aloneMs: number,
+  all: () => Promise<Answer[]>,
+) {
   const before = residentBytes(server.pid);
   let most = before;
   const watch = setInterval(() => {
@@ -183,14 +193,22 @@ async function measure(logged: LoggedServer, anchor: RunningServer, row: HoldRow
   const body = row.body();
   const alone = await send(logged.server, row, body);
   const earlierMs = repeated ? null : await earlierMsOf(row, body);
-  const { sent, ...seen } = await duringStreams(logged, anchor, alone.ms, async () => [await send(logged.server, row, body)]);
+  const { sent, ...seen } = await duringStreams(logged, anchor, alone.ms, async () => [
+    await send(logged.server, row, body),
+  ]);
   return { name: row.name, alone, beside: sent[0]!, earlierMs, ...seen };
 }
 
-async function measureAtOnce(logged: LoggedServer, anchor: RunningServer, found: readonly { name: string; alone: Answer }[]) {
+async function measureAtOnce(
+  logged: LoggedServer,
+  anchor: RunningServer,
+  found: readonly { name: string; alone: Answer }[],
+) {
   const ten = HOLD_ROWS.filter(({ name }) => AT_ONCE.includes(name)).map((row) => ({ row, body: row.body() }));
   const aloneMs = ten.reduce((sum, { row }) => sum + found.find(({ name }) => name === row.name)!.alone.ms, 0);
-  return duringStreams(logged, anchor, aloneMs, () => Promise.all(ten.map(({ row, body }) => send(logged.server, row, body))));
+  return duringStreams(logged, anchor, aloneMs, () =>
+    Promise.all(ten.map(({ row, body }) => send(logged.server, row, body))),
+  );
 }
 
 const common = await startLogged("hold", []);
@@ -248,7 +266,8 @@ table(`during ${STREAMS} streams of a token every ${PERIOD_MS} ms`, [
 ]);
 for (const row of found) console.log(`  ${judged(row.name, [row, ...(again.get(row.name) ?? [])])}`);
 for (const { name, alone, earlierMs } of found)
-  if (earlierMs !== null) console.log(`  ${bar(`${name}: time alone / that at --before`, alone.ms / earlierMs, SLOWER_BAR, "x")}`);
+  if (earlierMs !== null)
+    console.log(`  ${bar(`${name}: time alone / that at --before`, alone.ms / earlierMs, SLOWER_BAR, "x")}`);
 const all = atOnce === null ? found : [...found, atOnce];
 if (atOnce !== null) console.log(`  ${judged("ten rows at once", [atOnce])}`);
 console.log(`  ${bar("largest RSS", Math.max(...all.map(({ mostMb }) => mostMb)), MOST_BAR_MB, "MB")}`);

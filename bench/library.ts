@@ -114,7 +114,9 @@ async function measured() {
   writeFileSync(join(folder, "package.json"), '{ "private": true, "type": "module" }\n');
   await run(["npm", "install", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts", AIMOCK]);
   symlinkSync(`${root}build/npm/llm-understudy`, join(folder, "node_modules/llm-understudy"));
-  const commands = Object.entries(SETUPS).map(([name, setup]) => [name as SetupName, written(name as SetupName, setup)] as const);
+  const commands = Object.entries(SETUPS).map(
+    ([name, setup]) => [name as SetupName, written(name as SetupName, setup)] as const,
+  );
   writeFileSync(join(folder, "started.mjs"), STARTED);
   const seconds = Object.fromEntries(commands.map(([name]) => [name, []])) as unknown as Record<SetupName, number[]>;
   const starts: Record<"node" | "bun", number[]> = { node: [], bun: [] };

@@ -225,9 +225,14 @@ for (const phase of PHASES) {
     ]);
   }
 }
-table("time until the server notices that a client left, ms", [["", "samples", "p50", "p99", "control p50", "p99"], ...rows]);
+table("time until the server notices that a client left, ms", [
+  ["", "samples", "p50", "p99", "control p50", "p99"],
+  ...rows,
+]);
 const all = (prefix: string) => [...noticed].filter(([key]) => key.startsWith(prefix)).flatMap(([, ms]) => ms);
 const beyondMs = quantile(all("ours"), 0.99) - quantile(all("control"), 0.99);
 console.log(`  ${bar("p99 of all, minus that of the control", Math.max(0, beyondMs), BAR_MS, "ms")}`);
-console.log(`  ${left.size} of ${count} were not noticed or had ended before; p99 ${figure(quantile(all("ours"), 0.99))} ms`);
+console.log(
+  `  ${left.size} of ${count} were not noticed or had ended before; p99 ${figure(quantile(all("ours"), 0.99))} ms`,
+);
 save("notice", { rounds, clients, tickMs: TICK_MS, beyondMs, missed: left.size, figures });

@@ -118,7 +118,8 @@ async function once({ command, health, streams }: Contender): Promise<Times> {
       await Bun.sleep(1);
     }
     const healthMs = performance.now() - began;
-    if (streams && !(await ask(port, streamRequest(), '"content":'))) throw new Error(`${words.join(" ")}: streamed no token`);
+    if (streams && !(await ask(port, streamRequest(), '"content":')))
+      throw new Error(`${words.join(" ")}: streamed no token`);
     return { healthMs, tokenMs: streams ? performance.now() - began : Number.NaN };
   } finally {
     child.kill();

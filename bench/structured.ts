@@ -49,7 +49,10 @@ const SCHEMA = {
 };
 
 /** Returns the CPU time of the server per event of a stream, in microseconds, and the number of events per answer. */
-async function cost({ pid, port }: RunningServer, more: object): Promise<{ readonly us: number; readonly events: number }> {
+async function cost(
+  { pid, port }: RunningServer,
+  more: object,
+): Promise<{ readonly us: number; readonly events: number }> {
   const body = { model: "m", messages, stream: true, ...more };
   const before = cpuOf(pid);
   const result = await read({ port, body, streams: CONNECTIONS, requests: requests / CONNECTIONS, path: PATH });

@@ -20,7 +20,14 @@ const began = performance.now();
 const run = await workersRun({ workers, requests, concurrency, kill: !has("--no-kill") });
 const seconds = (performance.now() - began) / 1000;
 
-const names: readonly (keyof EngineCounters)[] = ["stop", "length", "outputTokens", "promptTokens", "cachedTokens", "steps"];
+const names: readonly (keyof EngineCounters)[] = [
+  "stop",
+  "length",
+  "outputTokens",
+  "promptTokens",
+  "cachedTokens",
+  "steps",
+];
 const rows = [...run.shown].flatMap(([engine, shown]) =>
   names.map((name) => ({ engine, name, shown: shown[name], counted: run.counted.get(engine)?.[name] ?? 0 })),
 );
@@ -79,7 +86,8 @@ console.log(`\n  ${run.scrapes} scrapes in ${seconds.toFixed(1)} s, ${(requests 
 console.log(`  ${bar("counters that differ from the truth logs", unequal.length, 0, "counters")}`);
 console.log(`  ${bar("aborts that differ from the truth logs", Math.abs(outcome("abort") - aborts), 0, "requests")}`);
 console.log(`  ${bar("counters that fell between two scrapes", run.fell.length, 0, "counters")}`);
-for (const fault of [...unequal.map((row) => JSON.stringify(row)), ...run.fell].slice(0, 10)) console.log(`    ${fault}`);
+for (const fault of [...unequal.map((row) => JSON.stringify(row)), ...run.fell].slice(0, 10))
+  console.log(`    ${fault}`);
 
 const restarts = run.last.get("understudy_worker_restarts_total");
 save("workers", {

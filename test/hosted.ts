@@ -65,11 +65,16 @@ let host: Host | null = null;
 let last = 0;
 
 /** Starts a server with these flags on a free port. Rejects with the error line if the flags are refused. */
-export const hosted = (flags: readonly string[] = [], env: Readonly<Record<string, string>> = {}): Promise<HostedServer> =>
-  hostedAs(["--port", "0", ...flags], env);
+export const hosted = (
+  flags: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<HostedServer> => hostedAs(["--port", "0", ...flags], env);
 
 /** Starts a server whose `flags` name the ports. */
-export async function hostedAs(flags: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<HostedServer> {
+export async function hostedAs(
+  flags: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<HostedServer> {
   if (host === null || host.isLost) host = new Host();
   const [id, shared] = [++last, host];
   const ready = Promise.withResolvers<Pick<HostedServer, "url" | "metricsUrl" | "http2Url">>();

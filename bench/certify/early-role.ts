@@ -50,12 +50,12 @@ function join(client: Socket): void {
     client.write(rest, "latin1");
   });
 
-  for (const [client, other] of [
+  for (const [socket, other] of [
     [client, server],
     [server, client],
   ] as const) {
-    client.on("error", () => other.destroy());
-    client.on("close", () => other.destroy());
+    socket.on("error", () => other.destroy());
+    socket.on("close", () => other.destroy());
   }
 }
 

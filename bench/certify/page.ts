@@ -100,7 +100,9 @@ function commands(): string {
     const assigned = Object.entries(env ?? {}).map(([name, value]) => `${name}=${value} `);
     return assigned.join("") + command(plain, "http://127.0.0.1:8000", "build").join(" ");
   });
-  const different = others.filter((scenario) => scenario.serve !== plain.serve).map((scenario) => `${serve(scenario)}   # ${scenario.name}`);
+  const different = others
+    .filter((scenario) => scenario.serve !== plain.serve)
+    .map((scenario) => `${serve(scenario)}   # ${scenario.name}`);
   return ["```sh", serve(plain), ...different, "", ...shown, "```"].join("\n");
 }
 

@@ -13,7 +13,7 @@ import { CLIENT_CORE, pinned, SERVER_CORE, serverCommand, start } from "../lib/p
 import { progress, table } from "../lib/report.ts";
 import { root, save } from "../lib/results.ts";
 import { compare, truthOf } from "./compare.ts";
-import { type ToolRun, errorRows, meaningRows, writeDocs } from "./page.ts";
+import { errorRows, meaningRows, type ToolRun, writeDocs } from "./page.ts";
 import { type Scenario, scenarios } from "./scenarios.ts";
 import { type Tool, tools } from "./tools.ts";
 
@@ -88,7 +88,8 @@ async function certify(tool: Tool, scenario: Scenario): Promise<ToolRun> {
     await runTool(tool, scenario, `http://127.0.0.1:${port}`, folder);
     const observed = tool.read(root + folder);
     const comparison = compare(observed, truthOf(await source.end()), scenario.interval);
-    if (comparison.requests === 0) throw new Error(`${tool.name}: the server knows none of the ${observed.length} request ids`);
+    if (comparison.requests === 0)
+      throw new Error(`${tool.name}: the server knows none of the ${observed.length} request ids`);
     return { tool: tool.name, version: tool.version, scenario: scenario.name, ...comparison };
   } finally {
     clock.close();

@@ -3,7 +3,15 @@
  * REV twice, in a worktree of REV, and the bench of this tree once. All other words of the command line go to each run.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
-import { type MetricComparison, type Costs, compareRounds, orderOf, passedOn, type Round, type Run } from "./compared.ts";
+import {
+  type Costs,
+  compareRounds,
+  type MetricComparison,
+  orderOf,
+  passedOn,
+  type Round,
+  type Run,
+} from "./compared.ts";
 import { has, number, text } from "./options.ts";
 import { progress, table } from "./report.ts";
 import { git, RESULTS, root, save } from "./results.ts";

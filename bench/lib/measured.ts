@@ -127,7 +127,12 @@ export function simulate(timing: string, point: Point, poolTokens?: number, seed
   return result;
 }
 
-function replayed(timing: string, [isl, concurrency]: Point, poolTokens: number | undefined, seed: number): SimulatedTimes {
+function replayed(
+  timing: string,
+  [isl, concurrency]: Point,
+  poolTokens: number | undefined,
+  seed: number,
+): SimulatedTimes {
   const blocks = poolTokens === undefined ? {} : { numGpuBlocksOverride: Math.ceil(poolTokens / 16) + 1 };
   const { engine } = engineConfig({ timing, seed, ...blocks });
   const lengths = (most: number) => `${Math.ceil(SHORTEST * most)}-${most}`;

@@ -19,7 +19,8 @@ export async function capture(port: number, body: unknown, name: string): Promis
   const parts = units(response);
   // The first chunk may also have the role's event, and the last chunk the end mark.
   const merged = parts.slice(1, -1).filter((part) => eventsIn(part) !== 1).length;
-  if (merged > 0) throw new Error(`${merged} chunks of the recorded stream have several events: the reader was too slow`);
+  if (merged > 0)
+    throw new Error(`${merged} chunks of the recorded stream have several events: the reader was too slow`);
   const path = `build/bench/${name}.template`;
   await Bun.write(root + path, packed(parts));
   return { path, units: parts.length, events: eventsIn(response), bytes: response.length };

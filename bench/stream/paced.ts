@@ -196,7 +196,12 @@ function judge(name: string, ours: Ours, anchor: Anchor, controls: readonly Cont
     ["", "late p50", "p99", "max", "write p50", "p99", "max", "CPU/event", "stretch %"],
     row("understudy", ours),
     row("bare C loop", anchor),
-    ["control", mean(({ p50Us }) => p50Us), mean(({ p99Us }) => p99Us), Math.max(...controls.map(({ maxUs }) => maxUs))],
+    [
+      "control",
+      mean(({ p50Us }) => p50Us),
+      mean(({ p99Us }) => p99Us),
+      Math.max(...controls.map(({ maxUs }) => maxUs)),
+    ],
   ]);
   const control = { p99Us: mean(({ p99Us }) => p99Us), maxUs: Math.max(...controls.map(({ maxUs }) => maxUs)) };
   const isVoid = controls.some(({ p99Us }) => p99Us > BAR.controlP99Us);
@@ -213,9 +218,13 @@ function judge(name: string, ours: Ours, anchor: Anchor, controls: readonly Cont
   const worstBeyondUs = ours.steps.lateMaxUs - control.maxUs;
   if (UNDER_LOAD) {
     const tokens = Math.round(ours.promptTokens).toLocaleString("en");
-    console.log(`  additional load: ${ours.prompts} prompts of ${tokens} tokens, ${ours.scraped} scrapes, the truth log`);
+    console.log(
+      `  additional load: ${ours.prompts} prompts of ${tokens} tokens, ${ours.scraped} scrapes, the truth log`,
+    );
   } else if (ours.promptTokens > 0) {
-    lines.push(bar(`latest step with prompts of ${Math.round(ours.promptTokens)} tokens`, worstBeyondUs, BAR.longUs, "µs"));
+    lines.push(
+      bar(`latest step with prompts of ${Math.round(ours.promptTokens)} tokens`, worstBeyondUs, BAR.longUs, "µs"),
+    );
   }
   showCauses(ours.causes, ours.steps.steps);
   for (const line of lines) console.log(`  ${line}`);

@@ -4,7 +4,15 @@
  */
 import { median } from "../lib/numbers.ts";
 import { has, number, text } from "../lib/options.ts";
-import { cpuOf, program, type RunningServer, residentBytes, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import {
+  cpuOf,
+  program,
+  type RunningServer,
+  residentBytes,
+  SERVER_CORE,
+  serverCommand,
+  start,
+} from "../lib/process.ts";
 import { chat } from "../lib/prompt.ts";
 import { type ReaderResult, read } from "../lib/reader.ts";
 import { bar, figure, progress, table } from "../lib/report.ts";
@@ -54,7 +62,12 @@ async function templateOf(flags: readonly string[]): Promise<string> {
 }
 
 /** Reads streams for `ms`, after `settleMs`. Returns the client's result, the memory, and the CPU time per event. */
-async function stretch({ pid, port }: RunningServer, streams: number, ms: number, { tokens = ENDLESS, settleMs = 0 } = {}) {
+async function stretch(
+  { pid, port }: RunningServer,
+  streams: number,
+  ms: number,
+  { tokens = ENDLESS, settleMs = 0 } = {},
+) {
   const options = {
     port,
     body: body(tokens),
@@ -153,7 +166,8 @@ async function paced(streams: number, template: string) {
   const beyondMs = median(all.map(({ ours, loop }) => (ours.gap.p99 - loop.gap.p99) / 1000));
   const most = BAR.gapBeyondMs[streams as keyof typeof BAR.gapBeyondMs];
   const verdict = rate >= BAR.rate ? "holds" : "MISSED";
-  if (streams === RATE_STREAMS) console.log(`  ${verdict}  rate ÷ the C loop's: ${figure(rate)} (at least ${BAR.rate})`);
+  if (streams === RATE_STREAMS)
+    console.log(`  ${verdict}  rate ÷ the C loop's: ${figure(rate)} (at least ${BAR.rate})`);
   else console.log(`  ${bar("gap p99, minus the C loop's", beyondMs, most, "ms")}`);
   if (streams === 2000)
     console.log(

@@ -2,7 +2,7 @@
 
 import { ignoreClosedOutput } from "../base/output.ts";
 import type { AskedRequest } from "./answers.ts";
-import { type OpenPromise, deferred, type Running, type ServerCall } from "./server.ts";
+import { deferred, type OpenPromise, type Running, type ServerCall } from "./server.ts";
 import type { ChildReport, ChildRequest } from "./server-child.ts";
 import { startServer } from "./server-in-process.ts";
 

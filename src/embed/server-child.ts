@@ -3,7 +3,7 @@
 import type { AskedRequest } from "./answers.ts";
 import type { ChildLine, LinkListener } from "./child-link.ts";
 import type { ServerOptions } from "./option-types.ts";
-import { type OpenPromise, deferred, type Running, type Server, StartingServer } from "./server.ts";
+import { deferred, type OpenPromise, type Running, type Server, StartingServer } from "./server.ts";
 
 type ChildLink = typeof import("./child-link.ts");
 

@@ -198,7 +198,10 @@ describe("speed", () => {
       const receiver = world.submit({ maxTokens: 8 })!;
       world.clock.drain();
       const { timeToFirstToken, e2eLatency } = world.engine.snapshot().histograms;
-      expect([timeToFirstToken.sum, e2eLatency.sum]).toEqual([receiver.tokenUs[0]! / 1e6, receiver.tokenUs.at(-1)! / 1e6]);
+      expect([timeToFirstToken.sum, e2eLatency.sum]).toEqual([
+        receiver.tokenUs[0]! / 1e6,
+        receiver.tokenUs.at(-1)! / 1e6,
+      ]);
       return receiver.tokenUs;
     });
     expect(times[0]).toEqual([22_000, 33_000, 44_000, 55_000, 71_000, 82_000, 93_000, 104_000]);

@@ -37,7 +37,10 @@ afterAll(async () => {
 });
 
 /** Starts a server, drives the load, and returns the result of `see`. Waits in the queue while too many servers run. */
-function driven<T>(flags: readonly string[], see: (server: ServerHandle, scrapes: Scrapes) => Promise<T> | T): Promise<T> {
+function driven<T>(
+  flags: readonly string[],
+  see: (server: ServerHandle, scrapes: Scrapes) => Promise<T> | T,
+): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   promise.catch(() => {}); // the test that awaits the promise reports the error
   queue.push(async () => {
@@ -63,7 +66,8 @@ const violations = (scrapes: readonly Scrape[], options: CheckOptions): readonly
 /** For each detection need, all sets of scrapes that contain no more than it allows. */
 const CHOICES: Readonly<Record<DetectionNeed, (of: Scrapes) => readonly (readonly Scrape[])[]>> = {
   "one scrape": ({ all }) => all.map((scrape) => [{ ...scrape, rest: false }]),
-  "two scrapes": ({ all }) => all.slice(1).map((scrape, i) => [all[i]!, scrape].map((each) => ({ ...each, rest: false }))),
+  "two scrapes": ({ all }) =>
+    all.slice(1).map((scrape, i) => [all[i]!, scrape].map((each) => ({ ...each, rest: false }))),
   rest: ({ all }) => all.filter(({ rest }) => rest).map((scrape) => [scrape]),
   "clean, rest": ({ clean }) => clean.filter(({ rest }) => rest).map((scrape) => [scrape]),
 };

@@ -68,12 +68,15 @@ test.skipIf(!linux)("load gets its compiler options", async () => {
 });
 
 // taskset, of util-linux, restricts a process to one processor.
-test.skipIf(!linux || Bun.which("taskset") === null)("a server on one processor gets its compiler options", async () => {
-  const [first] = /^Cpus_allowed_list:\s*(\d+)/m.exec(readFileSync("/proc/self/status", "latin1"))!.slice(1);
-  const all = Object.entries(oneProcessorOptions).map(([name, value]) => `${name}=${value}`);
-  const environment = await environmentOf(["serve", "--port", "0"], {}, true, ["taskset", "-c", first!]);
-  expect(environment).toEqual(expect.arrayContaining(all));
-});
+test.skipIf(!linux || Bun.which("taskset") === null)(
+  "a server on one processor gets its compiler options",
+  async () => {
+    const [first] = /^Cpus_allowed_list:\s*(\d+)/m.exec(readFileSync("/proc/self/status", "latin1"))!.slice(1);
+    const all = Object.entries(oneProcessorOptions).map(([name, value]) => `${name}=${value}`);
+    const environment = await environmentOf(["serve", "--port", "0"], {}, true, ["taskset", "-c", first!]);
+    expect(environment).toEqual(expect.arrayContaining(all));
+  },
+);
 
 test.skipIf(!linux)("other commands get no compiler options", async () => {
   const environment = await environmentOf(["check", "-"]);

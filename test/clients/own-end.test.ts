@@ -56,16 +56,22 @@ for (const [command, ends] of runs) {
   const [program = ""] = command;
   // CI must have the virtual environments; on other machines they are optional.
   const missing = program.includes("/") && !existsSync(root + program);
-  test.skipIf(missing && process.env.CI === undefined)(`answers for ${command.slice(0, 2).join(" ")} end by themselves`, async () => {
-    const words = command.map((word) => (word === "URL" ? server.url : word));
-    const child = Bun.spawn(words, { cwd: root, stdout: "pipe", stderr: "pipe" });
-    const [out, complaint] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-    const drawn = naturalLength(parseOutputLengths(LENGTHS)!, null);
-    const wanted = ends.map(([client, end]) => ({ client, end, tokens: drawn(nextSeed()) }));
-    const seen = out
-      .split("\n")
-      .filter((line) => line.startsWith('{"client"'))
-      .map((line) => JSON.parse(line));
-    expect([seen, seen.length > 0 ? "" : complaint]).toEqual([wanted, ""]);
-  });
+  test.skipIf(missing && process.env.CI === undefined)(
+    `answers for ${command.slice(0, 2).join(" ")} end by themselves`,
+    async () => {
+      const words = command.map((word) => (word === "URL" ? server.url : word));
+      const child = Bun.spawn(words, { cwd: root, stdout: "pipe", stderr: "pipe" });
+      const [out, complaint] = await Promise.all([
+        new Response(child.stdout).text(),
+        new Response(child.stderr).text(),
+      ]);
+      const drawn = naturalLength(parseOutputLengths(LENGTHS)!, null);
+      const wanted = ends.map(([client, end]) => ({ client, end, tokens: drawn(nextSeed()) }));
+      const seen = out
+        .split("\n")
+        .filter((line) => line.startsWith('{"client"'))
+        .map((line) => JSON.parse(line));
+      expect([seen, seen.length > 0 ? "" : complaint]).toEqual([wanted, ""]);
+    },
+  );
 }

@@ -84,7 +84,9 @@ test("pages with the engine's configuration show the current timing", async () =
   const flags = "--served-model-name m --timing constant:ttft=1ms,itl=1ms --jitter 0.2 --admin-key secret".split(" ");
   const server = await hosted(flags, { VLLM_SERVER_DEV_MODE: "1" });
   const stated = async () => {
-    const info = (await (await fetch(`${server.url}/server_info?config_format=json`)).json()) as { vllm_config: object };
+    const info = (await (await fetch(`${server.url}/server_info?config_format=json`)).json()) as {
+      vllm_config: object;
+    };
     const lines = (await (await fetch(`${server.url}/understudy/requests`)).text()).split("\n");
     return { info: info.vllm_config, header: (JSON.parse(lines[0]!) as { engine: object }).engine };
   };

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { hosted } from "../hosted.ts";
-import { type ServerHandle, type Server, serve } from "../server.ts";
+import { type Server, type ServerHandle, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 

@@ -30,20 +30,26 @@ const rows = CASES.flatMap(({ path, fields, examples, plain }) =>
   Object.keys(fields).map((name) => [path, name, examples[name]!, plain] as const),
 );
 
-test.each(rows)("%s: a valid value of %s is accepted, and an invalid one refused", async (path, name, { accepted, refused, others }, plain) => {
-  const answer = await ask(path, { ...plain, ...others, [name]: accepted });
-  expect([answer.status, answer.text.slice(0, 300)]).toEqual([200, answer.text.slice(0, 300)]);
-  if (refused === undefined) return;
-  const wrong = await ask(path, { ...plain, [name]: refused });
-  const wanted = dialectRefusal(CASES.find((table) => table.path === path)!, name)!;
-  expect([wrong.status, wrong.text]).toEqual([wanted.status, wanted.body]);
-});
+test.each(rows)(
+  "%s: a valid value of %s is accepted, and an invalid one refused",
+  async (path, name, { accepted, refused, others }, plain) => {
+    const answer = await ask(path, { ...plain, ...others, [name]: accepted });
+    expect([answer.status, answer.text.slice(0, 300)]).toEqual([200, answer.text.slice(0, 300)]);
+    if (refused === undefined) return;
+    const wrong = await ask(path, { ...plain, [name]: refused });
+    const wanted = dialectRefusal(CASES.find((table) => table.path === path)!, name)!;
+    expect([wrong.status, wrong.text]).toEqual([wanted.status, wanted.body]);
+  },
+);
 
 test.each(CASES.map((table) => [table.path, table] as const))(
   "%s: each field has an example whose value fits",
   (_, dialect) => {
     for (const [name, { type }] of Object.entries(dialect.fields))
-      expect([name, type.check(dialect.examples[name]!.accepted as never, new State(true)) === FAIL]).toEqual([name, false]);
+      expect([name, type.check(dialect.examples[name]!.accepted as never, new State(true)) === FAIL]).toEqual([
+        name,
+        false,
+      ]);
   },
 );
 

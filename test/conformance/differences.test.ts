@@ -103,7 +103,9 @@ row("tools of other kinds are echoed", async () => {
     "custom",
   ]);
 });
-row("without the environment variable no adapter can be loaded by request", () => unknownPaths(["/v1/load_lora_adapter"]));
+row("without the environment variable no adapter can be loaded by request", () =>
+  unknownPaths(["/v1/load_lora_adapter"]),
+);
 row("routes of dev mode that are not served are unknown paths", async () => {
   const paths = named("Other routes of `VLLM_SERVER_DEV_MODE`");
   expect(paths).toContain("/collective_rpc");

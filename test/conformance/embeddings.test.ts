@@ -31,7 +31,8 @@ function post(body: object | string, { url }: ServerHandle = server, headers: Re
   });
 }
 const embed = async (body: object, at?: ServerHandle) => (await (await post(body, at)).json()) as Body;
-const vectors = async (body: object, at?: ServerHandle) => (await embed(body, at)).data.map(({ embedding }) => embedding);
+const vectors = async (body: object, at?: ServerHandle) =>
+  (await embed(body, at)).data.map(({ embedding }) => embedding);
 const numbers = async (body: object, at?: ServerHandle) => (await vectors(body, at)) as number[][];
 const length = (vector: readonly number[]) => Math.hypot(...vector);
 

@@ -244,15 +244,18 @@ const use: ToolUse = {
   autoEnabled: true,
 };
 
-test.each(TOOL_FORMATS)("%s: arguments as an object and as JSON text give the same call, and the parser reads both", (format) => {
-  const kind = toolParserKind(format, bytes, idsOf(null));
-  for (const isText of [false, true]) {
-    const calls = [{ name: "look", arguments: JSON.stringify(GIVEN), isText }];
-    const text = orderedCallsText(format, { text: "", spaced: true }, calls);
-    const message = new OutputParser(use, kind.make(use)).message(text);
-    expect(parsed(message.calls.map(({ name, arguments: args }) => [name, args]))).toEqual(TWO.slice(0, 1));
-  }
-});
+test.each(TOOL_FORMATS)(
+  "%s: arguments as an object and as JSON text give the same call, and the parser reads both",
+  (format) => {
+    const kind = toolParserKind(format, bytes, idsOf(null));
+    for (const isText of [false, true]) {
+      const calls = [{ name: "look", arguments: JSON.stringify(GIVEN), isText }];
+      const text = orderedCallsText(format, { text: "", spaced: true }, calls);
+      const message = new OutputParser(use, kind.make(use)).message(text);
+      expect(parsed(message.calls.map(({ name, arguments: args }) => [name, args]))).toEqual(TWO.slice(0, 1));
+    }
+  },
+);
 
 test.each(TOOL_FORMATS)("%s: arguments that are not JSON stay in the text unchanged, and no parser fails", (format) => {
   const kind = toolParserKind(format, bytes, idsOf(null));

@@ -25,14 +25,24 @@ interface Body {
     readonly finish_reason: string;
   }[];
 }
-function post(server: ServerHandle, path: string, body: object, headers: Record<string, string> = {}): Promise<Response> {
+function post(
+  server: ServerHandle,
+  path: string,
+  body: object,
+  headers: Record<string, string> = {},
+): Promise<Response> {
   return fetch(server.url + path, {
     method: "POST",
     headers: { "content-type": "application/json", ...headers },
     body: JSON.stringify(body),
   });
 }
-async function ask(server: ServerHandle, path: string, body: object, headers?: Record<string, string>): Promise<string> {
+async function ask(
+  server: ServerHandle,
+  path: string,
+  body: object,
+  headers?: Record<string, string>,
+): Promise<string> {
   const { choices } = (await (await post(server, path, body, headers)).json()) as Body;
   const content = choices[0]!.text ?? choices[0]!.message!.content;
   return `${content} (${choices[0]!.finish_reason})`;
@@ -156,7 +166,9 @@ describe("while the server runs", () => {
       expect(await chat(server, "x")).toBe("first x (stop)");
       // Each connection may reach a different worker.
       const all = async (wanted: string) => {
-        const answers = await Promise.all(Array.from({ length: 8 }, () => chat(server, "y", {}, { connection: "close" })));
+        const answers = await Promise.all(
+          Array.from({ length: 8 }, () => chat(server, "y", {}, { connection: "close" })),
+        );
         return answers.every((line) => line.startsWith(wanted));
       };
       write("a.yaml", both("second"));

@@ -33,11 +33,14 @@ async function ask(server: Server, path: string, body: object): Promise<[status:
   return [response.status, await response.text()];
 }
 
-test.each(cases.map((recorded) => [recorded.name, recorded] as const))("%s gets the recorded answer", async (_, { request, response }) => {
-  const { status, body, frames } = response;
-  const text = body ?? frames!.map((frame) => `${frame}\n\n`).join("");
-  expect(await ask(model, request.path, request.body)).toEqual([status, text]);
-});
+test.each(cases.map((recorded) => [recorded.name, recorded] as const))(
+  "%s gets the recorded answer",
+  async (_, { request, response }) => {
+    const { status, body, frames } = response;
+    const text = body ?? frames!.map((frame) => `${frame}\n\n`).join("");
+    expect(await ask(model, request.path, request.body)).toEqual([status, text]);
+  },
+);
 
 // The built-in vocabulary adds no token at the start, so these prompts were empty: the core trapped and the process ended.
 test.each([

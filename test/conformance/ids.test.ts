@@ -54,7 +54,9 @@ async function answer({ url }: Pick<App, "url">, [path, body]: Ask): Promise<str
   const headers = { "content-type": "application/json" };
   const asked = body && { method: "POST", body: JSON.stringify(body), headers };
   const response = await fetch(url + path, asked);
-  return [response.status, ...[...response.headers].map((header) => header.join(": ")), await response.text()].join("\n");
+  return [response.status, ...[...response.headers].map((header) => header.join(": ")), await response.text()].join(
+    "\n",
+  );
 }
 
 async function answers(app: Pick<App, "url">): Promise<Record<string, string>> {

@@ -247,7 +247,8 @@ describe("a server with limits", () => {
 
 test("every row names a test that exists, and every test here has its row", () => {
   const [first = "", ...sections] = read("docs/limits.md").split("## ");
-  const tables = first + sections.filter((section) => /^(Faults, proxy, stress|Load, check, replay)\n/.test(section)).join("");
+  const tables =
+    first + sections.filter((section) => /^(Faults, proxy, stress|Load, check, replay)\n/.test(section)).join("");
   const rows = tables.split("\n").filter((line) => line.startsWith("| ") && !line.startsWith("| Limit |"));
   expect(rows.length).toBeGreaterThan(50);
   const here: string[] = [];

@@ -70,13 +70,13 @@ test("each field's schema accepts the values that the validator accepts", () => 
   for (const kind of ["chat", "completions"] as const satisfies ChatKind[]) {
     for (const name of namesOf(kind)) {
       const { bounds } = parameterOf(kind, name);
-      const { refused, taken } = exampleOf(kind, name);
+      const { refused, accepted } = exampleOf(kind, name);
       const { type, default: value } = FIELDS[kind][name]!;
       const schema = { ...type.schema, ...bounds };
-      expect([name, validates(schema, taken)]).toEqual([name, true]);
+      expect([name, validates(schema, accepted)]).toEqual([name, true]);
       if (bounds !== undefined && name !== "logprob_token_ids")
         expect([name, validates(schema, refused)]).toEqual([name, false]);
-      expect(type.check(taken as never, new State(true))).not.toBe(FAIL);
+      expect(type.check(accepted as never, new State(true))).not.toBe(FAIL);
       if (value !== undefined && name !== "request_id") expect([name, validates(schema, value)]).toEqual([name, true]);
     }
   }

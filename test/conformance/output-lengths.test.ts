@@ -52,9 +52,9 @@ async function post(server: HostedServer, path: string, body: object): Promise<A
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ model: "m", ...body }),
   });
-  const body = (await answer.json()) as AnswerEnds;
-  if (answer.status !== 200) throw new Error(JSON.stringify(body));
-  return body;
+  const ends = (await answer.json()) as AnswerEnds;
+  if (answer.status !== 200) throw new Error(JSON.stringify(ends));
+  return ends;
 }
 
 interface Dialect {

@@ -56,7 +56,11 @@ const openaiExamples: Of<typeof openaiParameters, ChatExample> = {
   top_p: { accepted: 0.5, refused: 0 },
   top_k: { accepted: 3, refused: -2 },
   min_p: { accepted: 0.5, refused: 2 },
-  tools: { accepted: [{ type: "function", function: { name: "weather" } }], others: { tool_choice: "none" }, refused: [] },
+  tools: {
+    accepted: [{ type: "function", function: { name: "weather" } }],
+    others: { tool_choice: "none" },
+    refused: [],
+  },
   tool_choice: {
     accepted: "none",
     others: { tools: [{ type: "function", function: { name: "weather" } }] },
@@ -77,7 +81,11 @@ const openaiExamples: Of<typeof openaiParameters, ChatExample> = {
   skip_special_tokens: { accepted: false, others: { allowed_token_ids: [200_006], max_tokens: 2 }, refused: "x" },
   spaces_between_special_tokens: { accepted: false, refused: "x" },
   truncate_prompt_tokens: { accepted: 2, refused: -2 },
-  truncation_side: { accepted: "right", others: { truncate_prompt_tokens: 2, return_token_ids: true }, refused: "middle" },
+  truncation_side: {
+    accepted: "right",
+    others: { truncate_prompt_tokens: 2, return_token_ids: true },
+    refused: "middle",
+  },
   prompt_logprobs: { accepted: 1, refused: -2 },
   logprob_token_ids: {
     accepted: [5, 7],

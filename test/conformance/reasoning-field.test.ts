@@ -53,7 +53,8 @@ test.each([
   const { message, deltas } = await served(line);
   expect(names(message)).toEqual([...wanted]);
   expect(message[name]).toBeString();
-  for (const field of wanted) expect([message[field], joined(deltas, field)]).toEqual([message[name], message[name] as string]);
+  for (const field of wanted)
+    expect([message[field], joined(deltas, field)]).toEqual([message[name], message[name] as string]);
   // As exclude_unset writes them: the version that copies both writes a null into every other delta.
   const others = deltas.filter((delta) => !("reasoning" in delta) && (delta.reasoning_content ?? null) === null);
   expect(others.length).toBeGreaterThan(2);

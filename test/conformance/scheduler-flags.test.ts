@@ -171,16 +171,19 @@ const rows: Row[] = [
   },
 ];
 
-test.each(rows.map((row) => [row.option, row] as const))("%s changes the behaviour of the scheduler", async (option, row) => {
-  const { prompts, maxTokens = 3, alike = false, both = {}, without, withIt } = row;
-  const flags = ["--no-async-scheduling", ...Object.entries({ ...SMALL, ...both }).flat()];
-  const [plain, changed] = await Promise.all([
-    seen(flags, prompts, maxTokens, alike),
-    seen([...flags, ...option.split(" ")], prompts, maxTokens, alike),
-  ]);
-  expect(plain).toMatchObject(without);
-  expect(changed).toMatchObject(withIt);
-});
+test.each(rows.map((row) => [row.option, row] as const))(
+  "%s changes the behaviour of the scheduler",
+  async (option, row) => {
+    const { prompts, maxTokens = 3, alike = false, both = {}, without, withIt } = row;
+    const flags = ["--no-async-scheduling", ...Object.entries({ ...SMALL, ...both }).flat()];
+    const [plain, changed] = await Promise.all([
+      seen(flags, prompts, maxTokens, alike),
+      seen([...flags, ...option.split(" ")], prompts, maxTokens, alike),
+    ]);
+    expect(plain).toMatchObject(without);
+    expect(changed).toMatchObject(withIt);
+  },
+);
 
 test("--async-scheduling, the default, plans one step ahead, so a busy period ends with empty steps", async () => {
   const flags = Object.entries(SMALL).flat();

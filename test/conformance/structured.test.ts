@@ -149,19 +149,22 @@ test(`${SCHEMAS} generated schemas as tool parameters: arguments fit them, in th
   }
 });
 
-test.each([...PARSERS, "folder"])("%s: streamed calls equal those of the whole answer, and fit their schemas", async (server) => {
-  const tools = { tools: [WEATHER, TIME], understudy: { call: ["time", "weather"] } };
-  for (let seed = 0; seed < 20; seed++) {
-    const body = { ...tools, seed };
-    const whole = (await ask(server, body)).choices[0]!;
-    const stream = await streamed(server, body);
-    expect(callsOf(whole).map(([name]) => name)).toEqual(["time", "weather"]);
-    expect(callsOf(stream)).toEqual(callsOf(whole));
-    expect([whole.finish_reason, stream.finish_reason]).toEqual(["tool_calls", "tool_calls"]);
-    fits(TIME.function.parameters, callsOf(whole)[0]![1]!);
-    fits(WEATHER.function.parameters, callsOf(whole)[1]![1]!);
-  }
-});
+test.each([...PARSERS, "folder"])(
+  "%s: streamed calls equal those of the whole answer, and fit their schemas",
+  async (server) => {
+    const tools = { tools: [WEATHER, TIME], understudy: { call: ["time", "weather"] } };
+    for (let seed = 0; seed < 20; seed++) {
+      const body = { ...tools, seed };
+      const whole = (await ask(server, body)).choices[0]!;
+      const stream = await streamed(server, body);
+      expect(callsOf(whole).map(([name]) => name)).toEqual(["time", "weather"]);
+      expect(callsOf(stream)).toEqual(callsOf(whole));
+      expect([whole.finish_reason, stream.finish_reason]).toEqual(["tool_calls", "tool_calls"]);
+      fits(TIME.function.parameters, callsOf(whole)[0]![1]!);
+      fits(WEATHER.function.parameters, callsOf(whole)[1]![1]!);
+    }
+  },
+);
 
 test.each([...PARSERS, "folder"])("%s: forced calls are streamed, too", async (server) => {
   const forcedBy = ["required", { type: "function", function: { name: "time" } }];

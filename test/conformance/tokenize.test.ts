@@ -64,7 +64,9 @@ test("a conversation has as many tokens as its usage", async () => {
 
 test("thousands of messages have as many tokens as each of them has", async () => {
   const conversation = (count: number) => ({ messages: new Array(count).fill({ role: "user", content: "Hello" }) });
-  const [oneWord, twoWords, many] = await Promise.all([1, 2, 5000].map(async (count) => (await tokenize(conversation(count))).count));
+  const [oneWord, twoWords, many] = await Promise.all(
+    [1, 2, 5000].map(async (count) => (await tokenize(conversation(count))).count),
+  );
   expect(many! - oneWord!).toBe(4999 * (twoWords! - oneWord!));
 });
 

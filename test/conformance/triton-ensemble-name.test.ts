@@ -95,5 +95,7 @@ test.each([
   ["the user's setting has priority", RECORDED_US, { ensembles: ["other"] }, false],
 ] as const)("the ensemble is recognized by its behaviour: %s", (_, queuedUs, parameters: Parameters, recognized) => {
   const { violated } = checkScrapes([{ text: pageOf(queuedUs) }], { parameters });
-  expect(violated.flatMap(({ id, violations }) => (id === "N06" ? violations.length : []))).toEqual(recognized ? [1] : []);
+  expect(violated.flatMap(({ id, violations }) => (id === "N06" ? violations.length : []))).toEqual(
+    recognized ? [1] : [],
+  );
 });

@@ -107,7 +107,9 @@ test("the role's own options are read, those without an effect are ignored, and 
     "--tool_parser: takes deepseek_v3, deepseek_v31, ",
   );
   expect(resolved("--role trtllm-serve --frobnicate")).toContain("trtllm-serve does not have it either");
-  expect(resolved("--role trtllm-serve --server_role CONTEXT")).toBe("--server_role: disaggregated serving is not built");
+  expect(resolved("--role trtllm-serve --server_role CONTEXT")).toBe(
+    "--server_role: disaggregated serving is not built",
+  );
   const file = "cuda_graph_config:\n  enable_padding: true\nspeculative_config:\n  decoding_type: Eagle\n";
   const extra = "--role trtllm-serve --extra_llm_api_options extra.yaml";
   expect(resolved(extra, file)).toMatchObject({ ignored: ["--cuda-graph-config", "--speculative-config"] });

@@ -193,7 +193,7 @@ describe("requests", () => {
         true,
       ]);
     }
-    const tokensOf = new Map<StepLine, number>();
+    const stepTokens = new Map<StepLine, number>();
     for (const row of ofType("request")) {
       let last = 0;
       for (const [first, count, width = 1] of row.runs) {
@@ -201,7 +201,7 @@ describe("requests", () => {
         last = first + count - 1;
         for (let at = first; at <= last; at++) {
           const step = steps.get(`${row.engine}/${at}`)!;
-          tokensOf.set(step, (tokensOf.get(step) ?? 0) + width);
+          stepTokens.set(step, (stepTokens.get(step) ?? 0) + width);
         }
       }
       if (row.runs.length > 0) expect(row.prefillEndUs).toBe(steps.get(`${row.engine}/${row.runs[0]![0]}`)!.dueUs);
@@ -214,7 +214,7 @@ describe("requests", () => {
       expect(times).toEqual(times.toSorted((a, b) => a - b));
       expect(row.preempted.length).toBe(row.preemptions);
     }
-    for (const step of steps.values()) expect([step.step, tokensOf.get(step) ?? 0]).toEqual([step.step, step.tokens]);
+    for (const step of steps.values()) expect([step.step, stepTokens.get(step) ?? 0]).toEqual([step.step, step.tokens]);
   });
 });
 
@@ -318,7 +318,8 @@ test("every line has the documented fields, no more and no less, each of its typ
     seed: count,
     engine: (value) => count(value) || typeof value === "object",
     runs: (value) => (value as unknown[][]).every((run) => run.length >= 2 && run.length <= 3 && run.every(count)),
-    preempted: (value) => (value as Record<string, unknown>[]).every((preemption) => us(preemption.us) && us(preemption.resumedUs)),
+    preempted: (value) =>
+      (value as Record<string, unknown>[]).every((preemption) => us(preemption.us) && us(preemption.resumedUs)),
     dropped: (value) => ["run", "step", "request"].every((kind) => count((value as Record<string, unknown>)[kind])),
   };
   // With one process there is no worker. The counts are inside `dropped`.

@@ -37,7 +37,10 @@ async function list(url: string, query = "") {
   };
 }
 
-async function truthOf(url: string, id: string): Promise<{ status: number; requests: ExpandedRequest[]; error?: object }> {
+async function truthOf(
+  url: string,
+  id: string,
+): Promise<{ status: number; requests: ExpandedRequest[]; error?: object }> {
   const response = await fetch(`${url}/understudy/requests/${encodeURIComponent(id)}`);
   const { requests = [], error } = (await response.json()) as { requests?: ExpandedRequest[]; error?: object };
   return { status: response.status, requests, ...(error ? { error } : {}) };

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import manifest from "../../package.json";
 import { ROLE_NAMES, type RoleName } from "../../src/app/config/roles.ts";
 import { type HostedServer, hosted, hostedAs } from "../hosted.ts";
-import { type ServerHandle, type Server, serve } from "../server.ts";
+import { type Server, type ServerHandle, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
 

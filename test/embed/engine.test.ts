@@ -101,10 +101,9 @@ test("cancel() frees blocks within one step, and the listener is not called agai
   const engine = await small({ timing: CONSTANT });
   let calls = 0;
   const count = { onTokens: () => calls++ };
-  const [first, second] = [1, 2].map(() => engine.submit({ promptTokens: 64, maxTokens: 50, ignoreEos: true }, count)) as [
-    Run,
-    Run,
-  ];
+  const [first, second] = [1, 2].map(() =>
+    engine.submit({ promptTokens: 64, maxTokens: 50, ignoreEos: true }, count),
+  ) as [Run, Run];
   while (first.tokens.length < 3) engine.step();
   const before = calls;
   engine.cancel(first);

@@ -111,7 +111,9 @@ describe("any history", () => {
         }
         while (engine.step());
         expect(engine.live).toBe(0);
-        expect(engine.snapshot().adapters.every((adapter) => adapter.running + adapter.waiting + adapter.heard === 0)).toBe(true);
+        expect(
+          engine.snapshot().adapters.every((adapter) => adapter.running + adapter.waiting + adapter.heard === 0),
+        ).toBe(true);
       },
     );
     await fc.assert(property, { numRuns: times(60) });

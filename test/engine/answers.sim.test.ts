@@ -48,7 +48,8 @@ describe("default text", () => {
         const length = Math.min(receiver.ids.length, also.ids.length);
         expect(receiver.ids.slice(0, length)).toEqual(also.ids.slice(0, length));
         // Either the client disconnected at some time, or the whole answer came.
-        if (!receiver.ended && !also.ended) expect([receiver.ids.length, receiver.finish]).toEqual([length, also.finish]);
+        if (!receiver.ended && !also.ended)
+          expect([receiver.ids.length, receiver.finish]).toEqual([length, also.finish]);
       });
     });
     fc.assert(property, { numRuns: times(40) });

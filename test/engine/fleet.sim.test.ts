@@ -159,7 +159,12 @@ describe("all together", () => {
     expect(settled).toBe(false);
     ranks.clock.drain();
     await done;
-    expect(ranks.receivers.map(({ finish }) => finish)).toEqual([Finish.Abort, Finish.Abort, Finish.Abort, Finish.Abort]);
+    expect(ranks.receivers.map(({ finish }) => finish)).toEqual([
+      Finish.Abort,
+      Finish.Abort,
+      Finish.Abort,
+      Finish.Abort,
+    ]);
     expect(ranks.fleet.paused).toBe(true);
     ranks.fleet.resume();
     const after = ranks.submit({ promptIds: promptOf(33, 0) })!;

@@ -21,7 +21,8 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     for (let i = 0; i < 6; i++) next();
     world.clock.drain();
     expect(world.receivers.length).toBe(200);
-    for (const receiver of world.receivers) expect(whole(receiver)).toEqual(answerOf(receiver.generation, config.maxModelLen));
+    for (const receiver of world.receivers)
+      expect(whole(receiver)).toEqual(answerOf(receiver.generation, config.maxModelLen));
     expect(world.engine.live).toBe(0);
     expect(world.engine.snapshot().finished[Finish.Length]).toBe(200);
   });

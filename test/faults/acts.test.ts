@@ -55,7 +55,15 @@ const leavings: LeaveCase[] = Object.keys(ASKED).flatMap((asked) =>
 
 const chosen = sized("faults", { sample: drawn(leavings, 8, seed), whole: leavings });
 test.each(
-  chosen.map((testCase) => [`${testCase.asked}, ${testCase.streams ? "a stream" : "whole"}`, testCase.after, testCase.way, testCase] as const),
+  chosen.map(
+    (testCase) =>
+      [
+        `${testCase.asked}, ${testCase.streams ? "a stream" : "whole"}`,
+        testCase.after,
+        testCase.way,
+        testCase,
+      ] as const,
+  ),
 )(
   "C1, C2: the client of %s leaves after %d events by %s: an abort, and all is free",
   async (_, after, way, { asked, streams }) => {

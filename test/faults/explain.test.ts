@@ -11,7 +11,8 @@ import { main } from "../program.ts";
 setDefaultTimeout(120_000);
 
 const ordered = [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client");
-const wordsOf = (parameter: FaultParameter) => (parameter.type === "word" ? parameter.words.map((word) => `,${parameter.name}=${word}`) : [""]);
+const wordsOf = (parameter: FaultParameter) =>
+  parameter.type === "word" ? parameter.words.map((word) => `,${parameter.name}=${word}`) : [""];
 /** Returns each combination of the words that the fault accepts. */
 const waysOf = ({ id, parameters }: FaultRow): string[] =>
   parameters.reduce((plans, parameter) => plans.flatMap((plan) => wordsOf(parameter).map((word) => plan + word)), [id]);

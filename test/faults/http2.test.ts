@@ -88,7 +88,11 @@ function cleanOf({ head, body }: FramedAnswer, at: FramedAnswer): CleanAnswer {
 }
 
 const bytesWhere = (operations: readonly WireOperation[], wanted: (event: number) => boolean): Buffer =>
-  Buffer.concat(operations.map((operation) => (operation.kind === "bytes" && wanted(operation.event) ? operation.bytes : Buffer.alloc(0))));
+  Buffer.concat(
+    operations.map((operation) =>
+      operation.kind === "bytes" && wanted(operation.event) ? operation.bytes : Buffer.alloc(0),
+    ),
+  );
 
 /** Returns complete heads as frames have them, without the fields that only HTTP/1 has. */
 function headsIn(bytes: Buffer): string {

@@ -57,7 +57,9 @@ test("a file of rules has at most 64 KiB and 200 rules", () => {
 
 test("a wait lasts at most an hour, jitter at most 10 s", () => {
   const waits = (line: string, count: number) =>
-    account(line, Array(count).fill(event(1))).operations.flatMap((operation) => (operation.kind === "wait" ? [operation.us] : []));
+    account(line, Array(count).fill(event(1))).operations.flatMap((operation) =>
+      operation.kind === "wait" ? [operation.us] : [],
+    );
   expect(waits("T7,for=forever", 1)).toEqual([3600e6]);
   expect(() => parsePlan("T7,for=3601s")).toThrow("character 4:");
   expect(() => parsePlan("T5,median=11s")).toThrow("character 4:");

@@ -35,7 +35,11 @@ const whole = Buffer.from(clean.events.join(""));
 
 /** Formats operations so that they can be compared. */
 const textOf = (operations: readonly WireOperation[]): string =>
-  operations.map((operation) => (operation.kind === "bytes" ? `${operation.event} ${Bun.hash(operation.bytes)}` : JSON.stringify(operation))).join();
+  operations
+    .map((operation) =>
+      operation.kind === "bytes" ? `${operation.event} ${Bun.hash(operation.bytes)}` : JSON.stringify(operation),
+    )
+    .join();
 
 test("a cut at any byte of an event or of the body leaves the bytes unchanged and adds a segment", () => {
   const segments = run(new FaultPipeline(parsePlan("B4@head"), "k"), clean).length;
@@ -153,7 +157,9 @@ test("E1 removes the last event in each dialect, and E1,bare also the finish rea
     for (const events of DIALECT_STREAMS) {
       const pipeline = new FaultPipeline(parsePlan(`E1${variant}`), "k");
       const operations = run(pipeline, { head: HEAD, events, streams: true });
-      const body = operations.map((operation) => (operation.kind === "bytes" ? Buffer.from(operation.bytes).toString() : "")).join("");
+      const body = operations
+        .map((operation) => (operation.kind === "bytes" ? Buffer.from(operation.bytes).toString() : ""))
+        .join("");
       expect(events.join("")).toMatch(lasts);
       expect(body).not.toMatch(lasts);
       const saysOnce = /"(finish|stop)_reason":"/.test(events.join(""));
@@ -168,7 +174,9 @@ test("faults at `done` act before the last event, with any framing", () => {
       const pipeline = new FaultPipeline(parsePlan(plan + more), "k");
       const operations = run(pipeline, { head: HEAD, events: DIALECT_STREAMS[0]!, streams: true });
       const at = operations.findIndex(({ kind }) => kind === "wait" || kind === "end");
-      const before = operations.slice(0, at).flatMap((operation) => (operation.kind === "bytes" ? [Buffer.from(operation.bytes)] : []));
+      const before = operations
+        .slice(0, at)
+        .flatMap((operation) => (operation.kind === "bytes" ? [Buffer.from(operation.bytes)] : []));
       const text = Buffer.concat(before)
         .toString()
         .replaceAll(/\r\n[0-9a-f]+\r\n/g, "");

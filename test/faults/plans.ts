@@ -30,7 +30,9 @@ function anyFault(row: FaultRow, below: (end: number) => number): string {
     drawn: `?${1 + below(12)}`,
     chance: `~0.${1 + below(9)}`,
   };
-  const values = row.parameters.filter(() => below(2) === 0).map((parameter) => `${parameter.name}=${anyValue(parameter, below)}`);
+  const values = row.parameters
+    .filter(() => below(2) === 0)
+    .map((parameter) => `${parameter.name}=${anyValue(parameter, below)}`);
   return [`${row.id}@${places[kind]}${inside}${below(8) === 0 ? `x${1 + below(5)}` : ""}`, ...values].join(",");
 }
 

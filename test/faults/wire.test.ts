@@ -7,7 +7,16 @@ import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 import { figure, sampled } from "../size.ts";
 import { ASKED, type FaultCase, faultCases } from "./cases.ts";
-import { accountOf, atSecondOf, bytesOf, cleanAnswer, difference, predicted, readWire, type ReceivedAnswer } from "./wire.ts";
+import {
+  accountOf,
+  atSecondOf,
+  bytesOf,
+  cleanAnswer,
+  difference,
+  predicted,
+  type ReceivedAnswer,
+  readWire,
+} from "./wire.ts";
 
 setDefaultTimeout(60_000);
 
@@ -32,32 +41,35 @@ const dateOf = ({ bytes }: ReceivedAnswer) => /^date: .*$/m.exec(bytes.toString(
 
 const cases = sampled("faults", faultCases(), 80);
 
-test.each(cases.map((testCase) => [`${testCase.asked} ${testCase.plan}`, testCase] as const))("%s", async (name, testCase) => {
-  const key = `key-${Bun.hash(name)}`;
-  const { row } = parsePlan(testCase.plan).faults[0]!;
-  if (row.id === "A3") return expectBusyOnly(testCase, key);
-  if (row.stage === "instead" || /^H8.*50|^H9.*30/.test(testCase.plan)) {
-    const { bytes } = await ask(testCase, key, testCase.plan, 1);
-    expect(bytes.toString()).toMatch(/^HTTP\/1\.1 [345]\d\d /);
-    expect(bytes.toString()).toContain("x-understudy-fault: ");
-    return;
-  }
-  let clean = await ask(testCase, key);
-  if (testCase.plan.includes("accept")) return expectRefusal(testCase, key);
-  const operations = (bytes: Buffer) => predicted(cleanAnswer(bytes), testCase.plan, key);
-  const end = operations(clean.bytes).at(-1)!;
-  const stays = end.kind === "end" && end.how === "done";
-  const enough = stays ? bytesOf(operations(atSecondOf(clean.bytes, clean.bytes))).length : undefined;
-  let faulty = await ask(testCase, key, testCase.plan, enough);
-  // The second is part of the encoded body and cannot be replaced, so both answers are requested in the same second.
-  for (let tries = 0; row.id === "H6" && tries < 20 && dateOf(clean) !== dateOf(faulty); tries++) {
-    clean = await ask(testCase, key);
-    faulty = await ask(testCase, key, testCase.plan, enough);
-  }
-  expect(difference(faulty.bytes, bytesOf(operations(atSecondOf(clean.bytes, faulty.bytes))))).toBeNull();
-  expect(accountOf(cleanAnswer(clean.bytes), testCase.plan, key).fired[0]!.times).toBeGreaterThan(0);
-  expect(faulty.end).toBe(end.kind === "end" && !stays ? (end.how as "fin" | "rst") : "open");
-});
+test.each(cases.map((testCase) => [`${testCase.asked} ${testCase.plan}`, testCase] as const))(
+  "%s",
+  async (name, testCase) => {
+    const key = `key-${Bun.hash(name)}`;
+    const { row } = parsePlan(testCase.plan).faults[0]!;
+    if (row.id === "A3") return expectBusyOnly(testCase, key);
+    if (row.stage === "instead" || /^H8.*50|^H9.*30/.test(testCase.plan)) {
+      const { bytes } = await ask(testCase, key, testCase.plan, 1);
+      expect(bytes.toString()).toMatch(/^HTTP\/1\.1 [345]\d\d /);
+      expect(bytes.toString()).toContain("x-understudy-fault: ");
+      return;
+    }
+    let clean = await ask(testCase, key);
+    if (testCase.plan.includes("accept")) return expectRefusal(testCase, key);
+    const operations = (bytes: Buffer) => predicted(cleanAnswer(bytes), testCase.plan, key);
+    const end = operations(clean.bytes).at(-1)!;
+    const stays = end.kind === "end" && end.how === "done";
+    const enough = stays ? bytesOf(operations(atSecondOf(clean.bytes, clean.bytes))).length : undefined;
+    let faulty = await ask(testCase, key, testCase.plan, enough);
+    // The second is part of the encoded body and cannot be replaced, so both answers are requested in the same second.
+    for (let tries = 0; row.id === "H6" && tries < 20 && dateOf(clean) !== dateOf(faulty); tries++) {
+      clean = await ask(testCase, key);
+      faulty = await ask(testCase, key, testCase.plan, enough);
+    }
+    expect(difference(faulty.bytes, bytesOf(operations(atSecondOf(clean.bytes, faulty.bytes))))).toBeNull();
+    expect(accountOf(cleanAnswer(clean.bytes), testCase.plan, key).fired[0]!.times).toBeGreaterThan(0);
+    expect(faulty.end).toBe(end.kind === "end" && !stays ? (end.how as "fin" | "rst") : "open");
+  },
+);
 
 /** Expects a connection to be closed when it opens. */
 async function expectRefusal(testCase: FaultCase, key: string): Promise<void> {
@@ -82,7 +94,8 @@ async function expectBusyOnly(testCase: FaultCase, key: string): Promise<void> {
 test("A5 fails the first attempts of a request, and then counts from the start again", async () => {
   const testCase = { plan: "A5,2,503", id: "A5", asked: "chat", streams: true } as const;
   const statuses: string[] = [];
-  for (let i = 0; i < 6; i++) statuses.push((await ask(testCase, "attempts", testCase.plan, 1)).bytes.toString().slice(9, 12));
+  for (let i = 0; i < 6; i++)
+    statuses.push((await ask(testCase, "attempts", testCase.plan, 1)).bytes.toString().slice(9, 12));
   expect(statuses).toEqual(["503", "503", "200", "503", "503", "200"]);
 });
 

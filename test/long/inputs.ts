@@ -155,7 +155,9 @@ function chunked(body: string, draw: Draw): string {
     const piece = body.slice(at, at + size);
     at += size;
     const digits = piece.length.toString(16);
-    const stated = draw.chance(97) ? digits : draw.of(["zz", "-1", "ffffffffffffffffff", `${digits}x`, "", `0${digits}`]);
+    const stated = draw.chance(97)
+      ? digits
+      : draw.of(["zz", "-1", "ffffffffffffffffff", `${digits}x`, "", `0${digits}`]);
     out += `${stated}${draw.chance(4) ? ";a=b" : ""}\r\n${piece}${draw.chance(98) ? "\r\n" : ""}`;
   }
   return out + draw.of(["0\r\n\r\n", "0\r\n\r\n", "0\r\n\r\n", "0\r\n\r\n", "0\r\nA: b\r\n\r\n", "0\r\n", ""]);

@@ -92,33 +92,36 @@ function failuresIn(report: string): Failure[] {
   return failures;
 }
 
-test.skipIf(!existsSync(program) && !process.env.CI)(`schemathesis finds no error of the server, seed ${seed}`, async () => {
-  const server = await serve(FLAGS);
-  try {
-    const document = await (await fetch(`${server.url}/openapi.json`)).text();
-    // Require a served model, and null in fields whose other values are always refused, so that requests pass the first
-    // checks.
-    const narrowed = document
-      .replaceAll(/"model":\{[^{}]*"anyOf":\[[^\]]*\]/g, '"model":{"enum":["golden",null]')
-      .replaceAll(
-        /"(suffix|prompt_embeds|chat_template|thinking_token_budget)":\{"anyOf":\[[^\]]*\]/g,
-        '"$1":{"type":"null"',
-      );
-    expect(narrowed).not.toBe(document);
-    const failures = [
-      ...(await run(server, "document", document, 0.4)),
-      ...(await run(server, "narrowed", narrowed, 0.6)),
-    ];
-    figure("refusals of the server's own that schemathesis takes for errors", failures.length);
-    expect(
-      failures.filter(
-        ({ check, status, body }) => check !== "not_a_server_error" || wrongWith({ status, body }) !== null,
-      ),
-    ).toEqual([]);
-    expect((await fetch(`${server.url}/health`)).status).toBe(200);
-    expect(await underWay(server.url)).toBe(0);
-    expect(resourcesOf(server.pid).descriptors).toBeGreaterThan(0);
-  } finally {
-    await server.stop();
-  }
-});
+test.skipIf(!existsSync(program) && !process.env.CI)(
+  `schemathesis finds no error of the server, seed ${seed}`,
+  async () => {
+    const server = await serve(FLAGS);
+    try {
+      const document = await (await fetch(`${server.url}/openapi.json`)).text();
+      // Require a served model, and null in fields whose other values are always refused, so that requests pass the first
+      // checks.
+      const narrowed = document
+        .replaceAll(/"model":\{[^{}]*"anyOf":\[[^\]]*\]/g, '"model":{"enum":["golden",null]')
+        .replaceAll(
+          /"(suffix|prompt_embeds|chat_template|thinking_token_budget)":\{"anyOf":\[[^\]]*\]/g,
+          '"$1":{"type":"null"',
+        );
+      expect(narrowed).not.toBe(document);
+      const failures = [
+        ...(await run(server, "document", document, 0.4)),
+        ...(await run(server, "narrowed", narrowed, 0.6)),
+      ];
+      figure("refusals of the server's own that schemathesis takes for errors", failures.length);
+      expect(
+        failures.filter(
+          ({ check, status, body }) => check !== "not_a_server_error" || wrongWith({ status, body }) !== null,
+        ),
+      ).toEqual([]);
+      expect((await fetch(`${server.url}/health`)).status).toBe(200);
+      expect(await underWay(server.url)).toBe(0);
+      expect(resourcesOf(server.pid).descriptors).toBeGreaterThan(0);
+    } finally {
+      await server.stop();
+    }
+  },
+);

@@ -93,7 +93,12 @@ export async function run(plan: Plan): Promise<Run> {
   }
 }
 
-function submitAll({ seed, requests }: Plan, engine: Engine, clock: VirtualClock, tokenTimes: Map<string, number[]>): void {
+function submitAll(
+  { seed, requests }: Plan,
+  engine: Engine,
+  clock: VirtualClock,
+  tokenTimes: Map<string, number[]>,
+): void {
   const random = seeded(seed);
   const below = (limit: number) => random() % limit;
   let lastSubmission: Submission | undefined;

@@ -1,7 +1,7 @@
 /** Builds the view of a forwarded request that rules match against, like that of fixtures. The body is not validated. */
 import type { Question } from "../../text/canned/fixtures/match.ts";
 import { lower } from "./fields.ts";
-import { originForm, type ForwardedRequest } from "./upstream.ts";
+import { type ForwardedRequest, originForm } from "./upstream.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -7,7 +7,7 @@ import { firstValue, type HeaderLines } from "./fields.ts";
 import { jsonIn } from "./question.ts";
 import { RecordFolder } from "./record-folder.ts";
 import { recordedHeaders } from "./recorded-headers.ts";
-import { originForm, type ForwardedRequest } from "./upstream.ts";
+import { type ForwardedRequest, originForm } from "./upstream.ts";
 
 /** Limits of a folder of fixtures (docs/fixtures.md). */
 const FILE_BYTES = 1_048_576;

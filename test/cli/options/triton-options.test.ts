@@ -75,7 +75,9 @@ test.each([
   ["0", false],
   ["maybe", undefined],
   ["", undefined],
-] as const)("the boolean %p is read like by tritonserver", (text, value) => expect(readTritonBoolean(text)).toBe(value as never));
+] as const)("the boolean %p is read like by tritonserver", (text, value) =>
+  expect(readTritonBoolean(text)).toBe(value as never),
+);
 
 test("without options Triton's defaults apply, and there is no separate port", () => {
   expect(tritonOf("")).toEqual(DEFAULT_TRITON_METRICS);

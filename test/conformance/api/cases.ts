@@ -91,7 +91,9 @@ export function readCase(text: string): Case {
   const { exchanges, background } = found;
   return {
     ...(sent(found, whole) as Case),
-    ...(exchanges ? { exchanges: exchanges.map((exchange, i) => sent(exchange, whole.members.get("exchanges")!.items[i])) } : {}),
+    ...(exchanges
+      ? { exchanges: exchanges.map((exchange, i) => sent(exchange, whole.members.get("exchanges")!.items[i])) }
+      : {}),
     ...(background ? { background: sent(background, whole.members.get("background")) } : {}),
   };
 }

@@ -35,7 +35,8 @@ function where(name: string, wanted: unknown, received: unknown): string {
   }
   if (Array.isArray(wanted) && Array.isArray(received)) {
     for (let i = 0; i < Math.max(wanted.length, received.length); i++)
-      if (JSON.stringify(wanted[i]) !== JSON.stringify(received[i])) return where(`${name}[${i}]`, wanted[i], received[i]);
+      if (JSON.stringify(wanted[i]) !== JSON.stringify(received[i]))
+        return where(`${name}[${i}]`, wanted[i], received[i]);
   }
   if (isObject(wanted) && isObject(received)) {
     for (const key of new Set([...Object.keys(wanted), ...Object.keys(received)]))
@@ -67,7 +68,9 @@ export function headDifference({ names, response }: PlayedAnswer): string | null
   const order = refusal ?? ("access-control-allow-methods" in headers ? PREFLIGHT : ORDER);
   const wanted = order.filter((name) => name === "date" || name in headers);
   const received = names.filter((name) => order.includes(name.toLowerCase()));
-  return JSON.stringify(received) === JSON.stringify(wanted) ? null : where("header lines", wanted.join(), received.join());
+  return JSON.stringify(received) === JSON.stringify(wanted)
+    ? null
+    : where("header lines", wanted.join(), received.join());
 }
 
 const MADE_ID = /"id":"((?:chatcmpl|cmpl|resp|msg)[-_][0-9a-f]{16,32})"/g;

@@ -185,7 +185,9 @@ test(
     fc.assert(
       fc.asyncProperty(acts, fc.boolean(), async (all, asyncScheduling) => {
         // A small pool, so that requests are preempted.
-        const house = new SimulatedPage(configOf({ numGpuBlocks: 33, maxNumSeqs: 4, maxNumActiveSeqs: 4, asyncScheduling }));
+        const house = new SimulatedPage(
+          configOf({ numGpuBlocks: 33, maxNumSeqs: 4, maxNumActiveSeqs: 4, asyncScheduling }),
+        );
         const scrapes: { text: string; atS: number; rest?: boolean }[] = [];
         const scrape = async (rest = false) =>
           void scrapes.push({ text: await house.text(), atS: house.clock.now() / 1e6, rest });
@@ -217,7 +219,9 @@ test(
         expect(violated.map(({ id, violations }) => [id, violations[0]])).toEqual([]);
         // Nothing is lost: each generation is one success or one failure of the engine's model.
         const value = await house.values();
-        const failed = house.receivers.filter((receiver) => receiver.ended && receiver.finish === null && !receiver.stopped);
+        const failed = house.receivers.filter(
+          (receiver) => receiver.ended && receiver.finish === null && !receiver.stopped,
+        );
         expect(value("request_success{tensorrt_llm}") + value("request_failure{tensorrt_llm,BACKEND}")).toBe(
           house.receivers.length,
         );

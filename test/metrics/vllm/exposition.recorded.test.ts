@@ -180,10 +180,15 @@ function httpOf(real: readonly ParsedFamily[]): Snapshot["front"]["http"] {
       label(sample, "handler") === handler &&
       (!sample.labels.some(([name]) => name === "method") || label(sample, "method") === method);
     const status = (sample: Sample) => STATUS_CLASSES.indexOf(label(sample, "status") as "2xx");
-    for (const sample of samples("http_requests_total").filter(mine)) row[HttpWord.answers + status(sample)] = sample.value;
-    for (const sample of samples("http_requests_created").filter(mine)) row[HttpWord.since + status(sample)] = sample.value;
-    const sum = (family: string) => samples(family).find((sample) => sample.name === `${family}_sum` && mine(sample))!.value;
-    const below = samples("http_request_duration_seconds").filter((sample) => sample.name.endsWith("_bucket") && mine(sample));
+    for (const sample of samples("http_requests_total").filter(mine))
+      row[HttpWord.answers + status(sample)] = sample.value;
+    for (const sample of samples("http_requests_created").filter(mine))
+      row[HttpWord.since + status(sample)] = sample.value;
+    const sum = (family: string) =>
+      samples(family).find((sample) => sample.name === `${family}_sum` && mine(sample))!.value;
+    const below = samples("http_request_duration_seconds").filter(
+      (sample) => sample.name.endsWith("_bucket") && mine(sample),
+    );
     below.forEach(({ value }, i) => {
       row[HttpWord.buckets + i] = value - (below[i - 1]?.value ?? 0);
     });
@@ -198,11 +203,11 @@ function httpOf(real: readonly ParsedFamily[]): Snapshot["front"]["http"] {
 /** Buckets that are not cumulative, as the core counts. */
 function histogramOf({ name, samples }: ParsedFamily): HistogramSnapshot {
   const buckets = samples.filter((sample) => sample.name === `${name}_bucket`);
-  const valueOf = (suffix: string) => samples.find((sample) => sample.name === name + suffix)!.value;
+  const sampleOf = (suffix: string) => samples.find((sample) => sample.name === name + suffix)!.value;
   return {
     bounds: buckets.slice(0, -1).map(({ labels }) => Number(labels.find(([label]) => label === "le")![1])),
     buckets: buckets.map(({ value }, index) => value - (buckets[index - 1]?.value ?? 0)),
-    sum: valueOf("_sum"),
-    count: valueOf("_count"),
+    sum: sampleOf("_sum"),
+    count: sampleOf("_count"),
   };
 }

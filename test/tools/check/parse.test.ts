@@ -225,7 +225,8 @@ function expositionOf(
   const found = new Map<string, Family>();
   for (const { name, help, type, samples } of wanted) {
     const written = samples.map((sample) => ({ name, exemplar: null, line: 0, ...sample }) as unknown as Sample);
-    if (written.length > 0) found.set(name, { name, type: type as "gauge", help, unit: null, samples: written, line: 0 });
+    if (written.length > 0)
+      found.set(name, { name, type: type as "gauge", help, unit: null, samples: written, line: 0 });
   }
   return found;
 }

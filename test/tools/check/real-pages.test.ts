@@ -130,7 +130,10 @@ function changed(text: string, changes: readonly Change[]): string {
       if (!found) return [];
       const labels = found[2]!.split(",").filter((label) => !/^(engine|model_name)=/.test(label));
       return [
-        [labels.length > 0 ? `${found[1]}{${labels.join(",")}}` : found[1]!, { line, value: Number(found[3]) }] as const,
+        [
+          labels.length > 0 ? `${found[1]}{${labels.join(",")}}` : found[1]!,
+          { line, value: Number(found[3]) },
+        ] as const,
       ];
     }),
   );

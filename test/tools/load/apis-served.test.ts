@@ -249,8 +249,8 @@ describe("request bodies", () => {
       ...{ model: "m", messages: [{ role: "user", content: expect.any(String) }], max_tokens: 5, stream: true },
       temperature: 0.5,
     });
-    const [request] = await asked("anthropic-messages", "--api-key a --header Anthropic-Version=x X-API-Key=b");
-    expect([request!.headers.get("anthropic-version"), request!.headers.get("x-api-key")]).toEqual(["x", "b"]);
+    const [custom] = await asked("anthropic-messages", "--api-key a --header Anthropic-Version=x X-API-Key=b");
+    expect([custom!.headers.get("anthropic-version"), custom!.headers.get("x-api-key")]).toEqual(["x", "b"]);
     const [none] = await asked("anthropic-messages", "", { OPENAI_API_KEY: "o" });
     expect([none!.headers.get("authorization"), none!.headers.get("x-api-key")]).toEqual([undefined, undefined]);
   });

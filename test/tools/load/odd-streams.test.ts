@@ -41,14 +41,17 @@ const ERRORS: readonly (readonly [object, string | RegExp])[] = [
 ];
 
 describe("error objects in each known form", () => {
-  test.each(ERRORS.map(([value, message]) => [JSON.stringify(value), value, message] as const))("%s", (_, value, message) => {
-    const late = [body(event(value), DONE), body(TOKEN, event(value), DONE), body(TOKEN, FINISH, event(value), DONE)];
-    for (const stream of late) {
-      const failure = failureOf(stream);
-      expect(failure?.kind).toBe("error event");
-      expect(failure!.message).toMatch(message);
-    }
-  });
+  test.each(ERRORS.map(([value, message]) => [JSON.stringify(value), value, message] as const))(
+    "%s",
+    (_, value, message) => {
+      const late = [body(event(value), DONE), body(TOKEN, event(value), DONE), body(TOKEN, FINISH, event(value), DONE)];
+      for (const stream of late) {
+        const failure = failureOf(stream);
+        expect(failure?.kind).toBe("error event");
+        expect(failure!.message).toMatch(message);
+      }
+    },
+  );
 });
 
 test.each([

@@ -110,7 +110,11 @@ const CASES: readonly (readonly [name: string, evidence: Partial<Evidence>, says
   ["no usage", { records: [{ ...PLAIN, usage: false }] }, "1 answers came without usage"],
   ["too many chunks", { folded: 7 }, `more than ${CHUNKS_KEPT} chunks`],
   ["merged chunks", { records: [MERGED] }, "fewer chunks than tokens: the flat itl keys are per chunk"],
-  ["merged chunks with unknown numbers of tokens", { records: [played(false)] }, "their ITL is per chunk, not per token"],
+  [
+    "merged chunks with unknown numbers of tokens",
+    { records: [played(false)] },
+    "their ITL is per chunk, not per token",
+  ],
   ["other lengths", { records: [{ ...PLAIN, wantedTokens: 6 }] }, "1 of 1 answers do not have the requested length"],
   ["no end mark", { records: [{ ...PLAIN, done: false }] }, "1 streams ended without [DONE]"],
   ["a warm cache", { warmUp: [{ ...PLAIN, cachedTokens: 16 }] }, "an earlier run filled it"],

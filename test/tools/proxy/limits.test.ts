@@ -48,7 +48,9 @@ test("recording ends after 1,000 records or 16 MiB, the limits of a folder of fi
   const large = recorder();
   for (let i = 0; i < 18; i++) large.recorder.keep(passing(`${i}`), answer("x".repeat(MIB - 1000)), false);
   expect([many.files(), many.reports.length, large.files(), large.reports.length]).toEqual([1000, 1, 16, 1]);
-  expect(large.reports[0]).toBe("nothing more is recorded: a folder of fixtures has 1000 files, 16777216 bytes at most");
+  expect(large.reports[0]).toBe(
+    "nothing more is recorded: a folder of fixtures has 1000 files, 16777216 bytes at most",
+  );
 });
 
 test("8 MiB without an empty line pass as one event", () => {

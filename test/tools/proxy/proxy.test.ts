@@ -117,7 +117,10 @@ test("each exchange is recorded in a file with its events and times, and without
   const { url, port } = await proxy(server.url, "--record", records);
   const { bytes } = await readWire(
     port,
-    posted("/v1/completions", { ...request, max_tokens: 100 }, ["Connection: close", "Authorization: Bearer very-secret"]),
+    posted("/v1/completions", { ...request, max_tokens: 100 }, [
+      "Connection: close",
+      "Authorization: Bearer very-secret",
+    ]),
   );
   await readWire(port, closing({ ...request, stream: false }));
   await fetch(`${url}/v1/models`);

@@ -2,7 +2,7 @@
 import net from "node:net";
 import { epochSeconds, WallClock } from "../../../src/base/clock.ts";
 import { ProxyServer } from "../../../src/tools/proxy/server.ts";
-import { readWire, type ReceivedAnswer } from "../../faults/wire.ts";
+import { type ReceivedAnswer, readWire } from "../../faults/wire.ts";
 
 type Options = Partial<Omit<ConstructorParameters<typeof ProxyServer>[0], "to" | "port">>;
 

@@ -45,7 +45,10 @@ const messagesOf = (n: number) => [{ role: "user", content: `Say it, ${n}` }];
 const EXCHANGES: readonly (readonly [path: string, body: object])[] = Array.from({ length: 5 }, (_, n) => [
   ["/v1/chat/completions", { messages: messagesOf(n), stream: true, stream_options: { include_usage: true } }] as const,
   ["/v1/chat/completions", { messages: messagesOf(n) }] as const,
-  ["/v1/chat/completions", { messages: messagesOf(n), tools: [weather], tool_choice: "required", stream: true }] as const,
+  [
+    "/v1/chat/completions",
+    { messages: messagesOf(n), tools: [weather], tool_choice: "required", stream: true },
+  ] as const,
   ["/v1/messages", { messages: messagesOf(n), max_tokens: 20, stream: true }] as const,
   ["/v1/messages", { messages: messagesOf(n), max_tokens: 20 }] as const,
   ["/v1/responses", { input: `Say it, ${n}`, stream: true }] as const,

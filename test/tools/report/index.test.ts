@@ -59,7 +59,9 @@ test("names, commands and errors appear as text, and nothing is loaded", () => {
         server_metrics: { delta: { [third]: 3 } },
       };
       const failure = { kind: first, message: second };
-      const page = html(result(part, { model_id: first, [second]: third }), [record(0, 5, { requestId: third, failure })]);
+      const page = html(result(part, { model_id: first, [second]: third }), [
+        record(0, 5, { requestId: third, failure }),
+      ]);
       const { elements, addresses, handlers, data } = await read(page);
       const plainly = { ...part, title: "", command: "a", warnings: ["a"] };
       const failed = record(0, 5, { failure: { kind: "a", message: "a" } });

@@ -25,7 +25,10 @@ export const BASE = { chat: true, count: null, seed: 0, limit: null } as const;
 type PartialOptions = Partial<DatasetOptions> & Pick<DatasetOptions, "name">;
 
 /** Returns the first `most` items of a dataset. */
-export async function read(options: PartialOptions, { seed = 0, most = 1000, warmUp = false } = {}): Promise<(Turn | BadLine)[]> {
+export async function read(
+  options: PartialOptions,
+  { seed = 0, most = 1000, warmUp = false } = {},
+): Promise<(Turn | BadLine)[]> {
   const found = await dataset({ ...BASE, ...options });
   const items: (Turn | BadLine)[] = [];
   for (const item of warmUp ? found.warmUp(seed) : found.turns(seed)) {

@@ -15,15 +15,12 @@ describe("words", () => {
     ["r50k", r50k],
     ["cl100k", cl100k],
     ["o200k", o200k],
-  ])(
-    "each word is one token of %s, alone and after a space, and a text has as many tokens as words",
-    (_, count) => {
-      expect(WORDS).toHaveLength(512);
-      expect(new Set(WORDS).size).toBe(512);
-      expect(WORDS.filter((word) => count(word) !== 1 || count(` ${word}`) !== 1)).toEqual([]);
-      expect(count(WORDS.join(" "))).toBe(512);
-    },
-  );
+  ])("each word is one token of %s, alone and after a space, and a text has as many tokens as words", (_, count) => {
+    expect(WORDS).toHaveLength(512);
+    expect(new Set(WORDS).size).toBe(512);
+    expect(WORDS.filter((word) => count(word) !== 1 || count(` ${word}`) !== 1)).toEqual([]);
+    expect(count(WORDS.join(" "))).toBe(512);
+  });
 
   test("words that the server splits are left out; tokens that it adds to every text are not counted", async () => {
     const odd = new Set(WORDS.filter((_, i) => i % 7 === 3));
@@ -126,7 +123,13 @@ describe("generated prompts", () => {
         fc.integer({ min: 1, max: 12 }),
         fc.integer({ min: BLOCK, max: 50 }),
         async (chat, seed, numPrefixes, length) => {
-          const options = { name: "prefix_repetition", chat, numPrefixes, prefixLen: length, suffixLen: length } as const;
+          const options = {
+            name: "prefix_repetition",
+            chat,
+            numPrefixes,
+            prefixLen: length,
+            suffixLen: length,
+          } as const;
           const all = await turns(options, { seed, most: 3 * numPrefixes });
           const prefixes = all.map((turn) => beginning(turn, length));
           const first = new Set(prefixes.slice(0, numPrefixes));

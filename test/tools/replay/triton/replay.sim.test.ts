@@ -60,7 +60,9 @@ const trace = (requests: number, pace: string) => `synthetic:isl=1,osl=1,request
 
 test("a model instance executes one request at a time, and three instances execute three", () => {
   const result = results(trace(100, "concurrency=4"), "plain");
-  expect([result.duration_s, result.latency_ms.p50, result.pending_peak, result.requests.finished]).toEqual([0.1, 4, 3, 100]);
+  expect([result.duration_s, result.latency_ms.p50, result.pending_peak, result.requests.finished]).toEqual([
+    0.1, 4, 3, 100,
+  ]);
   expect(result.models).toMatchObject([{ name: "plain", success: 100, executions: 100, batch: 1, compute_ms: 1 }]);
   const three = results(trace(100, "concurrency=4"), "three");
   expect([three.duration_s, three.pending_peak]).toEqual([0.034, 1]);
