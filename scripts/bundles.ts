@@ -45,7 +45,7 @@ const SERVE = "src/cli/serve/serve.ts";
 /** Threads that a server starts before the first scrape, by the names that `renamed` gives them. */
 const EARLY_THREADS = ["time-clock-worker", "tokens-encoder-worker", "metrics-worker"];
 
-/** Libraries that no start needs, by names of files beside the bundle. Only modules of ECMAScript keep their names so. */
+/** Libraries that no start needs, by the names of their files next to the bundle. Only ES modules keep these names. */
 const LIBRARIES: Readonly<Record<string, string>> = {
   "library-elysia": "elysia",
   "library-re2js": "re2js",
