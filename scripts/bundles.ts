@@ -93,10 +93,10 @@ export const BUILT: readonly string[] = [
 ];
 
 /**
- * The program that runs on Bun: these entries, and the threads beside them. A server and its first threads have a file each,
- * with its bytecode: a start from source text takes 45 ms more, most of it in the parser. Bun runs the text if the bytecode is
- * absent, damaged, or made by another version. The format is CommonJS because Bun 1.4.5 has bytecode of ES modules only in
- * executables.
+ * Bundles the program that runs on Bun: these entries, and the files of its threads next to them. A server and its first
+ * threads have a file each, with its bytecode. A start from source text takes 45 ms more, most of it in the parser. Bun runs
+ * the text if the bytecode is absent, damaged, or made by another version. The format is CommonJS because Bun 1.4.5 has
+ * bytecode of ES modules only in executables.
  */
 export async function program(entries: Readonly<Record<string, string>>, to: string): Promise<void> {
   const others = threads();
