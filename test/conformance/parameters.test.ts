@@ -295,7 +295,7 @@ const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
   ],
   include_reasoning: [
     "test/servers/openai/tool-calls/reasoning.test.ts",
-    "include_reasoning false shows the text alone",
+    "include_reasoning false shows only the content",
   ],
   chat_template: refusalOnly,
   media_io_kwargs: refusalOnly,

@@ -1,6 +1,6 @@
 /**
- * What does the API look like to a machine? One OpenAPI 3.1 document: fields, types, defaults and limits from the table
- * that requests are checked with, answers as they are written. vLLM 0.33 has FastAPI make one, from its own models.
+ * Creates the OpenAPI 3.1 document of the server. Fields, types, defaults and limits come from the tables that check requests, so
+ * that they cannot differ from the server's behaviour. In vLLM 0.33, FastAPI creates the document from vLLM's models.
  */
 
 import { version } from "../../../../package.json";
@@ -17,7 +17,7 @@ export interface OpenApiDocument {
 
 const VLLM = `Stands in for vLLM ${VLLM_VERSION}: its API, without a model. Fields that are not listed are ignored.`;
 
-/** `served`: the methods of each path of this server; those of other paths in `operations`, and paths without operations, are left out. */
+/** Creates the document of the paths in both `served` and `operations`. `served`: the methods of each path of this server. */
 export function openApi(
   served: Readonly<Record<string, readonly string[]>>,
   operations: Operations,
@@ -41,13 +41,13 @@ export function openApi(
   };
 }
 
-/** The document as JSON; integers of 64 bits keep all their digits. */
+/** Returns the document as JSON. 64-bit integers keep all their digits. */
 export function printed(document: OpenApiDocument): string {
   const marked = (_: string, value: unknown) => (typeof value === "bigint" ? `#${value}#` : value);
   return JSON.stringify(document, marked).replaceAll(/"#(-?\d+)#"/g, "$1");
 }
 
-/** Objects with a title move to `schemas`, under it; a second shape of the same title stays where it is. */
+/** Moves schemas of objects with a title to `schemas`. A different schema with a title already in use stays in its place. */
 function named(value: unknown, schemas: Record<string, JsonSchema>): unknown {
   if (Array.isArray(value)) return value.map((item) => named(item, schemas));
   if (typeof value !== "object" || value === null) return value;

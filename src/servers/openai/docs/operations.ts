@@ -1,9 +1,10 @@
-/** What does a route look like to a machine? Operations of OpenAPI 3.1; bodies from the tables that requests are checked with. */
+/** Types and helpers for OpenAPI 3.1 operations. Schemas of bodies come from the tables that check requests. */
 
 import type { JsonSchema } from "../../pydantic/types.ts";
 import type { Fields } from "../../pydantic/validate.ts";
 import type { Effect, Parameter } from "./parameter.ts";
 
+/** An operation of the OpenAPI document. */
 export interface Operation {
   readonly summary: string;
   readonly parameters?: readonly object[];
@@ -11,30 +12,32 @@ export interface Operation {
     readonly required: boolean;
     readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>>;
   };
-  readonly responses: Readonly<Record<string, Described>>;
+  readonly responses: Readonly<Record<string, ResponseObject>>;
 }
 
-/** An answer. */
-export interface Described {
+/** A response of the OpenAPI document. */
+export interface ResponseObject {
   readonly description: string;
   readonly content?: Readonly<Record<string, { readonly schema: JsonSchema }>>;
 }
 
-/** By path; the methods of one path answer alike. */
+/** Operations by path. All methods of a path have the same operation. */
 export type Operations = Readonly<Record<string, Operation>>;
 
-/** All of its properties are there. */
+/** Returns the schema of an object whose properties are all required. */
 export const titled = (title: string, properties: Readonly<Record<string, JsonSchema>>): JsonSchema => ({
   type: "object",
   title,
   properties,
   required: Object.keys(properties),
 });
+/** Returns the `content` of a JSON body. */
 export const asJson = (schema: JsonSchema) => ({ "application/json": { schema } });
-export const answer = (description: string, schema?: JsonSchema): Described =>
+/** Returns a response with or without a JSON body. */
+export const answer = (description: string, schema?: JsonSchema): ResponseObject =>
   schema === undefined ? { description } : { description, content: asJson(schema) };
 
-/** A body with these fields, and what is said of each. */
+/** Returns the schema of a body with these fields. `parameterOf`: returns the limits and the effect of a field. */
 export function bodySchema(title: string, fields: Fields, parameterOf: (name: string) => Parameter): JsonSchema {
   const properties = Object.entries(fields).map(([name, { type, default: value }]) => {
     const { limits, bounds, effect } = parameterOf(name);
@@ -52,6 +55,7 @@ export function bodySchema(title: string, fields: Fields, parameterOf: (name: st
 
 const capital = (words: string) => words.charAt(0).toUpperCase() + words.slice(1);
 
+/** Returns the sentence about a field's effect. */
 export function effectText(effect: Effect): string {
   if ("seen" in effect) return effect.seen;
   return "neither" in effect ? `none in vLLM either: ${effect.neither}` : `none here: ${effect.here}`;

@@ -1,18 +1,19 @@
-/** What does the API look like to a reader? The OpenAPI document as one HTML page: no script, nothing to load. */
+/** Prints the OpenAPI document as an HTML page, without scripts or other files. */
 
 import type { JsonSchema } from "../../pydantic/types.ts";
 import type { OpenApiDocument } from "./document.ts";
 import type { Operation } from "./operations.ts";
 
+/** Returns the page as HTML. */
 export function docsPage(document: OpenApiDocument): string {
   const { title, version, description } = document.info;
-  const all = Object.entries(document.paths).flatMap(([path, methods]) =>
+  const entries = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => [method.toUpperCase(), path, operation] as const),
   );
-  const routes = all.map(([method, path, { summary }]) =>
+  const routes = entries.map(([method, path, { summary }]) =>
     row([method, `<a href="#${safe(method + path)}"><code>${safe(path)}</code></a>`, prose(summary)]),
   );
-  const operations = all.map(([method, path, operation]) => section(method, path, operation, document));
+  const operations = entries.map(([method, path, operation]) => section(method, path, operation, document));
   const schemas = Object.entries(document.components.schemas).map(
     ([name, schema]) => `<h3 id="${safe(name)}">${safe(name)}</h3>\n${properties(schema)}`,
   );
@@ -42,6 +43,7 @@ const STYLE =
   "table{border-collapse:collapse;width:100%}td,th{border-top:1px solid #ccc;padding:.3em .6em;text-align:left;vertical-align:top}" +
   "code,h2{font-family:ui-monospace,monospace}small{color:#666;font-weight:normal}";
 
+/** Returns the section of an operation. */
 function section(
   method: string,
   path: string,
@@ -69,6 +71,7 @@ function section(
   ].join("\n");
 }
 
+/** Returns the table of an object's properties. Required properties have an asterisk. */
 function properties(schema: JsonSchema): string {
   const required = (schema.required ?? []) as readonly string[];
   const lines = Object.entries((schema.properties ?? {}) as Readonly<Record<string, JsonSchema>>).map(
@@ -90,6 +93,7 @@ function resolve(schema: JsonSchema, document: OpenApiDocument): JsonSchema {
 }
 const nameOf = (ref: string) => ref.slice(ref.lastIndexOf("/") + 1);
 
+/** Returns a schema's type as HTML. */
 function typeOf(schema: JsonSchema): string {
   if (typeof schema.$ref === "string")
     return `<a href="#${safe(nameOf(schema.$ref))}">${safe(nameOf(schema.$ref))}</a>`;
@@ -107,9 +111,10 @@ function typeOf(schema: JsonSchema): string {
 
 const row = (cells: readonly string[]) => `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>\n`;
 
-/** Descriptions are Markdown, as OpenAPI has them; of that they use `code` alone. */
+/** Converts Markdown to HTML. Our descriptions only use `code`. */
 const prose = (text: string): string => safe(text).replaceAll(/`([^`]+)`/g, "<code>$1</code>");
 
+/** Escapes text for HTML. */
 function safe(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 }

@@ -1,23 +1,25 @@
-/** What is said of a field besides its type: what a client sees of it, and limits. */
+/** Types and constants for describing fields of requests: the effect that a client sees, and limits. */
 import type { JsonSchema } from "../../pydantic/types.ts";
 
+/** The effect of a field. */
 export type Effect =
-  /** What changes in the answer, or in who gets it when. */
+  /** The field has an effect. Describes the change in the answer, or in its time. */
   | { readonly seen: string }
-  /** vLLM takes it, and its answer is the same as without, on a server as this one stands in for. */
+  /** The field has no effect in vLLM either, in the configuration that this server stands in for. Gives the reason. */
   | { readonly neither: string }
-  /** Checked as there; vLLM's answer may change, ours does not. */
+  /** The field is checked as in vLLM. It may change vLLM's answer, but not ours. Gives the reason. */
   | { readonly here: string };
 
+/** Limits and effect of a field. */
 export interface Parameter {
-  /** Limits beyond the type, and what else refuses the request. */
+  /** Limits beyond the type, and other reasons for a refusal. */
   readonly limits?: string;
-  /** Those of them that JSON Schema has words for. */
+  /** The limits that JSON Schema can express. */
   readonly bounds?: JsonSchema;
   readonly effect: Effect;
 }
 
-/** Where the two differ, or only one has the field. */
+/** A field of chats and completions. `chat` and `completions` have differences, if any. */
 export interface ParameterRow extends Parameter {
   readonly chat?: Partial<Parameter>;
   readonly completions?: Partial<Parameter>;
@@ -26,10 +28,10 @@ export interface ParameterRow extends Parameter {
 export const seen = (text: string): Effect => ({ seen: text });
 export const neither = (text: string): Effect => ({ neither: text });
 export const here = (text: string): Effect => ({ here: text });
-/** Row for a field that is only taken when it is null or empty. */
+/** Returns the row of a field that must be null or empty. */
 export const refusing = (limits: string): ParameterRow => ({ limits, effect: seen("the refusal") });
 
-/** Said of several fields. */
+// Texts that several fields share.
 export const NO_SAMPLER = here("changes what is sampled; answers are drawn without a model");
 export const RENDER_ONLY = neither("for the render routes; ignored where an answer is generated");
 export const TEMPLATE = here("a variable of the model's chat template; the built-in template has none");

@@ -1,6 +1,6 @@
 /**
- * Which pages describe the API? `/openapi.json`, `/docs` and `/redoc`, as FastAPI serves them beside vLLM's routes unless
- * `--disable-fastapi-docs` says no. FastAPI's pages load a viewer from a CDN; ours is text and needs nothing.
+ * Serves the pages that describe the API: `/openapi.json`, `/docs` and `/redoc`. FastAPI serves the same paths in vLLM, unless
+ * `--disable-fastapi-docs` is set. FastAPI's pages load a viewer from a CDN. Our page is plain HTML.
  */
 
 import type { Backend } from "../../../kernel/backend.ts";
@@ -12,13 +12,14 @@ import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { OpenApiDocument } from "./document.ts";
 import type { Operations } from "./operations.ts";
 
-/** Says what its routes look like; loaded when somebody asks. */
-interface Describing {
+/** An API that can describe its routes. */
+interface OperationsSource {
+  /** Loads the descriptions. */
   operations(): Promise<Operations>;
 }
 
-/** Use it beside `openai`, without `disableFastapiDocs`. */
-export function docsRoutes(kernel: OpenAiKernel, dialects: readonly Describing[]) {
+/** Returns the routes of these pages. For a server without `disableFastapiDocs`. */
+export function docsRoutes(kernel: OpenAiKernel, dialects: readonly OperationsSource[]) {
   const http = new Http(kernel, {});
   const served = { ...servedBy(kernel.config), "/metrics": ["GET"] };
   let document: ReturnType<typeof describe> | undefined;
@@ -39,12 +40,12 @@ export function docsRoutes(kernel: OpenAiKernel, dialects: readonly Describing[]
 }
 
 /**
- * Loaded and made when somebody asks: most servers never describe themselves. Each part waits for a gap between steps: all of
- * it in one go made streams beside the first request 24 ms late.
+ * Creates the document on the first request, because most servers never need it. Waits for idle time before each part. Without
+ * these waits, the first request delayed other streams by 24 ms.
  */
 async function describe(
   served: Readonly<Record<string, readonly string[]>>,
-  dialects: readonly Describing[],
+  dialects: readonly OperationsSource[],
   { spare }: Pick<Backend, "spare">,
 ) {
   const operations: Operations[] = [];

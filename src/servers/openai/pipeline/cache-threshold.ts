@@ -1,6 +1,6 @@
 /**
- * Did a request find enough of its prompt in the prefix cache? With `--cache-hit-threshold` one that found less ends
- * without a token, as in llm-d-inference-sim, so that a router can try another server.
+ * Ends a request without a token if too little of its prompt is in the prefix cache, so that a router can try another
+ * server. Enabled by `--cache-hit-threshold`. Field, header and finish reason are those of llm-d-inference-sim.
  */
 
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
@@ -12,60 +12,71 @@ import { badRequest } from "../request/errors.ts";
 import type { OpenAiServerConfig } from "../request/openai-config.ts";
 import type { Form } from "./form.ts";
 
+/** Finish reason of a request that found too little of its prompt in the cache. */
 export const CACHE_THRESHOLD = "cache_threshold";
-/** Ends a request so whatever it found. */
+/** Name of a request header. If it is true, the request ends with this finish reason in any case. */
 const HEADER = "x-cache-threshold-finish-reason";
-/** What Go takes for true. */
+/** Values that Go's `strconv.ParseBool` reads as true. */
 const TRUE: readonly string[] = ["1", "t", "T", "TRUE", "true", "True"];
 const FIELD = "cache_hit_threshold";
 
-/** The field of a body; null: there is none, or it is no share, and the server's own counts. Throws `Refused`. */
+/**
+ * Returns the threshold in a body. Returns null if the field is absent or outside 0 to 1: the server's threshold applies then.
+ * Throws `Refused` if the field is not a number.
+ */
 export function thresholdOf(body: PythonDict): number | null {
-  const given = toPlain(get(body, FIELD) ?? null);
-  if (given === null) return null;
-  if (typeof given !== "number" && typeof given !== "bigint")
+  const value = toPlain(get(body, FIELD) ?? null);
+  if (value === null) return null;
+  if (typeof value !== "number" && typeof value !== "bigint")
     throw new Refused(badRequest(`${FIELD} takes a number from 0 to 1`, FIELD));
-  return given >= 0 && given <= 1 ? Number(given) : null;
+  return value >= 0 && value <= 1 ? Number(value) : null;
 }
 
-/** Returns the share of its prompt that a request must find; 0: nothing, above 1: more than there is. `threshold`: the server's. */
+/**
+ * Returns the share of a prompt that must be cached, from 0 (no condition) to 1. Infinity: the request ends in any case.
+ * `threshold`: the server's.
+ */
 export function leastShare(
   threshold: number,
   { engine }: Pick<OpenAiServerConfig, "engine">,
-  { cacheHitThreshold: own }: { readonly cacheHitThreshold: number | null },
+  { cacheHitThreshold }: { readonly cacheHitThreshold: number | null },
   http: HttpRequest,
   { namesEnds }: Pick<Form, "namesEnds">,
 ): number {
   if (namesEnds && TRUE.includes(http.headers.get(HEADER) ?? "")) return Number.POSITIVE_INFINITY;
-  return engine.enablePrefixCaching ? (own ?? threshold) : 0;
+  return engine.enablePrefixCaching ? (cacheHitThreshold ?? threshold) : 0;
 }
 
-interface Judged {
+/** The members of a choice that `CacheJudge` uses. */
+interface JudgeableChoice {
   readonly submission: Submission | null;
   nameEnd(name: string): void;
 }
 
-/** Stands before who listens for a choice: with its first output it is known what was found. */
+/**
+ * Receives a choice's outputs before the next receiver does. Ends the choice at its first output, when the number of cached
+ * tokens is known.
+ */
 export class CacheJudge extends ReceiverBefore {
-  readonly #choice: Judged;
+  readonly #choice: JudgeableChoice;
   readonly #promptTokens: number;
-  readonly #least: number;
+  readonly #leastShare: number;
   #judged = false;
 
-  constructor(choice: Judged, next: Receiver, promptTokens: number, least: number) {
+  constructor(choice: JudgeableChoice, next: Receiver, promptTokens: number, leastShare: number) {
     super(next);
     this.#choice = choice;
     this.#promptTokens = promptTokens;
-    this.#least = least;
+    this.#leastShare = leastShare;
   }
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     const isFirst = !this.#judged;
     this.#judged = true;
     const { submission } = this.#choice;
-    const gaveUp = finish === Finish.Abort || finish === Finish.Error;
+    const wasGivenUp = finish === Finish.Abort || finish === Finish.Error;
     const share = (submission?.cachedTokens ?? 0) / this.#promptTokens;
-    if (!isFirst || gaveUp || share >= this.#least) {
+    if (!isFirst || wasGivenUp || share >= this.#leastShare) {
       this.next.onTokens(ids, at, count, finish, stopTokenId);
       return;
     }

@@ -1,4 +1,4 @@
-/** One choice of an answer: its text, its end, its times. Alike for streams and for answers in one piece. */
+/** One choice of an answer: its tokens, text, end and times. Streams and whole (not streamed) answers share this code. */
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
 import { Detokenizer } from "../../../text/tokens/detokenizer.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
@@ -7,11 +7,12 @@ import type { ServerTraits } from "../request/server-traits.ts";
 import type { AnswerParser } from "../tool-calls/answer-parser.ts";
 import { type AnswerContext, timesOf } from "./context.ts";
 import type { ChoiceSoFar } from "./form.ts";
-import { HeldIds } from "./held-ids.ts";
 import type { OutputTimes } from "./request-metrics.ts";
 import { StopStrings } from "./stop-strings.ts";
 import type { TruthTimes } from "./truth-summary.ts";
+import { UnsentIds } from "./unsent-ids.ts";
 
+/** Receives the outputs of one generation. Subclasses decide when its text is sent. */
 export abstract class AnswerChoice implements Receiver, ChoiceSoFar {
   readonly index: number;
   submission: Submission | null = null;
@@ -19,9 +20,9 @@ export abstract class AnswerChoice implements Receiver, ChoiceSoFar {
   named: string | null = null;
   stop: string | number | null = null;
   called = false;
-  /** Bytes that were written for it; the last choice also counts the answer's end. */
+  /** Bytes written for this choice. The last choice also counts the bytes that end the answer. */
   bytes = 0;
-  /** When its tokens were due and written, where the answer tells that. */
+  /** Times at which its tokens were due and written. null unless the answer reports them. */
   truth: TruthTimes | null = null;
   readonly times: OutputTimes | null;
   protected readonly context: AnswerContext;
@@ -43,14 +44,14 @@ export abstract class AnswerChoice implements Receiver, ChoiceSoFar {
     return this.parser?.reasoningTokens ?? null;
   }
 
-  /** The engine gave it up. */
+  /** True if the engine failed the generation. */
   protected get failed(): boolean {
     return this.finish === Finish.Error;
   }
 
   abstract onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void;
 
-  /** Takes one output of the engine, and ends where a stop string is complete. True: there are new tokens, or it has ended. */
+  /** Adds an output of the engine. A complete stop string ends the choice. Returns true if it has new tokens or has ended. */
   protected take(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): boolean {
     const stop = this.text.accept(ids, at, count, finish);
     if (stop !== null && finish === null) this.submission?.finish(Finish.Stop, this.text.tokens);
@@ -60,12 +61,12 @@ export abstract class AnswerChoice implements Receiver, ChoiceSoFar {
     return true;
   }
 
-  /** Gives its end a name that the engine does not have. */
+  /** Sets a finish reason that the engine does not have. Ignored if the API's answers cannot show it. */
   nameEnd(name: string): void {
     if (this.context.form.namesEnds) this.named = name;
   }
 
-  /** Hears no more; what the engine still has of it, to be cancelled. */
+  /** Ends the choice for its client. Returns the generation that is still to be cancelled, or null if it has ended. */
   leave(): Submission | null {
     if (this.finish !== null) return null;
     this.finish = Finish.Abort;
@@ -73,17 +74,17 @@ export abstract class AnswerChoice implements Receiver, ChoiceSoFar {
   }
 }
 
-/** Most that are cancelled in one go. */
-const CANCELLED_OF_A_TURN = 256;
+/** Largest number of generations cancelled in one turn of the event loop. */
+const CANCELLATIONS_PER_TURN = 256;
 
-/** Takes choices back from the engine, where they still run: none of them hears more, many are cancelled in several turns. */
-export function takeBack(
+/** Cancels the choices that still run, which then receive nothing more. Cancels many over several turns of the event loop. */
+export function cancelChoices(
   choices: readonly AnswerChoice[],
   { backend: { after } }: Pick<ServerTraits, "backend">,
 ): void {
   const running = choices.flatMap((choice) => choice.leave() ?? []);
   const cancel = (from: number): void => {
-    const until = after === undefined ? running.length : Math.min(from + CANCELLED_OF_A_TURN, running.length);
+    const until = after === undefined ? running.length : Math.min(from + CANCELLATIONS_PER_TURN, running.length);
     for (let at = from; at < until; at++) running[at]!.cancel();
     if (until < running.length) after!(0, () => cancel(until));
   };
@@ -93,18 +94,18 @@ export function takeBack(
 const EMPTY = new Uint8Array();
 
 /**
- * The text of the tokens of one choice, and the stop string on which it ends. vLLM 0.33: `v1/engine/detokenizer.py`. Without
- * stop strings tokens stay ids until they are sent, so that the text that waits for a slow client is small.
+ * Converts the tokens of one choice to text and finds the stop string that ends it, like `v1/engine/detokenizer.py` of vLLM
+ * 0.33. Without stop strings, tokens are kept as ids until they are sent, because ids need less memory while a client is slow.
  */
 export class AnswerText {
-  /** Output tokens so far. */
+  /** Number of output tokens so far. */
   tokens = 0;
-  readonly #held = new HeldIds();
+  readonly #unsent = new UnsentIds();
   readonly #vocabulary: Vocabulary;
   readonly #skipSpecial: boolean;
   readonly #showStop: boolean;
   readonly #stops: StopStrings | null;
-  /** Made when a token leaves a code point open; most answers never do. */
+  /** Created for the first token that ends inside a code point. Most answers have no such token. */
   #detokenizer: Detokenizer | null = null;
 
   constructor(vocabulary: Vocabulary, options: TextOptions) {
@@ -115,30 +116,30 @@ export class AnswerText {
       options.stop.length > 0 ? new StopStrings(options.stop, options.includeStopStrInOutput, options.minTokens) : null;
   }
 
-  /** Tokens since the last `take`; a copy. */
+  /** A copy of the ids since the last `take`. */
   get ids(): readonly number[] {
-    return this.#held.toArray();
+    return this.#unsent.toArray();
   }
 
-  /** How many these are. */
+  /** Number of ids since the last `take`. */
   get waiting(): number {
-    return this.#held.length;
+    return this.#unsent.length;
   }
 
-  /** Nothing waits, and the next token's text depends on that token alone. */
+  /** True if no token waits to be sent and the next token's text depends only on that token. */
   get idle(): boolean {
-    return this.#held.length === 0 && this.#stops === null && (this.#detokenizer === null || this.#detokenizer.idle);
+    return this.#unsent.length === 0 && this.#stops === null && (this.#detokenizer === null || this.#detokenizer.idle);
   }
 
-  /** The text of a token when `idle`, as UTF-8, escaped for JSON or not; undefined: it needs `accept`. */
+  /** Returns the text of the next token as UTF-8, if `idle`. Returns undefined if the token must go through `accept`. */
   plain(id: number, escaped = true): Uint8Array | undefined {
     if (this.#skipSpecial && this.#vocabulary.isSpecial(id)) return EMPTY;
     return escaped ? this.#vocabulary.escapedBytes(id) : this.#vocabulary.pieceBytes(id);
   }
 
-  /** Takes the tokens of one step; `finish` as the engine says. Returns the stop string that ended the answer, or null. */
+  /** Adds the tokens of one step, with the engine's `finish`. Returns the stop string that ended the answer, or null. */
   accept(ids: Int32Array, at: number, count: number, finish: Finish | null): string | null {
-    for (let i = at; i < at + count; i++) this.#held.push(ids[i]!);
+    for (let i = at; i < at + count; i++) this.#unsent.push(ids[i]!);
     const before = this.tokens;
     this.tokens += count;
     if (this.#stops === null || count === 0) return null;
@@ -147,23 +148,23 @@ export class AnswerText {
     for (let i = at; i < at + count - skipped; i++) pieces.push(this.#decode(ids[i]!));
     const stop = this.#stops.push(pieces, before, skipped);
     if (stop === null) return null;
-    // Tokens of the same step after the one that completed it are as if they had not come.
+    // Forget the tokens of this step that follow the one that completed the stop string.
     const surplus = count - this.#stops.kept;
-    this.#held.drop(surplus);
+    this.#unsent.drop(surplus);
     this.tokens -= surplus;
     return stop;
   }
 
-  /** The text that may be sent now. `finish`: how the answer ended, null while it runs. None waits then. */
+  /** Returns the text that may be sent now, and forgets its ids. `finish`: null while the answer runs. */
   take(finish: Finish | null): string {
     let text = "";
     if (this.#stops !== null) {
       text = this.#stops.take(finish !== null);
     } else {
-      const count = this.#held.length - (finish === Finish.Stop && !this.#showStop ? 1 : 0);
-      for (let i = 0; i < count; i++) text += this.#decode(this.#held.at(i));
+      const count = this.#unsent.length - (finish === Finish.Stop && !this.#showStop ? 1 : 0);
+      for (let i = 0; i < count; i++) text += this.#decode(this.#unsent.at(i));
     }
-    this.#held.clear();
+    this.#unsent.clear();
     return text;
   }
 

@@ -1,4 +1,4 @@
-/** What do forms have in common whose streams are chunks of one object, as those of OpenAI's chats and completions? */
+/** The common part of forms whose stream consists of chunks of one JSON object, as in OpenAI's chat and completions. */
 import type { Ids } from "../../../base/random.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { AnswerContext } from "./context.ts";
@@ -15,7 +15,7 @@ export abstract class ChunkedForm implements Form {
   abstract ended(choices: readonly ChoiceSoFar[]): readonly string[];
   abstract failed(error: ErrorAnswer): readonly string[] | null;
   abstract whole(choices: readonly WholeChoice[], long: LongTexts): string;
-  /** A chunk up to its text, and from there on where it carries nothing else. */
+  /** Returns the bytes of a chunk before its text. `suffix` has the bytes after it. For chunks that contain only text. */
   protected abstract prefix(index: number): string;
   protected abstract readonly suffix: Uint8Array;
 
@@ -30,7 +30,7 @@ export abstract class ChunkedForm implements Form {
     return { prefix: encoder.encode(this.prefix(index)), suffix: this.suffix, showsEmpty: true };
   }
 
-  /** Tokens of all prompts, and of these choices. */
+  /** Returns the tokens of all prompts, and those of these choices. */
   protected tokensOf(choices: readonly ChoiceSoFar[]): { readonly prompt: number; readonly completion: number } {
     return {
       prompt: this.context.prompts.reduce((sum, { tokens }) => sum + tokens, 0),

@@ -1,36 +1,36 @@
-/** How is an answer in one piece gathered? Its choices keep their tokens until all have ended; the form makes the body of them. */
+/** Collects an answer that is not streamed. Its choices keep their tokens until all have ended, then the form writes the body. */
 import { Finish, type Outcome } from "../../../engine/interface/types.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Logprobs } from "../request/logprobs.ts";
 import type { Message } from "../tool-calls/output.ts";
-import { AnswerChoice, takeBack } from "./choice.ts";
+import { AnswerChoice, cancelChoices } from "./choice.ts";
 import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./context.ts";
 import type { WholeChoice } from "./form.ts";
 import { type LongBody, LongTexts } from "./long-body.ts";
 import { logAborted } from "./request-log.ts";
 
-/** The body, or what makes a long one; or the error; null when the client left. */
+/** The body of an answer, an object that generates a long body, or an error. null: the client disconnected. */
 export type WholeAnswer = string | LongBody | ErrorAnswer | null;
 
-/** Who waits for an answer in one piece. */
-export interface Told {
-  /** All choices have ended, or the client left. Once, in a microtask of its own: behind the step that ended them. */
+/** Receives an answer that is not streamed. */
+export interface WholeAnswerListener {
+  /** Called once, when all choices have ended or the client has disconnected. Runs in a microtask, after the engine's step. */
   collected(answer: CollectedAnswer, body: WholeAnswer): void;
 }
 
-/** Settled in this turn, and not told yet. */
+/** Answers that are complete or failed, and whose listeners the next microtask will call. */
 const settled: CollectedAnswer[] = [];
 
-function tellSettled(): void {
-  let told = 0;
+function notifySettled(): void {
+  let notified = 0;
   try {
-    // More of them may be settled meanwhile.
-    while (told < settled.length) settled[told++]!.tell();
+    // A listener may settle further answers, so the length is read again each time.
+    while (notified < settled.length) settled[notified++]!.notify();
   } finally {
-    if (told < settled.length) {
-      // One has failed: it must not keep the others waiting.
-      settled.splice(0, told);
-      queueMicrotask(tellSettled);
+    if (notified < settled.length) {
+      // A listener threw. The other listeners are called by another microtask.
+      settled.splice(0, notified);
+      queueMicrotask(notifySettled);
     } else settled.length = 0;
   }
 }
@@ -39,14 +39,14 @@ function tellSettled(): void {
 export class CollectedAnswer {
   readonly context: AnswerContext;
   readonly choices: readonly CollectedChoice[];
-  readonly #told: Told;
+  readonly #listener: WholeAnswerListener;
   #body: WholeAnswer = null;
   #running: number;
   #settled = false;
 
-  constructor(context: AnswerContext, told: Told) {
+  constructor(context: AnswerContext, listener: WholeAnswerListener) {
     this.context = context;
-    this.#told = told;
+    this.#listener = listener;
     this.#running = context.prompts.length * context.output.n;
     const choices: CollectedChoice[] = [];
     for (let index = 0; index < this.#running; index++) choices.push(new CollectedChoice(this, index));
@@ -61,18 +61,19 @@ export class CollectedAnswer {
     } else if (this.#running === 0) {
       const long = new LongTexts();
       const body = long.in(this.context.form.whole(this.choices, long));
-      // Counted where somebody writes it down.
+      // Only the truth log of an observed engine needs the bytes.
       if (typeof body === "string" && choice.submission?.timeline) choice.bytes = Buffer.byteLength(body);
       const only = this.choices.length === 1;
       this.#settle(body, outcomeOf(only ? [choice.finish!] : this.choices.map(({ finish }) => finish!)));
     }
   }
 
-  /** As a listener of a signal: the client left. */
+  /** Makes this object a listener of an `AbortSignal`, which is aborted when the client disconnects. */
   handleEvent(): void {
     this.gone();
   }
 
+  /** Ends the answer because its client disconnected. */
   gone(): void {
     if (this.#settled) return;
     const { n } = this.context.output;
@@ -81,29 +82,29 @@ export class CollectedAnswer {
     this.#settle(null, "abort");
   }
 
-  /** Ends the answer with an error: a choice failed. */
+  /** Ends the answer with an error, because a choice failed. */
   fail(): void {
     if (!this.#settled) this.#settle(engineError(this.context.server), "error");
   }
 
-  /** Ends the answer with an error: its time is over. */
+  /** Ends the answer with an error, because its time limit has passed. */
   expire(): void {
     if (!this.#settled) this.#settle(this.context.server.timedOut, "error");
   }
 
   #settle(answer: WholeAnswer, outcome: Outcome): void {
     this.#settled = true;
-    if (this.#running > 0) takeBack(this.choices, this.context.server);
+    if (this.#running > 0) cancelChoices(this.choices, this.context.server);
     this.context.ticket.settle(outcome);
     this.#body = answer;
-    if (settled.push(this) === 1) queueMicrotask(tellSettled);
+    if (settled.push(this) === 1) queueMicrotask(notifySettled);
   }
 
-  /** For `tellSettled` alone. */
-  tell(): void {
+  /** Calls the listener. Only for `notifySettled`. */
+  notify(): void {
     const body = this.#body;
     this.#body = null;
-    this.#told.collected(this, body);
+    this.#listener.collected(this, body);
   }
 }
 
@@ -140,8 +141,8 @@ class CollectedChoice extends AnswerChoice implements WholeChoice {
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     if (this.finish !== null) return;
     const { server, output } = this.context;
-    this.times?.came(server.backend.nowUs());
-    // Beams name the end of sequence like any stop id.
+    this.times?.record(server.backend.nowUs());
+    // vLLM's beam search reports the end-of-sequence id as a stop id.
     const named = output.beam && finish === Finish.Stop && stopTokenId < 0 ? server.vocabulary.eosId : stopTokenId;
     this.take(ids, at, count, finish, named);
     if (this.finish !== null) this.#answer.choiceDone(this);

@@ -1,4 +1,4 @@
-/** The data of a request that its answer needs: prompts, output options, identity; and what follows from them. */
+/** The data of a request that writing its answer needs: prompts, output options, ids. Also values computed from them. */
 
 import type { Ids } from "../../../base/random.ts";
 import { Finish, type Outcome, type Submission } from "../../../engine/interface/types.ts";
@@ -19,9 +19,9 @@ import { isOver } from "../request/thinking.ts";
 import { AnswerParser } from "../tool-calls/answer-parser.ts";
 import type { ChoiceSoFar, Form } from "./form.ts";
 import { OutputTimes } from "./request-metrics.ts";
-import type { Received, Serving } from "./serving.ts";
+import type { ReceivedRequest, Serving } from "./serving.ts";
 
-/** Why the engine gave a generation up. */
+/** Returns the error for a generation that the engine failed. It differs if the engine is dead. */
 export function engineError(server: ServerTraits): ErrorAnswer {
   return server.alive.get() ? internalError : engineDead;
 }
@@ -29,103 +29,104 @@ export function engineError(server: ServerTraits): ErrorAnswer {
 /** One prompt of a request. */
 export interface Prompt {
   readonly tokens: number;
-  /** Only where the answer shows them; null else. */
+  /** Token ids. null unless the answer shows them. */
   readonly ids: Uint32Array | null;
-  /** Text to be echoed; null: none. */
+  /** Text that the answer begins with (`echo`). null: it does not repeat the prompt. */
   readonly echo: string | null;
-  /** Seed of its first choice; the next ones count on. */
+  /** Seed of the prompt's first choice. Each further choice has the next number. */
   readonly seed: number;
-  /** A reasoning parser finds that nothing of the answer is thinking. */
+  /** True if the prompt has already closed the reasoning, so that the whole answer is content. */
   readonly thinkingIsOver?: boolean;
 }
 
-/** The prompt of a choice. */
+/** Returns the prompt of the choice at `index`. */
 export function promptOf({ output, prompts }: AnswerContext, index: number): Prompt {
   return prompts[Math.floor(index / output.n)]!;
 }
 
-/** The parser of a choice; null: its text is shown as it is. */
+/** Creates the parser of a choice. Returns null if its text is shown unparsed. */
 export function answerParser(context: AnswerContext, index: number): AnswerParser | null {
   const { parser } = context.output;
   return parser && new AnswerParser(parser, promptOf(context, index).thinkingIsOver === true);
 }
 
-/** A request that the engine gets, as its answer needs it. */
+/** The data that writing the answer of an accepted request needs. */
 export interface AnswerContext {
   readonly server: ServerTraits;
   readonly output: OutputOptions;
   readonly prompts: readonly Prompt[];
   readonly id: string;
-  /** Makes the digits of the ids in the answer. */
+  /** Creates the random part of ids inside the answer. */
   readonly newId: Ids;
-  /** Unix seconds. */
+  /** Time of creation in Unix seconds. */
   readonly created: number;
   readonly model: string;
-  /** Chat with `return_prompt_text`. */
+  /** The prompt as text, for a chat with `return_prompt_text`. null: not shown. */
   readonly promptText: string | null;
   readonly ticket: Ticket;
-  /** Log probabilities by choice, where a script brings its own. */
+  /** Log probabilities that a script orders, by choice. null: they are generated. */
   readonly logprobs: ((index: number) => LogprobSource) | null;
-  /** Several conversations in one request: what belongs to one prompt is not shown. */
+  /** True if the request has several conversations. Data of a single prompt is then not shown. */
   readonly batch: boolean;
-  /** Another server goes on with it, which the answer in one piece says. */
+  /** True if another server will decode the request. A whole answer says so. */
   readonly remoteDecode?: boolean;
-  /** How the dialect writes the answer. */
+  /** Writes the answer in the request's API. */
   readonly form: Form;
-  /** Most output tokens, of the first prompt. */
+  /** Limit of output tokens of the first prompt. */
   readonly maxTokens: number;
-  /** When it was handed to the engine; the engine's clock. */
+  /** Time when the request was handed to the engine. */
   readonly queuedUs: number;
-  /** The engine's clock, where the answer tells its truth. */
+  /** The engine's clock, if the answer reports its true times. null: it does not. */
   readonly truthUs: (() => number) | null;
 }
 
-/** What vLLM calls the prompt at `index` in logs (`completion/serving.py`); its engine adds a random suffix, which is left out here. */
+/** Returns vLLM's id of the prompt at `index` in logs (`completion/serving.py`), without the random suffix of its engine. */
 export function promptId({ id, output }: AnswerContext, index: number): string {
   return output.chat ? id : `${id}-${index}`;
 }
 
-/** What vLLM's engine calls one of a prompt's `n` choices (`v1/engine/parallel_sampling.py`). */
+/** Returns the id of one of a prompt's `n` choices in vLLM's engine (`v1/engine/parallel_sampling.py`). */
 export function engineId(prompt: string, choice: number, n: number): string {
   return n === 1 ? prompt : `${choice}_${prompt}`;
 }
 
+/** Finish reasons in answers, by `Finish`. */
 export const FINISH_NAMES = ["stop", "length", "abort", "error", "repetition"] as const;
 
-/** Notes when the outputs of a choice come, for an answer of one choice that says so; null for others. */
+/** Creates a recorder of output times. Returns null unless the answer shows its times and has only one choice. */
 export function timesOf({ server, output, prompts }: AnswerContext): OutputTimes | null {
   return server.answers.perRequestMetrics && output.n * prompts.length === 1 ? new OutputTimes() : null;
 }
 
-/** A request counts once: as what most went wrong with its choices. */
+/** Returns the outcome under which a request is counted: the worst outcome of its choices. */
 export function outcomeOf(finishes: readonly Finish[]): Outcome {
   if (finishes.includes(Finish.Error)) return "error";
   if (finishes.includes(Finish.Abort)) return "abort";
   return finishes.includes(Finish.Length) ? "length" : "stop";
 }
 
-/** Log probabilities of one choice; null: none are asked for, or shown. */
+/** Creates the log probabilities of one choice. Returns null if none are requested or shown. */
 export function logprobsOf(context: AnswerContext, index: number): Logprobs | null {
-  const { server, output, logprobs: own } = context;
+  const { server, output, logprobs: ordered } = context;
   if (output.logprobs === null || hidesTokens(output)) return null;
   const seed = promptOf(context, index).seed + (index % output.n);
   const { logprobs, logprobIds, returnTokensAsTokenIds } = output;
-  const source = own?.(index) ?? server.logprobs;
+  const source = ordered?.(index) ?? server.logprobs;
   return new Logprobs(source, seed, server.vocabulary, logprobs, returnTokensAsTokenIds, logprobIds);
 }
 
-/** How an answer of one choice ended. */
+/** The end and the usage of an answer with one choice. */
 export interface Ending {
   readonly finish: (typeof FINISH_NAMES)[number];
   readonly stop: ChoiceSoFar["stop"];
   readonly promptTokens: number;
   readonly completionTokens: number;
-  /** null: there is no reasoning parser. */
+  /** Number of reasoning tokens. null if the server has no reasoning parser. */
   readonly reasoningTokens: number | null;
   /** Tokens of the prompt that were read from the cache, and written to it. */
   readonly cachedTokens: number;
   readonly createdTokens: number;
-  /** JSON of the request's own times; null: not wanted. */
+  /** JSON object with the request's times. null: not shown. */
   readonly times: string | null;
 }
 
@@ -144,7 +145,7 @@ export function endingOf(context: AnswerContext, choice: ChoiceSoFar): Ending {
   };
 }
 
-/** What `--enable-prompt-tokens-details` tells: of the last prompt, as vLLM does. */
+/** Returns the cache use that `--enable-prompt-tokens-details` shows. Like vLLM, it is that of the last prompt. */
 export function cacheUse(
   { server, prompts }: AnswerContext,
   lastPrompt: Submission | null,
@@ -155,38 +156,37 @@ export function cacheUse(
   return { cached, made: block === 0 ? 0 : Math.max(0, tokens - (tokens % block) - cached) };
 }
 
-/** The parts of an `AnswerContext` that the stages before it found. */
-export interface Beginning {
-  readonly received: Received;
+/** Results of earlier stages, from which an `AnswerContext` is made. */
+export interface AnswerContextInput {
+  readonly received: ReceivedRequest;
   readonly cut: readonly Cut[];
   readonly ticket: Ticket;
-  /** Seeds of the prompts. */
+  /** Seed of the first choice, by prompt. */
   readonly seeds: readonly number[];
-  /** Prompts of ids as texts, where that is done already. */
+  /** Texts of prompts given as ids, if already decoded. */
   readonly echoes: readonly (string | null)[] | null;
-  /** A script's own, by choice. */
+  /** Log probabilities that a script orders. */
   readonly logprobs: AnswerContext["logprobs"];
-  /** Parts of an ordered answer; null: the parsers decide what is reasoning. */
+  /** Parts of an ordered answer. null: the parsers find the reasoning. */
   readonly parts: readonly AnswerPart[] | null;
-  /** The engine's clock. */
   readonly queuedUs: number;
 }
 
-/** The text of a prompt as the request gave it, or `made` of its ids; what was cut off is not said. */
+/** Returns a prompt's text: that of the request, or `decodedText`, or the text of its ids. Truncated ids are left out. */
 function echoOf(
   { prompts }: CompletionRequest,
   i: number,
   ids: Uint32Array,
-  made: string | null,
+  decodedText: string | null,
   vocabulary: Vocabulary,
 ): string {
-  const given = prompts[i]!;
-  if (typeof given === "string") return given;
-  return (given.length === ids.length ? made : null) ?? decoded(vocabulary, ids);
+  const prompt = prompts[i]!;
+  if (typeof prompt === "string") return prompt;
+  return (prompt.length === ids.length ? decodedText : null) ?? decoded(vocabulary, ids);
 }
 
-export function answerContext({ kernel, server, limits }: Serving, beginning: Beginning): AnswerContext {
-  const { received, cut, ticket, seeds, echoes, logprobs, parts, queuedUs } = beginning;
+export function answerContext({ kernel, server, limits }: Serving, input: AnswerContextInput): AnswerContext {
+  const { received, cut, ticket, seeds, echoes, logprobs, parts, queuedUs } = input;
   const { request, form, http } = received;
   const { backend, chance, config, text, time } = kernel;
   const isEchoed = request.kind === "completion" && request.echo;
@@ -222,14 +222,14 @@ export function answerContext({ kernel, server, limits }: Serving, beginning: Be
   };
 }
 
-/** Request header and response header; see truth-summary.ts. */
+/** Name of a request header and of a response header (see truth-summary.ts). */
 export const TRUTH_HEADER = "x-understudy-truth";
 
 function wantsTruth(headers: Pick<HttpHeaders, "get">): boolean {
   return headers.get(TRUTH_HEADER)?.trim().toLowerCase() === "summary";
 }
 
-/** The number of the LoRA adapter that the request names, 0 for none. */
+/** Returns the number of the LoRA adapter that the request names, or 0. */
 export function adapterOf({ loraNames }: Limits, { model }: ChatRequest | CompletionRequest): number {
   return model === null ? 0 : loraNames.indexOf(model) + 1;
 }

@@ -1,6 +1,6 @@
 /**
- * What does a dialect that is not OpenAI's bring, and what does it find? It brings paths and reads its bodies into chats, each
- * with the form of its answer; its host gives the rest: admission, prompts, engine, HTTP. Types only.
+ * Types of an API other than OpenAI's (a dialect) and of its host. The dialect has routes, translates its bodies into chats and
+ * writes answers. Its host does the rest: admission, prompts, engine, HTTP.
  */
 import type { Pieces } from "../../../base/pieces.ts";
 import type { RouteEntry } from "../../../wire/http/routes.ts";
@@ -10,51 +10,54 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { PythonDict } from "../../pydantic/value.ts";
 import type { Operations } from "../docs/operations.ts";
 import type { ChatRequest, Limits } from "../request/request.ts";
-import type { BodyReader, Log } from "./form.ts";
+import type { BodyReader, StoredEvents } from "./form.ts";
 
-/** How a chat that was made of another dialect's body differs from one of OpenAI's. */
+/** Differences between a chat that was translated from another API's body and a chat of OpenAI's API. */
 export interface ChatChanges {
-  /** How the limit of output tokens is called in errors. */
+  /** Name of the limit of output tokens in error messages. */
   readonly maxTokensParam?: "max_output_tokens";
-  /** Tools are not looked at together with their choice (`late`: they are set after vLLM has checked its chat), nor for a parser (`free`). */
+  /**
+   * Checks of tools that are left out. `late`: tools against `tool_choice`, because vLLM adds the tools after this check.
+   * `free`: also whether `tool_choice` needs a tool parser. Calls in messages then keep their fields as they are.
+   */
   readonly tools?: "late" | "free";
 }
 
-/** What a dialect finds where it reads bodies: on the loop, or in the reading thread. */
+/** The host's functions for reading bodies, on the main thread or in the reading thread. */
 export interface ReadingHost {
-  /** A chat's body as a request. `exact`: from the exact parser. Throws `Refused`. */
+  /** Translates a chat's body into a request. `exact`: the exact parser read the body. Throws `Refused`. */
   chat(body: PythonDict, exact: boolean, changes?: ChatChanges): Pieces<ChatRequest>;
-  /** Throws `Refused` for a model that is not served. */
+  /** Throws `Refused` if the server does not have this model. */
   checkModel(model: string | null): void;
-  /** The chat template takes words of the system in front alone. */
+  /** Reports whether the chat template allows a system message only as the first message. */
   mergesSystem(): boolean;
-  /** The chat template has no word that switches thinking off. */
+  /** Reports whether the chat template has no way to switch reasoning off. */
   thinksAnyway(): boolean;
 }
 
-/** What a dialect finds. */
+/** The functions of the host on the main thread. */
 export interface DialectHost extends ReadingHost {
   readonly limits: Limits;
-  /** The server has a parser of reasoning or of tool calls. */
+  /** True if the server has a parser of reasoning or of tool calls. */
   readonly parses: boolean;
-  /** Unix seconds. */
+  /** Returns the time in Unix seconds. */
   readonly epochSeconds: () => number;
-  /** Answers a request; it is counted once, whatever becomes of it. */
+  /** Answers a request and counts it exactly once. */
   answer(context: Context, reader: BodyReader): Response | Promise<Response>;
-  /** Reads a body that no engine sees; its limits of size and time are those of all bodies. */
+  /** Reads the body of a request that does not reach the engine. The usual limits of size and time apply. */
   body(context: Context): Promise<Body | ErrorAnswer>;
-  /** The result of work in pieces. */
+  /** Runs work in pieces with turns of the event loop between them, and returns its result. */
   inTurns<R>(work: Pieces<R>): Promise<R>;
-  /** Tokens of a chat's prompt; throws `Refused`. */
+  /** Returns the number of tokens of a chat's prompt. Rejects with `Refused`. */
   promptTokens(request: ChatRequest): Promise<number>;
   json(context: Context, body: string): Response;
-  /** A stream of the log's events, from this one on. */
-  follow(context: Context, log: Log, from: number): Response;
+  /** Answers with a stream of the log's events, beginning at index `from`. */
+  follow(context: Context, log: StoredEvents, from: number): Response;
   error(context: Context, error: ErrorAnswer): Response;
 }
 
 export interface ApiDialect {
-  /** What its routes look like to a machine; loaded when somebody asks. */
+  /** Loads the descriptions of its routes for the OpenAPI document. */
   operations(): Promise<Operations>;
   routes(host: DialectHost): readonly RouteEntry[];
 }

@@ -1,11 +1,11 @@
-/** How does somebody read a stream that is kept? From any of its events, as fast as the client takes them. */
+/** Sends a stored stream to a client, from any of its events on, as fast as the client reads. */
 
 import type { Context } from "../../../wire/http/sink.ts";
 import type { Http } from "../front/http.ts";
-import type { Log } from "./form.ts";
+import type { StoredEvents } from "./form.ts";
 
-/** What is there, and what comes. */
-export function follow(http: Http, context: Context, log: Log, from: number): Response {
+/** Answers with the events that are stored and those that will be added. `from`: index of the first event. */
+export function follow(http: Http, context: Context, log: StoredEvents, from: number): Response {
   let next = from;
   const send = () => {
     while (next < log.events.length && !sink.full) sink.write(log.events[next++]!);

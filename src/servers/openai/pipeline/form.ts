@@ -1,6 +1,6 @@
 /**
- * How does a dialect write an answer? A form is made for each request and told, in order, how the answer goes; it gives the
- * events of a stream, or the whole body. Types only.
+ * Types of forms. A form writes the answer of one request in the shape of its API. It is called as the answer proceeds and
+ * returns the events of a stream, or the whole body.
  */
 
 import type { Pieces } from "../../../base/pieces.ts";
@@ -17,112 +17,119 @@ import type { AnswerContext } from "./context.ts";
 import type { LongTexts } from "./long-body.ts";
 import type { OutputTimes } from "./request-metrics.ts";
 
-/** Events of a stream that is kept. */
-export interface Log {
+/** The stored events of a stream. */
+export interface StoredEvents {
   readonly events: readonly string[];
+  /** True if no event will follow. */
   readonly ended: boolean;
-  /** Calls `more` at each event and at the end, until it is taken back. */
+  /** Calls `more` at each new event and at the end. Returns a function that stops this. */
   follow(more: () => void): () => void;
 }
 
-/** An answer that goes on by itself, after the request was answered. */
+/** An answer that is generated after its request was answered. */
 export interface Background {
-  /** Aborted: the answer is to end. */
+  /** A signal that ends the generation when it is aborted. */
   readonly signal: AbortSignal;
-  /** Takes the events of a stream; null: there is none. */
-  readonly log: (EventSink & Log) | null;
-  /** Body of the answer to the request; with a `log` that is the stream of its events. */
+  /** Stores the events of a stream. null: the answer is not streamed. */
+  readonly log: (EventSink & StoredEvents) | null;
+  /** Returns the body that answers the request. Not used with a `log`: the answer is then the stream of its events. */
   queued(): string;
-  /** The answer ended with an error. */
+  /** Notes that the generation ended with an error. */
   failed(): void;
 }
 
-/** One choice of an answer, as far as it has come. */
+/** The state of one choice of an answer. */
 export interface ChoiceSoFar {
   readonly index: number;
-  /** Output tokens. */
+  /** Output tokens so far. */
   readonly tokens: number;
-  /** null: there is no reasoning parser. */
+  /** Number of reasoning tokens. null if the server has no reasoning parser. */
   readonly reasoningTokens: number | null;
-  /** A tool call was shown. */
+  /** True if a tool call was shown. */
   readonly called: boolean;
-  /** How it ended; null while it runs. */
+  /** Finish reason. null while the choice runs. */
   readonly finish: Finish | null;
-  /** Name of an end that the engine does not have, for forms that name such; null: none. */
+  /** A finish reason that the engine does not have. Set only if the form's `namesEnds` is true. null: none. */
   readonly named: string | null;
-  /** The stop string, or the id of the stop token, that ended it; null: neither. */
+  /** The stop string or the id of the stop token that ended it. null: neither did. */
   readonly stop: string | number | null;
   readonly submission: Submission | null;
   readonly times: OutputTimes | null;
 }
 
-/** A choice that has ended and is shown in one piece. */
+/** A choice that has ended and is not streamed. */
 export interface WholeChoice extends ChoiceSoFar {
-  /** A copy of its tokens, until `message` was called. */
+  /** A copy of its token ids. Empty after `message` was called. */
   readonly ids: readonly number[];
-  /** Makes its log probabilities; null: none are asked for, or shown. */
+  /** Creates the choice's log probabilities. Returns null if none are requested or shown. */
   logprobs(): Logprobs | null;
-  /** What a parser makes of its text; to be called once. */
+  /** Returns the text of the choice, split by the parsers. Must be called only once. */
   message(): Message;
 }
 
-/** What one output, or several that waited for the client, add to a choice of a stream. */
+/** The part that one output adds to a choice of a stream, or several outputs if the client was slow. */
 export interface Piece {
   readonly choice: ChoiceSoFar;
-  /** What a parser made of the text, without a parser the text; null: nothing to show yet. */
+  /** The text, split by a parser if there is one. null: nothing to show yet. */
   readonly delta: Delta | null;
   readonly ids: readonly number[];
-  /** Output tokens before these. */
+  /** Number of output tokens before these. */
   readonly from: number;
-  /** null: none are asked for, or shown. */
+  /** Log probabilities of the choice. null if none are requested or shown. */
   readonly logprobs: Logprobs | null;
 }
 
-/** What stands before and after the JSON-escaped text of a token that is shown by itself. */
+/** The bytes of an event before and after the JSON-escaped text of its only token. */
 export interface Frame {
   readonly prefix: Uint8Array;
   readonly suffix: Uint8Array;
-  /** A token without text has its event too. */
+  /** True if a token without text has an event, too. */
   readonly showsEmpty: boolean;
 }
 
-/** Called in this order: `id`, `accepted`, then for a stream `opening`, `piece` (and `frame` between), `ended`; else `whole`. */
+/**
+ * Writes one answer. Called in this order: `id`, `accepted`, then for a stream `opening`, `piece` and `frame` in turn, and
+ * `ended`. For a whole answer: `whole`.
+ */
 export interface Form {
-  /** null or absent: the client waits for the answer. */
+  /** Set if the answer is generated in the background. null or absent: the client waits for it. */
   readonly background?: Background | null;
-  /** Ends may have names that the engine does not have. */
+  /** True if the answer can show finish reasons that the engine does not have. */
   readonly namesEnds?: boolean;
-  /** The comment that a silent stream sends now and then; absent: none. */
+  /** The comment that a silent stream sends periodically. Absent: none. */
   readonly keepAlive?: string;
-  /** The opening stands before the error, too, of a stream whose first output is one. */
+  /** True if a stream whose first output is an error sends its opening before the error. */
   readonly opensBeforeError?: boolean;
-  /** The id of the request with this `X-Request-Id`. */
+  /** Returns the id of the request. `header`: the value of `X-Request-Id`, or null. */
   id(header: string | null, newId: Ids): string;
-  /** The engine got it; the events that leave at once. */
+  /** Called when the engine has accepted the request. Returns the events to send at once. */
   accepted(context: AnswerContext): readonly string[];
-  /** Events before the first output; where there are several choices one for each in turn, or several such rounds. `choices`: before anything of theirs is shown. */
+  /**
+   * Returns the events before the first output. With several choices: one event per choice in turn, or several such rounds.
+   * `choices`: their state before anything of them is shown.
+   */
   opening?(choices: readonly ChoiceSoFar[]): readonly string[];
-  /** Events of what an output added. */
+  /** Returns the events of a piece. */
   piece(piece: Piece): readonly string[];
-  /** The event of an output in parts, where it is too long to be made in one go; null: `piece` makes it. */
+  /** Returns the events of a piece in parts if writing it takes too long for one turn. Returns null to use `piece`. */
   longPiece?(piece: Piece): Iterator<string, void> | null;
-  /** Asked after each piece until it gives one, for choices whose tokens are shown as plain text; null: not, or not yet. */
+  /** Returns the frame of tokens that are shown one by one. Called after each piece until it returns one. null: none yet. */
   frame?(index: number): Frame | null;
-  /** The last events, when all choices have ended. */
+  /** Returns the last events, after all choices have ended. */
   ended(choices: readonly ChoiceSoFar[]): readonly string[];
-  /** Those events in parts, where they are too long to be made in one go; null: `ended` makes them. */
+  /** Returns the last events in parts if writing them takes too long for one turn. Returns null to use `ended`. */
   longEnd?(choices: readonly ChoiceSoFar[]): Iterator<string, void> | null;
-  /** A stream fails after its head: its last events; null: it is broken off. */
+  /** Returns the last events of a stream that fails after its head was sent. Returns null to break the stream off. */
   failed(error: ErrorAnswer): readonly string[] | null;
-  /** Body of an answer in one piece, or what it holds besides the texts of `long`. */
+  /** Returns the body of a whole answer. It may contain marks for long texts, which it adds to `long`. */
   whole(choices: readonly WholeChoice[], long: LongTexts): string;
-  /** A refusal before the answer's head; absent: as in OpenAI's dialect. */
+  /** Writes a refusal that is sent instead of the answer. Absent: the error keeps the shape of OpenAI's API. */
   refused?(error: ErrorAnswer): ErrorAnswer;
-  /** The client left, or the answer's time was over. */
+  /** Called if the client disconnected, the stream failed or its time limit passed. */
   dropped?(): void;
 }
 
-/** A body, read: the request, and the form that its answer will have. */
+/** The result of reading a body: the request and the form of its answer. */
 export interface FormedRequest {
   readonly request: ChatRequest | CompletionRequest;
   readonly form: Form;
@@ -133,10 +140,10 @@ type ReadResult = FormedRequest | { readonly error: ErrorAnswer };
 /** Reads the bodies of one route. */
 export interface BodyReader {
   read(body: Body, contentType: string | null, limits: Limits): ReadResult;
-  /** Reads in pieces, for large bodies; absent: those are read in one go too. */
+  /** Reads a large body in pieces. Absent: large bodies are read in one go, too. */
   pieces?(body: Body, contentType: string | null, limits: Limits): Pieces<ReadResult>;
-  /** What the reading thread reads the largest as; absent: as text, which is read here in pieces. */
+  /** Kind of request that the reading thread makes of the largest bodies. Absent: it only returns their decoded text. */
   readonly thread?: RequestKind;
-  /** The form of what the thread has read; `repeated` as its dialect gave it there. */
+  /** Returns the form of a request that the thread has read. `repeated`: further data of the same dialect from the thread. */
   readonly formOf?: (request: ChatRequest | CompletionRequest, repeated: unknown) => Form;
 }

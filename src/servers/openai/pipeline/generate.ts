@@ -1,6 +1,6 @@
 /**
- * Leads a request through its stages: read, admit, order, encode, prepare, submit, then a stream or a whole answer. Each stage
- * continues at once if the one before it did not have to wait. Decisions about scheduling are the engine's.
+ * Leads a request through its stages: read, admit, order, encode, prepare, submit, then a stream or a whole answer. A stage
+ * begins at once unless the stage before it has to wait. The engine decides when the request runs.
  */
 
 import { andThen, type MaybePromise, orElse, thenLater } from "../../../base/maybe-promise.ts";
@@ -24,55 +24,57 @@ import { engineBusy, internalError, paused } from "../request/errors.ts";
 import { Transfers } from "../request/kv-transfer.ts";
 import type { Encoding } from "../request/prompts.ts";
 import type { ServerTraits } from "../request/server-traits.ts";
-import { CollectedAnswer, type Told, type WholeAnswer } from "./collect.ts";
+import { CollectedAnswer, type WholeAnswer, type WholeAnswerListener } from "./collect.ts";
 import { answerContext, TRUTH_HEADER } from "./context.ts";
 import { follow } from "./follow.ts";
 import type { Background, BodyReader, Form } from "./form.ts";
 import { LongBody } from "./long-body.ts";
 import { playBack } from "./play-back.ts";
 import { encode, type FittedRequest, fit, type PreparedRequest, prepare } from "./prepare.ts";
-import { type Admitted, admit, type Decision, readRequest } from "./read-request.ts";
+import { type AdmittedRequest, admit, type Decision, readRequest } from "./read-request.ts";
 import { sendLong } from "./send-long.ts";
-import type { Declined, Received, Serving } from "./serving.ts";
+import type { DeclinedRequest, ReceivedRequest, Serving } from "./serving.ts";
 import { StreamedAnswer } from "./stream.ts";
-import { type Job, type NotTaken, submitChoices, submitOnly } from "./submit.ts";
+import { type Job, type SubmitFailure, submitChoices, submitOnly } from "./submit.ts";
 import { truthSummary } from "./truth-summary.ts";
 
-const CLIENT_GONE = 499; // nobody reads it
-/** Owner of a stream that is over when it begins. */
-const NOBODY = { onDrain() {}, onGone() {} };
+/** Status for a client that has disconnected. It is never sent. */
+const CLIENT_GONE = 499;
+/** Owner of a stream that ends as soon as it begins. */
+const NO_OWNER = { onDrain() {}, onGone() {} };
 const soon = (_: number, act: () => void) => queueMicrotask(act);
 
 /** A request that is being answered. */
 interface Exchange {
   readonly context: Context;
   readonly ticket: CountedOnce;
-  /** null until its body was read: refusals have OpenAI's form then. */
+  /** Writes the answer. null until the body was read: refusals then have the shape of OpenAI's API. */
   form: Form | null;
 }
 
-type Answered = MaybePromise<Response>;
-/** The choices of a request, as `submitChoices` takes them. */
+type MaybeResponse = MaybePromise<Response>;
+/** The type of the choices of a request, as `submitChoices` accepts them. */
 type Choices = Parameters<typeof submitChoices>[2];
-type Give = (exchange: Exchange, answer: CollectedAnswer, body: WholeAnswer) => Answered;
+/** Writes the response of a whole answer. */
+type ResponseWriter = (exchange: Exchange, answer: CollectedAnswer, body: WholeAnswer) => MaybeResponse;
 
-/** Waits for an answer in one piece, and gives it. */
-class Reply implements Told {
-  readonly #give: Give;
+/** Waits for a whole answer and responds with it. */
+class PendingReply implements WholeAnswerListener {
+  readonly #write: ResponseWriter;
   readonly #exchange: Exchange;
-  #resolve: ((response: Answered) => void) | null = null;
-  #given: Answered | null = null;
+  #resolve: ((response: MaybeResponse) => void) | null = null;
+  #response: MaybeResponse | null = null;
 
-  constructor(give: Give, exchange: Exchange) {
-    this.#give = give;
+  constructor(write: ResponseWriter, exchange: Exchange) {
+    this.#write = write;
     this.#exchange = exchange;
   }
 
-  /** What the handler returns: its front may take the answer later. */
-  until(answer: CollectedAnswer): Answered {
+  /** Returns the value for the handler: the response, a promise of it, or the front's mark for a later response. */
+  until(answer: CollectedAnswer): MaybeResponse {
     const { context } = this.#exchange;
-    // One of many choices failed before the last one was with the engine.
-    if (this.#given !== null) return this.#given;
+    // Already set if one of many choices failed before the last one was submitted.
+    if (this.#response !== null) return this.#response;
     const { signal } = context.request;
     if (signal.aborted) answer.gone();
     else signal.addEventListener("abort", answer, ONCE);
@@ -80,15 +82,15 @@ class Reply implements Told {
   }
 
   collected(answer: CollectedAnswer, body: WholeAnswer): void {
-    this.#given = this.#give(this.#exchange, answer, body);
-    this.#resolve?.(this.#given);
+    this.#response = this.#write(this.#exchange, answer, body);
+    this.#resolve?.(this.#response);
   }
 }
 
 const ONCE = { once: true };
 
-/** Hears of an answer that nobody waits for. */
-class InBackground implements Told {
+/** Receives a whole answer that is generated in the background. */
+class BackgroundListener implements WholeAnswerListener {
   readonly #background: Background;
 
   constructor(background: Background) {
@@ -100,6 +102,7 @@ class InBackground implements Told {
   }
 }
 
+/** Answers requests of all OpenAI-shaped APIs. */
 export class Generator {
   readonly serving: Serving;
 
@@ -120,7 +123,7 @@ export class Generator {
     };
   }
 
-  /** Requests that are being served. */
+  /** Number of requests that are being served. */
   get open(): number {
     return this.serving.admission.open;
   }
@@ -130,8 +133,8 @@ export class Generator {
     return (context) => this.answer(context, reader);
   }
 
-  /** Answers one request. It is counted once, however it ends. */
-  answer(context: Context, reader: BodyReader): Answered {
+  /** Answers one request and counts it exactly once. */
+  answer(context: Context, reader: BodyReader): MaybeResponse {
     const { admission, kernel } = this.serving;
     const ticket = admission.enter();
     const { history } = kernel.truth;
@@ -144,22 +147,22 @@ export class Generator {
       const reading = readRequest(this.serving, context, reader);
       const answered =
         reading instanceof Promise ? thenLater(reading, this.#admit, exchange) : this.#admit(reading, exchange);
-      return answered instanceof Promise ? orElse(answered, this.#failed, exchange) : answered;
+      return answered instanceof Promise ? orElse(answered, this.#fail, exchange) : answered;
     } catch (error) {
-      return this.#failed(error, exchange);
+      return this.#fail(error, exchange);
     }
   }
 
-  readonly #failed = (error: unknown, { context, ticket }: Exchange): Response => {
+  readonly #fail = (error: unknown, { context, ticket }: Exchange): Response => {
     const { http } = this.serving;
-    const left = context.request.signal.aborted; // reading the body fails then
+    const left = context.request.signal.aborted; // a disconnect makes reading the body throw
     if (!left) logUnexpected("a request failed and is answered with 500", error);
     ticket.settle(left ? "abort" : "error");
     if (left) http.visitOf(context)?.done(500, 0);
     return left ? new Response(null, { status: CLIENT_GONE }) : http.error(context, internalError);
   };
 
-  readonly #admit = (received: Received | Declined, exchange: Exchange): Answered => {
+  readonly #admit = (received: ReceivedRequest | DeclinedRequest, exchange: Exchange): MaybeResponse => {
     if ("error" in received) return this.#refuse(exchange, received.error);
     exchange.form = received.form;
     const admitted = admit(this.serving, received);
@@ -168,22 +171,22 @@ export class Generator {
       : this.#order(admitted, exchange, received);
   };
 
-  readonly #order = (admitted: Decision, exchange: Exchange, received: Received): Answered => {
+  readonly #order = (admitted: Decision, exchange: Exchange, received: ReceivedRequest): MaybeResponse => {
     const { ordering } = admitted;
     const isDisturbed = ordering !== undefined && (ordering.fault !== "" || disturbsAny(this.serving.kernel));
-    const instead = isDisturbed ? this.#disturbed(exchange, received, ordering) : null;
+    const instead = isDisturbed ? this.#errorInstead(exchange, received, ordering) : null;
     return instead === null
       ? this.#encode(null, exchange, received, admitted)
       : thenLater(instead, this.#encode, exchange, received, admitted);
   };
 
-  /** `instead`: the error that a plan of faults orders in place of the answer, or null. */
+  /** `instead`: the error that a plan of faults sends instead of the answer, or null. */
   readonly #encode = (
     instead: ErrorAnswer | null,
     exchange: Exchange,
-    received: Received,
+    received: ReceivedRequest,
     admitted: Decision,
-  ): Answered => {
+  ): MaybeResponse => {
     if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);
     if (admitted.ordering.recorded) return this.#playBack(exchange, received, admitted.ordering.recorded);
@@ -197,10 +200,10 @@ export class Generator {
   readonly #prepare = (
     encoding: Encoding,
     exchange: Exchange,
-    received: Received,
-    admitted: Admitted,
+    received: ReceivedRequest,
+    admitted: AdmittedRequest,
     encodedFromUs: number,
-  ): Answered => {
+  ): MaybeResponse => {
     if ("error" in encoding) return this.#refuse(exchange, encoding.error);
     const preparing = prepare(this.serving, received, admitted, encoding);
     return preparing instanceof Promise
@@ -211,25 +214,25 @@ export class Generator {
   async #submitLater(
     preparing: Promise<PreparedRequest | null>,
     exchange: Exchange,
-    received: Received,
-    admitted: Admitted,
+    received: ReceivedRequest,
+    admitted: AdmittedRequest,
     encodedFromUs: number,
   ): Promise<Response> {
     const prepared = await preparing;
-    this.serving.kernel.backend.consumed(received.bytes); // what waited was no garbage yet
-    if (received.http.signal.aborted) return this.#left(exchange.context, exchange.ticket);
-    if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
+    this.serving.kernel.backend.consumed(received.bytes); // the body is garbage only now, after the wait
+    if (received.http.signal.aborted) return this.#abort(exchange.context, exchange.ticket);
+    if (prepared === null) return this.#refuse(exchange, internalError); // the encoder's thread died
     return this.#submit(exchange, received, admitted, prepared, encodedFromUs);
   }
 
-  /** Without a wait from here to the engine: the first choices of requests reach it in their order. */
+  /** Submits the request. Nothing is awaited before its first choice, so that requests reach the engine in their order. */
   #submit(
     exchange: Exchange,
-    received: Received,
-    admitted: Admitted,
+    received: ReceivedRequest,
+    admitted: AdmittedRequest,
     prepared: PreparedRequest,
     encodedFromUs: number,
-  ): Answered {
+  ): MaybeResponse {
     const { serving } = this;
     const fitted = fit(serving, received, admitted, prepared);
     if ("error" in fitted) return this.#decline(exchange, received, fitted);
@@ -241,9 +244,9 @@ export class Generator {
     return received.request.stream ? this.#stream(exchange, job) : this.#collect(exchange, job);
   }
 
-  #disturbed(
+  #errorInstead(
     { context }: Exchange,
-    { http, request, body }: Received,
+    { http, request, body }: ReceivedRequest,
     ordering: Ordering,
   ): Promise<ErrorAnswer | null> | null {
     const { faults, kernel } = this.serving;
@@ -254,7 +257,7 @@ export class Generator {
 
   #begin(
     { ticket }: Exchange,
-    received: Received,
+    received: ReceivedRequest,
     { cut, seeds, script }: FittedRequest,
     { echoes }: Pick<PreparedRequest, "echoes">,
   ) {
@@ -265,7 +268,7 @@ export class Generator {
     return answerContext(this.serving, { received, cut, ticket, seeds, echoes, logprobs, parts, queuedUs });
   }
 
-  #stream(exchange: Exchange, job: Job): Answered {
+  #stream(exchange: Exchange, job: Job): MaybeResponse {
     const { http, kernel, admission } = this.serving;
     const { context, ticket } = exchange;
     kernel.backend.opened?.();
@@ -274,14 +277,14 @@ export class Generator {
     const answer = new StreamedAnswer(job.context);
     const sink = log ?? http.open(context, answer, kernel.metrics.accounting);
     answer.sink = sink;
-    const taken = () => {
+    const onAccepted = () => {
       kernel.truth.history?.generates(context.request, answer.choices);
       answer.accepted();
     };
-    return andThen(this.#submitted(job, answer.choices, taken), (refused) => {
+    return andThen(this.#submitAll(job, answer.choices, onAccepted), (refused) => {
       if (refused === "left") {
         answer.onGone();
-        return this.#left(context, ticket);
+        return this.#abort(context, ticket);
       }
       if (refused === "paused") return this.#decline(exchange, job.received, { error: paused, cut: job.fitted.cut });
       if (refused !== null) return this.#refuse(exchange, engineBusy);
@@ -292,57 +295,57 @@ export class Generator {
     });
   }
 
-  /** Submits the choices to the engine. Returns the reason if it does not take them, or null. */
-  #submitted(job: Job, choices: Choices, taken: () => void): MaybePromise<NotTaken | null> {
-    if (choices.length === 1) return submitOnly(this.serving, job, choices, taken);
-    return atOnceOrInTurns(submitChoices(this.serving, job, choices, taken), this.serving.kernel.backend);
+  /** Submits the choices to the engine. Returns null, or the reason if they were not all accepted. */
+  #submitAll(job: Job, choices: Choices, onAccepted: () => void): MaybePromise<SubmitFailure | null> {
+    if (choices.length === 1) return submitOnly(this.serving, job, choices, onAccepted);
+    return atOnceOrInTurns(submitChoices(this.serving, job, choices, onAccepted), this.serving.kernel.backend);
   }
 
-  #collect(exchange: Exchange, job: Job): Answered {
+  #collect(exchange: Exchange, job: Job): MaybeResponse {
     const { context } = exchange;
     const { form } = job.received;
     const { background } = form;
-    const told = background ? new InBackground(background) : new Reply(this.#give, exchange);
-    const answer = new CollectedAnswer(job.context, told);
-    const taken = () => {
+    const listener = background ? new BackgroundListener(background) : new PendingReply(this.#reply, exchange);
+    const answer = new CollectedAnswer(job.context, listener);
+    const onAccepted = () => {
       this.serving.kernel.truth.history?.generates(context.request, answer.choices);
       form.accepted(job.context);
     };
-    return andThen(this.#submitted(job, answer.choices, taken), (refused) => {
+    return andThen(this.#submitAll(job, answer.choices, onAccepted), (refused) => {
       if (refused === "busy" || refused === "paused")
         return this.#refuse(exchange, refused === "paused" ? paused : engineBusy);
       if (refused === "left") answer.gone();
       else this.serving.admission.answers(exchange.ticket, answer);
-      if (told instanceof Reply) return told.until(answer);
-      // The request is answered at once, and its answer goes on by itself.
+      if (listener instanceof PendingReply) return listener.until(answer);
+      // The request is answered now. Its answer is generated in the background.
       background!.signal.addEventListener("abort", answer);
       return this.serving.http.json(context, background!.queued());
     });
   }
 
-  /** Never throws, nor rejects. */
-  readonly #give = (exchange: Exchange, answer: CollectedAnswer, body: WholeAnswer): Answered => {
+  /** Responds with a whole answer. Never throws and never rejects. */
+  readonly #reply = (exchange: Exchange, answer: CollectedAnswer, body: WholeAnswer): MaybeResponse => {
     try {
-      return orElse(this.#gave(exchange, answer, body), this.#failed, exchange);
+      return orElse(this.#respond(exchange, answer, body), this.#fail, exchange);
     } catch (error) {
-      return this.#failed(error, exchange);
+      return this.#fail(error, exchange);
     }
   };
 
-  #gave({ context, ticket }: Exchange, answer: CollectedAnswer, body: WholeAnswer): Answered {
+  #respond({ context, ticket }: Exchange, answer: CollectedAnswer, body: WholeAnswer): MaybeResponse {
     const { http, kernel } = this.serving;
     const { truthUs, form } = answer.context;
-    if (body === null) return this.#left(context, ticket);
+    if (body === null) return this.#abort(context, ticket);
     const isLong = body instanceof LongBody;
     if (typeof body !== "string" && !isLong) return http.error(context, form.refused?.(body) ?? body);
     const truth = truthUs ? truthSummary(answer.choices, truthUs) : null;
     const load = loadHeader(context.request, kernel.backend);
     const headers = truth === null ? load : { ...load, [TRUTH_HEADER]: truth };
     if (!isLong) return http.json(context, body, headers);
-    return sendLong(http, kernel.backend, context, body, headers).then((sent) => sent ?? this.#left(context, ticket));
+    return sendLong(http, kernel.backend, context, body, headers).then((sent) => sent ?? this.#abort(context, ticket));
   }
 
-  #playBack({ context, ticket }: Exchange, { arrivalUs }: Received, recording: Recording): Answered {
+  #playBack({ context, ticket }: Exchange, { arrivalUs }: ReceivedRequest, recording: Recording): MaybeResponse {
     const { http, kernel } = this.serving;
     http.bodyUsed(context);
     const ended = (outcome: Outcome) => ticket.settle(outcome);
@@ -355,8 +358,11 @@ export class Generator {
     return this.serving.http.error(context, shown.asItIs ? shown : (form?.refused?.(shown) ?? shown));
   }
 
-  /** What vLLM finds behind the head of a stream stands in the stream, or has it broken off in a turn after this one. */
-  #decline(exchange: Exchange, received: Received, { error, cut }: Declined): Response {
+  /**
+   * Refuses a request. If vLLM finds the error only after it has sent the head of a stream, so do we: the error is an event of
+   * the stream, or the stream is broken off in the next turn of the event loop.
+   */
+  #decline(exchange: Exchange, received: ReceivedRequest, { error, cut }: DeclinedRequest): Response {
     if (cut === undefined || !received.request.stream) return this.#refuse(exchange, error);
     const { http, kernel } = this.serving;
     const { context, ticket } = exchange;
@@ -374,7 +380,7 @@ export class Generator {
     };
     const first = form.accepted(answerContext(this.serving, facts));
     const last = form.failed(error);
-    const sink = http.open(context, NOBODY);
+    const sink = http.open(context, NO_OWNER);
     for (const event of [...first, ...(last ?? [])]) sink.write(event);
     if (last !== null) sink.end();
     const response = http.stream(context);
@@ -382,8 +388,8 @@ export class Generator {
     return response;
   }
 
-  /** The middleware's answer to a client that left is a 200 without a body. */
-  #left(context: Context, ticket: Ticket): Response {
+  /** Ends the exchange of a client that disconnected. The access log shows 200, as vLLM's middleware does. */
+  #abort(context: Context, ticket: Ticket): Response {
     ticket.settle("abort");
     this.serving.http.visitOf(context)?.done(200, 0);
     return new Response(null, { status: CLIENT_GONE });

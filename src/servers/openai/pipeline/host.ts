@@ -1,4 +1,4 @@
-/** What do dialects find that read their bodies into chats? The rules of a chat, its prompts, its answers. */
+/** Creates the host of dialects that translate their bodies into chats (see dialect.ts). */
 
 import { inTurns } from "../../../base/pieces.ts";
 import { Refused } from "../../pydantic/refusals.ts";
@@ -12,7 +12,7 @@ import { follow } from "./follow.ts";
 import type { Generator } from "./generate.ts";
 import { templateHabits } from "./template-habits.ts";
 
-/** `chat`: makes a request of a chat's body. */
+/** Returns the host that answers through `generator`. `chat`: translates a chat's body into a request. */
 export function dialectHost(generator: Generator, chat: DialectHost["chat"]): DialectHost {
   const { kernel, http, limits, bodies, server, thread } = generator.serving;
   const { backend, config, text, time } = kernel;
@@ -26,8 +26,8 @@ export function dialectHost(generator: Generator, chat: DialectHost["chat"]): Di
     answer: (context, reader) => generator.answer(context, reader),
     async body(context) {
       const contentType = context.request.headers.get("content-type");
-      const came = await bodies.read(context, () => thread?.begin({ kind: "text", contentType, limits }) ?? null);
-      const answer = came instanceof BodyReading ? await came.answer() : { text: came };
+      const received = await bodies.read(context, () => thread?.begin({ kind: "text", contentType, limits }) ?? null);
+      const answer = received instanceof BodyReading ? await received.answer() : { text: received };
       if ("text" in answer) return answer.text;
       return "error" in answer ? answer.error : internalError;
     },

@@ -1,4 +1,7 @@
-/** What of a request is needed behind its prompts? In the reading thread: what is left out here, the loop never sees. */
+/**
+ * Reduces a request to the parts that are needed after its prompts are made. Runs in the reading thread, so that the main
+ * thread does not receive large unused objects.
+ */
 
 import { atOnce } from "../../../base/pieces.ts";
 import type { RenderChat } from "../../../text/tokens/chat-template.ts";
@@ -7,17 +10,20 @@ import type { ThreadAnswer, ThreadStart } from "../front/reading/messages.ts";
 import { promptPieces } from "../request/prompts.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, Limits } from "../request/request.ts";
 
+/** Makes the prompts of a request. Returns them with the reduced request, or an error. `start.keepsTools`: keeps the tools. */
 export function leanAnswer(
   request: ChatRequest | CompletionRequest,
-  keeps: ThreadStart,
+  start: ThreadStart,
   renderChat: RenderChat,
   limits: Limits,
 ): ThreadAnswer {
   const prompts = atOnce(promptPieces(request, renderChat, limits));
   if ("error" in prompts) return prompts;
   const lean = request.kind === "chat" ? leanChat(request) : leanCompletion(request);
-  const tools = request.kind === "chat" ? toolsOf(request, keeps) : null;
-  return { read: { request: lean, tools, prompts: prompts.map((one) => (Array.isArray(one) ? packed(one) : one)) } };
+  const tools = request.kind === "chat" ? toolsOf(request, start) : null;
+  return {
+    read: { request: lean, tools, prompts: prompts.map((prompt) => (Array.isArray(prompt) ? packed(prompt) : prompt)) },
+  };
 }
 
 function toolsOf({ tools, toolChoice }: ChatRequest, { keepsTools }: ThreadStart): string | null {
@@ -29,17 +35,19 @@ function leanChat(request: ChatRequest): ChatRequest {
   return {
     ...request,
     messages: lastOf(messages),
-    ...(conversations && { conversations: conversations.map((one) => one.slice(-1)) }),
+    ...(conversations && { conversations: conversations.map((messages) => messages.slice(-1)) }),
     tools: tools && [],
     templateNames: null,
   };
 }
 
-/** Who spoke last, and the last of the user's: an answer may go on with them, or say them again. */
+/** Returns the last message of all and the last of the user, because an answer may continue or repeat them. */
 function lastOf(messages: readonly ChatMessage[]): ChatMessage[] {
   const last = messages.at(-1);
   const user = messages.findLast(({ role }) => role === "user");
-  return [...new Set([user, last])].flatMap((one) => (one === undefined ? [] : [{ ...one, toolCalls: null }]));
+  return [...new Set([user, last])].flatMap((message) =>
+    message === undefined ? [] : [{ ...message, toolCalls: null }],
+  );
 }
 
 function leanCompletion(request: CompletionRequest): CompletionRequest {

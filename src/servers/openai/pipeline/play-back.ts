@@ -1,4 +1,4 @@
-/** How is an answer played back that a proxy has recorded? Byte for byte and gap for gap, beside the engine, which knows nothing of it. */
+/** Replays an answer that a proxy has recorded, with the same bytes and the same gaps. The engine takes no part in it. */
 
 import type { Outcome } from "../../../engine/interface/types.ts";
 import type { Backend } from "../../../kernel/backend.ts";
@@ -6,20 +6,20 @@ import { isStreamed, type Recording } from "../../../text/canned/fixtures/record
 import type { EventSink, SinkEvents } from "../../../wire/http/sink.ts";
 import type { Context, Http } from "../front/http.ts";
 
-interface PlayedBack {
+interface PlaybackDeps {
   readonly http: Http;
   readonly backend: Pick<Backend, "nowUs" | "after">;
   readonly context: Context;
-  /** Once, when it is over. */
+  /** Called once, when the answer has ended. */
   readonly ended: (outcome: Outcome) => void;
 }
 
-/** Times count from `fromUs`. */
-export function playBack(played: PlayedBack, recording: Recording, fromUs: number): Response | Promise<Response> {
-  return isStreamed(recording) ? playStream(played, recording, fromUs) : playWhole(played, recording, fromUs);
+/** Answers with a recording. Its times count from `fromUs`, a time of the engine's clock. */
+export function playBack(deps: PlaybackDeps, recording: Recording, fromUs: number): Response | Promise<Response> {
+  return isStreamed(recording) ? playStream(deps, recording, fromUs) : playWhole(deps, recording, fromUs);
 }
 
-async function playWhole({ http, backend, context, ended }: PlayedBack, recording: Recording, fromUs: number) {
+async function playWhole({ http, backend, context, ended }: PlaybackDeps, recording: Recording, fromUs: number) {
   const { status, headers, events } = recording;
   const [us, body] = events.at(-1) ?? [0, ""];
   await new Promise<void>((resolve) => void after(backend, fromUs + us, resolve));
@@ -27,7 +27,7 @@ async function playWhole({ http, backend, context, ended }: PlayedBack, recordin
   return http.error(context, { status, body, headers, asItIs: true });
 }
 
-function playStream({ http, backend, context, ended }: PlayedBack, recording: Recording, fromUs: number): Response {
+function playStream({ http, backend, context, ended }: PlaybackDeps, recording: Recording, fromUs: number): Response {
   const { events, status, headers, broken } = recording;
   let next = 0;
   let over = false;
@@ -58,7 +58,7 @@ function playStream({ http, backend, context, ended }: PlayedBack, recording: Re
   return response;
 }
 
-function after({ nowUs, after }: PlayedBack["backend"], dueUs: number, act: () => void): () => void {
+function after({ nowUs, after }: PlaybackDeps["backend"], dueUs: number, act: () => void): () => void {
   const leftUs = dueUs - nowUs();
   if (leftUs > 0 && after !== undefined) return after(leftUs, act);
   queueMicrotask(act);

@@ -1,4 +1,4 @@
-/** Prepares a request for the engine: ids of its prompts, the text that its answer must have, tokens that are forced or forbidden. */
+/** Prepares a request for the engine: the ids of its prompts, the text its answer must have, forced and forbidden tokens. */
 
 import { REQUESTS_MOST } from "../../../base/core-limits.ts";
 import { atOnce, inTurns, isLarge } from "../../../base/pieces.ts";
@@ -29,47 +29,48 @@ import {
   seedPieces,
 } from "../request/sampling.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "../request/steering.ts";
-import type { Admitted } from "./read-request.ts";
-import type { Declined, Received, Serving } from "./serving.ts";
+import type { AdmittedRequest } from "./read-request.ts";
+import type { DeclinedRequest, ReceivedRequest, Serving } from "./serving.ts";
 
+/** Request header with the rank of the engine that must run the request. */
 export const RANK_HEADER = "x-data-parallel-rank";
-/** Hashing less than this is too short to be seen in a step's lateness. */
+/** Tokens above which prompts are hashed and checked in pieces. The work on fewer tokens delays no step noticeably. */
 const LONG_PROMPT_TOKENS = 16_384;
 
-/** What other threads have made of a request. */
+/** The parts of a request that other threads or slow work have made. */
 export interface PreparedRequest {
   readonly prompts: readonly Uint32Array[];
-  /** Token sequences of `bad_words`; null: there are none. */
+  /** Token sequences of `bad_words`. null: the request has none. */
   readonly badWords: readonly Uint32Array[] | null;
-  /** Ids of the text that the answer was ordered to be; null: none was. */
+  /** Ids of the text that the answer must be. null: no text was ordered. */
   readonly orderedIds: Uint32Array | null;
-  /** Seeds by prompt, where they were needed already or follow from long prompts; null: they are still to be drawn. */
+  /** Seeds by prompt, if already needed or if computed from long prompts. null: not drawn yet. */
   readonly seeds: readonly number[] | null;
-  /** What is wrong with prompts of ids, where these are long; undefined: nobody has looked. */
+  /** The error in long prompts given as ids, or null. undefined: not checked yet. */
   readonly idsError: ErrorAnswer | null | undefined;
-  /** Prompts of ids as texts, where they are echoed, by prompt; null: they are still to be made. */
+  /** Texts of prompts given as ids, by prompt, if the answer repeats them. null: not decoded yet. */
   readonly echoes: readonly (string | null)[] | null;
-  /** Answers that a constraint, a tool call or a dataset makes; null: none does. */
+  /** Answers made from a constraint, a tool call or a dataset. null: none. */
   readonly written: Written | null;
-  /** Holds a script to the request's grammar; null: it has none. Loaded when somebody asks, as it brings a parser of expressions. */
+  /** Applies the request's grammar to a script. null: no grammar. Loaded on demand, because it needs a parser of expressions. */
   readonly permitted: Permitted | null;
 }
 
 type Permitted = typeof import("../overrides/script-grammar.ts")["permitted"];
 
-/** What the engine is told of a request. */
+/** The data from which the engine's generations of a request are made. */
 export interface FittedRequest {
   readonly cut: readonly Cut[];
-  /** By prompt, for its first choice. */
+  /** Seed of the first choice, by prompt. */
   readonly seeds: readonly number[];
   readonly steering: Steering | null;
   readonly script: Script | null;
-  /** By choice; null: all are drawn. */
+  /** Ids of prepared answers, by choice. null: the engine generates all answers. */
   readonly answers: readonly (Uint32Array | null)[] | null;
 }
 
-/** The prompts' ids, or promises of them. */
-export function encode({ kernel, limits }: Serving, received: Received): Encoding | Promise<Encoding> {
+/** Returns the prompts' ids, or promises of them. */
+export function encode({ kernel, limits }: Serving, received: ReceivedRequest): Encoding | Promise<Encoding> {
   const { request, body, prompts } = received;
   const { backend, text } = kernel;
   if (prompts !== undefined) return inTurns(packedPieces(request, prompts, text.model.encoder), backend);
@@ -78,32 +79,35 @@ export function encode({ kernel, limits }: Serving, received: Received): Encodin
     : encodePrompts(request, text.model, limits);
 }
 
-/** At once where no other thread is asked and no earlier request waits. null: the encoder died. */
+/**
+ * Prepares a request. Returns a promise only if another thread must work or an earlier request waits. Resolves with null if
+ * the encoder died.
+ */
 export function prepare(
   serving: Serving,
-  received: Received,
-  { ordered, ordering }: Admitted,
-  encoding: Exclude<Encoding, Declined>,
+  received: ReceivedRequest,
+  { ordered, ordering }: AdmittedRequest,
+  encoding: Exclude<Encoding, DeclinedRequest>,
 ): PreparedRequest | Promise<PreparedRequest | null> {
   const { request } = received;
   const { encoder } = serving.kernel.text.model;
   const isText = ordered !== null && ordered.text !== null;
-  const orderedIds = isText ? encoder.encode(sayable(serving, request, ordered), false) : null;
+  const orderedIds = isText ? encoder.encode(orderedTexts(serving, request, ordered), false) : null;
   const badWords = request.sampling.badWords.list.length === 0 ? null : encodeBadWords(request, encoder);
   const { structure } = request.sampling;
   const checking = structure ? checkingOf(structure, encoder) : null;
   const writing = ordered === null ? writingFor(serving, received, ordering) : checking;
-  const isHeld = ordered !== null && isByToken(ordered) && hasGrammar(request);
+  const isChecked = ordered !== null && isByToken(ordered) && hasGrammar(request);
   const isReady =
-    writing === null && badWords === null && orderedIds === null && !isHeld && serving.queue.arrivals.clear;
-  if (isReady && !encoding.pending && !isLong(encoding.prompts)) return plain(encoding.prompts);
-  const grammar = isHeld ? import("../overrides/script-grammar.ts").then(({ permitted }) => permitted) : null;
+    writing === null && badWords === null && orderedIds === null && !isChecked && serving.queue.arrivals.clear;
+  if (isReady && !encoding.pending && !isLong(encoding.prompts)) return withPromptsOnly(encoding.prompts);
+  const grammar = isChecked ? import("../overrides/script-grammar.ts").then(({ permitted }) => permitted) : null;
   const pending = Promise.all([Promise.all(encoding.prompts), badWords, orderedIds, grammar]);
-  return serving.queue.arrivals.pass(awaited(serving, received, writing, pending));
+  return serving.queue.arrivals.pass(prepareLater(serving, received, writing, pending));
 }
 
-/** Nothing but its prompts is to be prepared. */
-const plain = (prompts: readonly Uint32Array[]): PreparedRequest => ({
+/** Returns the prepared request if nothing except its prompts needs preparation. */
+const withPromptsOnly = (prompts: readonly Uint32Array[]): PreparedRequest => ({
   prompts,
   badWords: null,
   orderedIds: null,
@@ -114,14 +118,16 @@ const plain = (prompts: readonly Uint32Array[]): PreparedRequest => ({
   permitted: null,
 });
 
+/** Reports whether a test has ordered the answer token by token. */
 const isByToken = ({ order }: Ordered) => order.kind === "script" || order.kind === "play";
-/** What its answer must look like, or tools that it must call. */
-const hasGrammar = (request: Received["request"]) =>
+/** Reports whether a constraint or tools limit the answer. */
+const hasGrammar = (request: ReceivedRequest["request"]) =>
   Boolean(request.sampling.structure) || (request.kind === "chat" && request.tools !== null);
 
-function sayable(
+/** Returns the texts of an ordered answer, as far as the limit of output tokens can reach. */
+function orderedTexts(
   { kernel: { config, text } }: Serving,
-  { maxTokens }: Received["request"],
+  { maxTokens }: ReceivedRequest["request"],
   ordered: Ordered,
 ): string[] {
   const tokensMost = Math.min(Number(maxTokens ?? Number.POSITIVE_INFINITY), config.engine.maxModelLen);
@@ -131,9 +137,9 @@ function sayable(
 const isLong = (prompts: readonly Uint32Array[]) =>
   prompts.reduce((sum, { length }) => sum + length, 0) > LONG_PROMPT_TOKENS;
 
-async function awaited(
+async function prepareLater(
   serving: Serving,
-  { request }: Received,
+  { request }: ReceivedRequest,
   writing: Writing | null,
   pending: Promise<[Uint32Array[], Uint32Array[] | null, Uint32Array | null, Permitted | null]>,
 ): Promise<PreparedRequest> {
@@ -141,45 +147,47 @@ async function awaited(
   const { backend, chance, text } = serving.kernel;
   const [prompts, badWords, orderedIds, permitted] = await pending;
   const areLong = isLong(prompts);
-  // More choices than there is room for are refused further on, and nothing is written for them.
+  // `fit` refuses a request with too many choices, so no answers are written for it.
   const isWritten = writing !== null && prompts.length * request.n <= REQUESTS_MOST;
-  // Where chance decides, it is drawn in the order of arrival, further on.
+  // Random seeds are drawn by `fit`, in the order of arrival.
   const isGreedyAndLong = areLong && isByPrompt(request);
   const kept = () => prompts.map((_, i) => keptIds(serving, request, prompts, i));
   const drawnFrom = isWritten ? prompts : isGreedyAndLong ? kept() : null;
   const seeds = drawnFrom && (await inTurns(seedPieces(request, drawnFrom, chance.nextSeed), backend));
-  const all = (isWritten ? seeds! : []).flatMap((seed) => choiceSeeds(seed, request.n));
-  const written = isWritten ? await writing(all, prompts) : null;
+  const eachSeed = (isWritten ? seeds! : []).flatMap((seed) => choiceSeeds(seed, request.n));
+  const written = isWritten ? await writing(eachSeed, prompts) : null;
   const idsError = areLong ? await inTurns(checkIds(request, limits), backend) : undefined;
   const echoes = areLong ? await inTurns(echoPieces(request, prompts, text.model.vocabulary), backend) : null;
-  // Hashing a long prompt takes its time too.
+  // The engine will hash the prompt at once, which takes some time if it is long.
   if (prompts.some((ids) => ids.length > LONG_PROMPT_TOKENS)) await backend.spare();
   return { prompts, badWords, orderedIds, seeds, idsError, echoes, written, permitted };
 }
 
 function writingFor(
   { kernel, orders, server, limits }: Serving,
-  { http, request }: Received,
+  { http, request }: ReceivedRequest,
   { promptedJson: always = false }: Ordering,
 ): Writing | null {
   const { config, text } = kernel;
   const { dataset } = text.canned;
-  const wish = always || config.text.promptedJson ? { always, notice: orders.schemaNotice } : null;
+  const promptedJson = always || config.text.promptedJson ? { always, notice: orders.schemaNotice } : null;
   const mayCall = request.kind === "chat" && request.tools !== null && server.tools;
-  const isWritten = mayCall || wish !== null || request.sampling.structure;
+  const isWritten = mayCall || promptedJson !== null || request.sampling.structure;
   const { encoder } = text.model;
   const share = config.openai.answers.toolCallShare;
-  const writing = isWritten ? writingOf(request, server, encoder, share, orders.calls(http, request), wish) : null;
+  const writing = isWritten
+    ? writingOf(request, server, encoder, share, orders.calls(http, request), promptedJson)
+    : null;
   return dataset ? fromDataset(dataset, request, writing, kernel, limits) : writing;
 }
 
-/** Checks what needs the prompts' ids, in vLLM's order. */
+/** Makes the checks that need the prompts' ids, in vLLM's order. */
 export function fit(
   serving: Serving,
-  received: Received,
-  admitted: Admitted,
+  received: ReceivedRequest,
+  admitted: AdmittedRequest,
   prepared: PreparedRequest,
-): FittedRequest | Declined {
+): FittedRequest | DeclinedRequest {
   const { kernel, limits } = serving;
   const { request, http } = received;
   const { badWords, written } = prepared;
@@ -195,7 +203,7 @@ export function fit(
     if (error !== null) return { error, cut };
   }
   if (written !== null && "error" in written) return { error: written.error, cut };
-  // Choices that are made to be refused by the core would take gigabytes.
+  // Refused here, because creating the choices for the core to refuse could take gigabytes.
   if (cut.length * request.n > REQUESTS_MOST) return { error: engineBusy };
   const { allowedTokenIds, logitBias } = request.sampling;
   const isSteered = allowedTokenIds !== null || logitBias !== null || badWords !== null;
@@ -210,20 +218,25 @@ export function fit(
   };
 }
 
-const isFromText = (request: Received["request"], i: number) =>
+const isFromText = (request: ReceivedRequest["request"], i: number) =>
   request.kind === "chat" || typeof request.prompts[i] === "string";
 
-/** What `truncate_prompt_tokens` leaves of a prompt. */
+/** Returns the ids of a prompt after `truncate_prompt_tokens`. */
 function keptIds(
   { kernel, limits }: Serving,
-  request: Received["request"],
+  request: ReceivedRequest["request"],
   prompts: readonly Uint32Array[],
   i: number,
 ): Uint32Array {
   return truncatePrompt(prompts[i]!, request, limits, isFromText(request, i) ? kernel.text.model.encoder.front : 0);
 }
 
-function cutPrompts(serving: Serving, { request }: Received, { prompts }: PreparedRequest): readonly Cut[] | Declined {
+/** Truncates the prompts and checks their lengths. */
+function cutPrompts(
+  serving: Serving,
+  { request }: ReceivedRequest,
+  { prompts }: PreparedRequest,
+): readonly Cut[] | DeclinedRequest {
   const { limits, transfers } = serving;
   const cut: Cut[] = [];
   for (let i = 0; i < prompts.length; i++) {
@@ -236,11 +249,11 @@ function cutPrompts(serving: Serving, { request }: Received, { prompts }: Prepar
   return cut;
 }
 
-/** Tokens that are ordered one by one are held to the request's grammar. */
+/** Returns the script of an ordered answer, with the request's grammar applied. Returns null if nothing is ordered. */
 function scriptOf(
   { kernel, orders, server }: Serving,
-  { request }: Received,
-  { ordered }: Admitted,
+  { request }: ReceivedRequest,
+  { ordered }: AdmittedRequest,
   { orderedIds, prompts, permitted }: PreparedRequest,
 ): Script | null {
   if (ordered === null) return null;

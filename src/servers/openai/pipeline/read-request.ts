@@ -1,4 +1,4 @@
-/** How does a body become a request, and may it come in? What needs no prompt's ids: size, JSON, fields, queue limits, orders. */
+/** Reads a body into a request and decides whether to admit it. Makes the checks that need no token ids of prompts. */
 
 import { thenLater } from "../../../base/maybe-promise.ts";
 import { inTurns, isLarge } from "../../../base/pieces.ts";
@@ -13,23 +13,23 @@ import { engineDead } from "../request/errors.ts";
 import { toolShapes } from "../request/output-options.ts";
 import type { ChatRequest, CompletionRequest } from "../request/request.ts";
 import type { BodyReader } from "./form.ts";
-import type { Declined, Received, Serving } from "./serving.ts";
+import type { DeclinedRequest, ReceivedRequest, Serving } from "./serving.ts";
 
-/** A request that may come in. */
-export interface Admitted {
-  /** What its answer was ordered to be; null: nothing. */
+/** The result of admitting a request. */
+export interface AdmittedRequest {
+  /** The answer that a test ordered. null: none. */
   readonly ordered: Ordered | null;
-  /** Choices of all its prompts. */
+  /** Number of choices of all its prompts. */
   readonly choices: number;
   readonly ordering: Ordering;
 }
 
-/** At once where the body is there and short. Rejected when the client leaves. */
+/** Reads a request. Returns a promise unless the body has arrived and is short. Rejects if the client disconnects. */
 export function readRequest(
   serving: Serving,
   context: Context,
   reader: BodyReader,
-): Received | Declined | Promise<Received | Declined> {
+): ReceivedRequest | DeclinedRequest | Promise<ReceivedRequest | DeclinedRequest> {
   const { admission, thread, limits, kernel } = serving;
   const { config, text } = kernel;
   const { request: http } = context;
@@ -48,32 +48,34 @@ function readBody(
   serving: Serving,
   http: HttpRequest,
   reader: BodyReader,
-): Received | Declined | Promise<Received | Declined> {
+): ReceivedRequest | DeclinedRequest | Promise<ReceivedRequest | DeclinedRequest> {
   if ("status" in body) return { error: body };
   const { backend } = serving.kernel;
   const arrivalUs = backend.nowUs();
   if (body instanceof BodyReading) return readElsewhere(serving, reader, { http, reading: body, arrivalUs });
   backend.consumed(body.length);
-  const coming = { http, body, bytes: body.length, arrivalUs };
-  const given: Given = [body, http.headers.get("content-type"), serving.limits];
-  if (!isLarge(body)) return received(serving, coming, reader.read(...given));
-  return readLarge(serving, reader, given).then((read) => received(serving, coming, read));
+  const source = { http, body, bytes: body.length, arrivalUs };
+  const args: ReaderArguments = [body, http.headers.get("content-type"), serving.limits];
+  if (!isLarge(body)) return joinSource(serving, source, reader.read(...args));
+  return readLarge(serving, reader, args).then((read) => joinSource(serving, source, read));
 }
 
-type Given = Parameters<BodyReader["read"]>;
-type Coming = Pick<Received, "http" | "body" | "bytes" | "arrivalUs">;
+type ReaderArguments = Parameters<BodyReader["read"]>;
+/** The request that was read, without the result of reading it. */
+type RequestSource = Pick<ReceivedRequest, "http" | "body" | "bytes" | "arrivalUs">;
 
-function received(
+/** Joins a request with its source and adds the orders in its headers. */
+function joinSource(
   { orders, kernel }: Serving,
-  coming: Coming,
+  source: RequestSource,
   read: ReturnType<BodyReader["read"]>,
-): Received | Declined {
+): ReceivedRequest | DeclinedRequest {
   if ("error" in read) return read;
   if (read.request.stream) kernel.backend.read?.();
-  return { ...coming, request: orders.onto(coming.http, read.request), form: read.form };
+  return { ...source, request: orders.onto(source.http, read.request), form: read.form };
 }
 
-/** In the reading thread, or in pieces here, of the text that it made. */
+/** Awaits the reading thread's request, or reads the text that it returns in pieces. */
 async function readElsewhere(
   serving: Serving,
   reader: BodyReader,
@@ -82,54 +84,56 @@ async function readElsewhere(
     reading,
     arrivalUs,
   }: { readonly http: HttpRequest; readonly reading: BodyReading; readonly arrivalUs: number },
-): Promise<Received | Declined> {
+): Promise<ReceivedRequest | DeclinedRequest> {
   const answer = await reading.answer();
   if ("error" in answer) return answer;
   if ("text" in answer) {
     serving.kernel.backend.consumed(reading.bytes);
-    const given: Given = [answer.text, http.headers.get("content-type"), serving.limits];
-    const coming = { http, body: answer.text, bytes: reading.bytes, arrivalUs };
-    return received(serving, coming, await readLarge(serving, reader, given));
+    const args: ReaderArguments = [answer.text, http.headers.get("content-type"), serving.limits];
+    const source = { http, body: answer.text, bytes: reading.bytes, arrivalUs };
+    return joinSource(serving, source, await readLarge(serving, reader, args));
   }
-  if (!("read" in answer)) throw new Error("the reading thread has read something else");
+  if (!("read" in answer)) throw new Error("the reading thread returned neither a request nor a text");
   const { request: lean, prompts, tools, repeated } = answer.read;
   const request: ChatRequest | CompletionRequest =
     tools === null || lean.kind !== "chat" ? lean : { ...lean, tools: await toolsIn(tools, serving.kernel.backend) };
-  const bytes = prompts.reduce((sum, one) => sum + ("text" in one ? one.text.length : one.byteLength), 0);
+  const bytes = prompts.reduce((sum, prompt) => sum + ("text" in prompt ? prompt.text.length : prompt.byteLength), 0);
   serving.kernel.backend.consumed(bytes);
-  const coming = { http, body: NOTHING_LEFT, bytes, arrivalUs };
-  const read = received(serving, coming, { request, form: reader.formOf!(request, repeated) });
+  const source = { http, body: READ_ELSEWHERE, bytes, arrivalUs };
+  const read = joinSource(serving, source, { request, form: reader.formOf!(request, repeated) });
   return "error" in read ? read : { ...read, prompts };
 }
 
+/** Parses the JSON of tools in pieces. */
 async function toolsIn(text: string, backend: Serving["kernel"]["backend"]): Promise<ChatRequest["tools"]> {
   const tools = (await inTurns(plainPieces(text), backend)) as unknown[];
   await inTurns(toolShapes(tools), backend);
   return tools;
 }
 
-/** Stands for a body that the reading thread has read. */
-const NOTHING_LEFT: BodyText = { plain: null, python: null, empty: true };
+/** The body of a request that the reading thread has read. */
+const READ_ELSEWHERE: BodyText = { plain: null, python: null, empty: true };
 
-/** Reads a large body in pieces with turns of the event loop between. Time to spare is waited for before it and behind it. */
+/** Reads a large body in pieces with turns of the event loop between them. Waits for idle time before and afterwards. */
 async function readLarge(
   { kernel: { backend } }: Serving,
   reader: BodyReader,
-  given: Given,
+  args: ReaderArguments,
 ): Promise<ReturnType<BodyReader["read"]>> {
   await backend.spare();
-  const read = reader.pieces ? await inTurns(reader.pieces(...given), backend) : reader.read(...given);
-  // The prompt goes to the encoder's thread next, which takes the processor first where there is one for both.
+  const read = reader.pieces ? await inTurns(reader.pieces(...args), backend) : reader.read(...args);
+  // The encoder's thread works next. With a single processor it would delay the main thread's steps.
   await backend.spare();
   return read;
 }
 
-/** What is known before the prompt's ids are: it may come in, or its refusal. */
-export type Decision = Admitted | (Declined & { readonly ordering?: Ordering });
+/** The admission of a request, or its refusal, before the ids of its prompts are known. */
+export type Decision = AdmittedRequest | (DeclinedRequest & { readonly ordering?: Ordering });
 
+/** Decides whether to admit a request: by the engine's state, the queue's limits and the orders of tests. */
 export function admit(
   { kernel, queue, admission, orders }: Serving,
-  { request, http, body }: Received,
+  { request, http, body }: ReceivedRequest,
 ): Decision | Promise<Decision> {
   if (!kernel.engines.alive.get()) return { error: engineDead };
   const prompts = request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length;
@@ -137,10 +141,10 @@ export function admit(
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);
   if (full !== null) return { error: full };
   const ordering = orders.of(http, request, body);
-  return ordering instanceof Promise ? thenLater(ordering, admitted, choices) : admitted(ordering, choices);
+  return ordering instanceof Promise ? thenLater(ordering, decide, choices) : decide(ordering, choices);
 }
 
-function admitted(ordering: Ordering, choices: number): Decision {
+function decide(ordering: Ordering, choices: number): Decision {
   const { ordered, error } = ordering;
   return error === undefined ? { ordered, choices, ordering } : { error, ordering };
 }

@@ -1,6 +1,6 @@
 /**
- * What does `--enable-log-requests` write of a request? Lines as vLLM 0.33 logs them at INFO (`entrypoints/logger.py`,
- * `v1/engine/async_llm.py`, `SamplingParams.__repr__`), one per prompt; `docs/request-log.md` says where they differ.
+ * Writes the log lines of `--enable-log-requests`, one per prompt, as vLLM 0.33 logs them at INFO (`entrypoints/logger.py`,
+ * `v1/engine/async_llm.py`, `SamplingParams.__repr__`). `docs/request-log.md` lists the differences.
  */
 import type { LoraModule } from "../../../kernel/kernel-config.ts";
 import { repr, reprFloat } from "../../pydantic/repr.ts";
@@ -8,7 +8,7 @@ import type { ChatRequest, CompletionRequest } from "../request/request.ts";
 import { isGreedy, usedTemperature } from "../request/sampling.ts";
 import { type AnswerContext, promptId } from "./context.ts";
 
-/** Before the engine gets the prompt; `maxTokens` as resolved for it. */
+/** Returns the line of a prompt that the engine is about to get. `maxTokens`: its limit of output tokens. */
 export function receivedLine(
   id: string,
   request: ChatRequest | CompletionRequest,
@@ -20,11 +20,11 @@ export function receivedLine(
 }
 
 function loraRequest({ name, number, path, baseModelName }: LoraModule & { readonly number: number }): string {
-  const given = `lora_name=${repr(name)}, lora_int_id=${number}, lora_path=${repr(path)}`;
-  return `LoRARequest(${given}, base_model_name=${repr(baseModelName)}, load_inplace=False, is_3d_lora_weight=False)`;
+  const fields = `lora_name=${repr(name)}, lora_int_id=${number}, lora_path=${repr(path)}`;
+  return `LoRARequest(${fields}, base_model_name=${repr(baseModelName)}, load_inplace=False, is_3d_lora_weight=False)`;
 }
 
-/** A client left: two lines for each prompt that `runs`, by index. */
+/** Logs a client's disconnect: two lines for each prompt for whose index `runs` returns true. */
 export function logAborted(context: AnswerContext, runs: (prompt: number) => boolean): void {
   const { requestLog: log } = context.server;
   if (!log?.isOn.get()) return;
@@ -36,15 +36,16 @@ export function logAborted(context: AnswerContext, runs: (prompt: number) => boo
   }
 }
 
-/** Ids come from clients: no more than this of one stands in a line. */
+/** Characters of an id that a line shows. Clients choose the ids. */
 const ID_CHARACTERS = 512;
 
-/** On one line, and nothing that a terminal would obey. vLLM writes ids as they are. */
+/** Escapes line breaks and control characters of an id, and shortens it. vLLM does neither. */
 function printable(id: string): string {
   const quoted = repr(id.slice(0, ID_CHARACTERS)).slice(1, -1);
   return id.length > ID_CHARACTERS ? `${quoted}...` : quoted;
 }
 
+/** Returns the parameters in the order of `SamplingParams.__repr__`. */
 function parameters(request: ChatRequest | CompletionRequest, maxTokens: number): string {
   const { sampling, stop, seed } = request;
   const temperature = usedTemperature(request.temperature);

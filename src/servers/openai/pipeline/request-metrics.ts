@@ -1,21 +1,22 @@
 /**
- * What does an answer say of its own times? `--enable-per-request-metrics` of vLLM 0.33 (`build_per_request_timing_metrics`
- * in `entrypoints/generate/base/serving.py`): of one choice, in milliseconds, counted from when it was scheduled.
+ * Writes the times of a request into its answer, for `--enable-per-request-metrics`. As `build_per_request_timing_metrics`
+ * of vLLM 0.33 (`entrypoints/generate/base/serving.py`): one choice, milliseconds, counted from its first scheduling.
  */
 import type { Submission } from "../../../engine/interface/types.ts";
 import { reprFloat } from "../../pydantic/repr.ts";
 
-/** When the outputs of one choice came. */
+/** Records the times of the first and the last output of a choice. */
 export class OutputTimes {
   #firstUs = 0;
   #lastUs = 0;
 
-  came(nowUs: number): void {
+  /** Records an output. */
+  record(nowUs: number): void {
     if (this.#firstUs === 0) this.#firstUs = nowUs;
     this.#lastUs = nowUs;
   }
 
-  /** JSON. `whole`: a collected answer, which writes nulls too; a stream leaves them out. */
+  /** Returns a JSON object. `whole`: includes nulls, as in answers that are not streamed. */
   text(queuedUs: number, tokens: number, submission: Submission | null, whole: boolean): string {
     const scheduledUs = submission?.scheduledUs ?? queuedUs;
     const ms = (fromUs: number, toUs: number) => Math.max(0, toUs - fromUs) / 1000;

@@ -1,4 +1,4 @@
-/** How does an answer leave whose log probabilities are megabytes? Measured part by part, then made once more as it is sent. */
+/** Sends an answer of megabytes: measures its body in parts, sends the head with the length, then sends the parts. */
 
 import { inTurns } from "../../../base/pieces.ts";
 import type { Backend } from "../../../kernel/backend.ts";
@@ -6,7 +6,7 @@ import type { Context, Http } from "../front/http.ts";
 import { Gate, sendParts } from "../front/send-parts.ts";
 import type { LongBody } from "./long-body.ts";
 
-/** null: the client left before its head was sent. */
+/** Resolves once the head was sent, or with null if the client disconnected before. The parts follow in the background. */
 export async function sendLong(
   http: Http,
   backend: Backend,

@@ -1,4 +1,4 @@
-/** The parts of a server that requests pass on their way to the engine, and what each request brings. Types only. */
+/** Types of the parts of a server that a request passes on its way to the engine, and of the request at these stages. */
 
 import type { PackedParts } from "../../../text/tokens/packed-parts.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
@@ -15,7 +15,7 @@ import type { Transfers } from "../request/kv-transfer.ts";
 import type { ServerTraits } from "../request/server-traits.ts";
 import type { FormedRequest } from "./form.ts";
 
-/** The parts of a server that requests pass. */
+/** The parts of a server that a request passes. */
 export interface Serving extends RouteDeps {
   readonly server: ServerTraits;
   readonly adapters: LoraAdapters;
@@ -27,20 +27,20 @@ export interface Serving extends RouteDeps {
 }
 
 /** A request whose body was read. */
-export interface Received extends FormedRequest {
+export interface ReceivedRequest extends FormedRequest {
   readonly http: HttpRequest;
   readonly body: Body;
-  /** What of it is garbage soon. */
+  /** Number of bytes that are garbage after the request was prepared. */
   readonly bytes: number;
-  /** Prompts whose parts another thread has put together; absent: they are still to be made. */
+  /** Prompts that the reading thread has made. Absent: they are made later. */
   readonly prompts?: readonly (PackedParts | Uint32Array)[];
-  /** The engine's clock. */
+  /** Time when the body had arrived. */
   readonly arrivalUs: number;
 }
 
-/** A request that the engine does not get. */
-export interface Declined {
+/** A request that is refused before the engine gets it. */
+export interface DeclinedRequest {
   readonly error: ErrorAnswer;
-  /** What vLLM finds when the head of a stream is out; the prompts as they were cut. Absent: found before. */
+  /** The truncated prompts. Set if vLLM finds the error only after it has sent the head of a stream. */
   readonly cut?: readonly Cut[];
 }

@@ -1,13 +1,13 @@
-/** Comments in silent streams, as with vLLM's `--sse-keep-alive-interval`. */
+/** Writes comments to streams that send nothing for a while, like vLLM's `--sse-keep-alive-interval`. */
 import type { ServerTraits } from "../request/server-traits.ts";
 import type { StreamedAnswer } from "./stream.ts";
 
-/** How often a silent stream is looked at in the time after which it gets a comment. */
-const LOOKS = 20;
+/** Number of checks of a stream per keep-alive interval. */
+const CHECKS_PER_INTERVAL = 20;
 
 /**
- * Writes `comment` to a stream that was silent for `keepAliveS` seconds. Looks now and then, so that a token costs nothing. So a
- * comment comes up to a look late.
+ * Writes `comment` to a stream whenever it has sent nothing for `keepAliveS` seconds. Compares its bytes 20 times per interval
+ * instead of acting on each token, so that tokens cost nothing. A comment is therefore up to 5 % of the interval late.
  */
 export function watchSilence(
   answer: StreamedAnswer,
@@ -16,23 +16,23 @@ export function watchSilence(
   comment: string,
 ): void {
   if (after === undefined) return;
-  const lookUs = (keepAliveS * 1e6) / LOOKS;
+  const checkUs = (keepAliveS * 1e6) / CHECKS_PER_INTERVAL;
   let bytes = -1;
-  let silent = 0;
-  const look = () => {
+  let silentChecks = 0;
+  const check = () => {
     if (answer.choices.every(({ done }) => done)) return;
     let sent = 0;
     for (const choice of answer.choices) {
       choice.submission?.settle?.();
       sent += choice.bytes;
     }
-    silent = sent === bytes ? silent + 1 : 0;
+    silentChecks = sent === bytes ? silentChecks + 1 : 0;
     bytes = sent;
-    if (silent >= LOOKS) {
-      silent = 0;
+    if (silentChecks >= CHECKS_PER_INTERVAL) {
+      silentChecks = 0;
       if (!answer.busy) answer.sink.write(comment);
     }
-    after(lookUs, look);
+    after(checkUs, check);
   };
-  look();
+  check();
 }

@@ -1,26 +1,26 @@
 /**
- * Finds stop strings in new text, and says how much of the text may be sent before a match is ruled out.
+ * Finds stop strings in new text, and decides how much of the text may be sent although a match could still follow.
  *
- * As vLLM 0.33 (`v1/engine/detokenizer.py`): while an answer runs, as many characters as the longest stop string has
- * but one are held back; the match that ends first wins, equal ends go by the order of the list.
+ * Like vLLM 0.33 (`v1/engine/detokenizer.py`), it withholds one character fewer than the longest stop string has while an
+ * answer runs. Of several matches the one that ends first wins. If two end together, the first in the list wins.
  */
 
 /** Lengths of the longest stop string of a request, in characters and in UTF-16 units. */
-interface Longest {
+interface LongestStop {
   readonly characters: number;
   readonly units: number;
 }
 
-/** All choices of a request have the same list. A stop string may have megabytes, so its characters are counted once. */
-const counted = new WeakMap<readonly string[], Longest>();
+/** Lengths by list of stop strings. All choices of a request share a list, and counting long stop strings takes time. */
+const counted = new WeakMap<readonly string[], LongestStop>();
 
-function longestOf(stop: readonly string[]): Longest {
+function longestOf(stop: readonly string[]): LongestStop {
   const known = counted.get(stop);
   if (known !== undefined) return known;
   let [characters, units] = [0, 0];
   for (const text of stop) {
     units = Math.max(units, text.length);
-    // A text has at most as many characters as UTF-16 units, so a shorter one need not be counted.
+    // A text has at most as many characters as UTF-16 units, so a text with fewer units needs no count.
     if (text.length > characters) characters = Math.max(characters, charactersIn(text));
   }
   const longest = { characters, units };
@@ -28,45 +28,46 @@ function longestOf(stop: readonly string[]): Longest {
   return longest;
 }
 
-/** Counts Unicode characters without making a list of them. */
+/** Counts Unicode code points without making a list of them. */
 function charactersIn(text: string): number {
   let pairs = 0;
-  // An ASCII text has no pairs, and the runtime counts its bytes much faster than this loop its units.
+  // A text with as many UTF-8 bytes as units is ASCII and has no surrogate pairs. This check is much faster than the loop.
   if (Buffer.byteLength(text) !== text.length)
     for (let at = 1; at < text.length; at++)
       if ((text.charCodeAt(at) & 0xfc00) === 0xdc00 && (text.charCodeAt(at - 1) & 0xfc00) === 0xd800) pairs++;
   return text.length - pairs;
 }
 
+/** The text of one choice, as far as stop strings need it. */
 export class StopStrings {
   readonly #stop: readonly string[];
   readonly #include: boolean;
   readonly #minTokens: number;
-  /** Characters held back while the answer runs. */
-  readonly #holdBack: number;
-  /** Longest stop string in UTF-16 units: so much of what was sent is kept to look back into. */
+  /** Characters that are withheld while the answer runs. */
+  readonly #withheld: number;
+  /** Length of the longest stop string in UTF-16 units. So much of the sent text is kept, because a match may begin in it. */
   readonly #longest: number;
-  /** The end of the text: what is not sent yet, and before it what a stop string may begin in. */
+  /** The end of the text: the part in which a stop string may begin, and the unsent part. */
   #text = "";
-  /** Where in `#text` the unsent part begins. */
+  /** Index in `#text` at which the unsent part begins. */
   #unsent = 0;
   #ended = false;
-  /** Tokens of the last `push` up to the one that completed a stop string. */
+  /** Number of tokens of the last `push`, up to the one that completed a stop string. */
   kept = 0;
 
-  /** `include`: the stop string stays in the text, and nothing is held back. `minTokens`: none counts up to there. */
+  /** `include`: keeps the stop string in the text and withholds nothing. `minTokens`: first tokens, without a search. */
   constructor(stop: readonly string[], include: boolean, minTokens: number) {
     this.#stop = stop;
     this.#include = include;
     this.#minTokens = minTokens;
     const { characters, units } = longestOf(stop);
     this.#longest = units;
-    this.#holdBack = include ? 0 : characters - 1;
+    this.#withheld = include ? 0 : characters - 1;
   }
 
   /**
-   * Takes the texts of the tokens of one step; `tokens` is the number of output tokens before them. Returns the stop
-   * string that ended the answer, or null. `skipped`: a stop token without text that follows them and counts.
+   * Adds the texts of one step's tokens. `tokens`: number of output tokens before them. `skipped`: 1 if a stop token follows
+   * that has no text but counts, else 0. Returns the stop string that ended the answer, or null.
    */
   push(pieces: readonly string[], tokens: number, skipped: number): string | null {
     this.#forget();
@@ -83,9 +84,9 @@ export class StopStrings {
     return this.#search(searchFrom, ends);
   }
 
-  /** The text that may be sent now; all of it once the answer has ended. */
+  /** Returns the text that may be sent now. This is all text if the answer has ended. */
   take(finished: boolean): string {
-    const end = finished || this.#ended ? this.#text.length : this.#heldFrom();
+    const end = finished || this.#ended ? this.#text.length : this.#withheldFrom();
     if (end <= this.#unsent) return "";
     const text = this.#text.slice(this.#unsent, end);
     this.#unsent = end;
@@ -108,19 +109,20 @@ export class StopStrings {
     return found;
   }
 
-  /** Index of the first unit that is held back: whole code points, counted from the end. */
-  #heldFrom(): number {
+  /** Returns the index of the first withheld UTF-16 unit. Counts whole code points from the end. */
+  #withheldFrom(): number {
     let at = this.#text.length;
-    for (let left = this.#holdBack; left > 0 && at > 0; left--) {
+    for (let left = this.#withheld; left > 0 && at > 0; left--) {
       const unit = this.#text.charCodeAt(--at);
       if (unit >= 0xdc00 && unit <= 0xdfff && at > 0) at--;
     }
     return at;
   }
 
+  /** Drops sent text in which no stop string can begin any more. */
   #forget(): void {
     const keepFrom = Math.min(this.#unsent, Math.max(0, this.#text.length - this.#longest));
-    if (keepFrom < 256) return; // now and then is enough
+    if (keepFrom < 256) return; // avoids copying the text for each token
     this.#text = this.#text.slice(keepFrom);
     this.#unsent -= keepFrom;
   }

@@ -1,6 +1,6 @@
 /**
- * When does a stream send what? As vLLM 0.33 (`v1/engine/output_processor.py`): while the client is slow, tokens wait as ids
- * and leave as one piece. What the events look like is the form's.
+ * Decides when a stream sends events. While the client is slow, tokens wait as ids and are then sent as one piece, like in
+ * vLLM 0.33 (`v1/engine/output_processor.py`). The form decides what the events look like.
  */
 
 import { logUnexpected } from "../../../base/unexpected.ts";
@@ -9,33 +9,33 @@ import { Finish, type Submission } from "../../../engine/interface/types.ts";
 import type { EventSink, SinkEvents } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Logprobs } from "../request/logprobs.ts";
-import { AnswerChoice, takeBack } from "./choice.ts";
+import { AnswerChoice, cancelChoices } from "./choice.ts";
 import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./context.ts";
 import type { Piece } from "./form.ts";
-import { HELD_ID_BYTES } from "./held-ids.ts";
 import { logAborted } from "./request-log.ts";
 import { watchSilence } from "./silence.ts";
 import { truthComment, truthSummary } from "./truth-summary.ts";
-import { EVENTS_OF_A_TURN, shareEnd } from "./turn-shares.ts";
+import { EVENTS_PER_TURN, shareEnd } from "./turn-shares.ts";
+import { UNSENT_ID_BYTES } from "./unsent-ids.ts";
 
 const NOTHING = new Uint8Array();
 
-/** One stream: its choices write through it. Give it the sink, then a submission to each choice, then call `accepted`. */
+/** A stream, through which its choices write. Set the sink and the submission of each choice, then call `accepted`. */
 export class StreamedAnswer implements SinkEvents {
   readonly context: AnswerContext;
   readonly choices: StreamedChoice[] = [];
   sink!: EventSink;
   #opened = false;
-  /** The opening is being written in turns; and what follows it where a choice failed meanwhile. */
+  /** True while a long opening (see `open`) is written over several turns. `#failing`: the error to write after it, if any. */
   #opening = false;
   #failing: (() => void) | null = null;
   #running: number;
-  /** A choice's event is being written part by part: no other event may stand in it. */
+  /** Set while a long event is written in parts: writes the next part. No other event may be written meanwhile. */
   #writing: (() => void) | null = null;
-  /** Choices have turns to send what waits; and who was asked again meanwhile begins anew. */
+  /** True while choices send waiting tokens over several turns. `#drainsAgain`: they start over, as the client became ready. */
   #drains = false;
   #drainsAgain = false;
-  /** Nothing more is written: it is complete, broken off, or its client left. */
+  /** True if the stream is complete or broken off, or its client disconnected. */
   #over = false;
 
   constructor(context: AnswerContext) {
@@ -47,12 +47,12 @@ export class StreamedAnswer implements SinkEvents {
     if (keepAliveS > 0 && form.keepAlive) watchSilence(this, server, keepAliveS, form.keepAlive);
   }
 
-  /** The engine has all choices. */
+  /** Writes the events that are sent as soon as the engine has accepted the request. */
   accepted(): void {
     this.choices[0]!.write(this.context.form.accepted(this.context));
   }
 
-  /** Before the first output of any choice; called again, it does nothing. */
+  /** Writes the opening, which is the events before the first output of any choice. Later calls do nothing. */
   open(): void {
     if (this.#opened) return;
     this.#opened = true;
@@ -81,12 +81,12 @@ export class StreamedAnswer implements SinkEvents {
     for (const [i, event] of events.entries()) choices[(from + i) % choices.length]!.write([event]);
   }
 
-  /** Nothing else can be written now. */
+  /** True if no event can be written now. */
   get busy(): boolean {
     return this.#writing !== null || this.sink.full;
   }
 
-  /** Writes what is long part by part, as it is taken, each in a turn of its own; then calls `done`. */
+  /** Writes the parts of a long event as the client reads, each in its own turn of the event loop. Then calls `done`. */
   writeLong(parts: Iterator<string, void>, choice: StreamedChoice, done: () => void): void {
     this.#inTurns(this.#written(parts, choice), done);
   }
@@ -95,13 +95,13 @@ export class StreamedAnswer implements SinkEvents {
     const { consumed } = this.context.server.backend;
     for (let next = parts.next(); !next.done; next = parts.next()) {
       if (next.value !== "") choice.write([next.value]);
-      // Made and sent: each counts in answers in one piece, too.
+      // The text is garbage twice: after it was generated, and after it was sent. Whole answers count it twice, too.
       consumed(2 * next.value.length);
       yield;
     }
   }
 
-  /** Each part of `writing` writes something, as soon as the client takes it, in a turn of its own; then calls `done`. */
+  /** Advances `writing` whenever the client is ready, once per turn of the event loop. Then calls `done`. */
   #inTurns(writing: Iterator<void, void>, done: () => void): void {
     const { after } = this.context.server.backend;
     let hasTurn = false;
@@ -125,7 +125,7 @@ export class StreamedAnswer implements SinkEvents {
     write();
   }
 
-  /** A choice has sent its last piece. */
+  /** Called when a choice has sent its last piece. Ends the stream after the last choice. */
   choiceDone(last: StreamedChoice): void {
     if (--this.#running > 0) return;
     const { form } = this.context;
@@ -134,7 +134,7 @@ export class StreamedAnswer implements SinkEvents {
     else this.#end(last, [...form.ended(this.choices)]);
   }
 
-  /** `events`: what is left to be written. */
+  /** Writes the last events and ends the stream. */
   #end(last: StreamedChoice, events: string[]): void {
     const { truthUs, ticket } = this.context;
     const truth = truthUs ? truthSummary(this.choices, truthUs) : null;
@@ -145,15 +145,15 @@ export class StreamedAnswer implements SinkEvents {
     this.sink.end();
   }
 
-  /** One choice failed, and so the stream; the other choices are taken back. */
+  /** Fails the stream because one choice failed. Cancels the other choices. */
   fail(failed: StreamedChoice, error: ErrorAnswer): void {
     if (this.#opening) {
-      // The error comes behind all of the opening, as behind a short one.
+      // The error must follow the whole opening, as it does after a short one.
       this.#failing = () => this.fail(failed, error);
-      takeBack(this.choices, this.context.server);
+      cancelChoices(this.choices, this.context.server);
       return;
     }
-    this.#takeBack();
+    this.#cancelChoices();
     const { form, ticket } = this.context;
     const events = this.#writing === null ? form.failed(error) : null;
     if (events !== null) failed.write(events);
@@ -163,7 +163,7 @@ export class StreamedAnswer implements SinkEvents {
     form.dropped?.();
   }
 
-  /** Ends the stream whose time is over: with an error, or broken off where nobody would read that. */
+  /** Ends the stream after its time limit: with an error, or by breaking it off if an error cannot be written now. */
   expire(): void {
     if (this.#over) return;
     const { choices, context } = this;
@@ -172,16 +172,16 @@ export class StreamedAnswer implements SinkEvents {
     else this.breakOff();
   }
 
-  /** Ends the stream without an end that its client could take for a good one. */
+  /** Ends the stream abruptly, so that its client cannot mistake it for complete. */
   breakOff(): void {
     if (this.#over) return;
-    this.#takeBack();
+    this.#cancelChoices();
     this.context.ticket.settle("error");
     this.sink.reset();
     this.context.form.dropped?.();
   }
 
-  /** Runs `act` in a turn of its own. After an error the stream would wait for ever. */
+  /** Runs a callback of the event loop. Breaks the stream off if it throws, because nothing would continue the stream. */
   #attempt(act: () => void): void {
     try {
       act();
@@ -191,7 +191,7 @@ export class StreamedAnswer implements SinkEvents {
     }
   }
 
-  /** Somebody wants it to end before its time. */
+  /** Ends the stream early, because another request cancelled it. */
   cancel(): void {
     if (this.#over) return;
     this.onGone();
@@ -204,10 +204,10 @@ export class StreamedAnswer implements SinkEvents {
     else this.#drain(0);
   }
 
-  /** Sends what waits of the choices from this place on, some of them in a turn. */
+  /** Sends the waiting tokens of the choices from index `from` on. Continues with many choices in further turns. */
   #drain(from: number): void {
     const { after } = this.context.server.backend;
-    const until = after === undefined ? this.choices.length : Math.min(from + EVENTS_OF_A_TURN, this.choices.length);
+    const until = after === undefined ? this.choices.length : Math.min(from + EVENTS_PER_TURN, this.choices.length);
     for (let at = from; at < until && !this.busy; at++) this.choices[at]!.send();
     this.#drains = until < this.choices.length && !this.busy && !this.#over;
     if (this.#drains) after!(0, () => this.#attempt(() => this.#drain(until)));
@@ -221,43 +221,43 @@ export class StreamedAnswer implements SinkEvents {
     const { output, form, ticket } = this.context;
     const { n } = output;
     logAborted(this.context, (i) => this.choices.slice(i * n, (i + 1) * n).some(({ done }) => !done));
-    this.#takeBack();
+    this.#cancelChoices();
     form.dropped?.();
-    // What the engine had ended before counts as it did there.
+    // A choice that the engine had already ended counts with that end.
     ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
   }
 
   onFailed(): void {
-    this.#takeBack();
+    this.#cancelChoices();
     this.context.form.dropped?.();
     this.context.ticket.settle("error");
   }
 
-  #takeBack(): void {
+  #cancelChoices(): void {
     this.#over = true;
-    takeBack(this.choices, this.context.server);
+    cancelChoices(this.choices, this.context.server);
   }
 }
 
 /** One choice of a stream. */
 class StreamedChoice extends AnswerChoice {
   readonly streams = true;
-  /** Whether the choice's last piece was sent, or the choice was taken back. */
+  /** True if its last piece was sent or it was cancelled. */
   done = false;
   readonly #answer: StreamedAnswer;
   readonly #logprobs: Logprobs | null;
-  /** Tokens are shown as plain text, each by itself. */
+  /** True if each token can be shown by itself as plain text. */
   readonly #plain: boolean;
-  /** Before and after the text of a plain token; null until the form gives them. */
+  /** Bytes before and after the text of a plain token. null until the form returns them. */
   #prefix: Uint8Array | null = null;
   #suffix: Uint8Array = NOTHING;
   #frameBytes = 0;
   #showsEmpty = true;
-  /** What plain tokens may take instead of a call. */
+  /** Lane on which native code sends plain tokens without a call of `onTokens`. */
   #lane: Lane | null = null;
-  /** Tokens in pieces so far. */
+  /** Number of tokens in the pieces so far. */
   #tokensSent = 0;
-  /** Bytes of the ids that wait for a client that does not keep up, as was told. */
+  /** Bytes of the ids that wait for a slow client, as last reported to the server. */
   #bytesHeld = 0;
 
   constructor(answer: StreamedAnswer, index: number) {
@@ -272,8 +272,8 @@ class StreamedChoice extends AnswerChoice {
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     const { text } = this;
-    if (this.times !== null) this.times.came(this.context.server.backend.nowUs());
-    // The hot path: one plain token for a client that keeps up.
+    if (this.times !== null) this.times.record(this.context.server.backend.nowUs());
+    // The hot path: a single token that is shown as plain text, and the client is not slow.
     if (this.#prefix !== null && count === 1 && finish === null && !this.#answer.busy && text.idle) {
       const piece = text.plain(ids[at]!);
       if (piece !== undefined) {
@@ -281,7 +281,7 @@ class StreamedChoice extends AnswerChoice {
         if (piece.length === 0 && !this.#showsEmpty) return;
         this.bytes += this.#frameBytes + piece.length;
         this.#answer.sink.writeParts(this.#prefix, piece, this.#suffix);
-        // Whether a special token has a text depends on the request.
+        // The lanes share texts between requests. Some requests show special tokens, others do not.
         if (this.#lane !== null)
           this.#lane.goOn(ids[at]!, this.context.server.vocabulary.isSpecial(ids[at]!) ? NOTHING : piece);
         return;
@@ -302,7 +302,7 @@ class StreamedChoice extends AnswerChoice {
     this.bytes += bytes;
   }
 
-  /** Sends what waits, unless the client or the stream interval wants it later. Opening, piece and end leave by one send. */
+  /** Sends the waiting tokens, unless the client is slow or the stream interval not reached. Makes one write of all events. */
   send(): void {
     if (this.done || (this.finish === null && this.text.waiting === 0)) return;
     const { sink } = this.#answer;
@@ -317,15 +317,15 @@ class StreamedChoice extends AnswerChoice {
   #send(): void {
     const { form, output } = this.context;
     this.#answer.open();
-    // Where its beginning is disturbed, the stream may be over by now.
+    // A plan of faults may have ended the stream during its opening.
     if (this.done) return;
     if (this.#answer.busy) {
-      this.#hold(this.text.waiting * HELD_ID_BYTES);
+      this.#hold(this.text.waiting * UNSENT_ID_BYTES);
       return;
     }
     const waiting = this.text.tokens - this.#tokensSent;
     if (this.finish === null && this.#tokensSent > 0 && waiting < output.streamInterval) return;
-    // An answer that ended before its first token has no piece, unless its end has a name of its own.
+    // An answer without tokens has no piece, unless its finish reason is not one of the engine's.
     if (this.text.tokens > 0 || this.named !== null) {
       const piece = this.#piece();
       const long = form.longPiece?.(piece) ?? null;
@@ -363,7 +363,7 @@ class StreamedChoice extends AnswerChoice {
     return super.leave();
   }
 
-  /** An output says so, and the first of all may open the stream; a dead engine says nothing more. */
+  /** Fails the stream because the engine failed the choice. A live engine's error may come after the stream's opening. */
   #fail(): void {
     const { form, server } = this.context;
     this.done = true;
@@ -388,7 +388,7 @@ class StreamedChoice extends AnswerChoice {
     this.#frameBytes = frame.prefix.length + frame.suffix.length;
     this.#showsEmpty = frame.showsEmpty;
     const { laneEnd } = this.#answer.sink;
-    // Who tells when each token came is told of each.
+    // An answer that shows its times needs a call for each token.
     if (laneEnd && this.times === null)
       this.#lane = this.submission?.lane?.(this, laneEnd, frame.prefix, frame.suffix) ?? null;
   }

@@ -1,4 +1,4 @@
-/** Hands the choices of a request to the engine in their order, and puts receivers between the engine and a choice. */
+/** Submits the choices of a request to the engine in order, and chains the receivers between the engine and a choice. */
 
 import type { Pieces } from "../../../base/pieces.ts";
 import type { Choices, Receiver } from "../../../engine/interface/types.ts";
@@ -7,44 +7,45 @@ import { RepetitionWatch } from "../overrides/repetition.ts";
 import { generationOf, type RequestPlan } from "../request/generation.ts";
 import { choiceSeed, headerInt } from "../request/sampling.ts";
 import { CacheJudge, leastShare } from "./cache-threshold.ts";
-import { type AnswerChoice, takeBack } from "./choice.ts";
+import { type AnswerChoice, cancelChoices } from "./choice.ts";
 import { type AnswerContext, adapterOf, engineId, promptId } from "./context.ts";
 import { type FittedRequest, RANK_HEADER } from "./prepare.ts";
 import { receivedLine } from "./request-log.ts";
-import type { Received, Serving } from "./serving.ts";
+import type { ReceivedRequest, Serving } from "./serving.ts";
 import { TimedReceiver } from "./truth-summary.ts";
 
-/** Wins over the body. */
+/** Request header with the priority. Overrides the body's field. */
 const PRIORITY_HEADER = "x-vllm-priority";
 
-/** A request that goes to the engine now. */
+/** A request that is ready for the engine. */
 export interface Job {
-  readonly received: Received;
+  readonly received: ReceivedRequest;
   readonly fitted: FittedRequest;
   readonly context: AnswerContext;
-  /** When its prompt went to the encoder; the engine's clock. */
+  /** Time when its prompt was handed to the encoder. */
   readonly encodedFromUs: number;
 }
 
-/** Why the engine has not all of a request's choices: it did not take one, and they were taken back, or the client left. */
-export type NotTaken = "busy" | "paused" | "left";
+/** Reason for cancelling a request's choices: the engine refused one (`busy`, `paused`), or the client disconnected (`left`). */
+export type SubmitFailure = "busy" | "paused" | "left";
 
-/** A choice takes as long as so many tokens of its prompt. */
+/** Number of prompt tokens that take about as long as submitting a choice. */
 const CHOICE_TOKENS = 500;
-/** Tokens between two looks at the clock. */
-const TOKENS_OF_A_PIECE = 16_384;
+/** Tokens after which the work yields. */
+const TOKENS_PER_PIECE = 16_384;
 
 /**
- * Hands all choices of all prompts to the engine, in pieces; null: it took them, or the answer ended meanwhile. Other
- * requests, and outputs of the first choices, may come between: `taken` is called before. vLLM 0.33 submits the choices of
- * a request one by one, too, with turns of its event loop between (`v1/engine/async_llm.py`, `add_request`).
+ * Submits all choices of all prompts, in pieces. Returns null if the engine accepted them or the answer has ended meanwhile.
+ *
+ * Between pieces, other requests may be submitted and the first choices may get outputs, so `onAccepted` is called after the
+ * first choice. vLLM 0.33 also yields to its event loop between choices (`v1/engine/async_llm.py`, `add_request`).
  */
 export function* submitChoices(
   serving: Serving,
   job: Job,
   choices: readonly AnswerChoice[],
-  taken: () => void,
-): Pieces<NotTaken | null> {
+  onAccepted: () => void,
+): Pieces<SubmitFailure | null> {
   const { queue } = serving;
   const { context, received } = job;
   const { request, http } = received;
@@ -52,71 +53,72 @@ export function* submitChoices(
   const shared = sharedOf(serving, job, choices.length);
   let siblings: Choices | undefined;
   let tokens = 0;
-  /** Tokens of the prompts of the choices that are not handed over. */
+  /** Prompt tokens of the choices that are not submitted yet. */
   let left = n * job.fitted.cut.reduce((sum, { ids }) => sum + ids.length, 0);
   for (let index = 0; index < choices.length; index++) {
     const choice = choices[index]!;
     if (n > 1 && index % n === 0) siblings = { count: n, left: n, longest: 0 };
     const refused = submitChoice(serving, job, shared, choice, siblings);
     if (refused !== null) {
-      takeBack(choices, context.server);
+      cancelChoices(choices, context.server);
       return refused;
     }
-    if (index === 0) taken();
+    if (index === 0) onAccepted();
     const promptTokens = job.fitted.cut[Math.floor(index / n)]!.ids.length;
     left -= promptTokens;
     tokens += CHOICE_TOKENS + promptTokens;
-    if (tokens < TOKENS_OF_A_PIECE || index === choices.length - 1) continue;
+    if (tokens < TOKENS_PER_PIECE || index === choices.length - 1) continue;
     tokens = 0;
     const coming = choices.length - index - 1;
     queue.coming(coming, left);
     yield;
     queue.coming(-coming, -left);
     if (http.signal.aborted) return "left";
-    // One of them failed, and the next was taken back before the engine had it.
+    // A submitted choice failed, which cancelled the choices that were not submitted yet.
     if (choices[index + 1]!.finish !== null) return null;
   }
   return null;
 }
 
-/** As `submitChoices`, for the only choice of a request: without a generator, nor a look at the clock. */
+/** Like `submitChoices`, for a request with a single choice. Needs no generator. */
 export function submitOnly(
   serving: Serving,
   job: Job,
   choices: readonly AnswerChoice[],
-  taken: () => void,
-): NotTaken | null {
+  onAccepted: () => void,
+): SubmitFailure | null {
   const refused = submitChoice(serving, job, sharedOf(serving, job, 1), choices[0]!, undefined);
-  if (refused === null) taken();
-  else takeBack(choices, job.context.server);
+  if (refused === null) onAccepted();
+  else cancelChoices(choices, job.context.server);
   return refused;
 }
 
-/** What the choices of a request have in common. */
-interface Shared {
+/** The parts that all choices of a request share. */
+interface SharedParts {
   readonly plan: RequestPlan;
-  /** The share of the prompt that must be in the prefix cache. */
-  readonly least: number;
-  /** Gathers outputs that are to pile up; null: none are. */
+  /** The share of the prompt that must be in the prefix cache (see cache-threshold.ts). */
+  readonly leastCached: number;
+  /** Holds outputs back and delivers them together. null: the request does not order this. */
   readonly together: Together | null;
 }
 
-function sharedOf(serving: Serving, job: Job, count: number): Shared {
+function sharedOf(serving: Serving, job: Job, count: number): SharedParts {
   const { orders, kernel } = serving;
   const { request, http, form } = job.received;
   const { script } = job.fitted;
   const plan = planOf(serving, job);
   logReceived(serving, job, plan.adapter);
   const { cacheHitThreshold } = kernel.config.queue;
-  const least = cacheHitThreshold === undefined ? 0 : leastShare(cacheHitThreshold, kernel.config, request, http, form);
-  return { plan, least, together: script && orders.begins(script, count) };
+  const leastCached =
+    cacheHitThreshold === undefined ? 0 : leastShare(cacheHitThreshold, kernel.config, request, http, form);
+  return { plan, leastCached, together: script && orders.begins(script, count) };
 }
 
-/** `siblings`: the choices of the prompt; undefined if there is one. */
+/** Submits one choice. Returns the reason if the engine refuses it. `siblings`: all choices of its prompt, if several. */
 function submitChoice(
   { kernel, orders, queue }: Serving,
   { context, fitted, received }: Job,
-  { plan, least, together }: Shared,
+  { plan, leastCached, together }: SharedParts,
   choice: AnswerChoice,
   siblings: Choices | undefined,
 ): "busy" | "paused" | null {
@@ -133,11 +135,11 @@ function submitChoice(
   });
   const { repetition } = received.request;
   const played = fitted.script && orders.play(fitted.script, choice, generation, repetition, together);
-  let heard: Receiver = played?.receiver ?? (repetition === null ? choice : new RepetitionWatch(choice, repetition));
-  if (least > 0) heard = new CacheJudge(choice, heard, cut.ids.length, least);
-  if (context.truthUs) heard = new TimedReceiver(choice, heard, context.truthUs);
-  const submitted = queue.submit(cut.ids.length, heard, (receiver) =>
-    kernel.backend.submit(played?.generation ?? generation, receiver),
+  let receiver: Receiver = played?.receiver ?? (repetition === null ? choice : new RepetitionWatch(choice, repetition));
+  if (leastCached > 0) receiver = new CacheJudge(choice, receiver, cut.ids.length, leastCached);
+  if (context.truthUs) receiver = new TimedReceiver(choice, receiver, context.truthUs);
+  const submitted = queue.submit(cut.ids.length, receiver, (queued) =>
+    kernel.backend.submit(played?.generation ?? generation, queued),
   );
   if ("refused" in submitted) return submitted.refused;
   choice.submission = submitted;
@@ -154,7 +156,7 @@ function planOf({ kernel, server, limits }: Serving, { received, fitted, encoded
     request,
     steering: fitted.steering,
     adapter: adapterOf(limits, request),
-    // A header that is no number says nothing.
+    // A header that is not a number is ignored.
     priority: Number(headerInt(http.headers.get(PRIORITY_HEADER)) ?? request.priority),
     rank: rank === null ? undefined : Number(rank),
     arrivalUs,

@@ -1,30 +1,31 @@
-/** What does a dialect know of the chat template? vLLM tries it once, when somebody asks. */
+/** Finds out two properties of a chat template by rendering test messages. Like vLLM, does so once, when first needed. */
 import { type RenderChat, TemplateRefusal } from "../../../text/tokens/chat-template.ts";
 import type { ReadingHost } from "./dialect.ts";
 
-/** `ofModel`: it is a model's; the built-in template stands for one that listens. */
+/** `ofModel`: the template belongs to a model. The built-in template counts as one that can switch reasoning off. */
 export function templateHabits(
   renderChat: RenderChat,
   ofModel: boolean,
 ): Pick<ReadingHost, "mergesSystem" | "thinksAnyway"> {
-  let merges: boolean | null = null;
-  let insists: boolean | null = null;
+  let mergesSystem: boolean | null = null;
+  let thinksAnyway: boolean | null = null;
   return {
     mergesSystem: () => {
-      merges ??= refusesInlineSystem(renderChat);
-      return merges;
+      mergesSystem ??= refusesInlineSystem(renderChat);
+      return mergesSystem;
     },
     thinksAnyway: () => {
-      insists ??= ofModel && ignoresEffort(renderChat);
-      return insists;
+      thinksAnyway ??= ofModel && ignoresEffort(renderChat);
+      return thinksAnyway;
     },
   };
 }
 
+/** Reports whether the template refuses a system message after the first message. */
 function refusesInlineSystem(renderChat: RenderChat): boolean {
-  const said = (role: string) => ({ role, content: "t" });
+  const message = (role: string) => ({ role, content: "t" });
   try {
-    renderChat([said("system"), said("user"), said("system"), said("user")], false, false, null);
+    renderChat([message("system"), message("user"), message("system"), message("user")], false, false, null);
     return false;
   } catch (error) {
     if (error instanceof TemplateRefusal) return true;
@@ -34,7 +35,7 @@ function refusesInlineSystem(renderChat: RenderChat): boolean {
 
 const EFFORTS = ["low", "medium", "high", "xhigh", "max"];
 
-/** The prompt without effort is refused, or that of one of the efforts. */
+/** Reports whether the template refuses reasoning effort "none", or renders it like one of the other efforts. */
 function ignoresEffort(renderChat: RenderChat): boolean {
   const rendered = (effort: string): string | null => {
     const names = { reasoning_effort: effort, enable_thinking: effort !== "none" };

@@ -1,6 +1,6 @@
 /**
- * What did this request really experience? With `x-understudy-truth: summary` its answer says so itself: a stream in a
- * comment behind `[DONE]`, an answer in one piece in a header of the same name. docs/truth-log.md.
+ * Adds a summary of a request's true times to its answer, if the request has the header `x-understudy-truth: summary`. A
+ * stream has it in a comment after `[DONE]`, a whole answer in a header of the same name. See docs/truth-log.md.
  */
 
 import type { Finish, Receiver, Submission } from "../../../engine/interface/types.ts";
@@ -8,25 +8,25 @@ import { asciiJson } from "../../../truth/format.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import { FINISH_NAMES } from "./context.ts";
 
-/** Most choices in a header; clients take heads of some 8 KB. */
+/** Largest number of choices in a summary. Clients accept headers of about 8 KB. */
 const CHOICES_MOST = 16;
 
-/** A choice whose truth is told. */
-export interface ToldChoice extends Receiver {
+/** A choice whose times a summary shows. */
+export interface TimedChoice extends Receiver {
   readonly submission: Submission | null;
   readonly finish: Finish | null;
   readonly tokens: number;
   truth: TruthTimes | null;
 }
 
-/** Times of one kind between tokens that came in different steps; microseconds. */
-class Gaps {
+/** Statistics of the times between the tokens of different steps, in microseconds. */
+class StepTimes {
   first = Number.NaN;
   last = Number.NaN;
   most = 0;
   steps = 0;
 
-  came(us: number): void {
+  add(us: number): void {
     if (this.steps++ === 0) this.first = us;
     else this.most = Math.max(this.most, us - this.last);
     this.last = us;
@@ -37,28 +37,28 @@ class Gaps {
   }
 }
 
-/** When the tokens of one choice were due, and when they were written. */
+/** Records the times at which the tokens of one choice were due and were written. */
 export class TruthTimes {
-  readonly #due = new Gaps();
-  readonly #written = new Gaps();
+  readonly #due = new StepTimes();
+  readonly #written = new StepTimes();
   #lateUs = 0;
   #mostLateUs = 0;
 
-  /** Tokens of a step are about to be handed out. */
-  begins(dueUs: number): void {
-    this.#due.came(dueUs);
+  /** Records the due time of a step's tokens, before they are delivered. */
+  due(dueUs: number): void {
+    this.#due.add(dueUs);
   }
 
-  /** They have been; called again, it does nothing. */
-  wrote(nowUs: number): void {
+  /** Records the time after the step's tokens were written. Further calls for the same step do nothing. */
+  written(nowUs: number): void {
     if (this.#written.steps === this.#due.steps) return;
-    this.#written.came(nowUs);
+    this.#written.add(nowUs);
     const lateUs = Math.max(0, nowUs - this.#due.last);
     this.#lateUs += lateUs;
     this.#mostLateUs = Math.max(this.#mostLateUs, lateUs);
   }
 
-  /** JSON of its part of a summary, without braces. */
+  /** Returns the times of the choice as members of a JSON object, without braces. */
   text(arrivalUs: number): string {
     const [due, written] = [this.#due, this.#written];
     const since = (from: number, to: number) => `{"due":${known(from - arrivalUs)},"written":${known(to - arrivalUs)}}`;
@@ -70,13 +70,13 @@ export class TruthTimes {
   }
 }
 
-/** Notes when a choice's tokens come. */
+/** Records the times of a choice's tokens as they pass to the next receiver. */
 export class TimedReceiver extends ReceiverBefore {
-  readonly #choice: ToldChoice;
+  readonly #choice: TimedChoice;
   readonly #times = new TruthTimes();
   readonly #nowUs: () => number;
 
-  constructor(choice: ToldChoice, next: Receiver, nowUs: () => number) {
+  constructor(choice: TimedChoice, next: Receiver, nowUs: () => number) {
     super(next);
     this.#choice = choice;
     this.#nowUs = nowUs;
@@ -85,20 +85,20 @@ export class TimedReceiver extends ReceiverBefore {
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     const dueUs = this.#choice.submission?.timeline?.stepDueUs;
-    if (count > 0 && dueUs !== undefined) this.#times.begins(dueUs);
+    if (count > 0 && dueUs !== undefined) this.#times.due(dueUs);
     this.next.onTokens(ids, at, count, finish, stopTokenId);
-    this.#times.wrote(this.#nowUs());
+    this.#times.written(this.#nowUs());
   }
 }
 
-/** The JSON of the choices, in ASCII; null: it was not asked for, or nobody watches the engine. */
-export function truthSummary(choices: readonly ToldChoice[], nowUs: () => number): string | null {
+/** Returns the summary of the choices as ASCII JSON. Returns null if it was not requested or the engine has no observer. */
+export function truthSummary(choices: readonly TimedChoice[], nowUs: () => number): string | null {
   const rows: string[] = [];
   for (const { truth, submission, finish, tokens } of choices.slice(0, CHOICES_MOST)) {
     const timeline = submission?.timeline;
     if (truth === null || !timeline) return null;
-    // The last tokens have just been written: this is called from within.
-    truth.wrote(nowUs());
+    // The last tokens were just written, but `TimedReceiver` is still inside its call and has not recorded it.
+    truth.written(nowUs());
     timeline.settleLate();
     const { id, arrivalUs, queuedUs, scheduledUs } = timeline;
     rows.push(
@@ -111,7 +111,7 @@ export function truthSummary(choices: readonly ToldChoice[], nowUs: () => number
   return `[${rows.join()}]`;
 }
 
-/** A stream's comment with it. */
+/** Returns a stream's comment with the summary. */
 export function truthComment(text: string): string {
   return `: understudy-truth ${text}\n\n`;
 }

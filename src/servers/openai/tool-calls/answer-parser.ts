@@ -1,39 +1,40 @@
 /**
- * What of an answer is thinking, what text, what calls? One parser per choice, fed with each chunk as it would be sent: first
- * thinking, then, where the server has a tool parser, calls. vLLM 0.33: `parser/abstract_parser.py`, DelegatingParser.
+ * Splits the text of a choice into reasoning, content and tool calls. The reasoning parser comes first, then the tool parser,
+ * if the server has one. Like `DelegatingParser` of vLLM 0.33 (`parser/abstract_parser.py`).
  */
 import type { AnswerPart } from "../../../text/answers/answer-parts.ts";
 import type { Delta, Message, ReasoningParser } from "./output.ts";
 import { PartFinder } from "./part-finder.ts";
 import { type ReasoningSetup, reasoningParser } from "./reasoning.ts";
 
-/** What takes apart the text behind the thinking: calls, as `output-parser.ts` finds them. */
+/** Finds tool calls in the text after the reasoning. Implemented by `output-parser.ts`. */
 export interface CallFinder {
   push(text: string, ids: readonly number[], finished: boolean): Delta | null;
   message(text: string): Message;
 }
 
-/** How the answers of one request are taken apart. */
+/** The parsers for the answers of one request. */
 export interface ParserSetup {
-  /** null: the server has no reasoning parser. */
+  /** The reasoning parser. null if the server has none. */
   readonly reasoning: ReasoningSetup | null;
-  /** The request leaves thinking on. */
+  /** False if the request switches reasoning off. */
   readonly thinks: boolean;
-  /** `include_reasoning`. */
+  /** The field `include_reasoning`. If false, reasoning is not shown. */
   readonly includeReasoning: boolean;
-  /** One for each choice; null: the server has no tool parser. */
+  /** Creates the tool parser of a choice. null if the server has no tool parser. */
   readonly tools: (() => CallFinder) | null;
-  /** Parts of an ordered answer, of which parsers see tool calls alone; null: the parsers decide. */
+  /** Parts of an ordered answer. Only its tool calls are then parsed. null: the parsers find the parts. */
   readonly parts: readonly AnswerPart[] | null;
 }
 
+/** Parses one choice: a stream by `push`, or a whole answer by `extract`. */
 export class AnswerParser {
   readonly #setup: ParserSetup;
   readonly #reasoning: ReasoningParser | null;
   readonly #tools: CallFinder | null;
   readonly #parts: PartFinder | null;
 
-  /** `thinkingIsOver`: the prompt ends the thinking itself. */
+  /** `thinkingIsOver`: the prompt has already closed the reasoning, so that the answer has none. */
   constructor(setup: ParserSetup, thinkingIsOver: boolean) {
     const { reasoning, thinks, tools, parts } = setup;
     this.#setup = setup;
@@ -42,13 +43,13 @@ export class AnswerParser {
     this.#parts = parts && new PartFinder(parts, this.#tools);
   }
 
-  /** Tokens of thinking so far; null: the server has no reasoning parser. */
+  /** Reasoning tokens so far. null if the server has no reasoning parser. */
   get reasoningTokens(): number | null {
     if (this.#parts !== null) return this.#setup.reasoning && this.#parts.reasoningTokens;
     return this.#reasoning?.reasoningTokens ?? null;
   }
 
-  /** What a chunk's text is; null: there is nothing to send. `finished`: it is the last. */
+  /** Splits the text of a chunk. `finished`: it is the last chunk. Returns null if there is nothing to send. */
   push(text: string, ids: readonly number[], finished: boolean): Delta | null {
     this.#reasoning?.count(ids);
     const delta = this.#parse(text, ids, finished);
@@ -58,7 +59,7 @@ export class AnswerParser {
   #parse(text: string, ids: readonly number[], finished: boolean): Delta | null {
     if (this.#parts !== null) return this.#parts.push(text, ids, finished);
     const reasoning = this.#reasoning;
-    if (reasoning === null || reasoning.ended) return this.#behind(text, ids, finished);
+    if (reasoning === null || reasoning.ended) return this.#afterReasoning(text, ids, finished);
     const thoughts = reasoning.push(text, ids);
     if (!reasoning.ended) return finished ? joined(thoughts, reasoning.finish?.() ?? null) : thoughts;
     if (this.#tools === null) return thoughts;
@@ -66,11 +67,12 @@ export class AnswerParser {
     return thoughts?.reasoning ? { calls: [], ...delta, reasoning: thoughts.reasoning } : delta;
   }
 
-  #behind(text: string, ids: readonly number[], finished: boolean): Delta | null {
+  /** Splits text after the reasoning. */
+  #afterReasoning(text: string, ids: readonly number[], finished: boolean): Delta | null {
     return this.#tools === null ? { content: text, calls: [] } : this.#tools.push(text, ids, finished);
   }
 
-  /** A whole answer. */
+  /** Splits a whole answer. */
   extract(text: string, ids: readonly number[]): Message {
     if (this.#parts !== null) {
       const message = this.#parts.extract(text, ids);
@@ -81,18 +83,18 @@ export class AnswerParser {
     const shown = this.#setup.includeReasoning ? reasoning : null;
     if (this.#tools === null) return { reasoning: shown, content, calls: [] };
     const message = this.#tools.message(content ?? "");
-    // Where thinking left no text, none was found either.
+    // If no content follows the reasoning, the message's content is null instead of an empty text.
     const nothing = content === null && message.content === "" && message.calls.length === 0;
     return { ...message, reasoning: shown, content: nothing ? null : message.content };
   }
 }
 
-function joined(all: Delta | null, more: Delta | null): Delta | null {
-  if (all === null || more === null) return all ?? more;
-  return { ...all, reasoning: (all.reasoning ?? "") + (more.reasoning ?? "") };
+function joined(delta: Delta | null, rest: Delta | null): Delta | null {
+  if (delta === null || rest === null) return delta ?? rest;
+  return { ...delta, reasoning: (delta.reasoning ?? "") + (rest.reasoning ?? "") };
 }
 
-/** With `include_reasoning` false: what carries nothing else is not sent, the rest says that there is none. */
+/** Removes the reasoning from a delta, for `include_reasoning: false`. Returns null if nothing else is left. */
 function withoutReasoning(delta: Delta | null): Delta | null {
   if (delta === null || (!delta.content && delta.calls.length === 0)) return null;
   return { ...delta, reasoning: null };

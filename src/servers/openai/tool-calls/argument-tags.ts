@@ -1,13 +1,16 @@
 /**
- * Reads raw arguments that models write between tags. Sources in vLLM 0.33: `parser/qwen3.py`, `parser/minimax_m2.py`,
- * `parser/glm47_moe.py`, `parser/deepseek_v4.py`.
+ * Reads arguments that models write between tags, with one reader per format. Sources in vLLM 0.33: `parser/qwen3.py`,
+ * `parser/minimax_m2.py`, `parser/glm47_moe.py`, `parser/deepseek_v4.py`.
  */
 import { parsePython } from "../../pydantic/json.ts";
 import type { PythonValue } from "../../pydantic/value.ts";
 
 type Match = RegExpExecArray | RegExpMatchArray;
 
-/** Reads each match of `closed`, and with `open` the text that the matches leave. A closed value may lack a name if `unnamed`. */
+/**
+ * Reads arguments by name. `closed` matches a complete argument. `open` matches an incomplete last argument, or is null to ignore
+ * it. `unnamed`: includes complete arguments with an empty name.
+ */
 function readTags(
   raw: string,
   closed: RegExp,
@@ -26,7 +29,7 @@ function readTags(
 const QWEN = /<\s*parameter\s*=\s*([^>]*)>([\s\S]*?)(?:<\s*\/\s*parameter\s*>|(?=<\s*parameter\s*=))/g;
 const QWEN_OPEN = /<\s*parameter\s*=\s*([^>]+)>([\s\S]*)$/;
 
-/** `<parameter=NAME>` and a line, the value, a line and `</parameter>`. */
+/** Reads `<parameter=NAME>value</parameter>`, with a line break around the value. `open`: includes an incomplete last value. */
 export function qwenArguments(raw: string, open: boolean): Map<string, PythonValue> {
   return readTags(
     raw,
@@ -38,7 +41,7 @@ export function qwenArguments(raw: string, open: boolean): Map<string, PythonVal
   );
 }
 
-/** Removes the line breaks of the template, one at each end. */
+/** Removes one line break at each end, which the chat template adds. */
 function unwrapped(value: string): string {
   const from = value.startsWith("\n") ? 1 : 0;
   const to = value.length - (value.endsWith("\n") && value.length > from ? 1 : 0);
@@ -52,7 +55,7 @@ const MINIMAX = new RegExp(
 );
 const MINIMAX_OPEN = new RegExp(`${MINIMAX_NAME}([\\s\\S]*)$`);
 
-/** `<parameter name="NAME">value</parameter>`; white space of the value is its own. */
+/** Reads `<parameter name="NAME">value</parameter>`. Keeps white space in values. `open`: includes an incomplete last value. */
 export function minimaxArguments(raw: string, open: boolean): Map<string, PythonValue> {
   return readTags(
     raw,
@@ -66,7 +69,7 @@ export function minimaxArguments(raw: string, open: boolean): Map<string, Python
 const GLM = /<arg_key>([\s\S]*?)<\/arg_key>\s*<arg_value>([\s\S]*?)<\/arg_value>/g;
 const GLM_OPEN = /<arg_key>([\s\S]*?)<\/arg_key>\s*<arg_value>([\s\S]*)$/;
 
-/** `<arg_key>NAME</arg_key><arg_value>value</arg_value>`. */
+/** Reads `<arg_key>NAME</arg_key><arg_value>value</arg_value>`. `open`: includes an incomplete last value. */
 export function glmArguments(raw: string, open: boolean): Map<string, PythonValue> {
   return readTags(
     raw,
@@ -82,7 +85,10 @@ const DSML_HEAD = `<｜DSML｜parameter\\s+name="([^"]+)"(?:\\s+string="([^"]*)"
 const DSML = new RegExp(`${DSML_HEAD}([\\s\\S]*?)(?:</｜DSML｜parameter>|(?=<｜DSML｜parameter\\s+name=))`, "g");
 const DSML_OPEN = new RegExp(`${DSML_HEAD}([\\s\\S]*)$`);
 
-/** `<｜DSML｜parameter name="NAME" string="true">value</｜DSML｜parameter>`; other values than strings are JSON. */
+/**
+ * Reads `<｜DSML｜parameter name="NAME" string="true">value</｜DSML｜parameter>`. Values that are not strings are JSON. `open`:
+ * includes an incomplete last value.
+ */
 export function dsmlArguments(raw: string, open: boolean): Map<string, PythonValue> {
   const members = new Map<string, PythonValue>();
   let end = 0;
@@ -97,6 +103,7 @@ export function dsmlArguments(raw: string, open: boolean): Map<string, PythonVal
   return members;
 }
 
+/** Parses JSON. Returns undefined if it is malformed. */
 function jsonValue(text: string): PythonValue | undefined {
   try {
     return parsePython(text);

@@ -1,12 +1,12 @@
 /**
- * Which type has an argument that a model wrote as plain text? Told by the tool's schema, as vLLM 0.33 does
+ * Converts arguments that a model wrote as plain text to the types in the tool's schema, as in vLLM 0.33
  * (`tool_parsers/utils.py`, `extract_types_from_schema` and `coerce_to_schema_type`).
  */
 import { pythonDumps } from "../../pydantic/dumps.ts";
 import { parsePython } from "../../pydantic/json.ts";
 import { get, isDict, isList, keysOf, PythonFloat, type PythonValue, toInt } from "../../pydantic/value.ts";
 
-/** Schemas by property. */
+/** JSON schemas by property. */
 export type Properties = Readonly<Record<string, unknown>>;
 
 const ALIASES: Readonly<Record<string, string>> = Object.fromEntries(
@@ -19,11 +19,12 @@ const ALIASES: Readonly<Record<string, string>> = Object.fromEntries(
     array: "arr list sequence",
   }).flatMap(([type, names]) => names.split(" ").map((name) => [name, type])),
 );
+/** Types in the order in which they are tried. */
 const ORDER = ["null", "integer", "number", "boolean", "object", "array", "string"];
 const INTEGER = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
 const FLOAT = /^\s*[+-]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+)(?:[eE][+-]?\d+)?\s*$/;
 
-/** An open value of this property can be shown as far as it goes. */
+/** Reports whether an incomplete value of this property can be streamed, because it can only be a string. */
 export function streamsAsText(name: string, properties: Properties): boolean {
   if (Object.keys(properties).length === 0) return true;
   if (!Object.hasOwn(properties, name)) return false;
@@ -31,32 +32,33 @@ export function streamsAsText(name: string, properties: Properties): boolean {
   return types.size === 1 && types.has("string");
 }
 
-/** Text without a schema stays text. */
-export function coerced(text: string, schema: unknown): PythonValue {
+/** Converts a text to the first type of its schema that fits. Without a schema it remains text. */
+export function coerce(text: string, schema: unknown): PythonValue {
   if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return text;
   const types = new Set(
     [...schemaTypes(schema)].map((type) => ALIASES[type.trim().toLowerCase()] ?? type.trim().toLowerCase()),
   );
   for (const type of ORDER) {
     if (!types.has(type)) continue;
-    const value = as(type, text);
+    const value = convertTo(type, text);
     if (value !== undefined) return value;
   }
   return json(text) ?? text;
 }
 
-/** Fits a value to its schema, inside lists and objects as well (`ParserEngine._coerce_value`). No schema: it stays. */
-export function fitted(value: PythonValue, schema: unknown): PythonValue {
+/** Converts a value to its schema, also inside lists and objects (`ParserEngine._coerce_value`). Unchanged without a schema. */
+export function coerceValue(value: PythonValue, schema: unknown): PythonValue {
   if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return value;
-  if (typeof value === "string") return coerced(value, schema);
+  if (typeof value === "string") return coerce(value, schema);
   const { items, properties } = schema as { readonly items?: unknown; readonly properties?: Properties };
-  if (isList(value)) return typeof items === "object" ? value.map((item) => fitted(item, items)) : value;
-  if (!isDict(value)) return coerced(pythonDumps(value), schema);
+  if (isList(value)) return typeof items === "object" ? value.map((item) => coerceValue(item, items)) : value;
+  if (!isDict(value)) return coerce(pythonDumps(value), schema);
   if (typeof properties !== "object" || properties === null) return value;
-  return new Map(keysOf(value).map((key) => [key, fitted(get(value, key)!, properties[key])]));
+  return new Map(keysOf(value).map((key) => [key, coerceValue(get(value, key)!, properties[key])]));
 }
 
-function as(type: string, text: string): PythonValue | undefined {
+/** Converts a text to a type. Returns undefined if it does not fit. */
+function convertTo(type: string, text: string): PythonValue | undefined {
   const lower = text.toLowerCase();
   switch (type) {
     case "null":
@@ -101,16 +103,16 @@ function allFinite(value: PythonValue): boolean {
   return !isDict(value) || (value instanceof Map ? [...value.values()] : Object.values(value)).every(allFinite);
 }
 
-/** Names of the types that a JSON schema allows; "string" if it names none. */
+/** Returns the names of the types that a JSON schema allows, or only "string" if it names none. */
 export function schemaTypes(schema: unknown): Set<string> {
   const types = new Set<string>();
   if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return new Set(["string"]);
-  const given = schema as Properties;
-  for (const type of [given.type].flat()) if (typeof type === "string") types.add(type);
-  if (Array.isArray(given.enum)) for (const value of given.enum) types.add(typeOf(value));
+  const keywords = schema as Properties;
+  for (const type of [keywords.type].flat()) if (typeof type === "string") types.add(type);
+  if (Array.isArray(keywords.enum)) for (const value of keywords.enum) types.add(typeOf(value));
   for (const field of ["anyOf", "oneOf", "allOf"])
-    if (Array.isArray(given[field]))
-      for (const one of given[field] as unknown[]) for (const type of schemaTypes(one)) types.add(type);
+    if (Array.isArray(keywords[field]))
+      for (const choice of keywords[field] as unknown[]) for (const type of schemaTypes(choice)) types.add(type);
   return types.size > 0 ? types : new Set(["string"]);
 }
 

@@ -1,21 +1,23 @@
 /**
- * Reads raw arguments as MiniMax M3 writes them: elements by the names of parameters, which may hold others. A marker stands in
- * front of each tag. Source: vLLM 0.33, `parser/minimax_m3.py`.
+ * Reads arguments in the format of MiniMax M3: elements named like the parameters, which may contain further elements. A marker
+ * precedes each tag. Source: vLLM 0.33, `parser/minimax_m3.py`.
  */
 import type { PythonValue } from "../../pydantic/value.ts";
-import { coerced, type Properties, schemaTypes } from "./argument-types.ts";
+import { coerce, type Properties, schemaTypes } from "./argument-types.ts";
 
+/** The marker before each tag. */
 export const NAMESPACE = "]<]minimax[>[";
 const START = `${NAMESPACE}<`;
+/** Largest depth of nested elements. Deeper arguments count as malformed. */
 const DEPTH_MOST = 128;
-/** The name of text that stands between child elements. */
+/** Name of the member for text between child elements. */
 const MIXED = "$text";
 
 /** The text of an element, or its children in their order. */
 type Content = string | readonly Child[];
 type Child = readonly [name: string, content: Content];
 
-/** Reading stops at the first element that is malformed or has not ended. */
+/** Reads arguments up to the first element that is malformed or incomplete. */
 export function elementArguments(raw: string, _open: boolean, properties: Properties): Map<string, PythonValue> {
   const children: Child[] = [];
   let at = raw.length - raw.trimStart().length;
@@ -28,6 +30,7 @@ export function elementArguments(raw: string, _open: boolean, properties: Proper
   return objectOf(children, { properties });
 }
 
+/** Reads the element at `from`. Returns null if it is malformed, incomplete or too deeply nested. `end`: offset after it. */
 function elementAt(
   text: string,
   from: number,
@@ -54,6 +57,7 @@ function elementAt(
   }
 }
 
+/** Joins the children of an element and the text between them. */
 function contentOf(text: string, children: readonly Child[]): Content {
   if (children.length === 0) return text;
   if (text.trim() === "") return children;
@@ -67,18 +71,19 @@ type Keywords = Readonly<Record<string, unknown>>;
 const keywordsOf = (schema: unknown): Keywords | null =>
   typeof schema === "object" && schema !== null && !Array.isArray(schema) ? (schema as Keywords) : null;
 
-/** A name that stands several times gives a list. */
+/** Makes an object of elements. Elements with the same name become a list. */
 function objectOf(children: readonly Child[], schema: Keywords | null): Map<string, PythonValue> {
   const properties = keywordsOf(schema?.properties) ?? {};
-  const made = new Map<string, PythonValue[]>();
+  const valuesByName = new Map<string, PythonValue[]>();
   for (const [name, content] of children) {
-    const own = Object.hasOwn(properties, name) ? properties[name] : schema?.additionalProperties;
-    made.set(name, [...(made.get(name) ?? []), converted(content, own)]);
+    const childSchema = Object.hasOwn(properties, name) ? properties[name] : schema?.additionalProperties;
+    valuesByName.set(name, [...(valuesByName.get(name) ?? []), convert(content, childSchema)]);
   }
-  return new Map([...made].map(([name, values]) => [name, values.length === 1 ? values[0]! : values]));
+  return new Map([...valuesByName].map(([name, values]) => [name, values.length === 1 ? values[0]! : values]));
 }
 
-function converted(content: Content, schema: unknown): PythonValue {
+/** Converts an element's content to the type in its schema. */
+function convert(content: Content, schema: unknown): PythonValue {
   const keywords = keywordsOf(schema);
   const container = keywords && containerOf(keywords);
   if (typeof content === "string") {
@@ -86,13 +91,13 @@ function converted(content: Content, schema: unknown): PythonValue {
     // The chat template renders an empty list or object as an empty element.
     if (container && content.trim() === "" && !schemaTypes(keywords).has("string"))
       return container.kind === "array" ? [] : new Map();
-    return coerced(content, keywords);
+    return coerce(content, keywords);
   }
-  if (container?.kind === "array") return content.map(([, child]) => converted(child, container.schema.items));
+  if (container?.kind === "array") return content.map(([, child]) => convert(child, container.schema.items));
   return objectOf(content, container?.schema ?? null);
 }
 
-/** The first list or object among the alternatives of a schema. */
+/** Returns the schema itself if it describes a list or an object, else the first of its alternatives that does. */
 function containerOf(schema: Keywords): { readonly kind: "array" | "object"; readonly schema: Keywords } | null {
   const types = [schema.type].flat();
   for (const kind of ["array", "object"] as const) if (types.includes(kind)) return { kind, schema };

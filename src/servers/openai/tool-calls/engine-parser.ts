@@ -1,39 +1,40 @@
 /**
- * Reads tool calls by a grammar, as the declarative engine of vLLM 0.33 does (`parser/engine/`): arguments leave as JSON, of an
- * open value the part that can no longer change.
+ * Reads tool calls by a grammar, as the declarative engine of vLLM 0.33 does (`parser/engine/`). Streams arguments as JSON. Of an
+ * incomplete value, it sends the part that can no longer change.
  */
 import { dumpsString, pythonDumps } from "../../pydantic/dumps.ts";
 import type { PythonValue } from "../../pydantic/value.ts";
-import { fitted, type Properties, streamsAsText } from "./argument-types.ts";
+import { coerceValue, type Properties, streamsAsText } from "./argument-types.ts";
 import type { CallGrammar, CallState } from "./grammar.ts";
 import { isPlain, OpenJson } from "./growing-text.ts";
-import type { CallDelta, Delta, Extracted, ToolCall, ToolParser, ToolUse } from "./output.ts";
+import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser, ToolUse } from "./output.ts";
 
-/** A call so far. */
-interface Slot {
+/** The state of a tool call. */
+interface CallSlot {
   id: string;
-  /** The text between the marks of a name. */
+  /** The text between the marks around the call's name. */
   name: string;
-  /** Raw arguments. */
+  /** The arguments as the model wrote them. */
   raw: string;
-  /** The delta with the name was sent. */
+  /** True if the delta with the name was sent. */
   named: boolean;
-  /** JSON of the arguments that was sent. */
+  /** The part of the arguments' JSON that was sent. */
   sent: string;
-  /** The raw arguments end in a text that only grows, so each further piece of it is looked at. */
+  /** True if `raw` ends in an incomplete string, so that each further piece is read at once. */
   inText: boolean;
-  /** The raw arguments end in a text that was sent so far, so that a plain piece only adds its own characters. */
+  /** True if an incomplete string at the end of `raw` was fully sent. A piece without special characters is then sent at once. */
   appends: boolean;
 }
 
-/** Tokens of a vocabulary that a grammar knows. */
+/** The tokens of a vocabulary that matter to a grammar. */
 export interface GrammarTokens {
-  /** The grammar's tags by id. */
+  /** The grammar's tags by token id. */
   readonly tags: ReadonlyMap<number, string>;
-  /** Spellings of the other special tokens, which are dropped from the text. */
+  /** Texts of the other special tokens, which are removed from the answer. */
   readonly dropped: readonly string[];
 }
 
+/** The tool parser for all formats that have a grammar (see grammars.ts). */
 export class EngineParser implements ToolParser {
   readonly engineBased = true;
   readonly #grammar: CallGrammar;
@@ -42,16 +43,18 @@ export class EngineParser implements ToolParser {
   readonly #tokens: GrammarTokens;
   readonly #marks: readonly string[];
   readonly #firsts: ReadonlySet<string>;
-  /** Calls are passed over: their text is neither content nor call. */
+  /** True if calls are removed from the answer (`tool_choice` none). */
   readonly #suppressed: boolean;
   #state: CallState = "content";
+  /** Text that may be the beginning of a mark. */
   #held = "";
-  #slots: Slot[] = [];
-  /** White space in front, until something else comes. */
+  #slots: CallSlot[] = [];
+  /** Content that waits to be sent: white space before other content, or text after a call. */
   #deferred = "";
-  #said = false;
+  /** True once content other than white space was sent. */
+  #hasContent = false;
   #sawIds = false;
-  /** JSON arguments that pass as they come: the end of them that waits, and how deep they are. */
+  /** The current call's arguments, if the model writes them as JSON. */
   readonly #json = new OpenJson();
 
   constructor(grammar: CallGrammar, newId: () => string, use: ToolUse, tokens: GrammarTokens) {
@@ -71,58 +74,58 @@ export class EngineParser implements ToolParser {
 
   push(text: string, ids: readonly number[]): Delta | null {
     this.#sawIds ||= ids.length > 0;
-    const made = new Made();
+    const parts = new OutputParts();
     const tags = ids.map((id) => this.#tokens.tags.get(id)).filter((tag) => tag !== undefined);
     let rest = text;
     for (const tag of tags) {
       const at = rest.indexOf(tag);
       if (at < 0) continue;
-      this.#lex(rest.slice(0, at), made);
-      this.#flush(made);
-      this.#mark(tag, made);
+      this.#lex(rest.slice(0, at), parts);
+      this.#flush(parts);
+      this.#mark(tag, parts);
       rest = rest.slice(at + tag.length);
     }
-    this.#lex(rest, made);
-    return this.#deltaOf(made, false);
+    this.#lex(rest, parts);
+    return this.#deltaOf(parts, false);
   }
 
   finish(): Delta | null {
-    const made = new Made();
-    this.#flush(made);
-    this.#close(made);
-    return this.#deltaOf(made, true);
+    const parts = new OutputParts();
+    this.#flush(parts);
+    this.#close(parts);
+    return this.#deltaOf(parts, true);
   }
 
-  /** Single tokens are no longer looked for in text once ids were seen. */
+  /** Reports whether a mark in the text counts. Once ids were seen, marks that are single tokens are recognized by id only. */
   #isMark(mark: string): boolean {
     return !this.#sawIds || ![...this.#tokens.tags.values()].includes(mark);
   }
 
-  /** `final`: nothing follows that could make a longer mark of the end. */
-  #lex(text: string, made: Made, final = false): void {
+  /** Splits text at marks. `final`: no text follows that could complete a mark. */
+  #lex(text: string, parts: OutputParts, final = false): void {
     let buffer = this.#held + text;
     this.#held = "";
     while (buffer !== "") {
-      const isBeginning = this.#marks.some((one) => one.length > buffer.length && one.startsWith(buffer));
-      const mark = this.#marks.find((one) => buffer.startsWith(one));
+      const isBeginning = this.#marks.some((known) => known.length > buffer.length && known.startsWith(buffer));
+      const mark = this.#marks.find((known) => buffer.startsWith(known));
       if (isBeginning && (!final || mark === undefined)) {
-        if (final) this.#text(buffer, made);
+        if (final) this.#text(buffer, parts);
         else this.#held = buffer;
         return;
       }
       if (mark !== undefined) {
-        if (this.#isMark(mark)) this.#mark(mark, made);
-        else this.#text(mark, made);
+        if (this.#isMark(mark)) this.#mark(mark, parts);
+        else this.#text(mark, parts);
         buffer = buffer.slice(mark.length);
         continue;
       }
       const end = this.#boundary(buffer);
-      this.#text(buffer.slice(0, end), made);
+      this.#text(buffer.slice(0, end), parts);
       buffer = buffer.slice(end);
     }
   }
 
-  /** Where a mark, or the beginning of one, may stand next. */
+  /** Returns the next offset at which a mark, or the beginning of a mark, may be. */
   #boundary(buffer: string): number {
     for (let at = 1; at < buffer.length; at++) {
       if (!this.#firsts.has(buffer[at]!)) continue;
@@ -132,107 +135,107 @@ export class EngineParser implements ToolParser {
     return buffer.length;
   }
 
-  #flush(made: Made): void {
-    this.#lex("", made, true);
+  #flush(parts: OutputParts): void {
+    this.#lex("", parts, true);
   }
 
-  #text(text: string, made: Made): void {
-    if (this.#state === "content") made.content(text);
+  #text(text: string, parts: OutputParts): void {
+    if (this.#state === "content") parts.content(text);
     else if (this.#suppressed) return;
     else if (this.#state === "name") this.#slots.at(-1)!.name += text;
-    else if (this.#state === "arguments") this.#argument(text, made);
+    else if (this.#state === "arguments") this.#argument(text, parts);
   }
 
-  #mark(mark: string, made: Made): void {
+  #mark(mark: string, parts: OutputParts): void {
     const move = this.#grammar.moves[`${this.#state} ${mark}`];
     if (move === undefined) {
-      if (!this.#tokens.dropped.includes(mark)) this.#text(mark, made);
+      if (!this.#tokens.dropped.includes(mark)) this.#text(mark, parts);
       return;
     }
-    if (move.ends) this.#ends(made);
+    if (move.ends) this.#ends(parts);
     this.#state = move.to;
-    if (move.begins) this.#begins(made);
-    if (move.says && !this.#suppressed) this.#argument(mark, made);
+    if (move.begins) this.#begins(parts);
+    if (move.isArgument && !this.#suppressed) this.#argument(mark, parts);
   }
 
-  #begins(made: Made): void {
-    made.tool(this.#suppressed);
+  #begins(parts: OutputParts): void {
+    parts.tool(this.#suppressed);
     if (this.#suppressed) return;
     this.#slots.push({ id: this.#newId(), name: "", raw: "", named: false, sent: "", inText: false, appends: false });
     this.#json.begin();
   }
 
-  /** At the end of the text: what has begun has ended. */
-  #close(made: Made): void {
-    if (this.#state !== "content" && this.#slots.length > 0) this.#ends(made);
+  /** Ends the current call at the end of the text. */
+  #close(parts: OutputParts): void {
+    if (this.#state !== "content" && this.#slots.length > 0) this.#ends(parts);
     this.#state = "content";
   }
 
-  #argument(text: string, made: Made): void {
-    made.tool(false);
+  #argument(text: string, parts: OutputParts): void {
+    parts.tool(false);
     if (this.#grammar.read !== null) {
-      this.#readArgument(text, made);
+      this.#readArgument(text, parts);
       return;
     }
     const safe = this.#json.push(text);
-    if (safe !== "") this.#jsonArgument(safe, made);
+    if (safe !== "") this.#jsonArgument(safe, parts);
   }
 
-  #readArgument(text: string, made: Made): void {
+  #readArgument(text: string, parts: OutputParts): void {
     const slot = this.#slots.at(-1)!;
     slot.raw += text;
     if (!slot.named) {
-      this.#name(slot, made);
+      this.#name(slot, parts);
       return;
     }
     if (slot.appends && isPlain(text)) {
-      this.#send(slot, slot.sent + dumpsString(text).slice(1, -1), made);
+      this.#send(slot, slot.sent + dumpsString(text).slice(1, -1), parts);
       return;
     }
     slot.appends = false;
     const { structural, streams, isOpenText } = this.#grammar;
-    const isIdle = structural !== "" && !slot.inText && ![...structural].some((one) => text.includes(one));
+    const isIdle = structural !== "" && !slot.inText && ![...structural].some((character) => text.includes(character));
     slot.inText = false;
     if (!streams || isIdle) return;
     const safe = this.#safe(slot);
     if (safe === "" || !safe.startsWith(slot.sent)) return;
     slot.inText = isOpenText?.(slot.raw) ?? false;
-    // An open text: it is among the values so far, and not among those that have ended.
+    // The next piece can be sent at once only if the last value is an incomplete string, all of which was sent.
     slot.appends = !safe.endsWith(": ") && isPlain(text) && this.#isOpen(slot);
-    if (safe.length > slot.sent.length) this.#send(slot, safe, made);
+    if (safe.length > slot.sent.length) this.#send(slot, safe, parts);
   }
 
-  #send(slot: Slot, json: string, made: Made): void {
-    made.call({ index: this.#slots.length - 1, arguments: json.slice(slot.sent.length) });
+  #send(slot: CallSlot, json: string, parts: OutputParts): void {
+    parts.call({ index: this.#slots.length - 1, arguments: json.slice(slot.sent.length) });
     slot.sent = json;
   }
 
-  #isOpen({ raw, inText }: Slot): boolean {
+  #isOpen({ raw, inText }: CallSlot): boolean {
     const { read, isOpenText } = this.#grammar;
     if (isOpenText !== undefined) return inText;
     return (read!(raw, true, {})?.size ?? 0) > (read!(raw, false, {})?.size ?? 0);
   }
 
-  #jsonArgument(text: string, made: Made): void {
+  #jsonArgument(text: string, parts: OutputParts): void {
     const slot = this.#slots.at(-1)!;
     slot.raw += text;
-    if (!slot.named) this.#name(slot, made);
-    if (slot.named) made.call({ index: this.#slots.length - 1, arguments: text });
+    if (!slot.named) this.#name(slot, parts);
+    if (slot.named) parts.call({ index: this.#slots.length - 1, arguments: text });
   }
 
-  /** Sends the name, if there is one that is known. */
-  #name(slot: Slot, made: Made): void {
+  /** Sends the name once it is complete, unless the grammar requires it to be a tool of the request and it is not. */
+  #name(slot: CallSlot, parts: OutputParts): void {
     this.#settleName(slot, "");
     if (slot.name === "" || !this.#isKnown(slot.name)) return;
     slot.named = true;
-    made.call({ id: slot.id, typed: true, index: this.#slots.length - 1, name: slot.name });
+    parts.call({ id: slot.id, typed: true, index: this.#slots.length - 1, name: slot.name });
   }
 
-  /** `unreadable`: the name of a call whose header holds no id. */
-  #settleName(slot: Slot, unreadable: string): void {
+  /** Derives name and id from a call's header. `unreadable`: the name if the header contains no id. */
+  #settleName(slot: CallSlot, unreadable: string): void {
     if (this.#grammar.trimsNames) slot.name = slot.name.trim();
     if (!this.#grammar.namesCarryIds || slot.named) return;
-    // The header is the id, and the name is its part between the dot and the number.
+    // The header `functions.NAME:NUMBER` is the id.
     const id = /^.+:\d+/.exec(slot.name.trim())?.[0];
     slot.name = id === undefined ? unreadable : id.split(":")[0]!.replace(/^functions\./, "");
     if (id !== undefined) slot.id = id;
@@ -243,13 +246,13 @@ export class EngineParser implements ToolParser {
     return !this.#grammar.checksNames || tools.length === 0 || tools.some((tool) => tool.name === name);
   }
 
-  #ends(made: Made): void {
+  #ends(parts: OutputParts): void {
     if (this.#suppressed) return;
-    made.tool(false);
+    parts.tool(false);
     const slot = this.#slots.at(-1)!;
     const index = this.#slots.length - 1;
     const held = this.#json.rest();
-    if (held !== "") this.#jsonArgument(held, made);
+    if (held !== "") this.#jsonArgument(held, parts);
     let rest = "";
     if (this.#grammar.read !== null) {
       const whole = this.#whole(slot);
@@ -260,27 +263,27 @@ export class EngineParser implements ToolParser {
       this.#settleName(slot, slot.name);
       if (slot.name !== "" && this.#isKnown(slot.name)) {
         slot.named = true;
-        made.call({ id: slot.id, typed: true, index, name: slot.name, arguments: rest });
+        parts.call({ id: slot.id, typed: true, index, name: slot.name, arguments: rest });
         rest = "";
       }
     }
-    if (rest !== "" && slot.named) made.call({ index, arguments: rest });
+    if (rest !== "" && slot.named) parts.call({ index, arguments: rest });
   }
 
-  /** JSON of all arguments of a call that has ended. */
-  #whole({ raw, name }: Slot): string {
+  /** Returns the JSON of all arguments of a complete call. */
+  #whole({ raw, name }: CallSlot): string {
     return pythonDumps(new Map(this.#members(raw, false, name)));
   }
 
-  /** Values in their order, as the tool's schema wants them. */
+  /** Returns the arguments in their order, converted to the tool's schema. `open`: includes an incomplete last value. */
   #members(raw: string, open: boolean, name: string): [string, PythonValue][] {
     const properties = this.#properties(name.trim());
     const members = this.#grammar.read!(raw, open, properties) ?? new Map();
-    return [...members].map(([key, value]) => [key, fitted(value, properties[key])]);
+    return [...members].map(([key, value]) => [key, coerceValue(value, properties[key])]);
   }
 
-  /** JSON up to the last value; into it where it is text that only grows. */
-  #safe({ raw, name }: Slot): string {
+  /** Returns the JSON that cannot change any more: up to the last value, and into it if it is a string. */
+  #safe({ raw, name }: CallSlot): string {
     const members = this.#members(raw, true, name);
     const last = members.pop();
     if (last === undefined) return "";
@@ -290,38 +293,39 @@ export class EngineParser implements ToolParser {
     return isText ? head + dumpsString(last[1] as string).slice(0, -1) : head;
   }
 
-  #deltaOf(made: Made, finished: boolean): Delta | null {
-    let content = made.before;
-    if (made.after !== "" || this.#deferred !== "") {
-      if (!made.toolSeen || made.calls.length === 0) {
-        content = this.#deferred + content + made.after;
+  /** Makes the delta of an output. Keeps white space back before the first other content, and content after a call. */
+  #deltaOf(parts: OutputParts, finished: boolean): Delta | null {
+    let content = parts.before;
+    if (parts.after !== "" || this.#deferred !== "") {
+      if (!parts.toolSeen || parts.calls.length === 0) {
+        content = this.#deferred + content + parts.after;
         this.#deferred = "";
-      } else this.#deferred += made.after;
+      } else this.#deferred += parts.after;
     }
-    if (!this.#said && content !== "") {
-      if (content.trim() !== "") this.#said = true;
+    if (!this.#hasContent && content !== "") {
+      if (content.trim() !== "") this.#hasContent = true;
       else if (this.#slots.length > 0) content = "";
       else if (!finished) {
         this.#deferred = content;
         content = "";
       }
     }
-    if (content === "" && made.calls.length === 0) return null;
-    return { ...(content === "" ? {} : { content }), calls: made.calls };
+    if (content === "" && parts.calls.length === 0) return null;
+    return { ...(content === "" ? {} : { content }), calls: parts.calls };
   }
 
-  extract(text: string): Extracted {
-    const made = new Made();
-    this.#lex(text, made);
-    this.#flush(made);
-    this.#close(made);
-    const content = this.#deltaOf(made, true)?.content ?? "";
+  extract(text: string): ExtractedCalls {
+    const parts = new OutputParts();
+    this.#lex(text, parts);
+    this.#flush(parts);
+    this.#close(parts);
+    const content = this.#deltaOf(parts, true)?.content ?? "";
     const calls = this.#slots.flatMap((slot): ToolCall[] => {
       const name = slot.name.trim();
       if (name === "" || !this.#isKnown(name)) return [];
       const isEmpty = slot.raw.trim() === "";
-      const given = this.#grammar.read === null ? slot.raw.trim() : this.#whole({ ...slot, name });
-      return [{ id: slot.id, name, arguments: isEmpty ? "{}" : given }];
+      const json = this.#grammar.read === null ? slot.raw.trim() : this.#whole({ ...slot, name });
+      return [{ id: slot.id, name, arguments: isEmpty ? "{}" : json }];
     });
     return { called: calls.length > 0, calls, content: this.#contentBeside(content, calls.length > 0) || null };
   }
@@ -333,10 +337,11 @@ export class EngineParser implements ToolParser {
   }
 }
 
-/** What one output has brought. */
-class Made {
+/** The content and calls that one output adds. */
+class OutputParts {
+  /** Content before any part of a call. */
   before = "";
-  /** Content behind something of a call. */
+  /** Content after some part of a call. */
   after = "";
   toolSeen = false;
   readonly calls: CallDelta[] = [];
@@ -350,7 +355,7 @@ class Made {
     if (!suppressed) this.toolSeen = true;
   }
 
-  /** Deltas of one call are one. */
+  /** Adds a delta. Several deltas of one call are merged. */
   call(delta: CallDelta): void {
     const same = this.calls.find(({ index }) => index === delta.index);
     if (same === undefined) this.calls.push(delta);

@@ -1,11 +1,11 @@
-/** Reads raw arguments as Gemma 4 writes them: `city:<|"|>Rome<|"|>,n:42,at:{x:1}`. Source: vLLM 0.33, `parser/gemma4.py`. */
+/** Reads arguments in the format of Gemma 4: `city:<|"|>Rome<|"|>,n:42,at:{x:1}`. Source: vLLM 0.33, `parser/gemma4.py`. */
 import type { PythonValue } from "../../pydantic/value.ts";
 
 /** The token on both sides of a string. */
 export const STRING_MARK = '<|"|>';
 const BLANKS = " \n\t";
 
-/** `open`: values that may still grow are left out, unless they are strings. */
+/** Reads arguments by name. `open`: the text is incomplete. Its last value is then left out unless it is a string. */
 export function gemmaArguments(raw: string, open: boolean): Map<string, PythonValue> {
   return readerOf(raw, open).members();
 }
@@ -17,7 +17,7 @@ export function endsInText(raw: string): boolean {
   return last !== undefined && last === reader.openKey;
 }
 
-/** Without the closing bracket of the call, if it has come. */
+/** Creates a reader of the text without the call's closing bracket. */
 function readerOf(raw: string, open: boolean): Reader {
   const text = raw.trim();
   const isClosed = text.endsWith("}") || (text.endsWith(")") && count(text, "(") < count(text, ")"));
@@ -26,11 +26,12 @@ function readerOf(raw: string, open: boolean): Reader {
 
 const count = (text: string, character: string) => text.split(character).length - 1;
 
+/** Reads the inside of a pair of brackets. */
 class Reader {
   readonly #text: string;
   readonly #open: boolean;
   #at = 0;
-  /** The member whose string has not ended; null: there is none. */
+  /** Key of the member whose string is incomplete. null: all strings are complete. */
   openKey: string | null = null;
 
   constructor(text: string, open: boolean) {
@@ -38,6 +39,7 @@ class Reader {
     this.#open = open;
   }
 
+  /** Reads `key:value` pairs. */
   members(): Map<string, PythonValue> {
     const members = new Map<string, PythonValue>();
     const { length } = this.#text;
@@ -61,6 +63,7 @@ class Reader {
     return members;
   }
 
+  /** Reads the items of a list. */
   items(): PythonValue[] {
     const items: PythonValue[] = [];
     while (this.#skip(` ,${BLANKS}`)) {
@@ -71,13 +74,13 @@ class Reader {
     return items;
   }
 
-  /** Moves over these characters. Returns false at the end of the text. */
+  /** Skips these characters. Returns false at the end of the text. */
   #skip(characters: string): boolean {
     while (this.#at < this.#text.length && characters.includes(this.#text[this.#at]!)) this.#at++;
     return this.#at < this.#text.length;
   }
 
-  /** `ends`: characters that end a bare value. undefined: the value is incomplete, or there is none. */
+  /** Reads a value. `ends`: characters that end an unquoted value. Returns undefined if the value is incomplete or missing. */
   #value(ends: string): PythonValue | undefined {
     const text = this.#text;
     if (text.startsWith(STRING_MARK, this.#at)) return this.#string();
@@ -87,7 +90,7 @@ class Reader {
     while (this.#at < text.length && !ends.includes(text[this.#at]!)) this.#at++;
     if ((this.#open && this.#at >= text.length) || this.#at === from) return undefined;
     const bare = text.slice(from, this.#at).trim();
-    // More digits may follow.
+    // Further digits may follow the point.
     return this.#open && bare.endsWith(".") ? undefined : bare;
   }
 
@@ -100,7 +103,7 @@ class Reader {
     return this.#open ? withoutPartialMark(value) : value;
   }
 
-  /** The text inside a pair of brackets, strings passed over; it is open if the closing bracket has not come. */
+  /** Returns a reader of the text up to the matching bracket. Brackets in strings do not count. */
   #nested(opens: string, closes: string): Reader {
     const from = ++this.#at;
     let depth = 1;
@@ -125,7 +128,7 @@ function unquoted(key: string): string {
   return isQuoted ? key.slice(STRING_MARK.length, -STRING_MARK.length) : key;
 }
 
-/** The end of a value that may be the beginning of the closing mark is not part of it yet. */
+/** Removes characters from the end that may be the beginning of the closing mark. */
 function withoutPartialMark(value: string): string {
   for (let length = STRING_MARK.length; length > 0; length--)
     if (value.endsWith(STRING_MARK.slice(0, length))) return value.slice(0, -length);

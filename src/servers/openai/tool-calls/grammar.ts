@@ -1,53 +1,56 @@
 /**
- * Describes a text form of tool calls for the declarative parser: what delimits its parts, and how arguments become JSON.
- * Follows `ParserEngineConfig` of vLLM 0.33 (`parser/engine/parser_engine_config.py`).
+ * Types of a grammar, which describes a text format of tool calls for the declarative parser: the marks between its parts and
+ * the reader of its arguments. Follows `ParserEngineConfig` of vLLM 0.33 (`parser/engine/parser_engine_config.py`).
  */
 import type { PythonValue } from "../../pydantic/value.ts";
 import type { Properties } from "./argument-types.ts";
 
+/** The part of the answer that is being read. "preamble": before a name. "between": after a call. */
 export type CallState = "content" | "preamble" | "name" | "arguments" | "between";
 
-/** What a mark does in a state. */
+/** The effect of a mark in a state. */
 export interface Move {
+  /** The next state. */
   readonly to: CallState;
-  /** The call under way ends. */
+  /** Set if the mark ends the current call. */
   readonly ends?: true;
-  /** A call begins, after the end of the one before. */
+  /** Set if the mark begins a call. Applied after `ends`. */
   readonly begins?: true;
-  /** The mark is part of the arguments' raw text. */
-  readonly says?: true;
+  /** Set if the mark belongs to the raw arguments. */
+  readonly isArgument?: true;
 }
 
-/** Reads raw arguments into values by name, in their order. `open`: with a value that has not ended. null: not readable yet. */
+/** Reads raw arguments into values by name, in order. `open`: includes an incomplete last value. Returns null if unreadable. */
 export type ArgumentReader = (
   raw: string,
   open: boolean,
   properties: Properties,
 ) => ReadonlyMap<string, PythonValue> | null;
 
+/** A text format of tool calls. */
 export interface CallGrammar {
-  /** Marks that may be single tokens of the vocabulary; if they are, the same text in other tokens is plain text. */
+  /** Marks that may be single tokens of the vocabulary. If so, the same text made of other tokens is plain text. */
   readonly tags: readonly string[];
-  /** Marks that are found in the text alone. */
+  /** Marks that are always searched for in the text. */
   readonly marks: readonly string[];
-  /** By `<state> <mark>`. A mark without a move in the state is text of that state. */
+  /** Moves by `<state> <mark>`. A mark without a move in a state is text of that state. */
   readonly moves: Readonly<Record<string, Move>>;
-  /** null: raw arguments are JSON, and pass as they come. */
+  /** Reads raw arguments. null: they are JSON and are sent unchanged. */
   readonly read: ArgumentReader | null;
-  /** Arguments leave while they are written; false: all at the end of their call. */
+  /** True if arguments are streamed. False: they are sent at the end of their call. */
   readonly streams: boolean;
-  /** Characters without which a piece of raw arguments is not looked at; "": each piece is. */
+  /** A piece of raw arguments without any of these characters is not read yet. "": each piece is read. */
   readonly structural: string;
-  /** Reports whether raw arguments end in an open text, whose pieces are all looked at; absent: never. */
+  /** Reports whether raw arguments end in an incomplete string, each piece of which is read. Absent: they never do. */
   readonly isOpenText?: (raw: string) => boolean;
-  /** Special tokens that are text of arguments, not markup to be dropped. */
+  /** Special tokens that belong to arguments and are not removed. */
   readonly keeps: readonly string[];
-  /** Calls of tools that the request does not have are left out. */
+  /** True if calls of tools that the request does not have are left out. */
   readonly checksNames: boolean;
-  /** Content beside calls loses its outer white space in whole answers. */
+  /** True if whole answers with calls have no white space around their content. */
   readonly trimsContent: boolean;
-  /** The name is a header that holds the call's id as well, as `functions.f:0`. */
+  /** True if the text of the name is a header that also contains the call's id, such as `functions.f:0`. */
   readonly namesCarryIds: boolean;
-  /** White space around the name is not part of it. */
+  /** True if white space around the name is removed. */
   readonly trimsNames: boolean;
 }

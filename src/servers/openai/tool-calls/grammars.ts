@@ -1,6 +1,6 @@
 /**
- * Forms of tool calls that vLLM 0.33 reads with its declarative engine: `parser/qwen3.py`, `minimax_m2.py`, `minimax_m3.py`,
- * `glm47_moe.py`, `kimi_k2.py`, `deepseek_v4.py`, `gemma4.py`.
+ * The grammars of the formats that vLLM 0.33 reads with its declarative engine: `parser/qwen3.py`, `minimax_m2.py`,
+ * `minimax_m3.py`, `glm47_moe.py`, `kimi_k2.py`, `deepseek_v4.py`, `gemma4.py`.
  */
 import type { ToolFormat } from "../../../text/grammar/parsers.ts";
 import { dsmlArguments, glmArguments, minimaxArguments, qwenArguments } from "./argument-tags.ts";
@@ -8,7 +8,7 @@ import { elementArguments, NAMESPACE } from "./element-arguments.ts";
 import { endsInText, gemmaArguments, STRING_MARK } from "./gemma-arguments.ts";
 import type { CallGrammar, CallState, Move } from "./grammar.ts";
 
-/** What most grammars have. */
+/** Values that most grammars share. */
 const COMMON = {
   streams: true,
   structural: "",
@@ -22,7 +22,7 @@ const COMMON = {
 const begins = (to: CallState): Move => ({ to, begins: true });
 const ends = (to: CallState): Move => ({ to, ends: true });
 
-/** Gives each of these states and marks the same move. */
+/** Returns the same move for each combination of these states and marks. */
 function each(states: readonly CallState[], marks: readonly string[], move: Move): Record<string, Move> {
   return Object.fromEntries(states.flatMap((state) => marks.map((mark) => [`${state} ${mark}`, move])));
 }
@@ -71,18 +71,24 @@ const minimaxM2: CallGrammar = {
   checksNames: true,
 };
 
-const named = (mark: string) => NAMESPACE + mark;
+const withNamespace = (mark: string) => NAMESPACE + mark;
 
 const minimaxM3: CallGrammar = {
   ...COMMON,
   tags: [],
-  marks: [named("<tool_call>"), named("</tool_call>"), ...INVOKES.map(named), named("</invoke>"), ...NAME_ENDS],
+  marks: [
+    withNamespace("<tool_call>"),
+    withNamespace("</tool_call>"),
+    ...INVOKES.map(withNamespace),
+    withNamespace("</invoke>"),
+    ...NAME_ENDS,
+  ],
   moves: {
-    ...each(["content"], [named("<tool_call>")], { to: "preamble" }),
-    ...each(["preamble", "between"], INVOKES.map(named), begins("name")),
+    ...each(["content"], [withNamespace("<tool_call>")], { to: "preamble" }),
+    ...each(["preamble", "between"], INVOKES.map(withNamespace), begins("name")),
     ...each(["name"], NAME_ENDS, { to: "arguments" }),
-    ...each(["arguments"], [named("</invoke>")], ends("between")),
-    ...each(["preamble", "between"], [named("</tool_call>")], { to: "between" }),
+    ...each(["arguments"], [withNamespace("</invoke>")], ends("between")),
+    ...each(["preamble", "between"], [withNamespace("</tool_call>")], { to: "between" }),
   },
   read: elementArguments,
   streams: false,
@@ -97,7 +103,7 @@ const glm47: CallGrammar = {
   marks: ARGUMENT_TAGS,
   moves: {
     "content <tool_call>": begins("name"),
-    "name <arg_key>": { to: "arguments", says: true },
+    "name <arg_key>": { to: "arguments", isArgument: true },
     "name </tool_call>": ends("content"),
     "arguments </tool_call>": ends("content"),
   },
@@ -170,7 +176,7 @@ const gemma4: CallGrammar = {
   keeps: [STRING_MARK],
 };
 
-/** Formats that the declarative parser reads. */
+/** The grammars by format. */
 export const GRAMMARS = {
   qwen3_coder: qwen3Coder,
   minimax_m2: minimaxM2,

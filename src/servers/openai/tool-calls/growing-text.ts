@@ -1,17 +1,18 @@
-/** Tells which pieces of growing arguments may leave at once, without a look at all that came before. */
+/** Decides which pieces of incomplete arguments can be sent at once. This saves reading the whole text for each piece. */
 
-/** Reports whether a piece of a text can neither end it nor be held back: no mark, no bracket, no white space at its end. */
+/** Reports whether a piece of a string needs no further check: it has no mark or bracket, and no white space at its end. */
 export function isPlain(text: string): boolean {
   return /^[^<>{}()[\]|"'\\\n\r]*[^\s<>{}()[\]|"'\\,:=]$/.test(text);
 }
 
-/** JSON text that passes as it comes, except for closing brackets of the outermost level: text may follow them. */
+/** Passes JSON text on as it comes. Withholds the closing bracket of the outermost level, because further text may follow it. */
 export class OpenJson {
   #held = "";
   #depth = 0;
   #inString = false;
   #escapes = false;
 
+  /** Starts a new JSON text. */
   begin(): void {
     this.#held = "";
     this.#depth = 0;
@@ -19,16 +20,16 @@ export class OpenJson {
     this.#escapes = false;
   }
 
-  /** Returns the text that may leave. */
+  /** Adds text. Returns the text that may be sent. */
   push(text: string): string {
     let safe = 0;
-    const given = this.#held + text;
-    for (let at = this.#held.length; at < given.length; at++) if (this.#isSafe(given[at]!)) safe = at + 1;
-    this.#held = given.slice(safe);
-    return given.slice(0, safe);
+    const waiting = this.#held + text;
+    for (let at = this.#held.length; at < waiting.length; at++) if (this.#isSafe(waiting[at]!)) safe = at + 1;
+    this.#held = waiting.slice(safe);
+    return waiting.slice(0, safe);
   }
 
-  /** Returns the text that was held back, once. */
+  /** Returns the withheld text and forgets it. */
   rest(): string {
     const held = this.#held;
     this.#held = "";

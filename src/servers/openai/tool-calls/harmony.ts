@@ -1,19 +1,20 @@
 /**
- * Tool calls as gpt-oss writes them: messages to a function, `<|channel|>commentary to=functions.f <|constrain|>json<|message|>…`.
- * Follows vLLM 0.33, `parser/harmony.py`: the name leaves with the header, and arguments as they come, a delta per output.
+ * Reads tool calls in the format of gpt-oss: messages to a function, such as
+ * `<|channel|>commentary to=functions.f <|constrain|>json<|message|>…`. Like vLLM 0.33 (`parser/harmony.py`), it sends the name
+ * after the header and arguments as they come, in one delta per output.
  */
 import { pythonDumps } from "../../pydantic/dumps.ts";
 import { parsePython } from "../../pydantic/json.ts";
 import { overlap } from "./hermes.ts";
-import type { CallDelta, Delta, Extracted, ToolCall, ToolParser } from "./output.ts";
+import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser } from "./output.ts";
 
 const CHANNEL = "<|channel|>";
 const MESSAGE = "<|message|>";
-/** Each of them ends a message. */
+/** Each of these tokens ends a message. */
 const ENDS = ["<|call|>", "<|end|>", "<|return|>"];
 const RECIPIENT = /to=functions\.([^\s<]+)/;
 
-/** Text of an answer, in its order. `name`: of the function that it is for; null: of nobody. */
+/** A part of a whole answer. `name`: the function that it calls. null: it is content. */
 interface Part {
   readonly name: string | null;
   text: string;
@@ -22,11 +23,13 @@ interface Part {
 export class HarmonyParser implements ToolParser {
   readonly engineBased = false;
   readonly #newId: () => string;
+  /** Text that may be the beginning of a mark. */
   #held = "";
   #place: "text" | "header" | "message" = "text";
   #header = "";
+  /** Index of the last call. -1: no call yet. */
   #index = -1;
-  /** The message under way is a call. */
+  /** True if the current message is a call. */
   #isCall = false;
 
   constructor(newId: () => string) {
@@ -41,14 +44,14 @@ export class HarmonyParser implements ToolParser {
       const marks =
         this.#place === "text" ? [CHANNEL, ...ENDS] : this.#place === "header" ? [MESSAGE] : [CHANNEL, ...ENDS];
       const found = firstOf(this.#held, marks);
-      const said = this.#held.slice(
+      const before = this.#held.slice(
         0,
         found?.at ?? this.#held.length - Math.max(...marks.map((mark) => overlap(this.#held, mark))),
       );
-      if (this.#place === "header") this.#header += said;
-      else if (this.#isCall) add(calls, { index: this.#index, arguments: said });
-      else content += said;
-      this.#held = this.#held.slice(said.length + (found?.mark.length ?? 0));
+      if (this.#place === "header") this.#header += before;
+      else if (this.#isCall) add(calls, { index: this.#index, arguments: before });
+      else content += before;
+      this.#held = this.#held.slice(before.length + (found?.mark.length ?? 0));
       if (found === null) break;
       if (found.mark === CHANNEL) this.#begin("header");
       else if (found.mark === MESSAGE) this.#open(calls);
@@ -73,17 +76,18 @@ export class HarmonyParser implements ToolParser {
     add(calls, { id: this.#newId(), typed: true, index: this.#index, name, arguments: "" });
   }
 
-  extract(text: string): Extracted {
+  extract(text: string): ExtractedCalls {
     const parts = partsOf(text);
-    const calls = parts.flatMap(({ name, text: given }): ToolCall[] =>
-      name === null ? [] : [{ id: this.#newId(), name, arguments: normalized(given) }],
+    const calls = parts.flatMap(({ name, text: json }): ToolCall[] =>
+      name === null ? [] : [{ id: this.#newId(), name, arguments: normalize(json) }],
     );
-    const content = parts.flatMap(({ name, text: said }) => (name === null && said !== "" ? [said] : [])).join("\n");
+    const contents = parts.flatMap((part) => (part.name === null && part.text !== "" ? [part.text] : []));
+    const content = contents.join("\n");
     return { called: calls.length > 0, calls, content: content || null };
   }
 }
 
-/** Deltas of one call are one. */
+/** Adds a delta. Several deltas of one call are merged. */
 function add(calls: CallDelta[], delta: CallDelta): void {
   const same = calls.find(({ index }) => index === delta.index);
   if (same !== undefined) same.arguments = (same.arguments ?? "") + (delta.arguments ?? "");
@@ -100,17 +104,17 @@ function partsOf(text: string): Part[] {
   for (const message of text.split(/<\|(?:call|end|return)\|>/)) {
     const [before = "", ...rest] = message.split(CHANNEL);
     parts.push({ name: null, text: before });
-    for (const one of rest) {
-      const at = one.indexOf(MESSAGE);
+    for (const channel of rest) {
+      const at = channel.indexOf(MESSAGE);
       if (at < 0) continue;
-      parts.push({ name: RECIPIENT.exec(one.slice(0, at))?.[1] ?? null, text: one.slice(at + MESSAGE.length) });
+      parts.push({ name: RECIPIENT.exec(channel.slice(0, at))?.[1] ?? null, text: channel.slice(at + MESSAGE.length) });
     }
   }
   return parts;
 }
 
-/** The JSON as Python writes it; text that is no JSON stays. */
-function normalized(text: string): string {
+/** Returns JSON in Python's notation. Returns other text unchanged. */
+function normalize(text: string): string {
   try {
     return pythonDumps(parsePython(text));
   } catch {

@@ -1,46 +1,47 @@
 /**
- * Tool calls as Hermes and Qwen 2.5 write them: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`. Follows vLLM 0.33,
- * `tool_parsers/hermes_tool_parser.py`: the same deltas for the same outputs, without reading all of the text each time.
+ * Reads tool calls in the format of Hermes and Qwen 2.5: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`. Makes the same
+ * deltas as vLLM 0.33 (`tool_parsers/hermes_tool_parser.py`), but does not read the whole text again for each output.
  */
 
 import { pythonDumps } from "../../pydantic/dumps.ts";
 import { parsePython } from "../../pydantic/json.ts";
 import { get, isDict, type PythonValue } from "../../pydantic/value.ts";
-import type { CallDelta, Delta, Extracted, ToolCall, ToolParser } from "./output.ts";
+import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser } from "./output.ts";
 
 const START = "<tool_call>";
 const END = "</tool_call>";
 const NAME = /"name"\s*:\s*"([^"]+)"/;
 const ARGUMENTS = /"arguments"\s*:\s*/;
 
-/** How much of the end of `text` may be the beginning of `tag`. */
+/** Returns how many characters at the end of `text` may be the beginning of `tag`. */
 export function overlap(text: string, tag: string): number {
   for (let length = Math.min(tag.length - 1, text.length); length > 0; length--)
     if (text.endsWith(tag.slice(0, length))) return length;
   return 0;
 }
 
-/** A call whose end has not come. */
-interface Open {
+/** A call without its end so far. */
+interface OpenCall {
   raw: string;
-  /** Where its end may begin: what stands before was looked at. */
+  /** Offset in `raw` from which to search for the end. */
   seen: number;
   name: string | null;
-  /** Where the arguments begin in the trimmed text; -1: not yet. */
+  /** Offset of the arguments in the trimmed text. -1: not found yet. */
   argumentsAt: number;
 }
 
 export class HermesParser implements ToolParser {
   readonly engineBased = false;
   readonly #newId: () => string;
-  /** Before the first call: what may be the beginning of its tag. After it: text since the last call's end. */
+  /** Before the first call: text that may be the beginning of its tag. Afterwards: text since the last call's end. */
   #held = "";
+  /** True once the tag of a call was found. */
   #called = false;
   #index = -1;
-  #open: Open | null = null;
-  /** Length of the arguments of the last call that were sent. */
+  #open: OpenCall | null = null;
+  /** Number of characters of the last call's arguments that were sent. */
   #sent = 0;
-  /** A call whose name never came keeps those behind it back. */
+  /** True after a call that has ended without a name. vLLM then finds no further calls. */
   #stuck = false;
 
   constructor(newId: () => string) {
@@ -85,11 +86,11 @@ export class HermesParser implements ToolParser {
       const end = open.raw.indexOf(END, open.seen);
       if (end < 0) {
         open.seen = Math.max(0, open.raw.length - END.length + 1);
-        this.#tell(open, open.raw.slice(0, open.raw.length - overlap(open.raw, END)).trim(), false, calls);
+        this.#send(open, open.raw.slice(0, open.raw.length - overlap(open.raw, END)).trim(), false, calls);
         return;
       }
       this.#held = open.raw.slice(end + END.length);
-      this.#tell(open, open.raw.slice(0, end).trim(), true, calls);
+      this.#send(open, open.raw.slice(0, end).trim(), true, calls);
       if (open.name === null) {
         this.#stuck = true;
         return;
@@ -98,7 +99,8 @@ export class HermesParser implements ToolParser {
     }
   }
 
-  #tell(open: Open, json: string, closed: boolean, calls: CallDelta[]): void {
+  /** Adds the deltas for the new part of a call. `json`: its trimmed text so far. */
+  #send(open: OpenCall, json: string, closed: boolean, calls: CallDelta[]): void {
     const index = this.#index;
     if (open.name === null) {
       open.name = NAME.exec(json)?.[1] ?? null;
@@ -108,21 +110,21 @@ export class HermesParser implements ToolParser {
     if (open.argumentsAt < 0) {
       const match = ARGUMENTS.exec(json);
       if (match === null) return;
-      // A blank after the colon may be all there is so far.
+      // More white space may follow before the arguments.
       if (match.index + match[0].length === json.length && !closed) return;
       open.argumentsAt = match.index + match[0].length;
     }
-    let given = json.slice(open.argumentsAt);
+    let text = json.slice(open.argumentsAt);
     if (closed || (json.endsWith("}") && isJson(json))) {
-      given = given.trimEnd();
-      if (given.endsWith("}")) given = given.slice(0, -1).trimEnd();
+      text = text.trimEnd();
+      if (text.endsWith("}")) text = text.slice(0, -1).trimEnd();
     }
-    if (given.length <= this.#sent) return;
-    calls.push({ index, arguments: given.slice(this.#sent) });
-    this.#sent = given.length;
+    if (text.length <= this.#sent) return;
+    calls.push({ index, arguments: text.slice(this.#sent) });
+    this.#sent = text.length;
   }
 
-  extract(text: string): Extracted {
+  extract(text: string): ExtractedCalls {
     const nothing = { called: false, calls: [], content: text };
     if (!text.includes(START)) return nothing;
     const calls: ToolCall[] = [];
@@ -135,20 +137,21 @@ export class HermesParser implements ToolParser {
   }
 }
 
+/** Reads a complete call. Returns null if it is malformed. */
 function callOf(json: string, newId: () => string): ToolCall | null {
   try {
     const value = parsePython(json);
     if (!isDict(value)) return null;
     const name = get(value, "name");
-    const given = get(value, "arguments");
-    if (typeof name !== "string" || given === undefined) return null;
-    return { id: newId(), name, arguments: pythonDumps(given as PythonValue) };
+    const args = get(value, "arguments");
+    if (typeof name !== "string" || args === undefined) return null;
+    return { id: newId(), name, arguments: pythonDumps(args as PythonValue) };
   } catch {
     return null;
   }
 }
 
-/** Only looked at where braces are balanced: reading it each time would take ever longer. */
+/** Reports whether the text is complete JSON. Parses it only if its braces are balanced, because it is called for each output. */
 function isJson(text: string): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {

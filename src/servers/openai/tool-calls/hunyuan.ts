@@ -1,13 +1,13 @@
 /**
- * Tool calls as Hunyuan V3 writes them: `<tool_calls>`, and in it `<tool_call>f<tool_sep>` with pairs of `<arg_key>` and
- * `<arg_value>`. Follows vLLM 0.33, `tool_parsers/hy_v3_tool_parser.py`: the name leaves first, then each part of the arguments.
+ * Reads tool calls in the format of Hunyuan V3: a block `<tool_calls>` of `<tool_call>f<tool_sep>` with pairs of `<arg_key>` and
+ * `<arg_value>`. Sends the name first, then parts of the arguments, like vLLM 0.33 (`tool_parsers/hy_v3_tool_parser.py`).
  */
 import { dumpsString, pythonDumps } from "../../pydantic/dumps.ts";
 import { parsePython } from "../../pydantic/json.ts";
 import { PythonFloat, type PythonValue, toInt } from "../../pydantic/value.ts";
 import { isPlain } from "./growing-text.ts";
-import type { CallDelta, Delta, Extracted, ToolCall, ToolParser, ToolUse } from "./output.ts";
-import { deserialized } from "./poolside.ts";
+import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser, ToolUse } from "./output.ts";
+import { parseValue } from "./poolside.ts";
 
 const BLOCK_START = "<tool_calls>";
 const BLOCK_END = "</tool_calls>";
@@ -18,6 +18,7 @@ export const HUNYUAN_MARKS = [
   ...[BLOCK_START, BLOCK_END, START, END, SEPARATOR],
   ...["<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"],
 ];
+/** Matches a complete argument. `OPEN_PAIR` matches an argument whose value may be missing or incomplete. */
 const PAIR = /<arg_key>([\s\S]*?)<\/arg_key>\s*<arg_value>([\s\S]*?)<\/arg_value>/g;
 const OPEN_PAIR = /<arg_key>([\s\S]*?)<\/arg_key>(?:[\s\S]*?<arg_value>([\s\S]*))?/;
 
@@ -25,17 +26,20 @@ export class HunyuanParser implements ToolParser {
   readonly engineBased = false;
   readonly #newId: () => string;
   readonly #use: ToolUse;
+  /** The whole text so far. `#held`: the part of it that is not read yet. */
   #text = "";
   #held = "";
-  /** Calls may follow: the mark of their block has come. */
+  /** True once the start of the block of calls was found. */
   #inBlock = false;
+  /** Index of the last call. -1: no call yet. */
   #index = -1;
-  /** The call whose arguments come; null: none. */
+  /** Name of the call whose arguments are being read. null: none. */
   #name: string | null = null;
+  /** The complete arguments of this call. */
   #members = new Map<string, PythonValue>();
-  /** Characters of the arguments' JSON that were sent. */
+  /** Number of characters of the arguments' JSON that were sent. */
   #sent = 0;
-  /** The arguments end in a text that was sent so far, so that a plain piece only adds its own characters. */
+  /** True if an incomplete string at the end was fully sent. A piece without special characters is then sent at once. */
   #appends = false;
 
   constructor(newId: () => string, use: ToolUse) {
@@ -56,13 +60,13 @@ export class HunyuanParser implements ToolParser {
     }
     this.#appends = false;
     if (this.#text.includes(END + BLOCK_END) && !this.#held.includes(END)) this.#held += END + BLOCK_END;
-    const said = content === null ? {} : { content };
+    const ofContent = content === null ? {} : { content };
     if (this.#name !== null) return this.#arguments([], content);
     const start = this.#held.indexOf(START);
     const separator = this.#held.indexOf(SEPARATOR);
     if (start < 0 || separator < 0) {
       this.#held = start < 0 ? (content === null ? "" : this.#held) : this.#held.slice(start);
-      return content === null ? null : { ...said, calls: [] };
+      return content === null ? null : { ...ofContent, calls: [] };
     }
     this.#name = this.#held.slice(start + START.length, separator).trim();
     this.#held = this.#held.slice(separator + SEPARATOR.length);
@@ -72,7 +76,7 @@ export class HunyuanParser implements ToolParser {
     return this.#arguments([named], content);
   }
 
-  /** `calls`: the delta with the name, if it came with this output. */
+  /** Reads arguments and makes their delta. `calls`: the delta with the name, if this output completed the name. */
   #arguments(calls: CallDelta[], content: string | null): Delta | null {
     const end = this.#held.indexOf(END);
     const text = end < 0 ? this.#held : this.#held.slice(0, end);
@@ -81,39 +85,41 @@ export class HunyuanParser implements ToolParser {
       if (!this.#members.has(name)) this.#members.set(name, this.#valueOf(value!, name));
     }
     const json = end < 0 ? this.#openJson(text) : pythonDumps(this.#members);
-    const more = json.slice(this.#sent);
+    const unsent = json.slice(this.#sent);
     this.#sent = Math.max(this.#sent, json.length);
-    this.#appends = end < 0 && !json.endsWith('"') && more !== "" && isPlain(more.slice(-1)) && this.#endsInText(text);
+    this.#appends =
+      end < 0 && !json.endsWith('"') && unsent !== "" && isPlain(unsent.slice(-1)) && this.#endsInText(text);
     const named = calls[0];
-    if (more !== "" && named !== undefined) named.arguments = more;
-    else if (more !== "") calls.push({ index: this.#index, arguments: more });
+    if (unsent !== "" && named !== undefined) named.arguments = unsent;
+    else if (unsent !== "") calls.push({ index: this.#index, arguments: unsent });
     if (end >= 0) {
       this.#name = null;
       this.#members = new Map();
       this.#sent = 0;
       this.#held = this.#held.slice(end + END.length);
-      calls.push(...this.#rest());
+      calls.push(...this.#furtherCalls());
     }
     if (calls.length === 0) return null;
     return { ...(named === undefined ? {} : { content }), calls };
   }
 
-  /** JSON of the values so far, and of a text that is under way; without its end. */
+  /** Returns the JSON of the arguments so far, including an incomplete string, without the closing bracket. */
   #openJson(text: string): string {
     const pairs = [...this.#members].map(([key, value]) => `${dumpsString(key)}: ${pythonDumps(value)}`);
-    const [, key, value] = OPEN_PAIR.exec(lastOpen(text)) ?? [];
+    const [, key, value] = OPEN_PAIR.exec(afterLastPair(text)) ?? [];
     if (key !== undefined && value !== undefined && this.#isText(key.trim()))
-      pairs.push(`${dumpsString(key.trim())}: "${escaped(value)}`);
+      pairs.push(`${dumpsString(key.trim())}: "${escapeText(value)}`);
     return `{${pairs.join(", ")}`;
   }
 
+  /** Reports whether the arguments end in an incomplete string. */
   #endsInText(text: string): boolean {
-    const [, key, value] = OPEN_PAIR.exec(lastOpen(text)) ?? [];
+    const [, key, value] = OPEN_PAIR.exec(afterLastPair(text)) ?? [];
     return key !== undefined && value !== undefined && this.#isText(key.trim());
   }
 
-  /** Calls that are complete already. */
-  #rest(): CallDelta[] {
+  /** Reads the complete calls in the text that is left. */
+  #furtherCalls(): CallDelta[] {
     const calls: CallDelta[] = [];
     for (;;) {
       const start = this.#held.indexOf(START);
@@ -121,35 +127,38 @@ export class HunyuanParser implements ToolParser {
       if (end < 0) return calls;
       const whole = this.#held.slice(start, end + END.length);
       this.#held = this.#held.slice(end + END.length);
-      for (const { id, name, arguments: given } of this.#callsIn(whole))
-        calls.push({ id, typed: true, index: ++this.#index, name, arguments: given });
+      for (const { id, name, arguments: json } of this.#callsIn(whole))
+        calls.push({ id, typed: true, index: ++this.#index, name, arguments: json });
     }
   }
 
-  extract(text: string): Extracted {
+  extract(text: string): ExtractedCalls {
     const start = text.indexOf(BLOCK_START);
     if (start < 0) return { called: false, calls: [], content: text };
     return { called: true, calls: this.#callsIn(text), content: text.slice(0, start) || null };
   }
 
+  /** Reads all calls, of which the last may be incomplete. */
   #callsIn(text: string): ToolCall[] {
     const closed = [...text.matchAll(/<tool_call>([\s\S]*?)<tool_sep>([\s\S]*?)<\/tool_call>/g)];
     const rest = closed.length === 0 ? text : text.split(END).at(-1)!;
     const open = /<tool_call>([\s\S]*?)<tool_sep>([\s\S]*)/.exec(rest);
-    return [...closed, ...(open === null ? [] : [open])].map(([, written, given]) => {
-      const name = written!.trim();
-      const members = [...given!.trim().matchAll(PAIR)].map(
+    return [...closed, ...(open === null ? [] : [open])].map(([, rawName, rawArguments]) => {
+      const name = rawName!.trim();
+      const members = [...rawArguments!.trim().matchAll(PAIR)].map(
         ([, key, value]) => [key!, this.#valueOf(value!, key!, name)] as const,
       );
       return { id: this.#newId(), name, arguments: pythonDumps(new Map(members)) };
     });
   }
 
+  /** Reports whether a parameter can only be a string. */
   #isText(key: string): boolean {
     const types = this.#typesOf(key, this.#name ?? "");
     return types.size === 1 && types.has("string");
   }
 
+  /** Converts the text of an argument to a type in its schema. */
   #valueOf(text: string, key: string, name: string = this.#name ?? ""): PythonValue {
     const types = this.#typesOf(key, name);
     const lower = text.toLowerCase();
@@ -164,12 +173,12 @@ export class HunyuanParser implements ToolParser {
       try {
         return parsePython(text);
       } catch {
-        // Text that is no JSON may be a string.
+        // Text that is not JSON may be a string.
       }
-    return types.has("string") ? text : deserialized(text);
+    return types.has("string") ? text : parseValue(text);
   }
 
-  /** Types of a parameter, except for null. */
+  /** Returns the types of a parameter except null. */
   #typesOf(key: string, name: string): Set<string> {
     const found = this.#use.tools.find((tool) => tool.name === name)?.parameters as {
       readonly properties?: Readonly<Record<string, Schema>>;
@@ -181,8 +190,8 @@ export class HunyuanParser implements ToolParser {
       ? type
       : type !== undefined
         ? [type]
-        : (anyOf ?? oneOf ?? [{}]).map((one) => one?.type ?? "string");
-    return new Set(types.map(normalizedType).filter((one) => one !== "null"));
+        : (anyOf ?? oneOf ?? [{}]).map((choice) => choice?.type ?? "string");
+    return new Set(types.map(normalizedType).filter((name) => name !== "null"));
   }
 }
 
@@ -204,15 +213,15 @@ function normalizedType(type: unknown): string {
   return /^(?:num|float)/i.test(name) ? "number" : name;
 }
 
-/** The text behind the last complete pair. */
-function lastOpen(text: string): string {
+/** Returns the text after the last complete argument. */
+function afterLastPair(text: string): string {
   let end = 0;
   for (const match of text.matchAll(PAIR)) end = match.index + match[0].length;
   return text.slice(end);
 }
 
-/** Without the escapes of other control characters, as there. */
-function escaped(text: string): string {
+/** Escapes a string like vLLM's parser, which leaves control characters other than `\n`, `\r` and `\t` unescaped. */
+function escapeText(text: string): string {
   return text
     .replaceAll("\\", "\\\\")
     .replaceAll('"', '\\"')

@@ -1,24 +1,25 @@
 /**
- * What does the beginning of a JSON text say so far? As PyPI's `partial_json_parser` 0.2, which vLLM's parser for Llama 3
- * reads with: what is open is closed, what cannot be closed is left out.
+ * Reads the beginning of a JSON text. Closes open lists, objects and strings, and leaves out values that cannot be completed.
+ * Behaves like the PyPI package `partial_json_parser` 0.2, which vLLM's parser for Llama 3 uses.
  */
 import { PythonJsonError, PythonJsonFailure, parsePython } from "../../pydantic/json.ts";
 import { isList, type PythonValue } from "../../pydantic/value.ts";
 
-/** No JSON, however it goes on. */
-export class Malformed {}
+/** Thrown if no continuation of the text can be JSON. */
+export class MalformedJson {}
 
+/** The result of reading an incomplete JSON text. */
 export interface JsonPrefix {
   readonly value: PythonValue;
-  /** Characters that belong to it. */
+  /** Offset after the value. */
   readonly end: number;
-  /** Whether the value is whole. */
+  /** True if the value is complete. */
   readonly complete: boolean;
 }
 
 /**
- * The value at `from`. `strings`: one that is open is taken as far as it goes, else it is left out, and its key with it.
- * Throws `Malformed`.
+ * Reads the value at `from`. `strings`: includes an incomplete string as far as it goes. Otherwise it is left out with its key.
+ * Throws `MalformedJson`.
  */
 export function readPrefix(text: string, from: number, strings: boolean): JsonPrefix {
   const reader = new Reader(text, from, strings);
@@ -26,8 +27,8 @@ export function readPrefix(text: string, from: number, strings: boolean): JsonPr
   return { value, end: reader.at, complete: !reader.cut };
 }
 
-/** An open value of which nothing can be said. */
-const NOTHING = Symbol("nothing yet");
+/** Represents an incomplete value that is left out. */
+const INCOMPLETE = Symbol("incomplete");
 const WORDS: readonly (readonly [string, PythonValue])[] = [
   ["null", null],
   ["true", true],
@@ -38,7 +39,7 @@ const BLANKS = /\s*/y;
 
 class Reader {
   at: number;
-  /** The text ended inside. */
+  /** True if the text ended inside the value. */
   cut = false;
   readonly #text: string;
   readonly #strings: boolean;
@@ -52,39 +53,40 @@ class Reader {
   top(): PythonValue {
     this.#skip();
     const value = this.#value();
-    if (value === NOTHING) throw new Malformed();
+    if (value === INCOMPLETE) throw new MalformedJson();
     return value as PythonValue;
   }
 
-  #value(): PythonValue | typeof NOTHING {
+  #value(): PythonValue | typeof INCOMPLETE {
     const character = this.#text[this.at];
     if (character === undefined) return this.#open();
     if (character === "{") return this.#object();
     if (character === "[") return this.#list();
     if (character === '"') return this.#string();
     for (const [word, value] of WORDS) {
-      const given = this.#text.slice(this.at, this.at + word.length);
-      if (given === word || (word.startsWith(given) && this.at + given.length === this.#text.length)) {
-        this.cut ||= given !== word;
-        this.at += given.length;
+      const found = this.#text.slice(this.at, this.at + word.length);
+      if (found === word || (word.startsWith(found) && this.at + found.length === this.#text.length)) {
+        this.cut ||= found !== word;
+        this.at += found.length;
         return value;
       }
     }
     return this.#number();
   }
 
-  #open(): typeof NOTHING {
+  /** Notes that the text has ended before a value. */
+  #open(): typeof INCOMPLETE {
     this.cut = true;
-    return NOTHING;
+    return INCOMPLETE;
   }
 
-  /** One that may go on is taken as far as it is a number. */
-  #number(): PythonValue | typeof NOTHING {
+  /** Reads a number. Of a number at the end of the text, it keeps the part that is a valid number. */
+  #number(): PythonValue | typeof INCOMPLETE {
     NUMBER.lastIndex = this.at;
     const digits = NUMBER.exec(this.#text)?.[0];
     if (digits === undefined || !/^-?[0-9]/.test(digits)) {
       if (digits === "-" && this.at + 1 === this.#text.length) return this.#open();
-      throw new Malformed();
+      throw new MalformedJson();
     }
     this.at += digits.length;
     const ended = this.at < this.#text.length;
@@ -92,7 +94,7 @@ class Reader {
     return parse(ended ? digits : digits.replace(/[.+\-eE]+$/, ""));
   }
 
-  #string(): PythonValue | typeof NOTHING {
+  #string(): PythonValue | typeof INCOMPLETE {
     const end = closingQuote(this.#text, this.at + 1);
     if (end >= 0) {
       const value = parse(this.#text.slice(this.at, end + 1));
@@ -102,7 +104,7 @@ class Reader {
     this.cut = true;
     const open = this.#text.slice(this.at);
     this.at = this.#text.length;
-    return this.#strings ? parse(`${withoutOpenEscape(open)}"`) : NOTHING;
+    return this.#strings ? parse(`${withoutOpenEscape(open)}"`) : INCOMPLETE;
   }
 
   #object(): PythonValue {
@@ -112,7 +114,7 @@ class Reader {
       this.#skip();
       if (this.#next("}") && (first || this.#text[this.at - 1] !== ",")) return members;
       if (this.#ended()) return members;
-      if (this.#text[this.at] !== '"') throw new Malformed();
+      if (this.#text[this.at] !== '"') throw new MalformedJson();
       const end = closingQuote(this.#text, this.at + 1);
       if (end < 0) {
         this.at = this.#text.length;
@@ -123,15 +125,15 @@ class Reader {
       this.at = end + 1;
       this.#skip();
       if (this.#ended()) return members;
-      if (!this.#next(":")) throw new Malformed();
+      if (!this.#next(":")) throw new MalformedJson();
       this.#skip();
       const value = this.#value();
-      if (value !== NOTHING) members.set(key, value as PythonValue);
+      if (value !== INCOMPLETE) members.set(key, value as PythonValue);
       if (this.cut) return members;
       this.#skip();
       if (this.#ended()) return members;
       if (this.#next("}")) return members;
-      if (!this.#next(",")) throw new Malformed();
+      if (!this.#next(",")) throw new MalformedJson();
     }
   }
 
@@ -142,20 +144,22 @@ class Reader {
       this.#skip();
       if (this.#next("]") || this.#ended()) return items;
       const value = this.#value();
-      if (value !== NOTHING) items.push(value as PythonValue);
+      if (value !== INCOMPLETE) items.push(value as PythonValue);
       if (this.cut) return items;
       this.#skip();
       if (this.#ended() || this.#next("]")) return items;
-      if (!this.#next(",")) throw new Malformed();
+      if (!this.#next(",")) throw new MalformedJson();
     }
   }
 
+  /** Skips this character. Returns false if another character follows. */
   #next(character: string): boolean {
     if (this.#text[this.at] !== character) return false;
     this.at++;
     return true;
   }
 
+  /** Reports whether the text has ended. */
   #ended(): boolean {
     if (this.at < this.#text.length) return false;
     this.cut = true;
@@ -169,7 +173,7 @@ class Reader {
   }
 }
 
-/** Where a string ends that has begun before `from`; -1: nowhere. */
+/** Returns the offset of the quote that ends a string whose content starts at `from`, or -1. */
 function closingQuote(text: string, from: number): number {
   for (let at = from; at < text.length; at++) {
     const unit = text.charCodeAt(at);
@@ -179,7 +183,7 @@ function closingQuote(text: string, from: number): number {
   return -1;
 }
 
-/** An escape of which characters are missing is no text yet. */
+/** Removes an incomplete escape from the end of a string. */
 function withoutOpenEscape(open: string): string {
   const broken = /\\(?:u[0-9a-fA-F]{0,3})?$/.exec(open);
   if (broken === null) return open;
@@ -191,12 +195,12 @@ function parse(text: string): PythonValue {
   try {
     return parsePython(text);
   } catch (failure) {
-    if (failure instanceof PythonJsonError || failure instanceof PythonJsonFailure) throw new Malformed();
+    if (failure instanceof PythonJsonError || failure instanceof PythonJsonFailure) throw new MalformedJson();
     throw failure;
   }
 }
 
-/** `bool(value)` of what a parser asks only for emptiness. */
+/** Reports whether Python's `bool(value)` is false. For values that are not floats. */
 export function isEmpty(value: PythonValue | undefined): boolean {
   if (value === undefined || value === null || value === false || value === 0 || value === "") return true;
   if (isList(value)) return value.length === 0;

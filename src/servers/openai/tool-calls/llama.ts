@@ -1,27 +1,29 @@
 /**
- * Tool calls as Llama 3 writes them: JSON objects with `name` and `parameters` or `arguments`, one after the other with `; `.
- * Follows vLLM 0.33, `tool_parsers/llama_tool_parser.py`: arguments leave as far as two outputs in a row agree on them.
+ * Reads tool calls in the format of Llama 3: JSON objects with `name` and `parameters` or `arguments`, separated by `; `. Like
+ * vLLM 0.33 (`tool_parsers/llama_tool_parser.py`), it sends the part of the arguments that is equal after two successive outputs.
  */
 
 import { pythonDumps } from "../../pydantic/dumps.ts";
 import { get, isDict, type PythonDict, type PythonValue } from "../../pydantic/value.ts";
-import { isEmpty, type JsonPrefix, Malformed, readPrefix } from "./json-prefix.ts";
-import type { CallDelta, Delta, Extracted, ToolCall, ToolParser } from "./output.ts";
+import { isEmpty, type JsonPrefix, MalformedJson, readPrefix } from "./json-prefix.ts";
+import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser } from "./output.ts";
 
 const TAG = "<|python_tag|>";
 const SEPARATOR_LENGTH = "; ".length;
-/** Longer answers are read at their end alone: each output reads all of the text. */
+/** Characters above which an answer is only read at its end. A shorter answer is read anew for each output. */
 const CHARACTERS_MOST = 65_536;
 
 export class LlamaParser implements ToolParser {
   readonly engineBased = false;
   readonly #newId: () => string;
   #text = "";
-  /** The call that deltas are of; -1: none has begun. */
+  /** Index of the current call. -1: no call yet. */
   #index = -1;
+  /** True if the name of the current call was sent. */
   #named = false;
-  /** Per call: arguments that were sent. */
+  /** The part of the arguments' JSON that was sent, by call. */
   readonly #sent: string[] = [];
+  /** The calls as they were after the previous output. */
   #previous: readonly PythonDict[] = [];
 
   constructor(newId: () => string) {
@@ -36,7 +38,7 @@ export class LlamaParser implements ToolParser {
       const call = this.#read();
       return call === null ? null : { calls: [call] };
     } catch {
-      return null; // vLLM logs what it could not read, and goes on
+      return null; // vLLM logs the error and continues
     }
   }
 
@@ -49,9 +51,9 @@ export class LlamaParser implements ToolParser {
   }
 
   #read(): CallDelta | null {
-    const all = this.#objects();
-    const values = all.map(({ value }) => value);
-    // Python counts -1 from the end.
+    const objects = this.#objects();
+    const values = objects.map(({ value }) => value);
+    // Like in Python, the index -1 means the last call.
     const current = values.at(this.#index);
     if (current === undefined) return null;
     if (values.length > this.#index + 1) {
@@ -61,16 +63,16 @@ export class LlamaParser implements ToolParser {
       this.#sent.push("");
       return rest;
     }
-    const delta = this.#named ? this.#argumentsOf(current, all[this.#index]!.complete) : this.#nameOf(current);
+    const delta = this.#named ? this.#argumentsOf(current, objects[this.#index]!.complete) : this.#nameOf(current);
     this.#previous = values;
     return delta;
   }
 
-  /** What of a call's arguments was not sent when the next one begins. */
+  /** Returns the rest of a call's arguments when the next call begins. */
   #restOf(call: PythonDict): CallDelta | null {
-    const given = get(call, "arguments");
-    if (isEmpty(given)) return null;
-    return this.#send(pythonDumps(given as PythonValue).slice(this.#sent[this.#index]!.length));
+    const args = get(call, "arguments");
+    if (isEmpty(args)) return null;
+    return this.#send(pythonDumps(args as PythonValue).slice(this.#sent[this.#index]!.length));
   }
 
   #nameOf(call: PythonDict): CallDelta | null {
@@ -81,10 +83,10 @@ export class LlamaParser implements ToolParser {
   }
 
   #argumentsOf(call: PythonDict, complete: boolean): CallDelta | null {
-    const given = get(call, "arguments");
-    if (isEmpty(given)) return null;
+    const args = get(call, "arguments");
+    if (isEmpty(args)) return null;
     const sent = this.#sent[this.#index]!.length;
-    const now = pythonDumps(given as PythonValue);
+    const now = pythonDumps(args as PythonValue);
     const earlier = this.#previous[this.#index];
     const before = earlier === undefined ? undefined : get(earlier, "arguments");
     if (complete) return this.#send(now.slice(sent));
@@ -101,25 +103,26 @@ export class LlamaParser implements ToolParser {
     return { index: this.#index, arguments: more };
   }
 
+  /** Reads all calls so far, with `parameters` renamed to `arguments`. Throws `MalformedJson`. */
   #objects(): { readonly value: PythonDict; readonly complete: boolean }[] {
     const text = this.#text;
     const found: { value: PythonDict; complete: boolean }[] = [];
     let at = text.startsWith(TAG) ? TAG.length : 0;
     while (at < text.length) {
-      const one: JsonPrefix = readPrefix(text, at, this.#named);
-      if (!isDict(one.value)) throw new Malformed();
-      const given = get(one.value, "parameters");
-      if (given !== undefined) {
-        if (get(one.value, "arguments") !== undefined) throw new Malformed();
-        (one.value as Map<string, PythonValue>).set("arguments", given);
+      const { value, end, complete }: JsonPrefix = readPrefix(text, at, this.#named);
+      if (!isDict(value)) throw new MalformedJson();
+      const parameters = get(value, "parameters");
+      if (parameters !== undefined) {
+        if (get(value, "arguments") !== undefined) throw new MalformedJson();
+        (value as Map<string, PythonValue>).set("arguments", parameters);
       }
-      found.push({ value: one.value, complete: one.complete });
-      at = one.end + SEPARATOR_LENGTH;
+      found.push({ value, complete });
+      at = end + SEPARATOR_LENGTH;
     }
     return found;
   }
 
-  extract(text: string): Extracted {
+  extract(text: string): ExtractedCalls {
     const nothing = { called: false, calls: [], content: text };
     const calls: ToolCall[] = [];
     for (let at = text.indexOf("{"); at >= 0; at = text.indexOf("{", at)) {
@@ -131,14 +134,15 @@ export class LlamaParser implements ToolParser {
     return calls.length > 0 ? { called: true, calls, content: null } : nothing;
   }
 
+  /** Reads a complete call at this offset. Returns null if there is none. */
   #callAt(text: string, at: number): { readonly call: ToolCall; readonly end: number } | null {
     try {
       const { value, end, complete } = readPrefix(text, at, true);
       if (!complete || !isDict(value)) return null;
       const name = get(value, "name");
-      const given = get(value, "arguments") ?? get(value, "parameters");
-      if (typeof name !== "string" || given === undefined) return null;
-      return { call: { id: this.#newId(), name, arguments: pythonDumps(given) }, end };
+      const args = get(value, "arguments") ?? get(value, "parameters");
+      if (typeof name !== "string" || args === undefined) return null;
+      return { call: { id: this.#newId(), name, arguments: pythonDumps(args) }, end };
     } catch {
       return null;
     }

@@ -1,6 +1,6 @@
 /**
- * Tool calls as Mistral writes them with tokenizers before version 11: `[TOOL_CALLS][{"name": …, "arguments": {…}}]`.
- * Follows vLLM 0.33, `parser/mistral.py`: arguments leave as they come, each delta with its type, ids of nine characters.
+ * Reads tool calls in the format of Mistral's tokenizers before version 11: `[TOOL_CALLS][{"name": …, "arguments": {…}}]`. Like
+ * vLLM 0.33 (`parser/mistral.py`), it sends arguments as they come and the type with each delta. Ids have nine characters.
  */
 
 import { pythonDumps } from "../../pydantic/dumps.ts";
@@ -10,7 +10,7 @@ import { readPrefix } from "./json-prefix.ts";
 import {
   type CallDelta,
   type Delta,
-  type Extracted,
+  type ExtractedCalls,
   forced,
   type ToolCall,
   type ToolParser,
@@ -19,28 +19,35 @@ import {
 
 export const TAG = "[TOOL_CALLS]";
 
-/** Where in the list of calls a character stands. */
+/** The part of the list of calls to which the next character belongs. */
 type Place = "start" | "list" | "object" | "arguments" | "done";
 
 export class MistralParser implements ToolParser {
   readonly engineBased = true;
   readonly #newId: () => string;
   readonly #use: ToolUse;
-  /** The tag is spelled in several tokens: its beginning is held back. */
+  /** True if the tag is not a single token, so that a part of it must be withheld. */
   readonly #spelled: boolean;
+  /** Text that may be the beginning of the tag. */
   #held = "";
+  /** True once the list of calls has begun. */
   #started = false;
+  /** True if the list of calls is malformed. Nothing is sent afterwards. */
   #broken = false;
   #place: Place = "start";
+  /** True if the model wrote the current call without a list around it. */
   #bare = false;
-  /** Depth of lists and objects inside the call, beside its arguments. */
+  /** Depth of nested lists and objects in the arguments or another member of the call. */
   #depth = 0;
+  /** Text of the current string. null: outside of strings. */
   #string: string | null = null;
   #escaped = false;
-  /** The last string of the call's own level, and whether it was a key. */
+  /** The key in the call whose value follows. null: a key follows. */
   #key: string | null = null;
   #index = -1;
+  /** The call's id until it was sent. */
   #id: string | null = null;
+  /** The delta of the current call and output. `#touched`: something was added to it. */
   #call: CallDelta | null = null;
   #touched = false;
 
@@ -51,37 +58,37 @@ export class MistralParser implements ToolParser {
   }
 
   push(text: string): Delta | null {
-    let given = this.#held + text;
+    let rest = this.#held + text;
     this.#held = "";
     let content = "";
-    const tag = given.indexOf(TAG);
+    const tag = rest.indexOf(TAG);
     if (tag >= 0) {
       this.#started = true;
-      content = given.slice(0, tag);
-      given = given.slice(tag).replaceAll(TAG, "");
-    } else if (!this.#started && this.#spelled && given !== "") {
-      const keep = overlap(given, TAG);
-      this.#held = given.slice(given.length - keep);
-      given = given.slice(0, given.length - keep);
-      // A tag of one token would give nothing to send either.
-      if (given === "") return null;
+      content = rest.slice(0, tag);
+      rest = rest.slice(tag).replaceAll(TAG, "");
+    } else if (!this.#started && this.#spelled && rest !== "") {
+      const keep = overlap(rest, TAG);
+      this.#held = rest.slice(rest.length - keep);
+      rest = rest.slice(0, rest.length - keep);
+      // If the tag is a single token, vLLM's parser sends nothing at this point, either.
+      if (rest === "") return null;
     }
-    if (!this.#started && forced(this.#use) && given !== "") {
+    if (!this.#started && forced(this.#use) && rest !== "") {
       this.#started = true;
-      given += this.#held;
+      rest += this.#held;
       this.#held = "";
     }
-    if (!this.#started) return { content: given, calls: [] };
+    if (!this.#started) return { content: rest, calls: [] };
     if (this.#broken) return null;
     const calls: CallDelta[] = [];
     this.#call = null;
     this.#touched = false;
-    const after = this.#read(given, calls);
+    const after = this.#read(rest, calls);
     if (this.#broken) return null;
     this.#put(calls);
-    const said = content + after;
-    if (said === "" && calls.length === 0) return this.#place === "done" ? { calls: [] } : null;
-    return said === "" ? { calls } : { content: said, calls };
+    const allContent = content + after;
+    if (allContent === "" && calls.length === 0) return this.#place === "done" ? { calls: [] } : null;
+    return allContent === "" ? { calls } : { content: allContent, calls };
   }
 
   finish(): Delta | null {
@@ -90,7 +97,7 @@ export class MistralParser implements ToolParser {
     return rest === "" ? null : { content: rest, calls: [] };
   }
 
-  /** Gives the text that stands behind the calls. */
+  /** Reads calls. Returns the text after the list of calls. */
   #read(text: string, calls: CallDelta[]): string {
     for (let at = 0; at < text.length; at++) {
       if (this.#place === "done") return text.slice(at);
@@ -120,15 +127,15 @@ export class MistralParser implements ToolParser {
     if (!this.#escaped && character === '"') {
       const text = this.#string!;
       this.#string = null;
-      this.#said(text);
+      this.#stringEnded(text);
       return;
     }
     this.#escaped = !this.#escaped && character === "\\";
     this.#string += character;
   }
 
-  /** A string of the call's own level has ended. */
-  #said(raw: string): void {
+  /** Handles the end of a string, which may be a key or a value of the call. */
+  #stringEnded(raw: string): void {
     if (this.#place !== "object" || this.#depth > 0) return;
     const text = unescaped(raw);
     if (this.#key === null) this.#key = text;
@@ -167,7 +174,7 @@ export class MistralParser implements ToolParser {
     this.#touched = true;
   }
 
-  /** The call so far goes out. */
+  /** Adds the current delta to the output's deltas. */
   #put(calls: CallDelta[]): void {
     if (this.#touched) {
       calls.push(this.#id === null ? this.#call! : { ...this.#call!, id: this.#id });
@@ -177,18 +184,19 @@ export class MistralParser implements ToolParser {
     this.#touched = false;
   }
 
-  extract(text: string): Extracted {
+  extract(text: string): ExtractedCalls {
     const nothing = { called: false, calls: [], content: text };
     if (this.#use.choice === "none" && this.#use.tools.length > 0) return nothing;
     const [before, ...segments] = text.split(TAG);
     if (segments.length === 0 && !forced(this.#use)) return nothing;
-    const list = segments.length === 0 ? text.trim() : (segments.map((one) => one.trim()).find(Boolean) ?? "");
-    const calls = callsOf(list).map(([name, given]): ToolCall => ({ id: this.#newId(), name, arguments: given }));
+    const list = segments.length === 0 ? text.trim() : (segments.map((segment) => segment.trim()).find(Boolean) ?? "");
+    const calls = callsOf(list).map(([name, args]): ToolCall => ({ id: this.#newId(), name, arguments: args }));
     if (calls.length === 0) return { called: false, calls: [], content: list };
     return { called: true, calls, content: segments.length > 0 && before!.trim() !== "" ? before! : null };
   }
 }
 
+/** Resolves the escapes of a JSON string. Returns it unchanged if they are invalid. */
 function unescaped(raw: string): string {
   try {
     return JSON.parse(`"${raw}"`);
@@ -197,21 +205,22 @@ function unescaped(raw: string): string {
   }
 }
 
-/** Names and arguments. */
+/** Returns name and arguments of each call in a whole text. */
 function callsOf(text: string): [string, string][] {
-  const parsed = whole(text) ?? whole(/\[{[\s\S]*}\]/.exec(text)?.[0] ?? "");
+  const parsed = parseWhole(text) ?? parseWhole(/\[{[\s\S]*}\]/.exec(text)?.[0] ?? "");
   const list = isDict(parsed) ? [parsed] : isList(parsed) ? parsed : [];
-  return list.flatMap((one): [string, string][] => {
-    if (!isDict(one)) return [];
-    const name = get(one, "name");
-    const given = get(one, "arguments");
-    if (name === undefined && given === undefined) return [];
-    const text = typeof given === "string" ? given : pythonDumps(given ?? new Map());
+  return list.flatMap((call): [string, string][] => {
+    if (!isDict(call)) return [];
+    const name = get(call, "name");
+    const args = get(call, "arguments");
+    if (name === undefined && args === undefined) return [];
+    const text = typeof args === "string" ? args : pythonDumps(args ?? new Map());
     return [[typeof name === "string" ? name : "", text]];
   });
 }
 
-function whole(text: string): PythonValue | undefined {
+/** Parses complete JSON. Returns undefined if it is malformed or incomplete. */
+function parseWhole(text: string): PythonValue | undefined {
   try {
     const { value, complete } = readPrefix(text, 0, true);
     return complete ? value : undefined;

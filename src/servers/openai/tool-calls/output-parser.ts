@@ -1,10 +1,10 @@
 /**
- * How does a choice's text become its message, output by output or as a whole? Reasoning first, then tool calls, as vLLM 0.33
- * (`parser/abstract_parser.py`, `chat_completion/stream_processor.py`, `chat_completion/message_assembly.py`).
+ * Turns the text after the reasoning into the deltas of a stream or a whole message, and decides which calls are shown. As in
+ * vLLM 0.33 (`parser/abstract_parser.py`, `chat_completion/stream_processor.py`, `chat_completion/message_assembly.py`).
  */
 import {
   type Delta,
-  type Extracted,
+  type ExtractedCalls,
   forced,
   keepsCalls,
   type Message,
@@ -12,35 +12,36 @@ import {
   type ToolUse,
 } from "./output.ts";
 
-type Told = (how: "Stream" | "Whole", called: boolean) => void;
+/** Called for each text in which calls were searched for. `called`: a call was found. */
+type SearchListener = (how: "Stream" | "Whole", called: boolean) => void;
 
-/** One per choice. */
+/** The parser of one choice. */
 export class OutputParser {
   readonly #use: ToolUse;
   readonly #tools: ToolParser;
   readonly #keeps: boolean;
-  readonly #told: Told;
-  #outputs = 0;
-  /** A call was shown. */
+  readonly #onSearch: SearchListener;
+  /** Number of tokens so far. */
+  #tokens = 0;
+  /** True once a call was shown. */
   called = false;
 
-  /** `told` of each look. */
-  constructor(use: ToolUse, tools: ToolParser, told: Told = () => {}) {
-    this.#told = told;
+  constructor(use: ToolUse, tools: ToolParser, onSearch: SearchListener = () => {}) {
+    this.#onSearch = onSearch;
     this.#use = use;
     this.#tools = tools;
     this.#keeps = keepsCalls(use);
   }
 
-  /** Text that is not looked at passes as it is: no call can be in it. */
+  /** True if text is shown unparsed, because no call may be in it. */
   get passes(): boolean {
     return this.#use.choice === "none" && !this.#tools.engineBased;
   }
 
-  /** Text and ids of one output, `finished`: it is the last. Null: no chunk for it. */
+  /** Parses the text and ids of one output. `finished`: it is the last. Returns null if no chunk is sent for it. */
   push(text: string, ids: readonly number[], finished: boolean): Delta | null {
-    const first = this.#outputs === 0;
-    this.#outputs += ids.length;
+    const first = this.#tokens === 0;
+    this.#tokens += ids.length;
     if (first && text === "" && ids.length === 0) return { calls: [] };
     const delta = this.#shown(this.#parse(text, ids, finished));
     if (delta === null || delta.calls.length === 0) return delta;
@@ -52,8 +53,8 @@ export class OutputParser {
   #parse(text: string, ids: readonly number[], finished: boolean): Delta | null {
     if (this.passes) return text === "" ? null : { content: text, calls: [] };
     const found = this.#tools.push(text, ids);
-    this.#told("Stream", found !== null && found.calls.length > 0);
-    // Whatever calls it found: what is left of it is a chunk of its own, even with nothing in it.
+    this.#onSearch("Stream", found !== null && found.calls.length > 0);
+    // With `tool_choice` none, vLLM drops the calls but still sends a chunk, even an empty one.
     const delta = found !== null && this.#use.choice === "none" ? { ...found, calls: [] } : found;
     if (!finished) return delta;
     const last = delta?.calls.at(-1);
@@ -61,12 +62,13 @@ export class OutputParser {
     return joined(delta, this.#tools.finish?.() ?? null);
   }
 
+  /** Removes calls that must not be shown. Returns null if nothing else is left. */
   #shown(delta: Delta | null): Delta | null {
     if (delta === null || delta.calls.length === 0 || this.#keeps) return delta;
     return delta.content || delta.reasoning ? { ...delta, calls: [] } : null;
   }
 
-  /** The whole text of a choice. */
+  /** Parses the whole text of a choice. */
   message(text: string): Message {
     const { choice, autoEnabled, parallel } = this.#use;
     const nothing = { reasoning: null, calls: [] };
@@ -87,12 +89,13 @@ export class OutputParser {
     };
   }
 
-  #extract(text: string): Extracted {
+  #extract(text: string): ExtractedCalls {
     const found = this.#tools.extract(text);
-    this.#told("Whole", found.called);
+    this.#onSearch("Whole", found.called);
     return found;
   }
 
+  /** Returns the content of a message. `content`: the text that the tool parser left. */
   #contentOf(text: string, called: boolean, content: string | null): string | null {
     if (called) return content !== null && content.trim() === "" ? null : content;
     if (forced(this.#use) && text.trim() === "") return null;

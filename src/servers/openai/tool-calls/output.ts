@@ -1,29 +1,30 @@
 /**
- * How does a model's text become a message? Types of what parsers of tool calls and reasoning make of it, and how the two
- * follow one another (vLLM 0.33, `parser/abstract_parser.py`, `DelegatingParser`).
+ * Types of parsers for reasoning and tool calls, and of their results. The parsers are combined like in `DelegatingParser` of
+ * vLLM 0.33 (`parser/abstract_parser.py`).
  */
 
-/** What one output adds to a tool call. Fields that are absent are not written. */
+/** The part that one output adds to a tool call. Absent fields are not written. */
 export interface CallDelta {
   readonly index: number;
   readonly id?: string;
-  /** `"type":"function"`. */
+  /** True if `"type":"function"` is written. */
   readonly typed?: boolean;
   readonly name?: string;
   arguments?: string;
 }
 
-/** What one output adds to a message. `undefined` is not written, null is. */
+/** The part that one output adds to a message. `undefined` is not written, null is. */
 export interface Delta {
   content?: string | null;
   reasoning?: string | null;
   calls: CallDelta[];
 }
 
+/** A complete tool call. */
 export interface ToolCall {
   readonly id: string;
   readonly name: string;
-  /** JSON text, where the model wrote such. */
+  /** The arguments as JSON, unless the model wrote something else. */
   readonly arguments: string;
 }
 
@@ -34,66 +35,68 @@ export interface Message {
   readonly calls: readonly ToolCall[];
 }
 
-/** Calls in a text, and what is left of it. `called`: at least one was found. */
-export interface Extracted {
+/** The calls in a whole text and the rest of the text. `called`: a call was found. */
+export interface ExtractedCalls {
   readonly called: boolean;
   readonly calls: readonly ToolCall[];
   readonly content: string | null;
 }
 
-/** Finds tool calls; one per choice. */
+/** Finds the tool calls of one choice. */
 export interface ToolParser {
-  /** vLLM's declarative engine: it drops the markup of calls that came to nothing, and runs for `tool_choice` none as well. */
+  /** True for vLLM's declarative engine. It removes the markup of failed calls and also runs for `tool_choice` none. */
   readonly engineBased: boolean;
-  /** Text and ids of one output; null: nothing to say yet. */
+  /** Parses the text and ids of one output. Returns null if nothing can be sent yet. */
   push(text: string, ids: readonly number[]): Delta | null;
-  /** What was held back, at the end of a stream. */
+  /** Returns the withheld text at the end of a stream. */
   finish?(): Delta | null;
-  /** Arguments that were parsed and not streamed. */
+  /** Returns the rest of the arguments' JSON that was not streamed. */
   unstreamed?(): string;
-  /** The calls of a whole text. */
-  extract(text: string): Extracted;
+  /** Finds the calls in a whole text. */
+  extract(text: string): ExtractedCalls;
 }
 
-/** Finds where reasoning ends; one per choice. */
+/** Finds the end of the reasoning of one choice. */
 export interface ReasoningParser {
-  /** The prompt has closed the reasoning already. */
+  /** True if the reasoning has ended. True from the start if the prompt has closed it. */
   readonly ended: boolean;
-  /** `content` of the delta is text that stands after the reasoning, `ended` says so from then on. */
+  /** Parses the text and ids of one output. The delta's `content` is text after the reasoning. `ended` is then true. */
   push(text: string, ids: readonly number[]): Delta | null;
-  /** What was held back, at the end of a stream or of the reasoning. */
+  /** Returns the withheld text, at the end of a stream or of the reasoning. */
   finish?(): Delta | null;
+  /** Splits a whole text. */
   extract(text: string): { readonly reasoning: string | null; readonly content: string | null };
-  /** Ids of one output: tokens are counted apart from their text, a stop token has none. */
+  /** Counts the tokens of one output. Separate from their text, because a stop token has no text. */
   count(ids: readonly number[]): void;
   /** Reasoning tokens among the ids counted so far. */
   readonly reasoningTokens: number;
 }
 
-/** What of a request its parsers must know. */
+/** The fields of a request that its tool parser needs. */
 export interface ToolUse {
-  /** Names of tools with the properties of their parameters; empty: none. */
+  /** The tools of the request. */
   readonly tools: readonly ToolShape[];
-  /** null: said so. */
+  /** The field `tool_choice`, which may be null. */
   readonly choice: "none" | "auto" | "required" | { readonly name: string } | null;
-  /** `parallel_tool_calls` is not false. */
+  /** False if `parallel_tool_calls` is false. Only the first call is then shown. */
   readonly parallel: boolean;
-  /** `--enable-auto-tool-choice`. */
+  /** True if the server has the option `--enable-auto-tool-choice`. */
   readonly autoEnabled: boolean;
 }
 
+/** Name and parameters of a tool. */
 export interface ToolShape {
   readonly name: string;
-  /** JSON Schema as it came; null: none. */
+  /** JSON Schema from the request. null: none. */
   readonly parameters: unknown;
 }
 
-/** A tool must be called. */
+/** Reports whether the request requires a tool call. */
 export function forced({ choice }: Pick<ToolUse, "choice">): boolean {
   return choice === "required" || (typeof choice === "object" && choice !== null);
 }
 
-/** Calls that were found are shown (`message_assembly.py`, `keeps_tool_calls`). */
+/** Reports whether calls that are found are shown (`message_assembly.py`, `keeps_tool_calls`). */
 export function keepsCalls(use: ToolUse): boolean {
   return forced(use) || (use.autoEnabled && use.choice === "auto" && use.tools.length > 0);
 }

@@ -1,25 +1,26 @@
-/** Splits the text of an ordered answer into its parts. Only in parts of tool calls does a parser look for anything. */
+/** Splits the text of an ordered answer into its known parts. Only the parts with tool calls are parsed. */
 import type { AnswerPart } from "../../../text/answers/answer-parts.ts";
 import type { CallFinder } from "./answer-parser.ts";
 import type { Delta, Message } from "./output.ts";
 
-/** A text of one part. */
+/** Text that belongs to one part of the answer. */
 interface Piece {
   readonly kind: AnswerPart["kind"];
   readonly text: string;
-  /** Place of the part. */
+  /** Index of the part. */
   readonly part: number;
 }
 
-/** One per choice. */
+/** Splits the text of one choice. */
 export class PartFinder {
-  /** Tokens that were pushed. */
+  /** Number of tokens so far. */
   #tokens = 0;
   readonly #parts: readonly AnswerPart[];
-  /** null: the server has no tool parser, and calls are content. */
+  /** The tool parser. null: the server has none, so that calls are content. */
   readonly #tools: CallFinder | null;
+  /** Index of the current part. */
   #at = 0;
-  /** Characters of the current part that have passed. */
+  /** Number of characters of the current part so far. */
   #passed = 0;
 
   constructor(parts: readonly AnswerPart[], tools: CallFinder | null) {
@@ -27,7 +28,7 @@ export class PartFinder {
     this.#tools = tools;
   }
 
-  /** Returns what an output adds; null if it adds nothing. Text after the last part belongs to that part. */
+  /** Splits the text of an output. Returns null if it adds nothing. Text after the last part belongs to the last part. */
   push(text: string, ids: readonly number[], finished: boolean): Delta | null {
     const before = this.#tokens;
     this.#tokens += ids.length;
@@ -46,19 +47,19 @@ export class PartFinder {
   extract(text: string, ids: readonly number[]): Message {
     this.#tokens += ids.length;
     const pieces = [...this.#piecesOf(text)];
-    const all = (...kinds: readonly AnswerPart["kind"][]) => {
-      const own = pieces.filter(({ kind }) => kinds.includes(kind));
-      return own.length === 0 ? null : own.map((piece) => piece.text).join("");
+    const textOf = (...kinds: readonly AnswerPart["kind"][]) => {
+      const matching = pieces.filter(({ kind }) => kinds.includes(kind));
+      return matching.length === 0 ? null : matching.map((piece) => piece.text).join("");
     };
-    const reasoning = all("reasoning");
-    const written = all("calls");
-    if (this.#tools === null || written === null) return { reasoning, content: all("content", "calls"), calls: [] };
-    const { content: rest, calls } = this.#tools.message(written);
-    const content = all("content");
+    const reasoning = textOf("reasoning");
+    const callText = textOf("calls");
+    if (this.#tools === null || callText === null) return { reasoning, content: textOf("content", "calls"), calls: [] };
+    const { content: rest, calls } = this.#tools.message(callText);
+    const content = textOf("content");
     return { reasoning, content: rest === null ? content : (content ?? "") + rest, calls };
   }
 
-  /** Tokens of the parts of reasoning that were pushed. */
+  /** Number of reasoning tokens so far. */
   get reasoningTokens(): number {
     let [left, reasoning] = [this.#tokens, 0];
     for (const { kind, tokens = 0 } of this.#parts) {
@@ -72,6 +73,7 @@ export class PartFinder {
     return this.#parts.some(({ kind }) => kind === "calls");
   }
 
+  /** Splits a text at the ends of parts. */
   *#piecesOf(text: string): Generator<Piece, void> {
     for (let from = 0; from < text.length; ) {
       this.#skipPassed();
@@ -85,7 +87,7 @@ export class PartFinder {
     }
   }
 
-  /** Returns those token ids of an output that belong to one part of the answer. `before`: number of tokens in earlier outputs. */
+  /** Returns the token ids of an output that belong to one part. `before`: number of tokens in earlier outputs. */
   #idsIn(part: number, ids: readonly number[], before: number): readonly number[] {
     let from = -before;
     for (let at = 0; at < part; at++) from += this.#parts[at]!.tokens ?? 0;
@@ -94,6 +96,7 @@ export class PartFinder {
     return ids.slice(Math.max(0, from), Math.max(0, to));
   }
 
+  /** Moves to the first part that is not complete. */
   #skipPassed(): void {
     while (this.#at < this.#parts.length - 1 && this.#passed >= this.#parts[this.#at]!.text.length) {
       this.#at++;

@@ -1,13 +1,13 @@
 /**
- * Tool calls as Poolside's models write them: `<tool_call>f` and pairs of `<arg_key>` and `<arg_value>`. Follows vLLM 0.33,
- * `tool_parsers/poolside_v1_tool_parser.py`: texts leave as they come, other values when they are complete.
+ * Reads tool calls in the format of Poolside's models: `<tool_call>f` and pairs of `<arg_key>` and `<arg_value>`. Like vLLM 0.33
+ * (`tool_parsers/poolside_v1_tool_parser.py`), it sends strings as they come, and other values when they are complete.
  */
 import { dumpsString, pythonDumps } from "../../pydantic/dumps.ts";
 import { parsePython } from "../../pydantic/json.ts";
 import type { PythonValue } from "../../pydantic/value.ts";
 import { overlap } from "./hermes.ts";
 import { readPrefix } from "./json-prefix.ts";
-import type { CallDelta, Delta, Extracted, ToolCall, ToolParser, ToolUse } from "./output.ts";
+import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser, ToolUse } from "./output.ts";
 import { readLiteral } from "./python-literal.ts";
 
 const START = "<tool_call>";
@@ -17,17 +17,18 @@ const KEY_END = "</arg_key>";
 const VALUE = "<arg_value>";
 const VALUE_END = "</arg_value>";
 
-/** A call under way. */
-interface Open {
+/** The state of a tool call. */
+interface OpenCall {
   readonly index: number;
-  /** null: it has not come. */
+  /** Name of the called tool. null until it is complete. */
   name: string | null;
-  /** The parameter whose value comes next; null: none. */
+  /** The parameter whose value follows. null: a key follows. */
   key: string | null;
-  /** The value of a text is under way. */
+  /** True inside the value of a string. */
   inText: boolean;
+  /** Names of the parameters so far. */
   readonly keys: Set<string>;
-  /** JSON of the arguments that was sent. */
+  /** The part of the arguments' JSON that was sent. */
   sent: string;
 }
 
@@ -35,10 +36,12 @@ export class PoolsideParser implements ToolParser {
   readonly engineBased = false;
   readonly #newId: () => string;
   readonly #use: ToolUse;
+  /** Text that is not read yet. */
   #held = "";
-  #open: Open | null = null;
-  /** The last call that began. */
-  #last: Open | null = null;
+  /** The current call. null: outside of calls. */
+  #open: OpenCall | null = null;
+  /** The last call that has begun. */
+  #last: OpenCall | null = null;
   #index = -1;
 
   constructor(newId: () => string, use: ToolUse) {
@@ -49,13 +52,13 @@ export class PoolsideParser implements ToolParser {
   push(text: string): Delta | null {
     if (this.#use.tools.length === 0) return text === "" ? null : { content: text, calls: [] };
     this.#held += text;
-    const made: Made = { content: null, calls: [] };
-    while (this.#step(made));
-    if (made.content === null && made.calls.length === 0) return null;
-    return { content: made.content, calls: made.calls };
+    const parts: OutputParts = { content: null, calls: [] };
+    while (this.#step(parts));
+    if (parts.content === null && parts.calls.length === 0) return null;
+    return { content: parts.content, calls: parts.calls };
   }
 
-  /** What the JSON so far lacks of a whole. */
+  /** Returns the text that completes the JSON sent so far. */
   unstreamed(): string {
     const sent = this.#last?.sent ?? "";
     if (this.#last === null) return "";
@@ -67,19 +70,19 @@ export class PoolsideParser implements ToolParser {
     }
   }
 
-  /** Reads the next part. Returns false if it has not come. */
-  #step(made: Made): boolean {
-    if (this.#open === null) return this.#content(made);
+  /** Reads the next part. Returns false if it is incomplete. */
+  #step(parts: OutputParts): boolean {
+    if (this.#open === null) return this.#content(parts);
     const open = this.#open;
-    if (open.name === null) return this.#name(open, made);
-    if (open.inText) return this.#textValue(open, made);
-    return open.key === null ? this.#nextKey(open, made) : this.#value(open, open.key, made);
+    if (open.name === null) return this.#name(open, parts);
+    if (open.inText) return this.#textValue(open, parts);
+    return open.key === null ? this.#nextKey(open, parts) : this.#value(open, open.key, parts);
   }
 
-  #content(made: Made): boolean {
+  #content(parts: OutputParts): boolean {
     const start = this.#held.indexOf(START);
     const end = start < 0 ? this.#held.length - overlap(this.#held, START) : start;
-    if (end > 0) made.content = (made.content ?? "") + this.#held.slice(0, end);
+    if (end > 0) parts.content = (parts.content ?? "") + this.#held.slice(0, end);
     this.#held = this.#held.slice(start < 0 ? end : end + START.length);
     if (start < 0) return false;
     this.#index++;
@@ -88,13 +91,13 @@ export class PoolsideParser implements ToolParser {
     return true;
   }
 
-  #name(open: Open, made: Made): boolean {
+  #name(open: OpenCall, parts: OutputParts): boolean {
     const ends = ["\n", KEY, END].map((mark) => this.#held.indexOf(mark)).filter((at) => at >= 0);
     if (ends.length === 0) return false;
     const cut = Math.min(...ends);
     const name = this.#held.slice(0, cut).trim();
     if (name === "" && this.#held.startsWith(END, cut)) {
-      // An empty call is none.
+      // A call without a name is ignored.
       this.#held = this.#held.slice(cut + END.length);
       this.#open = null;
       this.#index--;
@@ -102,17 +105,17 @@ export class PoolsideParser implements ToolParser {
     }
     this.#held = this.#held.slice(this.#held[cut] === "\n" ? cut + 1 : cut);
     open.name = name;
-    made.calls.push({ id: this.#newId(), typed: true, index: open.index, name, arguments: "" });
+    parts.calls.push({ id: this.#newId(), typed: true, index: open.index, name, arguments: "" });
     return true;
   }
 
-  #nextKey(open: Open, made: Made): boolean {
+  #nextKey(open: OpenCall, parts: OutputParts): boolean {
     const end = this.#held.indexOf(END);
     const key = this.#held.indexOf(KEY);
     if (end >= 0 && (key < 0 || end < key)) {
       this.#held = this.#held.slice(end + END.length);
       this.#open = null;
-      says(made, open, open.keys.size === 0 ? "{}" : "}");
+      send(parts, open, open.keys.size === 0 ? "{}" : "}");
       return true;
     }
     const keyEnd = key < 0 ? -1 : this.#held.indexOf(KEY_END, key);
@@ -122,10 +125,11 @@ export class PoolsideParser implements ToolParser {
     return true;
   }
 
-  #value(open: Open, written: string, made: Made): boolean {
+  /** Reads a complete value, or the beginning of a string. `rawKey`: its parameter's name with white space. */
+  #value(open: OpenCall, rawKey: string, parts: OutputParts): boolean {
     const from = this.#held.indexOf(VALUE);
     if (from < 0) return false;
-    const key = written.trim();
+    const key = rawKey.trim();
     const isText = this.#isText(open.name!, key);
     const end = isText ? -1 : this.#held.indexOf(VALUE_END, from);
     if (!isText && end < 0) return false;
@@ -138,11 +142,11 @@ export class PoolsideParser implements ToolParser {
     const head = `${open.keys.size === 0 ? "{" : ", "}${dumpsString(key)}: `;
     open.keys.add(key);
     open.inText = isText;
-    says(made, open, isText ? `${head}"` : head + pythonDumps(deserialized(raw.trim())));
+    send(parts, open, isText ? `${head}"` : head + pythonDumps(parseValue(raw.trim())));
     return true;
   }
 
-  #textValue(open: Open, made: Made): boolean {
+  #textValue(open: OpenCall, parts: OutputParts): boolean {
     const end = this.#held.indexOf(VALUE_END);
     const safe = end < 0 ? this.#held.length - overlap(this.#held, VALUE_END) : end;
     const escaped = dumpsString(this.#held.slice(0, safe)).slice(1, -1);
@@ -151,10 +155,11 @@ export class PoolsideParser implements ToolParser {
       open.inText = false;
       open.key = null;
     }
-    if (end >= 0 || escaped !== "") says(made, open, end < 0 ? escaped : `${escaped}"`);
+    if (end >= 0 || escaped !== "") send(parts, open, end < 0 ? escaped : `${escaped}"`);
     return end >= 0;
   }
 
+  /** Reports whether a parameter is a string by its schema. */
   #isText(name: string, key: string): boolean {
     const found = this.#use.tools.find((tool) => tool.name === name)?.parameters as {
       readonly properties?: Readonly<Record<string, { readonly type?: unknown } | undefined>>;
@@ -163,7 +168,7 @@ export class PoolsideParser implements ToolParser {
     return Object.hasOwn(properties, key) && properties[key]?.type === "string";
   }
 
-  extract(text: string): Extracted {
+  extract(text: string): ExtractedCalls {
     const nothing = { called: false, calls: [], content: text };
     const calls = [...text.matchAll(/<tool_call>([\s\S]*?)<\/tool_call>/g)].flatMap(([, inner]): ToolCall[] => {
       const found = /^\s*([^\n<]+?)\s*\n?\s*(<arg_key>[\s\S]*?)?$/.exec(inner!);
@@ -172,7 +177,7 @@ export class PoolsideParser implements ToolParser {
       const members = new Map<string, PythonValue>();
       for (const [, key, value] of (found[2] ?? "").matchAll(PAIR)) {
         const isText = this.#isText(name, key!.trim());
-        members.set(key!.trim(), isText ? value! : deserialized(value!.trim()));
+        members.set(key!.trim(), isText ? value! : parseValue(value!.trim()));
       }
       return [{ id: this.#newId(), name, arguments: pythonDumps(members) }];
     });
@@ -184,27 +189,28 @@ export class PoolsideParser implements ToolParser {
 
 const PAIR = /<arg_key>([\s\S]*?)<\/arg_key>\s*<arg_value>([\s\S]*?)<\/arg_value>/g;
 
-/** What one output has brought. */
-interface Made {
+/** The content and calls that one output adds. */
+interface OutputParts {
   content: string | null;
   readonly calls: CallDelta[];
 }
 
-function says(made: Made, call: Open, fragment: string): void {
+/** Adds a piece of a call's JSON to the output's deltas. */
+function send(parts: OutputParts, call: OpenCall, fragment: string): void {
   const { index } = call;
   call.sent += fragment;
-  const same = made.calls.find((one) => one.index === index);
-  if (same === undefined) made.calls.push({ index, arguments: fragment });
+  const same = parts.calls.find((delta) => delta.index === index);
+  if (same === undefined) parts.calls.push({ index, arguments: fragment });
   else same.arguments = (same.arguments ?? "") + fragment;
 }
 
-/** JSON, or a literal of Python, or the text as it is. */
-export function deserialized(text: string): PythonValue {
+/** Parses JSON or a Python literal. Returns other text unchanged. */
+export function parseValue(text: string): PythonValue {
   for (const read of [parsePython, readLiteral])
     try {
       return read(text);
     } catch {
-      // The next one may read it.
+      // The next reader may accept the text.
     }
   return text;
 }

@@ -1,28 +1,30 @@
 /**
- * Reads calls that are written as Python: `[f(a="x", n=3), g()]`. Only literals are values, as in vLLM 0.33
- * (`tool_parsers/utils.py`, `get_parameter_value`). Parameters may be named like keywords of the language.
+ * Reads a list of calls in Python's notation: `[f(a="x", n=3), g()]`. Like vLLM 0.33 (`tool_parsers/utils.py`,
+ * `get_parameter_value`), it accepts only literals as values. Unlike Python, it accepts keywords as names of parameters.
  */
 import { PythonFloat, type PythonValue, toInt } from "../../pydantic/value.ts";
 
+/** A call in Python's notation. */
 export interface PythonCall {
   readonly name: string;
-  readonly given: ReadonlyMap<string, PythonValue>;
+  /** Arguments by name. */
+  readonly args: ReadonlyMap<string, PythonValue>;
 }
 
-/** The text is not of this form. */
+/** Thrown for text that is not in this notation. */
 export class NoLiteral extends Error {
   override readonly name = "NoLiteral";
 }
 
-/** `takesSets`: false, if `{"a"}` may be the beginning of a dictionary. Throws `NoLiteral`. */
-export function readCalls(text: string, takesSets = true): PythonCall[] {
-  const reader = new LiteralReader(text, takesSets);
+/** Reads a list of calls. `allowSets` is false if `{"a"}` may be the beginning of a dictionary. Throws `NoLiteral`. */
+export function readCalls(text: string, allowSets = true): PythonCall[] {
+  const reader = new LiteralReader(text, allowSets);
   const calls = reader.calls();
   reader.end();
   return calls;
 }
 
-/** Throws `NoLiteral`. */
+/** Reads a literal. Throws `NoLiteral`. */
 export function readLiteral(text: string): PythonValue {
   const reader = new LiteralReader(text, true);
   const value = reader.value();
@@ -47,18 +49,19 @@ const NAME = /[\p{L}_][\p{L}\p{N}_]*(?:\.[\p{L}_][\p{L}\p{N}_]*)*/uy;
 
 class LiteralReader {
   readonly #text: string;
-  readonly #takesSets: boolean;
+  readonly #allowSets: boolean;
   #at = 0;
 
-  constructor(text: string, takesSets: boolean) {
+  constructor(text: string, allowSets: boolean) {
     this.#text = text;
-    this.#takesSets = takesSets;
+    this.#allowSets = allowSets;
   }
 
   calls(): PythonCall[] {
     return this.#list("[", "]", () => this.#call());
   }
 
+  /** Throws `NoLiteral` unless only white space is left. */
   end(): void {
     this.#blanks();
     if (this.#at < this.#text.length) throw new NoLiteral();
@@ -84,20 +87,20 @@ class LiteralReader {
     const pairs = this.#list("(", ")", (): [string, PythonValue] => {
       const key = this.#match(NAME);
       if (key === null || key.includes(".")) throw new NoLiteral();
-      this.#take("=");
+      this.#skip("=");
       return [key, this.value()];
     });
-    return { name, given: new Map(pairs) };
+    return { name, args: new Map(pairs) };
   }
 
-  /** A set has no keys, and is a list of its members. */
+  /** Reads a dictionary, or a set, which becomes a list. */
   #dict(): PythonValue {
     let isSet = false;
     const members = this.#list("{", "}", (): [PythonValue, PythonValue] => {
       const key = this.value();
       this.#blanks();
       if (this.#text[this.#at] !== ":") {
-        if (!this.#takesSets) throw new NoLiteral();
+        if (!this.#allowSets) throw new NoLiteral();
         isSet = true;
         return [key, key];
       }
@@ -109,12 +112,12 @@ class LiteralReader {
   }
 
   #list<T>(opens: string, closes: string, item: () => T): T[] {
-    this.#take(opens);
+    this.#skip(opens);
     const items: T[] = [];
     for (;;) {
       this.#blanks();
       if (this.#text[this.#at] === closes) break;
-      if (items.length > 0) this.#take(",");
+      if (items.length > 0) this.#skip(",");
       this.#blanks();
       if (this.#text[this.#at] === closes) break;
       items.push(item());
@@ -147,7 +150,8 @@ class LiteralReader {
     return String.fromCodePoint(code);
   }
 
-  #take(character: string): void {
+  /** Skips this character. Throws `NoLiteral` if another character follows. */
+  #skip(character: string): void {
     this.#blanks();
     if (this.#text[this.#at] !== character) throw new NoLiteral();
     this.#at++;

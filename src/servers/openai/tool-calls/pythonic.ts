@@ -1,31 +1,32 @@
 /**
- * Tool calls as LFM2 writes them: `<|tool_call_start|>[f(a="x")]<|tool_call_end|>`. Follows vLLM 0.33,
- * `tool_parsers/lfm2_tool_parser.py` over `make_valid_python` and `compute_tool_delta` of `tool_parsers/utils.py`: what has come
- * is completed with the closing brackets that it lacks, and the arguments leave without what was added.
+ * Reads tool calls in the format of LFM2: `<|tool_call_start|>[f(a="x")]<|tool_call_end|>`. Adds the missing closing brackets to
+ * the text so far, reads it, and sends the arguments without the added part. Like vLLM 0.33: `tool_parsers/lfm2_tool_parser.py`
+ * with `make_valid_python` and `compute_tool_delta` of `tool_parsers/utils.py`.
  */
 import { dumpsString, pythonDumps } from "../../pydantic/dumps.ts";
 import { isPlain } from "./growing-text.ts";
-import type { CallDelta, Delta, Extracted, ToolCall, ToolParser } from "./output.ts";
+import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser } from "./output.ts";
 import { type PythonCall, readCalls } from "./python-literal.ts";
 
 const START = "<|tool_call_start|>";
 const END = "<|tool_call_end|>";
 export const PYTHONIC_MARKS = [START, END];
-/** Longer calls are read at their end alone: each output reads all of the text. */
+/** Characters above which calls are only read at their end. Shorter calls are read anew for each output. */
 const CHARACTERS_MOST = 65_536;
 
 export class PythonicParser implements ToolParser {
   readonly engineBased = false;
   readonly #newId: () => string;
   #text = "";
-  /** The call that the next delta is of; -1: none has begun. */
+  /** Index of the call to which the next delta belongs. -1: no call yet. */
   #index = -1;
-  /** Per call: JSON of the arguments that was sent. */
+  /** The part of the arguments' JSON that was sent, by call. */
   readonly #sent: string[] = [];
+  /** True once a call was found. */
   #called = false;
-  /** The text ends in a string that was sent so far, so that a plain piece only adds its own characters. */
+  /** True if an incomplete string at the end was fully sent. A piece without special characters is then sent at once. */
   #appends = false;
-  /** Text behind the calls that was sent. */
+  /** Content after the calls that was sent. */
   #trailing = "";
 
   constructor(newId: () => string) {
@@ -48,12 +49,12 @@ export class PythonicParser implements ToolParser {
     const trailing = end < 0 ? "" : this.#newTrailing(end + END.length);
     if (this.#called && before.includes(END)) return { content: trailing, calls: [] };
     const content = leading + trailing;
-    const given = this.#text.slice(start + START.length, end < 0 ? undefined : end);
-    const completed = given.length > CHARACTERS_MOST && end < 0 ? null : completedPython(given.trimStart());
+    const written = this.#text.slice(start + START.length, end < 0 ? undefined : end);
+    const completed = written.length > CHARACTERS_MOST && end < 0 ? null : completedPython(written.trimStart());
     const calls = completed && this.#callsIn(completed);
     if (calls === null) return content === "" ? null : { content, calls: [] };
     this.#called ||= calls.length > 0;
-    // An open string of the last call, and no bracket besides the call's own.
+    // Only a quote and the brackets of the last call were missing, so the text ends in a string of this call.
     this.#appends = end < 0 && calls.length > 0 && isPlain(text) && /^["']\)\]$/.test(completed!.added);
     if (calls.length > 0 || content !== "") return { content: content === "" ? null : content, calls };
     return completed!.added === "" && this.#index > 0 ? { content: "", calls: [] } : null;
@@ -64,7 +65,7 @@ export class PythonicParser implements ToolParser {
     return this.#called && "{}".startsWith(sent) ? "{}".slice(sent.length) : "";
   }
 
-  /** The model may repeat its calls behind the first end: text up to the last end is passed over. */
+  /** Returns new content after the calls. Skips text up to the last end mark, because the model may repeat its calls. */
   #newTrailing(from: number): string {
     const rest = this.#text.slice(from);
     const last = rest.lastIndexOf(END);
@@ -75,8 +76,8 @@ export class PythonicParser implements ToolParser {
     return more;
   }
 
-  /** null: nothing can be said of the calls yet. */
-  #callsIn({ text, added }: Completed): CallDelta[] | null {
+  /** Makes the deltas of the calls so far. Returns null if the calls cannot be read yet. */
+  #callsIn({ text, added }: CompletedText): CallDelta[] | null {
     const calls = callsOf(text, !added.includes("}"));
     if (calls === null) return null;
     const deltas: CallDelta[] = [];
@@ -87,7 +88,7 @@ export class PythonicParser implements ToolParser {
       const isComplete = index < calls.length - 1 || !added.includes(")]");
       if (isComplete) this.#index++;
       const withheld = isComplete ? "" : withheldOf(added);
-      const json = pythonDumps(new Map(call.given));
+      const json = pythonDumps(new Map(call.args));
       if (!json.endsWith(withheld)) return null;
       const delta = this.#delta(index, call, json.slice(0, json.length - withheld.length));
       if (delta === null) continue;
@@ -104,7 +105,7 @@ export class PythonicParser implements ToolParser {
     return more === "" ? null : { index, arguments: more };
   }
 
-  extract(text: string): Extracted {
+  extract(text: string): ExtractedCalls {
     const nothing = { called: false, calls: [], content: text };
     const start = text.indexOf(START);
     if (start < 0) return nothing;
@@ -117,21 +118,22 @@ export class PythonicParser implements ToolParser {
       rest.slice(rest.lastIndexOf(END) + 1 && rest.lastIndexOf(END) + END.length).trim(),
     ];
     const calls = found.map(
-      ({ name, given }): ToolCall => ({ id: this.#newId(), name, arguments: pythonDumps(new Map(given)) }),
+      ({ name, args }): ToolCall => ({ id: this.#newId(), name, arguments: pythonDumps(new Map(args)) }),
     );
     return { called: true, calls, content: parts.filter((part) => part !== "").join("\n") || null };
   }
 }
 
-/** What of the JSON stands for characters that only completion added. */
+/** Returns the end of the JSON that corresponds to the added characters. */
 function withheldOf(added: string): string {
-  const own = added.slice(0, -2) + (added.at(-2) === ")" ? "}" : "");
-  return own.replaceAll("'", '"');
+  const closing = added.slice(0, -2) + (added.at(-2) === ")" ? "}" : "");
+  return closing.replaceAll("'", '"');
 }
 
-function callsOf(text: string, takesSets = true): PythonCall[] | null {
+/** Reads a list of calls. Returns null if it is malformed. */
+function callsOf(text: string, allowSets = true): PythonCall[] | null {
   try {
-    return readCalls(text, takesSets);
+    return readCalls(text, allowSets);
   } catch {
     return null;
   }
@@ -139,17 +141,17 @@ function callsOf(text: string, takesSets = true): PythonCall[] | null {
 
 const CLOSING: Readonly<Record<string, string>> = { "[": "]", "(": ")", "{": "}", "'": "'", '"': '"' };
 
-/** A text with the brackets and quotes that it lacked. */
-interface Completed {
+/** A text with its missing brackets and quotes added. */
+interface CompletedText {
   readonly text: string;
   readonly added: string;
 }
 
-/** Closes brackets and quotes that are open. null: the text ends where its completion would say something else. */
-function completedPython(given: string): Completed | null {
-  const open = openIn(given);
-  if (open === null || hasDoubtfulString(given)) return null;
-  let text = given.trimEnd();
+/** Adds missing brackets and quotes. Returns null if the result could mean something else than the complete text. */
+function completedPython(written: string): CompletedText | null {
+  const open = openIn(written);
+  if (open === null || hasDoubtfulString(written)) return null;
+  let text = written.trimEnd();
   if (/[=:]$/.test(text)) return null;
   const last = open.at(-1);
   const isUnsure = (bracket: string, name: string) => {
@@ -164,7 +166,7 @@ function completedPython(given: string): Completed | null {
   return { text: text + added.join(""), added: added.join("") };
 }
 
-/** Brackets and quotes that are open at the end, outermost first; null: they do not match. */
+/** Returns the brackets and quotes that are open at the end, outermost first. Returns null if they do not match. */
 function openIn(text: string): string[] | null {
   const open: string[] = [];
   for (let at = 0; at < text.length; at++) {
@@ -179,7 +181,7 @@ function openIn(text: string): string[] | null {
   return open;
 }
 
-/** Reports whether what follows the end of a string cannot follow one, or has not come (`contains_broken_string_literal`). */
+/** Reports whether a string is followed by nothing, or by an invalid character (`contains_broken_string_literal`). */
 function hasDoubtfulString(text: string): boolean {
   for (const { index, 0: string } of text.matchAll(/(["'])(?:\\[\s\S]|(?!\1)[^\\])*\1|\\[\s\S]/g))
     if (!string.startsWith("\\") && !/^\s*[,)\]}:]/.test(text.slice(index + string.length))) return true;

@@ -1,20 +1,21 @@
 /**
- * How the reasoning parsers of vLLM 0.33 differ, by format, and which requests switch reasoning off. Sources: `reasoning/*.py` and
- * the constructors in `parser/*.py`, which read `chat_template_kwargs`.
+ * The differences between the reasoning parsers of vLLM 0.33, and the requests that switch reasoning off. Sources:
+ * `reasoning/*.py` and the constructors in `parser/*.py`, which read `chat_template_kwargs`.
  */
 import type { ReasoningFormat } from "../../../text/grammar/parsers.ts";
 import { GRAMMARS } from "./grammars.ts";
 
+/** The behaviour of one reasoning parser. */
 export interface ReasoningRules {
-  /** The declarative engine reads it; false: the parser of DeepSeek R1. */
+  /** True if the declarative engine parses the format. False: the parser of DeepSeek R1 does. */
   readonly isEngine: boolean;
-  /** Requests may switch reasoning off, although no engine reads it. */
+  /** Set if requests can switch reasoning off although the engine does not parse the format. */
   readonly isSwitched?: true;
-  /** White space at the end of reasoning is dropped. */
+  /** True if white space at the end of reasoning is removed. */
   readonly strips: boolean;
-  /** The mark of a tool call, which ends reasoning; null: none does. */
+  /** The mark of a tool call, which also ends reasoning. null: no mark does. */
   readonly toolStart: string | null;
-  /** Marks of tool calls whose beginnings are held back. */
+  /** Marks of tool calls. Text that may be the beginning of a mark is withheld. */
   readonly marks: readonly string[];
   /** Tokens between turns of the prompt. */
   readonly turns: readonly string[];
@@ -40,48 +41,50 @@ const RULES: Readonly<Record<ReasoningFormat, ReasoningRules>> = {
   glm47: ofEngine("glm47", ["<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"]),
   kimi_k2: ofEngine("kimi_k2"),
   minimax_m2: ofEngine("minimax_m2"),
-  // Neither looks for tool calls: what follows reasoning is told by its end alone.
+  // These two parsers do not search for tool calls. Only the end mark ends the reasoning.
   minimax_m3: { ...PLAIN, isEngine: true },
   openai_gptoss: { ...PLAIN, isEngine: true },
 };
 
+/** Returns the rules of a format. */
 export const rulesOf = (format: ReasoningFormat): ReasoningRules => RULES[format];
 
+/** Reports whether a text is not null. */
 export const isText = (text: string | null): text is string => text !== null;
 
-/** What the request's template may read (`chat_template_kwargs`, and what vLLM adds); null: nothing. */
+/** The variables of the request's chat template: `chat_template_kwargs` and those that vLLM adds. null: none. */
 type TemplateNames = Readonly<Record<string, unknown>> | null;
 
-/** Reports whether an answer to such a request begins with reasoning. `format` null: there is no parser, and it does not matter. */
+/** Reports whether the answer to a request with these variables begins with reasoning. `format`: null without a parser. */
 export function thinksWith(format: ReasoningFormat | null, names: TemplateNames): boolean {
-  const given = names ?? {};
-  const isNamed = (name: string) => given[name] !== undefined && given[name] !== null;
-  const either = isTruthy(given.thinking) || isTruthy(given.enable_thinking);
+  const variables = names ?? {};
+  const isNamed = (name: string) => variables[name] !== undefined && variables[name] !== null;
+  const either = isTruthy(variables.thinking) || isTruthy(variables.enable_thinking);
   switch (format) {
     case "qwen3":
     case null:
-      return !("enable_thinking" in given) || isTruthy(given.enable_thinking);
+      return !("enable_thinking" in variables) || isTruthy(variables.enable_thinking);
     case "glm47":
     case "kimi_k2":
       return (!isNamed("thinking") && !isNamed("enable_thinking")) || either;
     case "deepseek_v4": {
-      const isSilent = !("thinking" in given) && !("enable_thinking" in given);
-      return (isSilent || either) && given.reasoning_effort !== "none";
+      const isSilent = !("thinking" in variables) && !("enable_thinking" in variables);
+      return (isSilent || either) && variables.reasoning_effort !== "none";
     }
     case "gemma4":
-      return isTruthy(given.enable_thinking);
+      return isTruthy(variables.enable_thinking);
     case "poolside_v1":
       return either;
     case "hy_v3":
-      return isTruthy(given.reasoning_effort) && given.reasoning_effort !== "no_think";
+      return isTruthy(variables.reasoning_effort) && variables.reasoning_effort !== "no_think";
     case "minimax_m3":
-      return given.thinking_mode !== "disabled";
+      return variables.thinking_mode !== "disabled";
     default:
-      return true; // the others have no switch
+      return true; // the other formats cannot switch reasoning off
   }
 }
 
-/** Python's truth of a JSON value. */
+/** Returns the truth value of a JSON value in Python. */
 function isTruthy(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return Boolean(value);
   return Array.isArray(value) ? value.length > 0 : Object.keys(value).length > 0;

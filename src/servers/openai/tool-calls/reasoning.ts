@@ -1,7 +1,7 @@
 /**
- * Splits reasoning from an answer, as the parsers of vLLM 0.33 do: `reasoning/basic_parsers.py` with
- * `reasoning/deepseek_r1_reasoning_parser.py`, or `parser/` over `parser/engine/`. All look for a token where reasoning begins
- * and one where it ends; they differ in how they cut a step of several tokens, in what they hold back, and in what they count.
+ * Splits reasoning from an answer with one of two parsers of vLLM 0.33: `reasoning/basic_parsers.py` with
+ * `reasoning/deepseek_r1_reasoning_parser.py`, or `parser/engine/`. Both search for a token at the beginning and a token at the
+ * end. They differ in how they split a step of several tokens, which text they withhold, and which tokens they count.
  */
 import type { ReasoningFormat } from "../../../text/grammar/parsers.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
@@ -9,7 +9,7 @@ import type { Delta, ReasoningParser } from "./output.ts";
 import { isText, type ReasoningRules, rulesOf } from "./reasoning-rules.ts";
 import { tokensOf } from "./tokens.ts";
 
-/** Tokens around reasoning: the first pair that the vocabulary has. `<think>` is what the built-in vocabulary has. */
+/** Pairs of tokens around reasoning. The first pair in the vocabulary is used. The built-in vocabulary has `<think>`. */
 const TAGS: readonly (readonly [start: string, end: string])[] = [
   ["<think>", "</think>"],
   ["<|channel>", "<channel|>"],
@@ -17,7 +17,7 @@ const TAGS: readonly (readonly [start: string, end: string])[] = [
   ["<seed:think>", "</seed:think>"],
 ];
 
-/** A parser ready for a vocabulary. */
+/** A reasoning parser with the ids of its tokens. */
 export interface ReasoningSetup {
   readonly name: ReasoningFormat;
   readonly rules: ReasoningRules;
@@ -25,14 +25,14 @@ export interface ReasoningSetup {
   readonly end: string;
   readonly startId: number;
   readonly endId: number;
-  /** A token that begins a tool call, and so ends reasoning for an engine's parser; -1: the vocabulary has none. */
+  /** Id of the token that begins a tool call, which ends reasoning for an engine's parser. -1: none. */
   readonly toolStartId: number;
   readonly eosId: number;
-  /** Tokens where a turn of the prompt begins or ends; empty: turns are not told apart. */
+  /** Ids of tokens at which a turn of the prompt begins or ends. Empty: turns cannot be distinguished. */
   readonly turnIds: ReadonlySet<number>;
 }
 
-/** Finds the parser's tokens in a vocabulary. Returns null if it lacks one. */
+/** Finds the parser's tokens in a vocabulary. Returns null if it has no pair of tokens around reasoning. */
 export function reasoningSetup(name: ReasoningFormat, vocabulary: Vocabulary): ReasoningSetup | null {
   const rules = rulesOf(name);
   const found = tokensOf(vocabulary, [...TAGS.flat(), rules.toolStart, ...rules.turns].filter(isText));
@@ -50,7 +50,7 @@ export function reasoningSetup(name: ReasoningFormat, vocabulary: Vocabulary): R
   };
 }
 
-/** Reports whether the prompt leaves no reasoning to be done: it closes it, or the request switches it off. */
+/** Reports whether the answer has no reasoning, because the prompt has closed it or the request has switched it off. */
 export function thinkingIsOver(
   { rules, startId, endId, toolStartId, turnIds }: ReasoningSetup,
   promptIds: ArrayLike<number>,
@@ -67,17 +67,19 @@ export function thinkingIsOver(
   return isEngine && !thinks;
 }
 
-/** `over`: no part of the answer is reasoning. */
+/** Creates the parser of a choice. `over`: no part of the answer is reasoning. */
 export function reasoningParser(setup: ReasoningSetup, thinks: boolean, over: boolean): ReasoningParser {
   return setup.rules.isEngine ? new EngineReasoning(setup, thinks, over) : new DeepSeekR1(setup, over);
 }
 
+/** The parser of DeepSeek R1. */
 class DeepSeekR1 implements ReasoningParser {
   ended: boolean;
   reasoningTokens = 0;
   readonly #setup: ReasoningSetup;
+  /** True once the start token of the reasoning was found. */
   #started = false;
-  /** Open `<think>`s: without one nothing counts, whatever it is shown as. */
+  /** Number of start tokens minus end tokens. At 0, tokens do not count as reasoning, even if they are shown as reasoning. */
   #depth = 0;
 
   constructor(setup: ReasoningSetup, over: boolean) {
@@ -103,7 +105,7 @@ class DeepSeekR1 implements ReasoningParser {
     this.ended = ends;
     if (ids.length === 1 && (starts || ends)) return null;
     if (!ends) return { reasoning: text, calls: [] };
-    // Python's slices count -1, for what was not found, from the end; so do these.
+    // An offset of -1 (not found) means the last character, as in Python's slices.
     const end = text.indexOf(endTag);
     const from = starts && !startedBefore ? text.indexOf(start) + start.length : 0;
     const content = text.slice(end + endTag.length);
@@ -120,20 +122,22 @@ class DeepSeekR1 implements ReasoningParser {
   }
 }
 
-/** The reasoning of the declarative engine. */
+/** The parser of the declarative engine. */
 class EngineReasoning implements ReasoningParser {
   ended: boolean;
   reasoningTokens = 0;
   readonly #setup: ReasoningSetup;
   readonly #thinks: boolean;
+  /** True if the prompt has closed the reasoning of this turn. */
   readonly #closed: boolean;
-  /** Text that may be the beginning of one of these is held back. */
+  /** Text that may be the beginning of one of these marks is withheld. */
   readonly #marks: readonly string[];
+  /** True while tokens count as reasoning. */
   #counts: boolean;
   #held = "";
-  /** White space at the end of what was shown, until more follows. */
+  /** White space at the end of the reasoning, until other text follows. */
   #blanks = "";
-  /** Tags that came as tokens, and whose text is still to be passed over. */
+  /** Tags that were found as tokens and whose text is still to be skipped. */
   #tags: string[] = [];
 
   constructor(setup: ReasoningSetup, thinks: boolean, over: boolean) {
@@ -141,7 +145,7 @@ class EngineReasoning implements ReasoningParser {
     this.#thinks = thinks;
     this.#marks = [setup.start, setup.end, ...setup.rules.marks];
     this.ended = over;
-    // Without marks of turns a closed block may be of an earlier one.
+    // Without tokens between turns, the closed reasoning may belong to an earlier turn.
     this.#closed = over && setup.turnIds.size > 0;
     this.#counts = thinks && !this.#closed;
   }
@@ -167,7 +171,7 @@ class EngineReasoning implements ReasoningParser {
       const tag = this.#tags[0]!;
       const at = left.indexOf(tag);
       if (at < 0) {
-        // Text that lags behind its tokens waits for the whole tag.
+        // The text of the tag is not complete yet, because the detokenizer lags behind the tokens.
         this.#held = left;
         return this.#shown(reasoning, "");
       }
@@ -177,22 +181,22 @@ class EngineReasoning implements ReasoningParser {
       if (tag === start) continue;
       this.ended = true;
       this.#held = "";
-      // The call begins what follows the reasoning.
+      // The mark of a call belongs to the text after the reasoning.
       return this.#shown(reasoning, tag === rules.toolStart ? tag + left : left);
     }
-    const kept = this.#keptBack(left);
-    this.#held = left.slice(left.length - kept);
-    return this.#shown(reasoning + left.slice(0, left.length - kept), "");
+    const withheld = this.#withheldIn(left);
+    this.#held = left.slice(left.length - withheld);
+    return this.#shown(reasoning + left.slice(0, left.length - withheld), "");
   }
 
   finish(): Delta | null {
     const held = this.#held;
     this.#held = "";
-    // As there: white space in front of it that waited is dropped.
+    // Like vLLM, drop the white space before the withheld text.
     return piece(held, "");
   }
 
-  /** White space at the end waits for more, and is dropped where reasoning ends (`_strip_trailing_reasoning`). */
+  /** Makes a delta. Withholds white space at the end of the reasoning, as `_strip_trailing_reasoning` does. */
   #shown(reasoning: string, content: string): Delta | null {
     if (!this.#setup.rules.strips || reasoning === "") return piece(reasoning, content);
     const whole = this.#blanks + reasoning;
@@ -213,7 +217,7 @@ class EngineReasoning implements ReasoningParser {
   }
 
   /** Counts characters at the end of a text that may be the beginning of a mark. */
-  #keptBack(text: string): number {
+  #withheldIn(text: string): number {
     const longest = Math.max(...this.#marks.map((mark) => mark.length - 1));
     for (let at = Math.max(0, text.length - longest); at < text.length; at++) {
       const tail = text.slice(at);

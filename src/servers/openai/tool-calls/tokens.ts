@@ -1,7 +1,7 @@
-/** Which texts are tokens of a vocabulary? */
+/** Finds texts that are single tokens of a vocabulary. */
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 
-/** By id, those of the texts that are one token each. */
+/** Returns those of the texts that are single tokens, by id. */
 export function tokensOf(vocabulary: Vocabulary, texts: readonly string[]): Map<number, string> {
   const wanted = new Map(texts.map((text) => [Buffer.from(text).toString("latin1"), text]));
   const lengths = new Set([...wanted.keys()].map(({ length }) => length));

@@ -1,4 +1,4 @@
-/** The parsers of tool calls (`--tool-call-parser`), and what each needs of the vocabulary. */
+/** Creates the parsers of tool calls (`--tool-call-parser`) with the tokens that they need from the vocabulary. */
 
 import type { Ids } from "../../../base/random.ts";
 import type { ToolFormat } from "../../../text/grammar/parsers.ts";
@@ -16,20 +16,21 @@ import { PYTHONIC_MARKS, PythonicParser } from "./pythonic.ts";
 import { tokensOf } from "./tokens.ts";
 import { WholeMarks } from "./whole-marks.ts";
 
-/** Makes a parser per choice. */
+/** A format's parser, ready for a vocabulary. */
 export interface ToolParserKind {
   readonly name: ToolFormat;
-  /** Special tokens are text for it in requests with tools, as its `adjust_request` has it. */
+  /** True if special tokens are shown as text in requests with tools, as by `adjust_request` in vLLM. */
   readonly showsSpecial: boolean;
-  /** They are text in requests without tools as well: the declarative engine of vLLM asks for them always. */
+  /** True if special tokens are also shown in requests without tools, as in vLLM's declarative engine. */
   readonly alwaysShowsSpecial: boolean;
+  /** Creates the parser of a choice. */
   make(use: ToolUse): ToolParser;
 }
 
-/** Formats whose marks are no special tokens, or that read none. */
+/** Formats whose parsers do not need special tokens in the text. */
 const WITHOUT_SPECIAL: readonly ToolFormat[] = ["llama3_json", "minimax_m3"];
 
-/** Looks through the vocabulary once. `newId`: of the ids of calls. */
+/** Returns a format's parser. Searches the vocabulary once. `newId`: creates the random part of call ids. */
 export function toolParserKind(name: ToolFormat, vocabulary: Vocabulary, newId: Ids): ToolParserKind {
   const showsSpecial = !WITHOUT_SPECIAL.includes(name);
   const alwaysShowsSpecial = showsSpecial && name in GRAMMARS && name !== "kimi_k2";
@@ -65,7 +66,7 @@ function makerOf(name: ToolFormat, vocabulary: Vocabulary, newId: Ids): ToolPars
   }
 }
 
-/** Parsers that take each mark for one token. */
+/** Wraps a parser that expects each mark in one piece, unless all marks are single tokens. */
 function withWholeMarks(
   marks: readonly string[],
   vocabulary: Vocabulary,
@@ -76,12 +77,13 @@ function withWholeMarks(
 
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/** Nine letters or digits. */
+/** Returns an id of nine letters or digits. */
 function mistralId(newId: Ids): string {
   const bytes = Buffer.from(newId(9), "hex");
   return Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("");
 }
 
+/** Returns the texts of all special tokens. */
 function specialTexts(vocabulary: Vocabulary): string[] {
   const texts: string[] = [];
   for (let id = 0; id < vocabulary.size; id++)

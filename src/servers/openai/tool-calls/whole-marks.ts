@@ -1,14 +1,16 @@
 /**
- * Gives a parser its marks whole. vLLM's parsers of some formats take each mark for one token; a vocabulary that spells them with
- * several, as the built-in one, would show the beginning of a mark as text.
+ * Wraps a parser so that it receives each mark in one piece. Some of vLLM's parsers expect that marks are single tokens. With
+ * the built-in vocabulary, marks consist of several tokens, and such a parser would show the beginning of a mark as text.
  */
 import { overlap } from "./hermes.ts";
-import type { Delta, Extracted, ToolParser } from "./output.ts";
+import type { Delta, ExtractedCalls, ToolParser } from "./output.ts";
 
+/** A parser whose marks arrive in one piece. */
 export class WholeMarks implements ToolParser {
   readonly engineBased: boolean;
   readonly #parser: ToolParser;
   readonly #marks: readonly string[];
+  /** Text that may be the beginning of a mark. */
   #held = "";
 
   constructor(parser: ToolParser, marks: readonly string[]) {
@@ -18,10 +20,10 @@ export class WholeMarks implements ToolParser {
   }
 
   push(text: string, ids: readonly number[]): Delta | null {
-    const given = this.#held + text;
-    const kept = Math.max(...this.#marks.map((mark) => overlap(given, mark)));
-    this.#held = given.slice(given.length - kept);
-    return kept === given.length ? null : this.#parser.push(given.slice(0, given.length - kept), ids);
+    const waiting = this.#held + text;
+    const withheld = Math.max(...this.#marks.map((mark) => overlap(waiting, mark)));
+    this.#held = waiting.slice(waiting.length - withheld);
+    return withheld === waiting.length ? null : this.#parser.push(waiting.slice(0, waiting.length - withheld), ids);
   }
 
   finish(): Delta | null {
@@ -34,7 +36,7 @@ export class WholeMarks implements ToolParser {
     return this.#parser.unstreamed?.() ?? "";
   }
 
-  extract(text: string): Extracted {
+  extract(text: string): ExtractedCalls {
     return this.#parser.extract(text);
   }
 }

@@ -3,9 +3,9 @@ import {
   answer,
   asJson,
   bodySchema,
-  type Described,
   type Operation,
   type Operations,
+  type ResponseObject,
   titled,
 } from "../../openai/docs/operations.ts";
 import type { JsonSchema } from "../../pydantic/types.ts";
@@ -108,18 +108,18 @@ const withBody = (summary: string, body: JsonSchema, responses: Operation["respo
   requestBody: { required: true, content: asJson(body) },
   responses,
 });
-const plain = (summary: string, ok: Described, more: Operation["responses"] = {}): Operation => ({
+const plain = (summary: string, ok: ResponseObject, more: Operation["responses"] = {}): Operation => ({
   summary,
   responses: { "200": ok, ...more },
 });
-const streamed = (schema: JsonSchema): Described => ({
+const streamed = (schema: JsonSchema): ResponseObject => ({
   description: "The answer; with `stream` its events, `data: [DONE]` the last",
   content: { ...asJson(schema), "text/event-stream": { schema: {} } },
 });
 const flag = (name: string) => titled(`Answer_${name}`, { [name]: { type: "boolean" } });
 const status = titled("Status", { status: string });
 
-const page: Described = { description: "A page", content: { "text/html": { schema: string } } };
+const page: ResponseObject = { description: "A page", content: { "text/html": { schema: string } } };
 const chatBody = bodyOf("chat", "ChatCompletionRequest");
 const completionBody = bodyOf("completions", "CompletionRequest");
 

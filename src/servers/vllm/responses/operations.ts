@@ -1,5 +1,12 @@
 /** What do the routes of `/v1/responses` look like to a machine? */
-import { answer, asJson, bodySchema, type Described, type Operations, titled } from "../../openai/docs/operations.ts";
+import {
+  answer,
+  asJson,
+  bodySchema,
+  type Operations,
+  type ResponseObject,
+  titled,
+} from "../../openai/docs/operations.ts";
 import { responsesFields } from "./fields.ts";
 import { responsesParameters } from "./parameters.ts";
 
@@ -16,7 +23,7 @@ const response = titled("ResponsesResponse", {
 });
 const NOT_FOUND = { "404": answer("No such response, or model", record) };
 const id = { name: "response_id", in: "path", required: true, schema: text };
-const streamed = (description: string): Described => ({
+const streamed = (description: string): ResponseObject => ({
   description,
   content: { ...asJson(response), "text/event-stream": { schema: {} } },
 });

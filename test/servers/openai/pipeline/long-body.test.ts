@@ -1,4 +1,4 @@
-/** Is a long answer the same bytes in parts as in one piece, made in short pieces, and sent only as fast as it is taken? */
+/** Tests that a long answer has the same bytes in parts as at once, is generated in short pieces, and keeps little memory. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { atOnce } from "../../../../src/base/pieces.ts";
@@ -8,7 +8,7 @@ import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
 import { serve } from "../../../server.ts";
 import { times } from "../../../size.ts";
 
-/** Each byte a token: most of the upper half are parts of characters alone. */
+/** A token per byte. Most bytes of the upper half are only parts of characters. */
 const vocabulary = vocabularyOf(
   Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
   new Set([0]),
@@ -23,7 +23,7 @@ function whole(parts: Iterable<string>): string {
   return [...parts].join("");
 }
 
-test("parts of log probabilities are those of one piece", () => {
+test("log probabilities in parts equal those written at once", () => {
   fc.assert(
     fc.property(
       ids,
@@ -32,7 +32,7 @@ test("parts of log probabilities are those of one piece", () => {
       fc.option(fc.array(fc.nat(255), { maxLength: 5 })),
       (prompt, said, count, chosen) => {
         expect(whole(logprobs(count, chosen).chatParts(said, 3))).toBe(logprobs(count, chosen).chat(said, 3));
-        // Told in two goes, offsets and characters go on.
+        // A second list continues the text offsets and unfinished characters of the first.
         const parts = logprobs(count, chosen);
         const value = JSON.parse(whole(parts.completionParts(said, 0, prompt, count))) as Record<string, unknown[]>;
         const more = JSON.parse(whole(parts.completionParts(said, said.length))) as Record<string, unknown[]>;
@@ -45,7 +45,7 @@ test("parts of log probabilities are those of one piece", () => {
   );
 });
 
-test("a body: texts in any order of their making, kept or made again, are the same bytes", () => {
+test("a body has the same bytes with its texts in any order, kept or generated again", () => {
   fc.assert(
     fc.property(fc.array(fc.array(fc.string({ unit: "grapheme" })), { maxLength: 4 }), fc.boolean(), (texts, long) => {
       const size = long ? 50_000 : 1;
@@ -67,13 +67,13 @@ test("a body: texts in any order of their making, kept or made again, are the sa
   );
 });
 
-/** A kept part is the same object each time, one that is made anew is not. */
+/** Reports whether the parts are kept: then they are the same objects each time. */
 function isKept(body: LongBody): boolean {
   const [first, second] = [body.parts().next().value, body.parts().next().value];
   return first === second;
 }
 
-test("a long answer is left often: at the latest after so many characters", () => {
+test("generating a long answer yields at least every 128 Ki bytes", () => {
   const parts = () => logprobs(20).promptParts(Array.from({ length: 5000 }, (_, i) => i % 256));
   const long = new LongTexts();
   const body = new LongBody(long.text(1, parts), long);
@@ -88,7 +88,7 @@ test("a long answer is left often: at the latest after so many characters", () =
   body.drop();
 });
 
-test("what waits to be sent is bounded for all answers together, and free again afterwards", () => {
+test("bytes that wait to be sent are limited for all answers together, and freed afterwards", () => {
   const megabyte = "x".repeat(2 ** 20);
   const bodies = Array.from({ length: 12 }, () => {
     const long = new LongTexts();
@@ -111,7 +111,7 @@ test("what waits to be sent is bounded for all answers together, and free again 
 
 const FLAGS = ["--served-model-name", "m", "--timing", "none", "--max-model-len", "131072", "--max-logprobs", "20"];
 
-test("a long answer over a socket: its length is said, its bytes are those of one piece, and a client may leave in the middle", async () => {
+test("a long answer over a socket has the right length, and its client may disconnect before the end", async () => {
   const server = await serve([...FLAGS, "--num-gpu-blocks-override", "65536"]);
   try {
     const post = (body: object, signal?: AbortSignal) =>
@@ -129,11 +129,11 @@ test("a long answer over a socket: its length is said, its bytes are those of on
     expect([answer.status, length]).toEqual([200, Buffer.byteLength(text)]);
     expect(length).toBeGreaterThan(16 * 2 ** 20);
     const { choices } = JSON.parse(text) as { choices: { prompt_logprobs: (object | null)[] }[] };
-    expect(choices[0]!.prompt_logprobs.map((one) => one && Object.keys(one).length >= 20)).toEqual([
+    expect(choices[0]!.prompt_logprobs.map((row) => row && Object.keys(row).length >= 20)).toEqual([
       null,
       ...Array(prompt.length - 1).fill(true),
     ]);
-    // A client that leaves in mid-answer leaves the server as it was.
+    // After a disconnect in the middle of an answer, the server works as before.
     const leaving = new AbortController();
     await post({ prompt, prompt_logprobs: 20 }, leaving.signal);
     leaving.abort();
@@ -146,7 +146,7 @@ test("a long answer over a socket: its length is said, its bytes are those of on
   }
 }, 60_000);
 
-test("many log probabilities of a response are made part by part, and are those of its tokens", async () => {
+test("many log probabilities of a response are generated in parts and belong to its tokens", async () => {
   const server = await serve(["--served-model-name", "m", "--timing", "none"]);
   try {
     const asked = (tokens: number) => ({

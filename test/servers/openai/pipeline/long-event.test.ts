@@ -1,4 +1,4 @@
-/** Does an event of megabytes leave part by part, and no other event stand in it? */
+/** Tests that an event of megabytes is written in parts, with no other event between them. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { LiveCell } from "../../../../src/base/live-value.ts";
@@ -14,7 +14,7 @@ import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
 import type { EventSink } from "../../../../src/wire/http/sink.ts";
 
 const encoder = new TextEncoder();
-/** Each byte a token. */
+/** A token per byte. */
 const vocabulary = vocabularyOf(
   Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
   new Set([0]),
@@ -72,7 +72,7 @@ interface Streamed {
   readonly outcomes: Outcome[];
 }
 
-/** `hasTurns` false: all is done at once. */
+/** Starts a stream. `hasTurns`: work continues in `turns`, which the test runs. Otherwise, everything is done at once. */
 function streamed(
   form: Form,
   given: Partial<AnswerContext["output"]>,
@@ -130,7 +130,7 @@ function give({ answer }: Streamed, said: Uint8Array, finish: Finish | null, ind
   answer.choices[index]!.onTokens(Int32Array.from(said), 0, said.length, finish, -1);
 }
 
-test("a long event leaves part by part, each in a turn of its own, as it is taken; no other event stands in it", () => {
+test("a long event is written in parts, one per turn, as the client reads, with no other event inside", () => {
   const prompts = [0, 1].map((seed) => ({ tokens: ids.length, ids: Uint32Array.from(ids), echo: "echo", seed }));
   const stream = streamed(new CompletionForm({ requestId: null }), {}, prompts);
   const { answer, sink, turns, outcomes } = stream;
@@ -140,7 +140,7 @@ test("a long event leaves part by part, each in a turn of its own, as it is take
   let most = 0;
   for (let turn = turns.shift(); turn !== undefined; turn = turns.shift()) {
     const before = sink.events.length;
-    // Now and then the client takes nothing.
+    // Every fifth time, the client is not ready.
     sink.full = before % 5 === 0;
     turn();
     if (sink.full) {
@@ -150,7 +150,7 @@ test("a long event leaves part by part, each in a turn of its own, as it is take
     }
     most = Math.max(most, sink.events.length - before);
   }
-  // A part, and where an event ends the next one of another choice.
+  // One part, and at the end of an event also the next event of another choice.
   expect(most).toBeLessThanOrEqual(3);
   expect(sink.events.length).toBeGreaterThan(2 * (ids.length / 512) * 3);
   expect([sink.ended, outcomes]).toEqual([true, ["length"]]);
@@ -168,7 +168,7 @@ test("a long event leaves part by part, each in a turn of its own, as it is take
   expect(shown).toEqual([ids.length + 1, 1, ids.length + 1]);
 });
 
-test("a client that takes what it had not taken while a part's turn is to come: there is one turn, and one end", () => {
+test("a client that becomes ready while a turn is already scheduled adds no second turn and no second end", () => {
   const prompts = [{ tokens: ids.length, ids: Uint32Array.from(ids), echo: "echo", seed: 7 }];
   const stream = streamed(new CompletionForm({ requestId: null }), {}, prompts);
   give(stream, encoder.encode("a"), Finish.Length, 0);
@@ -181,7 +181,7 @@ test("a client that takes what it had not taken while a part's turn is to come: 
   expect(stream.sink.events.filter((event) => event.startsWith("data: [DONE]")).length).toBe(1);
 });
 
-test("a stream whose time is over while its end is being written is broken off", () => {
+test("a stream whose time limit passes while its end is being written is broken off", () => {
   const end = Object.assign(new ChatForm({ requestId: null }), { longEnd: () => ["a", "b", "c"].values() });
   const prompts = [{ tokens: 2, ids: null, echo: null, seed: 7 }];
   const stream = streamed(end, { chat: true, logprobs: null, promptLogprobs: null }, prompts);
@@ -203,7 +203,7 @@ const FORMS = {
   completion: () => new CompletionForm({ requestId: null }),
 };
 
-test("many choices, and outputs of many tokens with log probabilities: the bytes that one go would write, whenever the client takes them", () => {
+test("with many choices and long outputs the bytes equal those written in one go, whenever the client reads", () => {
   fc.assert(
     fc.property(
       fc.constantFrom(...(Object.keys(FORMS) as (keyof typeof FORMS)[])),
@@ -217,7 +217,7 @@ test("many choices, and outputs of many tokens with log probabilities: the bytes
         const atOnce = Object.assign(FORMS[kind](), { longPiece: () => null });
         const expected = streamed(atOnce, options, prompts, false);
         const stream = streamed(FORMS[kind](), options, prompts);
-        const both = (act: (one: Streamed) => void) => [expected, stream].forEach(act);
+        const both = (act: (either: Streamed) => void) => [expected, stream].forEach(act);
         const settle = () => {
           stream.sink.full = false;
           stream.answer.onDrain();
@@ -234,13 +234,13 @@ test("many choices, and outputs of many tokens with log probabilities: the bytes
           }
         };
         for (const [tokens, index] of said) {
-          both((one) => give(one, tokens, null, index));
+          both((either) => give(either, tokens, null, index));
           take();
           settle();
           expect(stream.sink.events.join("")).toBe(expected.sink.events.join(""));
         }
         for (let index = 0; index < n; index++) {
-          both((one) => give(one, index === 0 ? said[0]![0] : new Uint8Array(), Finish.Length, index));
+          both((either) => give(either, index === 0 ? said[0]![0] : new Uint8Array(), Finish.Length, index));
           if (index === 0) take();
           if (index % 50 === 0) settle();
         }
@@ -252,7 +252,7 @@ test("many choices, and outputs of many tokens with log probabilities: the bytes
   );
 });
 
-test("what a stream's end repeats is the same where it was kept and where it is made again", () => {
+test("the end of a stream repeats the same log probabilities whether they were kept or are generated again", () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(fc.uint8Array({ maxLength: 12 }), fc.integer({ min: -1, max: 1 })), { maxLength: 12 }),
@@ -282,7 +282,7 @@ test("what a stream's end repeats is the same where it was kept and where it is 
   );
 });
 
-test("a prompt's ids are shown part by part where they are many", () => {
+test("many ids of a prompt are written in parts", () => {
   const many = Uint32Array.from({ length: 50_000 }, (_, at) => (at * 7919) % 128_000);
   const prompts = [{ tokens: many.length, ids: many, echo: null, seed: 7 }];
   const shown = { echo: false, logprobs: null, promptLogprobs: null, returnTokenIds: true };

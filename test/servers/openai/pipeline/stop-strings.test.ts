@@ -1,11 +1,11 @@
-/** Are stop strings found, and text held back, as a plain reading of vLLM's rules over the whole text does it? */
+/** Compares the search for stop strings with a simple model of vLLM's rules that keeps the whole text. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { StopStrings } from "../../../../src/servers/openai/pipeline/stop-strings.ts";
 import { cpuUs } from "../../../cpu.ts";
 import { times } from "../../../size.ts";
 
-/** The rules over code points, with all the text kept: `v1/engine/detokenizer.py` of vLLM 0.33. */
+/** The rules of `v1/engine/detokenizer.py` of vLLM 0.33 over a list of code points. Keeps the whole text. */
 class Model {
   #text: string[] = [];
   #sent = 0;
@@ -51,7 +51,7 @@ class Model {
 const letters = fc.constantFrom("a", "b", "é", "👩", "aa", "ab", "b👩", "");
 const words = fc.array(fc.constantFrom("a", "b", "👩"), { minLength: 1, maxLength: 4 }).map((all) => all.join(""));
 
-test("any text in any steps gives the same pieces and the same stop as the model", () => {
+test("random texts give the same pieces and the same stop string as the model", () => {
   fc.assert(
     fc.property(
       fc.array(words, { minLength: 1, maxLength: 3 }),
@@ -76,7 +76,7 @@ test("any text in any steps gives the same pieces and the same stop as the model
   );
 });
 
-test("the example of the reference: hold two, then cut before END", () => {
+test("two characters are withheld for END, and the text ends before it", () => {
   const stops = new StopStrings(["END"], false, 0);
   const sent: string[] = [];
   for (const [i, piece] of ["ab", "cE", "ND"].entries()) {
@@ -87,13 +87,13 @@ test("the example of the reference: hold two, then cut before END", () => {
   expect(sent).toEqual(["", "ab", "c"]);
 });
 
-test("of two that match, the one that ends first wins; equal ends go by the list", () => {
+test("of two matches the one that ends first wins, of equal ends the first in the list", () => {
   expect(new StopStrings(["bcd", "bc"], false, 0).push(["abcde"], 0, 0)).toBe("bc");
   expect(new StopStrings(["bc", "abc"], false, 0).push(["abc"], 0, 0)).toBe("bc");
   expect(new StopStrings(["abc", "bc"], false, 0).push(["abc"], 0, 0)).toBe("abc");
 });
 
-test("a long text is not kept", () => {
+test("a stop string split over tokens is found after a long text", () => {
   const stops = new StopStrings(["never"], false, 0);
   for (let i = 0; i < 10_000; i++) {
     stops.push(["0123456789"], i, 0);
@@ -102,7 +102,7 @@ test("a long text is not kept", () => {
   expect(stops.push(["nev", "er"], 10_000, 0)).toBe("never");
 });
 
-test("a stop string of megabytes is counted once for all choices, without a list of its characters", () => {
+test("the characters of a stop string of megabytes are counted once for all choices", () => {
   const text = "x".repeat(2 ** 21);
   const pass = cpuUs(() => {
     let sum = 0;
@@ -110,7 +110,7 @@ test("a stop string of megabytes is counted once for all choices, without a list
     expect(sum).toBeGreaterThan(0);
   });
   for (const stop of [text, `${"é".repeat(2 ** 20)}👩`]) {
-    // A list of its own in each run, as each request has.
+    // A new list in each run, because each request has its own list.
     const took = cpuUs(() => {
       const list = [stop];
       for (let choice = 0; choice < 100; choice++) new StopStrings(list, false, 0);

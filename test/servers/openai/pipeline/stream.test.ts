@@ -1,4 +1,4 @@
-/** What does a stream do when its client is slow, leaves, or one of its choices fails? No sockets: the sink is a list. */
+/** Tests streams and whole answers whose client is slow or disconnects, or a choice of which fails. The sink is a list. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { LiveCell } from "../../../../src/base/live-value.ts";
@@ -7,8 +7,8 @@ import { Finish, type Outcome } from "../../../../src/engine/interface/types.ts"
 import { CollectedAnswer, type WholeAnswer } from "../../../../src/servers/openai/pipeline/collect.ts";
 import type { AnswerContext } from "../../../../src/servers/openai/pipeline/context.ts";
 import type { Form } from "../../../../src/servers/openai/pipeline/form.ts";
-import { HeldIds } from "../../../../src/servers/openai/pipeline/held-ids.ts";
 import { StreamedAnswer } from "../../../../src/servers/openai/pipeline/stream.ts";
+import { UnsentIds } from "../../../../src/servers/openai/pipeline/unsent-ids.ts";
 import { Logprobs, seededLogprobs } from "../../../../src/servers/openai/request/logprobs.ts";
 import type { OutputOptions } from "../../../../src/servers/openai/request/output-options.ts";
 import { MessagesForm } from "../../../../src/servers/vllm/messages/form.ts";
@@ -17,7 +17,7 @@ import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
 import type { EventSink } from "../../../../src/wire/http/sink.ts";
 
 const encoder = new TextEncoder();
-/** Ids 0 to 255 are bytes, 256 is a special token, 257 ends. */
+/** Ids 0 to 255 are bytes, 256 is a special token, 257 is end-of-sequence. */
 const vocabulary = vocabularyOf(
   [
     ...Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
@@ -45,7 +45,7 @@ class ListSink implements EventSink {
   }
   reset(): void {}
 
-  /** The text of each chunk. */
+  /** Returns the text of each chunk except the last event. */
   get texts(): string[] {
     return this.events.slice(0, -1).map((event) => JSON.parse(event.slice(6)).choices[0].text);
   }
@@ -128,7 +128,7 @@ function streamed(given: Partial<OutputOptions> = {}, form: Form | null = null) 
   return { answer, sink, outcomes, calls, give };
 }
 
-test("while the client is slow tokens wait, and leave as one chunk", () => {
+test("while the client is slow, tokens wait, and are then sent as one chunk", () => {
   const { answer, sink, outcomes, give } = streamed();
   for (const letter of "ab") give(letter);
   sink.full = true;
@@ -144,7 +144,7 @@ test("while the client is slow tokens wait, and leave as one chunk", () => {
   expect(outcomes).toEqual(["length"]);
 });
 
-test("elysia#1801: a thousand clients that read nothing hold the ids of their tokens, and not one event more", () => {
+test("elysia#1801: a thousand clients that read nothing cost only the ids of their tokens, not one event", () => {
   const [clients, tokens] = [1000, 1000];
   const streams = Array.from({ length: clients }, () => streamed());
   const ids = Int32Array.from({ length: tokens }, (_, i) => 97 + (i % 26));
@@ -161,7 +161,7 @@ test("elysia#1801: a thousand clients that read nothing hold the ids of their to
   for (const { sink } of streams) sink.full = true;
   const before = heapBytes();
   give(2, tokens);
-  // An event has 240 bytes; an id has three, with room for a quarter more.
+  // An event has 240 bytes. An id has 3 bytes, plus spare capacity.
   expect(heapBytes() - before).toBeLessThan(6 * clients * tokens);
   for (const { sink, answer } of streams) {
     expect(sink.events.length).toBe(2);
@@ -172,15 +172,15 @@ test("elysia#1801: a thousand clients that read nothing hold the ids of their to
   expect(JSON.parse(streams[7]!.sink.events[2]!.slice(6)).choices[0].text).toHaveLength(tokens - 2);
 });
 
-test("ids that wait come back as they were", () => {
+test("unsent ids are returned unchanged", () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 0, max: 2 ** 24 - 1 }), { maxLength: 2000 }), (ids) => {
-      const held = new HeldIds();
-      for (const id of ids) held.push(id);
-      expect(held.toArray()).toEqual(ids);
-      expect(ids.map((_, index) => held.at(index))).toEqual(ids);
-      held.clear();
-      expect([held.length, held.toArray()]).toEqual([0, []]);
+      const unsent = new UnsentIds();
+      for (const id of ids) unsent.push(id);
+      expect(unsent.toArray()).toEqual(ids);
+      expect(ids.map((_, index) => unsent.at(index))).toEqual(ids);
+      unsent.clear();
+      expect([unsent.length, unsent.toArray()]).toEqual([0, []]);
     }),
   );
 });
@@ -200,7 +200,7 @@ test("an answer that ends while the client is slow keeps its end until the clien
   expect(outcomes).toEqual(["length"]);
 });
 
-test("a choice that drains into a full sink stops there", () => {
+test("a choice stops sending waiting tokens when the sink is full again", () => {
   const { answer, sink, give } = streamed({ n: 2 });
   give("a", null, 0);
   give("A", null, 1);
@@ -220,7 +220,7 @@ test("a choice that drains into a full sink stops there", () => {
   expect(sink.events.length).toBe(4);
 });
 
-test("special tokens have no text, but count", () => {
+test("special tokens have no text, but count as output tokens", () => {
   const { answer, sink } = streamed({ includeUsage: true });
   for (const id of [65, 256, 66]) answer.choices[0]!.onTokens(Int32Array.of(id), 0, 1, null, -1);
   answer.choices[0]!.onTokens(Int32Array.of(257), 0, 1, Finish.Stop, -1);
@@ -237,7 +237,7 @@ test.each([
   ["chat", () => new ChatForm(REQUEST)],
   ["completion", () => new CompletionForm(REQUEST)],
   ["messages", () => new MessagesForm(false)],
-] as const)("%s: a plain token has the same event on the fast way as from its form", (kind, formOf) => {
+] as const)("%s: the fast path writes the same event for a plain token as the form", (kind, formOf) => {
   const ids = [104, 256, 105, 34, 10, 256, 226, 130, 172, 106, 107];
   const [frames, events] = [0, 1].map((slow) => {
     let asked = 0;
@@ -253,12 +253,12 @@ test.each([
     return { asked, text: sink.events.join("") };
   }) as [{ asked: number; text: string }, { asked: number; text: string }];
   expect(frames.text).toBe(events.text);
-  // The first piece gives the frame; on the slow way each piece asks again.
+  // The fast path gets its frame after the first piece. Without a frame, each piece asks again.
   expect(frames.asked).toBe(1);
   expect(events.asked).toBe(ids.length);
 });
 
-test("a stop string ends the stream, and the engine is told once how many tokens there were", () => {
+test("a stop string ends the stream, and the engine is told the number of tokens once", () => {
   const { sink, calls, outcomes, give } = streamed({ text: { ...plain.text, stop: ["END"] } });
   for (const letter of "abEND") give(letter);
   give("more");
@@ -267,7 +267,7 @@ test("a stop string ends the stream, and the engine is told once how many tokens
   expect(outcomes).toEqual(["stop"]);
 });
 
-test("a client that leaves takes back every choice that runs, and is counted once", () => {
+test("a disconnect cancels every running choice and is counted once", () => {
   const { answer, calls, outcomes, give } = streamed({ n: 3 });
   give("a", null, 0);
   give("a", Finish.Length, 1);
@@ -277,7 +277,7 @@ test("a client that leaves takes back every choice that runs, and is counted onc
   expect(outcomes).toEqual(["abort"]);
 });
 
-test("an answer that had ended while its client read nothing is counted as it ended, though the client leaves", () => {
+test("an answer that ended before its slow client disconnected is counted by its end", () => {
   const { answer, sink, calls, outcomes, give } = streamed({ n: 2 });
   give("a", null, 0);
   sink.full = true;
@@ -289,7 +289,7 @@ test("an answer that had ended while its client read nothing is counted as it en
   expect(outcomes).toEqual(["length"]);
 });
 
-test("the choices' bytes are those of the stream, on the fast way and on the other", () => {
+test("the choices' byte counts add up to the stream's bytes, with and without the fast path", () => {
   const { answer, sink, give } = streamed({ chat: true, n: 2, role: "assistant", includeUsage: true });
   for (const letter of "aé\n日") give(letter, null, 0);
   for (const letter of "xyz") give(letter, null, 1);
@@ -300,7 +300,7 @@ test("the choices' bytes are those of the stream, on the fast way and on the oth
   expect(answer.choices[0]!.bytes + answer.choices[1]!.bytes).toBe(written);
 });
 
-test("one choice that fails ends the stream and takes back the others", () => {
+test("a failed choice ends the stream and cancels the other choices", () => {
   const { sink, calls, outcomes, give } = streamed({ n: 2 });
   give("a", null, 0);
   give("", Finish.Error, 0);
@@ -313,7 +313,7 @@ test("one choice that fails ends the stream and takes back the others", () => {
   expect(outcomes).toEqual(["error"]);
 });
 
-test("an answer in one piece: a client that leaves gets nothing, the engine is told, it counts once", async () => {
+test("a disconnect ends a whole answer: nothing is sent, running choices are cancelled, it is counted once", async () => {
   const outcomes: Outcome[] = [];
   const calls: number[] = [];
   const { promise, resolve } = Promise.withResolvers<WholeAnswer>();
@@ -328,7 +328,7 @@ test("an answer in one piece: a client that leaves gets nothing, the engine is t
   expect(outcomes).toEqual(["abort"]);
 });
 
-test("a stream whose beginning ends it, as a plan of faults may: the token that was to follow is not held for a client", () => {
+test("a stream that a plan of faults ends during its opening does not keep its first token for the client", () => {
   const outcomes: Outcome[] = [];
   let held = 0;
   const context = contextOf({ chat: true }, outcomes);
@@ -348,7 +348,7 @@ test("a stream whose beginning ends it, as a plan of faults may: the token that 
   expect([held, outcomes]).toEqual([0, ["error"]]);
 });
 
-test("log probabilities depend on seed and position alone", () => {
+test("log probabilities depend only on seed and position", () => {
   const source = seededLogprobs(1000);
   expect(source(1, 7, 3, 5)).toEqual(source(1, 7, 3, 5));
   expect(source(2, 7, 3, 5)).not.toEqual(source(1, 7, 3, 5));
@@ -359,7 +359,7 @@ test("log probabilities depend on seed and position alone", () => {
   expect(logprob).toBeLessThan(0);
 });
 
-test("log probabilities of the vocabulary add up to 1, fall by rank, and no token comes twice", () => {
+test("probabilities of the vocabulary add up to 1 and fall by rank, and no token occurs twice", () => {
   const SIZES = [2, 31, 32, 33, 580, 2000];
   fc.assert(
     fc.property(fc.integer(), fc.constantFrom(...SIZES), fc.nat(1e9), fc.nat(100_000), (seed, size, any, position) => {
@@ -375,7 +375,7 @@ test("log probabilities of the vocabulary add up to 1, fall by rank, and no toke
   );
 });
 
-test("tokens of logprob_token_ids have no more than the sampled one leaves", () => {
+test("tokens of logprob_token_ids share the probability that the sampled token leaves", () => {
   fc.assert(
     fc.property(fc.integer(), fc.nat(600), fc.uniqueArray(fc.nat(600), { maxLength: 128 }), (seed, id, chosen) => {
       const shown = new Logprobs(seededLogprobs(600), seed, vocabulary, 0, true, chosen).chat([id], 0);

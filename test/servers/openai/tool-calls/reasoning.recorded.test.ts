@@ -1,6 +1,7 @@
 /**
- * Compares reasoning parsers with recordings of vLLM 0.33.0's own. Each line is a random answer, some of them cut, which its
- * `DelegatingParser` was given step by step and whole, without a tool parser. And which requests switch reasoning off.
+ * Compares reasoning parsers with recordings of vLLM 0.33.0. Each line has a random answer, complete or cut off, and the results
+ * of vLLM's `DelegatingParser` without a tool parser, step by step and for the whole text. Also tests which requests switch
+ * reasoning off.
  */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -11,7 +12,8 @@ import { thinksWith } from "../../../../src/servers/openai/tool-calls/reasoning-
 import type { ReasoningFormat } from "../../../../src/text/grammar/parsers.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
 
-interface Recorded {
+/** A line of the recording. */
+interface RecordedAnswer {
   readonly parser: ReasoningFormat;
   readonly special: readonly string[];
   readonly words: readonly string[];
@@ -20,7 +22,7 @@ interface Recorded {
   readonly whole: { readonly reasoning: string | null; readonly content: string | null };
 }
 
-const recorded: Recorded[] = readFileSync(
+const recorded: RecordedAnswer[] = readFileSync(
   new URL("../../../conformance/recorded-parsers/reasoning.jsonl", import.meta.url),
   "utf8",
 )
@@ -34,9 +36,9 @@ function shown(delta: Delta | null): object | null {
   return Object.keys(members).length === 0 ? null : members;
 }
 
-for (const parser of [...new Set(recorded.map((one) => one.parser))])
-  test(`${parser}: steps and whole answers give what was recorded`, () => {
-    for (const { special, words, steps, deltas, whole } of recorded.filter((one) => one.parser === parser)) {
+for (const parser of [...new Set(recorded.map((answer) => answer.parser))])
+  test(`${parser}: steps and whole answers give the recorded results`, () => {
+    for (const { special, words, steps, deltas, whole } of recorded.filter((answer) => answer.parser === parser)) {
       const eos = words.length;
       const bytes = [...words.map((word) => new Uint8Array(Buffer.from(word))), new Uint8Array()];
       const vocabulary = vocabularyOf(bytes, new Set([...special.map((word) => words.indexOf(word)), eos]), eos);
@@ -47,7 +49,7 @@ for (const parser of [...new Set(recorded.map((one) => one.parser))])
           thinkingIsOver(reasoning, [], true),
         );
       const streaming = newParser();
-      const made = steps.map((step, at) =>
+      const ours = steps.map((step, at) =>
         shown(
           streaming.push(
             step.join(""),
@@ -56,7 +58,7 @@ for (const parser of [...new Set(recorded.map((one) => one.parser))])
           ),
         ),
       );
-      expect(JSON.stringify(made)).toBe(JSON.stringify(deltas));
+      expect(JSON.stringify(ours)).toBe(JSON.stringify(deltas));
       expect(newParser().extract(steps.flat().join(""), [])).toMatchObject(whole);
     }
   });

@@ -1,4 +1,4 @@
-/** Is an answer taken apart alike in one piece and in any pieces, and is what is thought as long as was asked for? */
+/** Tests that reasoning is split alike from whole and streamed answers, and that generated reasoning has the ordered length. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { thoughtfulAnswer } from "../../../../src/servers/openai/request/thinking.ts";
@@ -21,15 +21,15 @@ const setup = (name: "qwen3" | "deepseek_r1") => reasoningSetup(name, small)!;
 const parser = (name: "qwen3" | "deepseek_r1", over = false, includeReasoning = true) =>
   new AnswerParser({ reasoning: setup(name), thinks: true, includeReasoning, tools: null, parts: null }, over);
 
-/** What a stream of these steps says in all. */
-function streamed(one: AnswerParser, steps: readonly (readonly number[])[]) {
+/** Returns the joined results of a stream of these steps. */
+function streamed(choiceParser: AnswerParser, steps: readonly (readonly number[])[]) {
   let [reasoning, content] = ["", ""];
   for (const [i, ids] of steps.entries()) {
-    const delta = one.push(ids.map((id) => TOKENS[id]).join(""), ids, i === steps.length - 1);
+    const delta = choiceParser.push(ids.map((id) => TOKENS[id]).join(""), ids, i === steps.length - 1);
     reasoning += delta?.reasoning ?? "";
     content += delta?.content ?? "";
   }
-  return { reasoning, content, tokens: one.reasoningTokens };
+  return { reasoning, content, tokens: choiceParser.reasoningTokens };
 }
 
 const words = fc.array(fc.integer({ min: 5, max: TOKENS.length - 1 }), { maxLength: 8 });
@@ -46,7 +46,7 @@ function cut(ids: readonly number[], sizes: readonly number[]): number[][] {
 }
 
 describe.each(["qwen3", "deepseek_r1"] as const)("%s", (name) => {
-  test("thinking and text are the same in any pieces as in one", () => {
+  test("reasoning and content are the same in any pieces as in the whole text", () => {
     fc.assert(
       fc.property(words, words, cuts, (thoughts, text, sizes) => {
         const ids = [START, ...thoughts, END, ...text];
@@ -54,7 +54,7 @@ describe.each(["qwen3", "deepseek_r1"] as const)("%s", (name) => {
         const { reasoning, content, tokens } = streamed(parser(name), steps);
         const whole = parser(name);
         const said = whole.extract(ids.map((id) => TOKENS[id]).join(""), ids);
-        // The real deepseek_r1 shows the opening tag where it comes in a step with others.
+        // vLLM's deepseek_r1 shows the opening tag if it comes in a step with other tokens.
         const shown = name === "deepseek_r1" ? reasoning.replace("<think>", "") : reasoning;
         expect([shown, content]).toEqual([said.reasoning ?? "", said.content ?? ""]);
         expect([tokens, whole.reasoningTokens]).toEqual([thoughts.length, thoughts.length]);
@@ -63,7 +63,7 @@ describe.each(["qwen3", "deepseek_r1"] as const)("%s", (name) => {
     );
   });
 
-  test("without an end all of it is thinking, and nothing is lost that looks like a tag", () => {
+  test("without an end tag, all text is reasoning, including text that looks like a tag", () => {
     fc.assert(
       fc.property(words, cuts, (thoughts, sizes) => {
         const ids = [START, ...thoughts];
@@ -75,17 +75,17 @@ describe.each(["qwen3", "deepseek_r1"] as const)("%s", (name) => {
     );
   });
 
-  test("include_reasoning false shows the text alone", () => {
+  test("include_reasoning false shows only the content", () => {
     const { reasoning, content } = streamed(parser(name, false, false), [[START], [5], [6], [END], [5], [6]]);
     expect([reasoning, content]).toEqual(["", "One two"]);
   });
 
-  test("a prompt that has closed its thinking leaves text", () => {
+  test("after a prompt that has closed the reasoning, all text is content", () => {
     expect(streamed(parser(name, true), [[5], [6]])).toMatchObject({ reasoning: "", content: "One two" });
   });
 });
 
-test("deepseek_r1 counts only between two tags; qwen3 from the beginning, but not the end of sequence", () => {
+test("deepseek_r1 counts tokens only between two tags, qwen3 from the beginning without end-of-sequence", () => {
   expect(streamed(parser("deepseek_r1"), [[5], [6], [END], [5]]).tokens).toBe(0);
   expect(streamed(parser("qwen3"), [[5], [6], [END], [5]]).tokens).toBe(2);
   const qwen = parser("qwen3");
@@ -103,7 +103,7 @@ test.each([
   ["qwen3", [5], true, false],
   ["qwen3", [5], false, true],
   ["qwen3", [5, 3], true, true],
-] as const)("%s after a prompt of %p, thinking %p: over %p", (name, prompt, thinks, over) => {
+] as const)("%s after a prompt of %p with thinking %p: reasoning is over: %p", (name, prompt, thinks, over) => {
   expect(thinkingIsOver(setup(name), prompt, thinks)).toBe(over);
 });
 
@@ -115,7 +115,7 @@ const built = async (name: string) => Bun.file(new URL(`../../../../build/${name
 const file = await built("vocabulary.bin");
 const tables = loadAnswers(await built("answers.bin"));
 
-test("the built-in vocabulary has the tags in place of its last two ids, and is the same otherwise", () => {
+test("the built-in vocabulary with tags differs only in its last two ids", () => {
   const [plain, thinking] = [loadVocabulary(file), loadThinkingVocabulary(file)];
   const { size } = plain;
   expect([thinking.size, thinking.eosId]).toEqual([size, plain.eosId]);
@@ -124,7 +124,7 @@ test("the built-in vocabulary has the tags in place of its last two ids, and is 
   for (let id = 0; id < size - 2; id += 7) expect(thinking.bytesOf(id)).toEqual(plain.bytesOf(id));
 });
 
-test("what is thought is drawn by the seed, around the mean; the same again for the same seed", () => {
+test("the length of reasoning varies around the mean and depends only on the seed", () => {
   const lengths = Array.from({ length: 400 }, (_, seed) => thinkingLength(seed * 7919, 64));
   const mean = lengths.reduce((sum, length) => sum + length, 0) / lengths.length;
   expect(mean).toBeGreaterThan(50);
@@ -134,7 +134,7 @@ test("what is thought is drawn by the seed, around the mean; the same again for 
   expect(thinkingLength(5, 0)).toBe(0);
 });
 
-test("read in any slices an answer is the same, with its tags where they belong", () => {
+test("an answer is the same in any slices, with its tags in the right places", () => {
   const { size } = loadVocabulary(file);
   fc.assert(
     fc.property(fc.nat(60), fc.nat(40), fc.nat(1000), cuts, (tokens, content, seed, sizes) => {
@@ -144,11 +144,11 @@ test("read in any slices an answer is the same, with its tags where they belong"
         thoughtfulAnswer(thinking, drawing, { contentTokens: content, minTokens: 0, maxTokens: 1000 });
       const whole = [...answer().subarray(0, 1000)];
       expect([whole.length, whole[0], whole[tokens + 1]]).toEqual([tokens + content + 2, size - 2, size - 1]);
-      const one = answer();
+      const sliced = answer();
       const parts: number[] = [];
-      for (let at = 0, i = 0; at < one.length; i++) {
+      for (let at = 0, i = 0; at < sliced.length; i++) {
         const next = at + sizes[i % sizes.length]!;
-        parts.push(...one.subarray(at, next));
+        parts.push(...sliced.subarray(at, next));
         at = next;
       }
       expect(parts).toEqual(whole);
@@ -157,7 +157,7 @@ test("read in any slices an answer is the same, with its tags where they belong"
   );
 });
 
-test("an opened thinking has no tag in front", () => {
+test("if the prompt has opened the reasoning, the answer does not begin with a tag", () => {
   const answer = new ThinkingAnswer(
     { startId: null, endId: 9, tokens: 2 },
     () => Uint32Array.of(5, 6),

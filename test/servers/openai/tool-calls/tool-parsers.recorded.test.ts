@@ -1,6 +1,6 @@
 /**
- * Do our parsers of tool calls make of an output what vLLM 0.33's own make of it? Each line of the recording is a random answer,
- * some of them spoiled or cut, that its `ChatStreamProcessor` and `Parser.parse` were fed with, step by step and as a whole.
+ * Compares parsers of tool calls with recordings of vLLM 0.33. Each line has a random answer, correct, malformed or cut off, and
+ * the results of vLLM's `ChatStreamProcessor` (step by step) and `Parser.parse` (whole text).
  */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -11,12 +11,13 @@ import { toolParserKind } from "../../../../src/servers/openai/tool-calls/tool-p
 import type { ToolFormat } from "../../../../src/text/grammar/parsers.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
 
-interface Recorded {
+/** A line of the recording. */
+interface RecordedAnswer {
   readonly parser: ToolFormat;
   readonly choice: "auto" | "required" | "none" | { readonly function: { readonly name: string } };
   readonly parallel: boolean;
   readonly auto: boolean;
-  /** 1: with the two tools below. */
+  /** 1: the request has the two tools below. 0: no tools. */
   readonly tools: number;
   readonly steps: readonly (readonly number[])[];
   readonly deltas: readonly (object | null)[];
@@ -46,7 +47,7 @@ const TOOLS: ToolUse["tools"] = [
   },
   { name: "get_time", parameters: null },
 ];
-const recorded: Recorded[] = read("recorded-parsers/cases.jsonl")
+const recorded: RecordedAnswer[] = read("recorded-parsers/cases.jsonl")
   .trimEnd()
   .split("\n")
   .map((line) => JSON.parse(line));
@@ -54,7 +55,7 @@ const recorded: Recorded[] = read("recorded-parsers/cases.jsonl")
 const textOf = (ids: readonly number[]) =>
   Buffer.concat(ids.filter((id) => id !== EOS).map((id) => vocabulary.bytesOf(id).slice())).toString();
 
-function useOf({ choice, parallel, auto, tools }: Recorded): ToolUse {
+function useOf({ choice, parallel, auto, tools }: RecordedAnswer): ToolUse {
   return {
     tools: tools === 1 ? TOOLS : [],
     choice: typeof choice === "string" ? choice : { name: choice.function.name },
@@ -63,7 +64,7 @@ function useOf({ choice, parallel, auto, tools }: Recorded): ToolUse {
   };
 }
 
-/** As vLLM writes a delta, ids aside. */
+/** Returns a delta as vLLM writes it, with a placeholder for ids. */
 function shown(delta: Delta | null): object | null {
   if (delta === null) return null;
   const calls = delta.calls.map(({ id, typed, index, name, arguments: given }) => ({
@@ -79,29 +80,30 @@ function shown(delta: Delta | null): object | null {
 const randomIds = idsOf(null);
 for (const parser of ["hermes", "llama3_json", "mistral", "qwen3_coder"] as const) {
   const kind = toolParserKind(parser, vocabulary, randomIds);
-  const own = recorded.filter((one) => one.parser === parser);
+  const answers = recorded.filter((answer) => answer.parser === parser);
 
-  test(`${parser}: ${own.length} answers give the recorded deltas`, () => {
-    expect(own.length).toBeGreaterThanOrEqual(50);
-    for (const one of own) {
-      const use = useOf(one);
+  test(`${parser}: ${answers.length} answers give the recorded deltas`, () => {
+    expect(answers.length).toBeGreaterThanOrEqual(50);
+    for (const answer of answers) {
+      const use = useOf(answer);
       const made = new OutputParser(use, kind.make(use));
-      const deltas = one.steps.map((ids, at) => shown(made.push(textOf(ids), ids, at === one.steps.length - 1)));
-      expect(JSON.stringify(deltas)).toBe(JSON.stringify(one.deltas));
+      const { steps } = answer;
+      const deltas = steps.map((ids, at) => shown(made.push(textOf(ids), ids, at === steps.length - 1)));
+      expect(JSON.stringify(deltas)).toBe(JSON.stringify(answer.deltas));
     }
   });
 
-  test(`${parser}: and the recorded message as a whole`, () => {
-    for (const one of own) {
-      const use = useOf(one);
-      const message = new OutputParser(use, kind.make(use)).message(textOf(one.steps.flat()));
-      const calls = message.calls.map(({ name, arguments: given }) => [name, given]);
-      expect({ content: message.content, calls }).toEqual(one.whole as never);
+  test(`${parser}: whole answers give the recorded messages`, () => {
+    for (const answer of answers) {
+      const use = useOf(answer);
+      const message = new OutputParser(use, kind.make(use)).message(textOf(answer.steps.flat()));
+      const calls = message.calls.map(({ name, arguments: json }) => [name, json]);
+      expect({ content: message.content, calls }).toEqual(answer.whole as never);
     }
   });
 }
 
-test("ids: prefix and sixteen digits, or nine characters for mistral, all different", () => {
+test("call ids are unique, with a prefix and sixteen digits, or nine characters for mistral", () => {
   const use: ToolUse = { tools: TOOLS, choice: "auto", parallel: true, autoEnabled: true };
   const idsOf = (parser: ToolFormat, text: string) =>
     new OutputParser(use, toolParserKind(parser, vocabulary, randomIds).make(use))
