@@ -3,7 +3,7 @@
  * its connection after five seconds. A hundred streams at 20 ms run without it and with it, in turn. The bench reports their
  * gaps, the server's memory, and the requests that the server still answers after the client has left.
  *
- *   bun run bench:ahead [--rounds 3] [--requests 150800] [--path /openapi.json] [--no-save]
+ *   bun run bench ahead [--rounds 3] [--requests 150800] [--path /openapi.json] [--no-save]
  */
 import net from "node:net";
 import { number, rejectUnknown, text } from "./lib/options.ts";

@@ -2,7 +2,7 @@
  * Checks that the server cleans up after clients that leave. In 20 rounds each, 500 streams are cut by FIN or by RST. After a
  * round, all gauges must return to 0, the server must have counted 500 aborts, and its memory must not grow.
  *
- *   bun run bench:cut [--rounds 20] [--streams 500] [--server "command"] [--realtime] [--no-save]
+ *   bun run bench cut [--rounds 20] [--streams 500] [--server "command"] [--realtime] [--no-save]
  */
 import { slope } from "./lib/numbers.ts";
 import { number, rejectUnknown } from "./lib/options.ts";

@@ -4,7 +4,7 @@
  * reports how late steps start, next to a bare timer process on the same core, and the CPU time of a disturbed and a clean
  * answer.
  *
- *   bun run bench:faults [--rounds 3] [--seconds 30] [--seed 1] [--quick] [--realtime] [--no-save]
+ *   bun run bench faults [--rounds 3] [--seconds 30] [--seed 1] [--quick] [--realtime] [--no-save]
  */
 import net from "node:net";
 import { stressCases } from "../src/tools/stress/cases.ts";

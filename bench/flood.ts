@@ -2,7 +2,7 @@
  * Checks that the server cleans up after a flood. For a minute, ten thousand connections are opened and cut every ten seconds.
  * Then, for two minutes, a thousand clients stop reading endless answers while a hundred others read.
  *
- *   bun run bench:flood [--seconds 60] [--per-10s 10000] [--stalled 1000] [--stall-seconds 120] [--no-save]
+ *   bun run bench flood [--seconds 60] [--per-10s 10000] [--stalled 1000] [--stall-seconds 120] [--no-save]
  */
 import { readdirSync } from "node:fs";
 import { posted, RawSocket, WAYS, type Way } from "../test/conformance/raw-socket.ts";

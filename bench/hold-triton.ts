@@ -6,7 +6,7 @@
  * A row that exceeds its bound is measured twice more, and the median of the three counts. If a garbage collection falls into
  * the time (by the runtime's log), the gap may be 25 ms longer.
  *
- *   bun run bench:hold-triton [--rows WORDS] [--streams 50] [--no-save]
+ *   bun run bench hold-triton [--rows WORDS] [--streams 50] [--no-save]
  */
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";

@@ -3,7 +3,7 @@
  * request. The bench compares the streams' longest gap with that of streams from the bare C server on the same core at the same
  * time. It also reports the largest RSS, and the time that the client waits, alone and together with the streams.
  *
- *   bun run bench:hold [--rows WORDS] [--streams 50] [--before FOLDER] [--no-save]
+ *   bun run bench hold [--rows WORDS] [--streams 50] [--before FOLDER] [--no-save]
  *
  * `--rows`: only rows whose name contains one of the words, which are separated by semicolons. `--before`: another checkout,
  * whose server also receives each body, so that the waiting times can be compared.

@@ -3,7 +3,7 @@
  * Node with a shared server that is reset. Tests with aimock, which npm installs into a temporary folder, run in turn with
  * them. The bench also measures later starts of a server in one process.
  *
- *   npx bun run bench:library [--rounds 3] [--no-save]
+ *   npx bun run bench library [--rounds 3] [--no-save]
  */
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

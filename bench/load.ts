@@ -3,7 +3,7 @@
  * (stream/reader.c), which only takes the time of each read, is measured in the same run. The server runs on one core, the
  * clients on the other.
  *
- *   bun run bench:load [--only cost|open|truth] [--pairs 5] [--rounds 9] [--seconds 30] [--rate 2000] [--streams 200,1000]
+ *   bun run bench load [--only cost|open|truth] [--pairs 5] [--rounds 9] [--seconds 30] [--rate 2000] [--streams 200,1000]
  *                      [--no-save]
  */
 import options from "../bin/load-options.json";

@@ -2,7 +2,7 @@
  * Measures how soon the server notices that a client left, in each phase of a request, by FIN, half-close and RST. A bare
  * `Bun.serve` that sends events at the same pace is measured, too, because the kernel, the runtime and the client delay both.
  *
- *   bun run bench:notice [--rounds 6] [--clients 40] [--no-save]
+ *   bun run bench notice [--rounds 6] [--clients 40] [--no-save]
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

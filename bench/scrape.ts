@@ -9,8 +9,8 @@
  * It also measures scrapes without streams, scrapes of an empty page, and a profile of streams without scrapes, from which
  * follows the share of counting. The server may use all cores as in production, because a worker thread makes the pages.
  *
- *   bun run bench:scrape [--streams 1000] [--rate 60] [--seconds 60] [--pairs 30] [--server "command"] [--no-save]
- *   bun run bench:scrape --base REV [--pairs 5]   (compares whole runs of two revisions, each with 10 pairs of windows)
+ *   bun run bench scrape [--streams 1000] [--rate 60] [--seconds 60] [--pairs 30] [--server "command"] [--no-save]
+ *   bun run bench scrape --base REV [--pairs 5]   (compares whole runs of two revisions, each with 10 pairs of windows)
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";

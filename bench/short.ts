@@ -3,7 +3,7 @@
  * same JSON is measured in turn, and the median of the turns counts. Turns are short, so that no server idles for a second.
  * After a second the allocator returns memory to the system, and page faults would disturb the next turn.
  *
- *   bun run bench:short [--rounds 96] [--requests 1000] [--base REV [--pairs 5]] [--realtime] [--no-save]
+ *   bun run bench short [--rounds 96] [--requests 1000] [--base REV [--pairs 5]] [--realtime] [--no-save]
  */
 import { rmSync } from "node:fs";
 import { BASE_FLAGS, compareWithBase } from "./lib/base.ts";

@@ -10,7 +10,7 @@
  * - `launcher`: the package's command, which Node runs.
  * - `node`: Node with an empty script, which is part of the launcher's time.
  *
- *   bun run bench:start [--runs 15] [--server "command"] [--realtime] [--no-save]
+ *   bun run bench start [--runs 15] [--server "command"] [--realtime] [--no-save]
  *
  * `--server` adds another program, such as one of another commit.
  */

@@ -5,7 +5,7 @@
  * - Time on the loop's thread to read a request with a schema, minus that of a request whose schema is in an unused field.
  * - The longest gap in other streams during such requests. On a busy machine this mostly measures the machine.
  *
- *   bun run bench:structured [--rounds 7] [--requests 640] [--schemas 500] [--timing none] [--no-save]
+ *   bun run bench structured [--rounds 7] [--requests 640] [--schemas 500] [--timing none] [--no-save]
  */
 import fc from "fast-check";
 import { isLarge } from "../src/base/pieces.ts";

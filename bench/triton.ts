@@ -6,7 +6,7 @@
  * The client of unstreamed requests never sleeps, because waking a client costs the server half a bare answer, and a slower
  * server wakes it more often.
  *
- *   bun run bench:triton [--rounds 40] [--requests 1000] [--tokens 250] [--realtime] [--no-save]
+ *   bun run bench triton [--rounds 40] [--requests 1000] [--tokens 250] [--realtime] [--no-save]
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -2,7 +2,7 @@
  * Checks that the counters of several workers stay true. Four workers answer 10,000 requests, a tenth of the clients leave, and
  * one worker is killed. The metrics must agree with the truth logs, and no counter may fall between two scrapes.
  *
- *   bun run bench:workers [--workers 4] [--requests 10000] [--concurrency 64] [--no-kill] [--no-save]
+ *   bun run bench workers [--workers 4] [--requests 10000] [--concurrency 64] [--no-kill] [--no-save]
  */
 import type { EngineCounters } from "./lib/counted.ts";
 import { has, number, rejectUnknown } from "./lib/options.ts";

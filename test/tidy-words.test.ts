@@ -85,7 +85,7 @@ const good: readonly SourceFile[] = [
   },
   {
     path: "bench/cut.ts",
-    text: `/**\n * Cuts streams.\n *\n *   bun run bench:cut${" [--flag value]".repeat(20)}\n *\n * | ${"a cell ".repeat(40)}|\n */`,
+    text: `/**\n * Cuts streams.\n *\n *   bun run bench cut${" [--flag value]".repeat(20)}\n *\n * | ${"a cell ".repeat(40)}|\n */`,
   },
   {
     path: "src/base/clock.ts",

@@ -1,6 +1,6 @@
 /**
- * Compares a load generator's numbers per request with the server's truth log, so that docs/measuring.md can state the tool's
- * error. Durations are in milliseconds.
+ * Compares a load generator's numbers per request with the server's truth log, so that docs/explanation/measuring.md can state
+ * the tool's error. Durations are in milliseconds.
  */
 import { TokenTimes } from "../../src/tools/load/token-times.ts";
 import { distributionOf } from "../../src/tools/report/distribution.ts";
@@ -52,7 +52,7 @@ export interface Comparison {
 }
 
 /**
- * Reads `lines` of `GET /understudy/requests` (docs/truth-log.md). Returns each request under its `X-Request-Id` and under the
+ * Reads `lines` of `GET /understudy/requests` (docs/reference/truth-log.md). Returns each request under its `X-Request-Id` and under the
  * answer's `id`.
  */
 export function truthOf(lines: Iterable<string>): Map<string, TrueRequest> {

@@ -1,4 +1,4 @@
-/** Formats the results of `bench:certify` for the terminal and for docs/measuring.md. */
+/** Formats the results of `bench certify` for the terminal and for docs/explanation/measuring.md. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { root } from "../lib/results.ts";
 import type { Comparison, Spread } from "./compare.ts";
@@ -66,7 +66,7 @@ function markdown([heading, ...rows]: readonly (readonly string[])[]): string {
   return [line(heading!), `|${"---|".repeat(heading!.length)}`, ...rows.map(line)].join("\n");
 }
 
-/** Returns the text of each generated section of docs/measuring.md, by the name in its markers. */
+/** Returns the text of each generated section of docs/explanation/measuring.md, by the name in its markers. */
 export function sections(run: Run): Readonly<Record<string, string>> {
   return {
     tools: markdown([
@@ -112,7 +112,7 @@ export function filled(page: string, run: Run): string {
   for (const [name, section] of Object.entries(sections(run))) {
     const between = new RegExp(`(<!-- ${name} -->\\n)[\\s\\S]*?(\\n?<!-- /${name} -->)`);
     if (!between.test(text))
-      throw new Error(`docs/measuring.md lacks the markers <!-- ${name} --> and <!-- /${name} -->`);
+      throw new Error(`docs/explanation/measuring.md lacks the markers <!-- ${name} --> and <!-- /${name} -->`);
     text = text.replace(between, (_, begin: string) => `${begin}${section}\n<!-- /${name} -->`);
   }
   return text;
@@ -123,7 +123,7 @@ export function lastRun(): Run {
   return JSON.parse(lines.at(-1)!) as Run;
 }
 
-export const DOCS = `${root}docs/measuring.md`;
+export const DOCS = `${root}docs/explanation/measuring.md`;
 
 export function writeDocs(): void {
   writeFileSync(DOCS, filled(readFileSync(DOCS, "utf8"), lastRun()));

@@ -1,8 +1,8 @@
 /**
  * Measures how true the numbers of load generators are. Each tool runs each scenario against a new server, whose truth log has
- * the real times of every request. docs/measuring.md explains the tables. The server runs on one core, the tool on the other.
+ * the real times of every request. docs/explanation/measuring.md explains the tables. The server runs on one core, the tool on the other.
  *
- *   bun run bench:certify [--tools "aiperf,vllm bench serve"] [--scenarios "plain,200 streams"] [--write-docs] [--no-save]
+ *   bun run bench certify [--tools "aiperf,vllm bench serve"] [--scenarios "plain,200 streams"] [--write-docs] [--no-save]
  *                         [--realtime]
  */
 import { existsSync, mkdirSync, rmSync } from "node:fs";

@@ -5,7 +5,7 @@
 
 export interface Scenario {
   readonly name: string;
-  /** Describes the scenario for docs/measuring.md. */
+  /** Describes the scenario for docs/explanation/measuring.md. */
   readonly about: string;
   readonly serve: readonly string[];
   readonly concurrency: number;

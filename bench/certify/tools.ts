@@ -8,7 +8,7 @@ import type { Scenario } from "./scenarios.ts";
 export interface Tool {
   readonly name: string;
   readonly version: string;
-  /** Describes for docs/measuring.md which times the tool calls "ITL". */
+  /** Describes for docs/explanation/measuring.md which times the tool calls "ITL". */
   readonly itl: string;
   /** A file that the tool needs, and the command that creates it. */
   readonly needs?: { readonly file: string; readonly make: string };

@@ -1,5 +1,5 @@
 /**
- * Runs a bare `Bun.serve` on the port after `--port`. `bench:notice` and `bench:short` compare our server with it. Routes:
+ * Runs a bare `Bun.serve` on the port after `--port`. `bench notice` and `bench short` compare our server with it. Routes:
  *
  * - POST `/stream`: reads the body, then sends an event every `--tick-ms` milliseconds.
  * - POST `/flood`: reads the body, then sends events as fast as the socket accepts them.

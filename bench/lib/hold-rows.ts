@@ -153,7 +153,7 @@ const KNOWN: readonly HoldRow[] = [
   { name: "an invocation of 4 MB", path: "/invocations", body: () => around(`,"user":"${"x".repeat(4e6)}"`) },
 ];
 
-/** Names of ten rows that `bench:hold` also runs at once, each from its own client. */
+/** Names of ten rows that `bench hold` also runs at once, each from its own client. */
 export const AT_ONCE = [
   "script of 18 MB",
   "script of a million steps",

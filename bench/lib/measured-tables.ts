@@ -1,4 +1,4 @@
-/** Compares the presets with measured engines. Makes the tables of docs/timing.md from a replay of every measured point. */
+/** Compares the presets with measured engines. Makes the tables of docs/explanation/timing.md from a replay of every measured point. */
 import { findPreset } from "../../src/engine/timing/presets.ts";
 import { MEASURED, type Point, type SimulatedTimes, simulate } from "./measured.ts";
 import { median } from "./numbers.ts";

@@ -3,7 +3,7 @@
  * a pool of 1 M blocks and of 10 k blocks. Both runs of a pair follow each other in one process, so that a busy machine disturbs
  * both. The result is the median of the pairs' ratios.
  *
- *   bun run bench:scale [--pairs 101] [--realtime] [--no-save]
+ *   bun run bench scale [--pairs 101] [--realtime] [--no-save]
  *
  * The state is that of a server that has run for a while: each block has cached content, which a new allocation evicts first. No
  * two requests are equal. A round decodes 480 tokens for each of the 256 sequences.

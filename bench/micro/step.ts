@@ -1,7 +1,7 @@
 /**
  * Measures how many tokens per second the core alone generates if all requests decode.
  *
- *   bun run bench:step [--seconds 1] [--base REV [--pairs 5]] [--no-save]
+ *   bun run bench step [--seconds 1] [--base REV [--pairs 5]] [--no-save]
  */
 import { BASE_FLAGS, compareWithBase } from "../lib/base.ts";
 import { number, rejectUnknown } from "../lib/options.ts";

@@ -3,7 +3,7 @@
  * that is written alone. Both run in turn on the same connections of one process, so that a busy machine slows both. Another
  * process reads.
  *
- *   bun run bench:writes [--streams 64] [--pairs 60] [--no-save]
+ *   bun run bench writes [--streams 64] [--pairs 60] [--no-save]
  */
 
 import { type Lane, Lanes, TokenTexts } from "../../src/engine/interface/lanes.ts";

@@ -1,4 +1,4 @@
-/** Reads late steps with their causes from the server's truth (docs/truth-log.md) after a run, and summarizes them. */
+/** Reads late steps with their causes from the server's truth (docs/reference/truth-log.md) after a run, and summarizes them. */
 import { table } from "../lib/report.ts";
 
 /** A step that began more than a millisecond late. */

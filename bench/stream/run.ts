@@ -1,10 +1,10 @@
 /**
  * Measures the CPU time of a streamed token, and the punctuality of steps.
  *
- *   bun run bench:stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift|view|fit|fresh] [--varied]
+ *   bun run bench stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift|view|fit|fresh] [--varied]
  *                        [--long-prompts | --under-load] [--streams N] [--seconds N] [--server "command"] [--realtime]
  *                        [--no-save]
- *   bun run bench:stream --base REV [--pairs 5] …   (compares an earlier revision with this tree)
+ *   bun run bench stream --base REV [--pairs 5] …   (compares an earlier revision with this tree)
  *
  * 1. cpu: CPU time per token of our server and of the bare C server (anchor.c) in turn, with 64 streams at full speed.
  * 2. sends: a short run under strace, which counts the events per send.

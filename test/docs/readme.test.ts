@@ -5,6 +5,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import manifest from "../../package.json";
+import { BENCHES } from "../../scripts/bench.ts";
+import { SIZED } from "../../scripts/test-sizes.ts";
 import { ROLE_NAMES, type RoleName } from "../../src/app/config/roles.ts";
 import { type HostedServer, hosted, hostedAs } from "../hosted.ts";
 import { type Server, type ServerHandle, serve } from "../server.ts";
@@ -119,12 +121,26 @@ test("no script of package.json runs before or after another because of its name
   expect(names.filter((name) => names.includes(`pre${name}`) || names.includes(`post${name}`))).toEqual([]);
 });
 
-test("every command of package.json that README and benches.md name exists, and every bench is named", () => {
-  const named = new Set(
-    [...(readme + read("docs/benches.md")).matchAll(/\bbun run ([\w:-]+)/g)].map(([, name]) => name!),
+test("package.json has at most ten scripts", () => {
+  expect(Object.keys(manifest.scripts).length).toBeLessThanOrEqual(10);
+});
+
+test("every script, bench and test of two sizes that the pages and the code name exists, and benches.md names every bench", () => {
+  const files = Bun.spawnSync(
+    ["git", "grep", "-hoE", "bun run (bench |test )?[a-z][a-z-]*", "--", ".", ":!CHANGELOG.md"],
+    {
+      cwd: root.pathname,
+    },
   );
-  expect([...named].filter((name) => !(name in manifest.scripts))).toEqual([]);
-  expect(Object.keys(manifest.scripts).filter((name) => name.startsWith("bench:") && !named.has(name))).toEqual([]);
+  const unknown = [...new Set(files.stdout.toString().trim().split("\n"))].filter((line) => {
+    const [script = "", name] = line.slice("bun run ".length).split(" ");
+    if (!(script in manifest.scripts)) return script !== "src"; // `bun run src/main.ts` is a file
+    if (script === "bench") return name !== undefined && !(name in BENCHES);
+    return script === "test" && name !== undefined && name !== "quick" && !(name in SIZED);
+  });
+  expect(unknown).toEqual([]);
+  const page = read("docs/internals/benches.md");
+  expect(Object.keys(BENCHES).filter((name) => !page.includes(`bench ${name}`))).toEqual([]);
 });
 
 const BODIES: Readonly<Record<string, object>> = {
@@ -136,8 +152,8 @@ const BODIES: Readonly<Record<string, object>> = {
   "/tokenize": { prompt: "Hello" },
   "/detokenize": { tokens: [1, 2] },
 };
-test("every path of the table in docs/serve.md answers 200, those of dev mode only in dev mode", async () => {
-  const table = /\| Path \| What \|\n\|.*\n((?:\|.*\n)+)/.exec(read("docs/serve.md"))![1]!;
+test("every path of the table in docs/servers/vllm.md answers 200, those of dev mode only in dev mode", async () => {
+  const table = /\| Path \| What \|\n\|.*\n((?:\|.*\n)+)/.exec(read("docs/servers/vllm.md"))![1]!;
   const routes = table
     .trimEnd()
     .split("\n")
@@ -166,8 +182,8 @@ test("every path of the table in docs/serve.md answers 200, those of dev mode on
   }
 });
 
-test("the timings of the table in docs/timing.md are accepted", async () => {
-  const table = /\| `--timing` \|.*\n\|.*\n((?:\|.*\n)+)/.exec(read("docs/timing.md"))![1]!;
+test("the timings of the table in docs/explanation/timing.md are accepted", async () => {
+  const table = /\| `--timing` \|.*\n\|.*\n((?:\|.*\n)+)/.exec(read("docs/explanation/timing.md"))![1]!;
   const [preset, ...forms] = table
     .trimEnd()
     .split("\n")

@@ -1,10 +1,12 @@
-/** Tests that the code blocks of docs/library.md run unchanged, each in a separate process of Bun. */
+/** Tests that the code blocks of the pages on the library run unchanged, each in a separate process of Bun. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { run } from "../packed.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
-const page = readFileSync(`${root}docs/library.md`, "utf8");
+const page = ["how-to/tests", "reference/library"]
+  .map((name) => readFileSync(`${root}docs/${name}.md`, "utf8"))
+  .join("\n");
 const blocks = [...page.matchAll(/```js\n([\s\S]*?)```/g)].map(([, block]) => block!);
 /** A folder inside the checkout, so that the package is found by its name. */
 const folder = `${root}build/docs-library/`;

@@ -244,7 +244,7 @@ async function owing() {
 test("a whole collection that found no gap follows after the streams, and then one more", async () => {
   const { kinds, pass, end } = await owing();
   end();
-  // Found by bench:hold: without the second collection 80 MB were not returned to the system.
+  // Found by bench hold: without the second collection 80 MB were not returned to the system.
   await pass(60 * SECOND_US);
   expect(kinds()).toEqual(["young", "whole", "whole"]);
 });
@@ -266,7 +266,7 @@ test("if the additional collection finds no gap either, it follows once, after t
 
 test("timers that always fire just after a search for a gap do not postpone a collection forever", async () => {
   const { clock, kinds, pass, end } = await owing();
-  // bench:hold found this case: the process kept 130 MB of garbage until the next request.
+  // bench hold found this case: the process kept 130 MB of garbage until the next request.
   const repeat = () => {
     clock.at(clock.now() + 19_000, () => {});
     clock.at(clock.now() + SECOND_US / 2, repeat);

@@ -1,8 +1,5 @@
 /** Tests the configuration that follows from the flags of `serve --role triton`, and the refusals of invalid flags. */
 import { expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
-import { optionsMarkdown } from "../../../src/cli/options/help.ts";
-import { tritonServerOptions } from "../../../src/cli/options/triton-server-options.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
 
 const resolve = (flags: readonly string[], env: Record<string, string> = {}) =>
@@ -173,9 +170,4 @@ test("the role is set by a flag or the environment, but not by a file, and has a
   expect("help" in word && word.help).not.toContain("--model-repository");
   const file = resolveServeConfig(["--config", "f.yaml"], {}, () => "role: triton\n");
   expect("error" in file && file.error).toContain('role: takes vllm or trtllm-serve, not "triton"');
-});
-
-test("docs/triton.md has the generated table of options", () => {
-  const docs = readFileSync(new URL("../../../docs/triton.md", import.meta.url), "utf8");
-  expect(docs).toContain(optionsMarkdown(tritonServerOptions));
 });

@@ -1,4 +1,4 @@
-/** Tests the limits of docs/limits.md on a proxy's memory and records. */
+/** Tests the limits of docs/reference/limits.md on a proxy's memory and records. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import net from "node:net";

@@ -1,5 +1,5 @@
 /**
- * Disturbs the answers of a call by faults (docs/faults.md). The faults are chosen at the first message; later messages wait
+ * Disturbs the answers of a call by faults (docs/reference/faults.md). The faults are chosen at the first message; later messages wait
  * until then.
  */
 
@@ -95,6 +95,8 @@ class Disturbable implements CallHandler {
     const { FaultyMessages } = await import("../../../wire/grpc/faulty.ts");
     const call = this.#call;
     const timer = pacing(this.#clock);
-    call.disturb((stream, held, lost) => new FaultyMessages(order, timer, { stream, line: call.line, held }, lost));
+    call.disturb(
+      (stream, held, lost) => new FaultyMessages(order, timer, { stream, connection: call.connection, held }, lost),
+    );
   }
 }
