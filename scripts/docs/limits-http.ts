@@ -7,7 +7,7 @@ export const httpLimits: readonly LimitRow[] = [
     option: "--h11-max-incomplete-event-size",
     most: "4194304 bytes",
     beyond: "431 without a body, connection closed",
-    test: "a head that is too large: 431",
+    test: "a head that is too large gets 431",
   },
   {
     what: "URL of a request",
@@ -20,14 +20,14 @@ export const httpLimits: readonly LimitRow[] = [
     what: "Header lines of a request",
     most: "10,000",
     beyond: "431 without a body, connection closed",
-    test: "too many header lines: 431",
+    test: "too many header lines get 431",
   },
   {
     what: "Time for a head to arrive",
     option: "--body-timeout",
     most: "300 s",
     beyond: "connection closed without an answer",
-    test: "a head that never ends: the connection is closed",
+    test: "the connection is closed if a head never ends",
   },
   {
     what: "Cached heads of earlier requests",
@@ -56,7 +56,7 @@ export const httpLimits: readonly LimitRow[] = [
     option: "--max-body-mb",
     most: "64 MiB",
     beyond: "413 in vLLM's form; the connection stays usable",
-    test: "too large a body: 413, and the next request is answered",
+    test: "a body that is too large gets 413, and the next request is answered",
   },
   {
     what: "Bodies above 1 MiB that are read or not yet answered, together; one without a length counts as the largest",
@@ -71,7 +71,7 @@ export const httpLimits: readonly LimitRow[] = [
     most: "64 MiB for a server's ports",
     beyond:
       "not read until there is room; those that began a second ago give way, the oldest first: 503, or as [admission.md](../how-to/admission.md) says. For a head, and for roles other than vLLM, the connection is closed",
-    test: "small bodies whose rest does not come, 64 MiB in sum: the oldest give way with 503, others are served, one that ends is",
+    test: "64 MiB of incomplete small bodies: the oldest requests get 503, and all others are served",
     file: "test/conformance/unfinished.test.ts",
   },
   {
@@ -141,7 +141,7 @@ export const httpLimits: readonly LimitRow[] = [
     what: "Alarm threads that are started again after a failure",
     most: "3",
     beyond: "timers replace them and spin for the last millisecond before each step",
-    test: "an alarm that dies is made again for the time that is asked for, and timers take its place in the end",
+    test: "a dead alarm is replaced by a new one, and by timers after several deaths",
     file: "test/base/unexpected.test.ts",
   },
   {
@@ -163,7 +163,7 @@ export const httpLimits: readonly LimitRow[] = [
     option: "--body-timeout",
     most: "300 s",
     beyond: "408, connection closed",
-    test: "a body that never ends: 408",
+    test: "a body that never ends gets 408",
   },
   {
     what: "Time for an answer",
@@ -171,7 +171,7 @@ export const httpLimits: readonly LimitRow[] = [
     most: "none",
     beyond:
       "504; in a stream an error as its last event, then `[DONE]`. If the client does not read, the connection is reset",
-    test: "an answer that takes too long: 504, or an error in its stream",
+    test: "an answer that takes too long gets 504, or an error in its stream",
   },
   {
     what: "Idle connection",

@@ -140,7 +140,9 @@ function commandsOf(text: string): string[][] {
         )
         .map((line) => line.replace(/ #.*$/, "").replace(/ &$/, "")),
     )
-    .map((line) => [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, one, two, bare]) => one ?? two ?? bare!));
+    .map((line) =>
+      [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, single, double, bare]) => single ?? double ?? bare!),
+    );
 }
 
 const HELP: Readonly<Record<string, () => string>> = {
