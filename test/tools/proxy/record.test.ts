@@ -120,7 +120,7 @@ test("with --replay-timing scheduled the engine generates the recorded text, and
     '{"answer": {"recorded": {"status": 200, "headers": {}, "events": [[5, "a"], [3, "b"]]}}}',
   );
   const other = await hosted([...FLAGS, "--fixtures", wrong]);
-  await eventually(() => other.output().includes("answer.recorded: events: times rise"));
+  await eventually(() => other.output().includes("answer.recorded: events: times must rise"));
   await other.stop();
   figure("replayTimings", sized("record", { sample: 1, whole: 2 }));
 });
