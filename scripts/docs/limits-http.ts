@@ -63,7 +63,7 @@ export const httpLimits: readonly LimitRow[] = [
     most: "`--max-body-mb`",
     beyond:
       "the next body waits; after 30 s, or half of `--body-timeout`, 503, or as [admission.md](../how-to/admission.md) says",
-    test: "a server reads as many large bodies as have room; the next one waits, then it is 503; small ones go on",
+    test: "a server reads as many large bodies as have room. The next one waits, then gets 503. Small ones are answered",
     file: "test/servers/openai/front/body-room.test.ts",
   },
   {
@@ -78,14 +78,14 @@ export const httpLimits: readonly LimitRow[] = [
     what: "Memory that a slow body may reserve",
     most: "its whole length for 1 s",
     beyond: "while others wait, a slow body reserves only received bytes",
-    test: "who is slow keeps the room of what has come, and the rest of it waits behind the others",
+    test: "while others wait, a slow body reserves only received bytes, and its rest waits after them",
     file: "test/servers/openai/front/body-room.test.ts",
   },
   {
     what: "Bytes of a large body per turn of the event loop",
     most: "512 KiB",
     beyond: "the socket is not read until the next turn",
-    test: "a body that is given away is not kept, and no more than 512 KiB of it are read in a turn of the event loop",
+    test: "a body that is passed on is not kept, and at most 512 KiB of it are read per turn of the event loop",
     file: "test/servers/openai/front/reading/thread.test.ts",
   },
   {
@@ -99,7 +99,7 @@ export const httpLimits: readonly LimitRow[] = [
     what: "Lists and objects, their items, and members of objects, in a body above 256 KiB",
     most: "2,000,000; 12,000,000; 2,200,000",
     beyond: "400: they take many times the memory of their bytes",
-    test: "lists, objects and members are counted, in texts they are not",
+    test: "lists, objects and members are counted, but not their characters inside texts",
     file: "test/servers/openai/front/reading/thread.test.ts",
   },
   {
@@ -120,7 +120,7 @@ export const httpLimits: readonly LimitRow[] = [
     what: "Errors of one body that are kept",
     most: "1,024",
     beyond: "the others are counted; ten are shown, as in vLLM",
-    test: "all errors of a body are counted, few are kept, and the branches of a union forget theirs",
+    test: "all errors of a body are counted, but few are kept, and errors of failed branches of a union are removed",
     file: "test/servers/openai/front/reading/thread.test.ts",
   },
   {
@@ -148,14 +148,14 @@ export const httpLimits: readonly LimitRow[] = [
     what: "Time for which the thread that reads large bodies may be idle",
     most: "5 s",
     beyond: "it ends; the next large body starts another",
-    test: "a thread that dies fails what waits for it, and the next body gets another; without work it ends",
+    test: "an idle thread ends. One that dies fails the bodies that wait for it, and the next body starts another",
     file: "test/servers/openai/front/reading/thread.test.ts",
   },
   {
     what: "Bytes that this thread has read, while nothing waits for it; its heap",
     most: "64 MiB; 16 MiB",
     beyond: "it ends at once, because a heap does not return all of its memory",
-    test: "a thread that has read 64 MiB ends when it has nothing to do, and the next body gets another",
+    test: "a thread that has read 64 MiB ends as soon as it is idle, and the next body starts another",
     file: "test/servers/openai/front/reading/thread.test.ts",
   },
   {

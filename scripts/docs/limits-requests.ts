@@ -138,7 +138,7 @@ export const requestLimits: readonly LimitRow[] = [
     what: "Requests, calls and connections whose time is over: time for ending them per turn",
     most: "1 ms",
     beyond: "the others end in later turns",
-    test: "16,000 due calls end in turns of one millisecond; one that is cancelled meanwhile does not expire",
+    test: "16,000 due items end in turns of one millisecond; one that is forgotten meanwhile does not expire",
     file: "test/wire/http/deadlines.test.ts",
   },
   {
