@@ -3,7 +3,7 @@
  * NAME` writes `build/bin/understudy-NAME`. The targets are in bun-runtimes.ts; the default is this platform.
  * `--out FOLDER` writes into another folder. `--runtime FILE` gives Bun's program for the target, which is downloaded otherwise.
  *
- * The file appears under its name only when it is whole. NOTICE, with the licences of what is in it, is written beside it.
+ * The file appears under its name only when it is whole. NOTICE, with the licences of what is in it, is written next to it.
  */
 import { chmodSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";

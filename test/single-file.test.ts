@@ -1,6 +1,6 @@
 /**
- * Tests the single file of Linux on x64: it does the same as the sources, from any folder and under any name, and needs nothing
- * beside it. The whole, `npx bun run test pack`, also runs the tests of commands, servers and recordings with the file, and
+ * Tests the single file of Linux on x64: it does the same as the sources, from any folder and under any name, and needs no
+ * other file. The whole, `npx bun run test pack`, also runs the tests of commands, servers and recordings with the file, and
  * compares the files for other platforms with it.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";

@@ -2,6 +2,7 @@
 import { afterAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import {
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -156,3 +157,11 @@ test("if the bundle cannot be built, the sources run", async () => {
   rmSync(join(checkout, "build"), { recursive: true });
   expect(await run()).toBe("first\n");
 });
+
+test("the bundle of this checkout finds its pinned clients", async () => {
+  const list = () => Bun.$`${process.execPath} scripts/run.ts stress --client list`.cwd(root).text();
+  await list();
+  // The first start made the bundle, so that this one runs it.
+  expect(existsSync(`${root}build/program.json`)).toBe(true);
+  expect(await list()).toContain("openai-node\n");
+}, 60_000);
