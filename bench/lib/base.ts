@@ -3,8 +3,9 @@
  * bench in a worktree of REV, the same again, and this tree's, in turns, N times. Everything else on the command line goes
  * to each run.
  */
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { type Compared, type Costs, compareRounds, orderOf, passedOn, type Round, type Run } from "./compared.ts";
+import { lastLine } from "./kept-lines.ts";
 import { has, number, text } from "./options.ts";
 import { progress, table } from "./report.ts";
 import { git, RESULTS, root, save } from "./results.ts";
@@ -113,13 +114,12 @@ async function checkOut(commit: string, folder: string): Promise<void> {
 /** One run of a tree's bench, and what its line of results says; results go to `results`. */
 async function costsOf({ name, script, flags = [], costs }: Bench, tree: string, results: string): Promise<Costs> {
   const file = `${results}${name}.jsonl`;
-  const lines = () => (existsSync(file) ? readFileSync(file, "utf8").trimEnd().split("\n") : []);
-  const before = lines().length;
+  const before = lastLine(file);
   const elsewhere = tree === root ? [RESULTS, results] : [];
   await run([process.execPath, script, ...passedOn(process.argv.slice(2)), ...flags, ...elsewhere], tree);
-  const after = lines();
-  if (after.length <= before) throw new Error(`${script} of ${tree} wrote no result`);
-  return costs(JSON.parse(after.at(-1)!) as never);
+  const line = lastLine(file);
+  if (line === undefined || line === before) throw new Error(`${script} of ${tree} wrote no result`);
+  return costs(JSON.parse(line) as never);
 }
 
 /** What it prints is shown where it fails; a bench of an earlier revision may not know a flag. */
