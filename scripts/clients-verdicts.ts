@@ -1,25 +1,22 @@
 /**
  * Runs each real client of test/clients/drivers against all fault cases and records which faults it does not handle: `npx bun
  * run clients:verdicts [-- --rounds 3] [--client NAME,NAME]`. Drivers in Go and Rust are built first. The results go to
- * test/results/client-verdicts.json, and from there into docs/client-verdicts.md. `--docs` only writes the page.
+ * test/results/client-verdicts.json; then `npx bun run docs` writes docs/reference/client-verdicts.md.
  */
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { drivers } from "../src/cli/stress/stress-clients.ts";
 import { isRed, type StressVerdict } from "../src/tools/stress/verdict.ts";
 import { buildDrivers } from "../test/clients/drivers/builds.ts";
-import { type ClientVerdicts, verdictsMarkdown } from "./verdicts-markdown.ts";
+import { type ClientVerdicts, knownVerdicts, RESULTS } from "./docs/verdicts.ts";
 
 const root = new URL("../", import.meta.url).pathname;
-const RESULTS = `${root}test/results/client-verdicts.json`;
-const PAGE = `${root}docs/client-verdicts.md`;
-const BETWEEN = /(<!-- verdicts -->\n)[\s\S]*(<!-- \/verdicts -->)/;
 
 const words = process.argv.slice(2);
 const optionOf = (name: string) => (words.includes(name) ? words[words.indexOf(name) + 1] : undefined);
 const rounds = Number(optionOf("--rounds") ?? 3);
 const only = optionOf("--client")?.split(",");
 
-const known: ClientVerdicts[] = existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, "utf8")) : [];
+const known = knownVerdicts();
 
 /**
  * Runs one round of a client. `cells` has its verdict by plan, `why` the reason by red plan. Null if the client could not
@@ -59,39 +56,30 @@ async function round(
   return { cells, why, seconds };
 }
 
-if (!words.includes("--docs")) {
-  buildDrivers((name) => only?.includes(name) ?? true);
-  for (const name of Object.keys(drivers())) {
-    if (only !== undefined && !only.includes(name)) continue;
-    const all = [];
-    for (let n = 0; n < rounds; n++) {
-      const result = await round(name);
-      if (result === null) break;
-      all.push(result);
-      console.log(
-        `${name}, round ${n + 1}: ${result.seconds} s, ${Object.keys(result.why).length} red of ${Object.keys(result.cells).length}`,
-      );
-    }
-    if (all.length < rounds) continue;
-    const verdicts: ClientVerdicts = {
-      client: name,
-      seconds: all.map(({ seconds }) => seconds),
-      cells: Object.fromEntries(Object.keys(all[0]!.cells).map((plan) => [plan, all.map(({ cells }) => cells[plan]!)])),
-      why: Object.assign({}, ...all.map(({ why }) => why)),
-    };
-    const at = known.findIndex(({ client }) => client === name);
-    if (at === -1) known.push(verdicts);
-    else known[at] = verdicts;
-    writeFileSync(RESULTS, `${JSON.stringify(known, null, 1)}\n`);
+buildDrivers((name) => only?.includes(name) ?? true);
+for (const name of Object.keys(drivers())) {
+  if (only !== undefined && !only.includes(name)) continue;
+  const all = [];
+  for (let n = 0; n < rounds; n++) {
+    const result = await round(name);
+    if (result === null) break;
+    all.push(result);
+    console.log(
+      `${name}, round ${n + 1}: ${result.seconds} s, ${Object.keys(result.why).length} red of ${Object.keys(result.cells).length}`,
+    );
   }
+  if (all.length < rounds) continue;
+  const verdicts: ClientVerdicts = {
+    client: name,
+    seconds: all.map(({ seconds }) => seconds),
+    cells: Object.fromEntries(Object.keys(all[0]!.cells).map((plan) => [plan, all.map(({ cells }) => cells[plan]!)])),
+    why: Object.assign({}, ...all.map(({ why }) => why)),
+  };
+  const at = known.findIndex(({ client }) => client === name);
+  if (at === -1) known.push(verdicts);
+  else known[at] = verdicts;
+  writeFileSync(RESULTS, `${JSON.stringify(known, null, 1)}\n`);
 }
-const order = Object.keys(drivers());
-known.sort((a, b) => order.indexOf(a.client) - order.indexOf(b.client));
-const page = readFileSync(PAGE, "utf8");
-writeFileSync(
-  PAGE,
-  page.replace(BETWEEN, (_, before, after) => `${before}${verdictsMarkdown(known)}\n${after}`),
-);
 const cells = known.flatMap(({ cells }) => Object.values(cells));
 const equal = cells.filter((all) => new Set(all).size === 1).length;
 console.log(

@@ -62,7 +62,7 @@ const foreign = Object.entries(KEYS)
   .map(([name, { takes }]) => {
     const type =
       takes === "switch" || takes === "toggle" ? "boolean" : takes === "list" ? LIST : "string | number | boolean";
-    return `  /** Only with compat: the option \`${name}\` of that stand-in, docs/migrating.md. */\n  readonly ${camelCase(name)}?: ${type} | undefined;\n`;
+    return `  /** Only with compat: the option \`${name}\` of that stand-in, docs/how-to/migrating.md. */\n  readonly ${camelCase(name)}?: ${type} | undefined;\n`;
   })
   .join("");
 
@@ -74,7 +74,7 @@ const engineTypes = `/**
 /** A whole number, also as a text with vLLM's units: "8k" is 8000, "8K" 8192. */
 export type HumanNumber = number | \`\${number}\${"" | "k" | "K" | "m" | "M" | "g" | "G" | "t" | "T"}\`;
 
-/** Scheduler, KV cache, and how long steps take; docs/options.md lists the flags. */
+/** Scheduler, KV cache, and how long steps take; docs/reference/options.md lists the flags. */
 export interface EngineOptions {
 ${linesOf(isEngine)}}
 `;

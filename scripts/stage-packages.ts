@@ -73,10 +73,11 @@ function linked(text: string, path: string, isPacked: (target: string) => boolea
 }
 
 function documents(to: string): void {
-  const pages = readdirSync(`${root}docs`).filter((name) => name.endsWith(".md"));
+  // Notes for those who change the code stay in the repository.
+  const pages = [...new Bun.Glob("**/*.md").scanSync(`${root}docs`)].filter((name) => !name.startsWith("internals/"));
   const all = ["README.md", "CHANGELOG.md", ...pages.map((name) => `docs/${name}`)];
-  mkdirSync(`${to}/docs`, { recursive: true });
   for (const path of all) {
+    mkdirSync(dirname(`${to}/${path}`), { recursive: true });
     const text = readFileSync(root + path, "utf8");
     writeFileSync(
       `${to}/${path}`,
@@ -130,14 +131,14 @@ async function stageEngine(to: string): Promise<void> {
   });
 }
 
-/** The part of docs/library.md that is the engine's. */
+/** The part of docs/reference/library.md that is the engine's. */
 function engineReadme(): string {
-  const text = readFileSync(`${root}docs/library.md`, "utf8");
+  const text = readFileSync(`${root}docs/reference/library.md`, "utf8");
   const part = /^## The engine\n([\s\S]*?)(?=^## )/m.exec(text)![1]!;
   const named = part
     .replaceAll('"llm-understudy"', '"llm-understudy-engine"')
     .replaceAll("`llm-understudy/", "`llm-understudy-engine/");
-  return `# llm-understudy-engine\n${linked(named, "docs/library.md", () => false)}`;
+  return `# llm-understudy-engine\n${linked(named, "docs/reference/library.md", () => false)}`;
 }
 
 async function stageServer(to: string): Promise<void> {

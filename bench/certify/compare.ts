@@ -48,7 +48,7 @@ export interface Comparison {
   readonly truth: Readonly<Record<"ttft" | "itl" | "tpot", Spread>>;
 }
 
-/** Requests by `X-Request-Id` and by the answer's `id`; `lines` of `GET /understudy/requests` (docs/truth-log.md). */
+/** Requests by `X-Request-Id` and by the answer's `id`; `lines` of `GET /understudy/requests` (docs/reference/truth-log.md). */
 export function truthOf(lines: Iterable<string>): Map<string, TrueRequest> {
   const steps = new TokenTimes();
   const rows: RequestLine[] = [];

@@ -1,4 +1,4 @@
-/** How do results look on the terminal and in docs/measuring.md? */
+/** How do results look on the terminal and in docs/explanation/measuring.md? */
 import { readFileSync, writeFileSync } from "node:fs";
 import { root } from "../lib/results.ts";
 import type { Comparison, Spread } from "./compare.ts";
@@ -65,7 +65,7 @@ function markdown([heading, ...rows]: readonly (readonly string[])[]): string {
   return [line(heading!), `|${"---|".repeat(heading!.length)}`, ...rows.map(line)].join("\n");
 }
 
-/** What docs/measuring.md says between its markers; `run` is a line of bench/results/certify.jsonl. */
+/** What docs/explanation/measuring.md says between its markers; `run` is a line of bench/results/certify.jsonl. */
 export function sections(run: Run): Readonly<Record<string, string>> {
   return {
     tools: markdown([
@@ -109,7 +109,7 @@ export function filled(page: string, run: Run): string {
   for (const [name, section] of Object.entries(sections(run))) {
     const between = new RegExp(`(<!-- ${name} -->\\n)[\\s\\S]*?(\\n?<!-- /${name} -->)`);
     if (!between.test(text))
-      throw new Error(`docs/measuring.md lacks the markers <!-- ${name} --> and <!-- /${name} -->`);
+      throw new Error(`docs/explanation/measuring.md lacks the markers <!-- ${name} --> and <!-- /${name} -->`);
     text = text.replace(between, (_, begin: string) => `${begin}${section}\n<!-- /${name} -->`);
   }
   return text;
@@ -120,7 +120,7 @@ export function lastRun(): Run {
   return JSON.parse(lines.at(-1)!) as Run;
 }
 
-export const DOCS = `${root}docs/measuring.md`;
+export const DOCS = `${root}docs/explanation/measuring.md`;
 
 export function writeDocs(): void {
   writeFileSync(DOCS, filled(readFileSync(DOCS, "utf8"), lastRun()));

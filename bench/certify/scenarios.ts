@@ -2,7 +2,7 @@
 
 export interface Scenario {
   readonly name: string;
-  /** What it shows, for docs/measuring.md. */
+  /** What it shows, for docs/explanation/measuring.md. */
   readonly about: string;
   readonly serve: readonly string[];
   readonly concurrency: number;

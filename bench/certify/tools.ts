@@ -8,7 +8,7 @@ import type { Scenario } from "./scenarios.ts";
 export interface Tool {
   readonly name: string;
   readonly version: string;
-  /** What the tool's "ITL" is made of, for docs/measuring.md. */
+  /** What the tool's "ITL" is made of, for docs/explanation/measuring.md. */
   readonly itl: string;
   /** File without which it cannot run, and the command that makes it. */
   readonly needs?: { readonly file: string; readonly make: string };

@@ -1,4 +1,4 @@
-/** How near do the presets come to what was measured? Tables for docs/timing.md, from replays of every measured point. */
+/** How near do the presets come to what was measured? Tables for docs/explanation/timing.md, from replays of every measured point. */
 import { findPreset } from "../../src/engine/timing/presets.ts";
 import { MEASURED, type Point, type Simulated, simulate } from "./measured.ts";
 import { median } from "./numbers.ts";

@@ -1,4 +1,4 @@
-/** Why were steps late? The server's own truth says it (docs/truth-log.md): asked for after a run, by cause. */
+/** Why were steps late? The server's own truth says it (docs/reference/truth-log.md): asked for after a run, by cause. */
 import { table } from "../lib/report.ts";
 
 /** A step that began more than a millisecond late. */

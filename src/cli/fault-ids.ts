@@ -4,7 +4,7 @@ import { one } from "./options/option.ts";
 
 export const faultIds = one<readonly string[]>(
   "ID,…",
-  "ids of docs/faults.md with commas between them, as in B*,S2",
+  "ids of docs/reference/faults.md with commas between them, as in B*,S2",
   (written) => {
     const all = written.split(",").map((name) => name.trim());
     return all.every(isFaultName) ? all : undefined;

@@ -1,4 +1,4 @@
-/** Types of answers and of request conditions in code, with the meaning that they have in fixtures: docs/fixtures.md. */
+/** Types of answers and of request conditions in code, with the meaning that they have in fixtures: docs/how-to/fixtures.md. */
 
 /** Conditions on a text. All given ones must hold. */
 export interface TextTests {
@@ -112,7 +112,7 @@ export interface CallsAnswer {
   readonly text?: string;
 }
 
-/** An answer with the JSON that the prompt asks for: docs/structured-output.md. */
+/** An answer with the JSON that the prompt asks for: docs/how-to/structured-output.md. */
 export interface PromptedAnswer {
   /** true */
   readonly prompted_json: true;
@@ -126,7 +126,7 @@ export interface ErrorInCode {
 
 /** A fault. Can be added to an answer, or stand alone to disturb the default answer. */
 export interface Disturbed {
-  /** Plan of faults for the answer: docs/faults.md. */
+  /** Plan of faults for the answer: docs/reference/faults.md. */
   readonly fault?: string;
 }
 

@@ -72,7 +72,7 @@ export interface Server extends AsyncDisposing {
   timeline(): Promise<string>;
   /**
    * Answers matching requests with `answer`, from the time the promise resolves until `reset`. The first matching rule counts.
-   * `match`: conditions as in fixtures (docs/fixtures.md), or a predicate. If it throws, the client gets a 500.
+   * `match`: conditions as in fixtures (docs/how-to/fixtures.md), or a predicate. If it throws, the client gets a 500.
    */
   on(
     match: RequestMatch | ((request: AskedRequest) => boolean | Promise<boolean>),

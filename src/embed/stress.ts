@@ -1,6 +1,6 @@
 /**
  * Runs a client of a test through disturbed streams. `understudy stress --wait` serves the cases in a separate process
- * (docs/stress.md, "Your own suite"). The client is a function of the test. Works in Bun and Node.
+ * (docs/how-to/stress.md, "Your own suite"). The client is a function of the test. Works in Bun and Node.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -78,7 +78,7 @@ export interface StressResult {
   readonly plan: string;
   /** Description of the plan's faults. */
   readonly fault: string;
-  /** Verdict, one of those in docs/stress.md. */
+  /** Verdict, one of those in docs/how-to/stress.md. */
   readonly verdict: string;
   /** Explanation of the verdict, as a sentence. */
   readonly why: string;
@@ -97,7 +97,7 @@ interface Listed {
   readonly atOnce: boolean;
 }
 
-/** Runs the client through all cases and returns their verdicts (docs/stress.md). Rejects if the cases cannot be served. */
+/** Runs the client through all cases and returns their verdicts (docs/how-to/stress.md). Rejects if the cases cannot be served. */
 export async function stress(client: StressedClient, options: StressOptions = {}): Promise<StressResult[]> {
   const { concurrency = 8, caseMs = 20_000 } = options;
   const { child, url } = await served(options);

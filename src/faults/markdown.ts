@@ -1,4 +1,4 @@
-/** Writes the table of docs/faults.md. */
+/** Writes the table of docs/reference/faults.md. */
 import { describeParameters } from "./parse.ts";
 import { ANSWER_DIALECTS, type FaultRow } from "./plan/types.ts";
 import { faultRulesOf } from "./rows/row.ts";

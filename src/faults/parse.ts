@@ -55,7 +55,8 @@ function readFault(text: string, at: number): PlannedFault {
   const [head = "", ...parameters] = text.split(",");
   const [id = "", place, ...more] = head.split("@");
   const row = FAULT_ROWS.get(id.trim());
-  if (row === undefined) throw new BrokenPlan(at, `"${id.trim()}" is not a fault; docs/faults.md lists them, B1 to C3`);
+  if (row === undefined)
+    throw new BrokenPlan(at, `"${id.trim()}" is not a fault; understudy fault list prints them, B1 to C3`);
   if (row.stage === "client") throw new BrokenPlan(at, `${row.id} is an act of a client, which no plan can order`);
   if (more.length > 0) throw new BrokenPlan(at, `"${head}" has several positions`);
   const position = readPosition(place ?? row.position, row, at + id.length + 1);

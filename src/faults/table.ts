@@ -1,4 +1,4 @@
-/** The table of all faults, by id. docs/faults.md is generated from it. */
+/** The table of all faults, by id. docs/reference/faults.md is generated from it. */
 
 import type { FaultRow } from "./plan/types.ts";
 import { admissionRows, clientRows } from "./rows/admission.ts";

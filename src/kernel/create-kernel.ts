@@ -12,8 +12,8 @@ import type { Iterations } from "../engine/iterations.ts";
 import { Punctuality } from "../engine/lateness/punctuality.ts";
 import { logStatistics } from "../metrics/log-line.ts";
 import type { HttpRoute } from "../metrics/rows/http-counts.ts";
+import type { CannedAnswers } from "../text/canned/canned-answers.ts";
 import type { AnswerRules } from "../text/canned/fixtures/match.ts";
-import type { LaidDown } from "../text/canned/laid-down.ts";
 import type { TextModel } from "../text/text-model.ts";
 import { faultLines } from "../truth/fault-lines.ts";
 import { Accounts, HttpAccounts, watched } from "./accounting.ts";
@@ -196,7 +196,7 @@ function endOf(parts: {
   readonly fleet: FleetParts;
   readonly pages: PageParts;
   readonly clock: Clock;
-  readonly canned: LaidDown;
+  readonly canned: CannedAnswers;
   readonly punctual: Punctuality;
   /** Closed at the end. null: others go on with it. */
   readonly last: ReusableParts | null;

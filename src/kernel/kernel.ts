@@ -13,8 +13,8 @@ import type { Journal } from "../engine/journal.ts";
 import type { Renderer } from "../metrics/renderer.ts";
 import type { Identity } from "../metrics/rows/identity.ts";
 import type { NaturalLength } from "../text/answers/answers.ts";
+import type { CannedAnswers } from "../text/canned/canned-answers.ts";
 import type { AnswerRules } from "../text/canned/fixtures/match.ts";
-import type { LaidDown } from "../text/canned/laid-down.ts";
 import type { TextModel } from "../text/text-model.ts";
 import type { TruthLog } from "../truth/log.ts";
 import type { RecentRows } from "../truth/recent.ts";
@@ -88,9 +88,9 @@ export interface KernelText {
   /** The vocabulary with its encoder and chat template. */
   readonly model: TextModel;
   /** Scripts, fixtures, dataset and fault rules that the operator prepared. */
-  readonly canned: LaidDown;
+  readonly canned: CannedAnswers;
   /** Reads a folder of fixtures again. Rejects with a `UserError` if it cannot be used. */
-  readonly openCanned: (files: { readonly fixtures: string }) => Promise<LaidDown>;
+  readonly openCanned: (files: { readonly fixtures: string }) => Promise<CannedAnswers>;
   /** Answers of the program that runs this server. They win over all other ordered answers. */
   readonly rules: AnswerRules | undefined;
   /** Returns the token at which an answer with a given seed ends by itself. */

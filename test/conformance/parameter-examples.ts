@@ -1,5 +1,5 @@
 /**
- * Example values that show the effect of each request field, for docs/parameters.md and for the tests that try each one on a
+ * Example values that show the effect of each request field, for docs/reference/parameters.md and for the tests that try each one on a
  * live server.
  */
 import type { messagesParameters } from "../../src/servers/vllm/messages/parameters.ts";

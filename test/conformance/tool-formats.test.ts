@@ -113,7 +113,7 @@ test.each(TOOL_FORMATS)("%s: written calls are read back, whole and in pieces of
   ];
   const calls: WrittenCall[] = given.map((one, at) => ({
     name: at === 1 ? "get_weather" : ["get_weather", "", "get_time"][at]!,
-    given: fromPlain(one) as WrittenCall["given"],
+    args: fromPlain(one) as WrittenCall["args"],
   }));
   const text = CALL_FORMS[format]({ text: "", spaced: true, callsBefore: 4 }, calls);
   const kind = toolParserKind(format, bytes, idsOf(null));

@@ -283,9 +283,9 @@ test("a replay of the log has the same arrivals, prompts and outputs, and writes
 /** Keys that only late steps have, or steps whose writing took time. */
 const SOMETIMES = ["cause", "rebasedUs", "writtenUs"];
 
-/** Returns the fields that docs/truth-log.md lists for each kind of line. */
+/** Returns the fields that docs/reference/truth-log.md lists for each kind of line. */
 function documented(): Map<string, string[]> {
-  const text = readFileSync(new URL("../../docs/truth-log.md", import.meta.url), "utf8");
+  const text = readFileSync(new URL("../../docs/reference/truth-log.md", import.meta.url), "utf8");
   const sections = text
     .split(/^### /m)
     .filter((section) => /^`\w+`/.test(section))

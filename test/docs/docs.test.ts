@@ -13,11 +13,12 @@ import { stressHelp } from "../../src/cli/stress/stress-options.ts";
 import { timingHelp } from "../../src/cli/timing/timing-options.ts";
 import { truthHelp } from "../../src/cli/truth/truth-options.ts";
 import { FAULT_IDS } from "../../src/faults/ids.ts";
+import { readFixtures } from "../../src/text/canned/fixtures/form.ts";
 import { laws } from "../../src/tools/check/index.ts";
 
 const root = new URL("../../", import.meta.url);
-const pages = [...new Bun.Glob("docs/*.md").scanSync(root.pathname)].sort();
-const documents = ["README.md", "CONTRIBUTING.md", "SECURITY.md", ...pages];
+const pages = [...new Bun.Glob("docs/**/*.md").scanSync(root.pathname)].sort();
+const documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", ...pages];
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
 /** Removes code blocks and the backquotes of inline code, where `](…)` is no link and `#` no heading. */
 const prose = (text: string) =>
@@ -38,7 +39,9 @@ function anchorsOf(text: string): Set<string> {
 
 test("the index names every page, with a line on each", () => {
   const list = read("docs/README.md").split("## All pages\n")[1]!;
-  const named = [...list.matchAll(/^\| \[([\w-]+\.md)\]\(\1\) \| .{10,} \|$/gm)].map(([, page]) => `docs/${page}`);
+  const named = [...list.matchAll(/^\| \[([\w-]+\.md)\]\(([\w/-]+\/\1)\) \| .{10,} \|$/gm)].map(
+    ([, , page]) => `docs/${page}`,
+  );
   expect(named.sort()).toEqual(pages.filter((page) => page !== "docs/README.md"));
 });
 
@@ -82,6 +85,20 @@ describe.each(documents)("%s", (path) => {
     });
     expect(wrong).toEqual([]);
   });
+});
+
+test("the fixtures of the pages are accepted", () => {
+  const blocks = documents.flatMap((path) =>
+    [...read(path).matchAll(/^( *)```yaml\n([\s\S]*?)^ *```/gm)].map(([, indent, text]) =>
+      text!.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
+    ),
+  );
+  const fixtures = blocks.filter((text) => /^(fixtures|- match|match):/m.test(text));
+  expect(fixtures.length).toBeGreaterThan(3);
+  for (const text of fixtures) {
+    const whole = text.startsWith("- ") ? `fixtures:\n${text}` : text;
+    expect(readFixtures(whole, { vocabularySize: 100, plays: [] }).length).toBeGreaterThan(0);
+  }
 });
 
 test("the numbers of faults and laws in sentences are right", () => {
@@ -134,6 +151,7 @@ const HELP: Readonly<Record<string, () => string>> = {
   proxy: proxyHelp,
   truth: truthHelp,
   health: healthHelp,
+  fault: () => "",
 };
 
 /**

@@ -121,7 +121,7 @@ test("no script of package.json runs before or after another because of its name
 
 test("every command of package.json that README and benches.md name exists, and every bench is named", () => {
   const named = new Set(
-    [...(readme + read("docs/benches.md")).matchAll(/\bbun run ([\w:-]+)/g)].map(([, name]) => name!),
+    [...(readme + read("docs/internals/benches.md")).matchAll(/\bbun run ([\w:-]+)/g)].map(([, name]) => name!),
   );
   expect([...named].filter((name) => !(name in manifest.scripts))).toEqual([]);
   expect(Object.keys(manifest.scripts).filter((name) => name.startsWith("bench:") && !named.has(name))).toEqual([]);
@@ -136,8 +136,8 @@ const BODIES: Readonly<Record<string, object>> = {
   "/tokenize": { prompt: "Hello" },
   "/detokenize": { tokens: [1, 2] },
 };
-test("every path of the table in docs/serve.md answers 200, those of dev mode only in dev mode", async () => {
-  const table = /\| Path \| What \|\n\|.*\n((?:\|.*\n)+)/.exec(read("docs/serve.md"))![1]!;
+test("every path of the table in docs/servers/vllm.md answers 200, those of dev mode only in dev mode", async () => {
+  const table = /\| Path \| What \|\n\|.*\n((?:\|.*\n)+)/.exec(read("docs/servers/vllm.md"))![1]!;
   const routes = table
     .trimEnd()
     .split("\n")
@@ -166,8 +166,8 @@ test("every path of the table in docs/serve.md answers 200, those of dev mode on
   }
 });
 
-test("the timings of the table in docs/timing.md are accepted", async () => {
-  const table = /\| `--timing` \|.*\n\|.*\n((?:\|.*\n)+)/.exec(read("docs/timing.md"))![1]!;
+test("the timings of the table in docs/explanation/timing.md are accepted", async () => {
+  const table = /\| `--timing` \|.*\n\|.*\n((?:\|.*\n)+)/.exec(read("docs/explanation/timing.md"))![1]!;
   const [preset, ...forms] = table
     .trimEnd()
     .split("\n")

@@ -1,10 +1,12 @@
-/** Do the blocks of code in docs/library.md run as they stand there? Each in a process of its own, in Bun. */
+/** Runs each block of code of the pages on the library as it is, in a process of its own, in Bun. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { run } from "../packed.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
-const page = readFileSync(`${root}docs/library.md`, "utf8");
+const page = ["how-to/tests", "reference/library"]
+  .map((name) => readFileSync(`${root}docs/${name}.md`, "utf8"))
+  .join("\n");
 const blocks = [...page.matchAll(/```js\n([\s\S]*?)```/g)].map(([, block]) => block!);
 /** In the checkout, so that the package is found by its name. */
 const folder = `${root}build/docs-library/`;

@@ -26,7 +26,7 @@ test.each<[ServerOptions, string]>([
   [{ fixtures: "/no/dir" }, "fixtures /no/dir: cannot be read (ENOENT); a folder"],
   [{ fixtures: bad }, `fixtures ${bad}: cannot be read (ENOTDIR); a folder`],
   [{ script: "/no/s.json" }, "script /no/s.json: cannot be read (ENOENT)"],
-  [{ script: bad }, `script ${bad}: no JSON: `],
+  [{ script: bad }, `script ${bad}: not JSON: `],
   [{ dataset: "/no/d.sqlite" }, "dataset /no/d.sqlite: cannot be read (ENOENT)"],
   [{ dataset: bad }, `dataset ${bad}: not a database`],
   [{ tokenizer: "/no/t" }, "tokenizer /no/t: tokenizer.json cannot be read (ENOENT)"],

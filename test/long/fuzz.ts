@@ -55,7 +55,7 @@ function ordersAgainstItself(input: Input | undefined): boolean {
   return input !== undefined && /"understudy"[\s\S]*"(?:steps|script)"/.test(latin(input));
 }
 
-/** Describes the error of an answer. Null if vLLM could give the answer, or if docs/differences.md lists it. */
+/** Describes the error of an answer. Null if vLLM could give the answer, or if docs/reference/differences.md lists it. */
 export function wrongWith({ status, body }: Answer): string | null {
   if (!STATUSES.has(status)) return `status ${status}`;
   if (status < 400 || body === "") return status === 500 ? "500 without a body" : null;
@@ -90,7 +90,7 @@ export async function fuzz(
   let tenths = 1;
   const judge = (index: number, { answers, refused, closed }: Outcome) => {
     if (refused) wrong.push(`${index}: no connection`);
-    // An unknown method gets no answer from Bun: docs/differences.md.
+    // An unknown method gets no answer from Bun: docs/reference/differences.md.
     if (patient && answers.length === 0 && !/^BREW /.test(latin(inFlight.get(index)!)))
       wrong.push(`${index}: no answer`);
     if (answers.length === 0) count(statuses, closed ? "closed" : "silent");

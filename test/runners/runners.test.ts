@@ -161,7 +161,7 @@ shared("a test that fails", async (server) => {
 
 /** The ten lines of the documentation that run a client against disturbed streams. The sample uses two faults. */
 const STRESS = /```ts\n(import \{ expect, test \} from "vitest";[\s\S]*?)```/
-  .exec(readFileSync(`${root}docs/library.md`, "utf8"))![1]!
+  .exec(readFileSync(`${root}docs/how-to/tests.md`, "utf8"))![1]!
   .replace(/faults: .*? \}/, (all) => sized("runners", { sample: 'faults: ["B4", "E6"] }', whole: all }));
 
 /** Writes a correct client, which stands for the reader's client. */

@@ -1,5 +1,5 @@
 /**
- * Makes each thread of a server fail at a random time under load. Requests may only fail as docs/crash.md describes, and
+ * Makes each thread of a server fail at a random time under load. Requests may only fail as docs/how-to/crash.md describes, and
  * afterwards the server must answer all requests again. `npx bun run test:schedules -- --failures N` makes each thread fail N
  * times.
  */
@@ -98,7 +98,7 @@ const VICTIMS: readonly Victim[] = [
     ...{ thread: "fixtures/fixtures-worker", failures: ANY, points: 1, perServer: 1 },
     kinds: ["vllm", "trtllm-serve"],
     allowed: null,
-    says: /changes are not seen any more|cannot be read/,
+    says: /changes are no longer seen|cannot be read/,
   },
   {
     ...{ thread: "time/clock-worker", failures: IN_ONE_CALL, points: 100, perServer: ALARMS_MAX },

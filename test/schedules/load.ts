@@ -179,7 +179,7 @@ export class Load implements ServerLoad {
   }
 
   async #scrape({ path, format, counts }: Scrape): Promise<void> {
-    // With several processes, numbers appear one step or 5 ms later (docs/workers.md), and here some delays later.
+    // With several processes, numbers appear one step or 5 ms later (docs/how-to/workers.md), and here some delays later.
     const atLeast = this.#isOneProcess ? this.completed : this.#completedBefore[1];
     const response = await fetch(`${this.#url}${path}?format=${format}`);
     const page = await response.text();

@@ -79,10 +79,10 @@ test("the writer knows its adapters; the summarizer answers once, and so by /inf
   expect(outputs[0]!.data).toEqual([whole.text_output!]);
 });
 
-test("the model of docs/triton.md is one: its configuration, its code, its request", async () => {
-  const docs = readFileSync(new URL("../../docs/triton.md", import.meta.url), "utf8");
+test("the model of docs/servers/triton.md is one: its configuration, its code, its request", async () => {
+  const docs = readFileSync(new URL("../../docs/servers/triton.md", import.meta.url), "utf8");
   const block = (kind: string, holding: string) =>
-    [...docs.matchAll(new RegExp(`^  \`\`\`${kind}\\n([^\`]*?)^  \`\`\`$`, "gm"))]
+    [...docs.matchAll(new RegExp(`^\`\`\`${kind}\\n([^\`]*?)^\`\`\`$`, "gm"))]
       .map(([, text]) => text!)
       .find((text) => text.includes(holding))!;
   const folder = mkdtempSync(join(tmpdir(), "triton-docs-"));
@@ -90,7 +90,7 @@ test("the model of docs/triton.md is one: its configuration, its code, its reque
   writeFileSync(join(folder, "copy/config.pbtxt"), block("", "INPUT0"));
   writeFileSync(join(folder, "copy/model.ts"), block("ts", "INPUT0"));
   const own = await hostTriton([`--model-repository=${folder}`]);
-  const [, path, body] = /curl localhost:8000(\S+)[\s\\]+-d '(.*)'/.exec(block("sh", "INPUT0"))!;
+  const [, path, body] = /curl localhost:8000(\S+)[\s\\]+-d '(.*)'/.exec(block("sh", "copy/infer"))!;
   const told = await fetch(`${own.url}${path}`, { method: "POST", body: body! });
   expect([told.status, await told.json()]).toMatchObject([200, { outputs: [{ name: "OUTPUT0", data: [1, 2] }] }]);
   await own.stop(0);

@@ -1,4 +1,4 @@
-/** Do the plans of docs/faults.md disturb a Triton server's answers, over HTTP and in calls of gRPC, and what is counted then? */
+/** Do the plans of docs/reference/faults.md disturb a Triton server's answers, over HTTP and in calls of gRPC, and what is counted then? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -93,7 +93,9 @@ test("answers in place of the server's, in Triton's form; orders that are refuse
   const wrong = await sent("plain/generate", "Z1", { text_input: "x" });
   expect([wrong.status, await wrong.json()]).toEqual([
     400,
-    { error: 'understudy: fault plan, character 1: "Z1" is not a fault; docs/faults.md lists them, B1 to C3' },
+    {
+      error: 'understudy: fault plan, character 1: "Z1" is not a fault; understudy fault list prints them, B1 to C3',
+    },
   ]);
   const headers = { "X-Understudy": '{"echo":true}' };
   const echo = await fetch(`${server.url}/v2/models/plain/generate`, { method: "POST", headers, body: "{}" });

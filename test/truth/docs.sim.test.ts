@@ -1,4 +1,4 @@
-/** Runs the code of docs/truth-log.md with a log of `understudy replay` and with a running server. */
+/** Runs the code of docs/reference/truth-log.md with a log of `understudy replay` and with a running server. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ import { main } from "../program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-truth-docs-"));
 afterAll(() => rmSync(folder, { recursive: true }));
-const docs = readFileSync(new URL("../../docs/truth-log.md", import.meta.url), "utf8");
+const docs = readFileSync(new URL("../../docs/reference/truth-log.md", import.meta.url), "utf8");
 
 test("per-token times", () => {
   // The pool is small enough to preempt requests, so that they have several runs.

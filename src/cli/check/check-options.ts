@@ -144,7 +144,7 @@ export function checkHelp(): string {
     "",
     "Checks that metrics keep their laws. Each URL is a server (/metrics unless it has a path). All files together are",
     "successive scrapes of one more server; - is standard input. FILE@SECONDS sets the time of a scrape. Without it, the",
-    "times are those of the files, or one second apart if these do not rise. docs/check.md lists the laws.",
+    "times are those of the files, or one second apart if these do not rise. docs/reference/laws.md lists the laws.",
     "",
     "Exit code: 0 no law of severity E is violated, 1 one is, 2 a page could not be checked (or --require-dialect failed).",
     "",

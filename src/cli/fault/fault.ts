@@ -9,7 +9,7 @@ const refuse = refuser("fault");
 const HELP = `understudy fault list [--json] [NAME…]
 understudy fault explain PLAN
 
-list     Prints all faults (docs/faults.md), one variant per line. NAME: an id (J7), or a letter (J*).
+list     Prints all faults (docs/reference/faults.md), one variant per line. NAME: an id (J7), or a letter (J*).
 explain  Prints the effect of a plan of faults, and the bytes of a short chat answer with it.`;
 
 export function runFault(argv: readonly string[]): void {

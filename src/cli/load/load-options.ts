@@ -154,7 +154,11 @@ export const loadOptions = {
     },
   }),
   ...inGroup("Prompts", {
-    "dataset-name": { ...choice(...DATASET_NAMES), default: "random", about: "Source of the prompts: docs/load.md." },
+    "dataset-name": {
+      ...choice(...DATASET_NAMES),
+      default: "random",
+      about: "Source of the prompts: docs/reference/load-datasets.md.",
+    },
     "dataset-path": { ...freeText("FILE", "a file"), default: "none", about: "File of the dataset." },
     "skip-bad": { ...onlyOn, default: "false", about: "Count malformed lines and skip them." },
     "input-len": { ...tokens, default: "1024", about: "Tokens per made-up prompt. Also --isl, --random-input-len." },
@@ -256,7 +260,8 @@ export const loadOptions = {
     "check-truth": {
       ...onlyOn,
       default: "false",
-      about: "Compare each measured request with its true times from an Understudy server: docs/truth-log.md.",
+      about:
+        "Compare each measured request with its true times from an Understudy server: docs/reference/truth-log.md.",
     },
     "check-truth-log": {
       ...freeText("FILE", "a file"),
@@ -327,7 +332,7 @@ export function loadHelp(): string {
     "understudy load [options]",
     "",
     "Sends requests to a server with OpenAI's or Anthropic's API, or to Triton, and measures the answers. Prompts are made",
-    "up unless --dataset-name chooses others. docs/load.md defines all measures.",
+    "up unless --dataset-name chooses others. docs/reference/load.md defines all measures.",
     "",
     "Exit code: 0 something was measured, 1 nothing was, 2 the run could not start (flags, files, server, model).",
     "",

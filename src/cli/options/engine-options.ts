@@ -160,7 +160,7 @@ export const engineOptions = {
       as: checkedBuckets,
       ...bucketsOption,
       default: "none",
-      about: `Bucket bounds of vLLM's histograms by family, as {"request_latency": [0.1, 1]}: docs/metrics.md.`,
+      about: `Bucket bounds of vLLM's histograms by family, as {"request_latency": [0.1, 1]}: docs/reference/metrics.md.`,
     },
   }),
 };

@@ -19,7 +19,7 @@ export const allowedHosts: Option<readonly string[]> & { readonly default: strin
   read: (texts) => (texts.every(isHostPattern) ? texts : undefined),
   default: "*: any",
   about:
-    "Answer 400 to requests whose Host header names another host, on every HTTP port, against DNS rebinding: docs/admin.md.",
+    "Answer 400 to requests whose Host header names another host, on every HTTP port, against DNS rebinding: docs/how-to/admin.md.",
 };
 
 export const frontLimitOptions = {
@@ -103,7 +103,7 @@ export const frontLimitOptions = {
       as: (status: "503" | "429") => (status === "429" ? 429 : 503),
       ...choice("503", "429"),
       default: String(FRONT_LIMITS.overloadStatus),
-      about: "HTTP status of requests that are refused because the server is full: docs/admission.md.",
+      about: "HTTP status of requests that are refused because the server is full: docs/how-to/admission.md.",
     },
     "retry-after": {
       lands: "listen.frontLimits.retryAfter.seconds",

@@ -46,14 +46,14 @@ const SERVE_INTRO = [
 const TRITON_INTRO = [
   "usage: understudy serve --role triton [options]",
   "",
-  "Serves models like Triton Inference Server: docs/triton.md.",
+  "Serves models like Triton Inference Server: docs/servers/triton.md.",
 ].join("\n");
 
 type Commands = readonly (readonly [command: string, effect: string])[];
 const SERVE_COMMANDS: Commands = [
   ["understudy serve", "a model of 8B on one H100, at http://127.0.0.1:8000/v1"],
   ["understudy serve meta-llama/Llama-3.1-70B-Instruct", "this model, with the step times measured for it"],
-  ["understudy serve --fixtures DIR", "your own answers: docs/fixtures.md"],
+  ["understudy serve --fixtures DIR", "your own answers: docs/how-to/fixtures.md"],
   ["understudy serve --role trtllm-serve", "TensorRT-LLM's server"],
   ["understudy serve --role triton", "Triton Inference Server, with its own --help"],
 ];

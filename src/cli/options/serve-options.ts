@@ -54,7 +54,7 @@ export const serveOptions = {
       ...freeText("NAME", "a model name"),
       default: "the preset's model",
       about:
-        "Model to stand in for; also the first positional argument. Its name chooses the preset of --timing: docs/timing.md.",
+        "Model to stand in for; also the first positional argument. Its name chooses the preset of --timing: docs/explanation/timing.md.",
     },
     "served-model-name": {
       lands: "models.servedModelNames",
@@ -221,7 +221,7 @@ export const serveOptions = {
       ...integer(1, WORKERS_MAX),
       ...initially(1),
       about:
-        "Number of processes that serve the port, each with its own engines. More than 1 needs Linux: docs/workers.md.",
+        "Number of processes that serve the port, each with its own engines. More than 1 needs Linux: docs/how-to/workers.md.",
       ours: true,
     },
   }),
@@ -251,7 +251,7 @@ export const serveOptions = {
       ...choice("prose", "echo", "prompted-json"),
       default: "prose",
       about:
-        "Default text of answers. prose: seeded prose; echo: the user's last message; prompted-json: JSON if the prompt asks for it in words, else prose: docs/structured-output.md.",
+        "Default text of answers. prose: seeded prose; echo: the user's last message; prompted-json: JSON if the prompt asks for it in words, else prose: docs/how-to/structured-output.md.",
       ours: true,
     },
     compat: {
@@ -259,7 +259,7 @@ export const serveOptions = {
       ...choice("llm-d-inference-sim"),
       metavar: "NAME",
       default: "none",
-      about: "Accept the flags, environment and YAML keys of another stand-in: docs/migrating.md.",
+      about: "Accept the flags, environment and YAML keys of another stand-in: docs/how-to/migrating.md.",
       ours: true,
     },
     "admin-key": {
@@ -267,7 +267,7 @@ export const serveOptions = {
       ...freeText("KEY", "a key"),
       default: "none: /admin/config answers 404",
       about:
-        "Key that clients need to change timing, admission, failures, fixtures and logs of the running server: docs/admin.md.",
+        "Key that clients need to change timing, admission, failures, fixtures and logs of the running server: docs/how-to/admin.md.",
       ours: true,
     },
     role: {
@@ -285,14 +285,14 @@ export const serveOptions = {
       metavar: "VERSION",
       initial: CURRENT,
       default: profileName(CURRENT),
-      about: "Version of vLLM whose metric names and labels are used: docs/metrics.md.",
+      about: "Version of vLLM whose metric names and labels are used: docs/reference/metrics.md.",
       ours: true,
     },
     fix: {
       lands: "engine.fixes",
       ...namesOf(FIX_NAMES),
       default: "none",
-      about: "Known defects of the real server's metrics that are repaired: docs/metrics.md.",
+      about: "Known defects of the real server's metrics that are repaired: docs/reference/metrics.md.",
       ours: true,
     },
     bug: {
@@ -300,21 +300,22 @@ export const serveOptions = {
       ...namesOf(BUG_NAMES),
       initial: [],
       default: "none",
-      about: "Defects to add to the metrics, to test a checker: docs/bug-modes.md.",
+      about: "Defects to add to the metrics, to test a checker: docs/reference/bug-modes.md.",
       ours: true,
     },
     "fake-metrics": {
       feeds: "metrics.fakes",
       ...freeText("JSON", "a JSON object"),
       default: "none",
-      about: "Made-up values for some of vLLM's metrics, in place of the true ones: docs/bug-modes.md.",
+      about: "Made-up values for some of vLLM's metrics, in place of the true ones: docs/how-to/bug-modes.md.",
       ours: true,
     },
     "truth-log": {
       lands: "truth.log.file",
       ...freeText("FILE", "the path of a file"),
       default: "none",
-      about: "Write the true times and events of each request to this file, as JSON Lines: docs/truth-log.md.",
+      about:
+        "Write the true times and events of each request to this file, as JSON Lines: docs/reference/truth-log.md.",
       ours: true,
     },
     "truth-log-max-mb": {
@@ -338,21 +339,22 @@ export const serveOptions = {
       ...toggle,
       initial: false,
       default: "off",
-      about: "Also write the bytes of disturbed answers to the truth log: docs/truth-log.md.",
+      about: "Also write the bytes of disturbed answers to the truth log: docs/reference/truth-log.md.",
       ours: true,
     },
     "truth-requests": {
       lands: "truth.requests",
       ...integer(0, 100_000),
       ...initially(TRUTH_REQUESTS),
-      about: "Finished generations to keep for GET /understudy/requests; 0: none. docs/truth-log.md.",
+      about: "Finished generations to keep for GET /understudy/requests; 0: none. docs/reference/truth-log.md.",
       ours: true,
     },
     "keep-bodies": {
       lands: "truth.keepBodies",
       ...toggle,
       ...initially(false),
-      about: "Keep the last 1,000 requests with their bodies for GET /understudy/requests?sent=1: docs/truth-log.md.",
+      about:
+        "Keep the last 1,000 requests with their bodies for GET /understudy/requests?sent=1: docs/reference/truth-log.md.",
       ours: true,
     },
     config: {

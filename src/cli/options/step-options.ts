@@ -26,7 +26,7 @@ export const stepOptions = ourServeGroup("Stand-in", {
     feeds: "engine.timing",
     ...freeText("TIMING", TIMING_FORMS),
     default: `the preset measured for the model, else ${DEFAULT_PRESET}`,
-    about: `Source of step times: ${TIMING_FORMS}. A preset also sets the defaults of its model and GPU. overhead sets the time of a request before it reaches the queue, as in PRESET:overhead=10ms or linear:…,overhead=10ms: docs/timing.md.`,
+    about: `Source of step times: ${TIMING_FORMS}. A preset also sets the defaults of its model and GPU. overhead sets the time of a request before it reaches the queue, as in PRESET:overhead=10ms or linear:…,overhead=10ms: docs/explanation/timing.md.`,
   },
   jitter: {
     lands: "engine.noise.jitterSigma",

@@ -73,7 +73,7 @@ export const tritonGrpcOptions = serveGroup("gRPC", {
     ...integer(1),
     ...initially(16_384),
     about:
-      "Maximum fields of one message: tensors, parameters, strings and raw contents, but not elements of number lists. docs/limits.md explains the count.",
+      "Maximum fields of one message: tensors, parameters, strings and raw contents, but not elements of number lists. docs/reference/limits.md explains the count.",
     ours: true,
   },
   "grpc-keepalive-time": {

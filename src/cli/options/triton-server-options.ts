@@ -302,7 +302,7 @@ export const tritonServerOptions = {
       lands: "triton.version",
       ...choice(...TRITON_VERSION_NAMES),
       ...initially("2.73"),
-      about: "Version of Triton to stand in for. docs/triton.md lists the differences.",
+      about: "Version of Triton to stand in for. docs/servers/triton.md lists the differences.",
       ours: true,
     },
   }),
@@ -315,7 +315,7 @@ export const tritonServerOptions = {
       lands: "truth.log.file",
       ...freeText("FILE", "the path of a file"),
       default: "none",
-      about: "Write a record of each disturbed answer to this file: docs/truth-log.md.",
+      about: "Write a record of each disturbed answer to this file: docs/reference/truth-log.md.",
       ours: true,
     },
     "truth-wire": {

@@ -17,7 +17,7 @@ export const trtllmOptions = ourServeGroup("TensorRT-LLM's scheduler", {
     metavar: "POLICY",
     default: "none: vLLM's scheduler",
     about:
-      "Use TensorRT-LLM's scheduler with this policy: GUARANTEED_NO_EVICT (its default), MAX_UTILIZATION, STATIC_BATCH, or MAX_REQUESTS, which ignores memory. docs/trtllm.md.",
+      "Use TensorRT-LLM's scheduler with this policy: GUARANTEED_NO_EVICT (its default), MAX_UTILIZATION, STATIC_BATCH, or MAX_REQUESTS, which ignores memory. docs/reference/trtllm.md.",
   },
   "context-chunking-policy": {
     lands: "engine.trtllm.contextChunkingPolicy",

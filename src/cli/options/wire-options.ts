@@ -23,7 +23,7 @@ const jsonTexts = (what: string) =>
   });
 
 const faultNames: Option<readonly string[]> = {
-  ...texts("ID", "ids of faults (docs/faults.md), as B8 E7, or B* for all with a letter"),
+  ...texts("ID", "ids of faults (docs/reference/faults.md), as B8 E7, or B* for all with a letter"),
   read: (names) => (names.every(isFaultName) ? names : undefined),
 };
 
@@ -70,7 +70,7 @@ export const wireOptions = {
       lands: "text.script",
       ...freeText("FILE", "a file of scripted answers"),
       default: "none",
-      about: "File of scripted answers for matching requests: docs/scripts.md.",
+      about: "File of scripted answers for matching requests: docs/how-to/scripts.md.",
     },
   }),
   ...serveGroup("Server", {
@@ -79,13 +79,13 @@ export const wireOptions = {
       ...freeText("NAME", "a reasoning parser of vLLM"),
       default: "none",
       about:
-        "Begin chat answers with reasoning, which this parser splits off. Accepts vLLM's names: docs/reasoning.md.",
+        "Begin chat answers with reasoning, which this parser splits off. Accepts vLLM's names: docs/how-to/reasoning.md.",
     },
     "tool-call-parser": {
       feeds: "text.toolCallParser",
       ...freeText("NAME", "a tool parser of vLLM"),
       default: "none",
-      about: "Parser that finds tool calls in the generated text. Accepts vLLM's names: docs/tools.md.",
+      about: "Parser that finds tool calls in the generated text. Accepts vLLM's names: docs/how-to/tools.md.",
     },
     "enable-auto-tool-choice": {
       lands: "openai.answers.autoToolChoice",
@@ -105,7 +105,7 @@ export const wireOptions = {
       lands: "openai.answers.toolHabits",
       ...toolHabits,
       default: "none",
-      about: "Ranges for generated tool arguments that their schema does not restrict: docs/tools.md.",
+      about: "Ranges for generated tool arguments that their schema does not restrict: docs/how-to/tools.md.",
     },
     "reasoning-field": {
       lands: "openai.answers.reasoningField",
@@ -113,21 +113,21 @@ export const wireOptions = {
       metavar: "NAME",
       default: "reasoning; with --role trtllm-serve reasoning_content",
       about:
-        "Name of the field with the reasoning in chat messages and deltas. Older clients expect reasoning_content: docs/reasoning.md.",
+        "Name of the field with the reasoning in chat messages and deltas. Older clients expect reasoning_content: docs/how-to/reasoning.md.",
     },
     "cache-hit-threshold": {
       lands: "queue.cacheHitThreshold",
       ...number(0, 1),
       default: "none: a request may still set one",
       about:
-        "Share of the prompt, 0 to 1, that must be in the prefix cache. Below it a request ends without a token: docs/migrating.md.",
+        "Share of the prompt, 0 to 1, that must be in the prefix cache. Below it a request ends without a token: docs/how-to/migrating.md.",
     },
     "kv-transfer-time": {
       lands: "queue.kvTransferTime",
       ...transferTime,
       default: "none: kv_transfer_params have no effect",
       about:
-        "Time of the KV transfer of a prompt with do_remote_prefill. Also makes do_remote_decode end answers for a remote decode: docs/migrating.md.",
+        "Time of the KV transfer of a prompt with do_remote_prefill. Also makes do_remote_decode end answers for a remote decode: docs/how-to/migrating.md.",
     },
     "mean-reasoning-tokens": {
       lands: "openai.answers.meanReasoningTokens",
@@ -145,7 +145,7 @@ export const wireOptions = {
       lands: "openai.requests.embeddingDimensions",
       ...integer(1, 65_536),
       default: "none: /v1/embeddings answers 404, as for a generating model",
-      about: "Serve POST /v1/embeddings. Length of its vectors unless the request sets it: docs/dialects.md.",
+      about: "Serve POST /v1/embeddings. Length of its vectors unless the request sets it: docs/reference/dialects.md.",
     },
     "response-store": {
       lands: "openai.requests.responseStore",
@@ -157,7 +157,7 @@ export const wireOptions = {
       lands: "text.fixtures",
       ...freeText("DIR", "a folder of YAML files"),
       default: "none",
-      about: "Folder of answers for matching requests. Read again when a file changes: docs/fixtures.md.",
+      about: "Folder of answers for matching requests. Read again when a file changes: docs/how-to/fixtures.md.",
     },
     "replay-timing": {
       lands: "text.replayTiming",
@@ -169,7 +169,8 @@ export const wireOptions = {
       lands: "text.dataset.file",
       ...freeText("FILE", "a SQLite file"),
       default: "none",
-      about: "Table of answers by the hash of the prompt. Other prompts get a row of fitting length: docs/dataset.md.",
+      about:
+        "Table of answers by the hash of the prompt. Other prompts get a row of fitting length: docs/how-to/dataset.md.",
     },
     "dataset-table": {
       lands: "text.dataset.table",
@@ -188,13 +189,13 @@ export const wireOptions = {
       ...choice(...REQUEST_ORDERS),
       default: DEFAULT_REQUEST_ORDERS,
       about:
-        "Test behavior that a request may ask for: nothing; its own answer; also to stall or kill the engine: docs/scripts.md.",
+        "Test behavior that a request may ask for: nothing; its own answer; also to stall or kill the engine: docs/how-to/scripts.md.",
     },
     "failure-injection-rate": {
       lands: "faults.failureRate",
       ...number(0, 100),
       default: "0",
-      about: "Percentage of requests that fail, drawn from the seed: docs/fixtures.md.",
+      about: "Percentage of requests that fail, drawn from the seed: docs/how-to/fixtures.md.",
     },
     "failure-types": {
       lands: "faults.failureTypes",
@@ -207,14 +208,14 @@ export const wireOptions = {
       lands: "faults.faultRate",
       ...number(0, 100),
       default: "0",
-      about: "Percentage of answers that get one fault, drawn from the seed: docs/faults.md.",
+      about: "Percentage of answers that get one fault, drawn from the seed: docs/reference/faults.md.",
     },
     "fault-types": {
       lands: "faults.faultTypes",
       as: unlessEmpty<string>(),
       ...faultNames,
       default: "faults of streams that affect no other answer",
-      about: "Faults of --fault-rate: ids of docs/faults.md, or B* for all with a letter.",
+      about: "Faults of --fault-rate: ids of docs/reference/faults.md, or B* for all with a letter.",
     },
     "fault-plan": {
       lands: "faults.faultPlan",

@@ -29,7 +29,7 @@ export const proxyOptions = {
     fault: {
       ...freeText("PLAN", "a plan of faults"),
       default: "none",
-      about: "Apply this plan of faults to every answer: docs/faults.md.",
+      about: "Apply this plan of faults to every answer: docs/reference/faults.md.",
     },
     "fault-plan": {
       ...freeText("FILE", "the path of a YAML file"),
@@ -54,6 +54,6 @@ export type ProxyValues = ValuesOf<typeof proxyOptions>;
 
 export const proxyHelp = (): string => `understudy proxy --to URL [options]
 
-Forwards requests to a real server. Can apply faults to answers and record requests with their answers. docs/proxies.md
+Forwards requests to a real server. Can apply faults to answers and record requests with their answers. docs/how-to/record.md
 
 ${optionsHelp(proxyOptions)}`;

@@ -72,7 +72,8 @@ export const replayOptions = {
     openmetrics: {
       ...freeText("FILE", "a path to write"),
       default: "none",
-      about: "Write the samples that Prometheus would have stored as OpenMetrics with timestamps (docs/prometheus.md).",
+      about:
+        "Write the samples that Prometheus would have stored as OpenMetrics with timestamps (docs/how-to/prometheus.md).",
     },
     "scrape-interval": {
       ...interval,

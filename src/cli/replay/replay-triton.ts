@@ -50,7 +50,7 @@ const HELP = `understudy replay TRACE --role triton --model NAME [options]
 
 Sends a request of one item to a model of --model-repository at each arrival of the trace, in simulated time.
 Options of replay: ${TAKEN.map((name) => `--${name}`).join(", ")}, as without --role;
-all others are those of understudy serve --role triton (docs/replay.md).`;
+all others are those of understudy serve --role triton (docs/how-to/replay.md).`;
 
 const refuse = refuser("replay");
 

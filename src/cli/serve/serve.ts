@@ -53,10 +53,10 @@ export async function runServe(argv: readonly string[], platform: string = proce
     const { whyNotShown } = await import("../../metrics/shown-bugs.ts");
     const why = whyNotShown(config);
     if (why) return refuse(why);
-    warn(`wrong on purpose: --bug ${config.metrics.bugs.join(" ")} (docs/bug-modes.md)`);
+    warn(`wrong on purpose: --bug ${config.metrics.bugs.join(" ")} (docs/reference/bug-modes.md)`);
   }
 
-  if (config.metrics.fakes) warn("metrics named in --fake-metrics are fake (docs/bug-modes.md)");
+  if (config.metrics.fakes) warn("metrics named in --fake-metrics are fake (docs/how-to/bug-modes.md)");
 
   const tls = config.listen.tls && readTls(config.listen.tls);
   if (tls && "error" in tls) return refuse(tls.error);
@@ -184,7 +184,7 @@ function warnOfFileLimit({ engine }: ServeConfig): void {
 
 /**
  * Decides what an uncaught error means. A broken engine ends the process with 70: streams are cut, and a file with all that
- * reproducing it takes is written. Any other error is logged, and the process continues (docs/crash.md).
+ * reproducing it takes is written. Any other error is logged, and the process continues (docs/how-to/crash.md).
  */
 export function onTrap(config: ServeConfig, app: App): void {
   const end = (error: Error) => {

@@ -83,7 +83,8 @@ function alive(
 function pinned(name: string, driver: Driver, timeoutMs: number, retries: number | undefined): ChosenClient | string {
   const [program = "", ...words] = driver.command;
   const path = program === "bun" ? process.execPath : program.includes("/") ? ROOT + program : Bun.which(program);
-  if (path === null || !existsSync(path)) return `--client ${name}: ${program} is not there (docs/client-verdicts.md)`;
+  if (path === null || !existsSync(path))
+    return `--client ${name}: ${program} is not there (docs/reference/client-verdicts.md)`;
   const absolute = words.map((word) => (word.startsWith("test/clients/") ? ROOT + word : word));
   const env = { ...process.env, ...driver.env };
   return alive(name, [path, ...absolute], env, timeoutMs, retries ?? driver.retries);

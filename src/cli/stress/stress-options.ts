@@ -17,7 +17,7 @@ export const stressOptions = {
     protocol: {
       ...choice("process", ALIVE_PROTOCOL),
       default: "process",
-      about: "process: one process per case; the other: one process that reads a case per line: docs/stress.md.",
+      about: "process: one process per case; the other: one process that reads a case per line: docs/how-to/stress.md.",
     },
     wait: {
       ...seconds(0.1, 86_400),
@@ -85,6 +85,6 @@ export const stressHelp = (): string => `understudy stress [options] -- COMMAND 
 
 Starts COMMAND once per case. It finds a server in OPENAI_BASE_URL (also ANTHROPIC_BASE_URL; {url} in its arguments), asks for
 the model in UNDERSTUDY_MODEL, prints the text of the answer, and ends with a code other than 0 where it saw an error.
-Exit code 0: no fault that it does not bear; 1: some; 2: it could not be run. docs/stress.md
+Exit code 0: no fault that it does not bear; 1: some; 2: it could not be run. docs/how-to/stress.md
 
 ${optionsHelp(stressOptions)}`;

@@ -64,7 +64,8 @@ export async function runStress(argv: readonly string[]): Promise<void> {
 
 class BrokenExpectation extends Error {}
 
-const NO_CASE = "--faults: none of these faults affects HTTP/1.1, over which stress serves its cases (docs/faults.md)";
+const NO_CASE =
+  "--faults: none of these faults affects HTTP/1.1, over which stress serves its cases (docs/reference/faults.md)";
 
 async function stress(command: readonly string[], values: StressValues): Promise<void> {
   const cases = casesOf(values);
@@ -150,7 +151,9 @@ async function serveCases(
   const takeOff = onInterrupt(() => over.abort());
   if (values["exit-with-parent"]) whenOrphaned(settings.clock, () => over.abort());
   const listening = (url: string) => {
-    printText(`understudy stress: ${settings.cases.length} cases on ${url}; GET /cases lists them (docs/stress.md)`);
+    printText(
+      `understudy stress: ${settings.cases.length} cases on ${url}; GET /cases lists them (docs/how-to/stress.md)`,
+    );
     const ready = values["ready-file"];
     if (ready !== undefined) writeReady(ready, { url, pid: process.pid, cases: `${url}/cases` });
   };

@@ -25,6 +25,6 @@ export function timingHelp(): string {
     "",
     "fit replays each run with the fitted timing. The model, scheduler and KV cache of that replay are those of",
     "understudy serve (understudy serve --help), from the same flags, as --max-num-batched-tokens or --timing PRESET",
-    "for a preset's pool. Details: docs/timing.md.",
+    "for a preset's pool. Details: docs/how-to/fit-timing.md.",
   ].join("\n");
 }

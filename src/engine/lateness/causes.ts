@@ -3,7 +3,7 @@
  * another thread, records it here. For a late step, the work between its due time and its start decides.
  */
 
-/** In the order of `Cause`. docs/truth-log.md describes them. */
+/** In the order of `Cause`. docs/reference/truth-log.md describes them. */
 export const CAUSE_NAMES = ["writing", "collection", "scrape", "tokenization", "truth", "log", "loop", "host"] as const;
 export type CauseName = (typeof CAUSE_NAMES)[number];
 

@@ -7,7 +7,7 @@ import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import type { MetricsSource } from "../config/metrics-source.ts";
 import type { Row } from "../rows/table.ts";
 
-/** What is needed to detect the bug, besides `understudy check` and the page, in the words of docs/bug-modes.md. */
+/** What is needed to detect the bug, besides `understudy check` and the page, in the words of docs/reference/bug-modes.md. */
 export type DetectionNeed = "one scrape" | "two scrapes" | "rest" | "clean, rest";
 
 /** Numbers of an engine that keep their last value once no request runs or waits. */

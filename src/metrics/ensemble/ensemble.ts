@@ -1,7 +1,7 @@
 /**
  * Counts the generations like a Triton server with the TensorRT-LLM ensemble. Each generation is one request to
  * `ensemble`, whose steps are `preprocessing`, `tensorrt_llm` and, once per response, `postprocessing`.
- * docs/triton-metrics.md explains the counting, with sources.
+ * docs/reference/triton-metrics.md explains the counting, with sources.
  */
 import type { RequestMeter, RequestMeters } from "../../engine/interface/request-meter.ts";
 import { Finish, type Generation } from "../../engine/interface/types.ts";

@@ -1,6 +1,6 @@
 /**
  * Power of the GPUs of the presets. The limits are from the makers' data sheets (SXM modules; cards for L40S and the
- * RTX class). Idle and working power are invented in proportion, as docs/triton-metrics.md says.
+ * RTX class). Idle and working power are invented in proportion, as docs/reference/triton-metrics.md says.
  */
 const LIMITS: Readonly<Record<string, number>> = { a100: 400, h100: 700, h200: 700, b200: 1000, l40s: 350 };
 /** Power limit of a GPU that is not listed, in watts. */

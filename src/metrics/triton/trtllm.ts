@@ -1,7 +1,7 @@
 /**
  * Metrics of TensorRT-LLM's Triton backend about its executor: `custom_metrics_reporter.cc` and
  * `model_instance_state.cc` of the 1.2 line. Every 100 ms they show the statistics of the last iteration. Under vLLM's
- * scheduler, docs/triton-metrics.md says which of its numbers stand for TensorRT-LLM's.
+ * scheduler, docs/reference/triton-metrics.md says which of its numbers stand for TensorRT-LLM's.
  */
 import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import { MeterField, ModelWord, TOKENS } from "../ensemble/model-numbers.ts";

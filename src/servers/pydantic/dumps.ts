@@ -1,13 +1,13 @@
-/** How does Python's `json.dumps(value, ensure_ascii=False)` write a value? CPython 3.11, `json/encoder.py`. */
+/** Writes values like Python's `json.dumps(value, ensure_ascii=False)`. Source: CPython 3.11, `json/encoder.py`. */
 import { reprFloat } from "./repr.ts";
 import { get, isList, keysOf, type PythonDict, PythonFloat, type PythonValue } from "./value.ts";
 
-/** With a blank after commas and colons; numbers as Python spells them. */
+/** Returns the JSON of the value, with a space after each comma and colon, and numbers as Python writes them. */
 export function pythonDumps(value: PythonValue): string {
   if (value === null) return "null";
   if (typeof value === "string") return dumpsString(value);
   if (typeof value === "boolean" || typeof value === "bigint") return String(value);
-  // What the fast JSON parser gives for a float that is no integer.
+  // Only the fast JSON parser returns fractions as plain numbers.
   if (typeof value === "number") return Number.isInteger(value) ? String(value) : floatText(value);
   if (value instanceof PythonFloat) return floatText(value.value);
   if (isList(value)) return `[${value.map(pythonDumps).join(", ")}]`;
@@ -16,12 +16,12 @@ export function pythonDumps(value: PythonValue): string {
   return `{${members.join(", ")}}`;
 }
 
-/** Lone surrogates stay as they are; all else as `JSON.stringify` writes it. */
+/** Quotes a text like `JSON.stringify`, but writes lone surrogates unescaped. */
 export function dumpsString(text: string): string {
   if (text.isWellFormed()) return JSON.stringify(text);
-  // `JSON.stringify` escapes lone surrogates alone by these codes.
-  return JSON.stringify(text).replace(/\\(?:u(d[89a-f][0-9a-f]{2})|.)/g, (found, code?: string) =>
-    code === undefined ? found : String.fromCharCode(Number.parseInt(code, 16)),
+  // `JSON.stringify` writes the escapes d800 to dfff only for lone surrogates.
+  return JSON.stringify(text).replace(/\\(?:u(d[89a-f][0-9a-f]{2})|.)/g, (escaped, code?: string) =>
+    code === undefined ? escaped : String.fromCharCode(Number.parseInt(code, 16)),
   );
 }
 

@@ -1,12 +1,12 @@
 /**
- * What does Python's `json.loads(bytes)` make of a body, and where does it fail? CPython 3.11, `json/decoder.py` and
- * `Modules/_json.c`: messages, positions (in code points), NaN and Infinity, lone surrogates, ints of any size.
+ * Parses JSON like Python's `json.loads`: the same error messages and positions, NaN and infinities, lone surrogates, and
+ * ints of any size. FastAPI reads bodies with it. Source: CPython 3.11, `json/decoder.py` and `Modules/_json.c`.
  */
 
 import { atOnce, ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
 import { codePoints, type PythonDict, PythonFloat, type PythonValue, setOwn, toInt } from "./value.ts";
 
-/** `json.JSONDecodeError`; `position` counts code points. */
+/** Python's `json.JSONDecodeError`. `position`: offset in the text, in code points. */
 export class PythonJsonError {
   constructor(
     readonly message: string,
@@ -14,7 +14,7 @@ export class PythonJsonError {
   ) {}
 }
 
-/** Where in a text, as Python's messages say it; `position` counts code points. */
+/** Returns a place in a text as Python's messages name it. `position`: offset in code points. */
 export function placeIn(text: string, position: number): string {
   let [line, column, seen] = [1, 1, 0];
   for (const character of text) {
@@ -25,15 +25,15 @@ export function placeIn(text: string, position: number): string {
   return `line ${line} column ${column} (char ${position})`;
 }
 
-/** Any other failure of `json.loads`: bytes that are no text, nesting that is too deep, an int of more than 4,300 digits. */
+/** Any other failure of `json.loads`: nesting above the recursion limit, or an int of more than 4,300 digits. */
 export class PythonJsonFailure {}
 
 /**
- * Containers inside containers before CPython raises RecursionError: its limit of 1,000 less the frames of the server
- * around the call. The recordings say 400 pass and 6,000 do not; the exact figure depends on the middleware.
+ * Nested containers before CPython raises RecursionError: its limit of 1,000 frames, less the frames of the server. In the
+ * recordings 400 pass and 6,000 do not. The exact number depends on the middleware.
  */
 export const MAX_DEPTH = 950;
-/** CPython's `sys.int_info.default_max_str_digits`. */
+/** Digits of the longest int: CPython's `sys.int_info.default_max_str_digits`. */
 const MAX_INT_DIGITS = 4300;
 
 const WORDS: ReadonlyArray<readonly [string, PythonValue]> = [
@@ -61,85 +61,90 @@ export function parsePython(text: string): PythonValue {
   return atOnce(pythonPieces(text));
 }
 
-/** Parses a whole document in pieces. Throws as `parsePython` does. */
+/** Parses a whole document in pieces. Throws PythonJsonError or PythonJsonFailure. */
 export function pythonPieces(text: string): Pieces<PythonValue> {
   return new Parser(text, false).document();
 }
 
-/** In pieces what `JSON.parse` gives. Throws as well where Python alone takes it, or nests deeper than Python follows. */
+/**
+ * Parses a whole document in pieces into the values of `JSON.parse`. Also throws for NaN and infinities, which only Python
+ * accepts, and for nesting above `MAX_DEPTH`.
+ */
 export function plainPieces(text: string): Pieces<PythonValue> {
   return new Parser(text, true).document();
 }
 
 const [QUOTE, BRACE, BRACKET] = [0x22, 0x7b, 0x5b];
 const [ZERO, NINE, POINT, SMALL_E, LARGE_E] = [0x30, 0x39, 0x2e, 0x65, 0x45];
-/** Ints of so many digits are safe. */
-const PLAIN_DIGITS = 15;
+/** Any int of at most this many digits is a safe integer. */
+const SAFE_DIGITS = 15;
 
-/** A container that is being read; `key` is that of the next value. */
-interface Open {
+/** A list or object that is not closed yet. `key`: the key of the object's next value. */
+interface OpenContainer {
   readonly into: PythonValue[] | PythonDict;
   key: string;
 }
 
-function add({ into, key }: Open, value: PythonValue): void {
+function add({ into, key }: OpenContainer, value: PythonValue): void {
   if (Array.isArray(into)) into.push(value);
   else if (into instanceof Map) into.set(key, value);
   else setOwn(into, key, value);
 }
 
-/** Characters, and escapes, of one text between two pieces. */
+/** UTF-16 units of one string that are read in a piece, from one escape to the next. */
 const TEXT_OF_A_PIECE = 32_768;
+/** Escapes of one string that are read in a piece. */
 const ESCAPES_OF_A_PIECE = 2048;
 
 class Parser {
   private at = 0;
   private members = 0;
-  /** The text that is being read, as far as it is, and where it began. */
-  private said = "";
-  private begun = 0;
+  /** The part of the current string that was read so far. */
+  private string = "";
+  /** Offset of the opening quote of the current string. */
+  private stringStart = 0;
 
-  /** `plain`: objects and numbers as `JSON.parse` makes them. */
+  /** `plain`: true to return objects and numbers like `JSON.parse`, false for the values that Python distinguishes. */
   constructor(
     private readonly text: string,
     private readonly plain: boolean,
   ) {}
 
-  /** Without recursion: a generator in a generator for each level takes long to leave. */
+  /** Parses the whole text. It does not recurse, because each yield of nested generators passes through all of them. */
   *document(): Pieces<PythonValue> {
-    const open: Open[] = [];
+    const open: OpenContainer[] = [];
     this.skipBlanks();
     for (;;) {
       const unit = this.text.charCodeAt(this.at);
       let value: PythonValue;
       if (unit === QUOTE) {
-        for (this.begin(); !this.more(); ) yield;
-        value = this.said;
+        for (this.beginString(); !this.readMore(); ) yield;
+        value = this.string;
       } else if (unit === BRACE || unit === BRACKET) {
         if (open.length >= MAX_DEPTH) throw new PythonJsonFailure();
         const into = unit === BRACKET ? [] : this.plain ? {} : new Map<string, PythonValue>();
         if (!this.isEmpty(unit)) {
           open.push({ into, key: "" });
           if (unit === BRACKET) continue;
-          for (this.beginKey(); !this.more(); ) yield;
+          for (this.beginKey(); !this.readMore(); ) yield;
           open.at(-1)!.key = this.key();
           continue;
         }
         value = into;
       } else value = this.simple();
       for (;;) {
-        const around = open.at(-1);
-        if (around === undefined) return this.whole(value);
-        add(around, value);
+        const parent = open.at(-1);
+        if (parent === undefined) return this.whole(value);
+        add(parent, value);
         if (++this.members % ITEMS_OF_A_PIECE === 0) yield;
-        const isList = Array.isArray(around.into);
+        const isList = Array.isArray(parent.into);
         if (!this.closes(isList ? "]" : "}")) {
           if (isList) break;
-          for (this.beginKey(); !this.more(); ) yield;
-          around.key = this.key();
+          for (this.beginKey(); !this.readMore(); ) yield;
+          parent.key = this.key();
           break;
         }
-        value = around.into;
+        value = parent.into;
         open.pop();
       }
     }
@@ -151,11 +156,12 @@ class Parser {
     return value;
   }
 
-  /** Goes into a container; true: and out again, as nothing is in it. */
+  /** Reads the opening bracket. If the container is empty, also reads the closing bracket and returns true. */
   private isEmpty(unit: number): boolean {
     this.at++;
     this.skipBlanks();
-    if (this.text.charCodeAt(this.at) !== unit + 2) return false; // the codes of the brackets
+    // In ASCII each closing bracket is 2 above its opening one.
+    if (this.text.charCodeAt(this.at) !== unit + 2) return false;
     this.at++;
     return true;
   }
@@ -163,12 +169,12 @@ class Parser {
   private beginKey(): void {
     if (this.text.charCodeAt(this.at) !== QUOTE)
       this.fail("Expecting property name enclosed in double quotes", this.at);
-    this.begin();
+    this.beginString();
   }
 
-  /** The key that was read; goes on to its value. */
+  /** Returns the key that was just read, and moves to its value. */
   private key(): string {
-    const key = this.said;
+    const key = this.string;
     this.skipBlanks();
     if (this.text[this.at] !== ":") this.fail("Expecting ':' delimiter", this.at);
     this.at++;
@@ -188,18 +194,21 @@ class Parser {
     return this.number();
   }
 
-  /** An int of a few digits, as most are: a match of an expression is garbage of a hundred bytes. Null: any other number. */
+  /**
+   * Reads an unsigned int of at most 15 digits without a regular expression, whose match would be a hundred bytes of garbage.
+   * Returns null and reads nothing if the number is of another form.
+   */
   private digits(): number | null {
     const { text, at } = this;
     let value = 0;
     let end = at;
     let unit = text.charCodeAt(end);
-    while (unit >= ZERO && unit <= NINE && end - at < PLAIN_DIGITS) {
+    while (unit >= ZERO && unit <= NINE && end - at < SAFE_DIGITS) {
       value = value * 10 + (unit - ZERO);
       unit = text.charCodeAt(++end);
     }
-    const goesOn = (unit >= ZERO && unit <= NINE) || unit === POINT || unit === SMALL_E || unit === LARGE_E;
-    if (goesOn || (end - at > 1 && text.charCodeAt(at) === ZERO)) return null;
+    const continues = (unit >= ZERO && unit <= NINE) || unit === POINT || unit === SMALL_E || unit === LARGE_E;
+    if (continues || (end - at > 1 && text.charCodeAt(at) === ZERO)) return null;
     this.at = end;
     return value;
   }
@@ -218,7 +227,7 @@ class Parser {
     return toInt(BigInt(digits));
   }
 
-  /** After a member: true at the closing bracket, false after a comma. */
+  /** Reads what separates members: returns true after the closing bracket, false after a comma. */
   private closes(bracket: string): boolean {
     this.skipBlanks();
     const character = this.text[this.at];
@@ -229,14 +238,14 @@ class Parser {
     return false;
   }
 
-  private begin(): void {
-    this.begun = this.at++;
-    this.said = "";
+  private beginString(): void {
+    this.stringStart = this.at++;
+    this.string = "";
   }
 
-  /** Reads on in the text that is open: true at its end, false where there is more than one piece of it. */
-  private more(): boolean {
-    // Joined at the end of each piece: half a million bits added one to the other take long to become one text.
+  /** Continues to read the current string. Returns true at its end, false at the limit of a piece. */
+  private readMore(): boolean {
+    // Joined once per piece, because appending half a million parts one by one makes a string that is slow to flatten.
     let parts: string[] | null = null;
     for (let escapes = 0; ; escapes++) {
       const from = this.at;
@@ -244,21 +253,21 @@ class Parser {
       let unit = this.text.charCodeAt(this.at);
       while (unit >= 0x20 && unit !== QUOTE && unit !== 0x5c && this.at < most) unit = this.text.charCodeAt(++this.at);
       const plain = this.text.slice(from, this.at);
-      if (Number.isNaN(unit)) this.fail("Unterminated string starting at", this.begun);
+      if (Number.isNaN(unit)) this.fail("Unterminated string starting at", this.stringStart);
       if (unit < 0x20) this.fail("Invalid control character at", this.at);
       const ends = unit === QUOTE;
       if (unit !== 0x5c || escapes === ESCAPES_OF_A_PIECE) {
-        this.said += parts === null ? plain : parts.join("") + plain;
+        this.string += parts === null ? plain : parts.join("") + plain;
         if (ends) this.at++;
         return ends;
       }
       this.at++;
       parts ??= [];
-      parts.push(plain, this.escape(this.begun));
+      parts.push(plain, this.escape(this.stringStart));
     }
   }
 
-  /** The text of an escape; `at` stands behind the backslash. */
+  /** Returns the text of an escape, whose backslash has been read. */
   private escape(begin: number): string {
     const character = this.text[this.at];
     if (character === undefined) this.fail("Unterminated string starting at", begin);
@@ -268,7 +277,7 @@ class Parser {
       this.at++;
       return plain;
     }
-    // The C scanner wants one more character behind the four digits.
+    // The C scanner requires one more character after the four digits.
     if (this.at + 5 >= this.text.length) this.fail("Invalid \\uXXXX escape", this.at);
     const unit = this.hex(this.at + 1);
     if (unit === undefined) this.fail("Invalid \\uXXXX escape", this.at);

@@ -1,7 +1,7 @@
 /**
- * Reads bodies as requests. The fast path is `JSON.parse` and the field table. If anything is not plainly right, the body is
- * read once more with Python's rules, and that reading decides (vLLM 0.33 over FastAPI 0.136). Bytes become text as in
- * `json.detect_encoding` of CPython 3.11, decoded with `surrogatepass`.
+ * Reads bodies as requests. The fast path is `JSON.parse` and the field table. If the fast path fails, the body is read again
+ * by Python's rules, and the second reading decides, so that errors are exactly those of vLLM 0.33 over FastAPI 0.136.
+ * Encodings are detected like in `json.detect_encoding` of CPython 3.11, and decoded with `surrogatepass`.
  */
 
 import { atOnce, type Pieces } from "../../base/pieces.ts";
@@ -11,23 +11,23 @@ import { FAIL } from "./types.ts";
 import { type Fields, type Validator, type Values, validationErrors } from "./validate.ts";
 import { isDict, type PythonDict, type PythonValue } from "./value.ts";
 
-/** Bytes, or the text that another thread made of them. */
+/** A body: its bytes, or their text, if another thread has decoded them. */
 export type Body = Uint8Array | BodyText;
 
 export type ReadBody<R> = { readonly request: R } | { readonly error: ErrorAnswer };
 
-/** How one kind of request is read. `L`: the server's limits, which only `translate` looks at. */
+/** The way to read one kind of request. `L`: the server's limits, which only `translate` reads. */
 export interface BodyKind<F extends Fields, R, L> {
   readonly validator: Validator<F>;
-  /** May change the body as vLLM's validators do. Throws `Refused`. */
+  /** Applies vLLM's checks before the fields are read, which may change the body. Throws `Refused`. */
   readonly rules: (body: PythonDict) => void;
-  /** Throws `Refused`. */
+  /** Makes the request from the checked fields. `exact`: true if Python's parser read the body. Throws `Refused`. */
   readonly translate: (values: Values<F>, body: PythonDict, limits: L, exact: boolean) => R;
-  /** Translates in pieces; absent: `translate` never takes long. */
+  /** Like `translate`, in pieces. Absent if `translate` never takes long. */
   readonly translatePieces?: (values: Values<F>, body: PythonDict, limits: L, exact: boolean) => Pieces<R>;
 }
 
-/** A request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */
+/** Returns the request with all defaults set, or the error that vLLM answers before it renders and tokenizes a prompt. */
 export function readBody<F extends Fields, R, L>(
   kind: BodyKind<F, R, L>,
   body: Body,
@@ -39,7 +39,7 @@ export function readBody<F extends Fields, R, L>(
   return request === null ? readExactly(kind, body, limits) : { request };
 }
 
-/** Reads a large body in pieces; see `readBody`. */
+/** Like `readBody`, in pieces, for large bodies. */
 export function* readBodyPieces<F extends Fields, R, L>(
   kind: BodyKind<F, R, L>,
   body: Body,
@@ -52,18 +52,18 @@ export function* readBodyPieces<F extends Fields, R, L>(
   return request === null ? yield* exactPieces(kind, body, limits) : { request };
 }
 
-/** Reads bodies of one kind, in one go or, large ones, in pieces; gives what `made` makes of them. */
-export function readerOf<F extends Fields, R, L, T>(kind: BodyKind<F, R, L>, made: (read: ReadBody<R>) => T) {
-  type Given = [body: Body, contentType: string | null, limits: L];
+/** Returns functions that read bodies of one kind: `read` in one go, `pieces` in pieces. `convert` makes their result. */
+export function readerOf<F extends Fields, R, L, T>(kind: BodyKind<F, R, L>, convert: (read: ReadBody<R>) => T) {
+  type Input = [body: Body, contentType: string | null, limits: L];
   return {
-    read: (...given: Given): T => made(readBody(kind, ...given)),
-    *pieces(...given: Given): Pieces<T> {
-      return made(yield* readBodyPieces(kind, ...given));
+    read: (...input: Input): T => convert(readBody(kind, ...input)),
+    *pieces(...input: Input): Pieces<T> {
+      return convert(yield* readBodyPieces(kind, ...input));
     },
   };
 }
 
-/** In pieces: a body by Python's rules, or the answer of FastAPI and vLLM before they look into it. */
+/** Parses a body in pieces by Python's rules. Returns an error if its type is not JSON, or it is empty, null or not valid. */
 export function* readJson(
   body: Body,
   contentType: string | null,
@@ -73,17 +73,17 @@ export function* readJson(
   return "value" in parsed && parsed.value === null ? { error: missingBody() } : parsed;
 }
 
-/** Whether a body of this content type is looked at. */
+/** Reports whether vLLM accepts this content type: `application/json`, with any parameters. */
 export function isJson(contentType: string | null): boolean {
   return contentType === "application/json" || contentType?.toLowerCase().split(";", 1)[0] === "application/json";
 }
 
-/** Whether FastAPI parses a body of this content type, which need not be JSON's own. */
+/** Reports whether FastAPI parses a body of this content type: `application/json` or any `application/*+json`. */
 export function namesJson(contentType: string | null): boolean {
   return /^\s*application\/(?:json|[^;]*\+json)\s*(?:;|$)/i.test(contentType ?? "");
 }
 
-/** FastAPI parses what calls itself JSON before vLLM looks at the type. */
+/** Returns the error for a refused content type. Invalid JSON comes first, because FastAPI parses before vLLM checks the type. */
 function mediaTypeError(body: Body, contentType: string | null): ErrorAnswer {
   if (!asText(body).empty && namesJson(contentType)) {
     const parsed = parse(body);
@@ -92,14 +92,18 @@ function mediaTypeError(body: Body, contentType: string | null): ErrorAnswer {
   return unsupportedMediaType;
 }
 
+/** Returns FastAPI's error for an empty body or `null`. */
 export function missingBody(): ErrorAnswer {
   return validationErrors([{ type: "missing", loc: ["body"], message: "Field required", input: null }]);
 }
 
-/** A loop over a million keys keeps them, in code that the runtime has compiled, for good. Shorter bodies have fewer. */
+/**
+ * Text length from which fields are looked up by name instead of in a loop over the body's keys. In code that the runtime has
+ * compiled, such a loop keeps the keys in memory for good, and there may be a million.
+ */
 const MANY_KEYS = 262_144;
 
-/** Null: not plainly right. */
+/** Reads a body on the fast path. Returns null if anything is wrong, so that Python's rules must decide. */
 function readFast<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Body, limits: L): R | null {
   try {
     const text = asText(body).plain;
@@ -115,7 +119,7 @@ function readFast<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Body, l
   }
 }
 
-/** Null: not plainly right. */
+/** Like `readFast`, in pieces. */
 function* fastPieces<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Body, limits: L): Pieces<R | null> {
   try {
     const text = asText(body).plain;
@@ -127,17 +131,17 @@ function* fastPieces<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Body
     const values = yield* kind.validator.pieces(value, false);
     if (values === FAIL) return null;
     yield;
-    return yield* translated(kind, values as Values<F>, value, limits, false);
+    return yield* translateRequest(kind, values as Values<F>, value, limits, false);
   } catch {
     return null;
   }
 }
 
-function* translated<F extends Fields, R, L>(
+function* translateRequest<F extends Fields, R, L>(
   kind: BodyKind<F, R, L>,
-  ...given: Parameters<BodyKind<F, R, L>["translate"]>
+  ...input: Parameters<BodyKind<F, R, L>["translate"]>
 ): Pieces<R> {
-  return kind.translatePieces === undefined ? kind.translate(...given) : yield* kind.translatePieces(...given);
+  return kind.translatePieces === undefined ? kind.translate(...input) : yield* kind.translatePieces(...input);
 }
 
 function readExactly<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Body, limits: L): ReadBody<R> {
@@ -156,7 +160,7 @@ function* exactPieces<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Bod
     const values = (yield* kind.validator.pieces(value, true)) as Values<F> | { readonly error: ErrorAnswer };
     if (isError(values)) return values;
     yield;
-    return { request: yield* translated(kind, values, value as PythonDict, limits, true) };
+    return { request: yield* translateRequest(kind, values, value as PythonDict, limits, true) };
   } catch (refusal) {
     if (refusal instanceof Refused) return { error: refusal.answer };
     throw refusal;
@@ -167,7 +171,7 @@ function isError(value: object): value is { readonly error: ErrorAnswer } {
   return Object.hasOwn(value, "error");
 }
 
-/** Why a body is no JSON, as Python says it; null: it is, or is not even text. */
+/** Returns Python's JSONDecodeError for a body. Returns null if the body is JSON, or fails in another way. */
 export function jsonFailure(body: Body): PythonJsonError | null {
   const text = asText(body).python;
   try {
@@ -182,7 +186,7 @@ function parse(body: Body): { readonly value: PythonValue } | { readonly error: 
   return atOnce(parsePieces(body));
 }
 
-/** An empty body is Python's None. */
+/** Parses a body by Python's rules, in pieces. An empty body is null. */
 function* parsePieces(body: Body): Pieces<{ readonly value: PythonValue } | { readonly error: ErrorAnswer }> {
   const { empty, python: text } = asText(body);
   if (empty) return { value: null };
@@ -199,17 +203,17 @@ function* parsePieces(body: Body): Pieces<{ readonly value: PythonValue } | { re
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 const plainUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** A body as text; nearly always both are the same. */
+/** A body decoded in two ways, which rarely differ. */
 export interface BodyText {
-  /** As UTF-8; null: it is none. */
+  /** The text of the bytes as UTF-8, with any byte order mark. Null if they are not valid UTF-8. */
   readonly plain: string | null;
-  /** As Python reads it; null: it raises. */
+  /** The text that Python decodes, without a byte order mark. Null if Python raises an error. */
   readonly python: string | null;
-  /** There is not a byte of it. */
+  /** True if the body has no bytes. */
   readonly empty: boolean;
 }
 
-/** Bytes are made text when that is asked for: nobody asks what Python reads of a body that is plain. */
+/** Returns the body as text. Bytes are decoded at each read of a member, because Python's text is rarely needed. */
 export function asText(body: Uint8Array | BodyText): BodyText {
   return body instanceof Uint8Array ? new BytesAsText(body) : body;
 }
@@ -238,14 +242,14 @@ class BytesAsText implements BodyText {
   }
 }
 
-/** Both texts at once, for whoever lets the bytes go. */
+/** Decodes the bytes in both ways at once, so that the caller can release them. */
 export function wholeText(bytes: Uint8Array): BodyText {
   const { plain, empty } = asText(bytes);
   const same = plain !== null && detect(bytes) === "utf-8" && !plain.startsWith("\ufeff");
   return { plain, python: same ? plain : decodeBody(bytes), empty };
 }
 
-/** The text without a byte order mark, or null where Python raises UnicodeDecodeError. */
+/** Decodes bytes like Python, without a byte order mark. Returns null if Python raises UnicodeDecodeError. */
 export function decodeBody(bytes: Uint8Array): string | null {
   const encoding = detect(bytes);
   if (encoding === "utf-8") {
@@ -261,6 +265,7 @@ export function decodeBody(bytes: Uint8Array): string | null {
   return wide?.startsWith("\ufeff") ? wide.slice(1) : wide;
 }
 
+/** Returns the encoding by the byte order mark, or by the zero bytes among the first four, like `json.detect_encoding`. */
 function detect(bytes: Uint8Array): "utf-8" | "utf-16le" | "utf-16be" | "utf-32le" | "utf-32be" {
   const [a, b, c, d] = bytes;
   if (a === 0xff && b === 0xfe) return c === 0 && d === 0 ? "utf-32le" : "utf-16le";
@@ -296,7 +301,7 @@ function decodeUtf32(bytes: Uint8Array, little: boolean): string | null {
   return text;
 }
 
-/** UTF-8 in which encoded surrogates (ED A0..BF xx) stand for themselves; null when anything else is wrong. */
+/** Decodes UTF-8 whose encoded surrogates (ED A0..BF xx) become lone surrogates. Returns null if anything else is invalid. */
 function decodeSurrogates(bytes: Uint8Array): string | null {
   let text = "";
   let from = 0;
@@ -314,6 +319,7 @@ function decodeSurrogates(bytes: Uint8Array): string | null {
   return rest === null || from === 0 ? null : text + rest;
 }
 
+/** Decodes valid UTF-8. Returns null if the bytes are not valid. */
 function strict(bytes: Uint8Array): string | null {
   try {
     return utf8.decode(bytes);
@@ -322,7 +328,7 @@ function strict(bytes: Uint8Array): string | null {
   }
 }
 
-/** True if containers nest deeper than Python follows. Cheap if the text has few brackets. */
+/** Reports whether containers nest deeper than Python's recursion limit allows. Cheap if the text has few brackets. */
 export function tooDeep(text: string): boolean {
   if (text.length <= MAX_DEPTH) return false;
   let brackets = 0;
@@ -332,6 +338,7 @@ export function tooDeep(text: string): boolean {
   return false;
 }
 
+/** Like `tooDeep`, by reading the whole text and skipping strings. */
 function measure(text: string): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {

@@ -1,20 +1,20 @@
 /**
- * Refusals that FastAPI and pydantic give before the server looks at a request, in the form that vLLM 0.33 gives them
- * (`entrypoints/serve/exception_handling`), byte for byte.
+ * Errors of requests that FastAPI, pydantic or vLLM refuse before any generation. Their bodies are byte for byte those of vLLM
+ * 0.33 (`entrypoints/serve/exception_handling`), because clients parse them.
  */
 import { reprString } from "./repr.ts";
 
-/** An answer that ends a request before any generation: exact status, body and what the headers need. */
+/** The answer to a request that is refused before any generation. */
 export interface ErrorAnswer {
   readonly status: number;
-  /** The exact JSON text. */
+  /** The exact text of the body, in JSON. */
   readonly body: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** No dialect puts it into its own form. */
+  /** True if each API sends the body as it is, instead of in its own form of errors. */
   readonly asItIs?: boolean;
 }
 
-/** An answer whose JSON is long and stays bytes: as a text it would be copied in one go, which stops the event loop. */
+/** An error whose body is long and stays bytes, because copying a long text stops the event loop. */
 export class LongError implements ErrorAnswer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
@@ -29,7 +29,7 @@ export class LongError implements ErrorAnswer {
     this.#bytes = bytes;
   }
 
-  /** Freed when the answer is sent. */
+  /** The body as UTF-8. The memory can be freed once the answer is sent. */
   get bytes(): Uint8Array<ArrayBuffer> {
     return this.#bytes;
   }
@@ -39,12 +39,12 @@ export class LongError implements ErrorAnswer {
   }
 }
 
-/** Thrown where Python raises through pydantic. `read-body.ts` catches it and returns its answer. */
+/** Thrown if vLLM raises an error that pydantic does not collect. `read-body.ts` catches it and returns its answer. */
 export class Refused {
   constructor(readonly answer: ErrorAnswer) {}
 }
 
-/** `{"error":{message,type,param,code}}` with the status `code`. The message loses paths and addresses as vLLM's does. */
+/** Returns vLLM's error with the status `code`. Removes file paths and memory addresses from the message, like vLLM. */
 export function errorAnswer(message: string, type: string, param: string | null, code: number): ErrorAnswer {
   return { status: code, body: JSON.stringify({ error: { message: sanitize(message), type, param, code } }) };
 }
@@ -54,7 +54,7 @@ const TRACEBACK = /\n?\s*File "[^"]+", line \d+, in \S+(\n\s+.*)?/gu;
 const SYSTEM_PATH = /\/(?:home|usr|opt|var|tmp|root|lib|mnt|srv)(?:\/[\p{L}\p{N}_.-]+)+/gu;
 const FILE_PATH = /(?:\/[\p{L}\p{N}_-]+)+\/[\p{L}\p{N}_-]+\.[\p{L}\p{N}_]+/gu;
 
-/** `sanitize_message`: no memory addresses, tracebacks or file paths; no blanks around. */
+/** vLLM's `sanitize_message`: removes memory addresses and tracebacks, replaces file paths and trims the message. */
 function sanitize(message: string): string {
   let clean = message;
   if (clean.includes(" at 0x")) clean = clean.replace(ADDRESS, ">");
@@ -63,7 +63,7 @@ function sanitize(message: string): string {
   return clean.trim();
 }
 
-/** The body is not UTF-8, is nested deeper than Python allows, or has an integer of more than 4,300 digits. */
+/** Error for a body that is not text, nests deeper than Python allows, or has an integer of more than 4,300 digits. */
 export const unparsableBody: ErrorAnswer = { status: 400, body: '{"detail":"There was an error parsing the body"}' };
 
 export const unsupportedMediaType: ErrorAnswer = errorAnswer(
@@ -73,7 +73,7 @@ export const unsupportedMediaType: ErrorAnswer = errorAnswer(
   400,
 );
 
-/** `json.JSONDecodeError` as FastAPI reports it; `position` counts code points. */
+/** Returns the error for a `json.JSONDecodeError`, as FastAPI and vLLM report it. `position`: offset in code points. */
 export function invalidJson(message: string, position: number): ErrorAnswer {
   const loc = `body.${position}`;
   const entry = `{'type': 'json_invalid', 'loc': '${loc}', 'msg': 'JSON decode error', 'input': '<dict of 0 items>', 'ctx': {'error': ${reprString(message)}}}`;

@@ -1,4 +1,4 @@
-/** How does Python print a value? `repr` and `str` as CPython 3.11 writes them, for error texts that quote the request. */
+/** Writes values like Python's `repr` and `str`, because error texts of vLLM quote the request so. Source: CPython 3.11. */
 
 import { ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
 import { get, isList, keysOf, PythonFloat, type PythonValue } from "./value.ts";
@@ -9,7 +9,7 @@ import { get, isList, keysOf, PythonFloat, type PythonValue } from "./value.ts";
  */
 const ESCAPED = /[\\'"]|(?! )[\p{C}\p{Z}]/gu;
 const SHORT: Readonly<Record<string, string>> = { "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t" };
-/** Long texts are escaped in parts of so many UTF-16 units, so that millions of escapes do not wait in memory. */
+/** UTF-16 units of a long text that are escaped at once, so that millions of escapes do not wait in memory. */
 const PART_UNITS = 65_536;
 
 function escapeCharacter(character: string): string {
@@ -20,32 +20,32 @@ function escapeCharacter(character: string): string {
   return code <= 0xffff ? `\\u${code.toString(16).padStart(4, "0")}` : `\\U${code.toString(16).padStart(8, "0")}`;
 }
 
-/** `repr(text)`: single quotes unless only single quotes occur inside. A text of a request may have megabytes. */
+/** Returns `repr(text)`: in double quotes if the text has single quotes only, else in single quotes. */
 export function reprString(text: string): string {
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
-  const written = (character: string) => {
+  const escapeOne = (character: string) => {
     if (character === quote) return `\\${quote}`;
     return character === "'" || character === '"' ? character : escapeCharacter(character);
   };
   const parts: string[] = [];
   for (let at = 0; at < text.length; ) {
     let end = at + PART_UNITS;
-    // A character of two units stays whole.
+    // Do not split a surrogate pair.
     if ((text.charCodeAt(end - 1) & 0xfc00) === 0xd800 && (text.charCodeAt(end) & 0xfc00) === 0xdc00) end++;
-    parts.push(text.slice(at, end).replace(ESCAPED, written));
+    parts.push(text.slice(at, end).replace(ESCAPED, escapeOne));
     at = end;
   }
   return quote + parts.join("") + quote;
 }
 
-/** `repr(float)`: the shortest digits that read back equal, with an exponent below 1e-4 and from 1e16 on. */
+/** Returns `repr(float)`: the shortest digits that read back equal, with an exponent if below 1e-4 or at least 1e16. */
 export function reprFloat(value: number): string {
   if (Number.isNaN(value)) return "nan";
   if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
   if (Object.is(value, -0)) return "-0.0";
   const size = Math.abs(value);
   if (value === 0 || (size >= 1e-4 && size < 1e16)) {
-    // JavaScript writes these alike, but for whole numbers.
+    // JavaScript writes these numbers like Python, except whole ones.
     const text = String(value);
     return text.includes(".") ? text : `${text}.0`;
   }
@@ -55,7 +55,7 @@ export function reprFloat(value: number): string {
   return `${mantissa}e${exponent < 0 ? "-" : "+"}${digits}`;
 }
 
-/** `repr(value)`. A plain number with a whole value is an int. */
+/** Returns `repr(value)`. A plain number with a whole value is an int. */
 export function repr(value: PythonValue): string {
   if (value === null) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
@@ -69,7 +69,7 @@ export function repr(value: PythonValue): string {
     .join(", ")}}`;
 }
 
-/** `repr(list)` in pieces. */
+/** Returns `repr(list)`, in pieces. */
 export function* reprPieces(list: readonly PythonValue[]): Pieces<string> {
   const parts: string[] = [];
   for (let at = 0; at < list.length; at += ITEMS_OF_A_PIECE) {
@@ -84,7 +84,7 @@ export function* reprPieces(list: readonly PythonValue[]): Pieces<string> {
   return `[${parts.join(", ")}]`;
 }
 
-/** `str(value)`: a string as it is, anything else its repr. */
+/** Returns `str(value)`: a string unchanged, or the `repr` of any other value. */
 export function str(value: PythonValue): string {
   return typeof value === "string" ? value : repr(value);
 }

@@ -1,14 +1,15 @@
-/** Does an object fit its fields? Models, typed dictionaries, dataclasses and unions of pydantic 2.14. */
+/** Types that check objects and unions like pydantic 2.14: models, typed dictionaries, dataclasses, smart-mode unions. */
 
 import type { Pieces } from "../../base/pieces.ts";
 import { alternatives, type Checked, FAIL, type JsonSchema, type State, type Type } from "./types.ts";
 import { get, isDict, type PythonDict, type PythonValue } from "./value.ts";
 
+/** One field of an object type. */
 export interface Member {
   readonly type: Type<unknown>;
-  /** Absent without an error. */
+  /** True if the field may be absent. */
   readonly optional?: boolean;
-  /** Name in the body where it differs. */
+  /** Name of the field in the body. Absent if it is the member's own name. */
   readonly alias?: string;
 }
 export type Members = Readonly<Record<string, Member>>;
@@ -18,48 +19,48 @@ export const required = (type: Type<unknown>, alias?: string): Member =>
 export const optional = (type: Type<unknown>, alias?: string): Member =>
   alias === undefined ? { type, optional: true } : { type, optional: true, alias };
 
-/** Checks the members that are present, values to `checked`; unknown keys pass. False when one failed. */
+/** Checks the members of an object, and puts their values into `checked`. Ignores unknown keys. Returns false if one fails. */
 function checkMembers(members: Members, value: PythonDict, state: State, checked?: Map<string, unknown>): boolean {
-  const found = new Found(value, state, checked);
+  const run = new MemberCheck(value, state, checked);
   for (const name in members) {
     const member = members[name] as Member;
-    const item = found.at(name, member);
-    if (item !== undefined) found.took(name, member, member.type.check(item, state));
-    if (found.isOver) return false;
+    const item = run.memberValue(name, member);
+    if (item !== undefined) run.record(name, member, member.type.check(item, state));
+    if (run.isOver) return false;
   }
-  return found.fits();
+  return run.finish();
 }
 
-/** As `checkMembers`, in pieces. */
+/** Like `checkMembers`, in pieces. */
 function* memberPieces(
   members: Members,
   value: PythonDict,
   state: State,
   checked?: Map<string, unknown>,
 ): Pieces<boolean> {
-  const found = new Found(value, state, checked);
+  const run = new MemberCheck(value, state, checked);
   for (const name in members) {
     const member = members[name] as Member;
     const { type } = member;
-    const item = found.at(name, member);
+    const item = run.memberValue(name, member);
     if (item !== undefined) {
-      const fitting = type.pieces === undefined ? type.check(item, state) : yield* type.pieces(item, state);
-      found.took(name, member, fitting);
+      const result = type.pieces === undefined ? type.check(item, state) : yield* type.pieces(item, state);
+      run.record(name, member, result);
     }
-    if (found.isOver) return false;
+    if (run.isOver) return false;
   }
-  return found.fits();
+  return run.finish();
 }
 
-/** What is known of an object whose members are being checked. */
-class Found {
+/** The state of the check of one object's members. */
+class MemberCheck {
   readonly #value: PythonDict;
   readonly #state: State;
   readonly #checked: Map<string, unknown> | undefined;
   #fields = 0;
   #fits = true;
-  /** Errors before the member at hand. */
-  #before = 0;
+  /** Number of errors before the current member. */
+  #errorsBefore = 0;
 
   constructor(value: PythonDict, state: State, checked: Map<string, unknown> | undefined) {
     this.#value = value;
@@ -67,10 +68,10 @@ class Found {
     this.#checked = checked;
   }
 
-  /** The member; undefined: it is not there, which may be an error. */
-  at(name: string, { alias = name, optional: isOptional }: Member): PythonValue | undefined {
+  /** Returns the member's value, or undefined if it is absent, which is an error unless it is optional. */
+  memberValue(name: string, { alias = name, optional: isOptional }: Member): PythonValue | undefined {
     const item = get(this.#value, alias);
-    this.#before = this.#state.count;
+    this.#errorsBefore = this.#state.count;
     if (item !== undefined) this.#fields++;
     else if (!isOptional) {
       this.#state.fail("missing", "Field required", this.#value);
@@ -79,24 +80,24 @@ class Found {
     return item;
   }
 
-  /** The member was checked. */
-  took(name: string, { alias = name }: Member, fitting: unknown): void {
-    if (fitting === FAIL) this.#failed(alias);
-    else this.#checked?.set(name, fitting);
+  /** Takes the result of a member's check. */
+  record(name: string, { alias = name }: Member, result: unknown): void {
+    if (result === FAIL) this.#failed(alias);
+    else this.#checked?.set(name, result);
   }
 
-  /** One has failed, and nobody wants to know more. */
+  /** True if a member failed and errors are not collected, so that the check can end. */
   get isOver(): boolean {
     return !this.#fits && this.#state.errors === null;
   }
 
   #failed(key: string): void {
     this.#fits = false;
-    this.#state.prefix(this.#before, key);
+    this.#state.prefix(this.#errorsBefore, key);
   }
 
-  /** All members have been checked. */
-  fits(): boolean {
+  /** Ends the check. Adds the number of set fields to the state, for the ranking of unions. Returns true if all fit. */
+  finish(): boolean {
     if (this.#fits || this.#state.errors !== null) this.#state.fields = Math.max(this.#state.fields, 0) + this.#fields;
     return this.#fits;
   }
@@ -113,7 +114,7 @@ function schemaOf(title: string, members: Members): JsonSchema {
   };
 }
 
-/** A `TypedDict`. The value is handed on as it came. */
+/** A `TypedDict`. The result is the value itself. */
 export function typedDict(name: string, members: Members): Type<PythonDict> {
   return {
     name,
@@ -129,7 +130,7 @@ export function typedDict(name: string, members: Members): Type<PythonDict> {
   };
 }
 
-/** A `BaseModel`. */
+/** A `BaseModel`. The result is the value itself, without coercions. */
 export function model(name: string, members: Members): Type<PythonDict> {
   return {
     name,
@@ -144,7 +145,7 @@ export function model(name: string, members: Members): Type<PythonDict> {
   };
 }
 
-/** A `BaseModel` whose members are wanted coerced: those that were given. */
+/** A `BaseModel`. The result has the coerced members, without absent ones. */
 export function record(name: string, members: Members): Type<ReadonlyMap<string, unknown>> {
   const raw = model(name, {});
   return {
@@ -163,7 +164,7 @@ export function record(name: string, members: Members): Type<ReadonlyMap<string,
   };
 }
 
-/** A pydantic dataclass: the members given, coerced; `after` is its `__post_init__` and may throw a refusal. */
+/** A pydantic dataclass. Its result has the coerced members, without absent ones. `after`: `__post_init__`, may throw `Refused`. */
 export function dataclass(
   name: string,
   members: Members,
@@ -185,25 +186,29 @@ export function dataclass(
   };
 }
 
+/** One type of a union. */
 export interface Branch<V> {
   readonly type: Type<V>;
-  /** Stands in the location of the branch's errors; pydantic's own labels (`str`, `list[...]`) are left out. */
+  /** First part of the location of the branch's errors. Absent for pydantic's own labels (`str`, `list[...]`). */
   readonly label?: string;
 }
 
-export interface Picked<V> {
+/** The branch of a union that fits best. */
+export interface BranchChoice<V> {
+  /** Index of the branch, or -1 if none fits. */
   readonly index: number;
+  /** The branch's result, or `FAIL`. */
   readonly value: Checked<V>;
 }
 
-/** The best branch of a union so far. One object for all that is tried: dictionaries have a union for each of their values. */
-class Best<V> implements Picked<V> {
+/** Finds the best branch of a union. One object per value, because a dictionary may check a union for each of its values. */
+class BestBranch<V> implements BranchChoice<V> {
   index = -1;
   value: Checked<V> = FAIL;
   readonly #state: State;
   readonly #outerFields: number;
   readonly #outerExact: boolean;
-  readonly #begin: number;
+  readonly #errorsBefore: number;
   #fields = -1;
   #exact = false;
 
@@ -211,18 +216,18 @@ class Best<V> implements Picked<V> {
     this.#state = state;
     this.#outerFields = state.fields;
     this.#outerExact = state.exact;
-    this.#begin = state.count;
+    this.#errorsBefore = state.count;
   }
 
-  /** The next branch is about to be checked; errors so far. */
-  tries(): number {
+  /** Prepares the check of the next branch. Returns the number of errors so far. */
+  startBranch(): number {
     this.#state.fields = -1;
     this.#state.exact = true;
     return this.#state.count;
   }
 
-  /** What the branch has given; true: none that follows can be better. */
-  took(index: number, checked: Checked<V>, { label }: Branch<V>, before: number): boolean {
+  /** Compares the branch's result with the best so far. Returns true if no later branch can be better. */
+  record(index: number, checked: Checked<V>, { label }: Branch<V>, before: number): boolean {
     const state = this.#state;
     if (checked === FAIL) {
       if (label !== undefined) state.prefix(before, label);
@@ -241,13 +246,13 @@ class Best<V> implements Picked<V> {
     return this.#exact && this.#fields < 0;
   }
 
-  /** All branches have been tried that matter. */
-  picked(): Picked<V> {
+  /** Ends the choice: restores the outer state, adds the best branch's numbers, and drops the errors if a branch fits. */
+  finish(): BranchChoice<V> {
     const state = this.#state;
     state.fields = this.#outerFields;
     state.exact = this.#outerExact;
     if (this.index < 0) return this;
-    state.cut(this.#begin);
+    state.cut(this.#errorsBefore);
     if (this.#fields >= 0) state.fields = Math.max(this.#outerFields, 0) + this.#fields;
     state.exact &&= this.#exact;
     return this;
@@ -255,33 +260,37 @@ class Best<V> implements Picked<V> {
 }
 
 /**
- * The branch of a smart-mode union that pydantic takes, with its value; -1 when none fits. More fields set win, then
- * values that needed no coercion, then the order.
+ * Returns the branch of a smart-mode union that pydantic picks: the one with most fields set, then one that needs no coercion,
+ * then the first. Its index is -1 if no branch fits.
  */
-export function pick<V>(branches: readonly Branch<V>[], value: PythonValue, state: State): Picked<V> {
-  const best = new Best<V>(state);
+export function pick<V>(branches: readonly Branch<V>[], value: PythonValue, state: State): BranchChoice<V> {
+  const best = new BestBranch<V>(state);
   for (let index = 0; index < branches.length; index++) {
     const branch = branches[index]!;
-    const before = best.tries();
-    if (best.took(index, branch.type.check(value, state), branch, before)) break;
+    const before = best.startBranch();
+    if (best.record(index, branch.type.check(value, state), branch, before)) break;
   }
-  return best.picked();
+  return best.finish();
 }
 
-/** Picks in pieces; see `pick`. */
-export function* pickPieces<V>(branches: readonly Branch<V>[], value: PythonValue, state: State): Pieces<Picked<V>> {
-  const best = new Best<V>(state);
+/** Like `pick`, in pieces. */
+export function* pickPieces<V>(
+  branches: readonly Branch<V>[],
+  value: PythonValue,
+  state: State,
+): Pieces<BranchChoice<V>> {
+  const best = new BestBranch<V>(state);
   for (let index = 0; index < branches.length; index++) {
     const branch = branches[index]!;
     const { type } = branch;
-    const before = best.tries();
+    const before = best.startBranch();
     const checked = type.pieces === undefined ? type.check(value, state) : yield* type.pieces(value, state);
-    if (best.took(index, checked, branch, before)) break;
+    if (best.record(index, checked, branch, before)) break;
   }
-  return best.picked();
+  return best.finish();
 }
 
-/** `A | B | …`. */
+/** The union `A | B | …`. The result is that of the branch that fits best. */
 export function union<V>(...branches: (Branch<V> | Type<V>)[]): Type<V> {
   const all = branches.map((branch) => ("type" in branch ? branch : { type: branch }));
   return {

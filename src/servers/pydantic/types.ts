@@ -1,6 +1,6 @@
 /**
- * Does a value fit a type, and what does pydantic say when it does not? The scalar and container types of the field
- * tables, with pydantic's lax coercions and error texts (pydantic 2.14, pydantic-core `src/validators`, `src/input`).
+ * The scalar and container types of the field tables. They check and coerce values like pydantic in lax mode, with the same
+ * error texts. Source: pydantic 2.14, pydantic-core `src/validators` and `src/input`.
  */
 
 import { atOnce, ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
@@ -17,75 +17,79 @@ import {
   toInt,
 } from "./value.ts";
 
-/** One entry of `ValidationError.errors()`; locations leave out pydantic's own labels, which vLLM drops from its texts. */
+/** One entry of `ValidationError.errors()`. Locations lack pydantic's own labels, which vLLM removes from its texts. */
 export interface LineError {
   readonly type: string;
   readonly loc: (string | number)[];
   readonly message: string;
   readonly input: PythonValue;
   readonly context?: Readonly<Record<string, PythonValue>>;
-  /** The text of a `ValueError` that a validator raised. */
+  /** The text of a `ValueError` that a validator raised. Absent for other errors. */
   readonly raised?: string;
 }
 
-/** The answer of a check that failed; the errors, if they are collected, stand in the state. */
+/** Result of a check that failed. The errors are in the state, if it collects them. */
 export const FAIL = Symbol("does not fit");
+/** Result of a check: the value, coerced if necessary, or `FAIL`. */
 export type Checked<V> = V | typeof FAIL;
 
-/** Errors that are kept; the others are counted. vLLM shows ten, and all of a part of content: at most some dozens. */
+/** Errors that are kept. Later ones are only counted: vLLM reports ten, or all errors of one content part, some dozens. */
 export const ERRORS_KEPT = 1024;
 
-/** What a check reports besides its value. */
+/** The errors of a check, and the numbers by which a union ranks its branches. */
 export class State {
-  /** Null on the fast path: nobody reads the errors, a failure starts the exact path. */
+  /** The errors so far. Null on the fast path, which does not collect them. */
   readonly errors: LineError[] | null;
-  /** All of them, those that are not kept included. */
+  /** Number of errors, including those that were not kept. 0 on the fast path. */
   count = 0;
-  /** Known fields set so far, or -1 when no object was met: how pydantic ranks the members of a union. */
+  /** Number of known fields that are set, or -1 if no object was checked. First criterion of a union. */
   fields = -1;
-  /** False once a value was coerced; the second criterion of a union. */
+  /** False if a value was coerced. Second criterion of a union. */
   exact = true;
 
   constructor(collect: boolean) {
     this.errors = collect ? [] : null;
   }
 
+  /** Adds an error. Returns `FAIL`. */
   fail(type: string, message: string, input: PythonValue, context?: Record<string, PythonValue>): typeof FAIL {
     if (this.errors !== null && this.count++ < ERRORS_KEPT)
       this.errors.push(context ? { type, loc: [], message, input, context } : { type, loc: [], message, input });
     return FAIL;
   }
 
-  /** A validator of a model's own raises `ValueError(text)`. */
+  /** Adds the error of a model's own validator that raises `ValueError(text)`. Returns `FAIL`. */
   raise(text: string, input: PythonValue): typeof FAIL {
     if (this.errors !== null && this.count++ < ERRORS_KEPT)
       this.errors.push({ type: "value_error", loc: [], message: `Value error, ${text}`, input, raised: text });
     return FAIL;
   }
 
-  /** Puts `segment` in front of the location of every error since `from`. */
+  /** Puts `segment` before the location of each error from index `from`. */
   prefix(from: number, segment: string | number): void {
     if (this.errors === null) return;
     for (let i = from; i < this.errors.length; i++) this.errors[i]!.loc.unshift(segment);
   }
 
-  /** Forgets all but the first so many errors. */
+  /** Drops all errors except the first `count`. */
   cut(count: number): void {
     this.count = count;
     if (this.errors !== null && this.errors.length > count) this.errors.length = count;
   }
 }
 
-/** A JSON Schema (2020-12); bounds may be bigints. */
+/** A JSON Schema (2020-12). Bounds of integers may be bigints. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
+/** A type that checks values of a body, with its description for the docs. */
 export interface Type<V> {
-  /** How the docs name it. */
+  /** Name of the type in the docs. */
   readonly name: string;
-  /** What the OpenAPI page shows: what is taken without a coercion. */
+  /** Schema for the OpenAPI document. It describes the values that are accepted without a coercion. */
   readonly schema: JsonSchema;
+  /** Returns the value, coerced if necessary, or `FAIL` after adding errors to the state. */
   check(value: PythonValue, state: State): Checked<V>;
-  /** Checks in pieces; absent: `check` never takes long. */
+  /** Like `check`, in pieces. Absent if `check` never takes long. */
   pieces?(value: PythonValue, state: State): Pieces<Checked<V>>;
 }
 
@@ -98,7 +102,7 @@ export const text: Type<string> = {
 
 export const anything: Type<PythonValue> = { name: "any", schema: {}, check: (value) => value };
 
-/** `bytes` read from JSON: any text. */
+/** Python's `bytes`. In JSON any text is accepted. */
 export const bytes: Type<string> = {
   name: "base64 text",
   schema: { type: "string", format: "binary" },
@@ -132,15 +136,15 @@ export const bool: Type<boolean> = {
   },
 };
 
-/** `float`. Ints beyond the range of a double are refused, NaN and infinities pass. */
+/** Python's `float`. Refuses ints beyond the range of a double, accepts NaN and infinities. */
 export const float: Type<number> = {
   name: "number",
   schema: { type: "number" },
   check(value, state) {
     if (value instanceof PythonFloat) return value.value;
     if (typeof value === "number") {
-      // 1e999 is infinity to Python, a long int is refused: only the exact parser tells them apart. It makes no such
-      // numbers itself: then the value is one that another dialect has read, "inf" or "nan".
+      // Here infinity is 1e999, which Python accepts, or a long int, which it refuses. Only the exact parser tells them
+      // apart. On the exact path such a number was "inf" or "nan" in a body that another API has read.
       if (Number.isFinite(value) || Number.isNaN(value) || state.errors !== null) return value;
       return FAIL;
     }
@@ -160,7 +164,7 @@ export const float: Type<number> = {
 
 const FLOAT_TEXT = /^[+-]?(?:inf(?:inity)?|nan|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)$/i;
 
-/** Rust's `f64::from_str` on the trimmed text, then once more without single underscores between characters. */
+/** Parses like Rust's `f64::from_str` after trimming. Allows single underscores inside. Returns null if it is no number. */
 function parseFloatText(value: string): number | null {
   let candidate = value.trim();
   if (!FLOAT_TEXT.test(candidate)) {
@@ -177,7 +181,7 @@ function parseFloatText(value: string): number | null {
 const INT_TEXT = /^[+-]?([0-9]+(?:_[0-9]+)*)(?:\.0+)?$/;
 const MAX_INT_DIGITS = 4300;
 
-/** `int`, with pydantic's `ge` and `le`. */
+/** Python's `int`, with the bounds `ge` (at least) and `le` (at most). */
 export function int(limits: { readonly ge?: Int; readonly le?: Int } = {}): Type<Int> {
   const { ge, le } = limits;
   const bounds = [ge === undefined ? "" : ` ≥ ${ge}`, le === undefined ? "" : ` ≤ ${le}`].join("");
@@ -204,7 +208,7 @@ function coerceInt(value: PythonValue, state: State): Checked<Int> {
   if (typeof value === "bigint") return value;
   state.exact = false;
   if (typeof value === "boolean") return value ? 1 : 0;
-  // A plain number here has a fraction or is too large to be exact: the exact parser decides.
+  // A plain number here has a fraction or is too large to be exact, so the exact parser must decide.
   if (typeof value === "number") return FAIL;
   if (typeof value === "string") {
     const digits = INT_TEXT.exec(value.trim())?.[1];
@@ -231,14 +235,14 @@ function coerceInt(value: PythonValue, state: State): Checked<Int> {
   return state.fail("int_type", "Input should be a valid integer", value);
 }
 
-/** `'a', 'b' or 'c'`. */
+/** Returns the words as pydantic lists them: `'a', 'b' or 'c'`. */
 function expected(words: readonly string[]): string {
   const quoted = words.map((word) => `'${word}'`);
   const last = quoted.pop() as string;
   return quoted.length > 0 ? `${quoted.join(", ")} or ${last}` : last;
 }
 
-/** One of some texts; `error` is pydantic's name for what is none of them. */
+/** One of the words. `error`: pydantic's error type for any other value. */
 function oneOf<W extends string>(words: readonly W[], error: "literal_error" | "enum"): Type<W> {
   const list = expected(words);
   return {
@@ -253,10 +257,10 @@ function oneOf<W extends string>(words: readonly W[], error: "literal_error" | "
 
 export const literal = <W extends string>(...words: W[]): Type<W> => oneOf(words, "literal_error");
 
-/** A Python `Enum` of texts. */
+/** A Python `Enum` whose values are texts. */
 export const enumeration = (...words: string[]): Type<string> => oneOf(words, "enum");
 
-/** The members of a union, or the one type. */
+/** Returns the schemas of a union, or the schema itself if it is not a union. */
 export function alternatives(schema: JsonSchema): readonly JsonSchema[] {
   return (schema.anyOf as readonly JsonSchema[] | undefined) ?? [schema];
 }
@@ -274,6 +278,7 @@ export function nullable<V>(type: Type<V>): Type<V | null> {
   };
 }
 
+/** Python's `list`, of at most `maxLength` items. */
 export function list<V>(item: Type<V>, maxLength = Number.POSITIVE_INFINITY): Type<V[]> {
   return {
     name: `list of ${item.name}${maxLength === Number.POSITIVE_INFINITY ? "" : `, at most ${maxLength}`}`,
@@ -285,13 +290,13 @@ export function list<V>(item: Type<V>, maxLength = Number.POSITIVE_INFINITY): Ty
     check(value, state) {
       if (state.errors !== null || !isList(value) || value.length > maxLength)
         return atOnce(this.pieces!(value, state));
-      // Nearly every request comes this way. What is itself when checked, as ids are, needs no second list.
+      // The fast path of most requests. Items that need no coercion, such as token IDs, are not copied.
       let items: V[] | null = null;
       for (let i = 0; i < value.length; i++) {
-        const one = value[i] as PythonValue;
-        const checked = item.check(one, state);
+        const element = value[i] as PythonValue;
+        const checked = item.check(element, state);
         if (checked === FAIL) return FAIL;
-        if (items === null && checked !== one) items = value.slice(0, i) as V[];
+        if (items === null && checked !== element) items = value.slice(0, i) as V[];
         if (items !== null) items[i] = checked;
       }
       return items ?? (value as V[]);
@@ -311,10 +316,12 @@ export function list<V>(item: Type<V>, maxLength = Number.POSITIVE_INFINITY): Ty
       for (let i = 0; i < value.length; i++) {
         if ((i + 1) % ITEMS_OF_A_PIECE === 0) yield;
         const before = state.count;
-        const one = value[i] as PythonValue;
-        // A generator for each of a hundred thousand small ones would be most of the garbage.
+        const element = value[i] as PythonValue;
+        // A generator for each of a hundred thousand small items would be most of the garbage.
         const checked =
-          item.pieces === undefined || isSmall(one) ? item.check(one, state) : yield* item.pieces(one, state);
+          item.pieces === undefined || isSmall(element)
+            ? item.check(element, state)
+            : yield* item.pieces(element, state);
         if (checked !== FAIL) items[i] = checked;
         else if (state.errors === null) return FAIL;
         else {
@@ -327,7 +334,7 @@ export function list<V>(item: Type<V>, maxLength = Number.POSITIVE_INFINITY): Ty
   };
 }
 
-/** `dict[str, V]`; the order of the keys is the request's. */
+/** Python's `dict[str, V]`. Keeps the order of the keys. */
 export function dict<V>(item: Type<V>): Type<Map<string, V>> {
   return {
     name: `object of ${item.name}`,
@@ -337,18 +344,18 @@ export function dict<V>(item: Type<V>): Type<Map<string, V>> {
     },
     *pieces(value, state) {
       if (!isDict(value)) return state.fail("dict_type", "Input should be a valid dictionary", value);
-      // A dictionary whose values stay as they are is not copied: it may have millions of members.
+      // A map is copied only if a value is coerced, because it may have millions of members.
       let items: Map<unknown, unknown> | null = value instanceof Map ? null : new Map();
       let failed = false;
       let seen = 0;
       for (const key of keysOf(value)) {
         if (++seen % ITEMS_OF_A_PIECE === 0) yield;
         const before = state.count;
-        const given = get(value, key) as PythonValue;
-        const checked = item.check(given, state);
+        const member = get(value, key) as PythonValue;
+        const checked = item.check(member, state);
         if (checked === FAIL) failed = true;
         else if (items !== null) items.set(key, checked);
-        else if (!Object.is(checked, given))
+        else if (!Object.is(checked, member))
           items = new Map(value as Map<string, PythonValue>).set(key, checked as never);
         state.prefix(before, key);
       }
@@ -357,7 +364,7 @@ export function dict<V>(item: Type<V>): Type<Map<string, V>> {
   };
 }
 
-/** `dict[str, Any]`: taken as it is. */
+/** Python's `dict[str, Any]`. The result is the value itself. */
 export const object: Type<PythonDict> = {
   name: "object",
   schema: { type: "object", additionalProperties: true },

@@ -1,4 +1,4 @@
-/** How does a body become values? Walks a field table; failures print as vLLM prints pydantic's list of errors. */
+/** Checks a body against a table of fields. Writes pydantic's errors as vLLM 0.33 reports them. */
 
 import { atOnce, type Pieces } from "../../base/pieces.ts";
 import { type ErrorAnswer, errorAnswer } from "./refusals.ts";
@@ -6,32 +6,34 @@ import { repr, str } from "./repr.ts";
 import { FAIL, type LineError, State, type Type } from "./types.ts";
 import { codePoints, get, isDict, isList, type PlainDict, type PythonValue, sizeOf, typeName } from "./value.ts";
 
+/** One field of a request. */
 export interface Field<V> {
   readonly type: Type<V>;
-  /** Value when the body does not name the field; a required field has none. */
+  /** Value if the body lacks the field. Absent for a required field. */
   readonly default?: V;
 }
-/** A field table: one per kind of request. */
+/** The fields of one kind of request, by name. */
 export type Fields = Readonly<Record<string, Field<unknown>>>;
+/** The checked values of all fields. */
 export type Values<F> = { readonly [K in keyof F]: F[K] extends Field<infer V> ? V : never };
 
-/** A field with a default. */
+/** Returns a field with a default. */
 export const field = <V>(type: Type<V>, value: V): Field<V> => ({ type, default: value });
 
-/** A field table made ready: the defaults are the prototype of every set of values, so absent fields cost nothing. */
+/** Checks bodies of one kind. The defaults are the prototype of all values, so absent fields cost nothing. */
 export interface Validator<F extends Fields> {
-  /** Values, or FAIL: then the exact path tells why. Throws `Refused` where Python raises. */
+  /** Returns the values, or `FAIL` without a reason. Throws `Refused` if vLLM raises an error directly. */
   fast(body: PythonValue): Values<F> | typeof FAIL;
-  /** Values, or the 400 with all errors. The body comes from the exact parser. Throws `Refused` where Python raises. */
+  /** Returns the values or the error with status 400. The body is from the exact parser. Throws `Refused` like `fast`. */
   exact(body: PythonValue): Values<F> | { readonly error: ErrorAnswer };
-  /** Either in pieces; on the fast path for large bodies, too, where there is no need of pieces. */
+  /** Like `exact` or `fast`, in pieces, for large bodies. Never loops over the body's keys, of which there may be a million. */
   pieces(body: PythonValue, exact: boolean): Pieces<Values<F> | typeof FAIL | { readonly error: ErrorAnswer }>;
 }
 
-/** `told`: the answer to what does not fit, and the count of all errors where only the first are there. */
+/** Makes the validator of a table. `answerFor` makes the answer from the first errors and the number of all errors. */
 export function validator<F extends Fields>(
   fields: F,
-  told: (errors: readonly LineError[], count: number) => ErrorAnswer = validationErrors,
+  answerFor: (errors: readonly LineError[], count: number) => ErrorAnswer = validationErrors,
 ): Validator<F> {
   const names = Object.keys(fields);
   const byName = new Map(Object.entries(fields));
@@ -55,7 +57,7 @@ export function validator<F extends Fields>(
     if (!isWhole(body)) return FAIL;
     const state = new State(false);
     const values: Record<string, unknown> = Object.create(defaults);
-    // Not all of its keys: there may be a million of them.
+    // Loops over the fields, not over the body's keys, because there may be a million keys.
     for (const name of names) {
       const value = body[name];
       if (value === undefined) continue;
@@ -85,7 +87,7 @@ export function validator<F extends Fields>(
       }
     if (state.count === 0) return values as Values<F>;
     state.prefix(0, "body");
-    return { error: told(state.errors!, state.count) };
+    return { error: answerFor(state.errors!, state.count) };
   }
   return {
     fast,
@@ -94,12 +96,13 @@ export function validator<F extends Fields>(
   };
 }
 
-/** vLLM reports so many entries, so many characters of an input, so many of an entry (`handlers/validation.py`). */
+/** Entries that vLLM reports. Source of the three limits: `handlers/validation.py`. */
 const MAX_REPORTED = 10;
+/** Characters of an input, and of a whole entry, that vLLM reports. */
 const MAX_INPUT_CHARACTERS = 200;
 const MAX_ENTRY_CHARACTERS = 1000;
 
-/** The 400 that lists pydantic's errors, or the first of `count`; `param` is the place of the first one. */
+/** Returns the error with status 400 that lists the first of `count` errors. Its `param` is the location of the first. */
 export function validationErrors(errors: readonly LineError[], count = errors.length): ErrorAnswer {
   const label = count === 1 ? "error" : "errors";
   const lines = errors.slice(0, MAX_REPORTED).map((error) => `  ${entry(error)}`);
@@ -124,8 +127,8 @@ function entry(error: LineError): string {
 }
 
 /**
- * Shortens a text that an entry does not show whole, since copies of megabytes would be made to write it. The quotes that it
- * has behind the cut stay, as they decide between which quotes `repr` puts it.
+ * Shortens a text that is too long for an entry, because writing it would copy megabytes. Appends the kinds of quotes in the
+ * text, because they decide which quotes `repr` puts around it.
  */
 function beginning(text: string): string {
   if (text.length <= 2 * MAX_ENTRY_CHARACTERS) return text;
@@ -133,7 +136,7 @@ function beginning(text: string): string {
   return text.slice(0, 2 * MAX_ENTRY_CHARACTERS) + quotes.join("");
 }
 
-/** What vLLM shows of an input: how long a list is, the beginning of a text. */
+/** Returns vLLM's summary of an input: the length of a list or dictionary, or the beginning of another value. */
 export function inputSummary(value: PythonValue): string {
   if (isList(value)) return `<list of ${value.length} items>`;
   if (isDict(value)) return `<dict of ${sizeOf(value)} items>`;
@@ -141,12 +144,12 @@ export function inputSummary(value: PythonValue): string {
 }
 
 function cut(text: string, limit: number): string {
-  // A longer text has more characters than the limit, and need not be counted.
+  // A text of more than twice as many units has more characters than the limit, so they need not be counted.
   if (text.length <= limit || (text.length <= 2 * limit && codePoints(text) <= limit)) return text;
   return `${[...text.slice(0, 2 * limit)].slice(0, limit).join("")}...[truncated]`;
 }
 
-/** Names that vLLM takes for pydantic's own and drops from a location, even when the client chose them as a key. */
+/** Labels of pydantic, which vLLM removes from locations, even if they are a key in the body. */
 const INTERNAL = new Set(
   (
     "function-wrap function-after function-before function-plain json-or-python lax-or-strict chain default nullable " +
@@ -164,9 +167,9 @@ function place(loc: readonly (string | number)[]): string {
 const DOCUMENTATION = "https://errors.pydantic.dev/2.14/v/";
 const MAX_QUOTED_BYTES = 50;
 
-/** `str(ValidationError)` of one item of a lazily checked list: what a content part that fits nothing gives. */
+/** Returns pydantic's `str(ValidationError)` for item `index` of a lazily checked list: a content part that fits no type. */
 export function iteratorErrors(errors: readonly LineError[], index: number): string {
-  // Each branch of a union refuses the same input, which may have megabytes.
+  // Quoted once per input, because each branch of a union refuses the same input, which may have megabytes.
   const texts = new Map<PythonValue, string>();
   const lines = errors.map((error) => {
     const input = texts.get(error.input) ?? quoted(repr(error.input));
@@ -177,7 +180,7 @@ export function iteratorErrors(errors: readonly LineError[], index: number): str
   return `${errors.length} validation error${errors.length === 1 ? "" : "s"} for ValidatorIterator\n${lines.join("\n")}`;
 }
 
-/** pydantic's `write_truncated_to_limited_bytes`: the ends of a text of more than 50 bytes. */
+/** pydantic's `write_truncated_to_limited_bytes`: keeps only both ends of a text of more than 50 bytes. */
 function quoted(text: string): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= MAX_QUOTED_BYTES) return text;

@@ -1,11 +1,11 @@
 /**
- * How does a JSON value look to Python? One model for two parsers: `JSON.parse` gives plain objects and numbers, the exact
- * parser gives what Python distinguishes as well: key order, integers of any size, floats with a whole value.
+ * JSON values as Python distinguishes them, and Python's operations on them. Values of two parsers fit: `JSON.parse` returns
+ * plain objects and numbers. The exact parser keeps the key order, integers of any size, and floats with a whole value.
  */
 
 import { ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
 
-/** A float whose Python type matters; the exact parser makes one for every number with a fraction or an exponent. */
+/** A Python float. The exact parser makes one of each number with a fraction or an exponent. */
 export class PythonFloat {
   constructor(readonly value: number) {}
 }
@@ -25,35 +25,35 @@ export function isList(value: PythonValue | undefined): value is readonly Python
   return Array.isArray(value);
 }
 
-/** A small value has so many values in it at most, at any depth, and no long text. */
+/** Limits of a small value: the values in it at any depth, and the UTF-16 units of a text. */
 const SMALL_VALUES = 16;
 const SMALL_TEXT = 4096;
 
-/** Is work on it too short to be seen in a step's lateness? */
+/** Reports whether the value is so small that work on it cannot delay a step noticeably. */
 export function isSmall(value: PythonValue): boolean {
-  return left(value, SMALL_VALUES) >= 0;
+  return budgetLeft(value, SMALL_VALUES) >= 0;
 }
 
-/** What is left of so many values when it and those in it are counted; negative: they are more. */
-function left(value: PythonValue, most: number): number {
+/** Returns `most` minus the number of values in `value`, including itself. Negative if there are more, or if a text is long. */
+function budgetLeft(value: PythonValue, most: number): number {
   let rest = most - 1;
   if (typeof value === "string") return value.length <= SMALL_TEXT ? rest : -1;
   if (isList(value)) {
     if (value.length > rest) return -1;
-    for (let i = 0; i < value.length && rest >= 0; i++) rest = left(value[i]!, rest);
+    for (let i = 0; i < value.length && rest >= 0; i++) rest = budgetLeft(value[i]!, rest);
   } else if (value instanceof Map) {
     if (value.size > rest) return -1;
-    for (const one of value.values()) rest = rest < 0 ? rest : left(one, rest);
+    for (const item of value.values()) rest = rest < 0 ? rest : budgetLeft(item, rest);
   } else if (isDict(value)) {
     for (const key in value) {
-      rest = left(value[key]!, rest);
+      rest = budgetLeft(value[key]!, rest);
       if (rest < 0) break;
     }
   }
   return rest;
 }
 
-/** Python's `dict.get`: undefined when the key is absent. */
+/** Like Python's `dict.get`. Returns undefined if the key is absent. */
 export function get(dict: PythonDict, key: string): PythonValue | undefined {
   return dict instanceof Map ? dict.get(key) : dict[key];
 }
@@ -63,7 +63,7 @@ export function set(dict: PythonDict, key: string, value: PythonValue): void {
   else dict[key] = value;
 }
 
-/** Sets a property of the object's own, whatever its name: `__proto__` too. */
+/** Sets an own property of any name, also `__proto__`. */
 export function setOwn(plain: Record<string, unknown>, key: string, value: unknown): void {
   if (key !== "__proto__") plain[key] = value;
   else Object.defineProperty(plain, key, { value, enumerable: true, configurable: true, writable: true });
@@ -82,20 +82,20 @@ export function sizeOf(dict: PythonDict): number {
   return dict instanceof Map ? dict.size : Object.keys(dict).length;
 }
 
-/** The smallest form of an int: a number when it is safe. */
+/** Returns a number if the int is a safe integer, else the bigint. */
 export function toInt(value: bigint): Int {
   const small = Number(value);
   return Number.isSafeInteger(small) ? small : value;
 }
 
-/** The value of an int, float or bool for comparisons, as `isinstance(value, (int, float))` sees it; else undefined. */
+/** Returns the numeric value if Python's `isinstance(value, (int, float))` is true, as for a bool too, else undefined. */
 export function numberOf(value: PythonValue | undefined): number | undefined {
   if (typeof value === "number") return value;
   if (typeof value === "boolean" || typeof value === "bigint") return Number(value);
   return value instanceof PythonFloat ? value.value : undefined;
 }
 
-/** `bool(value)`; an absent key is false. */
+/** Returns Python's `bool(value)`. An absent key (undefined) is false. */
 export function truthy(value: PythonValue | undefined): boolean {
   if (value === undefined || value === null || value === "") return false;
   const number = numberOf(value);
@@ -104,7 +104,7 @@ export function truthy(value: PythonValue | undefined): boolean {
   return isDict(value) ? sizeOf(value) > 0 : true;
 }
 
-/** `type(value).__name__`. */
+/** Returns Python's `type(value).__name__`. */
 export function typeName(value: PythonValue): string {
   if (value === null) return "NoneType";
   if (typeof value === "string") return "str";
@@ -116,15 +116,15 @@ export function typeName(value: PythonValue): string {
 }
 
 /**
- * Returns what `for x in value` walks over (a dict gives its keys), or undefined when Python would raise `not iterable`. A text
- * walks over its characters, and there is no list of them: it may have megabytes.
+ * Returns the items of Python's `for x in value`: of a list, the characters of a text, or the keys of a dict. Returns undefined
+ * if Python raises `not iterable`. Characters are not put into a list, because a text may have megabytes.
  */
 export function iterate(value: PythonValue): Iterable<PythonValue> | undefined {
   if (isList(value) || typeof value === "string") return value;
   return isDict(value) ? keysOf(value) : undefined;
 }
 
-/** Ordinary JavaScript values, for what is handed on (tools, tool calls). Ints beyond 2^53 lose precision. */
+/** Converts to ordinary JavaScript values, for example of tools and tool calls. Ints beyond 2^53 lose precision. */
 export function toPlain(value: PythonValue): unknown {
   if (value instanceof PythonFloat) return value.value;
   if (typeof value === "bigint") return Number(value);
@@ -135,7 +135,7 @@ export function toPlain(value: PythonValue): unknown {
   return plain;
 }
 
-/** As `toPlain`, in pieces. */
+/** Like `toPlain`, in pieces. */
 export function* toPlainPieces(value: PythonValue): Pieces<unknown> {
   if (isSmall(value)) return toPlain(value);
   if (isList(value)) {
@@ -156,7 +156,7 @@ export function* toPlainPieces(value: PythonValue): Pieces<unknown> {
   return plain;
 }
 
-/** Number of code points, Python's `len(str)`. */
+/** Returns the number of code points, which is Python's `len(str)`. */
 export function codePoints(text: string): number {
   let count = text.length;
   for (let i = 0; i < text.length - 1; i++) {

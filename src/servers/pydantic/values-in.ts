@@ -1,13 +1,15 @@
-/** Counts the values of a body before anything is made of it: they may take many times the memory of its bytes. */
+/** Limits the values of a body before it is parsed, because they may take many times the memory of its bytes. */
 
-/** Lists and objects take some 50 to 100 bytes each, what stands in them 8, a name 300 with its copies. */
+/** Most lists and objects in a body. Each takes 50 to 100 bytes. */
 const CONTAINERS_MOST = 2_000_000;
+/** Most commas in a body, which separate members of lists and objects. A member takes 8 bytes. */
 const MEMBERS_MOST = 12_000_000;
+/** Most names of members in a body. Each takes 300 bytes with its copies. */
 const NAMES_MOST = 2_200_000;
-/** Shorter texts cannot hold as many. */
+/** Length below which a text cannot exceed the limits. */
 const SHORT = CONTAINERS_MOST;
 
-/** Says what there is too much of. Null: nothing. Brackets, commas and colons in texts do not count. */
+/** Returns a message about the limit that the JSON text exceeds, or null. Does not count inside strings. */
 export function valuesIn(text: string): string | null {
   if (text.length < SHORT) return null;
   let [containers, members, names] = [0, 0, 0];

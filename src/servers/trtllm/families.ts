@@ -1,6 +1,6 @@
 /**
  * The families of `/prometheus/metrics` in one table, from TensorRT-LLM's `metrics/collector.py` (1.3 line). They are printed like
- * the multiprocess mode of Python's Prometheus client, so a family without a value is absent. docs/trtllm-serve.md lists the
+ * the multiprocess mode of Python's Prometheus client, so a family without a value is absent. docs/servers/trtllm-serve.md lists the
  * families that never get a value here, with the reason.
  */
 

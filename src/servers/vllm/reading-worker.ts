@@ -1,4 +1,7 @@
-/** The reading thread: bodies come part by part, and each gets one answer (`servers/openai/front/reading/thread.ts`). */
+/**
+ * The script of the reading thread, which reads large bodies so that they do not delay streams. Receives each body in parts and
+ * answers with one message. Its caller is `servers/openai/front/reading/thread.ts`.
+ */
 import { heapSize } from "bun:jsc";
 import { lowerPriority } from "../../base/time/low-priority.ts";
 import { type RenderChat, renderChat } from "../../text/tokens/chat-template.ts";
@@ -19,7 +22,7 @@ import type { ChatRequest, CompletionRequest, Limits } from "../openai/request/r
 import { type BodyText, readBody, wholeText } from "../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../pydantic/refusals.ts";
 import { valuesIn } from "../pydantic/values-in.ts";
-import { inForm } from "./messages/errors.ts";
+import { anthropicError } from "./messages/errors.ts";
 import { messagesKind } from "./messages/read.ts";
 import { readBatch, readInvocation } from "./openai/batch.ts";
 import { chatValuePieces, readChat, readCompletion } from "./openai/read.ts";
@@ -29,34 +32,38 @@ import { Store } from "./responses/store.ts";
 
 declare const self: Worker;
 
-interface Coming {
+/** A body that has not arrived completely. */
+interface IncomingBody {
   readonly order: ThreadOrder;
   readonly parts: Uint8Array<ArrayBuffer>[];
 }
 
-type Read =
+/** The request of a body, or the error that refuses it. `repeated`: the fields that the answer repeats. */
+type ReadResult =
   | { readonly request: ChatRequest | CompletionRequest; readonly repeated?: unknown }
   | { readonly error: ErrorAnswer };
 
-const READERS: Readonly<Record<RequestKind, (text: BodyText, contentType: string | null, limits: Limits) => Read>> = {
+const READERS: Readonly<
+  Record<RequestKind, (text: BodyText, contentType: string | null, limits: Limits) => ReadResult>
+> = {
   chat: readChat,
   completion: readCompletion,
   batch: readBatch,
   invocation: readInvocation,
   response(text, contentType, limits) {
-    // Where responses are kept, the loop reads all of them.
+    // No response is stored, because a server that stores responses reads their bodies on the main thread.
     const read = readBody(responseKind(hostOf(limits), new Store(0)), text, contentType, limits);
     return "error" in read ? read : { request: read.request.request, repeated: read.request.repeated };
   },
   message: (text, contentType, limits) => readBody(messagesKind(hostOf(limits)), text, contentType, limits),
 };
-/** What is found wrong with a prompt has the dialect's form; what a reader finds has it already where it should. */
-const SHOWN: Partial<Record<RequestKind, (error: ErrorAnswer) => ErrorAnswer>> = { message: inForm };
+/** Converts errors of prompts to the form of their API. Errors of readers already have it. */
+const ERROR_FORMS: Partial<Record<RequestKind, (error: ErrorAnswer) => ErrorAnswer>> = { message: anthropicError };
 
-/** After so many bytes of bodies the heap is collected although others wait: what a body becomes takes many times its bytes. */
+/** Bytes of bodies after which garbage is collected even if others wait, because parsed bodies take many times their bytes. */
 const COLLECT_BYTES = 4 * 2 ** 20;
 
-const coming = new Map<number, Coming>();
+const incoming = new Map<number, IncomingBody>();
 let uncollectedBytes = 0;
 let start: ThreadStart;
 let render: RenderChat = renderChat;
@@ -65,41 +72,41 @@ lowerPriority();
 
 self.onmessage = ({ data }: MessageEvent<ToThread>) => {
   if ("template" in data) start = data;
-  else if ("kind" in data) coming.set(data.id, { order: data, parts: [] });
-  // A body that a thread before this one began to read: `answer` says that it failed.
-  else if ("part" in data) coming.get(data.id)?.parts.push(data.part);
-  else if (!data.ended) coming.delete(data.id);
+  else if ("kind" in data) incoming.set(data.id, { order: data, parts: [] });
+  // If an earlier thread received the start of this body, `answer` reports a failure.
+  else if ("part" in data) incoming.get(data.id)?.parts.push(data.part);
+  else if (!data.ended) incoming.delete(data.id);
   else void answer(data.id);
 };
 
 async function answer(id: number): Promise<void> {
   try {
     await ready();
-    say(id);
+    readAndSend(id);
   } catch (error) {
     self.postMessage({ id, failed: String(error) } satisfies FromThread);
   }
-  // What was made of a body is on no stack by now.
+  // Afterwards nothing on the stack refers to the parsed body, so that it can be collected.
   await null;
-  if (coming.size > 0 && uncollectedBytes < COLLECT_BYTES) return;
+  if (incoming.size > 0 && uncollectedBytes < COLLECT_BYTES) return;
   uncollectedBytes = 0;
   Bun.gc(true);
   self.postMessage({ keptBytes: heapSize() } satisfies FromThread);
 }
 
-function say(id: number): void {
-  const { order, parts } = coming.get(id)!;
-  coming.delete(id);
+function readAndSend(id: number): void {
+  const { order, parts } = incoming.get(id)!;
+  incoming.delete(id);
   const bytes = joined(parts);
   uncollectedBytes += bytes.length;
   const text = wholeText(bytes);
   bytes.buffer.transfer(0);
-  const said = answerTo(order, text);
-  if ("error" in said && said.error.body.length > LONG_ERROR) postLong(id, said.error);
-  else self.postMessage({ id, ...said } satisfies FromThread, movable(said));
+  const result = answerTo(order, text);
+  if ("error" in result && result.error.body.length > LONG_ERROR) postLong(id, result.error);
+  else self.postMessage({ id, ...result } satisfies FromThread, transferable(result));
 }
 
-/** Characters of an error that the loop gets as a text: it would copy more in one go. */
+/** UTF-16 units above which an error is sent as bytes, because the main thread would copy the text in one go. */
 const LONG_ERROR = 65_536;
 
 function postLong(id: number, { body, ...long }: ErrorAnswer): void {
@@ -107,17 +114,20 @@ function postLong(id: number, { body, ...long }: ErrorAnswer): void {
   self.postMessage({ id, long, bytes } satisfies FromThread, [bytes.buffer]);
 }
 
-/** What the loop gets without a copy. */
-function movable(answer: ThreadAnswer): ArrayBuffer[] {
+/** Returns the buffers of an answer that are moved to the main thread without a copy. */
+function transferable(answer: ThreadAnswer): ArrayBuffer[] {
   if ("tokens" in answer) return [answer.tokens.buffer];
   if (!("read" in answer)) return [];
   const { request, prompts } = answer.read;
   const sequences = request.order && "script" in request.order ? (request.order.script?.sequences ?? []) : [];
-  const lists = [...prompts.map((one) => ("text" in one ? one.lengths : one)), ...sequences.map(({ ids }) => ids)];
+  const lists = [
+    ...prompts.map((prompt) => ("text" in prompt ? prompt.lengths : prompt)),
+    ...sequences.map(({ ids }) => ids),
+  ];
   return [...new Set(lists.map(({ buffer }) => buffer as ArrayBuffer))];
 }
 
-/** One after the other. What was memory is free at once: the host would let it gather until it collects. */
+/** Joins the parts of a body, and frees each at once instead of at the next collection of garbage. */
 function joined(parts: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
@@ -129,7 +139,7 @@ function joined(parts: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuff
   return bytes;
 }
 
-/** What renders by a model's template is loaded where there is one. */
+/** Loads the renderer of the model's chat template, if the model has one. */
 async function ready(): Promise<void> {
   if (start.template === null || render !== renderChat) return;
   const { modelTemplate } = await import("../../text/tokens/model-template.ts");
@@ -137,6 +147,7 @@ async function ready(): Promise<void> {
   habits = templateHabits(render, true);
 }
 
+/** Reads a body as its order says, and renders its prompts. */
 function answerTo({ kind, contentType, limits }: ThreadOrder, text: BodyText): ThreadAnswer {
   const values = valuesIn(text.python ?? "");
   if (values !== null) return { error: badRequest(`understudy: ${values}`) };
@@ -145,11 +156,11 @@ function answerTo({ kind, contentType, limits }: ThreadOrder, text: BodyText): T
   const read = READERS[kind](text, contentType, limits);
   if ("error" in read) return read;
   const answer = leanAnswer(read.request, start, render, limits);
-  if ("error" in answer) return { error: SHOWN[kind]?.(answer.error) ?? answer.error };
+  if ("error" in answer) return { error: ERROR_FORMS[kind]?.(answer.error) ?? answer.error };
   return "read" in answer ? { read: { ...answer.read, repeated: read.repeated } } : answer;
 }
 
-/** What other dialects find here. */
+/** Returns the functions that the readers of the other APIs need. */
 function hostOf(limits: Limits): ReadingHost {
   return {
     ...habits,

@@ -1,6 +1,6 @@
 /**
- * Stands in for vLLM's server. OpenAI's, Anthropic's and our own routes share one port. HTTP/2 and Triton's metrics have ports of
- * their own if they are asked for.
+ * Stands in for vLLM's server. OpenAI's, Anthropic's and our own routes share one port. HTTP/2 and Triton's metrics can have
+ * other ports.
  */
 
 import { listenUrl } from "../../base/listen-url.ts";
@@ -31,14 +31,14 @@ async function start(kernel: OpenAiKernel): Promise<Listeners<OpenAiServerConfig
   const port = onePort(kernel, routesOf);
   const { server, tls } = port;
   let { renderer } = kernel.metrics;
-  // A server that is left listening would keep the process alive.
-  const closed = async (why: unknown, of: PortError["of"]) => {
+  // A server that still listens would keep the process alive.
+  const closeAndThrow = async (why: unknown, of: PortError["of"]) => {
     await Promise.all([server.stop(true), http2?.stop(true)]);
     throw new PortError(why, of);
   };
   let http2: Http2Server | null = null;
-  http2 = await listenOverHttp2(kernel, server, tls).catch((why) => closed(why, "http2"));
-  const triton = await listenAsTriton().catch((why) => closed(why, "metrics"));
+  http2 = await listenOverHttp2(kernel, server, tls).catch((why) => closeAndThrow(why, "http2"));
+  const triton = await listenAsTriton().catch((why) => closeAndThrow(why, "metrics"));
   return {
     ...port,
     idleWork: [() => renderer.prepare("role"), ...port.idleWork],
@@ -51,18 +51,25 @@ async function start(kernel: OpenAiKernel): Promise<Listeners<OpenAiServerConfig
     stop: (cut = false) => Promise.all([server.stop(cut), http2?.stop(cut), cut ? triton?.stop(true) : undefined]),
   };
 
-  /** Triton's metrics port; null: none is wanted. */
+  /** Opens the port of Triton's metrics. Returns null if none is configured. */
   async function listenAsTriton() {
     if (config.metrics.triton.listen === null) return null;
     const { host: hostname, port } = config.metrics.triton.listen;
     const { lastingClock: clock, epochSeconds } = time;
     const reusePort = lifecycle.place !== undefined;
-    const around = { hostname, port, reusePort, allowedHosts: config.listen.allowedHosts, clock, epochSeconds };
-    return metricsListener(() => renderer.page("tritonserver"), around);
+    const listenerOptions = {
+      hostname,
+      port,
+      reusePort,
+      allowedHosts: config.listen.allowedHosts,
+      clock,
+      epochSeconds,
+    };
+    return metricsListener(() => renderer.page("tritonserver"), listenerOptions);
   }
 }
 
-/** null: there is no such port. Loaded where there is one. Rejects as `Bun.listen` throws. */
+/** Opens the HTTP/2 port, whose code is loaded only then. Returns null if none is configured. Rejects if it cannot listen. */
 async function listenOverHttp2(
   { config, time, backend, lifecycle }: OpenAiKernel,
   server: HttpServer,

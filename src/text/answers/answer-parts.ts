@@ -1,21 +1,23 @@
-/** An answer as a list of parts, each reasoning, content or tool calls (docs/scripts.md). */
+/** Reads answers that are ordered as a list of parts: reasoning, content and tool calls (docs/how-to/scripts.md). */
 import { type GivenCall, givenCallsIn } from "./given-calls.ts";
 
+/** One part of an answer. */
 export interface AnswerPart {
   readonly kind: "reasoning" | "content" | "calls";
-  /** Text of the part; "" for calls until they are written in the format of a tool parser. */
+  /** Text of the part. Calls have "" until they are written in the format of a tool parser. */
   readonly text: string;
-  /** The calls of a part of that kind. */
+  /** Tool calls of a part of kind `calls`. Absent for other parts. */
   readonly calls?: readonly GivenCall[];
-  /** Tokens of the text; absent until it is encoded. */
+  /** Number of tokens of the text. Absent until the text is encoded. */
   readonly tokens?: number;
 }
 
+/** Most parts of an answer. */
 export const PARTS_MOST = 1000;
 
 /**
- * Returns the parts of a list of `{"reasoning": TEXT}`, `{"content": TEXT}` and `{"tool_calls": CALLS}`, or a text that says
- * what is wrong.
+ * Reads a list of `{"reasoning": TEXT}`, `{"content": TEXT}` and `{"tool_calls": CALLS}`. Returns the parts, or the message of
+ * an error.
  */
 export function answerPartsIn(value: unknown): AnswerPart[] | string {
   if (!Array.isArray(value) || value.length === 0 || value.length > PARTS_MOST)
@@ -37,9 +39,10 @@ export function answerPartsIn(value: unknown): AnswerPart[] | string {
   return parts;
 }
 
+/** Returns the texts of the parts, joined. */
 export const textOfParts = (parts: readonly AnswerPart[]): string => parts.map(({ text }) => text).join("");
 
-/** Returns the parts with their tokens. `bytesOf`: bytes of the n-th of `count` tokens of the whole text. */
+/** Sets the number of tokens of each part. `bytesOf`: number of bytes of the n-th of the `count` tokens of the whole text. */
 export function countedParts(
   parts: readonly AnswerPart[],
   count: number,

@@ -1,44 +1,45 @@
 /**
- * The text and the length of an answer whose request determines neither.
+ * Draws the text and the length of answers that the request does not determine.
  *
- * Text is prose from tables: a block of 32 tokens follows one template, and each position of a template names the
- * category that its word is drawn from. Both draws depend on seed and position alone, so an answer is the same under
- * any load. The core draws by the same rule in WebAssembly; `nextToken` is the reference that it is tested against.
+ * The text is prose from tables. A block of 32 tokens follows a template, and each position of a template names the category
+ * that its word is drawn from. Both draws depend only on seed and position, so that an answer is the same under any load. The
+ * core draws by the same rule in WebAssembly, and is tested against `nextToken`.
  */
 import { mix } from "../../base/random.ts";
 import type { OutputLengths } from "./length-forms.ts";
 
 /** Tokens per template. */
 export const BLOCK_TOKENS = 32;
-/** Separates the draw of the template from the draw of the word. */
+/** Salt that makes the draw of the template independent of the draw of the word. */
 const TEMPLATE_SALT = 0x5bd1e995;
 
+/** The tables that default answers are drawn from. */
 export interface AnswerTables {
-  /** Template t is templates[32 t] … templates[32 t + 31], each a category. */
+  /** Template t is templates[32 t] to templates[32 t + 31]. Each entry is a category. */
   readonly templates: Uint8Array;
-  /** Category c is ids[categoryStart[c]] … ids[categoryStart[c + 1] - 1], never empty. */
+  /** Category c is ids[categoryStart[c]] to ids[categoryStart[c + 1] - 1], and is never empty. */
   readonly categoryStart: Int32Array;
   readonly ids: Int32Array;
 }
 
-/** The seed of an answer that is decided by its prompt alone, as under greedy decoding: 32 bits that all ids go into. */
+/** Returns the seed of an answer that only its prompt decides, like greedy decoding: a 32-bit hash of all IDs. */
 export function greedySeed(promptIds: Uint32Array): number {
   return mixedIn(promptIds.length, promptIds, 0, promptIds.length);
 }
 
-/** Goes on with the ids from `from` to `to`; `seed`: of those before, the prompt's length where there are none. */
+/** Adds the IDs from `from` to `to - 1` to a hash. `seed`: the hash of the IDs before, or the prompt's length at the start. */
 export function mixedIn(seed: number, ids: Uint32Array, from: number, to: number): number {
   let mixed = seed;
   for (let at = from; at < to; at++) mixed = mix(mixed ^ ids[at]!, at);
   return mixed;
 }
 
-/** Evenly one of `count` for a 32-bit draw; exact, since the product stays below 2^53. */
+/** Maps a 32-bit draw evenly to 0 to `count - 1`. Exact, because the product stays below 2^53. */
 function pick(draw: number, count: number): number {
   return Math.floor((draw * count) / 2 ** 32);
 }
 
-/** The id at `position` (from 0) of the answer with this seed. */
+/** Returns the ID at `position` (from 0) of the answer with this seed. */
 export function nextToken({ templates, categoryStart, ids }: AnswerTables, seed: number, position: number): number {
   const template = pick(mix(seed ^ TEMPLATE_SALT, position >>> 5), templates.length / BLOCK_TOKENS);
   const category = templates[template * BLOCK_TOKENS + (position & 31)]!;
@@ -46,7 +47,7 @@ export function nextToken({ templates, categoryStart, ids }: AnswerTables, seed:
   return ids[start + pick(mix(seed, position), categoryStart[category + 1]! - start)]!;
 }
 
-/** Twelve uniform draws: their sum less six has mean 0, variance 1 and is near enough to normal. Any machine gives the same. */
+/** Returns a nearly normal number of mean 0 and variance 1: the sum of twelve uniform draws less six. Same on any machine. */
 export function normal(seed: number): number {
   let sum = -6;
   for (let draw = 0; draw < 12; draw++) sum += (mix(seed ^ 0x2545f491, draw) + 0.5) / 2 ** 32;
@@ -54,17 +55,17 @@ export function normal(seed: number): number {
 }
 
 /**
- * A log-normal whole number of at least 1 with this mean; `sigma` is the deviation of its logarithm. Plain multiplication
- * and addition only, so that every machine gives the same number.
+ * Returns a log-normal whole number of at least 1 with this mean. `sigma`: standard deviation of its logarithm. Only multiplies
+ * and adds, so that every machine returns the same number.
  */
 export function logNormal(seed: number, mean: number, sigma: number): number {
-  // exp(x) = (1 + x / 2^16)^(2^16); minus half the variance, so that the mean is the one asked for.
+  // exp(x) is about (1 + x / 2^16)^(2^16). Half the variance is subtracted, so that `mean` is the mean of the result.
   let factor = 1 + (sigma * normal(seed) - (sigma * sigma) / 2) / 65536;
   for (let square = 0; square < 16; square++) factor *= factor;
   return Math.max(1, Math.round(mean * factor));
 }
 
-/** Little-endian words: number of templates, number of categories, categoryStart, ids; then the templates. */
+/** Packs tables: number of templates, number of categories, categoryStart and ids as little-endian words, then templates. */
 export function packAnswers({ templates, categoryStart, ids }: AnswerTables): Uint8Array<ArrayBuffer> {
   const words = 2 + categoryStart.length + ids.length;
   const file = new Uint8Array(words * 4 + templates.length);
@@ -76,9 +77,10 @@ export function packAnswers({ templates, categoryStart, ids }: AnswerTables): Ui
   return file;
 }
 
-/** The tables in a packed file (`build/answers.bin`). Throws when it is no such file. */
+/** Reads the tables of a packed file (`build/answers.bin`). Throws if it is another file. */
 export function loadAnswers(bytes: Uint8Array): AnswerTables {
-  const file = new Uint8Array(bytes); // a copy: aligned, and small
+  // A small copy, because the words must be aligned.
+  const file = new Uint8Array(bytes);
   const words = new Int32Array(file.buffer, 0, file.byteLength >> 2);
   const [templateCount = 0, categories = 0] = words;
   const categoryStart = words.slice(2, 3 + categories);
@@ -91,17 +93,17 @@ export function loadAnswers(bytes: Uint8Array): AnswerTables {
 }
 
 /**
- * The output position (from 1) at which an answer with this seed ends by itself. The end of sequence is its last token and
- * counts, as in vLLM 0.33 (`v1/core/sched/utils.py`, check_stop). Same seed, same length.
+ * Returns the number of tokens of an answer with this seed that ends by itself. The end of sequence is its last token and
+ * counts, as in vLLM 0.33 (`v1/core/sched/utils.py`, check_stop).
  */
 export type NaturalLength = (seed: number) => number;
 
-/** Separates the draw of a length from those of the words. */
+/** Salt that makes the draw of the length independent of the draws of words. */
 const LENGTH_SALT = 0x1f83d9ab;
-/** The core's positions have 32 bits, and no context is that long. */
+/** Most tokens of a drawn length. The core's positions have 32 bits, and no context is that long. */
 const MOST_TOKENS = 2 ** 30;
 
-/** `traced`: the lengths in the file, at least one; null if `lengths` names no file. */
+/** Returns the function that draws lengths. `traced`: at least one length from the file, or null if `lengths` names no file. */
 export function naturalLength(lengths: OutputLengths, traced: Uint32Array | null): NaturalLength {
   if (lengths.kind === "constant") return () => lengths.tokens;
   if (lengths.kind === "lognormal")

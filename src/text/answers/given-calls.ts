@@ -1,29 +1,30 @@
 /**
- * Tool calls that a fixture or a script orders. They stay name and arguments until a request is answered: the form of their
- * text is the tool parser's, and some forms number the calls of the whole conversation.
+ * Reads tool calls that a fixture or a script orders. Their text is written only when a request is answered, because its form
+ * depends on the tool parser, and some forms number the calls of the whole conversation.
  */
 
+/** A tool call that is ordered. */
 export interface GivenCall {
   readonly name: string;
-  /** JSON text of an object, or any text. A text, because objects are changed on their way between threads. */
+  /** JSON of an object, or any text. Kept as a text, because objects change when they are sent between threads. */
   readonly arguments: string;
-  /** True if the arguments were given as a text, which is written as it stands, JSON or not. */
+  /** True if the order has the arguments as a text, which is written unchanged, even if it is not JSON. */
   readonly isText: boolean;
 }
 
-/** What is wrong with a list of calls, and the keys and places that lead to it. */
+/** An error in a list of calls. `at`: keys and indexes of its place. */
 export interface CallMistake {
   readonly at: readonly (string | number)[];
   readonly message: string;
 }
 
-/** Tool calls of one answer. */
+/** Most tool calls of an answer. */
 export const CALLS_MAX = 128;
-/** Objects and arrays inside each other in the arguments of a call, as in a constraint. */
+/** Most levels of objects and arrays in the arguments of a call, as in a constraint. */
 const NESTING_MOST = 64;
 const KEYS = ["name", "arguments"];
 
-/** Reads a list of `{name, arguments}`; `arguments` is an object, a text, or absent for none. */
+/** Reads a list of `{name, arguments}`. `arguments` is an object or a text. It may be absent if there are none. */
 export function givenCallsIn(value: unknown): GivenCall[] | CallMistake {
   if (!Array.isArray(value) || value.length === 0 || value.length > CALLS_MAX)
     return { at: [], message: `takes a list of 1 to ${CALLS_MAX} calls, each { name, arguments }` };
@@ -40,22 +41,21 @@ function givenCallIn(call: unknown): GivenCall | CallMistake {
   if (!isObject(call)) return { at: [], message: "takes { name, arguments }" };
   const other = Object.keys(call).find((key) => !KEYS.includes(key));
   if (other !== undefined) return { at: [other], message: `not known; it takes ${KEYS.join(", ")}` };
-  const { name, arguments: given = {} } = call;
+  const { name, arguments: args = {} } = call;
   if (typeof name !== "string" || name === "") return { at: ["name"], message: "takes the name of a tool" };
-  if (typeof given === "string") return { name, arguments: given, isText: true };
-  if (!isObject(given))
-    return { at: ["arguments"], message: "takes an object, or a text that is written as it stands" };
-  if (nestsDeeper(given, NESTING_MOST))
+  if (typeof args === "string") return { name, arguments: args, isText: true };
+  if (!isObject(args)) return { at: ["arguments"], message: "takes an object, or a text that is written unchanged" };
+  if (nestsDeeper(args, NESTING_MOST))
     return { at: ["arguments"], message: `objects and lists may nest at most ${NESTING_MOST} levels` };
-  if (!isJson(given)) return { at: ["arguments"], message: "takes what JSON can say" };
-  return { name, arguments: JSON.stringify(given), isText: false };
+  if (!isJson(args)) return { at: ["arguments"], message: "takes a value that JSON can express" };
+  return { name, arguments: JSON.stringify(args), isText: false };
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** YAML has numbers that no JSON has. */
+/** Reports whether JSON can express the value. YAML also has infinities and NaN. */
 function isJson(value: unknown): boolean {
   if (typeof value === "object" && value !== null) return Object.values(value).every(isJson);
   return typeof value !== "number" || Number.isFinite(value);

@@ -1,9 +1,9 @@
-/** Which ids are meant? A bit each: the whole vocabulary is 25 KB, and nothing is ever moved to make room. */
+/** A set of token IDs with a bit per ID. A whole vocabulary takes 25 KB, and adding never moves memory. */
 export class IdSet {
   size = 0;
   readonly #bits: Uint32Array;
 
-  /** Ids are below `most`. */
+  /** `most`: all IDs are below this number. */
   constructor(most: number, ids: Iterable<number> = []) {
     this.#bits = new Uint32Array(Math.ceil(most / 32));
     for (const id of ids) this.add(id);
@@ -13,7 +13,7 @@ export class IdSet {
     return ((this.#bits[id >>> 5] ?? 0) & (1 << (id & 31))) !== 0;
   }
 
-  /** False: it is there already. */
+  /** Adds an ID. Returns false if the set has it already. */
   add(id: number): boolean {
     if (this.has(id)) return false;
     this.#bits[id >>> 5]! |= 1 << (id & 31);

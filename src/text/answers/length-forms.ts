@@ -1,27 +1,28 @@
-/** How long are answers that nothing else ends? What `--output-tokens TEXT` means. */
+/** Reads `--output-tokens TEXT`: the lengths of answers that nothing else ends. */
 
+/** A distribution of lengths. */
 export type OutputLengths =
   | { readonly kind: "constant"; readonly tokens: number }
-  /** `sigma`: deviation of the length's logarithm. */
+  /** `sigma`: standard deviation of the length's logarithm. */
   | { readonly kind: "lognormal"; readonly meanTokens: number; readonly sigma: number }
-  /** Each request takes one of the output lengths in this file. */
+  /** Each request has one of the output lengths in this file. */
   | { readonly kind: "trace"; readonly file: string };
 
 export const OUTPUT_LENGTH_FORMS = "constant:N, lognormal:mean=N,sigma=X, or trace:FILE";
 
-/** The middle two thirds lie between half and twice the median. */
+/** Default of `sigma`. Two thirds of the lengths are between half and twice the median. */
 const SIGMA = 0.7;
 const SIGMA_MOST = 3;
 const TOKENS_MOST = 1_000_000;
 
 export const DEFAULT_OUTPUT_LENGTHS: OutputLengths = { kind: "lognormal", meanTokens: 128, sigma: SIGMA };
 
-/** `--mean-output-tokens`. */
+/** Returns the lengths that `--mean-output-tokens` means. */
 export function aroundMean(meanTokens: number): OutputLengths {
   return { kind: "lognormal", meanTokens, sigma: SIGMA };
 }
 
-/** Undefined when the text is none of the forms. */
+/** Returns undefined if the text has none of the forms. */
 export function parseOutputLengths(text: string): OutputLengths | undefined {
   const [, form = "", rest = ""] = /^([a-z]+):(.+)$/s.exec(text) ?? [];
   if (form === "constant") {
@@ -36,7 +37,7 @@ export function parseOutputLengths(text: string): OutputLengths | undefined {
   return { kind: "lognormal", meanTokens, sigma: spread };
 }
 
-/** As the banner prints it. */
+/** Returns the lengths as the banner prints them. */
 export function outputLengthsText(lengths: OutputLengths): string {
   if (lengths.kind === "constant") return `constant:${lengths.tokens}`;
   if (lengths.kind === "trace") return `trace:${lengths.file}`;
@@ -45,6 +46,7 @@ export function outputLengthsText(lengths: OutputLengths): string {
 
 const DECIMAL = /^(\d+\.?\d*|\.\d+)$/;
 
+/** Returns the number of a text, or undefined if it has another form or is out of bounds. */
 function within(text: string, form: RegExp, least: number, most: number): number | undefined {
   const value = form.test(text) ? Number(text) : Number.NaN;
   return value >= least && value <= most ? value : undefined;

@@ -1,51 +1,53 @@
 /**
- * What does an answer say when some tokens are forced or forbidden? The usual draw, once more where it hits a forbidden
- * token; or a draw among the few that are left. A pure function of seed and position, as `answers.ts`, drawn as it is read.
+ * Draws answers for which some tokens are forced or forbidden. Repeats the usual draw if it hits a forbidden token, or draws
+ * among the allowed tokens if they are few. Tokens depend only on the seed and are drawn when they are read.
  */
 
 import { mix } from "../../base/random.ts";
 import { type AnswerTables, nextToken } from "./answers.ts";
 
-/** Separates the draw among the tokens that are left from the usual one. */
+/** Salt that makes the draw among few tokens independent of the usual one. */
 const CHOICE_SALT = 0x3c6ef372;
-/** New draws for a forbidden token before the next id up is taken. */
+/** Repeated draws for a forbidden token before the next higher ID is taken. */
 const DRAWS = 64;
 
-/** A set of ids, as far as it is asked. */
+/** The part of a set of IDs that is used. */
 type Ids = Pick<ReadonlySet<number>, "has" | "size">;
 
+/** The tokens that an answer may have. */
 export interface TokenRules {
-  /** Only these, at least one; null: any. */
+  /** The only allowed IDs, at least one. Null allows all. */
   readonly only: readonly number[] | null;
-  /** None of these; of no effect on `only`. */
+  /** Forbidden IDs. Ignored if they would forbid all of `only`. */
   readonly never: Ids;
-  /** Token sequences whose last token may not follow the others. */
+  /** Token sequences that must not occur: the last token is forbidden after the others. */
   readonly neverAfter: readonly Uint32Array[];
-  /** What would end the answer, and the position (from 0) before which it may not come. */
+  /** IDs that end the answer. */
   readonly ends: Ids;
+  /** Position (from 0) from which `ends` are allowed. */
   readonly endsFrom: number;
 }
 
-/** Rules as all choices of a request draw by them. */
+/** Prepared rules, which all choices of a request share. */
 export interface Steering extends TokenRules {
-  /** `only` before `endsFrom`. */
+  /** `only` for positions before `endsFrom`. */
   readonly onlyFirst: readonly number[] | null;
   readonly vocabularySize: number;
 }
 
-/** Looks at the lists once: they may hold the whole vocabulary, and a request may have thousands of choices. */
+/** Prepares rules once per request, because lists may have the whole vocabulary, and a request thousands of choices. */
 export function steer(rules: TokenRules, vocabularySize: number): Steering {
-  const only = left(rules, vocabularySize);
+  const only = allowedIds(rules, vocabularySize);
   return { ...rules, only, onlyFirst: only && orAll(only, (id) => !rules.ends.has(id)), vocabularySize };
 }
 
-/** A whole answer of `length` tokens, made while it is read from front to back. */
+/** An answer of `length` tokens, which are drawn when they are read in order. */
 export class SteeredAnswer {
   readonly length: number;
   readonly #tables: AnswerTables;
   readonly #seed: number;
   readonly #steering: Steering;
-  /** The last ids before `#at`, as many as the longest sequence looks back. */
+  /** The last IDs before `#at`, as many as the longest forbidden sequence needs. */
   #recent: number[] = [];
   readonly #lookBack: number;
   #at = 0;
@@ -58,7 +60,7 @@ export class SteeredAnswer {
     this.#lookBack = Math.max(0, ...steering.neverAfter.map((words) => words.length - 1));
   }
 
-  /** The ids from `from` up to `to`, or the end. Reading goes on where it stopped, or starts again. */
+  /** Returns the IDs from `from` to `to - 1` or the end. Reading backwards draws the answer again from its start. */
   subarray(from: number, to: number): Uint32Array {
     const end = Math.min(to, this.length);
     if (from >= end) return new Uint32Array(0);
@@ -90,7 +92,8 @@ export class SteeredAnswer {
     const last = id;
     while (this.#forbidden(id, position)) {
       id = (id + 1) % vocabularySize;
-      if (id === last) return id; // all of them are forbidden
+      // All IDs are forbidden.
+      if (id === last) return id;
     }
     return id;
   }
@@ -107,7 +110,7 @@ export class SteeredAnswer {
     return neverAfter.some((words) => words.at(-1) === id && this.#follows(words));
   }
 
-  /** The ids before stand as in `words` without its last one. */
+  /** Reports whether the last IDs are those of `words`, without its last one. */
   #follows(words: Uint32Array): boolean {
     const before = words.length - 1;
     const from = this.#recent.length - before;
@@ -117,15 +120,16 @@ export class SteeredAnswer {
   }
 }
 
-/** The few that are left, when they are few; of tokens that are forced those that are not forbidden. */
-function left({ only, never }: TokenRules, vocabularySize: number): readonly number[] | null {
+/** Returns the allowed IDs if some are forced or most are forbidden, else null. */
+function allowedIds({ only, never }: TokenRules, vocabularySize: number): readonly number[] | null {
   if (only !== null) return orAll(only, (id) => !never.has(id));
   if (never.size < vocabularySize / 2) return null;
   const rest = Array.from({ length: vocabularySize }, (_, id) => id).filter((id) => !never.has(id));
   return rest.length > 0 ? rest : null;
 }
 
+/** Returns the wanted IDs, or all if none is wanted. */
 function orAll(ids: readonly number[], wanted: (id: number) => boolean): readonly number[] {
-  const some = ids.filter(wanted);
-  return some.length > 0 ? some : ids;
+  const matching = ids.filter(wanted);
+  return matching.length > 0 ? matching : ids;
 }

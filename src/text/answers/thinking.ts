@@ -1,35 +1,37 @@
 /**
- * What does an answer say that thinks first? `<think>`, prose of its own seed, `</think>`, then the rest. How much it thinks
- * is drawn from the seed, as lengths of answers are.
+ * Puts reasoning before an answer: `<think>`, prose of a separate seed, `</think>`, then the answer. The length of the reasoning
+ * is drawn from the seed, like that of answers.
  */
 import { type AnswerTables, logNormal } from "./answers.ts";
 import { SteeredAnswer, type Steering, steer } from "./steered.ts";
 
-/** Separates the draws of thinking from those of what follows. */
+/** Salt that makes the draws of reasoning independent of those of the answer. */
 const THINKING_SALT = 0x6a09e667;
-/** Deviation of the logarithm of its length. */
+/** Standard deviation of the logarithm of the length of reasoning. */
 const SIGMA = 0.7;
 
-/** The tokens around it; `startId` null: the prompt has opened it. */
+/** The reasoning of an answer. */
 export interface Thinking {
+  /** ID of `<think>`. Null if the prompt ends with it. */
   readonly startId: number | null;
+  /** ID of `</think>`. */
   readonly endId: number;
-  /** Tokens between the two. */
+  /** Number of tokens between `<think>` and `</think>`. */
   readonly tokens: number;
 }
 
-/** Tokens of thinking with this mean; 0 for a mean of 0. */
+/** Draws the number of tokens of reasoning with this mean. Returns 0 for a mean of 0. */
 export function thinkingLength(seed: number, meanTokens: number): number {
   return meanTokens === 0 ? 0 : logNormal(seed ^ THINKING_SALT, meanTokens, SIGMA);
 }
 
-/** A text that is read from front to back. */
+/** Token IDs that are read in order. */
 interface Ids {
   readonly length: number;
   subarray(from: number, to: number): Uint32Array;
 }
 
-/** `steering` null: nothing is forced or forbidden. */
+/** Returns an answer of `length` tokens. `steering` is null if no token is forced or forbidden. */
 export function drawn(
   tables: AnswerTables,
   seed: number,
@@ -42,15 +44,19 @@ export function drawn(
 
 const FREE = { only: null, never: new Set<number>(), neverAfter: [], ends: new Set<number>(), endsFrom: 0 };
 
-/** The thinking, then `rest`. */
+/** An answer of reasoning and then `rest`. */
 export class ThinkingAnswer implements Ids {
   readonly length: number;
   readonly #parts: readonly Ids[];
 
-  constructor({ startId, endId, tokens }: Thinking, thoughts: (seedSalt: number, length: number) => Ids, rest: Ids) {
+  constructor(
+    { startId, endId, tokens }: Thinking,
+    drawReasoning: (seedSalt: number, length: number) => Ids,
+    rest: Ids,
+  ) {
     this.#parts = [
       Uint32Array.from(startId === null ? [] : [startId]),
-      thoughts(THINKING_SALT, tokens),
+      drawReasoning(THINKING_SALT, tokens),
       Uint32Array.of(endId),
       rest,
     ];

@@ -1,15 +1,16 @@
 /**
- * What do answers say in a vocabulary that we do not know? Sentences of its own whole words: eight tokens, the first in
- * capitals, the last a full stop, as far as it has such tokens.
+ * Makes the tables of default answers for any vocabulary. Answers are sentences of eight of its tokens that are whole words. The
+ * first is capitalized and the last is a full stop, if the vocabulary has such tokens.
  */
 
 import type { Vocabulary } from "../tokens/types.ts";
 import { type AnswerTables, BLOCK_TOKENS } from "./answers.ts";
 
-/** Byte-pair vocabularies begin with their most frequent words: so many are enough. */
+/** Most words that are used. Byte-pair vocabularies start with the most frequent ones. */
 const WORDS = 2000;
 const SENTENCE_TOKENS = 8;
 
+/** Returns the tables for a vocabulary. */
 export function wordTables(vocabulary: Vocabulary): AnswerTables {
   const word: number[] = [];
   const opener: number[] = [];
@@ -24,7 +25,7 @@ export function wordTables(vocabulary: Vocabulary): AnswerTables {
     else if (piece === "." && stop < 0) stop = id;
     else if (any.length < WORDS) any.push(id);
   }
-  // A vocabulary without words still has tokens: at worst the end of sequence.
+  // A vocabulary without words has other tokens, or at least the end of sequence.
   const words = word.length > 0 ? word : any.length > 0 ? any : [vocabulary.eosId];
   const categories = [words, opener.length > 0 ? opener : words, stop < 0 ? words : [stop]];
   const categoryStart = new Int32Array(categories.length + 1);

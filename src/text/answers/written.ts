@@ -1,8 +1,8 @@
-/** Ids of texts that a constraint asks for: from the encoder's thread, or made here where there is none. */
+/** Makes the token IDs of texts that fit a constraint, in the encoder's thread if there is one, else here. */
 import type { Structure } from "../grammar/structure.ts";
 import type { Encoder } from "../tokens/types.ts";
 
-/** Makes one text for each seed; null if the answer says what it likes. Rejects with `BrokenStructure`. */
+/** Returns the IDs of a text per seed, or null for an answer without a constraint. Rejects with `BrokenStructure`. */
 export async function written(
   encoder: Encoder,
   structure: Structure,

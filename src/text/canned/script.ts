@@ -1,92 +1,95 @@
 /**
- * What has somebody ordered as an answer, token by token? The form of a script (docs/scripts.md), in a request or in the
- * file of `--script`. Reading checks everything: a script that is taken can be played.
+ * Reads orders and scripts: answers that a request or the file of `--script` determines token by token (docs/how-to/scripts.md). All
+ * checks are made here, so that an accepted script can be played.
  */
 
 import { SAME_STEP, STEP_IDS_MOST } from "../../base/core-limits.ts";
 import { type AnswerPart, answerPartsIn, textOfParts } from "../answers/answer-parts.ts";
 import { CALLS_MAX, type GivenCall } from "../answers/given-calls.ts";
 
-/** What one generation says. */
+/** The output of one generation. */
 export interface Sequence {
-  /** Ids as the core takes them: SAME_STEP is added to those that another of their step follows; after the last one the end of sequence. */
+  /** Token IDs as the core reads them: SAME_STEP is added to each ID that another of the same step follows. */
   readonly ids: Uint32Array;
-  /** Largest id that somebody has ordered one by one; -1: none is. */
+  /** Largest token ID that the order has, or -1 if it has none. */
   readonly largest: number;
-  /** Steps of the engine, each of 1 to 32 of them. */
+  /** Number of engine steps. Each has 1 to 32 tokens. */
   readonly steps: number;
   /**
-   * What becomes of it after its last step: the end of sequence follows, its limit is reached, the engine gives it up, or the
-   * scheduler rejects its last token, which no script can ask for.
+   * The end after the last step: the end of sequence, the limit of tokens, an error of the engine, or a token that the scheduler
+   * rejects. Scripts cannot set the last one.
    */
   readonly finish: "stop" | "length" | "error" | "rejected";
-  /** Output positions, from 0, whose log probability is minus infinity. */
+  /** Output positions (from 0) whose log probability is minus infinity. */
   readonly minusInfinityAt: ArrayLike<number>;
-  /** When each step leaves at the earliest, in milliseconds after the request came; later ones with the last. Empty: at once. */
+  /** Earliest time of each step, in milliseconds after the request's arrival. Later steps have the last time. Empty: none. */
   readonly timesMs: readonly number[];
 }
 
-/** One request's answers: prompts in their order, and of each its choices in theirs. */
+/** The answers to one request. */
 export interface Script {
+  /** One sequence per choice, prompt by prompt. */
   readonly sequences: readonly Sequence[];
-  /** All steps reach the client's side at once, and are merged. */
+  /** True if all steps arrive at once and are merged into one output. */
   readonly burst: boolean;
-  /** The engine stands still after so many steps of this request, for so many seconds or until it is released; null: never. */
+  /** Number of steps of this request after which the engine stops. Null: never. */
   readonly holdAfter: number | null;
+  /** Seconds until a stopped engine continues. Null: until an order releases it. */
   readonly releaseAfterS: number | null;
-  /** The engine dies in this step, from 0; null: never. */
+  /** Step (from 0) in which the engine dies. Null: never. */
   readonly diesAtStep: number | null;
-  /** Log probabilities by the formula of docs/scripts.md, in place of made-up ones. */
+  /** True if log probabilities follow the formula of docs/how-to/scripts.md, instead of the seed. */
   readonly ranked: boolean;
   /**
-   * The answer in parts of reasoning and content. Its tokens are those of the parts' text, and the first sequence says how
-   * they are played. Absent: the sequences have the tokens.
+   * The answer in parts of reasoning and content. Their text is encoded to the tokens, and the first sequence has the other
+   * properties. Absent: the sequences have the tokens.
    */
   readonly parts?: readonly AnswerPart[];
 }
 
-/** What a request asks for. */
+/** An order that a request has for its answer. */
 export interface Order {
   readonly kind: "echo" | "text" | "script" | "play" | "none";
-  /** The text, or the name of a script of the file. */
+  /** The text of the answer, or the name of a script in the file. */
   readonly text: string;
-  /** With a text or an echo: how it is played; its first sequence says what becomes of each. null: plainly. */
+  /** The script. For a text or an echo it lacks tokens, and its first sequence has the end and the times. Null: none. */
   readonly script: Script | null;
-  /** When this request has been answered, an engine that a script made stand still goes on. */
+  /** True if a stopped engine continues when this request has been answered. */
   readonly releases: boolean;
-  /** Whether a tool is called where the request leaves that open, or which ones are, in their order; absent: as it comes. */
+  /** Whether a tool is called if the request leaves that open, or the tools to call, in order. Absent: drawn. */
   readonly calls?: boolean | readonly string[];
-  /** Calls that follow the text, in the form of the tool parser; absent: none. */
+  /** Tool calls after the text, to be written in the form of the tool parser. Absent: none. */
   readonly toolCalls?: readonly GivenCall[];
-  /** True if the answer is JSON as the prompt asks for it. */
+  /** True if the answer is the JSON that the prompt asks for in words. */
   readonly promptedJson?: boolean;
-  /** Tokens of thinking, with a reasoning parser; absent: drawn. */
+  /** Number of tokens of reasoning, with a reasoning parser. Absent: drawn. */
   readonly reasoningTokens?: number;
-  /** A plan of faults (docs/faults.md), not yet read; absent: none. */
+  /** Text of a plan of faults (docs/reference/faults.md). Absent: none. */
   readonly fault?: string;
 }
 
 /** The scripts of a file. */
 export interface Plays {
   readonly named: ReadonlyMap<string, Script>;
-  /** Those without a name: for requests without an order, one each as they come. */
+  /** Scripts without a name. Each answers one request without an order, in order of arrival. */
   readonly queue: readonly Script[];
 }
 
-/** What is wrong, and where in it. */
+/** An error in a script or an order. The message says what is wrong and where. */
 export class BrokenScript extends Error {
   override readonly name = "BrokenScript";
 }
 
 export const NO_PLAYS: Plays = { named: new Map(), queue: [] };
 
+/** Largest token ID, which is a 31-bit number. */
 const ID_MAX = 2 ** 31 - 1;
-/** As long as any context. */
+/** Most steps of a sequence. No context is longer. */
 const STEPS_MAX = 2 ** 20;
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The file's text. Throws `BrokenScript`. */
+/** Reads the text of a file of scripts. Throws `BrokenScript`. */
 export function readPlays(text: string): Plays {
   const { scripts } = object(parse(text), "the file", ["scripts"]);
   if (!Array.isArray(scripts)) throw new BrokenScript('"scripts" must be a list');
@@ -104,12 +107,12 @@ export function readPlays(text: string): Plays {
   return { named, queue };
 }
 
-/** An order, from the JSON text of a header. Throws `BrokenScript`. */
+/** Reads an order from the JSON of a header. Throws `BrokenScript`. */
 export function parseOrder(text: string): Order {
   return readOrder(parse(text));
 }
 
-/** An order as it stands in a body. Throws `BrokenScript`. */
+/** Reads an order from a member of a body. Throws `BrokenScript`. */
 export function readOrder(value: unknown): Order {
   const { echo, script, play, release, call, reasoning, fault } = object(value, "the order", [
     "echo",
@@ -120,13 +123,13 @@ export function readOrder(value: unknown): Order {
     "reasoning",
     "fault",
   ]);
-  if ([echo, script, play, call].filter((one) => one !== undefined && one !== false).length > 1)
+  if ([echo, script, play, call].filter((kind) => kind !== undefined && kind !== false).length > 1)
     throw new BrokenScript('only one of "echo", "script", "play" and "call" can be ordered');
   const releases = flag(release, "release");
   const tokens = count(reasoning, "reasoning");
   const thinking = tokens === null ? {} : { reasoningTokens: tokens };
   if (fault !== undefined && typeof fault !== "string")
-    throw new BrokenScript('"fault" must be a plan: docs/faults.md');
+    throw new BrokenScript('"fault" must be a plan, as "B8;E7@e10"');
   const plan = fault === undefined ? {} : { fault };
   const none = { text: "", script: null, releases, ...readCalls(call), ...thinking, ...plan };
   if (flag(echo, "echo")) return { ...none, kind: "echo" };
@@ -138,7 +141,7 @@ export function readOrder(value: unknown): Order {
   return { ...none, ...playedScript(readScript(whole, "script")) };
 }
 
-/** Returns the order of a script, which is one of a text if the script has parts. */
+/** Returns the order of a script. It is the order of a text if the script has parts. */
 export function playedScript(script: Script): Pick<Order, "kind" | "text" | "script"> {
   const { parts } = script;
   return parts === undefined
@@ -155,20 +158,20 @@ function readCalls(value: unknown): Pick<Order, "calls"> {
   throw new BrokenScript(`"call" must be true, false, the name of a tool, or a list of up to ${CALLS_MAX} names`);
 }
 
-/** Says nothing. */
+/** A sequence without tokens. */
 export const SILENT: Sequence = {
   ...{ ids: new Uint32Array(), largest: -1, steps: 0, finish: "stop" },
   ...{ minusInfinityAt: [], timesMs: [] },
 };
 
-/** The first id beyond a vocabulary of this size; undefined: none is. */
+/** Returns the first ordered ID outside of a vocabulary of this size, or undefined. */
 export function unknownIn({ sequences }: Script, size: number): number | undefined {
   for (const { ids, largest } of sequences)
     if (largest >= size) return [...ids].map((id) => id & ID_MAX).find((id) => id >= size);
   return undefined;
 }
 
-/** A script of one sequence, a token a step. */
+/** Returns a script with the same tokens for each of `sequences` choices, one token per step. */
 export function plainScript(ids: ArrayLike<number>, sequences: number): Script {
   const sequence: Sequence = { ...SILENT, ids: Uint32Array.from(ids), steps: ids.length };
   return {
@@ -181,12 +184,12 @@ export function plainScript(ids: ArrayLike<number>, sequences: number): Script {
   };
 }
 
-/** Script with the tokens of the first, played as `shape` says. */
+/** Returns a script with the tokens of the first script and the other properties of `shape`. */
 export function shapedScript({ sequences }: Script, shape: Script): Script {
   return {
     ...shape,
-    sequences: sequences.map((one) => ({
-      ...one,
+    sequences: sequences.map((sequence) => ({
+      ...sequence,
       finish: shape.sequences[0]!.finish,
       minusInfinityAt: shape.sequences[0]!.minusInfinityAt,
       timesMs: shape.sequences[0]!.timesMs,
@@ -194,9 +197,10 @@ export function shapedScript({ sequences }: Script, shape: Script): Script {
   };
 }
 
-/** Does it reach other requests too? Then it is not for every client to send. */
+/** Reports whether the script can stop or kill the engine, which affects other requests. */
 export const touchesEngine = ({ holdAfter, diesAtStep }: Script): boolean => holdAfter !== null || diesAtStep !== null;
 
+/** Keys of a script. */
 export const SCRIPT_KEYS = [
   "sequences",
   "parts",
@@ -208,27 +212,27 @@ export const SCRIPT_KEYS = [
   "logprobs",
 ];
 
-/** A script; `where` it stands, for messages. Throws `BrokenScript`. */
+/** Reads a script. `where`: its place, for messages. Throws `BrokenScript`. */
 export function readScript(value: unknown, where: string): Script {
   const hasParts = typeof value === "object" && value !== null && "parts" in value;
-  const given = object(value, where, hasParts ? [...SCRIPT_KEYS, ...SEQUENCE_KEYS] : SCRIPT_KEYS);
-  const { parts: givenParts, logprobs } = given;
+  const members = object(value, where, hasParts ? [...SCRIPT_KEYS, ...SEQUENCE_KEYS] : SCRIPT_KEYS);
+  const { parts: givenParts, logprobs } = members;
   const parts = givenParts === undefined ? undefined : answerPartsIn(givenParts);
   if (typeof parts === "string") throw new BrokenScript(`${where}.parts${parts.startsWith("[") ? "" : ": "}${parts}`);
-  if (parts !== undefined && given.sequences !== undefined)
+  if (parts !== undefined && members.sequences !== undefined)
     throw new BrokenScript(`${where}: only one of "parts" and "sequences" can be ordered`);
-  const shape = Object.fromEntries(SEQUENCE_KEYS.flatMap((key) => (key in given ? [[key, given[key]]] : [])));
-  const sequences = parts === undefined ? given.sequences : [{ steps: [], ...shape }];
+  const shape = Object.fromEntries(SEQUENCE_KEYS.flatMap((key) => (key in members ? [[key, members[key]]] : [])));
+  const sequences = parts === undefined ? members.sequences : [{ steps: [], ...shape }];
   if (!Array.isArray(sequences)) throw new BrokenScript(`${where}.sequences must be a list`);
   if (logprobs !== undefined && logprobs !== "ranked") throw new BrokenScript(`${where}.logprobs takes "ranked"`);
-  const whole = (name: string) => count(given[name], `${where}.${name}`);
-  const release = given.release_after_s;
+  const whole = (name: string) => count(members[name], `${where}.${name}`);
+  const release = members.release_after_s;
   if (release !== undefined && !(typeof release === "number" && release >= 0 && release <= 86_400))
     throw new BrokenScript(`${where}.release_after_s must be a number of seconds, up to 86400`);
   const read = sequences.map((sequence, i) => readSequence(sequence, `${where}.sequences[${i}]`));
-  const burst = flag(given.burst, `${where}.burst`);
+  const burst = flag(members.burst, `${where}.burst`);
   if (burst && read.some(({ timesMs }) => timesMs.length > 0))
-    throw new BrokenScript(`${where}.burst: not beside times_ms`);
+    throw new BrokenScript(`${where}.burst: cannot be set with times_ms`);
   return {
     sequences: read,
     burst,
@@ -260,9 +264,9 @@ function readSequence(value: unknown, where: string): Sequence {
     throw new BrokenScript(`${where}.minus_infinity_at must be a list of positions`);
   if (!areTimes(timesMs))
     throw new BrokenScript(
-      `${where}.times_ms must be a list of milliseconds up to 86400000, none before the one in front of it`,
+      `${where}.times_ms must be a list of milliseconds up to 86400000, none below the one before it`,
     );
-  // No output has a position beyond.
+  // No output has positions from STEPS_MAX.
   const minusInfinityAt = positions.filter((at) => at < STEPS_MAX);
   return { ids: idsOf(steps, count), largest, steps: steps.length, finish: finish ?? "stop", minusInfinityAt, timesMs };
 }
@@ -280,7 +284,7 @@ function idsOf(steps: readonly (readonly number[])[], count: number): Uint32Arra
 const FINISHES = ["stop", "length", "error"] as const;
 const isFinish = (value: unknown): value is Sequence["finish"] => FINISHES.some((finish) => finish === value);
 
-/** Keys of a sequence beside its steps. */
+/** Keys of a sequence in addition to its steps. */
 export const SEQUENCE_KEYS = ["finish", "minus_infinity_at", "times_ms"];
 
 const areTimes = (value: unknown): value is number[] =>
@@ -293,7 +297,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new BrokenScript(`no JSON: ${(error as Error).message}`);
+    throw new BrokenScript(`not JSON: ${(error as Error).message}`);
   }
 }
 

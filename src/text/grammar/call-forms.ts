@@ -1,37 +1,39 @@
 /**
- * Writes tool calls as model families do, a form per parser. Sources: the docstrings of vLLM 0.33's parsers (`parser/`,
- * `tool_parsers/`), which `src/servers/openai/tool-calls/` reads back.
+ * Writes tool calls like the model families do, in a form per parser. `src/servers/openai/tool-calls/` reads them back. Sources:
+ * the docstrings of vLLM 0.33's parsers (`parser/`, `tool_parsers/`).
  */
 
 import { type Json, jsonText } from "./json-text.ts";
 import type { ToolFormat } from "./parsers.ts";
 
+/** A tool call to be written. */
 export interface WrittenCall {
   readonly name: string;
-  readonly given: ReadonlyMap<string, Json>;
-  /** Text that is written in place of the arguments, between the marks that stand around them; absent: `given` is written. */
+  /** Arguments by name. */
+  readonly args: ReadonlyMap<string, Json>;
+  /** Text to write in place of the arguments, between the same marks. Absent: `args` is written. */
   readonly raw?: string;
 }
 
 /** The text around calls. */
 export interface CallText {
-  /** In front of the first call; "": nothing. */
+  /** Text before the first call, or "". */
   readonly text: string;
-  /** True if calls of a free answer stand apart. */
+  /** True if a free answer separates its calls by a newline. */
   readonly spaced: boolean;
-  /** Calls of the conversation so far; absent: none. */
+  /** Number of calls in the conversation so far. Absent: none. */
   readonly callsBefore?: number;
 }
 
 type Form = (plan: CallText, calls: readonly WrittenCall[]) => string;
 
-/** One block per call. */
+/** Returns a form that writes a block per call. */
 const blocks =
   (write: (call: WrittenCall) => string): Form =>
   ({ text, spaced }, calls) =>
     text + calls.map(write).join(spaced ? "\n" : "");
 
-/** One block around all calls. */
+/** Returns a form that writes a block around all calls. */
 const wrapped =
   (opens: string, write: (call: WrittenCall, number: number) => string, closes: string, between = "\n"): Form =>
   ({ text, callsBefore = 0 }, calls) =>
@@ -40,14 +42,15 @@ const wrapped =
 const named = (call: WrittenCall, key: string) =>
   `{"name": ${JSON.stringify(call.name)}, "${key}": ${argumentsText(call)}}`;
 
-const argumentsText = ({ given, raw }: WrittenCall) => raw ?? jsonText(given);
+const argumentsText = ({ args, raw }: WrittenCall) => raw ?? jsonText(args);
 
-/** A text as it is, another value as JSON. */
+/** Returns a text unchanged, and another value as JSON. */
 const plain = (value: Json) => (typeof value === "string" ? value : jsonText(value));
 
-const members = ({ given, raw }: WrittenCall, write: (key: string, value: Json) => string) =>
-  raw ?? [...given].map(([key, value]) => write(key, value)).join("");
+const members = ({ args, raw }: WrittenCall, write: (key: string, value: Json) => string) =>
+  raw ?? [...args].map(([key, value]) => write(key, value)).join("");
 
+/** The form of each tool parser. */
 export const CALL_FORMS: Readonly<Record<ToolFormat, Form>> = {
   hermes: blocks((call) => `<tool_call>\n${named(call, "arguments")}\n</tool_call>`),
   llama3_json: (_, calls) => calls.map((call) => named(call, "parameters")).join("; "),
@@ -103,7 +106,7 @@ export const CALL_FORMS: Readonly<Record<ToolFormat, Form>> = {
   ),
   gemma4: wrapped(
     "",
-    ({ name, given, raw }) => `<|tool_call>call:${name}${raw ?? `{${gemmaMembers(given)}}`}<tool_call|>`,
+    ({ name, args, raw }) => `<|tool_call>call:${name}${raw ?? `{${gemmaMembers(args)}}`}<tool_call|>`,
     "",
     "",
   ),
@@ -129,8 +132,8 @@ function inside(value: Json): string {
   return plain(value);
 }
 
-function gemmaMembers(given: ReadonlyMap<string, Json>): string {
-  return [...given].map(([key, value]) => `${key}:${gemmaValue(value)}`).join(",");
+function gemmaMembers(args: ReadonlyMap<string, Json>): string {
+  return [...args].map(([key, value]) => `${key}:${gemmaValue(value)}`).join(",");
 }
 
 function gemmaValue(value: Json): string {
@@ -139,8 +142,8 @@ function gemmaValue(value: Json): string {
   return value instanceof Map ? `{${gemmaMembers(value)}}` : jsonText(value);
 }
 
-function pythonCall({ name, given, raw }: WrittenCall): string {
-  return `${name}(${raw ?? [...given].map(([key, value]) => `${key}=${pythonValue(value)}`).join(", ")})`;
+function pythonCall({ name, args, raw }: WrittenCall): string {
+  return `${name}(${raw ?? [...args].map(([key, value]) => `${key}=${pythonValue(value)}`).join(", ")})`;
 }
 
 function pythonValue(value: Json): string {

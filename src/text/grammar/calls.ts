@@ -1,4 +1,4 @@
-/** Draws tool calls: their arguments from the tool's schema, their text in the form of a parser. */
+/** Draws tool calls: arguments that fit the tool's schema, written in the form of a parser. */
 
 import { CALL_FORMS, type CallText, type WrittenCall } from "./call-forms.ts";
 import type { Draws } from "./draws.ts";
@@ -9,39 +9,45 @@ import type { ToolHabits } from "./tool-habits.ts";
 import { ValueDrawer } from "./values.ts";
 import { isTooDeep, TooMuchWork } from "./work.ts";
 
-/** What an answer calls, in the form of a parser (`--tool-call-parser`). */
+/** The tool calls of an answer. */
 export interface CallPlan {
+  /** Format of the parser (`--tool-call-parser`). */
   readonly form: ToolFormat;
-  /** In front of the first call; "" for nothing. */
+  /** Text before the first call, or "". */
   readonly text: string;
-  /** What stands between calls of a free answer; a forced one has none. */
+  /** True if calls are separated by a newline, as in free answers. Forced calls are not. */
   readonly spaced: boolean;
   readonly calls: readonly PlannedCall[];
-  /** Calls of the conversation so far, which some forms number; absent: none. */
+  /** Number of calls in the conversation so far, because some forms number calls. Absent: none. */
   readonly callsBefore?: number;
   readonly habits?: ToolHabits;
 }
 
+/** A call of a tool, whose arguments are drawn. */
 export interface PlannedCall {
   readonly name: string;
-  /** JSON text of the parameters' schema; null: none. */
+  /** JSON of the parameters' schema. Null: none. */
   readonly parameters: string | null;
 }
 
 const NO_PARAMETERS: Schema = { type: "object", properties: {} };
 
+/** Draws the arguments of all calls, and returns their text. */
 export function writeCalls({ calls, habits, ...plan }: CallPlan, draws: Draws): string {
-  const drawn = calls.map(({ name, parameters }) => ({ name, given: argumentsOf(parameters, draws, habits) }));
+  const drawn = calls.map(({ name, parameters }) => ({ name, args: argumentsOf(parameters, draws, habits) }));
   return callsText(plan, drawn);
 }
 
-/** Writes calls whose arguments are known. */
+/** Returns the text of calls whose arguments are known. */
 export function callsText({ form, ...plan }: CallText & Pick<CallPlan, "form">, drawn: readonly WrittenCall[]): string {
   return CALL_FORMS[form](plan, drawn);
 }
 
-/** Draws arguments. They are empty for a schema that nothing fits, that is no schema or that takes too much work: the model calls all the same. */
-export function argumentsOf(parameters: string | null, draws: Draws, habits?: ToolHabits): WrittenCall["given"] {
+/**
+ * Draws arguments. They are empty if the schema is invalid, takes too much work, or fits no value, because a model would call
+ * the tool nevertheless.
+ */
+export function argumentsOf(parameters: string | null, draws: Draws, habits?: ToolHabits): WrittenCall["args"] {
   const schema: unknown = parameters === null ? NO_PARAMETERS : JSON.parse(parameters);
   if (!isKeywords(schema)) return new Map();
   try {

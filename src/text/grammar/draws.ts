@@ -1,9 +1,10 @@
-/** Where do the choices of a structured answer come from? One sequence per seed; the same seed gives the same answer. */
+/** Random draws for structured answers. The same seed gives the same sequence of draws, and so the same answer. */
 import { mix, type Random, seeded } from "../../base/random.ts";
 
-/** Separates these draws from those of default text. */
+/** Salt that makes these draws independent of those of default text. */
 const SALT = 0x510e527f;
 
+/** The draws of one answer. */
 export class Draws {
   readonly #next: Random;
 
@@ -11,12 +12,12 @@ export class Draws {
     this.#next = seeded(mix(seed ^ SALT, 0));
   }
 
-  /** Evenly one of 0 … count - 1; count is at most 2^32. */
+  /** Returns a whole number from 0 to `count - 1`, evenly. `count` is at most 2^32. */
   below(count: number): number {
     return Math.floor((this.#next() * count) / 2 ** 32);
   }
 
-  /** From 0 up to, not including, 1. */
+  /** Returns a number of at least 0 and below 1. */
   unit(): number {
     return this.#next() / 2 ** 32;
   }
@@ -29,7 +30,7 @@ export class Draws {
     return list[this.below(list.length)]!;
   }
 
-  /** An index, by weight. */
+  /** Returns an index, with a probability in proportion to its weight. */
   weighted(weights: readonly number[]): number {
     let left = this.unit() * weights.reduce((sum, weight) => sum + weight, 0);
     for (const [at, weight] of weights.entries()) {

@@ -1,6 +1,6 @@
 /**
- * Makes a JSON Schema of an example, or of a description that is half JSON: an answer that fits has the example's shape. Short
- * words of an example may be the only ones that a client takes (`"verdict": "no"`), so they are drawn from; prose is new.
+ * Makes a JSON Schema of an example, or of a description that is partly JSON, so that answers have the example's shape. Answers
+ * repeat short words of an example, because a client may accept no others (`"verdict": "no"`). Prose is drawn anew.
  */
 import { findJson, InWords, isFoundObject, type LooseValue, OneOf } from "./loose-json.ts";
 import { schemaIn } from "./prompt-schema.ts";
@@ -8,17 +8,19 @@ import type { Keywords, Schema } from "./schema.ts";
 
 type Scalar = string | number | boolean | null;
 
-/** Words inside words inside an example, as a schema in a text of it. */
+/** Most levels of descriptions in descriptions, such as a schema in a text of an example. */
 const WORDS_MOST = 3;
-/** Items of a list, and members of an object, that are looked at: an answer needs no more. */
+/** Items of a list that are read. An answer needs no more. */
 const ITEMS_MOST = 100;
+/** Members of an object that are read. */
 const MEMBERS_MOST = 200;
 
-/** Returns the schema of values that stand in the same place of an example; there is at least one. */
+/** Returns a schema for the shape of an example. */
 export function schemaOfExample(value: LooseValue): Schema {
   return schemaOf([value], 0);
 }
 
+/** Returns a schema for values in the same place of an example, at least one. `inside`: number of descriptions around it. */
 function schemaOf(values: readonly LooseValue[], inside: number): Schema {
   const all = values.flatMap((value) => (value instanceof OneOf ? [...value.values] : [value]));
   const schemas: Schema[] = [];
@@ -28,8 +30,8 @@ function schemaOf(values: readonly LooseValue[], inside: number): Schema {
     schemas.push({ type: "array", items: items.length === 0 ? TEXT : schemaOf(items, inside), minItems: 1 });
   }
   for (const value of all.filter(isFoundObject)) {
-    const given = schemaIn(value);
-    if (given !== null) return given;
+    const schema = schemaIn(value);
+    if (schema !== null) return schema;
   }
   const objects = all.filter(isFoundObject);
   if (objects.length > 0) schemas.push(schemaOfObjects(objects, inside));
@@ -41,11 +43,11 @@ function schemaOf(values: readonly LooseValue[], inside: number): Schema {
   return different.length === 1 ? different[0]! : { anyOf: different };
 }
 
-/** What all examples have is required. */
+/** Returns a schema for objects. Members that all of them have are required. */
 function schemaOfObjects(objects: readonly { readonly [key: string]: LooseValue }[], inside: number): Keywords {
   const members = new Map<string, LooseValue[]>();
-  for (const one of objects)
-    for (const [key, value] of Object.entries(one).slice(0, MEMBERS_MOST)) {
+  for (const object of objects)
+    for (const [key, value] of Object.entries(object).slice(0, MEMBERS_MOST)) {
       const values = members.get(key);
       if (values !== undefined) values.push(value);
       else if (members.size < MEMBERS_MOST) members.set(key, [value]);
@@ -59,9 +61,9 @@ function schemaOfObjects(objects: readonly { readonly [key: string]: LooseValue 
 }
 
 const TEXT: Keywords = { type: "string" };
-/** `positive|negative`: a choice, written as one text. */
+/** Matches a choice written as one text: `positive|negative`. */
 const CHOICE = /^[^|\n]{1,60}(?:\|[^|\n]{1,60})+$/;
-/** A text that stands for another one. */
+/** Matches a placeholder for a text. */
 const STANDS_FOR = /^[{<[(].*[}>\])]|\.{3}|…|# note:/s;
 const NAME_OF_TYPE =
   /^(?:str(?:ing)?|text|int(?:eger)?|long|float|double|number|bool(?:ean)?|date(?:-?time)?|uuid|email|ur[il]|(?:list|array)\b.{0,60}|.{0,40}\[\])$/i;
@@ -81,17 +83,17 @@ function schemasOfScalars(values: readonly Scalar[], inside: number): Schema[] {
 }
 
 function schemaOfTexts(texts: readonly string[]): Keywords {
-  const all = texts.flatMap((text) => (CHOICE.test(text) ? text.split("|").map((one) => one.trim()) : [text]));
+  const all = texts.flatMap((text) => (CHOICE.test(text) ? text.split("|").map((choice) => choice.trim()) : [text]));
   return all.every((text) => SHORT_WORD.test(text)) ? { enum: [...new Set(all)] } : TEXT;
 }
 
-/** From 0 to the largest one, and at least to 10, or to 1 where there are fractions. */
+/** Returns a schema for numbers: from 0 or the least to the largest, but at least to 10, or to 1 if there are fractions. */
 function schemaOfNumbers(numbers: readonly number[]): Keywords {
   const isWhole = numbers.every(Number.isInteger);
   return {
     type: isWhole ? "integer" : "number",
-    minimum: numbers.reduce((least, one) => Math.min(least, one), 0),
-    maximum: numbers.reduce((most, one) => Math.max(most, one), isWhole ? 10 : 1),
+    minimum: numbers.reduce((least, number) => Math.min(least, number), 0),
+    maximum: numbers.reduce((most, number) => Math.max(most, number), isWhole ? 10 : 1),
   };
 }
 
@@ -105,7 +107,7 @@ const FORMATS: readonly (readonly [RegExp, Keywords])[] = [
   [/\bur[il]\b/i, { type: "string", format: "uri" }],
 ];
 
-/** The schema that stands in the words, or the type that they name; a text where they name none. */
+/** Returns the schema that a description contains, or that of the type that it names, else the schema of texts. */
 function schemaOfWords({ words, example }: InWords, inside: number): Schema {
   if (inside < WORDS_MOST) {
     const found = findJson(words).findLast(({ value }) => isFoundObject(value));
@@ -116,7 +118,7 @@ function schemaOfWords({ words, example }: InWords, inside: number): Schema {
   return example === undefined ? TEXT : (schemasOfScalars([example], inside)[0] ?? TEXT);
 }
 
-/** Returns null if the words name no type. */
+/** Returns the schema of the type that the words name, or null. */
 export function typeNamed(words: string): Keywords | null {
   const list = /\b(?:list|array)\b|\[\]/i.exec(words);
   if (list !== null) {
@@ -124,8 +126,8 @@ export function typeNamed(words: string): Keywords | null {
     return { type: "array", items: item ?? TEXT, minItems: 1 };
   }
   const [, choices] = CHOICES.exec(words) ?? [];
-  const listed = choices?.split(/[;,|]/).map((one) => one.trim().replace(/^\W+|\W+$/g, ""));
-  const named = listed?.filter((one) => one !== "") ?? [];
+  const listed = choices?.split(/[;,|]/).map((choice) => choice.trim().replace(/^\W+|\W+$/g, ""));
+  const named = listed?.filter((choice) => choice !== "") ?? [];
   if (named.length > 1) return { enum: named };
   if (/\bbool(?:ean)?\b|\btrue\b.{0,8}\bfalse\b/i.test(words)) return { type: "boolean" };
   const [, least, most] = RANGE.exec(words) ?? [];

@@ -1,4 +1,4 @@
-/** What does a text of a JSON Schema `format` look like? Names as in the specification (2020-12) and in vLLM's grammar libraries. */
+/** Draws texts of JSON Schema formats: those of the specification (2020-12) and of vLLM's grammar libraries. */
 import type { Draws } from "./draws.ts";
 
 const two = (number: number) => String(number).padStart(2, "0");
@@ -16,7 +16,7 @@ const path = (draws: Draws) => `/${draws.pick(NAMES)}/${draws.below(1000)}`;
 const uri = (draws: Draws) => `https://${host(draws)}${path(draws)}`;
 const email = (draws: Draws) => `${draws.pick(NAMES)}${draws.below(100)}@${host(draws)}`;
 
-/** By name. A format that is not here is not looked at. */
+/** Draws a text, by the name of the format. Other formats are ignored. */
 export const STRING_FORMATS: Readonly<Record<string, (draws: Draws) => string>> = {
   "date-time": (draws) => `${date(draws)}T${time(draws)}`,
   date,

@@ -16,21 +16,21 @@ interface OrderedCall {
 const JSON_FORMS: readonly ToolFormat[] = ["hermes", "llama3_json", "mistral", "kimi_k2", "openai"];
 
 /** Returns the text of the calls. */
-export function orderedCallsText(form: ToolFormat, around: CallText, calls: readonly OrderedCall[]): string {
+export function orderedCallsText(form: ToolFormat, surroundings: CallText, calls: readonly OrderedCall[]): string {
   return callsText(
-    { form, ...around },
+    { form, ...surroundings },
     calls.map((call) => writtenCall(form, call)),
   );
 }
 
-/** A form without JSON takes the members of an object that was given as a text, and any other text as it stands. */
+/** Prepares a call to be written. Forms without JSON write the members of an object, even if it is ordered as a text. */
 function writtenCall(form: ToolFormat, { name, arguments: text, isText }: OrderedCall): WrittenCall {
-  const given = isText && JSON_FORMS.includes(form) ? null : objectIn(text);
-  return given === null ? { name, given: new Map(), raw: text } : { name, given };
+  const args = isText && JSON_FORMS.includes(form) ? null : objectIn(text);
+  return args === null ? { name, args: new Map(), raw: text } : { name, args };
 }
 
 /** Returns null if the text is not JSON of an object, or nests too deeply to be written. */
-function objectIn(text: string): WrittenCall["given"] | null {
+function objectIn(text: string): WrittenCall["args"] | null {
   try {
     const value = fromPlain(JSON.parse(text));
     return value instanceof Map ? value : null;

@@ -1,12 +1,13 @@
 /**
- * Which texts does a grammar describe? Grammars in llama.cpp's notation (GBNF), with the mistakes that llguidance 1.7.6 finds
- * when it translates them (`gbnf_to_lark.py`); Lark's notation is in `lark.ts`.
+ * Draws texts that fit a grammar, and reads grammars in llama.cpp's notation (GBNF), with the errors of llguidance 1.7.6
+ * (`gbnf_to_lark.py`). `lark.ts` reads Lark's notation.
  */
 import { BrokenStructure } from "./broken.ts";
 import type { Draws } from "./draws.ts";
 import { Pattern, TEXT_MOST } from "./pattern.ts";
 import { spend } from "./work.ts";
 
+/** The right side of a rule, or a part of it. */
 export type Rule =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "pattern"; readonly pattern: Pattern }
@@ -15,21 +16,22 @@ export type Rule =
   | { readonly kind: "any"; readonly parts: readonly Rule[] }
   | { readonly kind: "times"; readonly part: Rule; readonly least: number; readonly most: number };
 
+/** A grammar. `start` is the name of its first rule. */
 export interface Grammar {
   readonly rules: ReadonlyMap<string, Rule>;
   readonly start: string;
 }
 
-/** How often a repetition without an end is drawn beyond its least. */
+/** Most draws of an unlimited repetition beyond its minimum. */
 const MORE = 4;
-/** Rules inside rules; beyond, what ends soonest is taken. */
+/** Depth of rules from which the shallowest alternative is taken. */
 const DEPTH_MOST = 24;
 
-/** Draws a text; one that has no end is cut at `TEXT_MOST` characters. */
+/** Draws a text. Cuts a text without an end at `TEXT_MOST` characters. */
 export function drawGrammar({ rules, start }: Grammar, draws: Draws): string {
   const levels = levelsOf(rules);
   const out: string[] = [];
-  // A stack of its own: rules may nest as deep as they like.
+  // An explicit stack, because rules may nest to any depth.
   const stack: { rule: Rule; depth: number }[] = [{ rule: { kind: "name", name: start }, depth: 0 }];
   for (let length = 0; stack.length > 0 && length < TEXT_MOST; ) {
     const { rule, depth } = stack.pop()!;
@@ -46,7 +48,8 @@ export function drawGrammar({ rules, start }: Grammar, draws: Draws): string {
       }
       case "name":
         push(rules.get(rule.name)!);
-        length++; // rules that lead only to each other end too
+        // Counted, so that drawing also ends for rules that only name each other.
+        length++;
         break;
       case "all":
         for (const part of rule.parts.toReversed()) push(part);
@@ -65,18 +68,19 @@ export function drawGrammar({ rules, start }: Grammar, draws: Draws): string {
   return out.join("");
 }
 
+/** Returns the alternatives whose shallowest text has the least depth. */
 function shallowest(parts: readonly Rule[], levels: ReadonlyMap<string, number>): readonly Rule[] {
   const all = parts.map((part) => levelIn(part, levels));
-  const least = all.reduce((one, other) => Math.min(one, other));
+  const least = all.reduce((first, second) => Math.min(first, second));
   return parts.filter((_, i) => all[i] === least);
 }
 
-/** How deep the shallowest text of each rule is; Infinity: it has none that ends. */
+/** Returns the depth of the shallowest text of each rule. It is Infinity if no text ends. */
 function levelsOf(rules: ReadonlyMap<string, Rule>): Map<string, number> {
   const levels = new Map([...rules.keys()].map((name) => [name, Number.POSITIVE_INFINITY]));
   const users = new Map<string, string[]>([...rules.keys()].map((name) => [name, []]));
   for (const [name, rule] of rules) for (const used of ruleNames(rule)) users.get(used)?.push(name);
-  // Only rules that name one whose level has fallen are looked at again: a chain of rules costs its length, not its square.
+  // Only rules that name a changed rule are computed again, so that a chain of rules costs its length, not its square.
   const open = new Set(rules.keys());
   for (const name of open) {
     open.delete(name);
@@ -104,7 +108,7 @@ function levelIn(rule: Rule, levels: ReadonlyMap<string, number>): number {
   }
 }
 
-/** vLLM takes for Lark what has no `::=`. */
+/** Reports whether a grammar is GBNF, by vLLM's rule: it has `::=`, or no rule in Lark's notation. */
 export function isGbnf(text: string): boolean {
   const lines = text.split("\n").map((line) => line.replace(/(#|\/\/).*$/, ""));
   return (
@@ -112,7 +116,7 @@ export function isGbnf(text: string): boolean {
   );
 }
 
-/** Throws `BrokenStructure`. */
+/** Reads a grammar in GBNF. Throws `BrokenStructure`. */
 export function readGbnf(text: string): Grammar {
   const rules = new Reader(text).rules();
   const names = new Set<string>();
@@ -122,7 +126,7 @@ export function readGbnf(text: string): Grammar {
   return { rules, start: "root" };
 }
 
-/** In their order, each once. */
+/** Returns the names of rules that a rule uses, each once, in order. */
 export function ruleNames(rule: Rule, names: Set<string> = new Set()): Set<string> {
   if (rule.kind === "name") names.add(rule.name);
   else if (rule.kind === "times") ruleNames(rule.part, names);
@@ -138,6 +142,7 @@ const WORD = /[\p{L}\p{N}_-]/u;
 const HEX: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 const PLAIN: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
 
+/** Parses the text of a grammar. */
 class Reader {
   readonly #text: string;
   #at = 0;
@@ -211,9 +216,9 @@ class Reader {
     this.#at++;
     let text = "";
     for (;;) {
-      const ended = this.#now() === '"';
+      const isEnd = this.#now() === '"';
       const character = this.#character();
-      if (ended) return { kind: "text", text };
+      if (isEnd) return { kind: "text", text };
       text += character;
     }
   }
@@ -221,9 +226,9 @@ class Reader {
   #class(): Rule {
     const begin = this.#at++;
     for (;;) {
-      const ended = this.#now() === "]";
+      const isEnd = this.#now() === "]";
       this.#character();
-      if (ended) return { kind: "pattern", pattern: new Pattern(this.#text.slice(begin, this.#at)) };
+      if (isEnd) return { kind: "pattern", pattern: new Pattern(this.#text.slice(begin, this.#at)) };
     }
   }
 
@@ -298,7 +303,7 @@ class Reader {
   }
 }
 
-/** Python's `repr` of plain text. */
+/** Returns Python's `repr` of a text. */
 function quoted(text: string): string {
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
   const inner = text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n").replaceAll("\r", "\\r").replaceAll("\t", "\\t");

@@ -1,18 +1,18 @@
-/** JSON values as they are drawn: objects are maps, so that keys keep their order, and their text as models write it. */
+/** JSON values that are drawn, and their text as models write it. Objects are maps, so that keys keep their order. */
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export type JsonObject = ReadonlyMap<string, Json>;
 
 const listedValues = new WeakSet<object>();
 
-/** A value that the schema gives as a whole (`const`, `enum`): XGrammar takes it only without blanks. */
+/** Converts a value from `const` or `enum`. It is written without spaces, because XGrammar accepts no others. */
 export function listedValue(value: unknown): Json {
   const out = fromPlain(value);
   if (typeof out === "object" && out !== null) listedValues.add(out);
   return out;
 }
 
-/** With a blank after commas and colons, but in values that the schema lists. */
+/** Returns the text of a value, with a space after commas and colons, except in values from `const` or `enum`. */
 export function jsonText(value: Json): string {
   if (typeof value === "object" && value !== null && listedValues.has(value)) return compact(value);
   if (value instanceof Map)
@@ -28,7 +28,7 @@ function compact(value: Json): string {
   return JSON.stringify(value);
 }
 
-/** What `JSON.parse` gives, as it is drawn here. */
+/** Converts a value of `JSON.parse`. */
 export function fromPlain(value: unknown): Json {
   if (Array.isArray(value)) return value.map(fromPlain);
   if (typeof value === "object" && value !== null)
@@ -36,7 +36,7 @@ export function fromPlain(value: unknown): Json {
   return value as Json;
 }
 
-/** Equal as JSON Schema has it: the order of keys does not count. */
+/** Reports whether values are equal in the sense of JSON Schema, which ignores the order of keys. */
 export function sameJson(a: Json, b: Json): boolean {
   if (a instanceof Map && b instanceof Map)
     return a.size === b.size && [...a].every(([key, item]) => b.has(key) && sameJson(item, b.get(key)!));

@@ -1,8 +1,9 @@
-/** Grammars in Lark's notation, as far as clients send them to vLLM: rules, terminals, texts, expressions, repetitions, imports of `common`. */
+/** Reads grammars in Lark's notation: rules, terminals, texts, expressions, repetitions, and imports of `common`. */
 import { BrokenStructure } from "./broken.ts";
 import { type Grammar, type Rule, ruleNames } from "./grammar.ts";
 import { Pattern } from "./pattern.ts";
 
+/** Terminals of `common`, as expressions for texts of ordinary length. */
 const COMMON: Readonly<Record<string, string>> = {
   DIGIT: "[0-9]",
   HEXDIGIT: "[0-9a-fA-F]",
@@ -26,7 +27,7 @@ const COMMON: Readonly<Record<string, string>> = {
 const TOKEN =
   /\s+|\/\/[^\n]*|#[^\n]*|"(?:[^"\\\n]|\\.)*"i?|'(?:[^'\\\n]|\\.)*'i?|\/(?:[^/\\\n]|\\.)+\/[a-z]*|->\s*\w+|\.\.|~\s*\d+(?:\s*\.\.\s*\d+)?|\{\d+(?:,\d*)?\}|[\w.]+|[()[\]|*+?:]|%\w+/gy;
 
-/** Throws `BrokenStructure`. */
+/** Reads a grammar. Throws `BrokenStructure`. */
 export function readLark(text: string): Grammar {
   const rules = new Map<string, Rule>();
   for (const statement of statementsOf(text)) {
@@ -45,7 +46,7 @@ export function readLark(text: string): Grammar {
   return { rules, start: "start" };
 }
 
-/** A line that does not begin a rule goes on with the one before. */
+/** Returns the statements of a grammar. A line that does not start a rule continues the one before. */
 function statementsOf(text: string): string[] {
   const statements: string[] = [];
   for (const line of text.split("\n")) {
@@ -64,6 +65,7 @@ function imported(name: string): Rule {
   return { kind: "pattern", pattern: new Pattern(pattern) };
 }
 
+/** Parses the right side of a rule. */
 class Reader {
   readonly #tokens: string[];
   #at = 0;
@@ -126,7 +128,7 @@ class Reader {
     const text = unquoted(token);
     if (!this.#next("..")) return { kind: "text", text };
     const to = unquoted(this.#tokens[this.#at++] ?? '""');
-    const escaped = (one: string) => `\\u{${one.codePointAt(0)!.toString(16)}}`;
+    const escaped = (character: string) => `\\u{${character.codePointAt(0)!.toString(16)}}`;
     return { kind: "pattern", pattern: new Pattern(`[${escaped(text)}-${escaped(to)}]`) };
   }
 

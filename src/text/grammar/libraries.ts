@@ -1,23 +1,24 @@
 /**
- * Which of vLLM's grammar libraries takes a schema, and which formats does each know? XGrammar is tried first; what it does not do
- * goes to llguidance (vLLM 0.33, `v1/structured_output/backend_xgrammar.py`, `has_xgrammar_unsupported_json_features`).
+ * Chooses vLLM's grammar library for a schema. vLLM uses XGrammar, or llguidance for schemas that XGrammar does not support.
+ * Source: vLLM 0.33, `v1/structured_output/backend_xgrammar.py` (has_xgrammar_unsupported_json_features).
  */
 import { isKeywords, type Keywords } from "./schema.ts";
 
 const ARRAY_KEYS = ["uniqueItems", "contains", "minContains", "maxContains"];
 const BOTH = ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"];
 const XGRAMMAR_FORMATS = new Set([...BOTH, "uri-reference", "uri-template", "json-pointer", "relative-json-pointer"]);
-/** Formats that llguidance 1.7.6 knows. */
+/** Formats that llguidance 1.7.6 supports. */
 export const GUIDANCE_FORMATS: ReadonlySet<string> = new Set([...BOTH, "unknown"]);
 
-/** Is there a keyword anywhere in it that XGrammar does not do? With `patternProperties`, Outlines gets it instead. */
+/** Reports whether llguidance gets the schema: if XGrammar lacks a keyword of it. With `patternProperties` Outlines gets it. */
 export function needsGuidance(schema: Keywords): boolean {
   const rest: Keywords[] = [schema];
   let isBeyond = false;
-  for (let one = rest.pop(); one !== undefined; one = rest.pop()) {
-    if ("patternProperties" in one) return false;
-    isBeyond ||= isBeyondXgrammar(one);
-    for (const value of Object.values(one)) for (const inner of [value].flat()) if (isKeywords(inner)) rest.push(inner);
+  for (let part = rest.pop(); part !== undefined; part = rest.pop()) {
+    if ("patternProperties" in part) return false;
+    isBeyond ||= isBeyondXgrammar(part);
+    for (const value of Object.values(part))
+      for (const inner of [value].flat()) if (isKeywords(inner)) rest.push(inner);
   }
   return isBeyond;
 }

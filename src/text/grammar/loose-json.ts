@@ -1,21 +1,21 @@
 /**
- * Finds the JSON objects and arrays in a text that a person wrote for a model. It also reads what such texts have in place of
- * JSON: Python's literals, comments, keys without quotes, commas at the end, and values in words (`"age": <int>`).
+ * Finds the JSON objects and arrays in a text that a person wrote for a model. Also reads variants that such texts have: Python's
+ * literals, comments, keys without quotes, commas at the end, and values in words (`"age": <int>`).
  *
- * Prompts may be megabytes of anything, so one pass with a stack of its own reads them: its work is proportional to the
- * length of the text, and no nesting overflows the thread's stack.
+ * Prompts may have megabytes of any text. One pass with an explicit stack reads them, so that the work is proportional to the
+ * length, and no nesting overflows the thread's stack.
  */
 
 /** A value that is described in words. */
 export class InWords {
-  /** `example`: the value that the words are about; undefined: there is none. */
+  /** `example`: value that the words describe, or undefined. */
   constructor(
     readonly words: string,
     readonly example?: string | number | boolean | null,
   ) {}
 }
 
-/** A value of which the text names several, as in `"a" | "b"`. */
+/** A value for which the text names several choices, as in `"a" | "b"`. */
 export class OneOf {
   constructor(readonly values: readonly Scalar[]) {}
 }
@@ -24,34 +24,38 @@ type Scalar = null | boolean | number | string | InWords;
 export type FoundObject = { [key: string]: LooseValue };
 export type LooseValue = Scalar | OneOf | LooseValue[] | FoundObject;
 
+/** An object or array in a text. */
 export interface FoundJson {
   readonly value: LooseValue[] | FoundObject;
-  /** Places in the text: of the opening bracket, and behind the closing one. */
+  /** Offset of the opening bracket. */
   readonly from: number;
+  /** Offset after the closing bracket. */
   readonly to: number;
 }
 
-/** Containers inside each other, as many as a constraint of a request may have; those around them are not read. */
+/** Most nested containers, as in a constraint of a request. If there are more, the outer ones are not read. */
 export const NESTING_MOST = 64;
-/** Characters that are looked at in all, in lengths of the text. Texts are read again after a broken string only. */
+/** Most characters that are read in all, in lengths of the text. A text is read again only after a broken string. */
 const PASSES_MOST = 8;
 
+/** A container that is not closed yet. */
 interface Frame {
   readonly value: LooseValue[] | FoundObject;
   readonly from: number;
-  /** Containers that were complete before it began. */
+  /** Number of complete containers before it. */
   readonly found: number;
-  /** Key whose value comes next, and of the last value; null: there is none. */
+  /** Key whose value comes next. Null if a key comes next, or in a list. */
   key: string | null;
+  /** Key of the last value, or null. */
   last: string | null;
   expects: "key" | "colon" | "value" | "next";
-  /** Place behind the last value. */
+  /** Offset after the last value. */
   end: number;
-  /** True if the container that comes next is an item of a list without brackets. */
+  /** True if the next container is an item of a list without brackets. */
   isItem: boolean;
 }
 
-/** Returns all containers that are complete and not inside another complete one, in their order. */
+/** Returns all complete containers that are not inside another complete one, in order. */
 export function findJson(text: string): FoundJson[] {
   return new Reader(text).read();
 }
@@ -66,12 +70,12 @@ const BLANK = /\s*/y;
 const LINE_COMMENT = /\/\/[^\n]*|#[^\n]*/y;
 const BARE_KEY = /[A-Za-z_$][\w$-]*/y;
 const DOTS = /\.{3}|…/y;
-/** Words up to the end of the value; brackets without content belong to them, as in `string[]`. */
+/** Matches words up to the end of the value. They may contain empty brackets, as in `string[]`. */
 const BARE = /(?:[^,;{}[\]\n"#/]|\/(?!\/)|\[\]){1,400}/y;
 const ANGLES = /<[^<>\n]{1,400}>/y;
 const PARENTHESES = /\([^()\n]{0,400}(?:\([^()\n]{0,400}\)[^()\n]{0,400}){0,8}\)/y;
 const OR = /\s*(?:\||\bor\b)\s*/y;
-/** Words in front of a nested object, as LangChain4j writes them: `(type: array of a.B: {…})`. */
+/** Matches words before a nested object, as LangChain4j writes them: `(type: array of a.B: {…})`. */
 const IN_FRONT = /^\(.*:$/;
 const LITERALS: ReadonlyMap<string, null | boolean> = new Map([
   ["null", null],
@@ -82,11 +86,13 @@ const LITERALS: ReadonlyMap<string, null | boolean> = new Map([
   ["False", false],
 ]);
 
+/** Reads one text. */
 class Reader {
   readonly #text: string;
   readonly #stack: Frame[] = [];
   readonly #found: FoundJson[] = [];
   #at = 0;
+  /** Characters that may still be read. */
   #left: number;
 
   constructor(text: string) {
@@ -100,7 +106,7 @@ class Reader {
       const before = this.#at;
       if (frame === undefined) this.#seek();
       else if (!this.#step(frame)) this.#stack.length = 0;
-      // The place goes back after a broken string.
+      // The offset decreases after a broken string.
       this.#left -= 1 + Math.max(0, this.#at - before);
     }
     return this.#found;
@@ -121,7 +127,7 @@ class Reader {
     this.#at++;
   }
 
-  /** Reads the next piece of the innermost container. False: it is broken, and so are those around it. */
+  /** Reads the next token of the innermost container. Returns false if it is broken, and so those around it. */
   #step(frame: Frame): boolean {
     this.#match(BLANK);
     const comment = this.#comment();
@@ -148,7 +154,7 @@ class Reader {
     }
   }
 
-  /** A new line separates members of an object as well, as LangChain writes them. */
+  /** Reads what separates values. In an object a newline does too, as LangChain writes members. */
   #next(frame: Frame, next: string): boolean {
     const isList = Array.isArray(frame.value);
     const isComma = next === "," || next === ";";
@@ -166,7 +172,7 @@ class Reader {
     }
     const key = next === '"' || next === "'" ? this.#string(next) : this.#match(BARE_KEY);
     if (key == null) return false;
-    // A key that may be absent, in TypeScript.
+    // TypeScript marks an optional key so.
     if (this.#text[this.#at] === "?") this.#at++;
     frame.key = key;
     frame.expects = "colon";
@@ -175,7 +181,7 @@ class Reader {
 
   #value(frame: Frame, next: string): boolean {
     if (next === "{" || next === "[") {
-      // Their own containers may still be complete.
+      // The containers inside may still be complete.
       if (this.#stack.length === NESTING_MOST) return false;
       this.#open();
       return true;
@@ -200,23 +206,23 @@ class Reader {
   }
 
   #take(to: number): string {
-    const taken = this.#text.slice(this.#at, to);
+    const part = this.#text.slice(this.#at, to);
     this.#at = to;
-    return taken;
+    return part;
   }
 
   #close(frame: Frame): boolean {
     this.#at++;
     this.#stack.pop();
     this.#found.length = frame.found;
-    const around = this.#stack.at(-1);
-    // A container inside another one is found if that one turns out to be broken.
+    const parent = this.#stack.at(-1);
+    // Kept, because it counts if the container around it turns out to be broken.
     this.#found.push({ value: frame.value, from: frame.from, to: this.#at });
-    if (around !== undefined) put(around, frame.value, this.#at);
+    if (parent !== undefined) put(parent, frame.value, this.#at);
     return true;
   }
 
-  /** Returns undefined if there is none. */
+  /** Reads a value that is no container, or several choices. Returns undefined if there is none. */
   #scalar(next: string): Scalar | OneOf | undefined {
     const first = this.#word(next);
     if (first === undefined) return undefined;
@@ -242,7 +248,7 @@ class Reader {
     return parts.length > 1 ? new OneOf(parts) : parts[0];
   }
 
-  /** Reads a string of JSON or Python. Undefined: it does not end in its line. */
+  /** Reads a string of JSON or Python. Returns undefined if it does not end in its line. */
   #string(quote: string): string | undefined {
     const from = this.#at + 1;
     let at = from;
@@ -257,7 +263,7 @@ class Reader {
       isPlain = false;
       at++;
     }
-    // What stands in it may be an object of its own.
+    // The content is read again, because it may have an object.
     this.#left -= at - from;
     this.#at = from;
     return undefined;
@@ -272,9 +278,10 @@ class Reader {
   }
 }
 
-function put(frame: Frame, given: LooseValue, end: number): void {
+/** Adds a value to a container. `end`: offset after the value. */
+function put(frame: Frame, item: LooseValue, end: number): void {
   frame.end = end;
-  const value = frame.isItem ? [given] : given;
+  const value = frame.isItem ? [item] : item;
   frame.isItem = false;
   if (Array.isArray(frame.value)) frame.value.push(value);
   else frame.value[frame.key!] = value;
@@ -283,7 +290,7 @@ function put(frame: Frame, given: LooseValue, end: number): void {
   frame.expects = "next";
 }
 
-/** A comment behind a value is about it. */
+/** Adds a comment to the value before it, as its description. */
 function note({ value, last }: Frame, comment: string): void {
   if (Array.isArray(value) || last === null) return;
   const before = value[last]!;

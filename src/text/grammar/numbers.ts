@@ -1,16 +1,16 @@
-/** Which number fits `minimum`, `maximum`, their exclusive forms and `multipleOf`? */
+/** Draws numbers that fit `minimum`, `maximum`, their exclusive forms and `multipleOf`. */
 import type { Draws } from "./draws.ts";
 import { type Keywords, numberOr, Unsatisfiable } from "./schema.ts";
 
 type Bounds = readonly [from: number, to: number];
 
-/** How far an open range is drawn from. */
+/** Width of a range that the schema leaves open. */
 const WIDTH = 1000;
-/** Draws of a fraction's multiple that divides without a rest. */
+/** Most attempts to draw a multiple of a fraction that divides without a remainder in floating point. */
 const ROUNDINGS = 32;
 const SAFE = Number.MAX_SAFE_INTEGER;
 
-/** `open`: bounds where the schema has none. */
+/** Draws a whole number. `open`: bounds to use if the schema has none. Throws `Unsatisfiable`. */
 export function drawInteger(draws: Draws, schema: Keywords, open?: Bounds): number {
   const step = numberOr(schema.multipleOf, 1);
   const [from, to] = range(schema, true, open);
@@ -18,13 +18,14 @@ export function drawInteger(draws: Draws, schema: Keywords, open?: Bounds): numb
   return drawMultiple(draws, from, to, Math.max(1, Math.abs(step)));
 }
 
+/** Draws a number. `open`: bounds to use if the schema has none. Throws `Unsatisfiable`. */
 export function drawNumber(draws: Draws, schema: Keywords, open?: Bounds): number {
   const [from, to] = range(schema, false, open);
   if (typeof schema.multipleOf === "number" && schema.multipleOf > 0)
     return drawMultiple(draws, from, to, schema.multipleOf);
   if (from > to) throw new Unsatisfiable(`minimum (${from}) is greater than maximum (${to})`);
   const drawn = from + draws.unit() * (to - from);
-  // Few digits, as people write numbers, where they are in the range.
+  // Prefer few digits, as people write numbers.
   for (const digits of [1, 2, 4, 8]) {
     const rounded = Number(drawn.toFixed(digits));
     if (rounded > from && rounded < to) return rounded;
@@ -32,12 +33,13 @@ export function drawNumber(draws: Draws, schema: Keywords, open?: Bounds): numbe
   return drawn > from && drawn < to ? drawn : inside(from, to, schema);
 }
 
-/** Both ends, of what is left open with a bit of room. */
+/** Returns both ends of the range, also if the schema leaves them open. */
 function range(schema: Keywords, integers: boolean, open?: Bounds): [number, number] {
   const { exclusiveMinimum: above, exclusiveMaximum: below } = schema;
   let from = numberOr(schema.minimum, Number.NEGATIVE_INFINITY);
   let to = numberOr(schema.maximum, Number.POSITIVE_INFINITY);
-  const strictly = (flag: unknown) => flag === true; // draft 4
+  // In draft 4 the exclusive bounds are flags.
+  const strictly = (flag: unknown) => flag === true;
   if (integers) {
     from = strictly(above) ? Math.floor(from) + 1 : Math.ceil(from);
     to = strictly(below) ? Math.ceil(to) - 1 : Math.floor(to);
@@ -48,9 +50,9 @@ function range(schema: Keywords, integers: boolean, open?: Bounds): [number, num
     if (typeof below === "number") to = Math.min(to, below);
   }
   const step = Math.abs(numberOr(schema.multipleOf, 1)) || 1;
-  // llguidance takes no minus sign of a multiple; where there is none without, it is better than none.
+  // llguidance accepts no negative multiples, so they are drawn only if there are no others.
   if (schema.multipleOf !== undefined && to >= 0) from = Math.max(from, 0);
-  // A multiple may be in none of these bounds.
+  // Not with `multipleOf`, because these bounds may have no multiple.
   if (open !== undefined && schema.multipleOf === undefined) {
     if (from === Number.NEGATIVE_INFINITY) from = Math.min(open[0], to);
     if (to === Number.POSITIVE_INFINITY) to = Math.max(open[1], from);
@@ -70,13 +72,13 @@ function drawMultiple(draws: Draws, from: number, to: number, step: number): num
   for (let attempt = 0; ; attempt++) {
     const at = first + (span > 2 ** 32 ? Math.floor(draws.unit() * span) : draws.below(span));
     if (Number.isInteger(step)) return at * step + 0;
-    // As a person writes it, and so that dividing it again gives a whole number: 0.29 / 0.01 does not.
+    // Rounded, and drawn again unless the division is exact: 0.29 / 0.01 is not a whole number.
     const drawn = Number((at * step).toPrecision(12));
     if (Number.isInteger(drawn / step) || attempt === ROUNDINGS) return drawn;
   }
 }
 
-/** The least multiple of a fraction that is whole. */
+/** Returns the least multiple of a fraction that is a whole number. Throws `Unsatisfiable`. */
 function whole(step: number): number {
   for (let times = 1; times <= 1000; times++)
     if (Math.abs(step * times - Math.round(step * times)) < 1e-9) return Math.round(step * times);

@@ -4,7 +4,7 @@
  * `solar_open2`); `tensorrt_llm/serve/tool_parser/` and `llmapi/reasoning_parser.py` (1.3 line).
  */
 
-/** Forms of tool calls that the model stood in for can write, each with its own parser in `src/servers/openai/tool-calls/`. */
+/** Formats of tool calls that answers can have. `src/servers/openai/tool-calls/` has a parser for each. */
 export const TOOL_FORMATS = [
   "hermes",
   "llama3_json",
@@ -23,7 +23,7 @@ export const TOOL_FORMATS = [
 ] as const;
 export type ToolFormat = (typeof TOOL_FORMATS)[number];
 
-/** Ways to split reasoning from an answer. */
+/** Formats of reasoning that answers can have. */
 export const REASONING_FORMATS = [
   "deepseek_r1",
   "qwen3",
@@ -44,23 +44,23 @@ export type ReasoningFormat = (typeof REASONING_FORMATS)[number];
 export const REASONING_FIELDS = ["reasoning", "reasoning_content", "both"] as const;
 export type ReasoningField = (typeof REASONING_FIELDS)[number];
 
-/** What a registered name means here. */
+/** The meaning of a parser's name. */
 export interface RegisteredParser<F extends string> {
   /** The format of the generated text, and the parser that reads it. */
   readonly format: F;
-  /** True if clients see what the registered parser shows; false if it reads another format than ours. */
+  /** True if clients see the output of the real parser. False if the real parser reads another format. */
   readonly exact: boolean;
 }
 
 export type Registry<F extends string> = ReadonlyMap<string, RegisteredParser<F>>;
 
-/** `exact`: names by format, in addition to the formats' own names; `standIn`: names whose own format is not written. */
+/** Makes a registry. `formats`: names that are formats. `exact`: other names, by format. `standIn`: names of other formats. */
 function registry<F extends string>(
-  own: readonly F[],
+  formats: readonly F[],
   exact: Partial<Record<F, string>>,
   standIn: Partial<Record<F, string>>,
 ): Registry<F> {
-  const entries = new Map<string, RegisteredParser<F>>(own.map((format) => [format, { format, exact: true }]));
+  const entries = new Map<string, RegisteredParser<F>>(formats.map((format) => [format, { format, exact: true }]));
   for (const [names, isExact] of [
     [exact, true],
     [standIn, false],
@@ -70,7 +70,7 @@ function registry<F extends string>(
   return new Map([...entries].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** `--tool-call-parser` of vLLM. */
+/** Names of `--tool-call-parser` of vLLM. */
 export const TOOL_PARSERS = registry(
   TOOL_FORMATS,
   {
@@ -91,7 +91,7 @@ export const TOOL_PARSERS = registry(
   },
 );
 
-/** `--reasoning-parser` of vLLM. */
+/** Names of `--reasoning-parser` of vLLM. */
 export const REASONING_PARSERS = registry(
   REASONING_FORMATS,
   {
@@ -110,7 +110,7 @@ export const REASONING_PARSERS = registry(
   },
 );
 
-/** `--tool_parser` of trtllm-serve. Its parsers of these formats cut streams in their own way, except for the first. */
+/** Names of `--tool_parser` of trtllm-serve. Except for `qwen3`, its parsers split streams differently. */
 export const TRTLLM_TOOL_PARSERS = registry<ToolFormat>(
   [],
   { hermes: "qwen3" },
@@ -127,7 +127,7 @@ export const TRTLLM_TOOL_PARSERS = registry<ToolFormat>(
   },
 );
 
-/** `--reasoning_parser` of trtllm-serve. */
+/** Names of `--reasoning_parser` of trtllm-serve. */
 export const TRTLLM_REASONING_PARSERS = registry<ReasoningFormat>(
   [],
   { deepseek_r1: "deepseek-r1", qwen3: "qwen3" },

@@ -1,40 +1,44 @@
 /**
- * Which texts does a regular expression match? Draws one of them, of a length that is wanted. ESLint's parser reads the
- * expression; nothing is matched by trial, so no expression takes longer than its text. Lookaround and references back
- * are not looked at, as the grammar libraries behind vLLM leave them out or refuse them.
+ * Draws texts that a regular expression matches, of a wanted length. ESLint's parser reads the expression. Texts are built from
+ * its parts, so that the time is proportional to their length. Ignores lookarounds and backreferences, which vLLM's grammar
+ * libraries leave out or refuse.
  */
 import type { AST } from "@eslint-community/regexpp";
 import { regExpParser } from "../../base/expression-libraries.ts";
 import type { Draws } from "./draws.ts";
 import { isTooDeep, spend } from "./work.ts";
 
-/** No such expression, or one that matches nothing. */
+/** Error for an invalid expression, or one that matches no text. */
 export class BrokenPattern extends Error {
   override readonly name = "BrokenPattern";
 }
 
-/** Characters of one drawn text; a repetition without an end is ended long before. */
+/** Most characters of a drawn text. Unlimited repetitions end long before. */
 export const TEXT_MOST = 65_536;
-/** How often a repetition without an end, or a wide one, is drawn beyond its least. */
+/** Most draws of an unlimited or wide repetition beyond its minimum. */
 const MORE = 6;
 
+/** A part of an expression. */
 interface Node {
+  /** Characters of its shortest text. */
   readonly least: number;
-  /** Infinity: no end. */
+  /** Characters of its longest text, or Infinity. */
   readonly most: number;
-  /** Appends a text, of such a length where that is possible. */
+  /** Appends a text to `out`, of `from` to `to` characters if there is one. */
   draw(out: string[], draws: Draws, from: number, to: number): void;
 }
 
 const EMPTY: Node = { least: 0, most: 0, draw() {} };
 const ASCII: readonly (readonly [number, number])[] = [[0x20, 0x7e]];
 
-/** Throws `BrokenPattern`. */
+/** A regular expression whose texts can be drawn. */
 export class Pattern {
+  /** Characters of its shortest and of its longest text. */
   readonly least: number;
   readonly most: number;
   readonly #node: Node;
 
+  /** Throws `BrokenPattern`. */
   constructor(source: string) {
     this.#node = nodeOf(parse(source));
     this.least = this.#node.least;
@@ -43,7 +47,7 @@ export class Pattern {
       throw new BrokenPattern(`its texts have at least ${this.least} characters; at most ${TEXT_MOST} are drawn`);
   }
 
-  /** A text that the whole expression matches, with `from` to `to` characters where there is one. */
+  /** Draws a text that the whole expression matches, of `from` to `to` characters if there is one. */
   draw(draws: Draws, from = 0, to = Number.POSITIVE_INFINITY): string {
     let text = "";
     for (let attempt = 0; attempt < 32; attempt++) {
@@ -56,7 +60,7 @@ export class Pattern {
   }
 }
 
-/** What other dialects write that JavaScript does not: Python's and Rust's names, flags in front, anchors, doubled repetitions. */
+/** Converts Python's and Rust's syntax: names of groups, flags at the start, anchors and possessive repetitions. */
 function plain(source: string): string {
   return source
     .replace(/^\(\?[imsuxU]+\)/, "")
@@ -66,8 +70,8 @@ function plain(source: string): string {
     .replace(/(?<!\\)\\$/, "");
 }
 
-function parse(given: string): AST.Pattern {
-  const source = plain(given);
+function parse(expression: string): AST.Pattern {
+  const source = plain(expression);
   const parser = regExpParser();
   try {
     return parser.parsePattern(source, 0, source.length, { unicode: true });
@@ -97,7 +101,8 @@ function nodeOf(element: AST.Pattern | AST.Element | AST.Alternative): Node {
     case "ExpressionCharacterClass":
       return oneOf(rangesOf(element));
     default:
-      return EMPTY; // assertions and references back
+      // Assertions and backreferences.
+      return EMPTY;
   }
 }
 
@@ -118,7 +123,7 @@ function sequence(nodes: readonly Node[]): Node {
   if (nodes.length === 1) return nodes[0]!;
   const least = nodes.reduce((sum, node) => sum + node.least, 0);
   const most = nodes.reduce((sum, node) => sum + node.most, 0);
-  /** Most characters that the nodes behind each one can add. */
+  /** Most characters that the nodes after each node can add. */
   const after = new Array<number>(nodes.length).fill(0);
   for (let i = nodes.length - 2; i >= 0; i--) after[i] = after[i + 1]! + nodes[i + 1]!.most;
   return {
@@ -130,9 +135,9 @@ function sequence(nodes: readonly Node[]): Node {
       spend(nodes.length);
       for (const [i, node] of nodes.entries()) {
         leastLeft -= node.least;
-        const made = out.length - begin;
-        const wanted = Math.max(node.least, from - made - after[i]!);
-        node.draw(out, draws, wanted, Math.max(wanted, Math.min(node.most, to - made - leastLeft)));
+        const drawn = out.length - begin;
+        const wanted = Math.max(node.least, from - drawn - after[i]!);
+        node.draw(out, draws, wanted, Math.max(wanted, Math.min(node.most, to - drawn - leastLeft)));
       }
     },
   };
@@ -154,10 +159,10 @@ function repeated(node: Node, min: number, max: number): Node {
       const times = needed + draws.below(top - needed + 1);
       for (let i = 0; i < times; i++) {
         spend();
-        const made = out.length - begin;
+        const drawn = out.length - begin;
         const left = times - i - 1;
-        const wanted = Math.max(node.least, from - made - left * node.most);
-        node.draw(out, draws, wanted, Math.max(wanted, to - made - left * node.least));
+        const wanted = Math.max(node.least, from - drawn - left * node.most);
+        node.draw(out, draws, wanted, Math.max(wanted, to - drawn - left * node.least));
       }
     },
   };
@@ -166,29 +171,29 @@ function repeated(node: Node, min: number, max: number): Node {
 type Ranges = readonly (readonly [number, number])[];
 
 function oneOf(ranges: Ranges): Node {
-  if (ranges.length === 0) throw new BrokenPattern("a class of characters that has none");
-  // Plain characters where there are some: others are rarely what is meant.
+  if (ranges.length === 0) throw new BrokenPattern("a class of characters is empty");
+  // Printable ASCII is preferred, because other characters are rarely meant.
   const plain = ranges
     .map(([from, to]) => [Math.max(from, 0x20), Math.min(to, 0x7e)] as const)
     .filter(([from, to]) => from <= to)
     .flatMap((range) => ESCAPED.reduce<Ranges>(splitAround, [range]));
-  const taken = plain.length > 0 ? plain : ranges;
-  const sizes = taken.map(([from, to]) => to - from + 1);
+  const used = plain.length > 0 ? plain : ranges;
+  const sizes = used.map(([from, to]) => to - from + 1);
   return {
     least: 1,
     most: 1,
     draw(out, draws) {
       spend(sizes.length);
       const at = draws.weighted(sizes);
-      out.push(String.fromCodePoint(taken[at]![0] + draws.below(sizes[at]!)));
+      out.push(String.fromCodePoint(used[at]![0] + draws.below(sizes[at]!)));
     },
   };
 }
 
-/** The quote and the backslash: no model writes them within a JSON text's `pattern`, as XGrammar takes no escape there. */
+/** Quote and backslash. No model writes them in a JSON text with a `pattern`, because XGrammar accepts no escapes there. */
 const ESCAPED = [0x22, 0x5c];
 
-/** Only from within a range: a character that is named is meant. */
+/** Removes a character from ranges, unless it is one of their ends, because the expression then names the character itself. */
 function splitAround(ranges: Ranges, code: number): Ranges {
   return ranges.flatMap(([from, to]): Ranges => {
     const isInside = from < code && code < to;
@@ -209,7 +214,7 @@ const WORD: Ranges = [
   [0x61, 0x7a],
 ];
 const SPACE: Ranges = [[0x20, 0x20]];
-/** All but surrogates. */
+/** All characters except surrogates. */
 const ALL: Ranges = [
   [0, 0xd7ff],
   [0xe000, 0x10ffff],
@@ -222,7 +227,7 @@ function rangesOf(element: AST.Element | AST.CharacterClassElement): Ranges {
     case "CharacterClassRange":
       return [[element.min.value, element.max.value]];
     case "CharacterClass": {
-      const ranges = element.elements.flatMap((one) => rangesOf(one as AST.CharacterClassElement));
+      const ranges = element.elements.flatMap((member) => rangesOf(member as AST.CharacterClassElement));
       return element.negate ? without(ranges) : ranges;
     }
     case "CharacterSet":
@@ -260,7 +265,7 @@ function setOf(set: AST.CharacterSet): Ranges {
   }
 }
 
-/** Characters of a Unicode property: of the first planes those that are found soon. */
+/** Returns up to 64 characters with a Unicode property, from U+0020 to U+2FFF. */
 function matching(property: RegExp): Ranges {
   const found: [number, number][] = [];
   for (let code = 0x20; code < 0x3000 && found.length < 64; code++)

@@ -1,31 +1,34 @@
 /**
- * May a text still become one that a regular expression matches, and does it match already? All ways at once, character by
- * character, so that no expression takes longer than its text. For scripts, which may say what no grammar would let through.
+ * Checks whether a text is the start of one that a regular expression matches. Follows all ways through the expression at once,
+ * character by character, so that the time is proportional to the text. Needed for scripts, which need not fit a constraint.
  */
 import type { AST } from "@eslint-community/regexpp";
 import { regExpParser } from "../../base/expression-libraries.ts";
 
-/** Takes a character from one state to the next. */
+/** A state of the automaton of an expression. */
 interface State {
+  /** Reports whether a character leads to the next states. Null if they follow without a character. */
   readonly takes: ((character: string) => boolean) | null;
   readonly next: State[];
 }
 
 const END: State = { takes: null, next: [] };
-/** States of one expression: counted repetitions are written out. */
+/** Most states of an expression. Counted repetitions take a copy of their states per repetition. */
 const STATES_MOST = 20_000;
 
+/** The automaton of an expression, and the text so far. */
 export class Prefix {
+  /** The states that the text so far leads to. */
   #now: Set<State>;
   #states = 0;
 
-  /** Throws a `SyntaxError` of the parser, or a `RangeError` where it has too many states. */
+  /** Throws the parser's `SyntaxError`, or a `RangeError` if there are too many states. */
   constructor(source: string) {
     const tree = regExpParser().parsePattern(source, 0, source.length, { unicode: true });
     this.#now = reached([this.#build(tree, END)]);
   }
 
-  /** false: nothing that begins so matches. */
+  /** Adds text. Returns false if no match starts with the text so far. */
   push(text: string): boolean {
     for (const character of text) {
       const next: State[] = [];
@@ -35,6 +38,7 @@ export class Prefix {
     return this.#now.size > 0;
   }
 
+  /** True if the expression matches the text so far. */
   get complete(): boolean {
     return this.#now.has(END);
   }
@@ -51,20 +55,21 @@ export class Prefix {
       case "CapturingGroup":
         return this.#state(
           null,
-          element.alternatives.map((one) => this.#build(one, then)),
+          element.alternatives.map((alternative) => this.#build(alternative, then)),
         );
       case "Alternative":
-        return element.elements.reduceRight((after, one) => this.#build(one, after), then);
+        return element.elements.reduceRight((after, part) => this.#build(part, after), then);
       case "Quantifier":
         return this.#repeated(element, then);
       case "Character":
       case "CharacterSet":
       case "CharacterClass": {
-        const one = new RegExp(`^(?:${element.raw})$`, "us");
-        return this.#state((character) => one.test(character), [then]);
+        const expression = new RegExp(`^(?:${element.raw})$`, "us");
+        return this.#state((character) => expression.test(character), [then]);
       }
       default:
-        return then; // assertions
+        // Assertions are ignored.
+        return then;
     }
   }
 
@@ -80,7 +85,7 @@ export class Prefix {
   }
 }
 
-/** With all that is reached without a character. */
+/** Returns the states with all others that follow without a character. */
 function reached(states: readonly State[]): Set<State> {
   const all = new Set<State>();
   const open = [...states];

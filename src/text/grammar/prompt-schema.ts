@@ -1,8 +1,8 @@
-/** Tells whether an object in a text is a JSON Schema, as libraries write them into prompts. */
+/** Recognizes JSON Schemas among the objects of a prompt, in the forms in which libraries write them. */
 import { type FoundObject, InWords, isFoundObject, type LooseValue, OneOf } from "./loose-json.ts";
 import { type Keywords, TYPES } from "./schema.ts";
 
-/** Keywords of a schema and of OpenAPI. An object with a `type` and any other key is an example. */
+/** Keywords of JSON Schema and OpenAPI. An object with a `type` and any other key is an example, not a schema. */
 const KEYWORDS = new Set(
   (
     "$schema $id $ref $defs $anchor $comment id definitions type enum const title description default examples example deprecated " +
@@ -16,7 +16,7 @@ const KEYWORDS = new Set(
 /** Keys of objects around a schema: OpenAI's `response_format`, and a schema with its name. */
 const AROUND = ["json_schema", "schema"];
 
-/** Returns the schema that the object is, or that stands in it under a name; null if it is none. */
+/** Returns the value itself or a member under one of those keys if it is a schema, else null. */
 export function schemaIn(value: LooseValue): Keywords | null {
   if (!isFoundObject(value)) return null;
   if (isLikeSchema(value) && isSchema(withoutComments(value))) return plain(value) as Keywords;
@@ -32,7 +32,7 @@ function isSchema(value: LooseValue): boolean {
   const has = (key: string) => Object.hasOwn(value, key);
   const { type, properties, $ref } = value;
   const types = [type].flat();
-  const isTyped = has("type") && types.length > 0 && types.every((one) => TYPES.includes(one as never));
+  const isTyped = has("type") && types.length > 0 && types.every((name) => TYPES.includes(name as never));
   if (has("type") && !isTyped) return false;
   if (isFoundObject(properties) && Object.values(properties).every(isPropertySchema)) return true;
   if (has("$schema") && typeof value.$schema === "string") return true;
@@ -44,7 +44,7 @@ function isSchema(value: LooseValue): boolean {
   return typeof $ref === "string" ? $ref.startsWith("#") : Array.isArray(value.enum);
 }
 
-/** A property of which nothing is said takes anything. */
+/** Reports whether a value may be the schema of a property: a boolean, an empty object, or an object with a keyword. */
 function isPropertySchema(value: LooseValue): boolean {
   return (
     typeof value === "boolean" || (isFoundObject(value) && (Object.keys(value).length === 0 || isLikeSchema(value)))
@@ -53,7 +53,7 @@ function isPropertySchema(value: LooseValue): boolean {
 
 const isLikeSchema = (value: FoundObject) => Object.keys(value).some((key) => KEYWORDS.has(key));
 
-/** The members as they are without comments about them. */
+/** Returns an object whose members lack the comments about them. */
 function withoutComments(value: FoundObject): FoundObject {
   const entries = Object.entries(value).map(([key, inner]) => [key, uncommented(inner)]);
   return Object.fromEntries(entries);
@@ -62,7 +62,7 @@ function withoutComments(value: FoundObject): FoundObject {
 const uncommented = (value: LooseValue) =>
   value instanceof InWords && value.example !== undefined ? value.example : value;
 
-/** Values in words stay as texts: they are descriptions and defaults. */
+/** Converts to plain JSON. Values in words, such as descriptions and defaults, become texts. */
 function plain(value: LooseValue): unknown {
   if (value instanceof InWords) return value.example ?? value.words;
   if (value instanceof OneOf) return plain(value.values[0]!);

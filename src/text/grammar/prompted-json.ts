@@ -1,7 +1,7 @@
 /**
- * Answers a prompt that asks for JSON in words, as models do: with a value of the JSON Schema in it, in the shape of its example,
- * with the keys that it names, or with a call of the tools that it describes. The forms are those of LangChain, Spring AI,
- * genkit, ragas, deepeval, DSPy and Qwen-Agent; docs/structured-output.md lists them.
+ * Answers prompts that ask for JSON in words: with a value of the JSON Schema in the prompt, in the shape of its example, with
+ * the keys that it names, or with a call of a tool that it describes. Supports the prompts of LangChain, Spring AI, genkit,
+ * ragas, deepeval, DSPy and Qwen-Agent (docs/how-to/structured-output.md).
  */
 import { argumentsOf, writeCalls } from "./calls.ts";
 import type { Draws } from "./draws.ts";
@@ -15,38 +15,40 @@ import { ANY_OBJECT, schemaText } from "./schema-text.ts";
 /** A prompt that may ask for JSON. */
 export interface PromptedJson {
   readonly kind: "prompted";
-  /** Texts of the system and the user, in their order. */
+  /** Texts of the system and the user, in order. */
   readonly texts: readonly string[];
-  /** True if the answer must be a JSON object, whatever the prompt says. */
+  /** True if the answer must be a JSON object, for example by `response_format`. */
   readonly mustBeObject: boolean;
-  /** True if the answer is JSON although the prompt asks for none. */
+  /** True if the answer is JSON even if the prompt asks for none. */
   readonly always: boolean;
-  /** Which tools of the prompt are called: a share of the answers, or those of these names; empty: none. */
+  /** Share of the answers that call a tool of the prompt, or the names of the tools to call. */
   readonly calls: number | readonly string[];
 }
 
-/** An object or array, and the text around it. */
+/** An object or array of the prompt, with the text before it. */
 interface Candidate extends FoundJson {
-  /** Text in front of it, back to the candidate before, and its end. */
+  /** Text before it, from the end of the candidate before. */
   readonly before: string;
+  /** The end of that text. */
   readonly lead: string;
 }
 
-/** Characters in front of a candidate: with the description of a tool, and those that may say what an example is. */
+/** Most characters of `before`, which may describe a tool. */
 const BEFORE_MOST = 8192;
+/** Most characters of `lead`, which tells whether the candidate is an example. */
 const LEAD_MOST = 300;
 
-/** Returns a writer whose text is null if the prompt asks for no JSON. */
+/** Returns a writer of answers. It returns null if the prompt asks for no JSON. */
 export function promptedWriter({ texts, mustBeObject, always, calls }: PromptedJson): (draws: Draws) => string | null {
   const candidates = texts.flatMap(candidatesIn);
   const caller = callerOf(texts, candidates);
   const others = candidates.filter(({ value }) => caller === null || !caller.describes(value));
-  // A prompt with tools asks for JSON in words, of the arguments.
+  // With tools, the words about JSON in a prompt are about the arguments of calls.
   const schema = lastSchema(others) ?? (caller === null ? schemaInWords(texts, others) : null);
   const isFenced = schema !== null && texts.some((text) => FENCED.test(text));
   return (draws) => {
-    const named = caller === null ? [] : calledOf(caller, calls, draws);
-    if (named.length > 0) return caller!.write(named, draws);
+    const toolNames = caller === null ? [] : calledOf(caller, calls, draws);
+    if (toolNames.length > 0) return caller!.write(toolNames, draws);
     if (schema === null) return mustBeObject || always ? schemaText(ANY_OBJECT, draws) : null;
     const text = schemaText(schema, draws);
     if (mustBeObject && !text.startsWith("{")) return schemaText(ANY_OBJECT, draws);
@@ -63,14 +65,14 @@ function candidatesIn(text: string): Candidate[] {
   });
 }
 
-/** LangChain's parser of fields wants the marks, too. */
+/** Matches LangChain's instructions for fields, which ask for a fence around the JSON. */
 const FENCED = /\bleading and trailing\b[^\n]{0,20}```/i;
 const JSON_NAMED = /json/i;
-/** A wish for JSON, in a prompt that shows none. */
+/** Matches a request for JSON, in a prompt that shows none. */
 const ASKED =
   /\b(?:respond|return|reply|answer|output|produce|generate|provide|give|format(?:ted)?|write|valid|only|must be)\b[^.\n]{0,80}\bjson\b|\bjson\b[^.\n]{0,40}\b(?:only|format|object|array|output|response)\b|\bjson\s*(?:格式|形式|对象)|\bjson\b.{0,20}:\s*$/i;
 
-/** Returns the last JSON Schema; null if there is none. */
+/** Returns the last JSON Schema, or null. */
 function lastSchema(candidates: readonly Candidate[]): Schema | null {
   for (const { value } of candidates.toReversed()) {
     const schema = Array.isArray(value) ? null : schemaIn(value);
@@ -79,7 +81,7 @@ function lastSchema(candidates: readonly Candidate[]): Schema | null {
   return null;
 }
 
-/** Returns the schema of an example, of the keys in words, or of any object; null if no JSON is asked for. */
+/** Returns the schema of an example, of keys that words name, or of any object. Returns null if no JSON is requested. */
 function schemaInWords(texts: readonly string[], candidates: readonly Candidate[]): Schema | null {
   if (!texts.some((text) => JSON_NAMED.test(text))) return null;
   const named = lastExample(candidates, (lead) => SHOWN.test(lead)) ?? texts.map(keysInWords).findLast(isThere);
@@ -91,15 +93,16 @@ const isThere = (schema: Schema | null | undefined) => schema !== null && schema
 
 const asks = (text: string) => ASKED.test(text);
 
-/** Words in front of JSON that is input of the prompt, and no example of an answer. */
+/** Matches words before JSON that is input, not an example of an answer. */
 const DATA =
   /\b(?:input|context|data|document|text|passage|question|query|statement|claim|history|(?:actual|expected|model) (?:output|response|answer))s?\s*["'`*]*\s*:\s*["'`\s]*$/i;
+/** Matches words before JSON that is an example of an answer. */
 const SHOWN =
   /\b(?:format|schema|structure|shape|output|respon[ds]|respond|return|answer|reply|(?<!`)json|example|like this|follow|fields?)/i;
 
 /**
  * Finds the last JSON object, or list of objects, in the prompt that is an example of the wanted answer, and returns a schema for
- * its shape. `like` decides by the text in front of it. Returns null if there is none.
+ * its shape. `like` decides by the text before it. Returns null if there is none.
  */
 function lastExample(candidates: readonly Candidate[], like: (lead: string) => boolean): Schema | null {
   const example = candidates.findLast(({ value, lead }) => {
@@ -110,7 +113,7 @@ function lastExample(candidates: readonly Candidate[], like: (lead: string) => b
 }
 
 /**
- * Places that name keys: `JSON format, with the "score" and "reason" key`, `a JSON with two keys: 1) a "score" key …`
+ * Match words that name keys: `JSON format, with the "score" and "reason" key`, `a JSON with two keys: 1) a "score" key …`
  * (deepeval), `a JSON object with keys name, age and city`, `the fields "label" and "score" as JSON`.
  */
 const WITH = /\bjson\b[^\n]{0,120}?\bwith\b([^\n]{1,600})/i;
@@ -120,7 +123,7 @@ const KEYS = [
   /\b(?:keys?|fields?|propert(?:y|ies))\b([^\n]{1,300}?)\b(?:as|in)\b[^\n]{0,20}\bjson\b/i,
 ];
 const QUOTED_KEY = /["'`]([A-Za-z_]\w{0,60})["'`]([^"'`]{0,80})/g;
-/** Names without quotes: two at least, behind the word for keys. */
+/** Matches at least two names without quotes, after a word for keys. */
 const BARE_KEYS =
   /(?:^|\b(?:keys?|fields?|propert(?:y|ies)))\s*(?:are|named|called)?\s*:?\s*(([A-Za-z_]\w{0,60})(?:\s*,\s*(?:and\s+)?[A-Za-z_]\w{0,60}|\s+and\s+[A-Za-z_]\w{0,60}){1,50})/i;
 
@@ -153,24 +156,27 @@ function typeOfKey(key: string, about: string): Schema {
 
 // ---- tools in a prompt
 
-/** Calls tools that a prompt describes, in the form that it asks for. */
+/** Calls the tools that a prompt describes, in the form that it requests. */
 interface Caller {
   readonly names: readonly string[];
-  /** True if the object is a tool, or its parameters. */
+  /** Reports whether the object is a tool, or a tool's parameters. */
   describes(value: unknown): boolean;
+  /** Draws calls of these tools, and returns their text. */
   write(names: readonly string[], draws: Draws): string;
 }
 
+/** A tool that a prompt describes. */
 interface PromptTool {
   readonly name: string;
   readonly value: FoundJson["value"];
-  /** JSON text of its schema; null: it has none. */
+  /** JSON of the schema of its parameters, or null. */
   readonly parameters: string | null;
 }
 
 const CALL_OPENS = "<tool_call>";
 const [FUNCTION, ARGUMENTS] = ["✿FUNCTION✿: ", "✿ARGS✿: "];
 
+/** Reports whether a text is a call that `promptedWriter` wrote. */
 export const isPromptedCall = (text: string): boolean => text.startsWith(CALL_OPENS) || text.startsWith(FUNCTION);
 
 function callerOf(texts: readonly string[], candidates: readonly Candidate[]): Caller | null {
@@ -191,7 +197,7 @@ function callerOf(texts: readonly string[], candidates: readonly Candidate[]): C
   };
 }
 
-/** `{"type": "function", "function": {"name": …, "parameters": …}}`: templates of Qwen and Hermes, and Qwen-Agent. */
+/** Returns tools in the form of the templates of Qwen and Hermes: `{"type": "function", "function": {…}}`. */
 function listedTools(candidates: readonly Candidate[]): PromptTool[] {
   return candidates.flatMap(({ value }) => {
     const shape = isFoundObject(value) && value.type === "function" ? value.function : null;
@@ -200,7 +206,7 @@ function listedTools(candidates: readonly Candidate[]): PromptTool[] {
   });
 }
 
-/** `name: what it does Parameters: {…}`, the older form of Qwen-Agent. */
+/** Returns tools in the older form of Qwen-Agent: `name: description Parameters: {…}`. */
 function describedTools(candidates: readonly Candidate[]): PromptTool[] {
   return candidates.flatMap(({ value, before }) => {
     if (!/(?:Parameters: |输入参数：)$/.test(before)) return [];
@@ -214,6 +220,7 @@ function schemaJson(value: FoundJson["value"] | undefined): string | null {
   return schema && JSON.stringify(schema);
 }
 
+/** Returns the names of the tools to call. */
 function calledOf({ names }: Caller, calls: PromptedJson["calls"], draws: Draws): readonly string[] {
   if (typeof calls !== "number") return calls.filter((name) => names.includes(name));
   return draws.chance(calls) ? [draws.pick(names)] : [];

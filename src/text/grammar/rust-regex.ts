@@ -1,42 +1,47 @@
 /**
- * What is wrong with a regular expression, in the words of Rust's parser? vLLM 0.33 shows them when none of its grammar
- * libraries takes an expression (regex-syntax 0.8, as llguidance 1.7.6 prints it). The first mistake is told.
+ * Finds the first error in a regular expression, with the message of Rust's parser. vLLM 0.33 shows it if none of its grammar
+ * libraries accepts the expression. Source: regex-syntax 0.8, as llguidance 1.7.6 prints it.
  */
 
+/** An error in an expression. */
 export interface RegexMistake {
-  /** Characters of the expression, for the marks below it. */
+  /** Offset of the first marked character. */
   readonly from: number;
+  /** Offset after the last marked character. */
   readonly to: number;
   readonly what: string;
-  /** Not a mistake of the syntax: what it asks for is not done. */
+  /** Name of an assertion that is valid but not supported. Absent for errors of syntax. */
   readonly lookaround?: string;
 }
 
 const mistake = (from: number, to: number, what: string): RegexMistake => ({ from, to, what });
 const LOOKAROUND = "look-around, including look-ahead and look-behind, is not supported";
 const NOTHING_TO_REPEAT = "repetition operator missing expression";
-/** Groups inside groups (`nest_limit` of its parser). */
+/** Most nested groups: `nest_limit` of Rust's parser. */
 const NESTED_MOST = 250;
 const NESTED_TOO_DEEP = `exceed the maximum number of nested parentheses/brackets (${NESTED_MOST})`;
 
-/** null: none that is known here. */
+/** Returns the first error, or null if there is none that is known here. */
 export function regexMistake(source: string): RegexMistake | null {
   return new Scanner(source).scan();
 }
 
-/** The parser's own lines. */
+/** Returns the parser's message, which marks the place in the expression. */
 export function mistakeText(source: string, { from, to, what }: RegexMistake): string {
   return `regex parse error:\n    ${source}\n    ${" ".repeat(from)}${"^".repeat(Math.max(1, to - from))}\nerror: ${what}`;
 }
 
+/** Scans one expression for errors. */
 class Scanner {
   readonly #source: string;
   #at = 0;
+  /** Offsets of the open groups. */
   #open: number[] = [];
-  /** Something stands before that can be repeated. */
+  /** True if the part before can be repeated. */
   #repeatable = false;
+  /** Name of the first word boundary, which is not supported. */
   #boundary: string | null = null;
-  /** The first group that stands in too many others. */
+  /** Error of the first group that is nested too deeply. */
   #tooDeep: RegexMistake | null = null;
 
   constructor(source: string) {
@@ -49,7 +54,7 @@ class Scanner {
       if (found !== null) return found;
     }
     if (this.#open.length > 0) return mistake(this.#open.at(-1)!, this.#open.at(-1)! + 1, "unclosed group");
-    // Said of what is a well-formed expression otherwise.
+    // Reported only if the expression is valid otherwise.
     if (this.#tooDeep !== null) return this.#tooDeep;
     return this.#boundary === null ? null : { ...mistake(0, 0, ""), lookaround: this.#boundary };
   }
@@ -73,15 +78,16 @@ class Scanner {
       case "+":
       case "?":
         if (!this.#repeatable) return mistake(at, at + 1, NOTHING_TO_REPEAT);
-        return this.#taken(1);
+        return this.#skip(1);
       case "{":
         return this.#repeatable ? this.#counted() : mistake(at, at + 1, NOTHING_TO_REPEAT);
       default:
-        return this.#taken(1);
+        return this.#skip(1);
     }
   }
 
-  #taken(characters: number): null {
+  /** Moves past a part that can be repeated. */
+  #skip(characters: number): null {
     this.#at += characters;
     this.#repeatable = true;
     return null;
@@ -101,7 +107,7 @@ class Scanner {
     } else if (rest.startsWith("(?")) {
       const flags = /^\(\?[imsUuxR-]*/.exec(rest)![0];
       const next = rest[flags.length];
-      if (next === ")") return this.#taken(flags.length + 1);
+      if (next === ")") return this.#skip(flags.length + 1);
       if (next !== ":") return mistake(at + flags.length, at + flags.length + 1, "unrecognized flag");
       this.#at += flags.length + 1;
     } else this.#at++;
@@ -115,16 +121,16 @@ class Scanner {
     const from = this.#open.pop();
     if (from === undefined) return mistake(at, at + 1, "unopened group");
     if (depth === NESTED_MOST + 1) this.#tooDeep ??= mistake(from, at + 1, NESTED_TOO_DEEP);
-    return this.#taken(1);
+    return this.#skip(1);
   }
 
   #class(): RegexMistake | null {
     const begin = this.#at;
-    // Nothing is left out: xgrammar takes it.
-    if (this.#source.startsWith("[^]", begin)) return this.#taken(3);
+    // An empty negated class, which xgrammar accepts.
+    if (this.#source.startsWith("[^]", begin)) return this.#skip(3);
     let at = begin + 1;
     if (this.#source[at] === "^") at++;
-    // A bracket right behind the opening one is a character.
+    // A bracket directly after the opening one is a character.
     const first = at;
     for (let previous: number | null = null; at < this.#source.length; ) {
       const character = this.#source[at]!;
@@ -161,7 +167,8 @@ class Scanner {
   #escape(): RegexMistake | null {
     const at = this.#at;
     const next = this.#source[at + 1];
-    if (next === undefined) return this.#taken(1); // llguidance ends the expression with its own delimiter
+    // Accepted, because llguidance appends its delimiter to the expression.
+    if (next === undefined) return this.#skip(1);
     if (next >= "1" && next <= "9") return mistake(at, at + 2, "backreferences are not supported");
     if (next === "k") return mistake(at, at + 2, "unrecognized escape sequence");
     const needed = { p: 1, P: 1, x: 2, u: 4, U: 8 }[next];
@@ -172,11 +179,11 @@ class Scanner {
           this.#source.length,
           "incomplete escape sequence, reached end of pattern prematurely",
         );
-      return this.#taken(2 + needed);
+      return this.#skip(2 + needed);
     }
     if (needed !== undefined) return this.#braced(at, next);
     if (next === "b" || next === "B") this.#boundary ??= next === "b" ? "WordUnicode" : "WordUnicodeNegate";
-    return this.#taken(2);
+    return this.#skip(2);
   }
 
   #braced(at: number, kind: string): RegexMistake | null {
@@ -189,7 +196,7 @@ class Scanner {
       );
     const whole = this.#source.slice(at, end + 1);
     if (/p/i.test(kind) && !isProperty(whole)) return mistake(at, end + 1, "Unicode property not found");
-    return this.#taken(whole.length);
+    return this.#skip(whole.length);
   }
 
   #counted(): RegexMistake | null {
@@ -200,7 +207,7 @@ class Scanner {
       const [whole, from, , to] = found;
       if (to !== undefined && to !== "" && Number(to) < Number(from))
         return mistake(at, at + whole.length, "invalid repetition count range, the start must be <= the end");
-      return this.#taken(whole.length);
+      return this.#skip(whole.length);
     }
     if (/^\{\d*$/.test(rest) || /^\{\d+,\d*$/.test(rest))
       return mistake(at, this.#source.length, "unclosed counted repetition");

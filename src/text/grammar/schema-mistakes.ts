@@ -1,6 +1,6 @@
 /**
- * What does vLLM refuse of a JSON Schema? What none of its libraries takes, with llguidance's words (vLLM 0.33,
- * `v1/structured_output/backend_xgrammar.py`, `backend_guidance.py`; llguidance 1.7.6). The first mistake is told.
+ * Reads a JSON Schema, and finds the first error for which vLLM refuses it, with llguidance's message. Sources: vLLM 0.33,
+ * `v1/structured_output/backend_xgrammar.py` and `backend_guidance.py`; llguidance 1.7.6.
  */
 import { BrokenStructure } from "./broken.ts";
 import { fits } from "./fits.ts";
@@ -9,7 +9,7 @@ import { GUIDANCE_FORMATS, needsGuidance } from "./libraries.ts";
 import { mistakeText, regexMistake } from "./rust-regex.ts";
 import { isKeywords, type Keywords, pointed, type Schema, TYPES } from "./schema.ts";
 
-/** Keywords that xgrammar does not do and llguidance does not know. */
+/** Keywords of arrays that neither library supports. */
 const UNKNOWN = ["uniqueItems", "contains", "minContains", "maxContains"];
 const COUNTS = ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"];
 const BOUNDS = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
@@ -18,7 +18,7 @@ const DEPTH_MOST = 128;
 const broken = (what: string) => new BrokenStructure(`Grammar error: ${what}`);
 const unsatisfiable = (what: string) => broken(`Unsatisfiable schema: ${what}`);
 
-/** The schema of a text, which may be any JSON. Throws `BrokenStructure`. */
+/** Parses and checks a schema. Throws `BrokenStructure`. */
 export function readSchema(text: string): Schema {
   let schema: unknown;
   try {
@@ -32,22 +32,22 @@ export function readSchema(text: string): Schema {
   return schema;
 }
 
-/** `isGuided`: llguidance is to do it, as XGrammar does not. */
-interface Whole {
+/** The schema around the part that is checked. `isGuided`: true if llguidance gets it, because XGrammar does not support it. */
+interface SchemaContext {
   readonly root: Schema;
   readonly isGuided: boolean;
 }
 
-function check(schema: unknown, whole: Whole, depth: number): void {
+function check(schema: unknown, context: SchemaContext, depth: number): void {
   if (typeof schema === "boolean" || depth > DEPTH_MOST) return;
   if (!isKeywords(schema)) throw broken("schema must be an object or boolean");
-  const inner = (one: unknown) => check(one, whole, depth + 1);
+  const inner = (part: unknown) => check(part, context, depth + 1);
   checkType(schema);
-  checkReference(schema, whole.root);
-  checkValues(schema, whole.root);
+  checkReference(schema, context.root);
+  checkValues(schema, context.root);
   checkUnknown(schema);
   checkPattern(schema);
-  if (whole.isGuided) checkFormat(schema);
+  if (context.isGuided) checkFormat(schema);
   checkBounds(schema);
   for (const key of ["properties", "patternProperties", "$defs", "definitions"]) {
     const map = schema[key];
@@ -71,9 +71,9 @@ function check(schema: unknown, whole: Whole, depth: number): void {
 function checkType({ type }: Keywords): void {
   if (type === undefined) return;
   const list = [type].flat();
-  if (!list.every((one) => typeof one === "string")) throw broken("type must be a string or array of strings");
-  const wrong = list.find((one) => !TYPES.includes(one as never));
-  if (wrong !== undefined) throw broken(`Invalid type: ${wrong}`);
+  if (!list.every((name) => typeof name === "string")) throw broken("type must be a string or array of strings");
+  const unknown = list.find((name) => !TYPES.includes(name as never));
+  if (unknown !== undefined) throw broken(`Invalid type: ${unknown}`);
 }
 
 function checkReference({ $ref }: Keywords, root: Schema): void {
@@ -88,7 +88,7 @@ function checkValues(schema: Keywords, root: Schema): void {
   if (list === undefined) return;
   if (!Array.isArray(list)) throw broken("enum must be an array");
   if (list.length === 0) throw unsatisfiable("anyOf is empty");
-  if (!list.some((one) => fits(fromPlain(one), others, root))) throw unsatisfiable("anyOf is empty");
+  if (!list.some((item) => fits(fromPlain(item), others, root))) throw unsatisfiable("anyOf is empty");
 }
 
 function checkUnknown(schema: Keywords): void {
@@ -102,7 +102,7 @@ function checkPattern({ pattern }: Keywords): void {
   if (pattern === undefined) return;
   if (typeof pattern !== "string") throw broken(`Expected string for 'pattern', got ${JSON.stringify(pattern)}`);
   const found = regexMistake(pattern);
-  // xgrammar leaves lookarounds of patterns out.
+  // xgrammar ignores lookarounds in patterns.
   if (found !== null && !found.what.startsWith("look-around") && found.lookaround === undefined)
     throw broken(mistakeText(pattern, found));
 }

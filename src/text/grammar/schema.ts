@@ -1,12 +1,12 @@
-/** What does a JSON Schema say at one place? Its keywords without references and `allOf`: two schemas that both hold are one. */
+/** Reads parts of JSON Schemas, resolves references, and merges schemas that must both hold into one. */
 import { fromPlain, type Json, sameJson } from "./json-text.ts";
 import { spend } from "./work.ts";
 
-/** As it came; `false` and `true` are schemas too. */
+/** A JSON Schema. `true` fits all values, `false` none. */
 export type Schema = boolean | Keywords;
 export type Keywords = Readonly<Record<string, unknown>>;
 
-/** No value fits. */
+/** Error for a schema that no value fits. */
 export class Unsatisfiable extends Error {
   override readonly name = "Unsatisfiable";
 }
@@ -18,33 +18,65 @@ export function isKeywords(value: unknown): value is Keywords {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A part of a schema that should be one; what is none takes anything. */
+/** Returns the value as a schema. A value that is no schema fits all values. */
 export function asSchema(value: unknown): Schema {
   return typeof value === "boolean" || isKeywords(value) ? value : true;
 }
 
+/** Returns a list of schemas, empty if the value is no list. */
 export function schemas(value: unknown): readonly Schema[] {
   return Array.isArray(value) ? value.map(asSchema) : [];
 }
 
+/** Returns schemas by name, empty if the value is no object. */
 export function properties(value: unknown): ReadonlyMap<string, Schema> {
   return new Map(isKeywords(value) ? Object.entries(value).map(([key, item]) => [key, asSchema(item)]) : []);
 }
 
+/** Returns the value if it is a number, else `absent`. */
 export function numberOr(value: unknown, absent: number): number {
   return typeof value === "number" ? value : absent;
 }
 
-/** The types that are allowed. */
+/** Returns the types that `type` allows. Without `type` all types if there is `const` or `enum`, else none. */
 export function typesOf({ type, const: constant, enum: list }: Keywords): readonly TypeName[] {
   if (typeof type === "string" || Array.isArray(type)) {
-    const given = [type].flat().filter((one): one is TypeName => TYPES.includes(one as TypeName));
-    if (given.length > 0) return given;
+    const known = [type].flat().filter((name): name is TypeName => TYPES.includes(name as TypeName));
+    if (known.length > 0) return known;
   }
   return constant !== undefined || list !== undefined ? TYPES : [];
 }
 
-/** Where a reference leads inside the document; undefined: nowhere. */
+/** Types of values for schemas that leave the type open. */
+export const PLAIN_TYPES: readonly TypeName[] = ["string", "integer", "boolean"];
+
+/** Keywords that imply a type. */
+const IMPLIED: readonly (readonly [TypeName, readonly string[]])[] = [
+  [
+    "object",
+    [
+      "properties",
+      "required",
+      "additionalProperties",
+      "patternProperties",
+      "minProperties",
+      "maxProperties",
+      "propertyNames",
+      "dependentRequired",
+    ],
+  ],
+  ["array", ["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"]],
+  ["string", ["pattern", "format", "minLength", "maxLength"]],
+  ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
+];
+
+/** Returns the types that the keywords imply, for a schema without `type`. */
+export function impliedTypes(schema: Keywords): readonly TypeName[] {
+  const found = IMPLIED.filter(([, keys]) => keys.some((key) => schema[key] !== undefined)).map(([type]) => type);
+  return found.length > 0 ? found : TYPES.filter((type) => PLAIN_TYPES.includes(type));
+}
+
+/** Resolves a reference within the document. Returns undefined if it leads nowhere. */
 export function pointed(root: Schema, reference: string): Schema | undefined {
   spend(1 + reference.length / 8);
   if (reference === "#") return root;
@@ -77,12 +109,14 @@ function anchored(at: unknown, name: string, depth: number): Schema | undefined 
   return undefined;
 }
 
+/** Keywords of which the larger value holds in a merged schema. */
 const LARGER = new Set(["minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains"]);
+/** Keywords of which the smaller value holds in a merged schema. */
 const SMALLER = new Set(["maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains"]);
-/** Handled one level up. */
+/** Keywords that the caller of `both` handles. */
 const COMBINING = new Set(["$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$defs", "definitions"]);
 
-/** Both hold. Throws `Unsatisfiable` where that is plain to see. */
+/** Merges two schemas that must both hold. Throws `Unsatisfiable` if they obviously exclude each other. */
 export function both(a: Keywords, b: Keywords): Keywords {
   const merged: Record<string, unknown> = { ...a };
   for (const [key, value] of Object.entries(b)) {
@@ -99,12 +133,12 @@ export function both(a: Keywords, b: Keywords): Keywords {
   return merged;
 }
 
-/** Properties of `b` that `a` does not let in. */
+/** Returns the properties of `b` that `a` forbids. */
 function closed(a: Keywords, b: Keywords): string[] {
   if (a.additionalProperties !== false || a.patternProperties !== undefined) return [];
-  const own = properties(a.properties);
-  spend(own.size);
-  return [...properties(b.properties).keys()].filter((key) => !own.has(key));
+  const declared = properties(a.properties);
+  spend(declared.size);
+  return [...properties(b.properties).keys()].filter((key) => !declared.has(key));
 }
 
 function joined(key: string, a: unknown, b: unknown): unknown {
@@ -127,12 +161,12 @@ function joined(key: string, a: unknown, b: unknown): unknown {
     case "contains":
       return bothOf(asSchema(a), asSchema(b));
     case "const":
-      if (!sameJson(fromPlain(a), fromPlain(b))) throw new Unsatisfiable("two constants");
+      if (!sameJson(fromPlain(a), fromPlain(b))) throw new Unsatisfiable("two different constants");
       return a;
     case "multipleOf":
       return multiple(Number(a), Number(b));
     case "pattern":
-      return a === b ? a : { both: [a, b].flatMap((one) => (isKeywords(one) ? one.both : one)) };
+      return a === b ? a : { both: [a, b].flatMap((pattern) => (isKeywords(pattern) ? pattern.both : pattern)) };
     case "uniqueItems":
       return a === true || b === true;
     default:
@@ -155,10 +189,10 @@ function sharedProperties(a: unknown, b: unknown): Keywords {
 
 function sharedTypes(a: readonly string[], b: readonly string[]): string[] {
   const shared = new Set<string>();
-  for (const one of a)
-    for (const other of b) {
-      if (one === other) shared.add(one);
-      if ([one, other].sort().join() === "integer,number") shared.add("integer");
+  for (const first of a)
+    for (const second of b) {
+      if (first === second) shared.add(first);
+      if ([first, second].sort().join() === "integer,number") shared.add("integer");
     }
   if (shared.size === 0) throw new Unsatisfiable("incompatible types");
   return [...shared];
@@ -166,8 +200,8 @@ function sharedTypes(a: readonly string[], b: readonly string[]): string[] {
 
 function sharedValues(a: readonly Json[], b: readonly unknown[]): unknown[] {
   spend(a.length * b.length);
-  const left = b.filter((one) => a.some((other) => sameJson(other, fromPlain(one))));
-  if (left.length === 0) throw new Unsatisfiable("enumerations without a common value");
+  const left = b.filter((item) => a.some((other) => sameJson(other, fromPlain(item))));
+  if (left.length === 0) throw new Unsatisfiable("enumerations have no common value");
   return left;
 }
 

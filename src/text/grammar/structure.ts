@@ -1,6 +1,6 @@
 /**
- * What must an answer's text be? A schema, an expression, a choice, a grammar, tags, tool calls: each becomes a writer, which
- * gives the text of a seed. All of it is made before the request goes to the engine, in the encoder's thread.
+ * Writes answers that must fit a constraint: a schema, an expression, a choice, a grammar, tags or tool calls. The text of a seed
+ * is written as a whole in the encoder's thread, before the request reaches the engine.
  */
 import { BrokenStructure } from "./broken.ts";
 import { type CallPlan, writeCalls } from "./calls.ts";
@@ -16,7 +16,7 @@ import { ANY_OBJECT, schemaText } from "./schema-text.ts";
 import { tagWriter } from "./tags.ts";
 import { isTooDeep, limited, TooMuchWork } from "./work.ts";
 
-/** Schemas are JSON texts: they go to another thread, and most of them are never looked into here. */
+/** A constraint. Schemas are JSON texts, because they are sent to another thread and rarely read before. */
 export type Structure =
   | { readonly kind: "json"; readonly schema: string }
   | { readonly kind: "object" }
@@ -27,13 +27,13 @@ export type Structure =
   | { readonly kind: "calls"; readonly plans: readonly CallPlan[] }
   | PromptedJson;
 
-/** Returns the text of the choice at `index`, from its seed; null if the choice says what it likes. */
+/** Returns the text of the choice at `index`, from its seed. Returns null if the choice has no constraint. */
 export type Writer = (seed: number, index: number) => string | null;
 
-/** Throws `BrokenStructure`. */
+/** Returns the writer for a constraint. It and its writer throw `BrokenStructure`. */
 export function writerOf(structure: Structure): Writer {
-  const draw = explained(() => drawerOf(structure));
-  return (seed, index) => explained(() => draw(new Draws(seed), index));
+  const draw = explainErrors(() => drawerOf(structure));
+  return (seed, index) => explainErrors(() => draw(new Draws(seed), index));
 }
 
 function drawerOf(structure: Structure): (draws: Draws, index: number) => string | null {
@@ -62,7 +62,7 @@ function drawerOf(structure: Structure): (draws: Draws, index: number) => string
   }
 }
 
-/** Special tokens may be spelled in markup of calls and tags, not in values, which may repeat what a prompt says. */
+/** Reports whether special tokens in the text become IDs: in markup of calls and tags only, as values may repeat a prompt. */
 export function allowsSpecial({ kind }: Structure, text: string): boolean {
   return kind === "calls" || kind === "tags" || (kind === "prompted" && isPromptedCall(text));
 }
@@ -83,11 +83,11 @@ function regexDrawer(source: string): (draws: Draws) => string {
   return (draws) => pattern.draw(draws);
 }
 
-/** Contradictions that llguidance finds as well, in its words. */
+/** Matches contradictions that llguidance reports in the same words. */
 const SAID_BY_VLLM = /^(?:range \[|incompatible types)/;
 
-/** What is not drawn is refused, and it is said that it is here and not in vLLM. */
-function explained<T>(draw: () => T): T {
+/** Runs `draw` within the limit of work. Converts its errors, with the prefix `understudy:` if vLLM has no such error. */
+function explainErrors<T>(draw: () => T): T {
   try {
     return limited(draw);
   } catch (error) {

@@ -1,6 +1,6 @@
 /**
- * What does a structural tag ask for? Tags with schemas inside, in both forms that vLLM 0.33 takes: `structures` with their
- * `triggers`, and the formats of xgrammar 0.2.
+ * Writes answers for structural tags, which are tags around values of schemas. Reads both forms that vLLM 0.33 accepts:
+ * `structures` with `triggers`, and the formats of xgrammar 0.2.
  */
 import { BrokenStructure } from "./broken.ts";
 import type { Draws } from "./draws.ts";
@@ -12,19 +12,20 @@ import { words } from "./words.ts";
 type SchemaText = (schema: Schema, draws: Draws) => string;
 
 const NO_TAG = new BrokenStructure("Invalid grammar specification: 'triggers'");
+/** Most characters of free text. */
 const FREE_TEXT = 60;
 
-/** Throws `BrokenStructure`. */
+/** Returns the writer for a structural tag. `schemaText` draws the values. Throws `BrokenStructure`. */
 export function tagWriter(text: string, schemaText: SchemaText): (draws: Draws) => string {
-  let given: unknown;
+  let tag: unknown;
   try {
-    given = JSON.parse(text);
+    tag = JSON.parse(text);
   } catch {
     throw new BrokenStructure("Invalid grammar specification: Expecting value: line 1 column 1 (char 0)");
   }
-  if (!isKeywords(given)) throw NO_TAG;
-  if (Array.isArray(given.structures)) return legacy(given, schemaText);
-  const format = given.format;
+  if (!isKeywords(tag)) throw NO_TAG;
+  if (Array.isArray(tag.structures)) return legacy(tag, schemaText);
+  const format = tag.format;
   if (!isKeywords(format)) throw NO_TAG;
   const write = (draws: Draws) => formatText(format, draws, schemaText);
   return write;
@@ -34,10 +35,10 @@ function legacy({ structures, triggers }: Keywords, schemaText: SchemaText): (dr
   const list = structures as { begin: string; schema?: unknown; end: string }[];
   const starts = Array.isArray(triggers) ? (triggers as string[]) : [];
   if (list.length === 0) throw new BrokenStructure("No structural tags found in the grammar spec.");
-  const strange = list.find(({ begin }) => !starts.some((trigger) => begin.startsWith(trigger)));
-  if (strange !== undefined) {
-    const shown = starts.map((one) => `'${one}'`).join(", ");
-    throw new BrokenStructure(`Trigger ${strange.begin} not found in triggers [${shown}]`);
+  const unknown = list.find(({ begin }) => !starts.some((trigger) => begin.startsWith(trigger)));
+  if (unknown !== undefined) {
+    const shown = starts.map((trigger) => `'${trigger}'`).join(", ");
+    throw new BrokenStructure(`Trigger ${unknown.begin} not found in triggers [${shown}]`);
   }
   return (draws) => {
     const { begin, schema, end } = draws.pick(list);
@@ -47,9 +48,9 @@ function legacy({ structures, triggers }: Keywords, schemaText: SchemaText): (dr
 }
 
 function formatText(format: Keywords, draws: Draws, schemaText: SchemaText): string {
-  const inner = (one: unknown): string => {
-    if (!isKeywords(one)) throw NO_TAG;
-    return formatText(one, draws, schemaText);
+  const inner = (part: unknown): string => {
+    if (!isKeywords(part)) throw NO_TAG;
+    return formatText(part, draws, schemaText);
   };
   const list = (key: string) => (Array.isArray(format[key]) ? (format[key] as unknown[]) : []);
   switch (format.type) {

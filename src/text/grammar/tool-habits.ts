@@ -1,25 +1,28 @@
-/** What do models like to call their tools with, where a schema leaves it open? */
+/** Reads preferences for the arguments of tool calls, for values that the schema leaves open. */
 
+/** Preferences for arguments. An absent member means the usual draw. */
 export interface ToolHabits {
-  /** Bounds of numbers, both ends included. */
+  /** Least and largest whole number. */
   readonly integers?: readonly [number, number];
+  /** Least and largest of other numbers. */
   readonly numbers?: readonly [number, number];
-  /** Items of an array. */
+  /** Least and most items of an array. */
   readonly items?: readonly [number, number];
-  /** Share of the calls that have an argument which is not required; the same of objects inside. */
+  /** Share of the calls that have an optional argument, 0 to 1. */
   readonly optional?: number;
+  /** Share of the objects inside arguments that have an optional member, 0 to 1. */
   readonly inner?: number;
-  /** Share of the calls after which another follows, as long as there are tools. */
+  /** Share of the calls after which another call follows, as long as there are tools. */
   readonly another?: number;
 }
 
 const RANGES = ["integers", "numbers", "items"] as const;
 const SHARES = ["optional", "inner", "another"] as const;
 const NUMBER = /^-?\d+(\.\d+)?$/;
-/** An array of more is no argument. */
+/** Largest number of items that can be set. */
 const ITEMS_MOST = 100;
 
-/** Undefined: it is none. */
+/** Reads `NAME=VALUE,…`. Returns undefined if the text is invalid. */
 export function parseToolHabits(text: string): ToolHabits | undefined {
   const found: Record<string, number | readonly [number, number]> = {};
   for (const part of text.split(",")) {

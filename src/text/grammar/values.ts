@@ -1,6 +1,6 @@
 /**
- * Which value fits a schema? Drawn from a seed: each optional property, each branch of a union and each length of an array
- * comes up; what is deep or large gets its least. Small and complete rather than lifelike.
+ * Draws values that fit a JSON Schema. Over many seeds each optional property, each branch of a union and each length of an array
+ * occurs. Deep or large values get their smallest form. Values are small and complete rather than realistic.
  */
 
 import type { Draws } from "./draws.ts";
@@ -12,14 +12,15 @@ import { Pattern, TEXT_MOST } from "./pattern.ts";
 import {
   asSchema,
   both,
+  impliedTypes,
   isKeywords,
   type Keywords,
   numberOr,
+  PLAIN_TYPES,
   pointed,
   properties,
   type Schema,
   schemas,
-  TYPES,
   type TypeName,
   typesOf,
   Unsatisfiable,
@@ -29,68 +30,74 @@ import { Weights } from "./weights.ts";
 import { propertyName, words } from "./words.ts";
 import { spend } from "./work.ts";
 
-/** Values inside values; beyond, each gets its least. */
+/** Depth from which values get their smallest form. */
 const DEPTH_MOST = 8;
-/** Values of one answer; beyond, each gets its least. */
+/** Number of values in an answer from which values get their smallest form. */
 const VALUES_MOST = 400;
-/** Values that are drawn in all before a schema is given up. */
+/** Most attempts for all values of an answer, before the schema is refused. */
 const TRIES_MOST = 20_000;
+/** Most attempts for one value. */
 const RETRIES = 40;
-const PLAIN_TYPES: readonly TypeName[] = ["string", "integer", "boolean"];
 
-/** What a settled schema is still to be checked for. */
+/** A condition on a drawn value. */
 type Check = (value: Json) => boolean;
-interface Settled {
+/** A schema without references and unions, and conditions that its values must meet in addition. */
+interface SettledSchema {
   readonly schema: Keywords;
   readonly checks: readonly Check[];
 }
 
+/** Draws values of one schema. */
 export class ValueDrawer {
   readonly #root: Schema;
   readonly #weights: Weights;
   readonly #habits: ToolHabits;
   readonly #patterns = new Map<string, Pattern>();
+  /** Number of values in the current answer. */
   #values = 0;
+  /** Number of attempts for the current answer. */
   #tries = 0;
 
-  /** `habits`: where the schema leaves it open. */
+  /** `habits`: preferences for values that the schema leaves open. */
   constructor(root: Schema, habits: ToolHabits = {}) {
     this.#habits = habits;
     this.#root = root;
     this.#weights = new Weights(root);
   }
 
-  /** No value is ever complete. */
+  /** True if no value of the schema ends. */
   get endless(): boolean {
     return this.#weights.least(this.#root) === Number.POSITIVE_INFINITY;
   }
 
-  /** Throws `Unsatisfiable`, and `BrokenPattern`. */
+  /** Draws a value. Throws `Unsatisfiable` or `BrokenPattern`. */
   draw(draws: Draws): Json {
     this.#values = 0;
     this.#tries = 0;
     return this.#value(this.#root, draws, 0);
   }
 
-  /** A text that goes on where `endless` holds, so long. */
+  /** Draws the start of the text of an endless value, of at least `length` characters. */
   drawEndless(draws: Draws, write: (value: Json) => string, length: number): string {
     let text = "";
     let at = this.#root;
     while (text.length < length) {
       const before = text.length;
       const { schema } = this.#settle(at, draws, DEPTH_MOST);
-      const endless = (one: Schema) => this.#weights.least(one) === Number.POSITIVE_INFINITY;
-      const own = properties(schema.properties);
-      const inner = [schema.required ?? []].flat().find((key) => endless(own.get(key as string) ?? true)) as string;
+      const endless = (part: Schema) => this.#weights.least(part) === Number.POSITIVE_INFINITY;
+      const declared = properties(schema.properties);
+      const inner = [schema.required ?? []]
+        .flat()
+        .find((key) => endless(declared.get(key as string) ?? true)) as string;
       if (inner !== undefined) {
         const others = ([schema.required ?? []].flat() as string[]).filter(
-          (key) => key !== inner && !endless(own.get(key) ?? true),
+          (key) => key !== inner && !endless(declared.get(key) ?? true),
         );
-        const said = others.map(
-          (key) => `${JSON.stringify(key)}: ${write(this.#value(own.get(key) ?? true, draws, DEPTH_MOST))}, `,
+        const members = others.map(
+          (key) => `${JSON.stringify(key)}: ${write(this.#value(declared.get(key) ?? true, draws, DEPTH_MOST))}, `,
         );
-        text += `{${said.join("")}${JSON.stringify(inner)}: `;
-        at = own.get(inner)!;
+        text += `{${members.join("")}${JSON.stringify(inner)}: `;
+        at = declared.get(inner)!;
       } else {
         text += "[";
         at = itemSchema(schema, 0);
@@ -101,7 +108,7 @@ export class ValueDrawer {
   }
 
   #value(schema: Schema, draws: Draws, depth: number): Json {
-    if (schema === false) throw new Unsatisfiable("a schema that takes nothing");
+    if (schema === false) throw new Unsatisfiable("a schema that no value fits");
     this.#values++;
     let problem: Unsatisfiable | null = null;
     for (let attempt = 0; attempt < RETRIES; attempt++) {
@@ -121,53 +128,57 @@ export class ValueDrawer {
     throw problem!;
   }
 
-  /** One branch of each union, all that is to hold in one. */
-  #settle(schema: Schema, draws: Draws, depth: number): Settled {
+  /** Resolves references, draws a branch of each union, and merges all that must hold into one schema. */
+  #settle(schema: Schema, draws: Draws, depth: number): SettledSchema {
     const checks: Check[] = [];
     let out: Keywords = {};
-    const holds = (value: Json, one: Schema) => fits(value, one, this.#root);
-    const take = (one: Schema, references: number): void => {
-      if (one === false) throw new Unsatisfiable("a schema that takes nothing");
-      if (one === true) return;
-      spend(8); // they are joined
-      if (references > 64) return; // a reference to itself says nothing
-      if (typeof one.$ref === "string") take(pointed(this.#root, one.$ref) ?? true, references + 1);
-      out = both(out, one);
-      for (const all of schemas(one.allOf)) take(all, references + 1);
-      const any = schemas(one.anyOf ?? []);
-      if (any.length > 0) takeOne(any, references);
-      const exactly = schemas(one.oneOf ?? []);
+    const holds = (value: Json, part: Schema) => fits(value, part, this.#root);
+    const merge = (part: Schema, references: number): void => {
+      if (part === false) throw new Unsatisfiable("a schema that no value fits");
+      if (part === true) return;
+      // The cost of merging.
+      spend(8);
+      // A reference that leads only to itself has no effect.
+      if (references > 64) return;
+      if (typeof part.$ref === "string") merge(pointed(this.#root, part.$ref) ?? true, references + 1);
+      out = both(out, part);
+      for (const all of schemas(part.allOf)) merge(all, references + 1);
+      const any = schemas(part.anyOf ?? []);
+      if (any.length > 0) mergeBranch(any, references);
+      const exactly = schemas(part.oneOf ?? []);
       if (exactly.length > 0) {
-        takeOne(exactly, references);
+        mergeBranch(exactly, references);
         if (exactly.length > 1) checks.push((value) => exactly.filter((branch) => holds(value, branch)).length === 1);
       }
-      if (one.not !== undefined) checks.push((value) => !holds(value, asSchema(one.not)));
-      if (one.if === undefined) return;
-      const branch = draws.chance(0.5) ? one.then : one.else;
-      if (branch === one.then) take(asSchema(one.if), references + 1);
-      else checks.push((value) => !holds(value, asSchema(one.if)));
-      take(asSchema(branch), references + 1);
+      if (part.not !== undefined) checks.push((value) => !holds(value, asSchema(part.not)));
+      if (part.if === undefined) return;
+      const branch = draws.chance(0.5) ? part.then : part.else;
+      if (branch === part.then) merge(asSchema(part.if), references + 1);
+      else checks.push((value) => !holds(value, asSchema(part.if)));
+      merge(asSchema(branch), references + 1);
     };
-    const takeOne = (branches: readonly Schema[], references: number): void => {
-      const rests = this.#isLate(depth) ? this.#weights.leastOf(branches) : branches;
-      const weights = rests.map((one) => (one === false ? 0 : this.#weights.choices(one)));
-      take(rests[draws.weighted(weights)]!, references + 1);
+    const mergeBranch = (branches: readonly Schema[], references: number): void => {
+      const candidates = this.#isLate(depth) ? this.#weights.leastOf(branches) : branches;
+      const weights = candidates.map((branch) => (branch === false ? 0 : this.#weights.choices(branch)));
+      merge(candidates[draws.weighted(weights)]!, references + 1);
     };
-    take(schema, 0);
+    merge(schema, 0);
     const listed = out.enum !== undefined && Object.keys(out).length > 1;
     if (listed) {
       const { enum: values, ...others } = out;
-      const left = (values as unknown[]).filter((one) => holds(fromPlain(one), others));
-      if (left.length === 0) throw new Unsatisfiable("an enumeration without a fitting value");
+      const left = (values as unknown[]).filter((item) => holds(fromPlain(item), others));
+      if (left.length === 0) throw new Unsatisfiable("no value of the enumeration fits");
       out = { enum: left };
     }
     return { schema: out, checks };
   }
 
+  /** Reports whether values get their smallest form, because the answer is deep or large. */
   #isLate(depth: number): boolean {
     return depth >= DEPTH_MOST || this.#values > VALUES_MOST;
   }
 
+  /** Draws a value of a settled schema. */
   #plain(schema: Keywords, draws: Draws, depth: number): Json {
     if (schema.const !== undefined) return listedValue(schema.const);
     if (Array.isArray(schema.enum)) {
@@ -193,8 +204,8 @@ export class ValueDrawer {
   }
 
   #typeOf(schema: Keywords, draws: Draws, depth: number): TypeName {
-    const given = typesOf(schema);
-    const implied = given.length > 0 ? given : impliedTypes(schema);
+    const stated = typesOf(schema);
+    const implied = stated.length > 0 ? stated : impliedTypes(schema);
     const types = implied.length > 0 ? implied : PLAIN_TYPES;
     const simple = this.#isLate(depth) ? types.filter((type) => type !== "object" && type !== "array") : types;
     return draws.pick(simple.length > 0 ? simple : types);
@@ -209,17 +220,17 @@ export class ValueDrawer {
     const [pattern, ...others] = patternsOf(schema);
     if (pattern !== undefined) {
       let text = this.#pattern(pattern).draw(draws, from, to);
-      // What stands behind a pattern without an end is free.
+      // Any text may follow a pattern without `$`.
       if (text.length < from && !/\$\)*$/.test(pattern)) text += words(draws, from - text.length, from - text.length);
       if (others.length > 0 && !fits(text, { pattern: { both: others } }, true))
-        throw new Unsatisfiable("patterns that exclude each other");
-      if (text.length < from || text.length > to) throw new Unsatisfiable("a pattern that no such length fits");
+        throw new Unsatisfiable("patterns exclude each other");
+      if (text.length < from || text.length > to) throw new Unsatisfiable("no text of this length fits the pattern");
       return text;
     }
     const format = typeof schema.format === "string" ? STRING_FORMATS[schema.format] : undefined;
     if (format === undefined) return words(draws, from, to);
     const text = format(draws);
-    if (text.length < from || text.length > to) throw new Unsatisfiable("a format that no such length fits");
+    if (text.length < from || text.length > to) throw new Unsatisfiable("no text of this length fits the format");
     return text;
   }
 
@@ -256,34 +267,34 @@ export class ValueDrawer {
       if (item === undefined) break;
       items.push(item);
     }
-    if (items.length < least) throw new Unsatisfiable("not as many different items");
+    if (items.length < least) throw new Unsatisfiable("too few different items");
     return items;
   }
 
-  /** Undefined: `uniqueItems`, and no other was found. */
+  /** Draws an item. Returns undefined if `uniqueItems` needs another one and none was found. */
   #item(schema: Keywords, item: Schema, before: readonly Json[], draws: Draws, depth: number): Json | undefined {
     const contained = schema.contains !== undefined && before.length < numberOr(schema.minContains, 1);
     const wanted = contained ? { allOf: [item, asSchema(schema.contains)] } : item;
     for (let attempt = 0; attempt < RETRIES; attempt++) {
       const value = this.#value(wanted, draws, depth + 1);
       if (schema.uniqueItems === true) spend(before.length);
-      if (schema.uniqueItems !== true || !before.some((one) => sameJson(one, value))) return value;
+      if (schema.uniqueItems !== true || !before.some((other) => sameJson(other, value))) return value;
     }
     return undefined;
   }
 
   #object(schema: Keywords, draws: Draws, depth: number): Json {
-    const own = properties(schema.properties);
+    const declared = properties(schema.properties);
     const required = new Set([schema.required ?? []].flat() as string[]);
     const most = numberOr(schema.maxProperties, Number.POSITIVE_INFINITY);
     const least = numberOr(schema.minProperties, 0);
     const late = this.#isLate(depth);
     const chosen: string[] = [];
-    const optional = [...own.keys()].filter((key) => !required.has(key) && own.get(key) !== false);
+    const optional = [...declared.keys()].filter((key) => !required.has(key) && declared.get(key) !== false);
     const room = most - required.size;
     const share = depth === 0 ? this.#habits.optional : this.#habits.inner;
     const wanted = new Set(
-      optional.filter((key) => !late && draws.chance(share ?? presence(this.#weights.choices(own.get(key)!)))),
+      optional.filter((key) => !late && draws.chance(share ?? presence(this.#weights.choices(declared.get(key)!)))),
     );
     for (const key of optional) if (required.size + wanted.size < least) wanted.add(key);
     for (const left = [...wanted]; wanted.size > Math.max(0, room); ) {
@@ -291,13 +302,13 @@ export class ValueDrawer {
       wanted.delete(left.splice(at, 1)[0]!);
     }
     this.#dependents(schema, required, wanted);
-    for (const key of own.keys()) if (required.has(key) || wanted.has(key)) chosen.push(key);
-    for (const key of required) if (!own.has(key)) chosen.push(key);
+    for (const key of declared.keys()) if (required.has(key) || wanted.has(key)) chosen.push(key);
+    for (const key of required) if (!declared.has(key)) chosen.push(key);
     const object = new Map<string, Json>();
     for (const key of chosen) {
-      const one = this.#property(schema, own, key);
-      if (one === false && !required.has(key)) continue;
-      object.set(key, this.#value(one, draws, depth + 1));
+      const member = this.#property(schema, declared, key);
+      if (member === false && !required.has(key)) continue;
+      object.set(key, this.#value(member, draws, depth + 1));
     }
     this.#others(schema, object, Math.min(least, most), draws, depth);
     return object;
@@ -311,24 +322,24 @@ export class ValueDrawer {
     for (let round = 0; round < 8; round++)
       for (const [key, needed] of Object.entries(all))
         if (Array.isArray(needed) && (required.has(key) || wanted.has(key)))
-          for (const one of needed) required.add(one as string);
+          for (const name of needed) required.add(name as string);
   }
 
-  #property(schema: Keywords, own: ReadonlyMap<string, Schema>, key: string): Schema {
-    const named = own.get(key);
+  #property(schema: Keywords, declared: ReadonlyMap<string, Schema>, key: string): Schema {
+    const named = declared.get(key);
     spend();
     const matching = [...properties(schema.patternProperties)].filter(([pattern]) => fits(key, { pattern }, true));
-    const all = [...(named === undefined ? [] : [named]), ...matching.map(([, one]) => one)];
+    const all = [...(named === undefined ? [] : [named]), ...matching.map(([, part]) => part)];
     if (all.length === 1) return all[0]!;
     if (all.length > 1) return { allOf: all };
-    // vLLM's libraries write required properties that nothing is said of, even where no others are let in.
+    // vLLM's libraries write required properties without a schema even if `additionalProperties` is false.
     return schema.additionalProperties === false ? true : asSchema(schema.additionalProperties);
   }
 
-  /** Properties that have no name in the schema: as many as are needed, now and then one where their kind is described. */
+  /** Adds properties that the schema does not name: as many as it needs, and sometimes more if it describes their values. */
   #others(schema: Keywords, object: Map<string, Json>, least: number, draws: Draws, depth: number): void {
     const patterns = [...properties(schema.patternProperties)];
-    const own = properties(schema.properties);
+    const declared = properties(schema.properties);
     const described = isKeywords(schema.additionalProperties) || patterns.length > 0;
     const most = numberOr(schema.maxProperties, Number.POSITIVE_INFINITY);
     const more = described && !this.#isLate(depth) ? draws.below(3) : 0;
@@ -336,20 +347,20 @@ export class ValueDrawer {
     for (let attempt = 0; object.size < wanted && attempt < 4 * wanted + RETRIES; attempt++) {
       spend();
       const open = schema.additionalProperties !== false;
-      const [pattern, one] =
+      const [pattern, part] =
         patterns.length > 0 && (!open || draws.chance(0.5))
           ? draws.pick(patterns)
           : [null, asSchema(schema.additionalProperties)];
       if (pattern === null && !open) break;
       const key = this.#key(schema, pattern, draws);
-      if (object.has(key) || own.has(key)) continue;
-      object.set(key, this.#value(pattern === null ? this.#property(schema, new Map(), key) : one, draws, depth + 1));
+      if (object.has(key) || declared.has(key)) continue;
+      object.set(key, this.#value(pattern === null ? this.#property(schema, new Map(), key) : part, draws, depth + 1));
     }
-    if (object.size < least) throw new Unsatisfiable("not as many properties");
+    if (object.size < least) throw new Unsatisfiable("too few properties");
   }
 
   #key({ propertyNames }: Keywords, pattern: string | null, draws: Draws): string {
-    // What stands behind the pattern is free where it has no end of its own.
+    // Any text may follow a pattern without `$`.
     if (pattern !== null)
       return this.#pattern(pattern).draw(draws) + (/\$\)*$/.test(pattern) ? "" : propertyName(draws));
     if (propertyNames !== undefined) {
@@ -365,32 +376,7 @@ function itemSchema({ items, additionalItems, prefixItems }: Keywords, at: numbe
   return asSchema(Array.isArray(prefixItems) ? (prefixItems[at] ?? items) : items);
 }
 
-/** What has much inside is left out less often: all of it is to come up. */
+/** Returns the probability of an optional property. It is higher if the property has many choices, so that all occur. */
 function presence(choices: number): number {
   return choices <= 1 ? 0.5 : choices <= 6 ? 0.75 : 0.9;
-}
-
-const IMPLIED: readonly (readonly [TypeName, readonly string[]])[] = [
-  [
-    "object",
-    [
-      "properties",
-      "required",
-      "additionalProperties",
-      "patternProperties",
-      "minProperties",
-      "maxProperties",
-      "propertyNames",
-      "dependentRequired",
-    ],
-  ],
-  ["array", ["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"]],
-  ["string", ["pattern", "format", "minLength", "maxLength"]],
-  ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
-];
-
-/** Keywords without a type speak of one. */
-function impliedTypes(schema: Keywords): readonly TypeName[] {
-  const found = IMPLIED.filter(([, keys]) => keys.some((key) => schema[key] !== undefined)).map(([type]) => type);
-  return found.length > 0 ? found : TYPES.filter((type) => PLAIN_TYPES.includes(type));
 }

@@ -1,13 +1,14 @@
 /**
- * How much is there to choose in a schema, and how deep is its smallest value? Branches are drawn by the first, so that all
- * that is in them comes up; where an answer has become large or deep the second says which branch ends it.
+ * Weighs the branches of a schema. Branches are drawn in proportion to the number of choices in them, so that all choices
+ * occur. In large or deep answers the branch with the smallest value is taken, so that the answer ends.
  */
 import { asSchema, isKeywords, type Keywords, numberOr, pointed, properties, type Schema, schemas } from "./schema.ts";
 import { spend } from "./work.ts";
 
-/** Choices beyond so many count no more. */
+/** Most choices that a schema counts as. */
 const CHOICES_MOST = 64;
 
+/** The weights of the parts of one schema, which are cached. */
 export class Weights {
   readonly #root: Schema;
   readonly #choices = new Map<Keywords, number>();
@@ -18,28 +19,29 @@ export class Weights {
     this.#root = root;
   }
 
-  /** At least 1. */
+  /** Returns the number of choices in a schema, at least 1. */
   choices(schema: Schema): number {
     if (!isKeywords(schema)) return 1;
     const known = this.#choices.get(schema);
     if (known !== undefined) return known;
-    this.#choices.set(schema, 1); // a reference to itself counts once
+    // A schema that contains itself counts once.
+    this.#choices.set(schema, 1);
     let sum = 1;
-    const add = (one: unknown, extra = 0) => {
-      if (sum < CHOICES_MOST) sum += this.choices(asSchema(one)) - 1 + extra;
+    const add = (part: unknown, extra = 0) => {
+      if (sum < CHOICES_MOST) sum += this.choices(asSchema(part)) - 1 + extra;
     };
     if (typeof schema.$ref === "string") add(pointed(this.#root, schema.$ref));
-    for (const key of ["anyOf", "oneOf"]) for (const one of schemas(schema[key])) add(one, 1);
-    for (const one of schemas(schema.allOf)) add(one);
+    for (const key of ["anyOf", "oneOf"]) for (const branch of schemas(schema[key])) add(branch, 1);
+    for (const part of schemas(schema.allOf)) add(part);
     const required = new Set([schema.required ?? []].flat());
-    for (const [key, one] of properties(schema.properties)) add(one, required.has(key) ? 0 : 1);
+    for (const [key, member] of properties(schema.properties)) add(member, required.has(key) ? 0 : 1);
     if (schema.items !== undefined) add(Array.isArray(schema.items) ? true : schema.items, 3);
     const bounded = Math.min(CHOICES_MOST, sum);
     this.#choices.set(schema, bounded);
     return bounded;
   }
 
-  /** Levels of the smallest value; Infinity: it has no end. */
+  /** Returns the depth of the smallest value, or Infinity if no value ends. */
   least(schema: Schema): number {
     if (!isKeywords(schema)) return 0;
     const known = this.#least.get(schema);
@@ -49,39 +51,39 @@ export class Weights {
     this.#visiting.add(schema);
     const least = this.#leastOf(schema);
     this.#visiting.delete(schema);
-    // Inside a circle it may be less than it seems from here; only what is known for good is kept.
+    // Inside a circle of references Infinity may be wrong, so it is cached only outside of all circles.
     if (least < Number.POSITIVE_INFINITY || this.#visiting.size === 0) this.#least.set(schema, least);
     return least;
   }
 
-  /** Those with the smallest values; all where none ends. */
+  /** Returns the branches with the smallest value, or all if none ends. */
   leastOf(branches: readonly Schema[]): readonly Schema[] {
-    const all = branches.map((one) => (one === false ? Number.POSITIVE_INFINITY : this.least(one)));
+    const all = branches.map((branch) => (branch === false ? Number.POSITIVE_INFINITY : this.least(branch)));
     const smallest = Math.min(...all);
     return branches.filter((_, i) => all[i] === smallest);
   }
 
   #leastOf(schema: Keywords): number {
     let most = 0;
-    const needs = (one: unknown, levels: number) => {
-      most = Math.max(most, this.least(asSchema(one)) + levels);
+    const needs = (part: unknown, levels: number) => {
+      most = Math.max(most, this.least(asSchema(part)) + levels);
     };
-    // A reference that leads only to itself says nothing.
+    // A reference that leads only to itself has no effect.
     if (typeof schema.$ref === "string") {
       const to = pointed(this.#root, schema.$ref);
       if (!this.#isLoop(schema)) needs(to, 0);
     }
-    for (const one of schemas(schema.allOf)) needs(one, 0);
+    for (const part of schemas(schema.allOf)) needs(part, 0);
     for (const key of ["anyOf", "oneOf"]) {
       const branches = schemas(schema[key]);
-      if (branches.length > 0) most = Math.max(most, Math.min(...branches.map((one) => this.least(one))));
+      if (branches.length > 0) most = Math.max(most, Math.min(...branches.map((branch) => this.least(branch))));
     }
     const types = [schema.type ?? []].flat();
     if (types.some((type) => type !== "object" && type !== "array")) return most;
-    const own = properties(schema.properties);
+    const declared = properties(schema.properties);
     const maybeArray = types.length === 0 || types.includes("array");
     const maybeObject = types.length === 0 || types.includes("object");
-    if (maybeObject) for (const key of [schema.required ?? []].flat()) needs(own.get(key as string), 1);
+    if (maybeObject) for (const key of [schema.required ?? []].flat()) needs(declared.get(key as string), 1);
     if (maybeArray && numberOr(schema.minItems, 0) > 0) needs(Array.isArray(schema.items) ? true : schema.items, 1);
     return most;
   }

@@ -1,4 +1,4 @@
-/** Which words does a free text of a structured answer have? Plain ones, as default answers do. */
+/** Draws the words of free texts in structured answers. */
 import type { Draws } from "./draws.ts";
 
 const WORDS = (
@@ -8,7 +8,7 @@ const WORDS = (
 ).split(" ");
 const FILLING = "abcdefghijklmnopqrstuvwxyz";
 
-/** `from` to `to` characters of ASCII; without bounds one to three words. */
+/** Returns words with `from` to `to` ASCII characters in all, one to three words if the bounds allow it. */
 export function words(draws: Draws, from: number, to: number): string {
   let text = draws.pick(WORDS);
   for (let more = draws.below(3); more > 0 && text.length < to; more--) text += ` ${draws.pick(WORDS)}`;
@@ -18,7 +18,7 @@ export function words(draws: Draws, from: number, to: number): string {
   return cut.endsWith(" ") ? cut.slice(0, -1) + draws.pick(FILLING.split("")) : cut;
 }
 
-/** A name for a property that the schema leaves open. */
+/** Returns a name for a property that the schema does not name. */
 export function propertyName(draws: Draws): string {
   return draws.pick(WORDS);
 }

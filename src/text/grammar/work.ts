@@ -1,9 +1,9 @@
 /**
- * How much work may one constraint be? Schemas and expressions may ask for more than can be done: references that double at
- * each level, repetitions of repetitions. Steps are counted, not time: the same constraint is taken or refused everywhere.
+ * Limits the work for one constraint. Schemas and expressions can require endless work, for example with references that double
+ * at each level. The limit is a number of steps, not a time, so that every machine refuses the same constraints.
  */
 
-/** Some tenths of a second; an ordinary schema takes some thousands. */
+/** Most steps, which take some tenths of a second. An ordinary schema takes some thousands. */
 export const STEPS_MOST = 2_000_000;
 
 /** Thrown when a constraint takes more than `STEPS_MOST` steps. */
@@ -15,17 +15,17 @@ export class TooMuchWork extends Error {
   }
 }
 
-/** The thread's stack was at its end. */
+/** Reports whether an error is an overflow of the thread's stack. */
 export function isTooDeep(error: unknown): boolean {
   return error instanceof RangeError && error.message.includes("call stack");
 }
 
-/** The constraint that is being read or written. Nothing in it waits, so that there is one at a time. */
+/** The state of the constraint that is being read or written. Its work is synchronous, so that there is one at a time. */
 const constraint = { isUnderWay: false, stepsLeft: STEPS_MOST };
 
-/** Runs the work for one constraint, with `STEPS_MOST` steps. Throws an error inside the work for another constraint. */
+/** Runs the work for one constraint, with `STEPS_MOST` steps. Throws if called within the work for another constraint. */
 export function limited<T>(work: () => T): T {
-  if (constraint.isUnderWay) throw new Error("a constraint begins within another, whose steps it would take");
+  if (constraint.isUnderWay) throw new Error("a constraint starts within another, and would use its steps");
   constraint.isUnderWay = true;
   constraint.stepsLeft = STEPS_MOST;
   try {
@@ -35,9 +35,9 @@ export function limited<T>(work: () => T): T {
   }
 }
 
-/** Counts steps of the work under way. Throws `TooMuchWork`. */
+/** Counts steps of the current work. Throws `TooMuchWork`, or an error outside of `limited`. */
 export function spend(steps = 1): void {
-  if (!constraint.isUnderWay) throw new Error("a step outside of every constraint");
+  if (!constraint.isUnderWay) throw new Error("a step outside of a constraint");
   constraint.stepsLeft -= steps;
   if (constraint.stepsLeft < 0) throw new TooMuchWork();
 }

@@ -1,33 +1,34 @@
 /**
- * Encodes text as token ids: splits it into pieces, looks each piece up, and merges byte pairs of pieces that are no token.
+ * Encodes text as token IDs: splits it into pieces, looks each piece up, and merges byte pairs of pieces that are no token.
  *
- * Our own encoder over the packed vocabulary, because gpt-tokenizer's costs 400 ms and 100 MB to load and takes time
- * quadratic in the longest piece (100 ms for 16 KB of punctuation); a test holds us to its ids.
+ * It reads the packed vocabulary, because gpt-tokenizer's encoder takes 400 ms and 100 MB to load, and time quadratic in the
+ * longest piece (100 ms for 16 KB of punctuation). A test compares the IDs of both.
  */
 import type { PromptPart } from "./types.ts";
 import { readTable, SPECIAL, type VocabularyTable } from "./vocabulary-table.ts";
 
 const ROLES = ["system", "developer", "user", "assistant", "tool"];
 const ROLE_CHARACTERS = Math.max(...ROLES.map((role) => role.length));
-/** Pieces, words mostly, that are encoded between two calls of `pass`: some 50 us. */
+/** Pieces, mostly words, that are encoded between two calls of `pass`, in about 50 us. */
 const PIECES = 64;
 /**
- * Longer pieces are cut here: merging takes up to 30 bytes of memory for each byte of a piece. A piece is this long only if
- * it has neither words nor lines, and then the ids differ from tiktoken's at the cuts.
+ * UTF-16 units at which a piece is cut, because merging takes up to 30 bytes of memory per byte of a piece. Only a text without
+ * words and lines has such a piece. Its IDs differ from tiktoken's at the cuts.
  */
 const PIECE_CHARACTERS_MOST = 2 ** 20;
-/** Larger memory is given back when a prompt is done. */
+/** Most numbers of a buffer that is kept. A longer buffer is freed after its prompt. */
 const KEPT_NUMBERS = 65_536;
-/** More ids stay in the memory in which they were collected. */
+/** IDs above which the result is a view of its larger buffer, because cutting the buffer copies it. */
 const CUT_NUMBERS = 2 ** 20;
 
+/** Encodes with one vocabulary. */
 export class BpeEncoder {
   readonly #ids: TokenIds;
   readonly #merger: Merger;
   readonly #split: RegExp;
   readonly #specials: Specials;
   readonly #utf8 = new TextEncoder();
-  /** Ids of texts that stand in nearly every prompt. */
+  /** IDs of texts that nearly every prompt has. */
   readonly #usual = new Map<string, Uint32Array>();
   readonly #pass: () => void;
   #scratch = new Uint8Array(256);
@@ -39,8 +40,8 @@ export class BpeEncoder {
   };
 
   /**
-   * Over a packed vocabulary that has a split pattern; `index` as another encoder over it made it. `pass` is called between
-   * pieces of long texts.
+   * `vocabulary`: a packed vocabulary with a split pattern. `index`: the index of another encoder with the same vocabulary.
+   * `pass` is called between pieces of long texts.
    */
   constructor(vocabulary: Uint8Array, index?: TokenIndex, pass: () => void = () => {}) {
     this.#pass = pass;
@@ -52,11 +53,12 @@ export class BpeEncoder {
     for (const role of ROLES) this.#usual.set(role, this.encode([role], false));
   }
 
+  /** The index, which encoders of other threads can use. */
   get index(): TokenIndex {
     return this.#ids.index;
   }
 
-  /** The ids of the parts, one after the other, in memory of their own, which may be longer. Contract as `Encoder.encode`. */
+  /** Like `Encoder.encode`. The result has its own buffer, which may be longer than the result. */
   encode(parts: readonly PromptPart[], allowSpecial: boolean): Uint32Array<ArrayBuffer> {
     this.#count = 0;
     for (const part of parts) {
@@ -73,7 +75,7 @@ export class BpeEncoder {
     if (this.#out.length <= KEPT_NUMBERS) return this.#out.slice(0, this.#count);
     const { buffer } = this.#out;
     this.#out = new Uint32Array(1024);
-    // Cutting makes a copy. What nobody wrote to takes no memory.
+    // The unused rest of the buffer was never written, so it takes no memory.
     if (this.#count > CUT_NUMBERS) return new Uint32Array(buffer, 0, this.#count);
     return new Uint32Array(buffer.transfer(this.#count * Uint32Array.BYTES_PER_ELEMENT));
   }
@@ -92,11 +94,11 @@ export class BpeEncoder {
     for (let start = 0, pieces = 1; start < text.length; pieces++) {
       if (pieces % PIECES === 0) this.#pass();
       this.#split.lastIndex = start;
-      // The pattern matches at any place of any text; were it not so, one character is a piece.
+      // The pattern should match anywhere. If it does not, one character is a piece.
       const end = this.#split.test(text) ? this.#split.lastIndex : start + 1;
       for (; end - start > PIECE_CHARACTERS_MOST; this.#pass()) {
         const cut = start + PIECE_CHARACTERS_MOST;
-        // A pair of surrogates is one character.
+        // Do not split a surrogate pair.
         const isInPair = (text.charCodeAt(cut) & 0xfc00) === 0xdc00;
         const to = isInPair ? cut - 1 : cut;
         this.#piece(text, start, to);
@@ -126,7 +128,8 @@ export class BpeEncoder {
   #grow(): void {
     const wider = new Uint32Array(2 * this.#out.length);
     wider.set(this.#out);
-    this.#out.buffer.transfer(0); // frees it at once
+    // Frees the memory at once.
+    this.#out.buffer.transfer(0);
     this.#out = wider;
   }
 }
@@ -135,7 +138,7 @@ export class BpeEncoder {
 class Specials {
   readonly #ids = new Map<string, number>();
   readonly #lengths: number[];
-  /** What all spellings begin with. */
+  /** Common prefix of all spellings. Undefined if there are none. */
   #prefix: string | undefined;
 
   constructor({ size, offsets, flags, bytes }: VocabularyTable) {
@@ -151,6 +154,7 @@ class Specials {
     this.#lengths = [...new Set([...this.#ids.keys()].map((spelling) => spelling.length))].sort((a, b) => b - a);
   }
 
+  /** Finds the next spelling from offset `from`. */
   next(text: string, from: number): { at: number; end: number; id: number } | undefined {
     if (this.#prefix === undefined) return undefined;
     for (let at = text.indexOf(this.#prefix, from); at >= 0; at = text.indexOf(this.#prefix, at + 1)) {
@@ -158,28 +162,29 @@ class Specials {
         const id = this.#ids.get(text.slice(at, at + length));
         if (id !== undefined) return { at, end: at + length, id };
       }
-      if (at >= text.length) return undefined; // an empty prefix is found at the end for ever
+      // An empty prefix is found at the end without end.
+      if (at >= text.length) return undefined;
     }
     return undefined;
   }
 }
 
-/** No token has these bytes. */
+/** Result if no token has the bytes. */
 const NO_ID = -1;
 
-/** Tables that take 20 ms to make. Several threads may use one, because its memory is shared. */
+/** Tables that find tokens. They take 20 ms to make, so that threads share them in shared memory. */
 export interface TokenIndex {
-  /** Id plus one; 0 is empty. At most half full. */
+  /** Hash table of IDs plus one. 0 is an empty slot. At most half full. */
   readonly slots: Int32Array;
-  /** Id of each pair of bytes: merging asks for these most. */
+  /** ID of each pair of bytes, which merging needs most. */
   readonly pairs: Int32Array;
 }
 
 const shared = (size: number) => new Int32Array(new SharedArrayBuffer(size * Int32Array.BYTES_PER_ELEMENT));
 
 /**
- * Ids by the bytes of their tokens, without special tokens. Open addressing over the table's own bytes: 2 MB for 200,000
- * tokens, against 60 MB for a Map of strings.
+ * Finds the IDs of tokens by their bytes, except special tokens. A hash table with open addressing that refers to the bytes of
+ * the vocabulary: 2 MB for 200,000 tokens, instead of 60 MB for a Map of strings.
  */
 class TokenIds {
   readonly #table: VocabularyTable;
@@ -187,7 +192,7 @@ class TokenIds {
   readonly #mask: number;
   readonly #pairs: Int32Array;
 
-  /** `index`: of the same table. */
+  /** `index`: the index of the same vocabulary, if it was made before. */
   constructor(table: VocabularyTable, index?: TokenIndex) {
     this.#table = table;
     this.#slots = index?.slots ?? shared(2 ** Math.ceil(Math.log2(2 * table.size + 1)));
@@ -213,7 +218,7 @@ class TokenIds {
     }
   }
 
-  /** The id of `bytes[start … end - 1]`, or NO_ID. */
+  /** Returns the ID of the bytes from `start` to `end - 1`, or NO_ID. */
   find(bytes: Uint8Array, start: number, end: number): number {
     const length = end - start;
     if (length === 2) return this.#pairs[(bytes[start]! << 8) | bytes[start + 1]!]!;
@@ -237,22 +242,22 @@ class TokenIds {
   }
 }
 
-/** Rank and place in one number, ordered by rank, then place. Ranks stay below 2^21. */
+/** A key of the heap is rank times PLACES plus place, so that keys sort by rank, then place. Ranks are below 2^21. */
 const PLACES = 2 ** 32;
-/** Below this many bytes looking at all neighbours each time is faster than a heap. */
+/** Bytes of the longest piece for which comparing all pairs each time is faster than a heap. */
 const SMALL = 48;
-/** Memory for pieces of so many bytes is kept. */
+/** Bytes of the longest piece whose memory is kept. */
 const KEPT_BYTES = 65_536;
 
 /**
- * Merges the bytes of one piece into tokens, as tiktoken does: starts from single bytes, and while some neighbours together
- * are a token, joins those whose token has the lowest id, leftmost first. Ids are ranks in tiktoken vocabularies. A heap over
- * a linked list keeps this at n log n: a prompt may be 500 KB of one character, which is one piece.
+ * Merges the bytes of one piece into tokens like tiktoken. Starts from single bytes, and joins the neighbours whose token has the
+ * lowest ID, leftmost first, until no neighbours are a token. IDs are ranks in tiktoken's vocabularies. A heap over a linked list
+ * takes n log n steps, because a prompt may be 500 KB of one character, which is one piece.
  */
 class Merger {
   readonly #ids: TokenIds;
-  // Parts by the place of their first byte: where the next part begins, where the previous one does, and the rank of
-  // this part joined with the next (NO_ID: no token, or no part begins here any more).
+  // Indexed by the first byte of a part: the start of the next part, the start of the previous part, and the rank of this part
+  // joined with the next. The rank is NO_ID if the joined part is no token, or if no part starts here any longer.
   #next = new Int32Array(SMALL + 1);
   #previous = new Int32Array(SMALL + 1);
   #ranks = new Int32Array(SMALL + 1);
@@ -262,7 +267,7 @@ class Merger {
     this.#ids = ids;
   }
 
-  /** Appends the ids of `bytes[0 … length - 1]`. Every single byte must be a token. */
+  /** Calls `out` with the IDs of the first `length` bytes. Every single byte must be a token. */
   merge(bytes: Uint8Array, length: number, out: (id: number) => void): void {
     this.#reserve(length);
     for (let at = 0; at < length; at++) {
@@ -275,7 +280,7 @@ class Merger {
     for (let at = 0; at < length; at = this.#next[at]!) out(this.#ids.find(bytes, at, this.#next[at]!));
   }
 
-  /** Gives back the memory of long pieces. */
+  /** Frees the memory of long pieces. */
   release(): void {
     if (this.#next.length <= KEPT_BYTES) return;
     this.#heap = [];
@@ -283,6 +288,7 @@ class Merger {
     this.#reserve(SMALL);
   }
 
+  /** Merges by comparing all pairs each time. */
   #scan(bytes: Uint8Array, length: number): void {
     for (;;) {
       let best = NO_ID;
@@ -299,21 +305,22 @@ class Merger {
     }
   }
 
+  /** Merges with a heap of pairs. */
   #drain(bytes: Uint8Array, length: number): void {
-    for (let at = 0; at < length; at++) this.#offer(at);
+    for (let at = 0; at < length; at++) this.#add(at);
     for (;;) {
       const key = this.#pop();
       if (key === undefined) return;
       const at = key % PLACES;
-      // Stale: the part was joined away or joined on since this was offered.
+      // Outdated: the part was joined with another since it was added.
       if (this.#ranks[at] !== Math.floor(key / PLACES)) continue;
       this.#join(bytes, length, at);
-      this.#offer(at);
-      if (this.#previous[at]! >= 0) this.#offer(this.#previous[at]!);
+      this.#add(at);
+      if (this.#previous[at]! >= 0) this.#add(this.#previous[at]!);
     }
   }
 
-  /** The part at `at` swallows the next one. */
+  /** Joins the part at `at` with the next one. */
   #join(bytes: Uint8Array, length: number, at: number): void {
     const gone = this.#next[at]!;
     const next = this.#next[gone]!;
@@ -325,7 +332,8 @@ class Merger {
     if (previous >= 0) this.#ranks[previous] = this.#ids.find(bytes, previous, next);
   }
 
-  #offer(at: number): void {
+  /** Adds the pair at `at` to the heap, if it is a token. */
+  #add(at: number): void {
     const rank = this.#ranks[at]!;
     if (rank === NO_ID) return;
     const key = rank * PLACES + at;
@@ -341,6 +349,7 @@ class Merger {
     heap[hole] = key;
   }
 
+  /** Removes the lowest key of the heap. Returns undefined if it is empty. */
   #pop(): number | undefined {
     const heap = this.#heap;
     const top = heap[0];

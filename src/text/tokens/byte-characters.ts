@@ -1,6 +1,6 @@
-/** How does a byte-level vocabulary spell bytes? */
+/** The characters by which byte-level vocabularies spell bytes. */
 
-/** GPT-2's character for each byte: those that print as Latin-1 stand for themselves, the others follow from U+0100 on. */
+/** Returns GPT-2's character for each byte: its Latin-1 character if that prints, else the next one from U+0100. */
 export function byteCharacters(): string[] {
   let next = 256;
   return Array.from({ length: 256 }, (_, byte) => {

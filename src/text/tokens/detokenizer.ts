@@ -1,37 +1,38 @@
 /**
- * Which text may be sent after each token, when tokens end inside code points?
+ * Decodes tokens to text one by one, although a token can end inside a code point.
  *
- * As vLLM 0.33 (`v1/engine/detokenizer.py` with the decode stream of `tokenizers` 0.23): a token that leaves a code
- * point open yields "", and its text comes with the token that completes it. Bytes that can never become a code point
- * turn into U+FFFD, but only together with the text that follows. What is held when the answer ends is lost.
+ * Like vLLM 0.33 (`v1/engine/detokenizer.py` with the decode stream of `tokenizers` 0.23), a token that leaves a code point
+ * incomplete has no text. Its text comes with the token that completes it. Invalid bytes become U+FFFD, but only together with
+ * the text after them. Text that is held at the end of the answer is lost.
  */
 import type { Vocabulary } from "./types.ts";
 
 const REPLACEMENT = "\ufffd";
 
+/** Decodes the tokens of one answer. */
 export class Detokenizer {
   readonly #vocabulary: Vocabulary;
   readonly #skipSpecial: boolean;
-  /** Decoded, but it ends in U+FFFD. */
+  /** Text that is not returned yet, because it ends in U+FFFD or in an incomplete code point. */
   #held = "";
-  // The open code point: its bits so far, how many bytes it still needs, and which range the next byte must be in.
+  // The incomplete code point: its bits so far, the bytes that it needs, and the range of its next byte.
   #point = 0;
   #needed = 0;
   #lowest = 0x80;
   #highest = 0xbf;
 
-  /** `skipSpecial`: special tokens yield no text (`skip_special_tokens`). */
+  /** `skipSpecial`: true if special tokens have no text (`skip_special_tokens`). */
   constructor(vocabulary: Vocabulary, skipSpecial: boolean) {
     this.#vocabulary = vocabulary;
     this.#skipSpecial = skipSpecial;
   }
 
-  /** Nothing is held: the next token's text is its piece, if it has one. */
+  /** True if no text is held, so that the next token's text is its piece, if it has one. */
   get idle(): boolean {
     return this.#needed === 0 && this.#held === "";
   }
 
-  /** The text that becomes sendable with this token; "" while a code point is open. */
+  /** Adds a token. Returns the text that can be sent with it, which is "" while text is held. */
   push(id: number): string {
     if (this.#skipSpecial && this.#vocabulary.isSpecial(id)) return "";
     if (this.idle) {
@@ -45,7 +46,7 @@ export class Detokenizer {
     return text;
   }
 
-  /** One U+FFFD per maximal broken part, as the UTF-8 decoder of the WHATWG Encoding Standard. */
+  /** Adds a byte. Each maximal invalid part becomes one U+FFFD, as in the WHATWG Encoding Standard. */
   #byte(byte: number): void {
     if (this.#needed > 0) {
       if (byte >= this.#lowest && byte <= this.#highest) {
@@ -56,7 +57,8 @@ export class Detokenizer {
         return;
       }
       this.#needed = 0;
-      this.#held += REPLACEMENT; // and the byte begins anew
+      // The byte starts a new code point.
+      this.#held += REPLACEMENT;
     }
     this.#lowest = 0x80;
     this.#highest = 0xbf;
@@ -66,13 +68,13 @@ export class Detokenizer {
       this.#needed = 1;
       this.#point = byte & 0x1f;
     } else if (byte >= 0xe0 && byte <= 0xef) {
-      if (byte === 0xe0) this.#lowest = 0xa0; // shorter forms exist
-      if (byte === 0xed) this.#highest = 0x9f; // surrogates
+      if (byte === 0xe0) this.#lowest = 0xa0; // overlong forms are invalid
+      if (byte === 0xed) this.#highest = 0x9f; // surrogates are invalid
       this.#needed = 2;
       this.#point = byte & 0x0f;
     } else if (byte >= 0xf0 && byte <= 0xf4) {
       if (byte === 0xf0) this.#lowest = 0x90;
-      if (byte === 0xf4) this.#highest = 0x8f; // above U+10FFFF
+      if (byte === 0xf4) this.#highest = 0x8f; // above U+10FFFF is invalid
       this.#needed = 3;
       this.#point = byte & 0x07;
     } else {

@@ -1,6 +1,6 @@
 /**
- * The encoder's thread. The first message holds the vocabulary or the path of a model's folder; then come prompts and
- * constraints. Each order has a number and is answered once, with that number, in the order of the calls.
+ * The script of the encoder's thread. The first message has the vocabulary or the path of a model's folder. Others have prompts
+ * or constraints. Each order has a number and gets one answer with that number, in the order of the messages.
  */
 
 import { DueTime } from "../../base/time/due-time.ts";
@@ -13,42 +13,45 @@ import type { ModelFolder } from "./model-folder.ts";
 import { type PackedParts, unpacked } from "./packed-parts.ts";
 import type { PromptPart } from "./types.ts";
 
-/** The first message. Only a folder is answered, with its content. */
-export type EncoderStart = BuiltIn | FolderOrder;
+/** The first message. Only a folder gets an answer. */
+export type EncoderStart = BuiltInStart | FolderOrder;
+/** The path of a model's folder. The answer has its content. */
 export interface FolderOrder {
   readonly id: number;
   readonly folder: string;
 }
-/** The packed vocabulary, and the memory in which its loop says when it is due. */
-export interface BuiltIn {
+/** The packed vocabulary, and the shared memory in which the main thread writes when its next step is due. */
+export interface BuiltInStart {
   readonly vocabulary: Uint8Array;
   readonly due: SharedArrayBuffer | null;
 }
-/** Flat, because an array of text and numbers is posted four times faster than anything nested (Bun 1.4.5: 0.05 ms for 500 KB). */
+/** A prompt. Flat, because such an array is sent four times faster than nested data (Bun 1.4.5: 0.05 ms for 500 KB). */
 export type EncoderRequest = readonly [id: number, allowSpecial: boolean, addSpecial: boolean, ...parts: PromptPart[]];
+/** A prompt of many parts, as one text. */
 export interface PackedRequest {
   readonly id: number;
   readonly parts: PackedParts;
   readonly allowSpecial: boolean;
   readonly addSpecial: boolean;
 }
-/** A text of UTF-8, in memory that is the thread's from then on. */
+/** A prompt in UTF-8. Its memory is moved to the thread. */
 export interface Utf8Request {
   readonly id: number;
   readonly utf8: ArrayBuffer;
   readonly allowSpecial: boolean;
   readonly addSpecial: boolean;
 }
-/** An answer, or the index of a vocabulary, which is sent once without an order. */
+/** An answer, or the index of the built-in vocabulary, which is sent once at the start. */
 export type EncoderReply = TokenIndex | EncoderAnswer;
+/** The answer to an order. */
 export type EncoderAnswer = { readonly id: number } & (
   | { readonly ids: Uint32Array }
   | { readonly folder: ModelFolder }
   | { readonly written: readonly (Uint32Array | null)[] }
-  /** `broken`: the constraint cannot be fulfilled. */
+  /** `broken`: true if the error is in the constraint. */
   | { readonly failed: string; readonly broken?: boolean }
 );
-/** Texts of a constraint, one for each seed. */
+/** An order for texts that fit a constraint, one per seed. */
 export interface EncoderOrder {
   readonly id: number;
   readonly structure: Structure;
@@ -64,20 +67,31 @@ lowerPriority();
 
 type Message = EncoderStart | EncoderRequest | PackedRequest | Utf8Request | EncoderOrder;
 
-/** Messages that came while a folder or the writers were being loaded. Answers keep the order of the calls. */
-const behind: Message[] = [];
-let loading = false;
+/** Takes messages in order. While a folder or the writers are loaded, later messages wait, so that answers keep the order. */
+class Inbox {
+  readonly #waiting: Message[] = [];
+  #isLoading = false;
 
-/** Takes the messages that came meanwhile, until one of them loads something itself. */
-function loaded(): void {
-  loading = false;
-  while (!loading && behind.length > 0) take(behind.shift()!);
+  receive(message: Message): void {
+    if (this.#isLoading) this.#waiting.push(message);
+    else take(message);
+  }
+
+  /** Makes later messages wait. Throws if something is loaded already. */
+  startLoading(): void {
+    if (this.#isLoading) throw new Error("the encoder thread loads two things at once");
+    this.#isLoading = true;
+  }
+
+  /** Takes the waiting messages, until one of them has to load something. */
+  endLoading(): void {
+    this.#isLoading = false;
+    while (!this.#isLoading && this.#waiting.length > 0) take(this.#waiting.shift()!);
+  }
 }
 
-self.onmessage = ({ data }: MessageEvent<Message>) => {
-  if (loading) behind.push(data);
-  else take(data);
-};
+const inbox = new Inbox();
+self.onmessage = ({ data }: MessageEvent<Message>) => inbox.receive(data);
 
 function take(data: Message): void {
   if ("vocabulary" in data) {
@@ -101,7 +115,8 @@ function take(data: Message): void {
   }
   if ("utf8" in data) {
     const text = Buffer.from(data.utf8).toString();
-    data.utf8.transfer(0); // frees it at once
+    // Frees the memory at once.
+    data.utf8.transfer(0);
     reply(data.id, [text], data.allowSpecial, data.addSpecial);
     return;
   }
@@ -109,6 +124,7 @@ function take(data: Message): void {
   reply(id, parts, allowSpecial, addSpecial);
 }
 
+/** Encodes a prompt and sends the answer. */
 function reply(id: number, ...[parts, allowSpecial, addSpecial]: Parameters<Encode>): void {
   try {
     const ids = encode!(parts, allowSpecial, addSpecial);
@@ -120,17 +136,17 @@ function reply(id: number, ...[parts, allowSpecial, addSpecial]: Parameters<Enco
 
 let writers: typeof import("../grammar/structure.ts") | undefined;
 
-/** Writes answers under a constraint. The module that does so is loaded with the first order. */
+/** Answers an order for texts. Loads the writers with the first such order. */
 function write(order: EncoderOrder): void {
   if (writers !== undefined) {
     self.postMessage(answer(order, writers));
     return;
   }
-  loading = true;
+  inbox.startLoading();
   void import("../grammar/structure.ts").then((module) => {
     writers = module;
     self.postMessage(answer(order, module));
-    loaded();
+    inbox.endLoading();
   });
 }
 
@@ -149,16 +165,16 @@ function answer(
   }
 }
 
-/** Only a server that was given a folder loads the module that reads it. Prompts may come while that takes place. */
+/** Reads a folder and sends its content. Imports the reader here, because only servers with a folder need it. */
 async function open({ id, folder: path }: FolderOrder): Promise<void> {
-  loading = true;
+  inbox.startLoading();
   try {
     const { openModel } = await import("./model-tokenizer.ts");
-    const { folder, encode: made } = openModel(path);
-    encode = made;
+    const { folder, encode: encodeWithModel } = openModel(path);
+    encode = encodeWithModel;
     self.postMessage({ id, folder } satisfies EncoderReply, [folder.vocabulary.buffer]);
   } catch (error) {
     self.postMessage({ id, failed: (error as Error).message } satisfies EncoderReply);
   }
-  loaded();
+  inbox.endLoading();
 }

@@ -1,10 +1,8 @@
 /**
- * How does a prompt become token ids without holding up the streams?
+ * Encodes prompts in a thread of low priority, so that streams are not delayed.
  *
- * In a thread of its own at low priority, started with the first prompt: until then it costs nothing. The thread gets a
- * copy of the packed vocabulary; ids come back without a copy.
- *
- * Short texts cost less than the two messages: once the thread is there and has lent its index, they are encoded here.
+ * The thread starts with the first prompt. It gets a copy of the packed vocabulary. IDs come back without a copy. Short texts are
+ * encoded on the main thread as soon as the thread has shared its index, because two messages would cost more.
  */
 
 import { onThreadEnd } from "../../base/thread-end.ts";
@@ -13,7 +11,7 @@ import { BrokenStructure } from "../grammar/broken.ts";
 import type { Structure } from "../grammar/structure.ts";
 import { BpeEncoder } from "./bpe.ts";
 import type {
-  BuiltIn,
+  BuiltInStart,
   EncoderAnswer,
   EncoderOrder,
   EncoderReply,
@@ -27,8 +25,8 @@ import type { PackedParts } from "./packed-parts.ts";
 import type { Encoder, PromptPart } from "./types.ts";
 
 /**
- * Encodes in a worker thread. `vocabulary`: the packed file. `due`: the page of a loop on the same processor, which the
- * thread makes way for. `script`: the thread's program; only tests give another.
+ * Returns an encoder with its own thread. `vocabulary`: the packed file. `due`: shared memory with the time of the next step on
+ * the same processor, for which the thread pauses, or null. `script`: the thread's script, for tests.
  */
 export function createEncoder(
   vocabulary: Uint8Array,
@@ -39,8 +37,8 @@ export function createEncoder(
 }
 
 /**
- * Encodes with the tokenizer of a Hugging Face folder, in a worker thread that is started at once, and says what the folder
- * holds. Rejects with what is wrong with it.
+ * Starts an encoder with the tokenizer of a Hugging Face folder. Returns it with the content of the folder. Rejects if the folder
+ * cannot be used.
  */
 export async function openFolder(path: string): Promise<{ readonly encoder: Encoder; readonly folder: ModelFolder }> {
   const encoder = new WorkerEncoder({ folder: path }, new URL("./encoder-worker.ts", import.meta.url));
@@ -52,36 +50,38 @@ export async function openFolder(path: string): Promise<{ readonly encoder: Enco
   }
 }
 
-interface Waiting {
+/** The promise of an order without an answer. */
+interface PendingOrder {
   resolve(answer: EncoderAnswer): void;
   reject(error: Error): void;
 }
 
-/** The first message to each thread; of a folder without its number. */
-type First = BuiltIn | Omit<FolderOrder, "id">;
+/** The first message to each thread. The number of a folder's order is added later. */
+type FirstMessage = BuiltInStart | Omit<FolderOrder, "id">;
 type Order = EncoderRequest | PackedRequest | Utf8Request | FolderOrder | EncoderOrder;
 
-/** Characters whose encoding takes about as long as a message to the thread: 5 us. */
+/** Characters that are encoded in the time of a message to the thread, about 5 us. */
 const SHORT_CHARACTERS = 256;
 
-/** Error of the thread, in its words. */
+/** Error that the thread reports. */
 export class EncoderFailure extends Error {
   override readonly name = "EncoderFailure";
 }
 
 class WorkerEncoder implements Encoder {
-  readonly #first: First;
+  readonly #first: FirstMessage;
   readonly #script: URL;
   #worker: Worker | undefined;
   #closed = false;
-  #near: BpeEncoder | null = null;
+  /** Encoder of short texts on this thread. Null until the thread has shared its index. */
+  #shortTexts: BpeEncoder | null = null;
   front = 0;
-  /** Orders without an answer, by their numbers. */
-  readonly #waiting = new Map<number, Waiting>();
+  /** Orders without an answer, by number. */
+  readonly #waiting = new Map<number, PendingOrder>();
   #orders = 0;
   #forgetThread = () => {};
 
-  constructor(first: First, script: URL) {
+  constructor(first: FirstMessage, script: URL) {
     this.#first = first;
     this.#script = script;
   }
@@ -104,9 +104,9 @@ class WorkerEncoder implements Encoder {
 
   async #ids(
     order: (id: number) => EncoderRequest | PackedRequest | Utf8Request,
-    given: ArrayBuffer[] = [],
+    moved: ArrayBuffer[] = [],
   ): Promise<Uint32Array> {
-    const answer = await this.#done(order, given);
+    const answer = await this.#done(order, moved);
     return (answer as { readonly ids: Uint32Array }).ids;
   }
 
@@ -116,22 +116,23 @@ class WorkerEncoder implements Encoder {
   }
 
   /**
-   * Has the thread do it. Logs what the thread cannot do, because not every caller logs the errors of its requests: models
-   * of a Triton server put them into their answers.
+   * Sends an order and returns its answer. Logs failures of the thread, because not every caller does: models of a Triton server
+   * put them into their answers. `moved`: buffers that are moved to the thread.
    */
-  async #done(order: (id: number) => Order, given: ArrayBuffer[] = []): Promise<EncoderAnswer> {
+  async #done(order: (id: number) => Order, moved: ArrayBuffer[] = []): Promise<EncoderAnswer> {
     try {
-      return await this.#ask(this.#running(), order, given);
+      return await this.#ask(this.#running(), order, moved);
     } catch (error) {
       if (error instanceof EncoderFailure) logUnexpected("a prompt cannot be encoded, and its request fails", error);
       throw error;
     }
   }
 
+  /** Returns the thread, and starts it if necessary. */
   #running(): Worker {
     if (this.#closed) throw new Error("the encoder is closed");
-    // A thread that takes the place of a dead one reads the folder again before its first prompt. If it cannot, the next
-    // call tries again with another.
+    // A thread that replaces a dead one reads the folder again before its first prompt. If that fails, the next call starts
+    // another thread.
     if (this.#worker === undefined && "folder" in this.#first)
       void this.open().catch((error: Error) => this.#fail(error));
     this.#worker ??= this.#start();
@@ -139,13 +140,13 @@ class WorkerEncoder implements Encoder {
   }
 
   short(parts: readonly PromptPart[], allowSpecial: boolean): Uint32Array | null {
-    if (this.#near === null || this.#closed) return null;
+    if (this.#shortTexts === null || this.#closed) return null;
     let characters = 0;
     for (const part of parts) characters += typeof part === "number" ? 1 : part.length;
-    return characters > SHORT_CHARACTERS ? null : this.#near.encode(parts, allowSpecial);
+    return characters > SHORT_CHARACTERS ? null : this.#shortTexts.encode(parts, allowSpecial);
   }
 
-  /** For a folder: starts the thread, and returns what it read. */
+  /** Starts the thread of a folder. Returns the folder's content. */
   async open(): Promise<ModelFolder> {
     const { folder: path } = this.#first as Omit<FolderOrder, "id">;
     this.#worker = this.#start();
@@ -155,13 +156,14 @@ class WorkerEncoder implements Encoder {
     return folder;
   }
 
-  /** `given`: memory that the order hands over. */
-  #ask(worker: Worker, order: (id: number) => Order, given: ArrayBuffer[] = []): Promise<EncoderAnswer> {
+  /** `moved`: buffers that are moved to the thread. */
+  #ask(worker: Worker, order: (id: number) => Order, moved: ArrayBuffer[] = []): Promise<EncoderAnswer> {
     const { promise, resolve, reject } = Promise.withResolvers<EncoderAnswer>();
-    if (this.#waiting.size === 0) worker.ref(); // the process stays while an answer is due
+    // The process must not end before the answer.
+    if (this.#waiting.size === 0) worker.ref();
     const id = this.#orders++;
     this.#waiting.set(id, { resolve, reject });
-    worker.postMessage(order(id), given);
+    worker.postMessage(order(id), moved);
     return promise;
   }
 
@@ -174,7 +176,7 @@ class WorkerEncoder implements Encoder {
     const worker = new Worker(this.#script, { type: "module" });
     worker.onmessage = ({ data }: MessageEvent<EncoderReply>) => {
       if (worker !== this.#worker) return;
-      if ("slots" in data) this.#near ??= new BpeEncoder((this.#first as BuiltIn).vocabulary, data);
+      if ("slots" in data) this.#shortTexts ??= new BpeEncoder((this.#first as BuiltInStart).vocabulary, data);
       else this.#answer(worker, data);
     };
     this.#forgetThread = onThreadEnd(worker, (why) => {
@@ -188,7 +190,8 @@ class WorkerEncoder implements Encoder {
 
   #answer(worker: Worker, answer: EncoderAnswer): void {
     const waiting = this.#waiting.get(answer.id);
-    if (waiting === undefined) return; // a second answer, or one that nobody asked for
+    // A second answer, or one without an order.
+    if (waiting === undefined) return;
     this.#waiting.delete(answer.id);
     if (this.#waiting.size === 0) worker.unref();
     if ("failed" in answer)
@@ -196,6 +199,7 @@ class WorkerEncoder implements Encoder {
     else waiting.resolve(answer);
   }
 
+  /** Ends the thread, and rejects all orders without an answer. */
   #fail(error: Error): void {
     const lost = [...this.#waiting.values()];
     this.#waiting.clear();

@@ -1,7 +1,7 @@
 /**
- * What does a Hugging Face model folder say of its text? Its vocabulary as bytes per token, its ends, its special tokens,
- * its chat template. Reads `tokenizer.json`, `tokenizer_config.json`, and where they are there `chat_template.jinja`,
- * `generation_config.json` and `config.json`, as transformers does. Runs in the encoder's thread.
+ * Reads the folder of a Hugging Face model: vocabulary, special tokens, ends of sequence and chat template. Like transformers,
+ * it reads `tokenizer.json`, `tokenizer_config.json`, and if they exist `chat_template.jinja`, `generation_config.json` and
+ * `config.json`. Runs in the encoder's thread.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,37 +9,38 @@ import { byteCharacters } from "./byte-characters.ts";
 import type { ModelTemplate } from "./types.ts";
 import { packTable } from "./vocabulary-table.ts";
 
-/** What of a folder the main thread needs; what it says in `generation` and `specials` is not looked at here. */
+/** The content of a folder that the main thread needs. `generation` and `specials` are not checked. */
 export interface ModelFolder extends ModelTemplate {
-  /** As `loadVocabulary` takes it. */
+  /** Packed vocabulary, for `loadVocabulary`. */
   readonly vocabulary: Uint8Array<ArrayBuffer>;
-  /** Ids that end an answer besides the end-of-sequence id: `generation_config.json` may name several. */
+  /** IDs that end an answer, in addition to the end of sequence. `generation_config.json` can name several. */
   readonly endIds: readonly number[];
-  /** Tokens are spelled with a mark for each blank, and bytes as `<0xNN>`, in place of GPT-2's characters. */
+  /** True if tokens are spelled with a mark per space and bytes as `<0xNN>`, instead of with GPT-2's characters. */
   readonly blanks: boolean;
-  /** How many tokens the tokenizer puts before a text, where it is asked to. */
+  /** Number of tokens that the tokenizer adds before a text if special tokens are requested. */
   readonly front: number;
-  /** `generation_config.json`. */
+  /** Content of `generation_config.json`. */
   readonly generation: Readonly<Record<string, unknown>>;
   readonly tokenizerInfo: TokenizerInfo;
 }
 
-/** What `GET /tokenizer_info` says: `tokenizer_class`, and the tokenizer's configuration. */
+/** The answer of `GET /tokenizer_info`: `tokenizer_class`, and the tokenizer's configuration. */
 export type TokenizerInfo = Readonly<Record<string, unknown>> & { readonly tokenizer_class: string };
 
-/** What is wrong with a folder, in words that follow its name. */
+/** Error in a folder. The message follows the folder's name. */
 export class BrokenFolder extends Error {
   override readonly name = "BrokenFolder";
 }
 
 type Json = Readonly<Record<string, unknown>>;
-interface Added {
+/** An entry of `added_tokens`. */
+interface AddedToken {
   readonly id: number;
   readonly content: string;
   readonly special: boolean;
 }
 
-/** The folder's own texts, and what is made of them. Throws `BrokenFolder`. */
+/** Reads a folder. Returns its two tokenizer files and its content. Throws `BrokenFolder`. */
 export function readModelFolder(path: string): {
   readonly tokenizer: Json;
   readonly config: Json;
@@ -53,7 +54,7 @@ export function readModelFolder(path: string): {
   const texts = tokenTexts(tokenizer, added);
   const size = Math.max(texts.length, whole(model.vocab_size) ?? 0);
   const bytesOf = speller(tokenizer);
-  const special = new Set(added.filter((one) => one.special).map(({ id }) => id));
+  const special = new Set(added.filter((token) => token.special).map(({ id }) => id));
   const written = new Map(added.map(({ id, content }) => [id, content]));
   const utf8 = new TextEncoder();
   const tokens = Array.from({ length: size }, (_, id) => {
@@ -95,9 +96,9 @@ function readJson(path: string, name: string): Json {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Json;
   } catch (error) {
-    throw new BrokenFolder(`${name} is no JSON: ${(error as Error).message}`);
+    throw new BrokenFolder(`${name} is not JSON: ${(error as Error).message}`);
   }
-  throw new BrokenFolder(`${name} holds no JSON object`);
+  throw new BrokenFolder(`${name} is not a JSON object`);
 }
 
 function readOptional(path: string, name: string): Json {
@@ -109,16 +110,16 @@ function readOptional(path: string, name: string): Json {
   return readJson(path, name);
 }
 
-function addedTokens({ added_tokens: list }: Json): Added[] {
+function addedTokens({ added_tokens: list }: Json): AddedToken[] {
   if (list === undefined || list === null) return [];
-  const fits = (one: Partial<Added>) => whole(one?.id) !== undefined && typeof one.content === "string";
+  const fits = (token: Partial<AddedToken>) => whole(token?.id) !== undefined && typeof token.content === "string";
   if (!Array.isArray(list) || !list.every(fits))
     throw new BrokenFolder('tokenizer.json: "added_tokens" is no list of {id, content, special}');
-  return list as Added[];
+  return list as AddedToken[];
 }
 
-/** The tokens as the vocabulary spells them, by id; holes where an id is not used. */
-function tokenTexts({ model }: Json, added: readonly Added[]): string[] {
+/** Returns the tokens by ID, as the vocabulary spells them. Unused IDs are holes. */
+function tokenTexts({ model }: Json, added: readonly AddedToken[]): string[] {
   const { vocab } = (model ?? {}) as { vocab?: unknown };
   const texts: string[] = [];
   if (Array.isArray(vocab)) {
@@ -133,7 +134,7 @@ function tokenTexts({ model }: Json, added: readonly Added[]): string[] {
   return texts;
 }
 
-/** How this vocabulary spells bytes: GPT-2's characters, or SentencePiece's text with single bytes as `<0xNN>`. */
+/** Returns a function that decodes a token's spelling: GPT-2's characters, or SentencePiece's text. Throws `BrokenFolder`. */
 function speller(tokenizer: Json): (text: string) => Uint8Array {
   const all = parts(tokenizer);
   const utf8 = new TextEncoder();
@@ -141,7 +142,7 @@ function speller(tokenizer: Json): (text: string) => Uint8Array {
     const bytes = new Map(byteCharacters().map((character, byte) => [character, byte]));
     return (text) => {
       const spelled = Array.from(text, (character) => bytes.get(character));
-      // An ordinary token that is written as it is read.
+      // A token that the vocabulary spells as plain text.
       return spelled.includes(undefined) ? utf8.encode(text) : Uint8Array.from(spelled as number[]);
     };
   }
@@ -152,16 +153,16 @@ function speller(tokenizer: Json): (text: string) => Uint8Array {
     };
   }
   throw new BrokenFolder(
-    `tokenizer.json: pieces of this kind (${[...new Set(all)].join(", ") || "no decoder"}) are not known; ByteLevel, ByteFallback and Metaspace are`,
+    `tokenizer.json: tokens of this kind (${[...new Set(all)].join(", ") || "no decoder"}) are not supported; ByteLevel, ByteFallback and Metaspace are`,
   );
 }
 
-/** The types of all that the tokenizer is put together from. */
+/** Returns the types of all components of the tokenizer. */
 function parts({ decoder, pre_tokenizer, normalizer }: Json): string[] {
   return [decoder, pre_tokenizer, normalizer].flatMap(kinds);
 }
 
-/** The types of a part and of those inside it. */
+/** Returns the types of a component and of those inside it. */
 function kinds(part: unknown): string[] {
   if (typeof part !== "object" || part === null) return [];
   const { type, ...rest } = part as Json;
@@ -171,20 +172,26 @@ function kinds(part: unknown): string[] {
   return typeof type === "string" ? [type, ...inside] : inside;
 }
 
-/** Files of the tokenizer, and what its class takes under another name. */
-const NOT_TOLD = ["tokenizer_class", "vocab_file", "merges_file", "auto_map", "additional_special_tokens"];
+/** Members of the configuration that `/tokenizer_info` omits or names differently. */
+const OMITTED_NAMES = ["tokenizer_class", "vocab_file", "merges_file", "auto_map", "additional_special_tokens"];
 
 /**
- * `init_kwargs` of transformers 5.20's tokenizer as vLLM 0.33 tells them (`entrypoints/serve/tokenize/serving.py`,
- * `TokenizerInfo`), seen with that version of transformers: texts in place of token objects, the class as vLLM wraps it.
+ * Returns `init_kwargs` of transformers' tokenizer as vLLM reports them: with texts instead of token objects, and the name of
+ * vLLM's wrapper class. Source: vLLM 0.33 (`entrypoints/serve/tokenize/serving.py`, TokenizerInfo), run with transformers 5.20.
  */
-function tokenizerInfo(path: string, config: Json, added: readonly Added[], template: string | null): TokenizerInfo {
-  const { tokenizer_class: given, additional_special_tokens: more } = config;
-  const told = Object.entries(config).filter(([name]) => !NOT_TOLD.includes(name));
-  const known = typeof given === "string" && !/^PreTrainedTokenizer(Fast)?$/.test(given) ? given : "TokenizersBackend";
+function tokenizerInfo(
+  path: string,
+  config: Json,
+  added: readonly AddedToken[],
+  template: string | null,
+): TokenizerInfo {
+  const { tokenizer_class: className, additional_special_tokens: more } = config;
+  const members = Object.entries(config).filter(([name]) => !OMITTED_NAMES.includes(name));
+  const known =
+    typeof className === "string" && !/^PreTrainedTokenizer(Fast)?$/.test(className) ? className : "TokenizersBackend";
   return {
     tokenizer_class: `Cached${known.replace(/Fast$/, "")}`,
-    ...Object.fromEntries(told.map(([name, value]) => [name, contents(value)])),
+    ...Object.fromEntries(members.map(([name, value]) => [name, contents(value)])),
     ...(template === null ? {} : { chat_template: template }),
     ...(more === undefined ? {} : { extra_special_tokens: contents(more) }),
     truncation_side: config.truncation_side ?? "left",
@@ -195,7 +202,7 @@ function tokenizerInfo(path: string, config: Json, added: readonly Added[], temp
   };
 }
 
-/** Python's `hasattr(value, "content")`: a token that is written as an object is its text. */
+/** Replaces each object that has `content`, which is a token, by its text, at any depth. */
 function contents(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(contents);
   if (typeof value !== "object" || value === null) return value;
@@ -204,7 +211,7 @@ function contents(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inside]) => [name, contents(inside)]));
 }
 
-/** A text, or an object that holds one. */
+/** Returns the texts of the special tokens by name, such as `bos_token`. */
 function specialTexts(config: Json): Record<string, string> {
   const texts: Record<string, string> = {};
   for (const [name, value] of Object.entries(config)) {
@@ -215,13 +222,13 @@ function specialTexts(config: Json): Record<string, string> {
   return texts;
 }
 
-/** A file of its own beats the configuration; of several templates the one named `default`. */
-function templateOf(path: string, { chat_template: given }: Json): string | null {
+/** Returns the chat template of the file, or of the configuration. Of several templates it is the one named `default`. */
+function templateOf(path: string, { chat_template: template }: Json): string | null {
   try {
     return readFileSync(join(path, "chat_template.jinja"), "utf8");
   } catch {
-    if (!Array.isArray(given)) return typeof given === "string" ? given : null;
-    const named = (given as { name?: unknown; template?: unknown }[]).find(({ name }) => name === "default");
+    if (!Array.isArray(template)) return typeof template === "string" ? template : null;
+    const named = (template as { name?: unknown; template?: unknown }[]).find(({ name }) => name === "default");
     return typeof named?.template === "string" ? named.template : null;
   }
 }
@@ -231,6 +238,7 @@ function ids(value: unknown): number[] {
   return list.filter((id): id is number => whole(id) !== undefined);
 }
 
+/** Returns the value if it is a whole number of at least 0, else undefined. */
 function whole(value: unknown): number | undefined {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }

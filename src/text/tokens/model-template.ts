@@ -1,16 +1,16 @@
 /**
- * How does a model's own chat template write a conversation? With `@huggingface/jinja`, as transformers'
- * `apply_chat_template` does: the special tokens by name, tool arguments as objects, no blanks of its own.
+ * Renders conversations with a model's own chat template, like `apply_chat_template` of transformers: special tokens by name, and
+ * arguments of tool calls as objects. The template engine is `@huggingface/jinja`.
  */
 import { Template } from "@huggingface/jinja";
 import { jsonObjectIn } from "../../base/json-object.ts";
 import { type RenderChat, type TemplateMessage, TemplateRefusal } from "./chat-template.ts";
 import type { ModelTemplate } from "./types.ts";
 
-/** Marks where the last message is left open; no text of a user's holds it but by intent. */
+/** Marks the end of a last message that the answer continues. No ordinary text contains it. */
 const OPEN = "\u{10fffd}continue\u{10fffd}";
 
-/** Throws a `SyntaxError` where the template is none. */
+/** Returns the renderer of a template. Throws a `SyntaxError` if the template is invalid. */
 export function modelTemplate({ chatTemplate, specials }: ModelTemplate): RenderChat {
   if (chatTemplate === null)
     return () => {
@@ -20,17 +20,17 @@ export function modelTemplate({ chatTemplate, specials }: ModelTemplate): Render
     };
   const template = new Template(chatTemplate);
   const knowsDevelopers = /"developer"|'developer'/.test(chatTemplate);
-  return (messages, addGenerationPrompt, continueFinalMessage, tools, more = {}) => {
+  return (messages, addGenerationPrompt, continueFinalMessage, tools, variables = {}) => {
     const plain = messages.map(plainMessage);
-    const given = knowsDevelopers ? plain : withoutDevelopers(plain);
-    const last = given.at(-1);
+    const conversation = knowsDevelopers ? plain : withoutDevelopers(plain);
+    const last = conversation.at(-1);
     if (continueFinalMessage && last) last.content = `${last.content ?? ""}${OPEN}`;
     const text = render(template, {
       ...specials,
-      messages: given,
+      messages: conversation,
       tools: tools ?? null,
       documents: null,
-      ...said(more),
+      ...usedVariables(variables),
       add_generation_prompt: addGenerationPrompt,
     });
     const open = continueFinalMessage ? text.lastIndexOf(OPEN) : -1;
@@ -38,13 +38,13 @@ export function modelTemplate({ chatTemplate, specials }: ModelTemplate): Render
   };
 }
 
-/** What the template engine declares itself, and does not take twice; Jinja lets it be hidden, which no template needs. */
+/** Names that the template engine declares and that cannot be set again. In Jinja they can, but no template needs it. */
 const DECLARED = ["false", "true", "none", "False", "True", "None", "raise_exception", "range", "strftime_now"];
 
-/** Names that say something: vLLM 0.33 drops the others (`merge_kwargs` of `renderers/params.py`). */
-function said(names: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const isSaid = ([name, value]: [string, unknown]) => value !== null && value !== "auto" && !DECLARED.includes(name);
-  return Object.fromEntries(Object.entries(names).filter(isSaid));
+/** Drops variables that are null or "auto", like vLLM 0.33 (`merge_kwargs` of `renderers/params.py`), and declared names. */
+function usedVariables(variables: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const isUsed = ([name, value]: [string, unknown]) => value !== null && value !== "auto" && !DECLARED.includes(name);
+  return Object.fromEntries(Object.entries(variables).filter(isUsed));
 }
 
 function render(template: Template, context: Record<string, unknown>): string {
@@ -55,7 +55,8 @@ function render(template: Template, context: Record<string, unknown>): string {
   }
 }
 
-interface Plain {
+/** A message as the template reads it. */
+interface PlainMessage {
   role: string;
   content: string | null;
   name?: string;
@@ -63,33 +64,36 @@ interface Plain {
   tool_call_id?: string;
 }
 
-function plainMessage({ role, content, name, toolCalls, toolCallId, callsAsMade }: TemplateMessage): Plain {
-  const plain: Plain = { role, content };
+function plainMessage({ role, content, name, toolCalls, toolCallId, callsAsMade }: TemplateMessage): PlainMessage {
+  const plain: PlainMessage = { role, content };
   if (name) plain.name = name;
   if (toolCallId) plain.tool_call_id = toolCallId;
   if (toolCalls?.length) plain.tool_calls = toolCalls.map((call) => withObjects(call, callsAsMade === true));
   return plain;
 }
 
-/** A template that does not know developers gets what they say from the system: all in one message, in front (vLLM 0.33, `renderers/hf.py`). */
-function withoutDevelopers(messages: readonly Plain[]): Plain[] {
+/**
+ * Joins messages of developers and the system to one system message at the start, for templates that do not know developers.
+ * Source: vLLM 0.33, `renderers/hf.py`.
+ */
+function withoutDevelopers(messages: readonly PlainMessage[]): PlainMessage[] {
   if (!messages.some(({ role }) => role === "developer")) return [...messages];
-  const isSystem = ({ role }: Plain) => role === "developer" || role === "system";
+  const isSystem = ({ role }: PlainMessage) => role === "developer" || role === "system";
   const systems = messages.filter(isSystem);
   if (systems.length === 1 && isSystem(messages[0]!))
     return [{ ...messages[0]!, role: "system" }, ...messages.slice(1)];
-  const content = systems.flatMap((one) => one.content || []).join("\n\n");
-  return [{ role: "system", content }, ...messages.filter((one) => !isSystem(one))];
+  const content = systems.flatMap((message) => message.content || []).join("\n\n");
+  return [{ role: "system", content }, ...messages.filter((message) => !isSystem(message))];
 }
 
-/** Arguments come as text, and templates want what it says; keys in the order of OpenAI's own types, or as vLLM makes them of items. */
-function withObjects(call: unknown, asMade: boolean): unknown {
+/** Parses the arguments of a call, because templates read objects. `nameFirst`: true for calls from items of a response. */
+function withObjects(call: unknown, nameFirst: boolean): unknown {
   const { id, function: called, ...rest } = call as { id?: unknown; function?: Record<string, unknown> };
   if (called === undefined) return call;
-  const { arguments: given, name, ...more } = called;
-  const told = asMade ? { name, arguments: parsed(given) } : { arguments: parsed(given), name };
-  return { id, function: { ...told, ...more }, ...rest };
+  const { arguments: args, name, ...more } = called;
+  const members = nameFirst ? { name, arguments: parsed(args) } : { arguments: parsed(args), name };
+  return { id, function: { ...members, ...more }, ...rest };
 }
 
-/** What is no object is an empty one, as in vLLM. */
-const parsed = (given: unknown): unknown => (typeof given === "string" ? (jsonObjectIn(given) ?? {}) : given);
+/** Parses arguments. A text that is no JSON object becomes an empty object, as in vLLM. */
+const parsed = (args: unknown): unknown => (typeof args === "string" ? (jsonObjectIn(args) ?? {}) : args);

@@ -1,18 +1,19 @@
-/** Which ids does a model's own tokenizer give? `@huggingface/tokenizers` over the folder's files; in the encoder's thread. */
+/** Encodes with a model's own tokenizer: `@huggingface/tokenizers` with the folder's files. Runs in the encoder's thread. */
 import { Tokenizer } from "@huggingface/tokenizers";
 import { BrokenFolder, type ModelFolder, readModelFolder } from "./model-folder.ts";
 import type { PromptPart } from "./types.ts";
 
+/** A model's tokenizer and the content of its folder. */
 export interface Model {
   readonly folder: ModelFolder;
-  /** Parts that are numbers stand for themselves. */
+  /** Encodes a prompt. Parts that are numbers are IDs. */
   encode(parts: readonly PromptPart[], allowSpecial: boolean, addSpecial: boolean): Uint32Array<ArrayBuffer>;
 }
 
-/** Throws `BrokenFolder`. */
+/** Opens the folder of a model. Throws `BrokenFolder`. */
 export function openModel(path: string): Model {
   const { tokenizer: json, config, folder } = readModelFolder(path);
-  const tokenizer = made(json, config);
+  const tokenizer = createTokenizer(json, config);
   return {
     folder: { ...folder, front: frontOf(tokenizer) },
     encode: (parts, _, addSpecial) => {
@@ -26,7 +27,7 @@ export function openModel(path: string): Model {
   };
 }
 
-/** Found by comparison: what puts the tokens there is written in several ways. */
+/** Returns the number of tokens that the tokenizer adds before a text. Found by a test, because configurations differ. */
 function frontOf(tokenizer: Tokenizer): number {
   const text = "a";
   const plain = tokenizer.encode(text, { add_special_tokens: false }).ids;
@@ -35,7 +36,7 @@ function frontOf(tokenizer: Tokenizer): number {
   return Math.max(at, 0);
 }
 
-function made(json: object, config: object): Tokenizer {
+function createTokenizer(json: object, config: object): Tokenizer {
   try {
     return new Tokenizer(json, config);
   } catch (error) {

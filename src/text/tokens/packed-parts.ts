@@ -1,13 +1,15 @@
-/** A prompt for another thread: hundreds of thousands of parts take as long to post as a few, when they are one text. */
+/** Packs a prompt as one text for another thread, so that sending hundreds of thousands of parts is as fast as sending a few. */
 import type { PromptPart } from "./types.ts";
 
+/** The parts of a prompt, packed. */
 export interface PackedParts {
-  /** All texts, one after the other. */
+  /** All texts, joined. */
   readonly text: string;
-  /** Characters of each part, or -1 less the id of a control token. */
+  /** UTF-16 units of each text, or -1 minus the ID of a control token. */
   readonly lengths: Int32Array;
 }
 
+/** Packs the parts of a prompt. */
 export function packed(parts: readonly PromptPart[]): PackedParts {
   return {
     text: parts.filter((part) => typeof part === "string").join(""),
@@ -15,6 +17,7 @@ export function packed(parts: readonly PromptPart[]): PackedParts {
   };
 }
 
+/** Returns the parts of a packed prompt. */
 export function unpacked({ text, lengths }: PackedParts): PromptPart[] {
   let at = 0;
   return Array.from(lengths, (length) => {

@@ -1,71 +1,71 @@
-/** Text and tokens, as the layers above see them. Types only. */
+/** Types of vocabularies and encoders, as other code uses them. Types only. */
 
 import type { Structure } from "../grammar/structure.ts";
 import type { PackedParts } from "./packed-parts.ts";
 
-/** From token id to text. Lives on the main thread: packed, cheap to load, no encoder in it. */
+/** Converts token IDs to text, on the main thread. */
 export interface Vocabulary {
-  /** Ids are 0 … size-1; an id may be unused (no bytes). */
+  /** IDs are from 0 to size - 1. An ID may be unused. It then has no bytes. */
   readonly size: number;
-  /** The end-of-sequence id. */
+  /** ID of the end of sequence. */
   readonly eosId: number;
   /** Byte length of the longest token. */
   readonly maxTokenBytes: number;
-  /** A view, valid until the next call. Empty for unused ids. */
+  /** Returns the bytes of a token, as a view that is valid until the next call. Empty for unused IDs. */
   bytesOf(id: number): Uint8Array;
-  /** Puts its bytes into `into` from `at` on and gives where they end; for many, since a view of each would be garbage. */
+  /** Copies a token's bytes to `into` from offset `at`, and returns their end. Unlike `bytesOf`, it makes no garbage. */
   copyBytes(id: number, into: Uint8Array, at: number): number;
-  /** Special tokens are dropped from text unless `skip_special_tokens` is false. */
+  /** Reports whether a token is special. Text omits special tokens unless `skip_special_tokens` is false. */
   isSpecial(id: number): boolean;
   /**
-   * Text of a token that may be sent by itself, cached; undefined when it holds part of a code point, or ends in U+FFFD
-   * (vLLM holds those back as well): then the `Detokenizer` knows. "" for unused ids.
+   * Returns the text of a token that can be sent alone, and caches it. Returns undefined if the token has an incomplete code point
+   * or ends in U+FFFD, which vLLM holds back. The `Detokenizer` decodes such tokens. Returns "" for unused IDs.
    */
   piece(id: number): string | undefined;
-  /** `piece`, made anew where it is not cached: of a text that lists much of the vocabulary once, keeping it all would be garbage of the kind that is collected last. */
+  /** Like `piece`, but does not add to the cache. For texts that list much of the vocabulary once. */
   freshPiece(id: number): string | undefined;
-  /** `piece`, escaped for JSON, without quotes around it; cached. */
+  /** Like `piece`, escaped for JSON, without quotes. Cached. */
   escapedPiece(id: number): string | undefined;
-  /** Bytes (UTF-8) of `piece`; cached, not to be written to. */
+  /** Returns the UTF-8 of `piece`. Cached, so that callers must not write to it. */
   pieceBytes(id: number): Uint8Array | undefined;
-  /** Likewise of `escapedPiece`. */
+  /** Returns the UTF-8 of `escapedPiece`. Cached, so that callers must not write to it. */
   escapedBytes(id: number): Uint8Array | undefined;
 }
 
 /**
- * A piece of a prompt: text, or the literal id of a control token. Text is encoded piece by piece, so what a user
- * writes never becomes a control token and never merges with its neighbours.
+ * A part of a prompt: a text, or the ID of a control token. Parts are encoded separately, so that a user's text neither becomes
+ * a control token nor merges with its neighbours.
  */
 export type PromptPart = string | number;
 
 /** A model's own chat template. */
 export interface ModelTemplate {
-  /** null: the model is not one for chats. */
+  /** Source of the template. Null if the model is not for chats. */
   readonly chatTemplate: string | null;
-  /** `bos_token` and the like. */
+  /** Texts of special tokens by name, such as `bos_token`. */
   readonly specials: Readonly<Record<string, string>>;
 }
 
-/** From text to ids. Answers keep the order of the calls. */
+/** Converts text to token IDs. Promises settle in the order of the calls. */
 export interface Encoder {
   /**
-   * The ids of the parts, one after the other. With `allowSpecial` spellings of special tokens inside the text become
-   * their ids; else they are plain text. Rejects when the encoder was closed or its thread died. A model's own tokenizer
-   * always allows them, as transformers does, and with `addSpecial` puts its tokens around the text; the built-in one has none.
+   * Returns the IDs of all parts. With `allowSpecial`, spellings of special tokens in a text become their IDs, which a model's
+   * own tokenizer always does, like transformers. With `addSpecial`, a model's own tokenizer adds its special tokens around the text.
+   * Rejects if the encoder is closed or its thread dies.
    */
   encode(parts: readonly PromptPart[], allowSpecial: boolean, addSpecial?: boolean): Promise<Uint32Array>;
-  /** `encode` of parts that nobody has looked at in this thread; absent: they are to be unpacked for it. */
+  /** Like `encode`, for packed parts. Absent: the caller must unpack them. */
   encodePacked?(parts: PackedParts, allowSpecial: boolean, addSpecial: boolean): Promise<Uint32Array>;
-  /** `encode` of a text of UTF-8. Takes the memory of the bytes. */
+  /** Like `encode`, for a text in UTF-8, whose buffer is moved to the thread. Absent: the caller must decode it. */
   encodeUtf8?(bytes: Uint8Array<ArrayBuffer>, allowSpecial: boolean, addSpecial: boolean): Promise<Uint32Array>;
   /**
-   * Ids of a constraint's texts by their seeds, made where they are encoded; null for an answer that says what it likes. Rejects
-   * with `BrokenStructure`.
+   * Returns the IDs of a text per seed that fits the constraint, or null for an answer without a constraint. Rejects with
+   * `BrokenStructure`. Absent: the caller must write and encode the texts.
    */
   write?(structure: Structure, seeds: readonly number[]): Promise<(Uint32Array | null)[]>;
-  /** `encode` at once, where that costs less than waiting; null: it does not. */
+  /** Like `encode`, at once. Returns null if the text is too long for that, or the index is not ready. */
   short?(parts: readonly PromptPart[], allowSpecial: boolean): Uint32Array | null;
-  /** How many tokens `addSpecial` puts before a text; absent: none. */
+  /** Number of tokens that `addSpecial` adds before a text. Absent: none. */
   readonly front?: number;
   close(): void;
 }

@@ -1,32 +1,33 @@
 /**
- * How does a vocabulary lie in one file, so that loading it is a few views and no parsing?
+ * Packs a vocabulary into one file that is loaded without parsing, as views.
  *
- * Little-endian: seven words (magic, version, size, eosId, maxTokenBytes, patternBytes, tokenBytes), then
- * `offsets` u32[size + 1], `flags` u8[size], the split pattern (UTF-8), the bytes of all tokens.
+ * The file has seven little-endian words (magic, version, size, eosId, maxTokenBytes, patternBytes, tokenBytes), then
+ * `offsets` u32[size + 1], `flags` u8[size], the split pattern in UTF-8, and the bytes of all tokens.
  */
 
 const MAGIC = 0x4f564e55; // "UNVO"
 const VERSION = 1;
 const HEADER_WORDS = 7;
 
-/** A control token: never produced by plain text. */
+/** Flag of a special token, which plain text never becomes. */
 export const SPECIAL = 1;
-/** The token's bytes are whole code points by themselves, and the last is not U+FFFD. */
+/** Flag of a token whose bytes are complete code points, of which the last is not U+FFFD. */
 export const COMPLETE = 2;
 
+/** The content of a packed file. */
 export interface VocabularyTable {
   readonly size: number;
   readonly eosId: number;
   readonly maxTokenBytes: number;
-  /** Source of the regular expression (flag `u`) that cuts text into the pieces that are merged apart; "" when unknown. */
+  /** Source of the regular expression (flag `u`) that splits text into pieces for merging. "" if unknown. */
   readonly splitPattern: string;
-  /** Token i is bytes[offsets[i]] … bytes[offsets[i + 1] - 1]. */
+  /** Token i is bytes[offsets[i]] to bytes[offsets[i + 1] - 1]. */
   readonly offsets: Uint32Array;
   readonly flags: Uint8Array;
   readonly bytes: Uint8Array;
 }
 
-/** Views on a packed file. Throws when it is not one, or was cut off. */
+/** Returns views of a packed file. Throws if it is another file or was truncated. */
 export function readTable(file: Uint8Array): VocabularyTable {
   const at = file.byteOffset % 4 === 0 ? file : file.slice();
   if (at.byteLength < HEADER_WORDS * 4) throw new Error("not a vocabulary file: too short");
@@ -52,7 +53,7 @@ export function readTable(file: Uint8Array): VocabularyTable {
   };
 }
 
-/** The file for these tokens; an empty array is an unused id. */
+/** Returns the packed file of these tokens. An empty array is an unused ID. */
 export function packTable(
   tokens: readonly Uint8Array[],
   specials: ReadonlySet<number>,

@@ -1,21 +1,21 @@
 /**
- * What text does a token id stand for?
+ * Converts token IDs to text with a packed vocabulary, and caches the texts.
  *
- * The built-in vocabulary is o200k_harmony (OpenAI's tiktoken, MIT licence), packed at build time from the data of
- * gpt-tokenizer (MIT licence) by `scripts/pack-vocabulary.ts`.
+ * The built-in vocabulary is o200k_harmony (OpenAI's tiktoken, MIT licence). `scripts/pack-vocabulary.ts` packs it at build time
+ * from the data of gpt-tokenizer (MIT licence).
  */
 import type { Vocabulary } from "./types.ts";
 import { COMPLETE, packTable, readTable, SPECIAL, type VocabularyTable } from "./vocabulary-table.ts";
 
-/** Control ids of o200k_harmony that the chat template and the engine use. */
+/** IDs of control tokens of o200k_harmony that the chat template and the engine use. */
 export const HARMONY = { return: 200002, start: 200006, end: 200007, message: 200008, call: 200012 } as const;
 
-/** The vocabulary in a packed file (`build/vocabulary.bin`). Keeps views on `bytes`. Throws when it is no such file. */
+/** Loads a packed file (`build/vocabulary.bin`). Keeps views of `bytes`. Throws if it is another file. */
 export function loadVocabulary(bytes: Uint8Array): Vocabulary {
   return new PackedVocabulary(readTable(bytes));
 }
 
-/** Loads the vocabulary with `<think>` and `</think>`, which o200k_harmony lacks, in place of its last two reserved ids. */
+/** Loads the vocabulary with `<think>` and `</think>`, which o200k_harmony lacks, as its last two reserved IDs. */
 export function loadThinkingVocabulary(bytes: Uint8Array): Vocabulary {
   const table = readTable(bytes);
   const start = table.size - 2;
@@ -31,21 +31,21 @@ export function loadThinkingVocabulary(bytes: Uint8Array): Vocabulary {
 
 const THINK = "<think>";
 
-/** A vocabulary given token by token, for small ones. */
+/** Makes a small vocabulary of its tokens. */
 export function vocabularyOf(tokens: readonly Uint8Array[], specials: ReadonlySet<number>, eosId: number): Vocabulary {
   return loadVocabulary(packTable(tokens, specials, eosId, ""));
 }
 
 /**
- * Text between the quotes of a JSON string, as serde_json writes it (vLLM 0.33 prints chunks with pydantic): \\b \\f \\n
- * \\r \\t, other control characters \\u00xx in lower case, nothing above ASCII. JSON.stringify differs for lone
- * surrogates only, which decoded UTF-8 never holds.
+ * Escapes a text for JSON like serde_json, which vLLM 0.33 uses through pydantic: \\b \\f \\n \\r \\t, other control
+ * characters as \\u00xx in lower case, nothing above ASCII. JSON.stringify differs only for lone surrogates, which decoded
+ * UTF-8 never has.
  */
 export function escapeJson(text: string): string {
   return NEEDS_ESCAPE.test(text) ? JSON.stringify(text).slice(1, -1) : text;
 }
 
-/** What JSON escapes, and what `JSON.stringify` escapes besides: halves of a character. */
+/** Characters that JSON escapes, and surrogates, which `JSON.stringify` also escapes if they are alone. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: JSON escapes exactly these
 const NEEDS_ESCAPE = /["\\\x00-\x1f\ud800-\udfff]/;
 const PAGE_BITS = 8;
@@ -56,10 +56,10 @@ class PackedVocabulary implements Vocabulary {
   readonly eosId: number;
   readonly maxTokenBytes: number;
   readonly #table: VocabularyTable;
-  readonly #pieces: Kept<string>;
-  readonly #escaped: Kept<string>;
-  readonly #plain: Kept<Uint8Array>;
-  readonly #bytes: Kept<Uint8Array>;
+  readonly #pieces: PagedCache<string>;
+  readonly #escaped: PagedCache<string>;
+  readonly #plain: PagedCache<Uint8Array>;
+  readonly #bytes: PagedCache<Uint8Array>;
   readonly #encoder = new TextEncoder();
   /** The bytes of all tokens. */
   readonly #all: Buffer;
@@ -71,10 +71,10 @@ class PackedVocabulary implements Vocabulary {
     this.maxTokenBytes = table.maxTokenBytes;
     const { buffer, byteOffset, byteLength } = table.bytes;
     this.#all = Buffer.from(buffer, byteOffset, byteLength);
-    this.#pieces = new Kept(table.size);
-    this.#escaped = new Kept(table.size);
-    this.#plain = new Kept(table.size);
-    this.#bytes = new Kept(table.size);
+    this.#pieces = new PagedCache(table.size);
+    this.#escaped = new PagedCache(table.size);
+    this.#plain = new PagedCache(table.size);
+    this.#bytes = new PagedCache(table.size);
   }
 
   bytesOf(id: number): Uint8Array {
@@ -129,7 +129,7 @@ class PackedVocabulary implements Vocabulary {
     return text === undefined || text === "" ? text : this.#pieces.keep(id, text);
   }
 
-  /** A token costs no view of its bytes. */
+  /** Decodes a token without making a view of its bytes. Returns undefined if it is not complete. */
   #text(id: number): string | undefined {
     if (id < 0 || id >= this.size) return "";
     const { flags, offsets } = this.#table;
@@ -142,11 +142,11 @@ class PackedVocabulary implements Vocabulary {
   }
 }
 
-/** So many are kept: log probabilities name every token there is, and a collection of garbage looks at each text. */
+/** Most values of a cache. Log probabilities can name every token, and a collection of garbage visits each text. */
 const KEPT_MOST = 32_768;
 
-/** What stands for ids, in pages, because most are never printed: one slot per id would cost 1.6 MB at start. */
-class Kept<T> {
+/** Caches values by token ID, in pages, because most tokens are never used. A slot per ID would take 1.6 MB at the start. */
+class PagedCache<T> {
   readonly pages: (T | undefined)[][];
   #count = 0;
 
@@ -154,7 +154,7 @@ class Kept<T> {
     this.pages = Array.from({ length: (size >> PAGE_BITS) + 1 }, () => []);
   }
 
-  /** Stores it in its page, which grows as far as needed; ids outside are not kept. */
+  /** Stores a value in its page, which grows as needed, and returns it. Does not store values of unknown IDs. */
   keep(id: number, value: T): T {
     if (++this.#count > KEPT_MOST) {
       this.#count = 1;

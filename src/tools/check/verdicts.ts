@@ -145,7 +145,7 @@ export interface Report {
   readonly leftOut: number;
   /** The first 20 scrapes that could not be judged, with the reasons. */
   readonly unreadable: readonly UnreadableScrape[];
-  /** Results of all laws, in the order of docs/check.md. */
+  /** Results of all laws, in the order of docs/reference/laws.md. */
   readonly laws: readonly LawResult[];
   /** Results of the violated laws of any severity. */
   readonly violated: readonly LawResult[];

@@ -1,5 +1,5 @@
 /**
- * Reads a folder of `understudy proxy --record DIR` (docs/proxies.md). Each file has a request and the events of its answer
+ * Reads a folder of `understudy proxy --record DIR` (docs/how-to/record.md). Each file has a request and the events of its answer
  * with their times. Only streams show steps. Token counts are from the usage of the answer.
  */
 import { looseList, looseObject } from "../../base/json-object.ts";

@@ -1,5 +1,5 @@
 /**
- * Computes when each token was due and when it was written, from the rows of a truth log (docs/truth-log.md). The tokens of a
+ * Computes when each token was due and when it was written, from the rows of a truth log (docs/reference/truth-log.md). The tokens of a
  * step are written one after another, in the order of their requests.
  */
 

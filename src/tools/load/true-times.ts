@@ -1,5 +1,5 @@
 /**
- * Converts the rows of a truth log (docs/truth-log.md) to the durations that load tools report: TTFT, gaps, TPOT and E2E per
+ * Converts the rows of a truth log (docs/reference/truth-log.md) to the durations that load tools report: TTFT, gaps, TPOT and E2E per
  * request, as the server wrote them. Measurements of any tool can be compared with them by request id.
  */
 import { jsonObjectIn, type LooseObject } from "../../base/json-object.ts";

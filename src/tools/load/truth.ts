@@ -1,5 +1,5 @@
 /**
- * Measures the error of our own numbers. Understudy knows what each request really experienced (docs/truth-log.md). It is
+ * Measures the error of our own numbers. Understudy knows what each request really experienced (docs/reference/truth-log.md). It is
  * asked during the run, or its truth log is read. Rows are joined by `X-Request-Id`, or by the id of the answer in APIs
  * without it. Only durations are compared, so the clocks need not agree.
  */

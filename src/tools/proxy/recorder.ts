@@ -1,5 +1,5 @@
 /**
- * Records exchanges as fixtures (docs/fixtures.md), one file each: the request as the condition, the answer event by event
+ * Records exchanges as fixtures (docs/how-to/fixtures.md), one file each: the request as the condition, the answer event by event
  * with its times. No header of a request is written; of an answer, those that recorded-headers.ts allows.
  */
 import { PassingEvents } from "./events.ts";
@@ -9,7 +9,7 @@ import { RecordFolder } from "./record-folder.ts";
 import { recordedHeaders } from "./recorded-headers.ts";
 import { originForm, type Passing } from "./upstream.ts";
 
-/** Limits of a folder of fixtures (docs/fixtures.md). */
+/** Limits of a folder of fixtures (docs/how-to/fixtures.md). */
 const FILE_BYTES = 1_048_576;
 /** Fewest characters that JSON adds to an event's text in a record. */
 const EVENT_CHARACTERS = 6;

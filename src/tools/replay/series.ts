@@ -4,7 +4,7 @@ import type { Counts } from "./replay.ts";
 
 type Sums = ReturnType<typeof sums>;
 
-/** Gauges after the last step before the row's time, over all engines. `docs/replay.md` explains them. */
+/** Gauges after the last step before the row's time, over all engines. `docs/how-to/replay.md` explains them. */
 const GAUGES = ["running", "waiting", "kv_usage"] as const;
 const COUNTERS = [
   "arrived",

@@ -39,7 +39,7 @@ export interface FaultDescription {
   readonly text: string;
 }
 
-/** All faults by id (docs/faults.md). */
+/** All faults by id (docs/reference/faults.md). */
 export const FAULTS: Readonly<Record<string, FaultDescription>> = Object.fromEntries(
   [...FAULT_ROWS].map(([id, { stage, what, oracle, text }]) => [id, { id, stage, what, oracle, text }]),
 );

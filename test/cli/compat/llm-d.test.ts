@@ -1,8 +1,6 @@
 /** What becomes of another stand-in's flags, environment and file? `serve --compat llm-d-inference-sim`. */
 import { expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
 import fc from "fast-check";
-import { MARKS, migratingTable } from "../../../scripts/migrating-table.ts";
 import { KEYS } from "../../../src/cli/compat/llm-d-keys.ts";
 import { durationUs } from "../../../src/cli/compat/llm-d-timing.ts";
 import { lookup } from "../../../src/cli/options/lookup.ts";
@@ -373,9 +371,4 @@ test.each([
   ["5 ms", undefined],
 ])("the duration %j", (text, us) => {
   expect(durationUs(text)).toBe(us as never);
-});
-
-test("docs/migrating.md has each key. Cure: npx bun scripts/migrating-table.ts", () => {
-  const text = readFileSync(new URL("../../../docs/migrating.md", import.meta.url), "utf8");
-  expect(text.split(MARKS[0])[1]?.split(MARKS[1])[0]?.trim()).toBe(migratingTable());
 });

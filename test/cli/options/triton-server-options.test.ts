@@ -1,8 +1,5 @@
 /** What do the flags of `serve --role triton` come to, and how are wrong ones refused? */
 import { expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
-import { optionsMarkdown } from "../../../src/cli/options/help.ts";
-import { tritonServerOptions } from "../../../src/cli/options/triton-server-options.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
 
 const resolve = (flags: readonly string[], env: Record<string, string> = {}) =>
@@ -173,9 +170,4 @@ test("the role is told as a flag or in the environment, and its help is its own"
   expect("help" in word && word.help).not.toContain("--model-repository");
   const file = resolveServeConfig(["--config", "f.yaml"], {}, () => "role: triton\n");
   expect("error" in file && file.error).toContain('role: takes vllm or trtllm-serve, not "triton"');
-});
-
-test("docs/triton.md has the table of the options", () => {
-  const docs = readFileSync(new URL("../../../docs/triton.md", import.meta.url), "utf8");
-  expect(docs).toContain(optionsMarkdown(tritonServerOptions));
 });

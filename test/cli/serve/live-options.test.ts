@@ -216,8 +216,8 @@ describe("latencies of llm-d-inference-sim", () => {
   });
 });
 
-test("docs/admin.md names each of them, and each is an option", () => {
-  const text = readFileSync(new URL("../../../docs/admin.md", import.meta.url), "utf8");
+test("docs/how-to/admin.md names each of them, and each is an option", () => {
+  const text = readFileSync(new URL("../../../docs/how-to/admin.md", import.meta.url), "utf8");
   expect(LIVE.filter((name) => !(name in serveOptions) || !text.includes(`\`${name}\``))).toEqual([]);
   expect(LATENCIES.filter((name) => !text.includes(`\`${name}\``))).toEqual([]);
 });

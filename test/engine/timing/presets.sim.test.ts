@@ -65,7 +65,7 @@ describe("measured benchmarks", () => {
     for (const ratio of tpot) expect(Math.abs(ratio - 1)).toBeLessThan(0.12);
     const error = (ratios: readonly number[]) => ratios.reduce((sum, ratio) => sum + Math.abs(ratio - 1), 0);
     expect(error(ttft)).toBeLessThanOrEqual(error(ttftBare));
-    // For vLLM on H100 and H200, the mean error of TTFT is small. docs/timing.md lists the others.
+    // For vLLM on H100 and H200, the mean error of TTFT is small. docs/explanation/timing.md lists the others.
     if (/h[12]00-tp\d-vllm/.test(name) && !name.startsWith("gpt-oss")) {
       expect(error(ttft) / ttft.length).toBeLessThan(0.12);
     }
@@ -83,8 +83,8 @@ describe("measured benchmarks", () => {
     }
   });
 
-  test("docs/timing.md has these numbers (npx bun scripts/timing-tables.ts writes them)", () => {
-    const text = readFileSync(new URL("../../../docs/timing.md", import.meta.url), "utf8");
+  test("docs/explanation/timing.md has these numbers (npx bun run docs writes them)", () => {
+    const text = readFileSync(new URL("../../../docs/explanation/timing.md", import.meta.url), "utf8");
     const table = /<!-- measured -->\n([\s\S]*?)\n<!-- \/measured -->/.exec(text)![1]!.split("\n");
     expect(table.length).toBe(2 + Object.keys(MEASURED).length);
     for (const preset of measured) expect(table).toContain(ratiosRow(preset));

@@ -4,7 +4,7 @@
  * classes.
  */
 import { describe, expect, test } from "bun:test";
-import { LEFT_OUT } from "../../../scripts/metrics-tables.ts";
+import { LEFT_OUT } from "../../../scripts/docs/metrics.ts";
 import type { ServeConfig } from "../../../src/app/config/serve-config.ts";
 import { histogramBounds } from "../../../src/engine/config/buckets.ts";
 import type {
@@ -19,7 +19,7 @@ import { cacheConfigLabels } from "../../../src/metrics/vllm/cache-config.ts";
 import { type ParsedFamily, parseExposition } from "../parse.ts";
 import { emptyEngine, emptySnapshot, identity } from "../snapshots.ts";
 
-/** Families that docs/metrics.md leaves out with a reason. A family in both lists fails. */
+/** Families that docs/reference/metrics.md leaves out with a reason. A family in both lists fails. */
 const leftOut = new Set(LEFT_OUT.flatMap(([names]) => names.split(" ")));
 const isLeftOut = (name: string) =>
   [...leftOut].some((left) =>

@@ -145,7 +145,7 @@ const render = pages({ ...identity, modelName: "golden", http: routes, parsesToo
 
 /** Excludes samples that depend on time. The others change by whole numbers only. */
 const TIMES = /_created|_seconds_sum|_seconds_bucket/;
-/** Families that are not shown, see docs/metrics.md. */
+/** Families that are not shown, see docs/reference/metrics.md. */
 const NOT_SHOWN = /^vllm:tool_call_parser_invocations_total/;
 async function samples(): Promise<Map<string, number>> {
   const snapshot = { ...emptySnapshot([engine.snapshot()]), front: accounts.snapshot() };

@@ -1,4 +1,4 @@
-/** Does our JSON parser read what CPython reads, fail where it fails, and print what it prints? Tables made by CPython 3.11. */
+/** Our JSON parser reads, fails and prints like CPython. The tables were made by CPython 3.11. */
 
 import { describe, expect, test } from "bun:test";
 import { MAX_DEPTH, PythonJsonError, PythonJsonFailure, parsePython } from "../../../src/servers/pydantic/json.ts";
@@ -6,7 +6,7 @@ import { decodeBody, tooDeep } from "../../../src/servers/pydantic/read-body.ts"
 import { repr } from "../../../src/servers/pydantic/repr.ts";
 import { codePoints } from "../../../src/servers/pydantic/value.ts";
 
-/** Document, and `repr(json.loads(document))`. */
+/** Each document with its `repr(json.loads(document))`. */
 const READ: readonly (readonly [string, string])[] = [
   ['"\\u00e9\\ud83d\\ude00"', "'\u00e9\ud83d\ude00'"],
   ['"\\ud83d"', "'\\ud83d'"],
@@ -45,7 +45,7 @@ const READ: readonly (readonly [string, string])[] = [
   ["-1.5e-10", "-1.5e-10"],
 ];
 
-/** Document, message and position of the JSONDecodeError. */
+/** Each document with message and position of its JSONDecodeError. */
 const REFUSED: readonly (readonly [string, readonly [string, number]])[] = [
   ["", ["Expecting value", 0]],
   ["  ", ["Expecting value", 2]],
@@ -112,22 +112,22 @@ test.each(REFUSED)("%j fails", (document, [message, position]) => {
   }
 });
 
-describe("what Python does not follow", () => {
+describe("limits of Python", () => {
   const nested = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
 
-  test("nesting beyond its recursion limit", () => {
+  test("nesting beyond the recursion limit fails", () => {
     expect(repr(parsePython(nested(MAX_DEPTH)))).toHaveLength(2 * MAX_DEPTH);
     expect(() => parsePython(nested(MAX_DEPTH + 1))).toThrow(PythonJsonFailure);
   });
 
-  test("the quick look at the nesting agrees, and brackets in texts do not count", () => {
+  test("the quick check of the nesting agrees, and ignores brackets in strings", () => {
     expect(tooDeep(nested(MAX_DEPTH))).toBe(false);
     expect(tooDeep(nested(MAX_DEPTH + 1))).toBe(true);
     expect(tooDeep(`["${'\\"['.repeat(3000)}"]`)).toBe(false);
     expect(tooDeep(`[${"[],".repeat(3000)}[]]`)).toBe(false);
   });
 
-  test("ints of more than 4,300 digits", () => {
+  test("ints of more than 4,300 digits fail", () => {
     expect(parsePython("1".repeat(4300))).toBe(BigInt("1".repeat(4300)));
     expect(() => parsePython("1".repeat(4301))).toThrow(PythonJsonFailure);
   });
@@ -145,14 +145,14 @@ describe("bytes to text", () => {
     return new Uint8Array(view.buffer);
   };
 
-  test.each([2, 4] as const)("UTF of %i bytes, both orders, with and without a mark", (width) => {
+  test.each([2, 4] as const)("UTF of %i bytes, in both byte orders, with and without a byte order mark", (width) => {
     for (const little of [true, false]) {
       expect(decodeBody(wide('{"a":1}', width, little))).toBe('{"a":1}');
       expect(decodeBody(wide('\ufeff{"a":1}', width, little))).toBe('{"a":1}');
     }
   });
 
-  test("UTF-8: the mark goes, encoded surrogates stay, anything broken is refused", () => {
+  test("UTF-8: removes a byte order mark, keeps encoded surrogates, refuses other invalid bytes", () => {
     expect(decodeBody(Buffer.from('\ufeff"é😀"'))).toBe('"é😀"');
     expect(decodeBody(Uint8Array.of(0x22, 0xed, 0xa0, 0x80, 0x41, 0xed, 0xb0, 0x80, 0x22))).toBe('"\ud800A\udc00"');
     expect(decodeBody(Uint8Array.of(0x22, 0xff, 0x22))).toBeNull();
@@ -161,7 +161,7 @@ describe("bytes to text", () => {
   });
 });
 
-test("length in code points", () => {
+test("codePoints counts a surrogate pair once", () => {
   expect(codePoints("a😀é")).toBe(3);
   expect(codePoints("\ud800\ud800\udc00x")).toBe(3);
 });

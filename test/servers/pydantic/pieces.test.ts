@@ -1,7 +1,7 @@
-/** Is a body read in pieces what it is at once, are the pieces small, and does the event loop turn between them? */
+/** Reading a body in pieces has the same result as in one go, the pieces are small, and the event loop turns between them. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { dialectTables } from "../../../scripts/dialect-tables.ts";
+import { dialectTables } from "../../../scripts/docs/dialect-tables.ts";
 import { atOnceOrInTurns, firstOf, inTurns, type Pieces, Stops, turn } from "../../../src/base/pieces.ts";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import type { AnswerContext } from "../../../src/servers/openai/pipeline/context.ts";
@@ -13,7 +13,7 @@ const JSON_TYPE = "application/json";
 const bytes = (body: unknown) => new TextEncoder().encode(typeof body === "string" ? body : JSON.stringify(body));
 const range = <T>(count: number, of: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => of(i));
 
-/** The result, and how often the work could have been left. */
+/** Runs the work to its end. Returns its result and the number of its pieces. */
 function counted<R>(work: Pieces<R>): { readonly result: R; readonly pieces: number } {
   for (let pieces = 1; ; pieces++) {
     const { done, value } = work.next();
@@ -21,7 +21,7 @@ function counted<R>(work: Pieces<R>): { readonly result: R; readonly pieces: num
   }
 }
 
-test("any JSON: in pieces what JSON.parse gives", () => {
+test("any JSON: reading in pieces returns the same as JSON.parse", () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.nat(2), (value, indent) => {
       const text = JSON.stringify(value, null, indent);
@@ -36,15 +36,18 @@ test.each([
   ["[1e400,-0,0.1,12345678901234567890]"],
   [`"${"a\\n\\ud83d\\ude00\\u0041".repeat(20_000)}"`],
   [`"${"a".repeat(200_000)}"`],
-])("%.40s: as JSON.parse has it", (text) => {
+])("%.40s: the same as JSON.parse", (text) => {
   const { result } = counted(plainPieces(text));
   expect(result).toEqual(JSON.parse(text));
   expect(JSON.stringify(result)).toBe(JSON.stringify(JSON.parse(text)));
 });
 
-test.each([["NaN"], ["[1,]"], ["{"], ['"\n"'], ["[".repeat(1000) + "]".repeat(1000)]])("%.20s: not plain", (text) => {
-  expect(() => counted(plainPieces(text))).toThrow();
-});
+test.each([["NaN"], ["[1,]"], ["{"], ['"\n"'], ["[".repeat(1000) + "]".repeat(1000)]])(
+  "%.20s: refused by the fast parser",
+  (text) => {
+    expect(() => counted(plainPieces(text))).toThrow();
+  },
+);
 
 const tools = (count: number) => range(count, (i) => ({ type: "function", function: { name: `f${i}` } }));
 const messages = [{ role: "user", content: "Hi" }];
@@ -72,18 +75,18 @@ const BODIES: readonly unknown[] = [
 ];
 
 test.each(BODIES.map((body) => [JSON.stringify(body).slice(0, 60), body] as const))("%s", (_, body) => {
-  const given = [bytes(body), JSON_TYPE, LIMITS] as const;
-  expect(counted(chatPieces(...given)).result).toEqual(readChat(...given));
-  expect(counted(completionPieces(...given)).result).toEqual(readCompletion(...given));
-  expect(counted(chatPieces(given[0], "text/plain", LIMITS)).result).toEqual(readChat(given[0], "text/plain", LIMITS));
+  const input = [bytes(body), JSON_TYPE, LIMITS] as const;
+  expect(counted(chatPieces(...input)).result).toEqual(readChat(...input));
+  expect(counted(completionPieces(...input)).result).toEqual(readCompletion(...input));
+  expect(counted(chatPieces(input[0], "text/plain", LIMITS)).result).toEqual(readChat(input[0], "text/plain", LIMITS));
   for (const { reader } of dialectTables) {
-    const [whole, pieces] = [reader.read(...given), counted(reader.pieces!(...given)).result];
+    const [whole, pieces] = [reader.read(...input), counted(reader.pieces!(...input)).result];
     if ("error" in whole) expect(pieces).toEqual(whole);
     else expect("request" in pieces && pieces.request).toEqual(whole.request);
   }
 });
 
-test("the longer a list, the more pieces: none has more than some dozens of its items", () => {
+test("the number of pieces grows with the length of a list, so that a piece has a few dozen items at most", () => {
   for (const count of [1000, 4000]) {
     const chat = bytes({ model: "m", messages, tools: tools(count), tool_choice: "required" });
     expect(counted(chatPieces(chat, JSON_TYPE, LIMITS)).pieces).toBeGreaterThan(count / 16);
@@ -96,14 +99,14 @@ test("the longer a list, the more pieces: none has more than some dozens of its 
   expect(counted(pythonPieces(text)).result).toBe(parsePython(text));
 });
 
-test("the event loop turns whenever a piece has taken its time, and only then", async () => {
+test("the event loop turns only after a piece has used up its time", async () => {
   let nowUs = 0;
-  let turned = 0;
+  let turnCount = 0;
   const turns = {
     nowUs: () => nowUs,
     after: (us: number, act: () => void) => {
       expect(us).toBe(0);
-      turned++;
+      turnCount++;
       queueMicrotask(act);
       return () => {};
     },
@@ -113,28 +116,28 @@ test("the event loop turns whenever a piece has taken its time, and only then", 
     return "done";
   };
   expect(await inTurns(work(5), turns)).toBe("done");
-  expect(turned).toBe(0);
+  expect(turnCount).toBe(0);
   expect(await inTurns(work(100), turns)).toBe("done");
-  expect(turned).toBeGreaterThan(5);
-  expect(turned).toBeLessThan(15);
+  expect(turnCount).toBeGreaterThan(5);
+  expect(turnCount).toBeLessThan(15);
 });
 
-test("a hundred at work have a turn after the other: what comes due meanwhile waits for one of them", async () => {
+test("of a hundred jobs one has each turn, so that a callback that comes due waits for only one of them", async () => {
   const clock = new VirtualClock();
-  const went: string[] = [];
+  const order: string[] = [];
   const after = (us: number, act: () => void) =>
     clock.at(clock.now() + us, () => {
-      went.push("turn");
+      order.push("turn");
       act();
     });
   const turns = { nowUs: () => clock.now(), after };
   const done: number[] = [];
   const all = Promise.all(range(100, (i) => turn(turns).then(() => done.push(i))));
-  clock.at(0, () => went.push("due"));
+  clock.at(0, () => order.push("due"));
   clock.advanceTo(1);
   await all;
-  expect(went.slice(0, 3)).toEqual(["turn", "due", "turn"]);
-  expect(went).toHaveLength(101);
+  expect(order.slice(0, 3)).toEqual(["turn", "due", "turn"]);
+  expect(order).toHaveLength(101);
   expect(done).toEqual(range(100, (i) => i));
 });
 
@@ -144,16 +147,16 @@ test.each([
   ["[".repeat(60) + "]".repeat(60), false],
   ["[".repeat(500), false],
   ["{".repeat(100_000), false],
-])("a schema in a text, %.20s: looked into as far as Python goes", (json, isDeep) => {
+])("a schema in a text, %.20s: refused if it nests too deeply for Python", (json, isDeep) => {
   const read = readChat(bytes({ model: "m", messages, structured_outputs: { json } }), JSON_TYPE, LIMITS);
-  const said = "request" in read ? read.request.sampling.constraintError : null;
-  expect(said?.startsWith("The JSON schema is nested too deeply") ?? false).toBe(isDeep);
+  const message = "request" in read ? read.request.sampling.constraintError : null;
+  expect(message?.startsWith("The JSON schema is nested too deeply") ?? false).toBe(isDeep);
 });
 
-test("a response's tools are written down once, in pieces, whatever events repeat them", () => {
+test("the tools of a response are written once, in pieces, and shared by the events that repeat them", () => {
   const reader = dialectTables.find(({ path }) => path === "/v1/responses")!.reader;
-  const given = range(4000, (i) => ({ type: "function", name: `f${i}`, parameters: { type: "object" } }));
-  const body = { model: "m", input: "Hi", tools: given, tool_choice: "none", stream: true };
+  const functions = range(4000, (i) => ({ type: "function", name: `f${i}`, parameters: { type: "object" } }));
+  const body = { model: "m", input: "Hi", tools: functions, tool_choice: "none", stream: true };
   const { result, pieces } = counted(reader.pieces!(bytes(body), JSON_TYPE, LIMITS));
   expect(pieces).toBeGreaterThan(5 * (4000 / 32));
   const context = { id: "resp_1", model: "m", created: 1, maxTokens: 5 } as AnswerContext;
@@ -164,7 +167,7 @@ test("a response's tools are written down once, in pieces, whatever events repea
   expect(tools(created!)[3999]).toMatchObject({ name: "f3999", parameters: { type: "object" } });
 });
 
-/** Each look at the clock takes so long; turns are counted. */
+/** A clock of which each reading takes `lookUs` microseconds, and a counter of turns. */
 function passing(lookUs: number) {
   let us = 0;
   const seen = {
@@ -184,7 +187,7 @@ function* counting(count: number): Pieces<number> {
   return count;
 }
 
-test("what takes no more than one piece is there at once, the rest comes with turns in between", async () => {
+test("work of at most one piece returns at once, longer work a promise, with turns in between", async () => {
   const turns = passing(100);
   expect(atOnceOrInTurns(counting(5), turns)).toBe(5);
   expect(turns.turns).toBe(0);
@@ -194,21 +197,21 @@ test("what takes no more than one piece is there at once, the rest comes with tu
   expect(turns.turns).toBeWithin(5, 20);
   const fails = function* (): Pieces<never> {
     yield* counting(50);
-    throw new Error("at its end");
+    throw new Error("failed at the end");
   };
-  await expect(async () => atOnceOrInTurns(fails(), turns)).toThrow("at its end");
+  await expect(async () => atOnceOrInTurns(fails(), turns)).toThrow("failed at the end");
 });
 
-test("between many things the event loop turns once for each piece of time", async () => {
+test("between many short jobs the event loop turns once per millisecond of work", async () => {
   const turns = passing(100);
   const stops = new Stops(turns);
   for (let at = 0; at < 100; at++) await stops.look();
   expect(turns.turns).toBeWithin(5, 20);
 });
 
-test("the first that is found, with stops", () => {
+test("firstOf returns the first result, in pieces", () => {
   const list = range(1000, (at) => at);
-  const look = (one: number) => (one >= 700 ? `${one}` : undefined);
+  const look = (item: number) => (item >= 700 ? `${item}` : undefined);
   const { result, pieces } = counted(firstOf(list, look));
   expect(result).toBe("700");
   expect(pieces).toBeGreaterThan(10);

@@ -1,4 +1,4 @@
-/** `repr` and `json.dumps` of texts: any character as Python writes it, and megabytes of a request at a few nanoseconds each. */
+/** `repr` and `json.dumps` write any character like Python, and megabytes of text quickly. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { dumpsString } from "../../../src/servers/pydantic/dumps.ts";
@@ -6,7 +6,7 @@ import { reprString } from "../../../src/servers/pydantic/repr.ts";
 import { cpuUs } from "../../cpu.ts";
 import { times } from "../../size.ts";
 
-/** One character as CPython 3.11 writes it between single quotes. */
+/** Returns a character as CPython 3.11 writes it between single quotes. */
 function escaped(character: string): string {
   const short = { "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t" }[character];
   if (short !== undefined) return short;
@@ -41,29 +41,29 @@ const texts = fc
   )
   .map((all) => all.join(""));
 
-test("any text is written as character by character, also where parts of a long one meet", () => {
+test("a text is the sum of its escaped characters, also at the borders of the parts of a long text", () => {
   fc.assert(
     fc.property(texts, fc.boolean(), (text, long) => {
       const whole = long ? "x".repeat(65_536 - 3) + text : text;
       const quote = whole.includes("'") && !whole.includes('"') ? '"' : "'";
-      const inner = [...whole].map((one) => (one === quote ? `\\${quote}` : escaped(one))).join("");
+      const inner = [...whole].map((character) => (character === quote ? `\\${quote}` : escaped(character))).join("");
       expect(reprString(whole) === quote + inner + quote).toBe(true);
     }),
     { numRuns: times(500) },
   );
 });
 
-test("dumps leaves lone surrogates as they are, and escapes as JSON.stringify", () => {
+test("dumps keeps lone surrogates, and escapes like JSON.stringify", () => {
   fc.assert(
     fc.property(texts, (text) => {
-      const inner = [...text].map((one) => (one.isWellFormed() ? JSON.stringify(one).slice(1, -1) : one)).join("");
+      const inner = [...text].map((unit) => (unit.isWellFormed() ? JSON.stringify(unit).slice(1, -1) : unit)).join("");
       expect(dumpsString(text) === `"${inner}"`).toBe(true);
     }),
     { numRuns: times(500) },
   );
 });
 
-test("megabytes of text are escaped at the cost of a few passes over it", () => {
+test("escaping megabytes of text costs as much as a few passes over it", () => {
   for (const text of ["x".repeat(2 ** 21), `${"é".repeat(2 ** 20)}\ud800`]) {
     const pass = cpuUs(() => {
       let sum = 0;

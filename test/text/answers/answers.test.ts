@@ -1,4 +1,4 @@
-/** How long are answers that nothing else ends? What `--output-tokens` says, and how lengths lie over seeds. */
+/** Lengths of answers that nothing else ends: the option `--output-tokens`, and their distribution over seeds. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,12 +11,12 @@ import { readOutputLengths } from "../../../src/workloads/output-lengths.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-lengths-"));
 afterAll(() => rmSync(folder, { recursive: true }));
-const written = (name: string, text: string) => {
+const writeFile = (name: string, text: string) => {
   writeFileSync(join(folder, name), text);
   return join(folder, name);
 };
 
-describe("the option", () => {
+describe("--output-tokens", () => {
   test.each([
     ["constant:1", { kind: "constant", tokens: 1 }],
     ["constant:1000000", { kind: "constant", tokens: 1_000_000 }],
@@ -38,7 +38,7 @@ describe("the option", () => {
 
   const resolved = (...flags: string[]) => resolveServeConfig(flags, {}, () => "");
 
-  test("a refusal says in one line what is taken; the short form and the long one exclude each other", () => {
+  test("an error lists the accepted forms in one line; --mean-output-tokens excludes --output-tokens", () => {
     const refused = resolved("--output-tokens", "gauss:4");
     expect(JSON.stringify(refused)).toContain(
       "constant:N, lognormal:mean=N,sigma=X, or trace:FILE; lengths up to 1000000, sigma up to 3",
@@ -52,10 +52,10 @@ describe("the option", () => {
     });
   });
 
-  test("a trace that cannot be used: the file, what is wrong, what is expected", () => {
+  test("an error of a trace names the file, the fault and the accepted forms", () => {
     const started = resolved();
     if (!("config" in started)) throw new Error("the defaults are refused");
-    const told = (file: string) => {
+    const messageFor = (file: string) => {
       try {
         readOutputLengths(file);
       } catch (error) {
@@ -64,34 +64,37 @@ describe("the option", () => {
       return null;
     };
     const missing = join(folder, "missing.csv");
-    expect(told(missing)).toBe(`--output-tokens trace: cannot read "${missing}" (ENOENT)`);
-    const empty = written("empty.csv", "");
-    expect(told(empty)).toBe(`--output-tokens trace: ${empty}: the trace is empty`);
-    const prose = written("prose.txt", "Hello there\n");
-    expect(told(prose)).toBe(
+    expect(messageFor(missing)).toBe(`--output-tokens trace: cannot read "${missing}" (ENOENT)`);
+    const empty = writeFile("empty.csv", "");
+    expect(messageFor(empty)).toBe(`--output-tokens trace: ${empty}: the trace is empty`);
+    const prose = writeFile("prose.txt", "Hello there\n");
+    expect(messageFor(prose)).toBe(
       `--output-tokens trace: ${prose}: its format is not recognised; a trace of mooncake, bailian, weka, azure, burstgpt, otel, sharegpt or our truth log is expected`,
     );
-    const spoiled = written("spoiled.jsonl", '{"timestamp":0,"input_length":5,"output_length":0,"hash_ids":[1]}\n');
-    expect(told(spoiled)).toBe(
+    const spoiled = writeFile("spoiled.jsonl", '{"timestamp":0,"input_length":5,"output_length":0,"hash_ids":[1]}\n');
+    expect(messageFor(spoiled)).toBe(
       `--output-tokens trace: ${spoiled}:1: expected "output_length": a whole number of at least 1, not 0`,
     );
   });
 
-  test("a length in a trace that no context holds is no short one", () => {
-    const long = written("long.jsonl", `{"timestamp":0,"input_length":5,"output_length":${2 ** 32},"hash_ids":[1]}\n`);
+  test("a length in a trace that exceeds 32 bits becomes the largest length", () => {
+    const long = writeFile(
+      "long.jsonl",
+      `{"timestamp":0,"input_length":5,"output_length":${2 ** 32},"hash_ids":[1]}\n`,
+    );
     expect(readOutputLengths(long)).toEqual(Uint32Array.of(2 ** 30));
   });
 });
 
-describe("over seeds that follow each other, as those of choices do", () => {
+describe("over consecutive seeds, as choices have them", () => {
   const COUNT = 20_000;
   const seeds = Array.from({ length: COUNT }, (_, seed) => seed + 7);
 
-  test("log-normal: its mean, its quantiles, and no length tells of the next", () => {
+  test("log-normal lengths have the right mean and quantiles, and neighbours are independent", () => {
     const draw = naturalLength({ kind: "lognormal", meanTokens: 300, sigma: 0.5 }, null);
     const logs = seeds.map((seed) => Math.log(draw(seed)));
     const scores = logs.map((log) => (log - (Math.log(300) - 0.125)) / 0.5);
-    // Shares of a normal distribution below -2 to 2.
+    // Shares of a normal distribution below each score.
     for (const [z, share] of [
       [-2, 0.02275],
       [-1, 0.15866],
@@ -104,7 +107,7 @@ describe("over seeds that follow each other, as those of choices do", () => {
     expect(Math.abs(neighbours)).toBeLessThan(4 / Math.sqrt(COUNT));
   });
 
-  test("trace: each of its lengths as often as it stands there", () => {
+  test("lengths of a trace occur as often as in the trace", () => {
     const draw = naturalLength({ kind: "trace", file: "" }, Uint32Array.of(5, 5, 9, 70));
     const counts = new Map<number, number>();
     for (const seed of seeds) counts.set(draw(seed), (counts.get(draw(seed)) ?? 0) + 1);

@@ -1,4 +1,4 @@
-/** Are forced and forbidden tokens forced and forbidden, whatever the rules, and is an answer the same however it is read? */
+/** Answers obey any rules on forced and forbidden tokens, and are the same however they are read. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type AnswerTables, nextToken } from "../../../src/text/answers/answers.ts";
@@ -21,45 +21,45 @@ const rules: fc.Arbitrary<TokenRules> = fc.record({
   ends: fc.uniqueArray(id, { maxLength: 2 }).map((ids) => new Set(ids)),
   endsFrom: fc.nat(20),
 });
-const all = (seed: number, given: TokenRules, length = 60) => [
-  ...new SteeredAnswer(tables, seed, length, steer(given, SIZE)).subarray(0, length),
+const all = (seed: number, tokenRules: TokenRules, length = 60) => [
+  ...new SteeredAnswer(tables, seed, length, steer(tokenRules, SIZE)).subarray(0, length),
 ];
 
-test("a forced set is kept, a forbidden token does not come while another is left", () =>
+test("all tokens are of the forced set, and none is forbidden as long as another is allowed", () =>
   fc.assert(
-    fc.property(fc.integer(), rules, (seed, given) => {
-      const { only, never } = given;
-      const free = Array.from({ length: SIZE }, (_, one) => one).filter(
-        (one) => (only?.includes(one) ?? true) && !never.has(one),
+    fc.property(fc.integer(), rules, (seed, drawnRules) => {
+      const { only, never } = drawnRules;
+      const free = Array.from({ length: SIZE }, (_, token) => token).filter(
+        (token) => (only?.includes(token) ?? true) && !never.has(token),
       );
-      for (const token of all(seed, { ...given, neverAfter: [], ends: new Set() })) {
+      for (const token of all(seed, { ...drawnRules, neverAfter: [], ends: new Set() })) {
         if (only !== null) expect(only).toContain(token);
         if (free.length > 0) expect(free).toContain(token);
       }
     }),
   ));
 
-test("an end does not come before its time while another token is left", () =>
+test("no end comes before its position as long as another token is allowed", () =>
   fc.assert(
-    fc.property(fc.integer(), rules, (seed, given) => {
-      const early = all(seed, { ...given, only: null, never: new Set(), neverAfter: [] }, given.endsFrom);
-      for (const token of early) expect(given.ends.has(token)).toBe(false);
+    fc.property(fc.integer(), rules, (seed, drawnRules) => {
+      const early = all(seed, { ...drawnRules, only: null, never: new Set(), neverAfter: [] }, drawnRules.endsFrom);
+      for (const token of early) expect(drawnRules.ends.has(token)).toBe(false);
     }),
   ));
 
-test("a sequence is not completed", () =>
+test("a forbidden sequence never occurs", () =>
   fc.assert(
-    fc.property(fc.integer(), rules, (seed, given) => {
-      const text = `,${all(seed, { ...given, only: null, never: new Set(), ends: new Set() }).join()},`;
-      for (const words of given.neverAfter) expect(text).not.toContain(`,${words.join()},`);
+    fc.property(fc.integer(), rules, (seed, drawnRules) => {
+      const text = `,${all(seed, { ...drawnRules, only: null, never: new Set(), ends: new Set() }).join()},`;
+      for (const words of drawnRules.neverAfter) expect(text).not.toContain(`,${words.join()},`);
     }),
   ));
 
-test("read in pieces it is the same, and without rules the usual answer", () =>
+test("reading in pieces gives the same answer, and without rules it is the usual one", () =>
   fc.assert(
-    fc.property(fc.integer(), rules, fc.array(fc.integer({ min: 1, max: 20 })), (seed, given, sizes) => {
-      const whole = all(seed, given);
-      const answer = new SteeredAnswer(tables, seed, 60, steer(given, SIZE));
+    fc.property(fc.integer(), rules, fc.array(fc.integer({ min: 1, max: 20 })), (seed, drawnRules, sizes) => {
+      const whole = all(seed, drawnRules);
+      const answer = new SteeredAnswer(tables, seed, 60, steer(drawnRules, SIZE));
       const pieces: number[] = [];
       for (const size of [...sizes, 60]) pieces.push(...answer.subarray(pieces.length, pieces.length + size));
       expect(pieces).toEqual(whole);

@@ -1,4 +1,4 @@
-/** Is an order read as docs/scripts.md says, and what is wrong with one said where it is? How is one played? */
+/** Orders are read as docs/how-to/scripts.md says, errors have their place, and scripts are played. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { SAME_STEP } from "../../../src/base/core-limits.ts";
@@ -18,7 +18,7 @@ import {
 } from "../../../src/text/canned/script.ts";
 import { times } from "../../size.ts";
 
-/** Ids by step, as a sequence has them. */
+/** Returns the members of a sequence with these IDs per step. */
 const stepped = (steps: readonly (readonly number[])[]) => ({
   ids: Uint32Array.from(steps.flatMap((step) => step.map((id, i) => (i < step.length - 1 ? id + SAME_STEP : id)))),
   largest: Math.max(-1, ...steps.flat()),
@@ -43,7 +43,7 @@ const READ: Script = {
   ranked: true,
 };
 
-test("orders, each of its kind", () => {
+test("each kind of order is read", () => {
   const none = { text: "", script: null, releases: false };
   expect(readOrder({})).toEqual({ ...none, kind: "none" });
   expect(readOrder({ release: true })).toEqual({ ...none, kind: "none", releases: true });
@@ -57,7 +57,7 @@ test("orders, each of its kind", () => {
   });
 });
 
-test("a file: those with a name, and the others in their order", () => {
+test("a file has scripts with names, and a queue of the others", () => {
   const text = JSON.stringify({
     scripts: [{ name: "a", ...FULL }, { sequences: [] }, { sequences: [{ steps: [[1]] }] }],
   });
@@ -68,7 +68,7 @@ test("a file: those with a name, and the others in their order", () => {
 
 const long = Array.from({ length: 33 }, (_, i) => i);
 test.each([
-  [() => parseOrder("{"), "no JSON: "],
+  [() => parseOrder("{"), "not JSON: "],
   [() => readOrder(5), "the order must be an object"],
   [() => readOrder({ script: "x", echo: true }), 'only one of "echo", "script", "play" and "call" can be ordered'],
   [() => readOrder({ skript: "x" }), 'the order: "skript" is not known; it takes echo, script, play, release'],
@@ -86,11 +86,11 @@ test.each([
   ],
   [
     () => readOrder({ script: { sequences: [{ steps: [], times_ms: [5, 4] }] } }),
-    "script.sequences[0].times_ms must be a list of milliseconds up to 86400000, none before the one in front of it",
+    "script.sequences[0].times_ms must be a list of milliseconds up to 86400000, none below the one before it",
   ],
   [
     () => readOrder({ script: { sequences: [{ steps: [], times_ms: [5] }], burst: true } }),
-    "script.burst: not beside times_ms",
+    "script.burst: cannot be set with times_ms",
   ],
   [() => readOrder({ script: { sequences: [], hold_after: -1 } }), "script.hold_after must be a whole number"],
   [
@@ -110,7 +110,7 @@ test.each([
   expect(read).toThrow(wanted);
 });
 
-test("whatever JSON comes, it is an order or a broken one", () => {
+test("any JSON is read as an order or refused", () => {
   const key = fc.constantFrom(
     "echo",
     "script",
@@ -142,7 +142,7 @@ test("whatever JSON comes, it is an order or a broken one", () => {
   );
 }, 30_000);
 
-test("ids for the core: a bit on those that another of the step follows, ends of sequence where it has to go on", () => {
+test("IDs for the core mark the step's next ID with a bit, and end with the end of sequence if the limit is larger", () => {
   const sequence: Sequence = { ...SILENT, ...stepped([[5], [6, 7, 8]]) };
   const ids = [5, 6 + SAME_STEP, 7 + SAME_STEP, 8];
   const plain = { maxTokens: 100, ignoreEos: false };
@@ -152,16 +152,16 @@ test("ids for the core: a bit on those that another of the step follows, ends of
 });
 
 describe("playing", () => {
-  /** What the choice hears of a sequence that the engine gives step by step, and what the stage is asked for. */
+  /** Plays a sequence step by step. Returns the outputs of the choice, their times, and the calls of the stage. */
   function play(
     sequence: Partial<Omit<Sequence, "steps">> & { readonly steps?: readonly (readonly number[])[] },
     script: Partial<ReturnType<typeof plainScript>>,
     repetition: Repetition | null = null,
   ) {
     const clock = new VirtualClock();
-    const heard: [number[], Finish | null][] = [];
+    const outputs: [number[], Finish | null][] = [];
     const times: number[] = [];
-    const asked: string[] = [];
+    const calls: string[] = [];
     const steps = sequence.steps ?? [[5], [6], [7]];
     const choice = {
       index: 0,
@@ -170,17 +170,17 @@ describe("playing", () => {
         cancel() {},
         release() {},
         cachedTokens: 0,
-        finish: (reason: Finish, tokens: number) => void asked.push(`finish ${reason} ${tokens}`),
+        finish: (reason: Finish, tokens: number) => void calls.push(`finish ${reason} ${tokens}`),
       },
       onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null) {
         times.push(clock.now());
-        heard.push([[...ids.subarray(at, at + count)], finish]);
+        outputs.push([[...ids.subarray(at, at + count)], finish]);
       },
     };
     const stage = {
-      standStill: (still: boolean) => void asked.push(`still ${still}`),
-      releaseIn: (seconds: number) => void asked.push(`release in ${seconds}`),
-      die: () => void asked.push("die"),
+      standStill: (still: boolean) => void calls.push(`still ${still}`),
+      releaseIn: (seconds: number) => void calls.push(`release in ${seconds}`),
+      die: () => void calls.push("die"),
       later: (us: number, act: () => void) => void clock.at(clock.now() + us, act),
       nowUs: () => clock.now(),
     };
@@ -191,43 +191,43 @@ describe("playing", () => {
     for (const step of steps) player.onTokens(Int32Array.from([0, ...step]), 1, step.length, null, -1);
     player.onTokens(Int32Array.of(1), 0, 1, Finish.Stop, -1);
     clock.drain();
-    return { heard, asked, times };
+    return { outputs, calls, times };
   }
   const end = [[1], Finish.Stop] as [number[], Finish];
 
-  test("as it comes", () => {
-    expect(play({}, {})).toMatchObject({ heard: [[[5], null], [[6], null], [[7], null], end], asked: [] });
+  test("each step is an output", () => {
+    expect(play({}, {})).toMatchObject({ outputs: [[[5], null], [[6], null], [[7], null], end], calls: [] });
   });
-  test("burst: all at once", () => {
-    expect(play({}, { burst: true }).heard).toEqual([[[5, 6, 7, 1], Finish.Stop]]);
+  test("a burst is one output", () => {
+    expect(play({}, { burst: true }).outputs).toEqual([[[5, 6, 7, 1], Finish.Stop]]);
   });
-  test("an error takes the place of the last step", () => {
+  test("an error replaces the last step", () => {
     expect(play({ finish: "error" }, {})).toMatchObject({
-      heard: [
+      outputs: [
         [[5], null],
         [[6], null],
         [[], Finish.Error],
       ],
-      asked: [`finish ${Finish.Error} 3`],
+      calls: [`finish ${Finish.Error} 3`],
     });
   });
-  test("a limit: the last step is all there is", () => {
+  test("at the limit the last step ends the answer", () => {
     expect(play({ finish: "length" }, {})).toMatchObject({
-      heard: [
+      outputs: [
         [[5], null],
         [[6], null],
         [[7], Finish.Length],
       ],
-      asked: [`finish ${Finish.Length} 3`],
+      calls: [`finish ${Finish.Length} 3`],
     });
-    expect(play({ finish: "length" }, { burst: true }).heard).toEqual([[[5, 6, 7], Finish.Length]]);
+    expect(play({ finish: "length" }, { burst: true }).outputs).toEqual([[[5, 6, 7], Finish.Length]]);
   });
-  test("outputs wait for their times, and those behind the last one with it", () => {
-    const { heard, times } = play({ timesMs: [0, 20, 20] }, {});
-    expect(heard).toEqual([[[5], null], [[6], null], [[7], null], end]);
+  test("outputs wait for their times, and later ones for the last time", () => {
+    const { outputs, times } = play({ timesMs: [0, 20, 20] }, {});
+    expect(outputs).toEqual([[[5], null], [[6], null], [[7], null], end]);
     expect(times).toEqual([0, 20_000, 20_000, 20_000]);
     expect(play({ timesMs: [5], finish: "error" }, {})).toMatchObject({
-      heard: [
+      outputs: [
         [[5], null],
         [[6], null],
         [[], Finish.Error],
@@ -235,25 +235,25 @@ describe("playing", () => {
       times: [5000, 5000, 5000],
     });
   });
-  test("the engine stands still, goes on, dies", () => {
-    expect(play({}, { holdAfter: 2, releaseAfterS: 1.5 }).asked).toEqual(["still true", "release in 1.5"]);
-    expect(play({}, { diesAtStep: 2 }).asked).toEqual(["die"]);
+  test("the engine stops, continues or dies", () => {
+    expect(play({}, { holdAfter: 2, releaseAfterS: 1.5 }).calls).toEqual(["still true", "release in 1.5"]);
+    expect(play({}, { diesAtStep: 2 }).calls).toEqual(["die"]);
   });
-  test("repetition ends it where the pattern is complete, inside a step too", () => {
+  test("repetition ends the answer when the pattern is complete, also inside a step", () => {
     const repetition = { minPattern: 1, maxPattern: 2, minCount: 3, minTokens: 0 };
     expect(play({ steps: [[5], [6, 7, 6, 7, 6, 7, 8], [9]] }, {}, repetition)).toMatchObject({
-      heard: [
+      outputs: [
         [[5], null],
         [[6, 7, 6, 7, 6, 7], Finish.Repetition],
       ],
-      asked: [`finish ${Finish.Repetition} 7`],
+      calls: [`finish ${Finish.Repetition} 7`],
     });
-    expect(play({ steps: [[5], [5], [5], [5]] }, {}, repetition).heard.length).toBe(3);
-    expect(play({ steps: [[5], [5], [6], [5]] }, {}, repetition).heard.at(-1)).toEqual(end);
+    expect(play({ steps: [[5], [5], [5], [5]] }, {}, repetition).outputs.length).toBe(3);
+    expect(play({ steps: [[5], [5], [6], [5]] }, {}, repetition).outputs.at(-1)).toEqual(end);
   });
 });
 
-test("ranked log probabilities: a rank for each position, values exact in 32 bits, minus infinity where wanted", () => {
+test("ranked log probabilities have a rank per position, values exact in 32 bits, and minus infinity as ordered", () => {
   const source = rankedLogprobs(580, [3]);
   expect(source(0, 10, 0, 3)).toEqual({ logprob: -0.5, rank: 1, ids: [10, 17, 24], logprobs: [-0.5, -1, -1.5] });
   expect(source(0, 10, 2, 3)).toEqual({ logprob: -1.75, rank: 3, ids: [576, 3, 10], logprobs: [-0.75, -1.25, -1.75] });

@@ -1,4 +1,4 @@
-/** Do drawn texts fit the grammars that they are drawn from? */
+/** Drawn texts fit their grammar. */
 import { expect, test } from "bun:test";
 import { writerOf } from "../../../src/text/grammar/structure.ts";
 
@@ -17,13 +17,13 @@ test.each(GRAMMARS)("%s", (grammar, fits) => {
   for (let seed = 0; seed < 100; seed++) expect(write(seed, 0)).toMatch(fits);
 });
 
-test("both alternatives, and each number of repetitions, come up", () => {
+test("all alternatives and all numbers of repetitions occur", () => {
   const write = writerOf({ kind: "grammar", grammar: 'root ::= ("a" | "b"){0,3}' });
   const seen = new Set(Array.from({ length: 200 }, (_, seed) => write(seed, 0)));
   expect(seen.size).toBe(15);
 });
 
-test("a grammar without an end is cut, one that only names itself says nothing", () => {
+test("an endless text is cut, and a rule that only names itself gives an empty text", () => {
   expect(writerOf({ kind: "grammar", grammar: 'root ::= "ab" root' })(1, 0)!.length).toBeGreaterThan(10_000);
   expect(writerOf({ kind: "grammar", grammar: "root ::= root" })(1, 0)).toBe("");
 });

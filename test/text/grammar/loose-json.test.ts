@@ -1,4 +1,4 @@
-/** Does looking for JSON in a prompt take work in proportion to the prompt, whatever it holds, and read JSON as it is? */
+/** Finding JSON in a prompt takes work in proportion to its length, for any content, and reads valid JSON exactly. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { BrokenStructure } from "../../../src/text/grammar/broken.ts";
@@ -9,7 +9,7 @@ const LINE = '{"type": "object", "properties": {"a": {"type": "integer"}}}';
 const writerFor = (text: string) =>
   writerOf({ kind: "prompted", texts: [text], mustBeObject: false, always: false, calls: 0.5 });
 
-/** Texts that make readers with backtracking, or with a stack of the thread, slow or dead. */
+/** Texts that, repeated, make a reader with backtracking slow, or a recursive reader overflow. */
 const HARD: readonly string[] = [
   '{"a":',
   "{",
@@ -37,7 +37,7 @@ const HARD: readonly string[] = [
   '{"x{',
 ];
 
-test("the work is proportional to the text, whatever stands in it, and nothing overflows", () => {
+test("the work is proportional to the length of any text, and nothing overflows", () => {
   const cpu = (text: string) => {
     const from = process.cpuUsage();
     try {
@@ -52,7 +52,7 @@ test("the work is proportional to the text, whatever stands in it, and nothing o
   cpu(plain);
   for (const piece of HARD) {
     const text = piece.repeat(Math.ceil(524_288 / piece.length));
-    // A pass over half a megabyte takes up to 0.3 s; a reader in quadratic time takes minutes.
+    // A pass over half a megabyte takes up to 0.3 s. A reader in quadratic time takes minutes.
     expect(cpu(text)).toBeLessThan(3_000_000);
     cpu(`${text}${LINE}`);
   }
@@ -60,21 +60,21 @@ test("the work is proportional to the text, whatever stands in it, and nothing o
   expect(cpu(`JSON like this: [${many}]`)).toBeLessThan(5_000_000);
 }, 120_000);
 
-test("what is JSON is read as JSON.parse reads it, with any text around it", () => {
-  const text = fc.string().map((one) => one.replace(/[[{]/g, ""));
+test("JSON is read like by JSON.parse, with any text around it", () => {
+  const text = fc.string().map((string) => string.replace(/[[{]/g, ""));
   const value = fc.oneof(fc.dictionary(fc.string(), fc.jsonValue()), fc.array(fc.jsonValue()));
   fc.assert(
-    fc.property(text, value, text, (before, given, after) => {
-      for (const json of [JSON.stringify(given), JSON.stringify(given, null, 2)]) {
-        const [found] = findJson(`${before}${json}${after}`);
-        expect(JSON.stringify(found!.value)).toBe(JSON.stringify(given));
+    fc.property(text, value, text, (before, json, after) => {
+      for (const written of [JSON.stringify(json), JSON.stringify(json, null, 2)]) {
+        const [found] = findJson(`${before}${written}${after}`);
+        expect(JSON.stringify(found!.value)).toBe(JSON.stringify(json));
       }
     }),
     { numRuns: 300 },
   );
 });
 
-test("whatever a prompt holds, it is answered or its schema is broken", () => {
+test("any prompt is answered, or its schema is refused", () => {
   const piece = fc.constantFrom(
     ...HARD,
     ..."{}[]:,\"'",

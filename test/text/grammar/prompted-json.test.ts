@@ -1,4 +1,4 @@
-/** Is a prompt that asks for JSON in words answered as its library expects it? A prompt per form; the forms are cut to their marks. */
+/** Prompts that ask for JSON in words are answered as their library expects. Each form has a shortened prompt. */
 import { expect, test } from "bun:test";
 import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
@@ -12,7 +12,7 @@ addFormats(ajv);
 const WISH: PromptedJson = { kind: "prompted", texts: [], mustBeObject: false, always: false, calls: 0.5 };
 const SEEDS = 20;
 
-/** Answers to a prompt, by seed. */
+/** Returns the answers to a prompt, by seed. */
 function answersTo(texts: string | readonly string[], more: Partial<PromptedJson> = {}): (string | null)[] {
   const write = writerOf({ ...WISH, texts: [texts].flat(), ...more });
   return Array.from({ length: SEEDS }, (_, seed) => write(seed, 0));
@@ -36,7 +36,7 @@ const object = (properties: object, required = Object.keys(properties)) => ({
 const { $schema: _, type: __, ...UNTYPED } = PERSON;
 const PYTHON = PRETTY.replaceAll('"', "'").replaceAll("false", "False");
 
-/** What JSON Schema is, by an example that is one: LangChain's explanation of its format. */
+/** LangChain's explanation of JSON Schema, which contains an example of a schema. */
 const EXPLAINED =
   'As an example, for the schema {"properties": {"foo": {"title": "Foo", "type": "array", "items": {"type": "string"}}}, "required": ["foo"]}\n' +
   'the object {"foo": ["bar", "baz"]} is well-formatted. The object {"properties": {"foo": ["bar", "baz"]}} is not.\n\n';
@@ -252,7 +252,7 @@ test.each([...SCHEMAS, ...EXAMPLES])("%s", (_, prompt, schema) => {
   }
 });
 
-test("LangChain's parser of fields: no commas, comments, and with the fence that it asks for", () => {
+test("LangChain's instructions for fields: without commas, with comments, and with a fence around the answer", () => {
   const lines = '```json\n{\n\t"answer": string  // the answer, in words\n\t"n": integer  // how many\n}\n```';
   const prompt = `A markdown code snippet in this schema, including the leading and trailing "\`\`\`json" and "\`\`\`":\n\n${lines}`;
   const fits = ajv.compile(object({ answer: { type: "string" }, n: { type: "integer" } }));
@@ -267,11 +267,11 @@ const tool = (name: string) =>
 const NOUS = `# Tools\n\n<tools>\n${tool("look")}\n${tool("close")}\n</tools>\n\nFor each function call, return a json object within <tool_call></tool_call> XML tags:\n<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>`;
 const QWEN = `# Tools\n\n### look\n\nlook: Looks at {things}. Parameters: ${LINE} Format the arguments as a JSON object.\n\n## When you need to call a tool:\n\n✿FUNCTION✿: The tool to use, should be one of [look]\n✿ARGS✿: The input of the tool`;
 
-test("Qwen-Agent: a call in tags of a tool that the prompt lists; a share of the answers, or those that are ordered", () => {
+test("Qwen-Agent: a share of the answers, or the ordered ones, call a listed tool in tags", () => {
   const all = answersTo(NOUS, { calls: 1 });
   const names = all.map((text) => {
-    const { name, arguments: given } = JSON.parse(/^<tool_call>\n(.*)\n<\/tool_call>$/s.exec(text!)![1]!);
-    expect(ajv.validate(PERSON, given)).toBe(true);
+    const { name, arguments: args } = JSON.parse(/^<tool_call>\n(.*)\n<\/tool_call>$/s.exec(text!)![1]!);
+    expect(ajv.validate(PERSON, args)).toBe(true);
     return name;
   });
   expect(new Set(names)).toEqual(new Set(["look", "close"]));
@@ -281,10 +281,10 @@ test("Qwen-Agent: a call in tags of a tool that the prompt lists; a share of the
   expect(answersTo(NOUS, { calls: ["close", "none"] }).every((text) => text!.includes('"name": "close"'))).toBe(true);
 });
 
-test("Qwen-Agent: a call in the older form, whose schema is no schema of the answer", () => {
+test("Qwen-Agent: calls in the older form, whose schema is not that of the answer", () => {
   for (const text of answersTo(QWEN, { calls: 1 })) {
-    const [, name, given] = /^✿FUNCTION✿: (.*)\n✿ARGS✿: (.*)$/.exec(text!)!;
-    expect([name, ajv.validate(PERSON, JSON.parse(given!))]).toEqual(["look", true]);
+    const [, name, args] = /^✿FUNCTION✿: (.*)\n✿ARGS✿: (.*)$/.exec(text!)!;
+    expect([name, ajv.validate(PERSON, JSON.parse(args!))]).toEqual(["look", true]);
   }
   expect(answersTo(QWEN, { calls: 0 })).toEqual(Array(SEEDS).fill(null));
 });
@@ -295,7 +295,7 @@ test.each([
   "You MUST answer with JSON.",
   "请以JSON格式回答",
   "Who?\n\nJSON:\n",
-])("a wish for JSON that shows none gets any object: %s", (prompt) => {
+])("a request for JSON without an example gets any object: %s", (prompt) => {
   for (const text of answersTo(prompt)) expect(Object.keys(JSON.parse(text!)).length).toBeGreaterThan(0);
 });
 
@@ -306,12 +306,12 @@ test.each([
   'Explain this file:\n```json\n{"a": 1}\n```',
   "",
   "{}",
-])("no wish, no JSON: %s", (prompt) => {
+])("no request for JSON, no JSON: %s", (prompt) => {
   expect(answersTo(prompt)).toEqual(Array(SEEDS).fill(null));
   for (const text of answersTo(prompt, { always: true })) expect(JSON.parse(text!)).toBeObject();
 });
 
-test("an answer that must be an object is one, also where the prompt has a list", () => {
+test("an answer that must be an object is one, even if the prompt has a list", () => {
   for (const prompt of [
     'JSON schema: {"type": "array"}',
     "Hello",
@@ -327,16 +327,16 @@ test.each([
   '{"type": "string", "minLength": 3, "maxLength": 2}',
   '{"type": "object", "properties": {"a": {"allOf": [{"type": "string"}, {"type": "integer"}]}}, "required": ["a"]}',
   '{"type": "object", "properties": {"a": {"not": {}}}, "required": ["a"]}',
-])("a schema that cannot be answered to says why: %s", (schema) => {
+])("a schema that no value fits is refused: %s", (schema) => {
   expect(() => answersTo(`JSON schema: ${schema}`)).toThrow(BrokenStructure);
 });
 
-test("names of properties that objects of JavaScript have are properties like others", () => {
+test("names of JavaScript's own properties are ordinary properties", () => {
   const text = answersTo('Return JSON: {"__proto__": 1, "constructor": 2, "toString": {"hasOwnProperty": 3}}')[0]!;
   expect(Object.keys(JSON.parse(text))).toEqual(["__proto__", "constructor", "toString"]);
 });
 
-test("of an example the first 100 items and 200 members count", () => {
+test("only the first 100 items and 200 members of an example count", () => {
   const items = Array.from({ length: 101 }, (_, n) => ({ kind: n < 100 ? "early" : "late" }));
   for (const text of answersTo(`JSON like this: ${JSON.stringify({ items })}`)) {
     expect(text).toContain("early");

@@ -1,4 +1,4 @@
-/** Schemas of all kinds that answers are made for: nested four deep, with whatever clients put into theirs. */
+/** Arbitrary schemas, nested up to four levels, with the keywords that clients use. */
 import fc from "fast-check";
 
 type Schema = Record<string, unknown> | boolean;
@@ -14,7 +14,7 @@ const PATTERNS = [
   "a{2,5}b?",
   "^[^\\s,]+$",
 ];
-/** Those that both of vLLM's grammar libraries know, and Ajv checks. */
+/** Formats that both of vLLM's grammar libraries support and Ajv checks. */
 const FORMATS = ["date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"];
 
 const text = fc.oneof(
@@ -117,7 +117,7 @@ const DEFS = {
   word: { type: "string", pattern: "^[a-z]+$" },
 };
 
-/** Schemas as a client sends them: the outermost is an object. */
+/** Schemas as clients send them: the outermost is of an object. */
 export const schemas: fc.Arbitrary<Record<string, unknown>> = fc
   .dictionary(key, nested(3), { minKeys: 1, maxKeys: 5 })
   .chain((properties) =>

@@ -1,4 +1,4 @@
-/** Do drawn values fit their schema, whatever it is, and does every choice in it come up? */
+/** Drawn values fit any schema, and every choice in it occurs. */
 import { expect, test } from "bun:test";
 import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
@@ -37,7 +37,7 @@ test(`values of ${SCHEMAS} generated schemas fit them, and the seed decides`, ()
 const HABITS = parseToolHabits("integers=3:5,numbers=-1:1,items=2:4,optional=0.9,inner=0.1")!;
 const habitual = (schema: Schema, seed: number) => limited(() => new ValueDrawer(schema, HABITS).draw(new Draws(seed)));
 
-test("habits keep to generated schemas", () => {
+test("values by habits fit generated schemas", () => {
   fc.assert(
     fc.property(schemas, fc.nat(), (schema, seed) => {
       const text = jsonText(habitual(schema, seed));
@@ -47,7 +47,7 @@ test("habits keep to generated schemas", () => {
   );
 }, 60_000);
 
-test("habits fill what a schema leaves open: numbers, lengths, what is not required", () => {
+test("habits decide numbers, lengths and optional members that a schema leaves open", () => {
   const open = {
     type: "object",
     properties: {
@@ -92,7 +92,7 @@ test.each([
   expect(parseToolHabits(text)).toEqual(habits as never);
 });
 
-/** What structured outputs refuse and tools may have, and what only some of the libraries behind vLLM know. */
+/** Schemas that structured outputs refuse and tools may have, or that only some of vLLM's libraries support. */
 const OTHERS: readonly Schema[] = [
   { type: "array", items: { type: "integer", minimum: 0, maximum: 9 }, uniqueItems: true, minItems: 4 },
   { type: "array", contains: { const: "x" }, items: { type: "string" }, minContains: 2 },
@@ -102,7 +102,7 @@ const OTHERS: readonly Schema[] = [
   { type: "object", patternProperties: { "^n_": { type: "integer" } }, additionalProperties: false, minProperties: 2 },
   { type: "object", propertyNames: { pattern: "^[a-c]{2}$" }, minProperties: 3 },
   { type: "object", minProperties: 2, maxProperties: 2, properties: { a: {}, b: {}, c: {} } },
-  // As text: an object with a member `then` is taken for a promise.
+  // Parsed from text, because an object literal with a member `then` looks like a promise.
   JSON.parse(
     '{"type":"object","properties":{"kind":{"enum":["a","b"]}},"required":["kind"],"if":{"properties":{"kind":{"const":"a"}}},"then":{"required":["x"]},"else":{"required":["y"]}}',
   ),
@@ -132,7 +132,7 @@ test.each(OTHERS.map((schema) => [JSON.stringify(schema), schema] as const))("%s
   }
 });
 
-test("over 200 seeds each optional property, each branch of a union and each length from 0 to 3 comes up, three levels deep too", () => {
+test("over 200 seeds each optional property, branch of a union and length from 0 to 3 occurs, also three levels deep", () => {
   const leaf = {
     type: "object",
     properties: {
@@ -211,11 +211,11 @@ test.each([
   [{ type: "string", pattern: "^[^a]{20}$" }, /^"[^"\\]*"$/],
   [{ type: "integer", multipleOf: 3, minimum: -30, maximum: 9 }, /^[0369]$/],
   [{ type: "integer", multipleOf: 3, minimum: -30, maximum: -28 }, /^-30$/],
-] as const)("%j is written as the grammar libraries take it", (schema, form) => {
+] as const)("%j is written in the form that the grammar libraries accept", (schema, form) => {
   for (let seed = 0; seed < 50; seed++) expect(drawn(schema as Schema, seed)).toMatch(form);
 });
 
-test("a length is kept where the pattern has it", () =>
+test("a wanted length is kept if the pattern has such texts", () =>
   limited(() => {
     const pattern = new Pattern("^[a-z]{2,}(-[a-z]{2,5})*$");
     for (let seed = 0; seed < 100; seed++) {
@@ -226,14 +226,14 @@ test("a length is kept where the pattern has it", () =>
     }
   }));
 
-test("expressions that blow up when they are matched are drawn at once, and too long ones refused", () =>
+test("expressions that are slow to match are drawn at once, and too long ones are refused", () =>
   limited(() => {
     expect(new Pattern("(a+)+$").draw(new Draws(1))).toMatch(/^a+$/);
     expect(new Pattern("((a{0,9}){0,9}){0,9}").draw(new Draws(1)).length).toBeLessThanOrEqual(729);
     expect(() => new Pattern("((a{1000}){1000}){1000}")).toThrow("at most 65536");
   }));
 
-test("a schema without an end goes on as long as it is asked to", () =>
+test("a schema without an end is drawn up to the wanted length", () =>
   limited(() => {
     const values = new ValueDrawer({
       type: "object",

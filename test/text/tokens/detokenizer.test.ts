@@ -1,4 +1,4 @@
-/** Is text sent exactly when vLLM would send it, whatever way bytes are cut into tokens? */
+/** Text is sent exactly when vLLM sends it, however its bytes are split into tokens. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Detokenizer } from "../../../src/text/tokens/detokenizer.ts";
@@ -7,7 +7,7 @@ import { vocabularyOf } from "../../../src/text/tokens/vocabulary.ts";
 const utf8 = new TextEncoder();
 const END = 0;
 
-/** A vocabulary of `<|end|>` (special) and these tokens, as ids 1 …; what each token yields, in order. */
+/** Decodes tokens of a vocabulary of `<|end|>` (special) and these tokens, with IDs from 1. Returns the text of each. */
 function pieces(tokens: readonly (string | number[])[], skipSpecial = true, ids = tokens.map((_, at) => at + 1)) {
   const bytes = tokens.map((token) => (typeof token === "string" ? utf8.encode(token) : Uint8Array.from(token)));
   const vocabulary = vocabularyOf([utf8.encode("<|end|>"), ...bytes], new Set([END]), END);
@@ -30,7 +30,7 @@ describe("detokenizer", () => {
     ).toEqual(["", "", "你好!"]);
   });
 
-  test("a broken character comes as U+FFFD with the text that follows (recording chat-invalid-bytes)", () => {
+  test("invalid bytes become U+FFFD with the text that follows (recording chat-invalid-bytes)", () => {
     expect(pieces(["a", [0xf0], " ", "b"]).texts).toEqual(["a", "", "\ufffd ", "b"]);
     expect(pieces([[0xff], [0xfe], [0xe4, 0xb8], "x"]).texts).toEqual(["", "", "", "\ufffd\ufffd\ufffdx"]);
   });
@@ -39,7 +39,7 @@ describe("detokenizer", () => {
     expect(pieces(["\ufffd", "x", "y\ufffd"])).toEqual({ texts: ["", "\ufffdx", ""], idle: false });
   });
 
-  test("special tokens: skipped without closing an open code point, or spelled out", () => {
+  test("special tokens are skipped without ending an incomplete code point, or written", () => {
     const tokens = [[0xc3], [0xa9]];
     expect(pieces(tokens, true, [1, END, 2]).texts).toEqual(["", "", "é"]);
     expect(pieces(tokens, false, [1, END, 2, 1, 2]).texts).toEqual(["", "\ufffd<|end|>", "", "", "\ufffdé"]);
@@ -49,7 +49,7 @@ describe("detokenizer", () => {
     expect(pieces(["\ufeffa", [0xef], [0xbb, 0xbf]]).texts).toEqual(["\ufeffa", "", "\ufeff"]);
   });
 
-  test("any bytes, any cuts: what was sent is all text so far, unless that ends in U+FFFD", () => {
+  test("for any bytes and tokens, the sent text is all text so far, unless that ends in U+FFFD", () => {
     const part = fc.oneof(
       fc.string({ unit: "binary" }).map((text) => [...utf8.encode(text)]),
       fc.string({ unit: "grapheme" }).map((text) => [...utf8.encode(text)]),

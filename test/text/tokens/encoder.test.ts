@@ -1,4 +1,4 @@
-/** Does the encoder give gpt-tokenizer's ids, keep its order, and end well whatever happens to its thread? */
+/** The encoder returns gpt-tokenizer's IDs in the order of its calls, and survives failures of its thread. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -19,11 +19,11 @@ const file = new Uint8Array(readFileSync(path));
 const bpe = new BpeEncoder(file);
 setMergeCacheSize(1000);
 const plain = { disallowedSpecial: new Set<string>() };
-// gpt-tokenizer 4.0.0 loses tokens that begin with a byte order mark; those are held to tiktoken's own file below.
+// gpt-tokenizer 4.0.0 lacks tokens that start with a byte order mark. A test below compares those with tiktoken's own file.
 const same = (text: string) =>
   text.includes("\ufeff") || expect([...bpe.encode([text], false)]).toEqual(oracle(text, plain));
 
-test("what can be said of a long text begins with the same ids", () => {
+test("the start of a long ordered text has the same IDs as in the whole text", () => {
   const most = loadVocabulary(file).maxTokenBytes;
   fc.assert(
     fc.property(fc.string({ unit: "grapheme", minLength: 1 }), fc.nat(20), (part, tokens) => {
@@ -38,7 +38,7 @@ test("what can be said of a long text begins with the same ids", () => {
   );
 });
 
-describe("ids", () => {
+describe("IDs", () => {
   test("of prose in many scripts, code, numbers, white space, emoji", () => {
     for (const text of [
       "",
@@ -64,7 +64,7 @@ describe("ids", () => {
     same(readFileSync(new URL("../../../LICENSE", import.meta.url), "utf8"));
   });
 
-  test("of long pieces, where merging goes another way than in short ones", () => {
+  test("of long pieces, which are merged by another algorithm than short ones", () => {
     for (const unit of ["a", " ", "=-", "漢", "字仮", "\n", "qzxj", "ab\u0301", "😀", "AAAb"]) same(unit.repeat(300));
     const letters = fc.string({ unit: fc.constantFrom(..."etaoinshrdlu"), minLength: 40, maxLength: 400 });
     fc.assert(fc.property(letters, (text) => void same(text)));
@@ -80,7 +80,7 @@ describe("ids", () => {
     fc.assert(fc.property(fc.string({ unit, maxLength: 80 }), (text) => void same(text)));
   });
 
-  test("are tiktoken's: each token alone is its rank, byte order marks included", () => {
+  test("equal tiktoken's ranks for each single token, also with byte order marks", () => {
     const list = readFileSync(fileURLToPath(import.meta.resolve("gpt-tokenizer/data/o200k_base.tiktoken")), "latin1");
     const vocabulary = loadVocabulary(file);
     const lines = list.trimEnd().split("\n");
@@ -106,13 +106,13 @@ describe("ids", () => {
     );
   });
 
-  test("of 500 KB that is one piece: not quadratic", () => {
+  test("of a piece of 500 KB take less than quadratic time", () => {
     expect(bpe.encode(["漢".repeat(170_000)], false).length).toBe(170_000);
     expect(bpe.encode([" ".repeat(500_000)], false).length).toBe(3907);
   });
 });
 
-test("a piece of more than 1,048,576 characters is cut, not in the middle of a character, and takes little memory", async () => {
+test("a piece of more than 1,048,576 characters is cut between characters, and takes little memory", async () => {
   const program = `
     import { readFileSync } from "node:fs";
     import { BpeEncoder } from ${JSON.stringify(new URL("../../../src/text/tokens/bpe.ts", import.meta.url).href)};
@@ -125,7 +125,7 @@ test("a piece of more than 1,048,576 characters is cut, not in the middle of a c
   const child = Bun.spawn([process.execPath, "-e", program], { stdout: "pipe", stderr: "inherit" });
   const [count, taken] = JSON.parse(await new Response(child.stdout).text());
   expect(count).toBe(8_000_001);
-  // Merged in one go, the text takes 24 times its 16 MB of UTF-8, cut 10 times.
+  // In one piece, merging takes 24 times the text's 16 MB of UTF-8. Cut, it takes 10 times.
   expect(taken).toBeLessThan(16 * 16e6);
   const text = `x${"😀".repeat(524_300)}`;
   const detokenizer = new Detokenizer(loadVocabulary(file), false);
@@ -135,7 +135,7 @@ test("a piece of more than 1,048,576 characters is cut, not in the middle of a c
 describe("parts", () => {
   const text = "a<|start|>b<|reserved_200013|><|start|";
 
-  test("special tokens in text count only when allowed; numbers are ids", () => {
+  test("special tokens in text count only if allowed, and numbers are IDs", () => {
     expect([...bpe.encode([text], false)]).toEqual(oracle(text, plain));
     const [a, b] = [oracle("a"), oracle("b")];
     expect([...bpe.encode([text], true)]).toEqual([...a, 200006, ...b, 200013, ...oracle("<|start|", plain)]);
@@ -143,7 +143,7 @@ describe("parts", () => {
     expect(bpe.encode([], false).length).toBe(0);
   });
 
-  test("special tokens that begin alike or with nothing in common: the longest wins", () => {
+  test("of special tokens at the same place the longest is taken", () => {
     const bytes = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte));
     const specials = ["<s>", "<s>>", "[INST]"].map((spelling) => new TextEncoder().encode(spelling));
     const own = new BpeEncoder(packTable([...bytes, ...specials], new Set([256, 257, 258]), 256, "[^]"));
@@ -157,7 +157,7 @@ describe("thread", () => {
   afterAll(() => encoder.close());
   const script = (source: string) => new URL(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
 
-  test("answers as the encoder itself does, in order of the calls", async () => {
+  test("returns the encoder's IDs, in the order of the calls", async () => {
     const prompts = Array.from({ length: 50 }, (_, at) => [
       200006,
       at % 7 === 0 ? "word ".repeat(5000) : `prompt ${at}`,
@@ -174,7 +174,7 @@ describe("thread", () => {
     for (const [at, ids] of answers.entries()) expect(ids).toEqual(bpe.encode(prompts[at]!, false));
   });
 
-  test("encodes short texts at once when it has answered, the same", async () => {
+  test("encodes short texts at once after the first answer, with the same IDs", async () => {
     const fresh = createEncoder(file);
     const parts = [200006, "a short text, <|end|> and é", 200007];
     expect(fresh.short!(parts, false)).toBeNull();
@@ -191,7 +191,7 @@ describe("thread", () => {
     expect(fresh.short!(parts, false)).toBeNull();
   });
 
-  test("encodes UTF-8 as the text, and takes its memory", async () => {
+  test("encodes UTF-8 like text, and takes its memory", async () => {
     const encoder = createEncoder(file);
     const bytes = new TextEncoder().encode("Grüße <|start|>, 😀, ");
     const invalid = Uint8Array.from([...bytes, 0xff, 0x41]);
@@ -202,7 +202,7 @@ describe("thread", () => {
     encoder.close();
   });
 
-  test("runs at low priority where the system has that", async () => {
+  test("runs at low priority if the system supports that", async () => {
     await encoder.encode(["warm"], false);
     if (process.platform !== "linux") return;
     const nice = (task: string | number) => {
@@ -213,13 +213,14 @@ describe("thread", () => {
       try {
         return [nice(task)];
       } catch {
-        return []; // one of the compilers' threads, which come and go
+        // A thread of the compiler, which ended meanwhile.
+        return [];
       }
     });
     expect(all).toContain(Math.max(10, nice(process.pid)!));
   });
 
-  test("a thread that dies rejects what it owed, and the next call starts another", async () => {
+  test("if the thread dies, its orders are rejected, and the next call starts another", async () => {
     const mortal = createEncoder(
       file,
       null,
@@ -232,7 +233,7 @@ describe("thread", () => {
     mortal.close();
   });
 
-  test("orders that come while a folder is read, as in a thread that takes the place of another, are answered in order", async () => {
+  test("orders that arrive while a new thread reads the folder are answered in order", async () => {
     const worker = new Worker(new URL("../../../src/text/tokens/encoder-worker.ts", import.meta.url), {
       type: "module",
     });
@@ -255,7 +256,7 @@ describe("thread", () => {
     expect(answers.map((answer) => [answer.id, "failed" in answer])).toEqual([0, 1, 2, 3, 4].map((id) => [id, false]));
   });
 
-  test("a second answer, and one that nobody asked for, settle no other prompt", async () => {
+  test("a second answer, or one without an order, settles no other prompt", async () => {
     const twice = createEncoder(
       file,
       null,
@@ -271,7 +272,7 @@ describe("thread", () => {
     twice.close();
   });
 
-  test("a thread that fails to load or throws rejects too", async () => {
+  test("if the thread fails to load or throws, its orders are rejected", async () => {
     for (const source of ["throw new Error('no')", "self.onmessage = () => { throw new Error('no') }"]) {
       const broken = createEncoder(file, null, script(source));
       await expect(broken.encode(["a"], false)).rejects.toThrow("encoder thread");
@@ -282,7 +283,7 @@ describe("thread", () => {
     );
   });
 
-  test("a prompt that cannot be encoded is rejected alone", async () => {
+  test("only the prompt that cannot be encoded is rejected", async () => {
     const wrong = createEncoder(file);
     const [bad, good] = await Promise.allSettled([
       wrong.encode([null as unknown as string], false),
@@ -292,7 +293,7 @@ describe("thread", () => {
     wrong.close();
   });
 
-  test("close rejects what is owed and what comes later", async () => {
+  test("close rejects open orders and later calls", async () => {
     const closing = createEncoder(file);
     const owed = closing.encode(["a"], false);
     closing.close();
@@ -300,7 +301,7 @@ describe("thread", () => {
     await expect(closing.encode(["a"], false)).rejects.toThrow("closed");
   });
 
-  test("keeps the process for an answer that is due, and not longer", async () => {
+  test("keeps the process alive only until its last answer", async () => {
     const program = `
       import { createEncoder } from ${JSON.stringify(new URL("../../../src/text/tokens/encoder.ts", import.meta.url).href)};
       const encoder = createEncoder(new Uint8Array(await Bun.file(new URL(${JSON.stringify(path.href)})).arrayBuffer()));

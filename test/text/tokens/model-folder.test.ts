@@ -1,4 +1,4 @@
-/** Is a model's folder read as the tokenizer that it is, and is a bad one refused in one line? */
+/** A model's folder is read like by its own tokenizer, and an invalid one is refused in one line. */
 
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -25,7 +25,7 @@ afterAll(() => {
   for (const folder of folders) rmSync(folder, { recursive: true });
 });
 
-/** A copy of the recordings' model with some files changed; null takes one away. */
+/** Copies the recorded model with some files changed. Null removes a file. */
 function folderWith(files: Readonly<Record<string, string | object | null>>): string {
   const folder = mkdtempSync(join(tmpdir(), "understudy-model-"));
   folders.push(folder);
@@ -44,7 +44,7 @@ async function open(folder: string): Promise<TextModel> {
 const config = JSON.parse(readFileSync(`${MODEL}tokenizer_config.json`, "utf8"));
 const tokenizer = JSON.parse(readFileSync(`${MODEL}tokenizer.json`, "utf8"));
 
-test("the recordings' model: every token's bytes, the special ones, the end, the template", async () => {
+test("the recorded model has its tokens' bytes, special tokens, end and template", async () => {
   const { vocabulary, endIds, renderChat, encoder } = await open(MODEL);
   expect(vocabulary.size).toBe(tokens.bytes_hex.length);
   for (const [id, hex] of tokens.bytes_hex.entries())
@@ -61,7 +61,7 @@ test("the recordings' model: every token's bytes, the special ones, the end, the
   expect([...(await encoder.encode(["<|eos|>é"], true, false))].slice(0, 1)).toEqual([1]);
 });
 
-test("several ends of sequence: the tokenizer's own is the model's, the others end an answer too", async () => {
+test("of several ends of sequence the tokenizer's is the model's, and the others also end an answer", async () => {
   const { vocabulary, endIds } = await open(folderWith({ "generation_config.json": { eos_token_id: [7, 1, 2] } }));
   expect([vocabulary.eosId, endIds]).toEqual([1, [7, 2]]);
   const { eos_token: _, ...unnamed } = config;
@@ -71,7 +71,7 @@ test("several ends of sequence: the tokenizer's own is the model's, the others e
   expect([other.vocabulary.eosId, other.endIds]).toEqual([7, [2]]);
 });
 
-test("SentencePiece's pieces: blanks for their marks, single bytes", async () => {
+test("SentencePiece's tokens have spaces for marks, and single bytes", async () => {
   const vocab = Object.fromEntries(
     ["<unk>", "<s>", "</s>", "<0x0A>", "<0xE4>", "▁", "▁the", "he", "▁t", "t", "h", "e", "."].map((text, id) => [
       text,
@@ -113,7 +113,7 @@ test("SentencePiece's pieces: blanks for their marks, single bytes", async () =>
   expect([...(await encoder.encode([" the the."], true, false))]).toEqual([6, 6, 12]);
 });
 
-test("default text is made of the vocabulary's own words, whatever it has", () => {
+test("default text consists of the vocabulary's own words", () => {
   const utf8 = new TextEncoder();
   const say = (words: readonly string[]) => {
     const vocabulary = vocabularyOf(
@@ -131,7 +131,7 @@ test("default text is made of the vocabulary's own words, whatever it has", () =
   expect(say(["<end>"])).toBe("<end>".repeat(16));
 });
 
-test("a template gets what it wants to read, and its refusal is the request's", () => {
+test("a template gets its variables, and its error refuses the request", () => {
   const template = (chatTemplate: string | null) => modelTemplate({ chatTemplate, specials: { bos_token: "<s>" } });
   const call = { id: "c", type: "function", function: { name: "f", arguments: '{"a": 1}' } };
   const render = template(
@@ -156,7 +156,7 @@ test("a template gets what it wants to read, and its refusal is the request's", 
   expect(() => template(null)([], true, false, null)).toThrow(TemplateRefusal);
 });
 
-test("developers are the system where the template does not know them: one message, in front", () => {
+test("messages of developers become the first system message if the template does not know developers", () => {
   const each = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}";
   const [plain, knowing] = [each, `${each}{# 'developer' #}`].map((chatTemplate) =>
     modelTemplate({ chatTemplate, specials: {} }),
@@ -173,8 +173,8 @@ const { eos_token: _, ...endless } = config;
 test.each([
   ["no such folder", "/nowhere", "tokenizer.json cannot be read (ENOENT); a folder with tokenizer.json is needed"],
   ["one file is missing", { "tokenizer_config.json": null }, "tokenizer_config.json cannot be read (ENOENT)"],
-  ["no JSON", { "tokenizer.json": "{" }, "tokenizer.json is no JSON: "],
-  ["no object", { "tokenizer.json": "[]" }, "tokenizer.json holds no JSON object"],
+  ["not JSON", { "tokenizer.json": "{" }, "tokenizer.json is not JSON: "],
+  ["not an object", { "tokenizer.json": "[]" }, "tokenizer.json is not a JSON object"],
   [
     "no vocabulary",
     { "tokenizer.json": { decoder: { type: "ByteLevel" } } },
@@ -186,9 +186,9 @@ test.each([
     'tokenizer.json: "added_tokens" is no list of {id, content, special}',
   ],
   [
-    "pieces of a kind that is not known",
+    "tokens of an unknown kind",
     { "tokenizer.json": { ...tokenizer, decoder: { type: "WordPiece" }, pre_tokenizer: { type: "BertPreTokenizer" } } },
-    "tokenizer.json: pieces of this kind (WordPiece, BertPreTokenizer) are not known; ByteLevel, ByteFallback and Metaspace are",
+    "tokenizer.json: tokens of this kind (WordPiece, BertPreTokenizer) are not supported; ByteLevel, ByteFallback and Metaspace are",
   ],
   [
     "no end of sequence",
@@ -196,7 +196,7 @@ test.each([
     'no end of sequence: tokenizer_config.json needs an "eos_token" that is in the vocabulary',
   ],
   [
-    "a normalizer that is not known",
+    "an unknown normalizer",
     { "tokenizer.json": { ...tokenizer, normalizer: { type: "Magic" } } },
     "tokenizer.json cannot be used: ",
   ],

@@ -6,12 +6,11 @@ import { join } from "node:path";
 import { takeLoadArguments } from "../../../src/cli/load/load-args.ts";
 import { loadAliases, loadHelp, loadOptions } from "../../../src/cli/load/load-options.ts";
 import { settingsOf } from "../../../src/cli/load/load-settings.ts";
-import { optionsMarkdown } from "../../../src/cli/options/help.ts";
 import { type Hosted, hosted } from "../../hosted.ts";
 import { main } from "../../program.ts";
 
 setDefaultTimeout(60_000);
-const page = readFileSync(new URL("../../../docs/load.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../../docs/how-to/load.md", import.meta.url), "utf8");
 const folder = mkdtempSync(join(tmpdir(), "understudy-load-"));
 
 async function run(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
@@ -27,10 +26,6 @@ function settings(line: string, env: Record<string, string> = {}) {
 }
 
 describe("documentation", () => {
-  test("the table of options is the generated one (npx bun scripts/options-table.ts updates it)", () => {
-    expect(/<!-- options -->\n([\s\S]*?)\n<!-- \/options -->/.exec(page)?.[1]).toBe(optionsMarkdown(loadOptions));
-  });
-
   test("every flag in the text exists, and the help has all flags", () => {
     const known = new Set([...Object.keys(loadOptions), ...Object.keys(loadAliases), "endpoint-type"]);
     const named = [...page.matchAll(/`--(?:\[no-\])?([a-z-]+)/g)].map(([, name]) => name!);

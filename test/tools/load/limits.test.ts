@@ -1,5 +1,5 @@
 /**
- * Tests the limits of docs/limits.md on the memory of `load`, `check`, `replay`, `timing fit`, and of the reference client of
+ * Tests the limits of docs/reference/limits.md on the memory of `load`, `check`, `replay`, `timing fit`, and of the reference client of
  * `stress`.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";

@@ -1,4 +1,4 @@
-/** Is what a proxy keeps in memory and on the disk as bounded as docs/limits.md says? */
+/** Is what a proxy keeps in memory and on the disk as bounded as docs/reference/limits.md says? */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import net from "node:net";

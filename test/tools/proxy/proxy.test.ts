@@ -159,7 +159,7 @@ test("fault explain: a plan in words and bytes; what is none", () => {
   const wrong = explain("B99");
   expect([wrong.exitCode, wrong.stderr.toString()]).toEqual([
     2,
-    'understudy fault: fault plan, character 1: "B99" is not a fault; docs/faults.md lists them, B1 to C3\n',
+    'understudy fault: fault plan, character 1: "B99" is not a fault; understudy fault list prints them, B1 to C3\n',
   ]);
   for (const [words, why] of [
     [["proxy"], "needs --to URL"],

@@ -40,7 +40,7 @@ test("stress(): verdicts in the order of the cases, a client that never ends han
     { faults: ["B4"], caseMs: 300 },
   );
   expect(hung!.verdict).toBe("hang");
-  expect(stress(client, { faults: ["X9"] })).rejects.toThrow("--faults: takes ids of docs/faults.md");
+  expect(stress(client, { faults: ["X9"] })).rejects.toThrow("--faults: takes ids of docs/reference/faults.md");
   expect(stress(async () => ({ said: "" }) as never, { faults: ["B4"] })).rejects.toThrow("must have this shape");
 });
 

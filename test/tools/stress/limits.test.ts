@@ -1,4 +1,4 @@
-/** Tests the limits of docs/limits.md on memory that a client can occupy, and on time that it can make us wait. */
+/** Tests the limits of docs/reference/limits.md on memory that a client can occupy, and on time that it can make us wait. */
 import { expect, test } from "bun:test";
 import { type Clock, epochSeconds, WallClock } from "../../../src/base/clock.ts";
 import { aliveClient } from "../../../src/tools/stress/alive.ts";

@@ -167,7 +167,7 @@ test("the command: output and exit code of a program, a repeated plan, expected 
     [[], "needs one of"],
     [["--", "no-such-program-anywhere"], "no such program"],
     [["--replay", "B99", "--client", "reference"], 'fault plan, character 1: "B99" is not a fault'],
-    [["--faults", "X1", "--client", "reference"], "--faults: takes ids of docs/faults.md"],
+    [["--faults", "X1", "--client", "reference"], "--faults: takes ids of docs/reference/faults.md"],
     [["--faults", "G*", "--client", "reference"], "none of these faults affects HTTP/1.1"],
     [["--expect", join(folder, "none.json"), "--client", "reference"], "cannot be read"],
     [["word", "--client", "reference"], "word: unknown"],

@@ -22,7 +22,7 @@ interface Recorded {
 const read = (file: string) =>
   readFileSync(new URL(`../../conformance/recorded-http/${file}`, import.meta.url), "utf8");
 const recorded: readonly Recorded[] = JSON.parse(read("uvicorn-0.54.json"));
-/** httptools 0.9 has llhttp 9.4.3, undici 7.30 one that takes no tab behind a length: a row of docs/differences.md. */
+/** httptools 0.9 has llhttp 9.4.3, undici 7.30 one that takes no tab behind a length: a row of docs/reference/differences.md. */
 const NEWER_PARSER = "length with blanks";
 const SILENT_MS = 120;
 const PART_MS = 15;

@@ -1,4 +1,4 @@
-/** Is what a client of HTTP/2 can make us keep as bounded as docs/limits.md says? */
+/** Is what a client of HTTP/2 can make us keep as bounded as docs/reference/limits.md says? */
 import { expect, test } from "bun:test";
 import net from "node:net";
 import { WallClock } from "../../../src/base/clock.ts";

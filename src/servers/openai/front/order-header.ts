@@ -1,4 +1,4 @@
-/** Reads the header by which a request orders its answer (docs/scripts.md). */
+/** Reads the header by which a request orders its answer (docs/how-to/scripts.md). */
 
 import { BrokenScript, type Order, parseOrder } from "../../../text/canned/script.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";

@@ -1,5 +1,5 @@
 /**
- * Which answers are disturbed, and by which plan (docs/faults.md)? What the request orders, or its fixture; else a rule of
+ * Which answers are disturbed, and by which plan (docs/reference/faults.md)? What the request orders, or its fixture; else a rule of
  * `--fault-plan`; else one fault by chance (`--fault-rate`). Plans and what performs them are loaded when first wanted.
  */
 import type { SubstituteAnswer } from "../../../faults/instead.ts";

@@ -1,6 +1,6 @@
 /**
  * Finds the answer that somebody ordered for a request: in the header `X-Understudy` or the body's field
- * `understudy`, in a fixture (docs/fixtures.md), or in the file of `--script` (docs/scripts.md); the first of these counts.
+ * `understudy`, in a fixture (docs/how-to/fixtures.md), or in the file of `--script` (docs/how-to/scripts.md); the first of these counts.
  */
 
 import { andThen } from "../../../base/maybe-promise.ts";

@@ -1,6 +1,6 @@
 /**
  * Writes the log lines of `--enable-log-requests`, one per prompt, as vLLM 0.33 logs them at INFO (`entrypoints/logger.py`,
- * `v1/engine/async_llm.py`, `SamplingParams.__repr__`). `docs/request-log.md` lists the differences.
+ * `v1/engine/async_llm.py`, `SamplingParams.__repr__`). `docs/reference/request-log.md` lists the differences.
  */
 import type { LoraModule } from "../../../kernel/kernel-config.ts";
 import { repr, reprFloat } from "../../pydantic/repr.ts";

@@ -1,6 +1,6 @@
 /**
  * Adds a summary of a request's true times to its answer, if the request has the header `x-understudy-truth: summary`. A
- * stream has it in a comment after `[DONE]`, a whole answer in a header of the same name. See docs/truth-log.md.
+ * stream has it in a comment after `[DONE]`, a whole answer in a header of the same name. See docs/reference/truth-log.md.
  */
 
 import type { Finish, Receiver, Submission } from "../../../engine/interface/types.ts";

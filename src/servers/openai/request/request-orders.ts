@@ -1,4 +1,4 @@
-/** What may a client order for its request? docs/scripts.md. */
+/** What may a client order for its request? docs/how-to/scripts.md. */
 import type { OpenAiServerConfig } from "./openai-config.ts";
 
 /** Nothing, as on the real server; what it is answered with; also what reaches the requests of others. */

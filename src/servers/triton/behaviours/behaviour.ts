@@ -1,5 +1,5 @@
 /**
- * Defines the interface of a `model.ts` next to a `config.pbtxt`, and of the built-in behaviours (docs/triton.md). A real
+ * Defines the interface of a `model.ts` next to a `config.pbtxt`, and of the built-in behaviours (docs/servers/triton.md). A real
  * Triton ignores `model.ts`, so that both can use the same folder.
  */
 import type { LaneEnd } from "../../../engine/interface/lanes.ts";

@@ -1,5 +1,5 @@
 /**
- * Disturbs the answers of a call by faults (docs/faults.md). The faults are chosen at the first message; later messages wait
+ * Disturbs the answers of a call by faults (docs/reference/faults.md). The faults are chosen at the first message; later messages wait
  * until then.
  */
 

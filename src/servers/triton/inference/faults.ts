@@ -1,5 +1,5 @@
 /**
- * Selects the faults that disturb answers of inference (docs/faults.md): by a header of the request, by a rule, or by chance.
+ * Selects the faults that disturb answers of inference (docs/reference/faults.md): by a header of the request, by a rule, or by chance.
  */
 
 import type { FaultCarrier } from "../../../faults/plan/types.ts";

@@ -1,6 +1,6 @@
 /**
  * Counts what the metrics page shows of a model version with certain labels. Source: `metric_model_reporter.cc` (2026).
- * docs/triton.md lists which event changes which metric. Times are whole microseconds.
+ * docs/servers/triton.md lists which event changes which metric. Times are whole microseconds.
  */
 import { FAILURE_REASONS, FIRST_RESPONSE_MS, type Reason, SPANS } from "../../../metrics/ensemble/model-numbers.ts";
 import { Quantiles, type QuantileTarget } from "../../../metrics/ensemble/quantiles.ts";

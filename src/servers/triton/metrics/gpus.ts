@@ -1,6 +1,6 @@
 /**
  * Computes the GPU values of a poll. Memory is the memory of models and engine. Power is derived from the computing time, as on
- * `/metrics/triton` of the other roles (docs/triton-metrics.md).
+ * `/metrics/triton` of the other roles (docs/reference/triton-metrics.md).
  */
 import { wattsOf } from "../../../metrics/ensemble/gpu-power.ts";
 import type { Sample } from "../../../metrics/rows/text.ts";

@@ -1,6 +1,6 @@
 /**
- * How does a request of Anthropic's dialect become a chat? vLLM 0.33, `entrypoints/anthropic/serving.py`
- * (to_chat_completion_request). The values were checked; blocks stand as they came.
+ * Converts a checked request of Anthropic's Messages API to the body of a chat completion, which vLLM answers in its place.
+ * Source: vLLM 0.33, `entrypoints/anthropic/serving.py` (to_chat_completion_request).
  */
 
 import { mapped, type Pieces } from "../../../base/pieces.ts";
@@ -23,18 +23,18 @@ import type { countFields, messagesFields } from "./fields.ts";
 export type MessagesValues = Values<typeof messagesFields>;
 export type CountValues = Values<typeof countFields>;
 
-/** A header of Claude Code that differs in each request: it would spoil the prefix cache. */
+/** Start of a text that Claude Code sends. vLLM drops it, because it differs per request and would spoil the prefix cache. */
 const BILLING = "x-anthropic-billing-header";
 
-/** What is known of the chat template. */
+/** Properties of the chat template that change the conversion. */
 export interface TemplateHabits {
-  /** The template wants all of the system's words in front. */
+  /** True if the template accepts a system message only at the start, so that all of them are joined there. */
   readonly mergesSystem: boolean;
-  /** No effort switches thinking off: the lowest is as near as it gets. */
+  /** True if the template cannot switch thinking off. Disabled thinking then becomes the lowest effort. */
   readonly thinksAnyway: boolean;
 }
 
-/** What both routes ask. In pieces: there may be thousands of messages and tools. */
+/** Converts the fields that both routes have. In pieces, because there may be thousands of messages and tools. */
 export function* messagesToChat(
   values: CountValues | MessagesValues,
   body: PythonDict,
@@ -43,13 +43,15 @@ export function* messagesToChat(
   const { mergesSystem, thinksAnyway } = habits;
   const messages = get(body, "messages") as readonly PythonDict[];
   const system = systemTexts(get(body, "system") ?? null);
-  const inline = mergesSystem ? messages.filter(isSystem).map((one) => systemTexts(get(one, "content") ?? null)) : [];
+  const inline = mergesSystem
+    ? messages.filter(isSystem).map((message) => systemTexts(get(message, "content") ?? null))
+    : [];
   const first = [...system, ...inline.flat()];
   const chat: PlainDict = {
     model: values.model,
     messages: [
       ...(first.length > 0 ? [{ role: "system", content: first.join("") }] : []),
-      ...(yield* mapped(messages, (one) => (mergesSystem && isSystem(one) ? [] : converted(one)))).flat(),
+      ...(yield* mapped(messages, (message) => (mergesSystem && isSystem(message) ? [] : converted(message)))).flat(),
     ],
     chat_template_kwargs: values.chat_template_kwargs,
   };
@@ -59,7 +61,7 @@ export function* messagesToChat(
   return chat;
 }
 
-/** Converts a whole generation request: `messagesToChat`, and what a count does not have. */
+/** Converts a generation request: the fields of `messagesToChat`, and those that a count of tokens lacks. */
 export function* toGenerationBody(values: MessagesValues, body: PythonDict, habits: TemplateHabits): Pieces<PlainDict> {
   const { max_tokens: most, stream, cache_salt: salt, vllm_xargs: extra } = values;
   return {
@@ -80,7 +82,7 @@ export function* toGenerationBody(values: MessagesValues, body: PythonDict, habi
   };
 }
 
-/** What the answer is to say (docs/scripts.md). */
+/** Returns the order of an answer, `understudy` (docs/how-to/scripts.md), if the body has one. */
 function orderOf(body: PythonDict): PlainDict {
   const order = get(body, "understudy");
   return order === undefined ? {} : { understudy: order };
@@ -88,18 +90,18 @@ function orderOf(body: PythonDict): PlainDict {
 
 const isSystem = (message: PythonDict) => get(message, "role") === "system";
 
-/** Texts of the system's part; an empty one is none. */
+/** Returns the non-empty texts of a system prompt, except Claude Code's billing header. */
 function systemTexts(content: PythonValue): string[] {
   if (typeof content === "string") return content === "" || content.startsWith(BILLING) ? [] : [content];
   if (!isList(content)) return [];
   return content.flatMap((block) => {
     const text = get(block as PythonDict, "text");
-    const counts = get(block as PythonDict, "type") === "text" && typeof text === "string" && text !== "";
-    return counts && !text.startsWith(BILLING) ? [text] : [];
+    const isText = get(block as PythonDict, "type") === "text" && typeof text === "string" && text !== "";
+    return isText && !text.startsWith(BILLING) ? [text] : [];
   });
 }
 
-/** The messages of a chat that one message is: results of tools are messages of their own. */
+/** Converts one message to messages of a chat. Each result of a tool becomes its own message. */
 function converted(message: PythonDict): PlainDict[] {
   const role = get(message, "role") as string;
   const content = get(message, "content") as PythonValue;
@@ -108,13 +110,15 @@ function converted(message: PythonDict): PlainDict[] {
     return text === "" ? [] : [{ role, content: text }];
   }
   if (!isList(content)) return [{ role, content }];
-  const made = new Converted(role);
-  for (const block of content) made.add(block as PythonDict);
-  return made.messages();
+  const converter = new MessageConverter(role);
+  for (const block of content) converter.add(block as PythonDict);
+  return converter.messages();
 }
 
-class Converted {
+/** Converts the content blocks of one message. */
+class MessageConverter {
   readonly #role: string;
+  /** Messages before the message itself: results of tools. */
   readonly #before: PlainDict[] = [];
   readonly #parts: PlainDict[] = [];
   readonly #calls: PlainDict[] = [];
@@ -158,7 +162,7 @@ class Converted {
     const ofType = (type: string) => items.filter((item) => get(item, "type") === type);
     const texts = ofType("text").map((item) => (get(item, "text") ?? "") as string);
     const id = (get(block, "tool_use_id") as string | null | undefined) || "";
-    const result = (said: PythonValue): PlainDict => ({ role: "tool", tool_call_id: id, content: said });
+    const result = (value: PythonValue): PlainDict => ({ role: "tool", tool_call_id: id, content: value });
     this.#before.push(result(typeof content === "string" ? content : texts.join("\n")));
     const images = ofType("image").map((item) => imagePart((get(item, "source") ?? {}) as PythonDict));
     if (images.length > 0) this.#before.push({ role: "user", content: images });
@@ -224,7 +228,8 @@ function withType(schema: PythonDict): PythonDict {
   return schema instanceof Map ? new Map([...schema, ["type", "object"]]) : { ...schema, type: "object" };
 }
 
-const SAID = ["strict", "defer_loading"];
+/** Members of a tool that are left out if null, so that the prompt lacks them. */
+const OPTIONAL_MEMBERS = ["strict", "defer_loading"];
 
 function toolOf(tool: PythonDict): PlainDict {
   const schema = get(tool, "input_schema") as PythonDict;
@@ -234,17 +239,16 @@ function toolOf(tool: PythonDict): PlainDict {
       name: get(tool, "name") as string,
       description: get(tool, "description") ?? null,
       parameters: get(schema, "type") === undefined ? withType(schema) : schema,
-      // What is null does not stand in the prompt.
       ...Object.fromEntries(
-        SAID.flatMap((name) => ((get(tool, name) ?? null) === null ? [] : [[name, get(tool, name)!]])),
+        OPTIONAL_MEMBERS.flatMap((name) => ((get(tool, name) ?? null) === null ? [] : [[name, get(tool, name)!]])),
       ),
     },
   };
 }
 
-/** Those of the request as its messages have added and removed some; null: the request names none. */
+/** Returns the request's tools, with the additions and removals in its messages. Returns null if it has none of these. */
 function toolsInEffect(
-  given: readonly PythonDict[] | null,
+  declared: readonly PythonDict[] | null,
   messages: readonly PythonDict[],
 ): readonly PythonDict[] | null {
   const blocks = messages.flatMap((message) => {
@@ -252,8 +256,8 @@ function toolsInEffect(
     return isList(content) ? (content as readonly PythonDict[]) : [];
   });
   const changes = blocks.filter((block) => ["tool_addition", "tool_removal"].includes(get(block, "type") as string));
-  if (changes.length === 0) return given;
-  const tools = new Map((given ?? []).map((tool) => [get(tool, "name") as string, tool]));
+  if (changes.length === 0) return declared;
+  const tools = new Map((declared ?? []).map((tool) => [get(tool, "name") as string, tool]));
   const removed = new Set<string>();
   for (const block of changes) {
     const [type, change] = [get(block, "type") as string, get(block, "tool") as PythonDict];

@@ -1,4 +1,4 @@
-/** How does an error look in Anthropic's dialect? vLLM 0.33, `entrypoints/anthropic/protocol.py` (translate_error_type). */
+/** Writes errors in Anthropic's form. Source: vLLM 0.33, `entrypoints/anthropic/protocol.py` (translate_error_type). */
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 
 const TYPES: Readonly<Record<number, string>> = {
@@ -11,8 +11,8 @@ const TYPES: Readonly<Record<number, string>> = {
   503: "overloaded_error",
 };
 
-/** Rewrites an error of OpenAI's form in Anthropic's; others stay as they are. */
-export function inForm(error: ErrorAnswer): ErrorAnswer {
+/** Converts an error of OpenAI's form to Anthropic's. Returns errors of other forms unchanged. */
+export function anthropicError(error: ErrorAnswer): ErrorAnswer {
   const message: unknown = JSON.parse(error.body).error?.message;
   if (typeof message !== "string") return error;
   const type = TYPES[error.status] ?? (error.status >= 500 ? "api_error" : "invalid_request_error");

@@ -1,7 +1,4 @@
-/**
- * Which fields does a request of Anthropic's dialect have? Order, types and defaults: vLLM 0.33,
- * `entrypoints/anthropic/protocol.py`.
- */
+/** The fields of requests of Anthropic's Messages API. Source: vLLM 0.33, `entrypoints/anthropic/protocol.py`. */
 
 import { model, optional, record, required, union } from "../../pydantic/structures.ts";
 import {
@@ -31,32 +28,34 @@ import {
   truthy,
 } from "../../pydantic/value.ts";
 
-/** vLLM's VLLM_MAX_STOP_STRINGS. */
+/** Most stop strings of a request: vLLM's VLLM_MAX_STOP_STRINGS. */
 const MAX_STOP_STRINGS = 4;
+/** Least `thinking.budget_tokens`. */
 const LEAST_BUDGET = 1024;
+/** Types of content blocks that change the list of tools. */
 const CHANGES = ["tool_addition", "tool_removal"];
 
-/** A type with a validator of its model's own behind it; `wrong` says what is wrong, undefined: nothing. */
-function checked<V>(type: Type<V>, wrong: (value: PythonValue) => string | undefined): Type<V> {
-  const checkedToo = (fits: Checked<V>, value: PythonValue, state: State) => {
-    const problem = fits === FAIL ? undefined : wrong(value);
-    return problem === undefined ? fits : state.raise(problem, value);
+/** Adds a model's own validator to a type. `problemOf` returns the message of an error, or undefined if there is none. */
+function checked<V>(type: Type<V>, problemOf: (value: PythonValue) => string | undefined): Type<V> {
+  const validate = (result: Checked<V>, value: PythonValue, state: State) => {
+    const problem = result === FAIL ? undefined : problemOf(value);
+    return problem === undefined ? result : state.raise(problem, value);
   };
   return {
     name: type.name,
     schema: type.schema,
-    check: (value, state) => checkedToo(type.check(value, state), value, state),
+    check: (value, state) => validate(type.check(value, state), value, state),
     *pieces(value, state) {
-      const fits = type.pieces === undefined ? type.check(value, state) : yield* type.pieces(value, state);
-      return checkedToo(fits, value, state);
+      const result = type.pieces === undefined ? type.check(value, state) : yield* type.pieces(value, state);
+      return validate(result, value, state);
     },
   };
 }
 
-/** A union whose member `type` picks the branch. */
+/** A union whose branch is picked by the value's `type`. */
 function tagged<V>(branches: Readonly<Record<string, Type<V>>>): Type<V> {
   const tags = Object.keys(branches);
-  const named = tags.map((tag) => `'${tag}'`).join(", ");
+  const tagList = tags.map((tag) => `'${tag}'`).join(", ");
   return {
     name: tags.join(" or "),
     schema: { anyOf: Object.values(branches).map(({ schema }) => schema) },
@@ -74,16 +73,16 @@ function tagged<V>(branches: Readonly<Record<string, Type<V>>>): Type<V> {
       const before = state.count;
       if (branch === undefined) {
         const shown = typeof tag === "string" ? tag : String(tag);
-        const message = `Input tag '${shown}' found using 'type' does not match any of the expected tags: ${named}`;
+        const message = `Input tag '${shown}' found using 'type' does not match any of the expected tags: ${tagList}`;
         return state.fail("union_tag_invalid", message, value, {
           discriminator: "'type'",
           tag: shown,
-          expected_tags: named,
+          expected_tags: tagList,
         });
       }
-      const fits = branch.check(value, state);
-      if (fits === FAIL) state.prefix(before, tag as string);
-      return fits;
+      const result = branch.check(value, state);
+      if (result === FAIL) state.prefix(before, tag as string);
+      return result;
     },
   };
 }
@@ -149,7 +148,7 @@ const block = checked(
   },
 );
 
-/** Blocks that change the tools stand in system messages alone. */
+/** Returns an error if the content has a block that changes the tools. Only system messages may have such blocks. */
 function misplaced(content: PythonValue | undefined): string | undefined {
   if (!isList(content)) return undefined;
   const found = content.map((item) => get(item as PythonDict, "type") as string).find((type) => CHANGES.includes(type));
@@ -199,7 +198,7 @@ const outputConfig = model("AnthropicOutputConfig", {
   ),
 });
 
-/** What both routes take. */
+/** The first fields of both routes. */
 const shared = {
   model: { type: checked(text, (value) => (value === "" ? "Model is required" : undefined)) },
   messages: { type: list(message) },
@@ -247,15 +246,15 @@ export const countFields = {
   chat_template_kwargs: field(nullable(object), null),
 } as const;
 
-/** A text of so many characters. */
+/** A text of `least` to `most` code points. */
 function sized(least: number, most: number): Type<string> {
   return {
     name: `string of ${least} to ${most} characters`,
     schema: { type: "string", minLength: least, maxLength: most },
     check(value, state) {
-      const fits = text.check(value, state);
-      if (fits === FAIL) return FAIL;
-      const characters = codePoints(fits);
+      const result = text.check(value, state);
+      if (result === FAIL) return FAIL;
+      const characters = codePoints(result);
       const plural = (count: number) => `${count} character${count === 1 ? "" : "s"}`;
       if (characters < least)
         return state.fail("string_too_short", `String should have at least ${plural(least)}`, value, {
@@ -263,7 +262,7 @@ function sized(least: number, most: number): Type<string> {
         });
       if (characters > most)
         return state.fail("string_too_long", `String should have at most ${plural(most)}`, value, { max_length: most });
-      return fits;
+      return result;
     },
   };
 }

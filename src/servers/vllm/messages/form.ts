@@ -1,4 +1,7 @@
-/** What does an answer look like in Anthropic's dialect? vLLM 0.33, `entrypoints/anthropic/serving.py` (message_stream_converter, messages_full_converter). */
+/**
+ * Writes answers of Anthropic's Messages API. Source: vLLM 0.33, `entrypoints/anthropic/serving.py` (message_stream_converter,
+ * messages_full_converter).
+ */
 
 import type { Ids } from "../../../base/random.ts";
 import { escapeJson } from "../../../text/tokens/vocabulary.ts";
@@ -7,36 +10,39 @@ import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../openai/
 import { paused, pausedInChatStream } from "../../openai/request/errors.ts";
 import type { CallDelta } from "../../openai/tool-calls/output.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
-import { inForm } from "./errors.ts";
+import { anthropicError } from "./errors.ts";
 
 const quoted = (text: string) => `"${escapeJson(text)}"`;
 const event = (name: string, data: string) => `event: ${name}\ndata: ${data}\n\n`;
 
 const encoder = new TextEncoder();
-/** Stands for a token's text; no text that JSON escapes holds it. */
+/** Placeholder for a token's text. JSON never contains this character. */
 const MARK = "\0";
 
-interface Block {
+/** The content block of a stream that has started and not ended. */
+interface OpenBlock {
   readonly type: "text" | "thinking" | "tool_use";
   readonly index: number;
-  /** Id of a call. */
+  /** ID of a tool call. Null for other blocks. */
   readonly id: string | null;
 }
 
-/** One answer. */
+/** Writes one answer, as a stream of events or as one body. */
 export class MessagesForm implements Form {
   readonly #showsCache: boolean;
   #context!: AnswerContext;
-  #block: Block | null = null;
+  #block: OpenBlock | null = null;
+  /** Number of blocks that have ended. */
   #blocks = 0;
-  /** Text that came while a call was open: it follows the call. */
+  /** Text that arrived during a tool call. It is sent after the call. */
   #pending = "";
+  /** True if a tool call was sent. */
   #called = false;
-  /** Arguments of the last call. */
+  /** Arguments of the last tool call, so far. */
   #arguments = "";
   readonly #callIds = new Map<number, string>();
 
-  /** `showsCache`: `--enable-prompt-tokens-details`. */
+  /** `showsCache`: the option `--enable-prompt-tokens-details`. */
   constructor(showsCache: boolean) {
     this.#showsCache = showsCache;
   }
@@ -88,7 +94,7 @@ export class MessagesForm implements Form {
     events.push(
       event(
         "message_delta",
-        `{"type":"message_delta","delta":{"stop_reason":${json(reason)},"stop_sequence":${json(stop)}},"usage":${this.#usage(ending)}}`,
+        `{"type":"message_delta","delta":{"stop_reason":${orNull(reason)},"stop_sequence":${orNull(stop)}},"usage":${this.#usage(ending)}}`,
       ),
       event("message_stop", '{"type":"message_stop"}'),
     );
@@ -98,7 +104,7 @@ export class MessagesForm implements Form {
   failed(error: ErrorAnswer): readonly string[] {
     const events: string[] = [];
     this.#closeBlock(events);
-    return [...events, event("error", inForm(error === paused ? pausedInChatStream : error).body)];
+    return [...events, event("error", anthropicError(error === paused ? pausedInChatStream : error).body)];
   }
 
   whole([choice]: readonly WholeChoice[]): string {
@@ -111,8 +117,8 @@ export class MessagesForm implements Form {
     if (reasoning)
       blocks.push(`{"type":"thinking","thinking":${quoted(reasoning)},"signature":"${this.#context.newId(16)}"}`);
     if (content) blocks.push(`{"type":"text","text":${quoted(content)}}`);
-    for (const { id: callId, name, arguments: given } of calls) {
-      const input = JSON.stringify(JSON.parse(given));
+    for (const { id: callId, name, arguments: json } of calls) {
+      const input = JSON.stringify(JSON.parse(json));
       blocks.push(`{"type":"tool_use","id":${quoted(callId)},"name":${quoted(name)},"input":${input}}`);
     }
     if (blocks.length === 0) blocks.push('{"type":"text","text":""}');
@@ -124,7 +130,7 @@ export class MessagesForm implements Form {
   }
 
   refused(error: ErrorAnswer): ErrorAnswer {
-    return inForm(error);
+    return anthropicError(error);
   }
 
   #usage({ promptTokens, completionTokens, cachedTokens, createdTokens }: Ending): string {
@@ -153,14 +159,14 @@ export class MessagesForm implements Form {
     return event("content_block_delta", `{"type":"content_block_delta","delta":${delta},"index":${index}}`);
   }
 
-  #open(events: string[], type: Block["type"], block: string, id: string | null): void {
+  #open(events: string[], type: OpenBlock["type"], block: string, id: string | null): void {
     this.#close(events);
     this.#block = { type, index: this.#blocks, id };
     const data = `{"type":"content_block_start","content_block":${block},"index":${this.#blocks}}`;
     events.push(event("content_block_start", data));
   }
 
-  /** Ends the block that is open, and says what has waited for that. */
+  /** Ends the open block, then sends the text that waited for its end. */
   #close(events: string[]): void {
     this.#closeBlock(events);
     const text = this.#pending;
@@ -182,9 +188,9 @@ export class MessagesForm implements Form {
   }
 }
 
-const json = (text: string | null) => (text === null ? "null" : quoted(text));
+const orNull = (text: string | null) => (text === null ? "null" : quoted(text));
 
-/** Reason and stop sequence. A call that was cut by a stop string must not run. */
+/** Returns `stop_reason` and `stop_sequence`. A stop string inside a tool call is the reason, because the call must not run. */
 function stopReason({ finish, stop }: Ending, called: boolean, complete: boolean): [string | null, string | null] {
   if (finish === "length") return ["max_tokens", null];
   if (finish !== "stop") return [null, null];

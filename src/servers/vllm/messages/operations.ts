@@ -1,4 +1,4 @@
-/** What do the routes of Anthropic's dialect look like to a machine? */
+/** Describes the routes of Anthropic's Messages API for `/openapi.json`. */
 import { answer, asJson, bodySchema, type Operations, titled } from "../../openai/docs/operations.ts";
 import type { Fields } from "../../pydantic/validate.ts";
 import { countFields, messagesFields } from "./fields.ts";
@@ -11,11 +11,11 @@ const failure = titled("AnthropicErrorResponse", {
   error: titled("AnthropicError", { type: text, message: text }),
 });
 const ERRORS = {
-  "400": answer("The request is wrong; errors of single fields have the form of OpenAI's dialect", {
+  "400": answer("The request is invalid; errors of single fields have the form of OpenAI's API", {
     anyOf: [failure, { type: "object", additionalProperties: true }],
   }),
   "404": answer("No such model", failure),
-  "500": answer("The engine gave the request up", failure),
+  "500": answer("The engine failed", failure),
   "503": answer("The queue is full, or generation is paused", failure),
 };
 const body = (title: string, fields: Fields) => ({
@@ -37,17 +37,17 @@ export const anthropicOperations: Operations = {
     requestBody: body("AnthropicMessagesRequest", messagesFields),
     responses: {
       "200": {
-        description: "The message; with `stream` its events, `message_stop` the last",
+        description: "The message; with `stream` its events, which end with `message_stop`",
         content: { ...asJson(message), "text/event-stream": { schema: {} } },
       },
       ...ERRORS,
     },
   },
   "/v1/messages/count_tokens": {
-    summary: "How many tokens has the prompt of such a message?",
+    summary: "Count the tokens of a message's prompt",
     requestBody: body("AnthropicCountTokensRequest", countFields),
     responses: {
-      "200": answer("How many", titled("AnthropicCountTokensResponse", { input_tokens: count })),
+      "200": answer("The number of tokens", titled("AnthropicCountTokensResponse", { input_tokens: count })),
       ...ERRORS,
     },
   },

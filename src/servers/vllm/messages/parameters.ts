@@ -1,6 +1,6 @@
 /**
- * What does a client see of each field of `/v1/messages`? One row per field of `fields.ts`; `docs/parameters.md` and the OpenAPI
- * page come from both, `test/conformance/dialect-parameters.test.ts` tries every row on a live server.
+ * Describes the effect of each field of `/v1/messages`, one row per field of `fields.ts`. `docs/reference/parameters.md` and the OpenAPI
+ * document are generated from both. `test/conformance/dialect-parameters.test.ts` tries each row on a live server.
  */
 import { NO_SAMPLER, neither, type Parameter, RENDER_ONLY, seen, TEMPLATE } from "../../openai/docs/parameter.ts";
 import type { countFields, messagesFields } from "./fields.ts";
@@ -8,41 +8,42 @@ import type { countFields, messagesFields } from "./fields.ts";
 export const messagesParameters: Readonly<Record<keyof typeof messagesFields | keyof typeof countFields, Parameter>> = {
   model: {
     limits: "a served name or an adapter's; not empty",
-    effect: seen("`model` of the answer; another name is 404"),
+    effect: seen("`model` of the answer; 404 for other names"),
   },
   messages: {
     limits: "at least one; roles `user`, `assistant`, `system`",
-    effect: seen("the prompt; results of tools become messages of their own, thinking stays in history"),
+    effect: seen("the prompt; each result of a tool becomes its own message, thinking stays in the history"),
   },
   max_tokens: {
     limits: "1 to the context's length",
-    effect: seen("most output tokens; `stop_reason` is then `max_tokens`"),
+    effect: seen("most output tokens; at this limit `stop_reason` is `max_tokens`"),
   },
   metadata: { effect: neither("ignored") },
   output_config: {
     limits: "`effort` low to max, `format` with a JSON schema",
-    effect: seen("as chat's `response_format` and `reasoning_effort`"),
+    effect: seen("as `response_format` and `reasoning_effort` of chat"),
   },
   thinking: {
     limits: "a budget of 1024 or more, below `max_tokens`; 400 without a reasoning parser",
-    effect: seen(
-      "with `--reasoning-parser`: most tokens of thinking, or none for `disabled` where the parser is qwen3",
-    ),
+    effect: seen("with `--reasoning-parser`: most tokens of thinking; with `disabled` and the parser qwen3 none"),
   },
-  stop_sequences: { limits: "at most 4", effect: seen("the answer ends in front of one, `stop_sequence` names it") },
-  stream: { effect: seen("events `message_start` to `message_stop`") },
-  system: { effect: seen("a system message in front") },
+  stop_sequences: {
+    limits: "at most 4",
+    effect: seen("the answer ends before the first of them, which `stop_sequence` names"),
+  },
+  stream: { effect: seen("the answer is a stream of events, `message_start` to `message_stop`") },
+  system: { effect: seen("a system message at the start of the prompt") },
   temperature: {
     limits: "0 or more",
-    effect: seen("at 0 the prompt decides the text; else " + "no sampler: answers are drawn without a model"),
+    effect: seen("at 0 the prompt decides the text; else no effect, because answers are drawn without a model"),
   },
   tool_choice: {
     limits: "`name` with `tool`; other than `none` it needs a tool parser",
-    effect: seen("as chat's: auto, any is required, tool is named"),
+    effect: seen("as in chat: `any` means `required`, `tool` names a tool"),
   },
   tools: {
     limits: "without `tool_choice` none they need a tool parser",
-    effect: seen("stand in the prompt; calls, with a tool parser"),
+    effect: seen("added to the prompt; called, with a tool parser"),
   },
   top_k: { limits: "0 or more, or -1", effect: NO_SAMPLER },
   top_p: { limits: "above 0, at most 1", effect: NO_SAMPLER },
@@ -50,7 +51,7 @@ export const messagesParameters: Readonly<Record<keyof typeof messagesFields | k
   return_mm_kwargs: { effect: RENDER_ONLY },
   cache_salt: {
     limits: "1 to 128 characters, none of `@`, `/`, `\\`, NUL",
-    effect: seen("requests share blocks of the prefix cache only with those of the same salt"),
+    effect: seen("requests share blocks of the prefix cache only with requests of the same salt"),
   },
   watermarking: { effect: neither("without a watermark configuration") },
   kv_transfer_params: { effect: neither("without a connector") },

@@ -1,4 +1,4 @@
-/** How are bodies of `/v1/messages` and of `count_tokens` read? On the loop, those of messages in the reading thread too. */
+/** Reads bodies of `/v1/messages` and `/v1/messages/count_tokens`. The reading thread reads large ones of the former. */
 
 import { atOnce, type Pieces } from "../../../base/pieces.ts";
 import type { ReadingHost } from "../../openai/pipeline/dialect.ts";
@@ -17,25 +17,27 @@ import {
   type TemplateHabits,
   toGenerationBody,
 } from "./convert.ts";
-import { inForm } from "./errors.ts";
+import { anthropicError } from "./errors.ts";
 import { countFields, messagesFields } from "./fields.ts";
 
 const messages = validator(messagesFields);
 const counts = validator(countFields);
 
+/** Returns the way to read bodies of `/v1/messages`. */
 export function messagesKind(host: ReadingHost): BodyKind<typeof messagesFields, ChatRequest, Limits> {
-  return kind(messages, function* (given, body, exact) {
-    const values = given as MessagesValues;
+  return kind(messages, function* (checked, body, exact) {
+    const values = checked as MessagesValues;
     checkBudget(values, body);
-    return yield* inOwnForm(function* () {
+    return yield* withAnthropicErrors(function* () {
       return yield* chatOf(host, yield* toGenerationBody(values, body, templateOf(host)), exact);
     });
   });
 }
 
+/** Returns the way to read bodies of `/v1/messages/count_tokens`. */
 export function countKind(host: ReadingHost): BodyKind<typeof countFields, ChatRequest, Limits> {
   return kind(counts, (values, body, exact) =>
-    inOwnForm(function* () {
+    withAnthropicErrors(function* () {
       return yield* chatOf(host, yield* messagesToChat(values as CountValues, body, templateOf(host)), exact);
     }),
   );
@@ -45,38 +47,39 @@ function templateOf(host: ReadingHost): TemplateHabits {
   return { mergesSystem: host.mergesSystem(), thinksAnyway: host.thinksAnyway() };
 }
 
+/** Makes the request of a chat's body. Throws `Refused` if the tool that is to be called is not in the list. */
 function* chatOf(host: ReadingHost, chat: PlainDict, exact: boolean): Pieces<ChatRequest> {
   yield;
   const request = yield* host.chat(chat, exact, { tools: "late" });
   const { toolChoice: choice, tools } = request;
   if (typeof choice !== "object" || choice === null) return request;
-  const named = (tool: unknown) => (tool as { readonly function: { readonly name: string } }).function.name;
-  if (tools?.some((tool) => named(tool) === choice.name)) return request;
+  const nameOf = (tool: unknown) => (tool as { readonly function: { readonly name: string } }).function.name;
+  if (tools?.some((tool) => nameOf(tool) === choice.name)) return request;
   throw new Refused(badRequest(`The tool with name ${repr(choice.name)} is not found in the tools list.`));
 }
 
 function kind<F extends Fields, R>(
   fields: Validator<F>,
-  made: (values: Values<F>, body: PythonDict, exact: boolean) => Pieces<R>,
+  make: (values: Values<F>, body: PythonDict, exact: boolean) => Pieces<R>,
 ): BodyKind<F, R, Limits> {
   return {
     validator: fields,
     rules: () => {},
-    translate: (values, body, _limits, exact) => atOnce(made(values, body, exact)),
-    translatePieces: (values, body, _limits, exact) => made(values, body, exact),
+    translate: (values, body, _limits, exact) => atOnce(make(values, body, exact)),
+    translatePieces: (values, body, _limits, exact) => make(values, body, exact),
   };
 }
 
-/** What is refused while a chat is made of a body has this dialect's form; errors of the body itself have OpenAI's. */
-function* inOwnForm<R>(made: () => Pieces<R>): Pieces<R> {
+/** Converts errors of `make` to Anthropic's form. Errors of the body's own fields keep OpenAI's form, as in vLLM. */
+function* withAnthropicErrors<R>(make: () => Pieces<R>): Pieces<R> {
   try {
-    return yield* made();
+    return yield* make();
   } catch (refusal) {
-    throw refusal instanceof Refused ? new Refused(inForm(refusal.answer)) : refusal;
+    throw refusal instanceof Refused ? new Refused(anthropicError(refusal.answer)) : refusal;
   }
 }
 
-/** The model's last validator: it sees all fields. */
+/** Refuses a thinking budget that is not below `max_tokens`. This is the last validator of vLLM's model. Throws `Refused`. */
 function checkBudget(
   { thinking, max_tokens: most, kv_transfer_params: transfer }: MessagesValues,
   body: PythonDict,

@@ -1,6 +1,6 @@
 /**
- * What does an answer to a chat or a completion look like in one piece? All fields of vLLM 0.33's `ChatCompletionResponse`
- * and `CompletionResponse`, nulls included, in their order.
+ * Writes non-streamed answers to chats and completions: all fields of vLLM 0.33's `ChatCompletionResponse` and
+ * `CompletionResponse` in their order, also those that are null.
  */
 
 import { Finish } from "../../../engine/interface/types.ts";
@@ -15,28 +15,28 @@ import { hidesTokens, type OutputOptions } from "../../openai/request/output-opt
 import type { ToolCall } from "../../openai/tool-calls/output.ts";
 import { idParts, weightOfIds } from "./prompt-ids.ts";
 
-/** How a choice has ended: one that called tools of its own accord says so (`tool_calls_utils.py`). */
+/** Returns `finish_reason`, which is `tool_calls` if the choice called a tool of its own choice (`tool_calls_utils.py`). */
 export function finishName({ namedTool }: Pick<OutputOptions, "namedTool">, finish: Finish, called: boolean): string {
   return called && finish === Finish.Stop && !namedTool ? "tool_calls" : FINISH_NAMES[finish];
 }
 
-/** JSON of `stop_reason`. */
+/** Returns the JSON of `stop_reason`. */
 export function stopReason(finish: Finish | null, stop: ChoiceSoFar["stop"]): string {
   if (finish === Finish.Repetition && typeof stop !== "string") return '"repetition_detected"';
   return stop === null ? "null" : JSON.stringify(stop);
 }
 
-/** JSON of `weight_versions` of a choice that has ended: its weights were those of the start. */
+/** Returns the JSON of `weight_versions` of a choice that has ended. The weights never change. */
 export function weightVersions({ weightVersions: shown }: OutputOptions, tokens: number): string {
   return shown ? `[{"version":"default","start":0,"end":${tokens}}]` : "null";
 }
 
-/** JSON of `completion_tokens_details`. */
+/** Returns the JSON of `completion_tokens_details`. */
 export function completionDetails(reasoningTokens: number | null): string {
   return reasoningTokens === null ? "null" : `{"reasoning_tokens":${reasoningTokens}}`;
 }
 
-/** What most answers have between their numbers, in one piece: putting a text together costs by the piece. */
+/** Constant parts of most answers. Each is one text, because joining texts costs by their number. */
 const NO_USAGE_DETAILS = ',"prompt_tokens_details":null,"completion_tokens_details":null}';
 const NO_PROMPT_FIELDS = ',"prompt_logprobs":null,"prompt_token_ids":null,"prompt_text":null';
 const NO_MORE = ',"refusal":null,"annotations":null,"audio":null,"function_call":null';
@@ -44,12 +44,12 @@ const NO_MORE_MESSAGE = `${NO_MORE},"reasoning":null}`;
 const NO_TRANSFER = ',"kv_transfer_params":null,"ec_transfer_params":null,"metrics":';
 const TRANSFER = NO_TRANSFER.replace("null", REMOTE_PARAMS);
 
-/** A body; what of it takes long stands in `long`. */
+/** Returns the body of a chat completion. Its long texts are added to `long`, and marks represent them in the body. */
 export function chatBody(context: AnswerContext, choices: readonly WholeChoice[], long: LongTexts): string {
   return bodyOf(context, choices, "chat.completion", chatChoice, promptFields(context, long), long);
 }
 
-/** Likewise. */
+/** Like `chatBody`, for a completion. */
 export function completionBody(context: AnswerContext, choices: readonly WholeChoice[], long: LongTexts): string {
   return bodyOf(context, choices, "text_completion", completionChoice, "", long);
 }
@@ -68,18 +68,20 @@ function bodyOf(
   let completionTokens = 0;
   for (const prompt of prompts) promptTokens += prompt.tokens;
   for (const choice of choices) {
-    const one = choiceText(context, choice, long);
-    list = list === "" ? one : `${list},${one}`;
+    const text = choiceText(context, choice, long);
+    list = list === "" ? text : `${list},${text}`;
     completionTokens += choice.tokens;
   }
   const fingerprint = server.fingerprint === null ? "null" : JSON.stringify(server.fingerprint);
-  const thoughts = output.parser?.reasoning ? choices.reduce((sum, one) => sum + (one.reasoningTokens ?? 0), 0) : null;
+  const thoughts = output.parser?.reasoning
+    ? choices.reduce((sum, { reasoningTokens }) => sum + (reasoningTokens ?? 0), 0)
+    : null;
   const details =
     thoughts === null && !server.answers.enablePromptTokensDetails
       ? NO_USAGE_DETAILS
       : usageDetails(context, choices, thoughts);
-  const { times: own, submission } = choices[0]!;
-  const times = own?.text(context.queuedUs, completionTokens, submission, true) ?? "null";
+  const { times: outputTimes, submission } = choices[0]!;
+  const times = outputTimes?.text(context.queuedUs, completionTokens, submission, true) ?? "null";
   return (
     `{"id":${JSON.stringify(id)},"object":"${object}","created":${created},"model":${JSON.stringify(model)},"choices":[${list}]` +
     `,"service_tier":null,"system_fingerprint":${fingerprint},"usage":{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens + completionTokens},"completion_tokens":${completionTokens}${details}` +
@@ -106,7 +108,7 @@ function promptFields(context: AnswerContext, long: LongTexts): string {
   return `,"prompt_logprobs":${promptLogprobs(context, prompt, long)},"prompt_token_ids":${ids},"prompt_text":${text}`;
 }
 
-/** What both kinds of choice end with, from `logprobs` on. */
+/** Returns the end of a choice, from `logprobs` on. */
 function ending(
   context: AnswerContext,
   choice: WholeChoice,
@@ -123,6 +125,7 @@ function ending(
   return `,"logprobs":${logprobs},"finish_reason":"${reason}","stop_reason":${stop},"token_ids":${tokenIds}${prompt},"routed_experts":null,"weight_versions":${weightVersions(context.output, choice.tokens)}}`;
 }
 
+/** Ends of choices without anything optional, by `finish_reason`. */
 const PLAIN_ENDINGS: ReadonlyMap<string, string> = new Map(
   [...FINISH_NAMES, "tool_calls", CACHE_THRESHOLD, REMOTE_DECODE].map((reason) => [
     reason,
@@ -136,15 +139,16 @@ function chatChoice(context: AnswerContext, choice: WholeChoice, long: LongTexts
   const ids = !hidden && needsIds(context.output) ? choice.ids : NO_IDS;
   const { content, reasoning, calls } = choice.message();
   const logprobs = logprobsText(context, ids.length, long, () => choice.logprobs()?.chatParts(ids, 0));
-  const said = content === null && !echo ? "null" : JSON.stringify(lastMessage + (content ?? ""));
+  const shown = content === null && !echo ? "null" : JSON.stringify(lastMessage + (content ?? ""));
   const field = context.server.answers.reasoningField ?? "reasoning";
   const isPlain = calls.length === 0 && reasoning === null && field === "reasoning";
   const more = isPlain ? NO_MORE_MESSAGE : moreOf(calls, reasoning, field);
   const tokenIds = returnTokenIds && !hidden ? JSON.stringify(ids) : "null";
   const end = ending(context, choice, logprobs, tokenIds, "", calls.length > 0);
-  return `{"index":${choice.index},"message":{"role":${JSON.stringify(role)},"content":${said}${more}${end}`;
+  return `{"index":${choice.index},"message":{"role":${JSON.stringify(role)},"content":${shown}${more}${end}`;
 }
 
+/** Returns the members of a message after `content`. */
 function moreOf(calls: readonly ToolCall[], reasoning: string | null, field: ReasoningField): string {
   const called = calls.length === 0 ? "" : `,"tool_calls":[${calls.map(callJson)}]`;
   const names = field === "both" ? ["reasoning", "reasoning_content"] : [field];
@@ -152,14 +156,15 @@ function moreOf(calls: readonly ToolCall[], reasoning: string | null, field: Rea
 }
 
 const NO_IDS: readonly number[] = [];
-/** Characters that are written in some hundredths of a millisecond; and as fast as a candidate of log probabilities. */
+/** UTF-16 units of the longest text that is written at once, which takes some hundredths of a millisecond. */
 const LONG_TEXT = 16_384;
+/** UTF-16 units that are written in the time of one candidate of log probabilities. */
 const CHARACTERS_OF_A_CANDIDATE = 64;
-/** Most answers need no copy of their ids. */
+/** Reports whether an answer shows its token IDs. Most answers do not, and need no copy of them. */
 const needsIds = ({ returnTokenIds, logprobs }: OutputOptions) => returnTokenIds || logprobs !== null;
 
-function callJson({ id, name, arguments: given }: ToolCall): string {
-  return `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(given)}}}`;
+function callJson({ id, name, arguments: json }: ToolCall): string {
+  return `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(json)}}}`;
 }
 
 function completionChoice(context: AnswerContext, choice: WholeChoice, long: LongTexts): string {
@@ -181,10 +186,10 @@ function completionChoice(context: AnswerContext, choice: WholeChoice, long: Lon
   return `{"index":${choice.index},"text":${textOf(text, long)}${ending(context, choice, logprobs, tokenIds, promptPart)}`;
 }
 
-/** Candidates of a token, that token included. */
+/** Returns the number of candidates of a token, including the token itself. */
 export const candidatesOf = (count: number, vocabularySize: number) => 1 + (count === -1 ? vocabularySize : count);
 
-/** JSON of a choice's `logprobs` of so many tokens. */
+/** Returns the JSON of a choice's `logprobs`, or the mark that represents it. `tokens`: number of tokens that it shows. */
 function logprobsText(
   { output, server }: AnswerContext,
   tokens: number,
@@ -196,18 +201,18 @@ function logprobsText(
   return long.text(tokens * each, make);
 }
 
-/** JSON of a choice's text, behind an echoed prompt. */
+/** Returns the JSON of a completion's text, or the mark that represents it if the text is long. */
 function textOf(text: string, long: LongTexts): string {
   if (text.length <= LONG_TEXT) return JSON.stringify(text);
   return long.text(Math.ceil(text.length / CHARACTERS_OF_A_CANDIDATE), () => [JSON.stringify(text)]);
 }
 
-/** JSON of `prompt_token_ids`. Needs the prompt's ids. */
+/** Returns the JSON of `prompt_token_ids`, or the mark that represents it. It is null if the prompt's IDs are not kept. */
 function promptIds({ ids }: Prompt, long: LongTexts): string {
   return ids === null ? "null" : long.text(weightOfIds(ids), () => idParts(ids));
 }
 
-/** JSON of `prompt_logprobs`. Needs the prompt's ids. */
+/** Returns the JSON of `prompt_logprobs`, or the mark that represents it. It is null if the prompt's IDs are not kept. */
 function promptLogprobs(context: AnswerContext, { ids, seed }: Prompt, long: LongTexts): string {
   const { server, output, logprobs } = context;
   const count = output.promptLogprobs;

@@ -1,7 +1,7 @@
 /**
- * What else asks for chat and completions? `/v1/chat/completions/batch`, several conversations in one request, and
- * `/invocations` of SageMaker, which is whichever of the two a body is (vLLM 0.33, `chat_completion/batch_serving.py`,
- * `entrypoints/serve/sagemaker/api_router.py`).
+ * Reads the bodies of two more routes: `/v1/chat/completions/batch`, which has several conversations, and SageMaker's
+ * `/invocations`, which accepts a chat or a completion. Source: vLLM 0.33, `chat_completion/batch_serving.py` and
+ * `entrypoints/serve/sagemaker/api_router.py`.
  */
 
 import type { BodyReader } from "../../openai/pipeline/form.ts";
@@ -13,34 +13,35 @@ import { type ErrorAnswer, errorAnswer } from "../../pydantic/refusals.ts";
 import type { LineError } from "../../pydantic/types.ts";
 import { validationErrors } from "../../pydantic/validate.ts";
 import type { PythonValue } from "../../pydantic/value.ts";
-import { formed, formOf, readChat, readCompletion } from "./read.ts";
+import { formOf, readChat, readCompletion, withForm } from "./read.ts";
 
-/** Most conversations of one batch; vLLM has no such limit. */
-const MOST = 1024;
+/** Most conversations of a batch. vLLM has no limit. */
+const MAX_CONVERSATIONS = 1024;
 
-export const batchReader: BodyReader = { read: (...given) => formed(readBatch(...given)), thread: "batch", formOf };
+export const batchReader: BodyReader = { read: (...input) => withForm(readBatch(...input)), thread: "batch", formOf };
 export const invocationReader: BodyReader = {
-  read: (...given) => formed(readInvocation(...given)),
+  read: (...input) => withForm(readInvocation(...input)),
   thread: "invocation",
   formOf,
 };
 
-/** A batch as one request: all of it but its conversations comes from the first. */
+/** Reads a batch as one request: that of the first conversation, with the list of all conversations. */
 export function readBatch(body: Body, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
-  const parsed = plain(body);
+  const parsed = parseObject(body);
   const lists = parsed?.messages;
-  // Whatever is no list, or of another type, is what chat says of it.
+  // The chat's reader writes the errors of messages that are no list and of other content types.
   if (!Array.isArray(lists) || !isJson(contentType)) return readChat(body, contentType, limits);
-  const misshapen = shapeErrors(lists);
-  if (misshapen.length > 0) return { error: validationErrors(misshapen) };
-  if (lists.length > MOST) return { error: badRequest(`at most ${MOST} conversations make a batch`, "messages") };
-  const wrong = limitsOfBatch(parsed!);
-  if (wrong !== null) return { error: wrong };
+  const errors = shapeErrors(lists);
+  if (errors.length > 0) return { error: validationErrors(errors) };
+  if (lists.length > MAX_CONVERSATIONS)
+    return { error: badRequest(`a batch has at most ${MAX_CONVERSATIONS} conversations`, "messages") };
+  const refusal = batchError(parsed!);
+  if (refusal !== null) return { error: refusal };
   const conversations: (readonly ChatMessage[])[] = [];
   let first: ChatRequest | null = null;
   for (const messages of lists) {
-    const one = Buffer.from(JSON.stringify({ ...parsed, messages, stream: false, stream_options: undefined }));
-    const read = readChat(one, contentType, limits);
+    const chat = Buffer.from(JSON.stringify({ ...parsed, messages, stream: false, stream_options: undefined }));
+    const read = readChat(chat, contentType, limits);
     if ("error" in read) return read;
     first ??= read.request;
     conversations.push(read.request.messages);
@@ -48,7 +49,7 @@ export function readBatch(body: Body, contentType: string | null, limits: Limits
   return { request: { ...first!, conversations } };
 }
 
-/** At least one conversation, of at least one message each. */
+/** Returns the errors of a batch that lacks conversations or has one without messages. */
 function shapeErrors(lists: readonly unknown[]): LineError[] {
   const empty = (loc: (string | number)[]): LineError => ({
     type: "too_short",
@@ -66,8 +67,8 @@ function shapeErrors(lists: readonly unknown[]): LineError[] {
   });
 }
 
-/** What the batch's own validator refuses; it knows no streams, and passes over what asks for them. */
-function limitsOfBatch({ use_beam_search: beams, n = 1 }: Record<string, unknown>): ErrorAnswer | null {
+/** Returns the error of the batch's own validator, or null. It does not refuse streams: a batch ignores `stream`. */
+function batchError({ use_beam_search: beams, n = 1 }: Record<string, unknown>): ErrorAnswer | null {
   if (beams)
     return validationError(
       "Batch chat completions do not support beam search. Please set `use_beam_search` to False.",
@@ -78,32 +79,33 @@ function limitsOfBatch({ use_beam_search: beams, n = 1 }: Record<string, unknown
 }
 
 /**
- * What a body for `/invocations` is read as: the first kind of request whose fields it fits. A model is not looked at:
- * SageMaker names adapters in a header of its own.
+ * Reads a body of `/invocations` as a chat if it fits the fields of a chat, else as a completion. Ignores `model`, because
+ * SageMaker names adapters in a header.
  */
 export function readInvocation(
   body: Body,
   contentType: string | null,
   limits: Limits,
 ): ReadBody<ChatRequest | CompletionRequest> {
-  const parsed = plain(body);
+  const parsed = parseObject(body);
   if (parsed === null) return unreadable(body, contentType, limits);
   const { model: _, ...rest } = parsed;
-  const given = Buffer.from(JSON.stringify(rest));
+  const withoutModel = Buffer.from(JSON.stringify(rest));
   for (const read of [readChat, readCompletion]) {
-    const request = read(given, contentType, limits);
-    if (!("error" in request) || !request.error.body.includes(OF_FIELDS)) return request;
+    const request = read(withoutModel, contentType, limits);
+    if (!("error" in request) || !request.error.body.includes(FIELD_ERROR)) return request;
   }
   return { error: noHandler };
 }
 
-/** How the type of errors in single fields is called. */
-const OF_FIELDS = '"type":"Bad Request"';
+/** Part of the body of an error in single fields, which other errors lack. */
+const FIELD_ERROR = '"type":"Bad Request"';
 
+/** Returns the error for a body that is no JSON object. Invalid JSON has this route's own error, other bodies that of a chat. */
 function unreadable(body: Body, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
   const failure = jsonFailure(body);
-  const other = readChat(body, contentType, limits);
-  if (failure === null || !("error" in other) || !other.error.body.includes("json_invalid")) return other;
+  const read = readChat(body, contentType, limits);
+  if (failure === null || !("error" in read) || !read.error.body.includes("json_invalid")) return read;
   const where = placeIn(asText(body).python ?? "", failure.position);
   return { error: errorAnswer(`JSON decode error: ${failure.message}: ${where}`, "Bad Request", null, 400) };
 }
@@ -112,7 +114,8 @@ const noHandler = badRequest(
   "Cannot find suitable handler for request. Expected one of: ['ChatCompletionRequest', 'CompletionRequest']",
 );
 
-function plain(body: Body): Record<string, unknown> | null {
+/** Returns the parsed body, or null if it is not a JSON object or list. */
+function parseObject(body: Body): Record<string, unknown> | null {
   try {
     const value: unknown = JSON.parse(asText(body).python ?? "");
     return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;

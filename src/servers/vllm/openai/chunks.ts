@@ -1,4 +1,4 @@
-/** What do a chunk's parts look like that chats and completions do not write alike: deltas, errors, the end. */
+/** Writes parts of streams: deltas of chats, errors of chats and of completions, and the last event of both. */
 import type { ReasoningField } from "../../../text/grammar/parsers.ts";
 import { escapeJson } from "../../../text/tokens/vocabulary.ts";
 import type { CallDelta, Delta } from "../../openai/tool-calls/output.ts";
@@ -7,23 +7,23 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 
 export const DONE = "data: [DONE]\n\n";
 
-/** An error in a chat stream, whose status 200 is out: the JSON of the plain body. */
+/** Returns the event of an error in a chat's stream. Its data is the body of the same error without a stream. */
 export function chatStreamError({ body }: ErrorAnswer): string {
   return `data: ${body}\n\n`;
 }
 
-/** The error of a completions stream: written by Python's `json.dumps`, blanks and ASCII only. */
+/** Returns the event of an error in a completion's stream. vLLM writes it with `json.dumps`: with spaces, and ASCII only. */
 export function completionStreamError({ body }: ErrorAnswer): string {
   const ascii = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
   return `data: ${pythonDumps(JSON.parse(body)).replace(/[\u0080-\uffff]/g, ascii)}\n\n`;
 }
 
-/** Behind each delta of a version that writes both names: it copies one to the other, which is null in most deltas. */
+/** End of a delta without reasoning, of a server that writes reasoning under both names. */
 export const COPIED_NULL = ',"reasoning_content":null';
 
-/** JSON of what a parser made of a text. */
+/** Returns the JSON of a delta. `field`: the name of its reasoning, or "both". */
 export function deltaJson({ content, reasoning, calls }: Delta, field: ReasoningField = "reasoning"): string {
-  // Most deltas of most servers.
+  // Shortcut for most deltas.
   if (typeof content === "string" && reasoning === undefined && calls.length === 0 && field !== "both")
     return `{"content":"${escapeJson(content)}"}`;
   const members: string[] = [];

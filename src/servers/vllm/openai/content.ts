@@ -1,7 +1,7 @@
 /**
- * Reads the values of a request that may be large: messages, tools, names for the template, lists of ids, free arguments.
- * Content parts become text as vLLM's renderer joins them, with the errors that it finds only then (vLLM 0.33,
- * `renderers/chat_utils/chat_message.py`). Throws `Refused`.
+ * Reads the values of a request that may be large: messages, tools, variables of the template, lists of token IDs, free
+ * arguments. Joins content parts to text like vLLM's renderer, and finds the errors that vLLM finds only then. Source: vLLM
+ * 0.33, `renderers/chat_utils/chat_message.py`.
  */
 
 import { atOnce, ITEMS_OF_A_PIECE, mapped, type Pieces } from "../../../base/pieces.ts";
@@ -31,7 +31,7 @@ import { toolDict } from "./field-types.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
 import { HARMONY_SHAPE, SHAPES } from "./message-types.ts";
 
-/** Part types whose text goes into the prompt, and the key that holds it. */
+/** Types of content parts with text for the prompt, and the key of that text. */
 const TEXT_KEYS: Readonly<Record<string, string>> = {
   text: "text",
   input_text: "text",
@@ -39,18 +39,18 @@ const TEXT_KEYS: Readonly<Record<string, string>> = {
   refusal: "refusal",
   thinking: "thinking",
 };
-/** Part types of media. */
+/** Types of content parts with media. */
 const MEDIA = new Set(
   "audio_embeds audio_url image_embeds image_pil image_url input_audio input_image prompt_embeds video_embeds video_url".split(
     " ",
   ),
 );
-/** Keys that tell the type of a part without one, in vLLM's order. */
+/** Keys that make a content part without a type one of media, in vLLM's order. */
 const MEDIA_KEYS =
   "image_url image_pil image_embeds audio_embeds video_embeds prompt_embeds audio_url input_audio video_url".split(" ");
 const SUPPORTED = [...MEDIA, ...Object.keys(TEXT_KEYS), "tool_reference"].sort().join(", ");
 
-/** Reports whether a message has texts as role and content and nothing that needs a closer look, as nearly every message does. */
+/** Reports whether a message has texts as role and content, and no member that needs a check, like nearly all messages. */
 function isPlain(value: PythonValue): boolean {
   if (!isDict(value) || value instanceof Map) return false;
   return (
@@ -65,35 +65,37 @@ function isPlain(value: PythonValue): boolean {
   );
 }
 
-/** The shape that a message has, and the checks that are left for when it is rendered. */
+/** The shape of a message, with the types that the renderer checks later. */
 export interface MessageShape {
   /** True for the harmony message, which the renderer cannot read. */
   readonly harmony: boolean;
+  /** Type of its content parts. Absent if they were checked already. */
   readonly parts?: Type<unknown>;
+  /** Type of its tool calls. Absent if they were checked already. */
   readonly calls?: Type<unknown>;
 }
 
 const PLAIN: MessageShape = { harmony: false };
 
-/** `ChatCompletionMessageParam`. */
+/** A message of a chat, vLLM's `ChatCompletionMessageParam`. */
 export const message: Type<MessageShape> = {
   name: "message",
   schema: { anyOf: SHAPES.map(({ type }) => type.schema) },
   check(value: PythonValue, state: State) {
-    return isPlain(value) ? PLAIN : takenAs(pick(SHAPES, value, state).index);
+    return isPlain(value) ? PLAIN : shapeOf(pick(SHAPES, value, state).index);
   },
   *pieces(value: PythonValue, state: State) {
-    return isPlain(value) ? PLAIN : takenAs((yield* pickPieces(SHAPES, value, state)).index);
+    return isPlain(value) ? PLAIN : shapeOf((yield* pickPieces(SHAPES, value, state)).index);
   },
 };
 
-function takenAs(index: number): MessageShape | typeof FAIL {
+function shapeOf(index: number): MessageShape | typeof FAIL {
   if (index < 0) return FAIL;
   const { parts, calls } = SHAPES[index]!;
   return { harmony: index === HARMONY_SHAPE, ...(parts && { parts }), ...(calls && { calls }) };
 }
 
-/** Tool calls of the history are walked once, right after the fields: the first that fits nothing is reported without its place. */
+/** Checks the tool calls of all messages. Throws `Refused` for the first that fits no type, without its message's index. */
 export function checkToolCalls(shapes: readonly MessageShape[], messages: readonly PythonValue[]): void {
   for (let i = 0; i < shapes.length; i++) {
     const type = shapes[i]?.calls;
@@ -114,10 +116,10 @@ function errorsOf(type: Type<unknown>, value: PythonValue): readonly LineError[]
   return type.check(value, state) === FAIL ? state.errors : null;
 }
 
-type Given = readonly [shapes: readonly MessageShape[], messages: readonly PythonValue[], limits: Limits];
+type MessageInput = readonly [shapes: readonly MessageShape[], messages: readonly PythonValue[], limits: Limits];
 
-/** Reads the conversation for the template. Throws `Refused`. Without a generator, which would cost a short chat a fortieth. */
-export function readMessages(...[shapes, messages, limits]: Given): ChatMessage[] {
+/** Reads the conversation for the template. Throws `Refused`. Not a generator, which would slow short chats by 2.5 %. */
+export function readMessages(...[shapes, messages, limits]: MessageInput): ChatMessage[] {
   const conversation: ChatMessage[] = [];
   for (let i = 0; i < messages.length; i++)
     conversation.push(readMessage(shapes[i] as MessageShape, messages[i]!, limits));
@@ -125,8 +127,8 @@ export function readMessages(...[shapes, messages, limits]: Given): ChatMessage[
   return notEmpty(conversation);
 }
 
-/** As `readMessages`, for messages of which there may be hundreds of thousands. */
-export function* messagePieces(...[shapes, messages, limits]: Given): Pieces<ChatMessage[]> {
+/** Like `readMessages`, in pieces, for up to hundreds of thousands of messages. */
+export function* messagePieces(...[shapes, messages, limits]: MessageInput): Pieces<ChatMessage[]> {
   const conversation = yield* mapped(messages, (message, i) => readMessage(shapes[i] as MessageShape, message, limits));
   for (const [at, message] of conversation.entries()) {
     checkMessage(message);
@@ -161,7 +163,7 @@ function readMessage(shape: MessageShape, message: PythonValue, limits: Limits):
   };
 }
 
-/** Items of a list that pydantic only walks: where `checkToolCalls` has not looked (`/tokenize`), the renderer finds what is wrong. */
+/** Checks the items of a list like vLLM's renderer. Only `/tokenize` needs it: elsewhere `checkToolCalls` has checked them. */
 function checkEach(type: Type<unknown>, items: readonly PythonValue[]): void {
   for (const [i, item] of items.entries()) {
     const errors = errorsOf(type, item);
@@ -195,12 +197,12 @@ function readContent(shape: MessageShape, content: PythonValue, limits: Limits):
   return images + texts.join("\n");
 }
 
-/** What names an image; null: the part is none. */
+/** Returns the URL, UUID or file ID of an image part, "" if it has none, or null if the part is no image. */
 function imageOf(part: PythonDict): string | null {
   const type = get(part, "type");
   if (type !== "image_url" && type !== "input_image") return null;
-  const given = get(part, "image_url") ?? null;
-  const url = isDict(given) ? get(given, "url") : given;
+  const image = get(part, "image_url") ?? null;
+  const url = isDict(image) ? get(image, "url") : image;
   return typeof url === "string" ? url : String(get(part, "uuid") ?? get(part, "file_id") ?? "");
 }
 
@@ -226,9 +228,10 @@ function notMultimodal(limits: Limits): Refused {
   return new Refused(badRequest(`${limits.servedModelNames[0]} is not a multimodal model`));
 }
 
-/** The large values of a chat, messages excepted. */
+/** The large values of a chat, except its messages. */
 export interface ChatParts {
   readonly tools: ChatRequest["tools"];
+  /** Variables of the chat template. Null if the request sets none. */
   readonly names: ChatRequest["templateNames"];
   readonly long: LongParts;
 }
@@ -236,11 +239,11 @@ export interface ChatParts {
 /** The large values that chats and completions share. */
 export interface LongParts {
   readonly lists: ReturnType<typeof idLists>;
-  /** True if a free argument holds an int that MessagePack cannot carry. */
+  /** True if a free argument has an int beyond 64 bits, which MessagePack cannot encode. */
   readonly extraArgsTooLarge: boolean;
 }
 
-/** Makes them in one go. */
+/** Reads the large values of a chat, except its messages, in one go. */
 export function chatParts(values: ChatValues, limits: Limits, exact: boolean): ChatParts {
   const tools = values.tools?.map(toolDict) ?? null;
   const names = namesAnything(values) ? atOnce(templateNames(values)) : null;
@@ -264,13 +267,13 @@ const namesIds = (values: ChatValues | CompletionValues) =>
   values.logprob_token_ids !== null;
 
 function listsOf(values: ChatValues | CompletionValues) {
-  // BeamSearchParams has no such field: whatever it says, nobody looks at it.
+  // With beam search vLLM ignores `logit_bias`, which its BeamSearchParams lacks.
   const bias = values.use_beam_search ? null : values.logit_bias;
   const { stop_token_ids: stop, allowed_token_ids: allowed, logprob_token_ids: logprobs } = values;
   return { bias, stop, allowed, logprobs };
 }
 
-/** As `chatParts`, in pieces. */
+/** Like `chatParts`, in pieces. */
 export function* chatPartPieces(values: ChatValues, limits: Limits, exact: boolean): Pieces<ChatParts> {
   const tools = values.tools && (yield* mapped(values.tools, toolDict));
   const names = yield* templateNames(values);
@@ -282,25 +285,25 @@ export function* chatPartPieces(values: ChatValues, limits: Limits, exact: boole
 const namesAnything = ({ chat_template_kwargs, documents, reasoning_effort }: ChatValues) =>
   chat_template_kwargs !== null || documents !== null || reasoning_effort !== null;
 
-/** As `build_chat_params` puts them together; asking for reasoning asks for thinking too. In pieces. */
+/** Returns the variables of the template like vLLM's `build_chat_params`, or null. An effort also sets `enable_thinking`. */
 function* templateNames(values: ChatValues): Pieces<Record<string, unknown> | null> {
-  const { chat_template_kwargs: given, documents, reasoning_effort: effort } = values;
+  const { chat_template_kwargs: own, documents, reasoning_effort: effort } = values;
   if (!namesAnything(values)) return null;
-  const names = given === null ? {} : ((yield* toPlainPieces(given)) as Record<string, unknown>);
+  const names = own === null ? {} : ((yield* toPlainPieces(own)) as Record<string, unknown>);
   const others = {
     ...(effort === null ? {} : { enable_thinking: effort !== "none", reasoning_effort: effort }),
-    ...(documents === null ? {} : { documents: yield* mapped(documents, (one) => Object.fromEntries(one)) }),
+    ...(documents === null ? {} : { documents: yield* mapped(documents, (document) => Object.fromEntries(document)) }),
   };
-  // What the request names itself counts. Not copied: there may be a hundred thousand names.
+  // Variables that the request names take precedence. They are not copied, because there may be a hundred thousand.
   for (const [name, value] of Object.entries(others)) if (!Object.hasOwn(names, name)) names[name] = value;
   return names;
 }
 
-/** Reports whether MessagePack cannot carry the int. */
+/** Reports whether an int has more than 64 bits, which MessagePack cannot encode. */
 export const isHuge = (value: Int | null, exact: boolean) => typeof value === "bigint" && hasHugeInt(value, exact);
 const holdsHuge = (args: unknown, exact: boolean) => args !== null && hasHugeInt(args as PythonValue, exact);
 
-/** As `holdsHuge` of one of them, in pieces. */
+/** Reports whether any argument has an int of more than 64 bits, in pieces. */
 function* anyHolds(list: readonly unknown[], exact: boolean): Pieces<boolean> {
   for (const args of list) if (args !== null && (yield* hugePieces(args as PythonValue, exact))) return true;
   return false;
@@ -316,14 +319,14 @@ function* hugePieces(value: PythonValue, exact: boolean): Pieces<boolean> {
   return false;
 }
 
-/** Thrown where the fast translation cannot be sure of the bytes: the exact parser then decides. */
+/** Thrown to leave the fast path if only the exact parser can tell an int from a float. */
 class Ambiguous {}
 
-/** An int that MessagePack cannot carry. */
+/** Reports whether a value has an int of more than 64 bits, at any depth. Throws `Ambiguous` on the fast path. */
 function hasHugeInt(value: PythonValue, exact: boolean): boolean {
   if (typeof value === "bigint") return value < -(2n ** 63n) || value >= 2n ** 64n;
   if (typeof value === "number") {
-    // The exact parser gives such a number for a float alone; the fast one cannot say whether it was an int.
+    // From the exact parser such a number is a float. From the fast one it may have been an int.
     if (!exact && Number.isInteger(value) && !Number.isSafeInteger(value)) throw new Ambiguous();
     return false;
   }

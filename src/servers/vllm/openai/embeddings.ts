@@ -1,6 +1,6 @@
 /**
- * What vectors do texts have? POST `/v1/embeddings` in OpenAI's form with vLLM 0.33's errors, for clients of a model that
- * has both (`--embedding-dimensions`). No request of these reaches the engine.
+ * Answers POST `/v1/embeddings` with vectors that are made up, for clients that also use embeddings (`--embedding-dimensions`).
+ * The form is OpenAI's, the errors are vLLM 0.33's. No such request reaches the engine.
  */
 
 import { inTurns, mapped, type Pieces } from "../../../base/pieces.ts";
@@ -30,31 +30,32 @@ export const embeddingBody: Type<CheckedFields> = record("EmbeddingCompletionReq
   user: optional(nullable(text)),
 });
 
-/** As many as OpenAI takes; ours, as is the next one. */
+/** Most inputs of a request: OpenAI's limit, not vLLM's. */
 const INPUTS_MOST = 2048;
-/** A vector is drawn in one go. */
+/** Most dimensions, because a vector is drawn in one go. */
 const DIMENSIONS_MOST = 65_536;
-/** Most numbers in one answer: some 20 MB of JSON. */
+/** Most numbers in an answer, which are about 20 MB of JSON. */
 const NUMBERS_MOST = INPUTS_MOST * 512;
-/** Those that are written as JSON at a time. */
+/** Numbers that are written as JSON at a time. */
 const NUMBERS_AT_A_TIME = 1024;
 
+/** The handler of `/v1/embeddings`. */
 export class Embeddings {
   readonly #deps: RouteDeps;
   readonly #dimensions: number;
 
-  /** `dimensions`: of requests that do not say. */
+  /** `dimensions`: dimensions of a vector if the request names none. */
   constructor(deps: RouteDeps, dimensions: number) {
     this.#deps = deps;
     this.#dimensions = dimensions;
   }
 
   answer(context: Context): Promise<Response> {
-    const made = (checked: CheckedFields) => this.#made(context.request, checked);
+    const made = (checked: CheckedFields) => this.#respond(context.request, checked);
     return answered(context, this.#deps, { check: (body) => fitting(embeddingBody, body), made });
   }
 
-  async #made({ headers }: HttpRequest, checked: CheckedFields): Promise<JsonParts> {
+  async #respond({ headers }: HttpRequest, checked: CheckedFields): Promise<JsonParts> {
     const { backend, chance, config, engines, time } = this.#deps.kernel;
     if (!engines.alive.get()) throw new Refused(engineDead);
     const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;
@@ -67,8 +68,8 @@ export class Embeddings {
       backend,
     );
     const all = await Promise.all(encoding);
-    const wrong = await inTurns(this.#wrong(all, prompts, oversized), backend);
-    if (wrong !== null) throw new Refused(wrong);
+    const error = await inTurns(this.#promptError(all, prompts, oversized), backend);
+    if (error !== null) throw new Refused(error);
     const base64 = checked.get("encoding_format") === "base64";
     const tokens = all.reduce((sum, { length }) => sum + length, 0);
     const model = JSON.stringify(
@@ -84,16 +85,17 @@ export class Embeddings {
     return json.end();
   }
 
+  /** Returns the token IDs of a prompt, or a promise of them. Throws `Refused` if its text is too long. */
   #encoded(prompt: string | Uint32Array): Uint32Array | Promise<Uint32Array> {
     if (typeof prompt !== "string") return prompt;
-    const wrong = checkPromptText(prompt, this.#deps.limits);
-    if (wrong !== null) throw new Refused(wrong);
+    const error = checkPromptText(prompt, this.#deps.limits);
+    if (error !== null) throw new Refused(error);
     const { encoder } = this.#deps.kernel.text.model;
     return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, true);
   }
 
-  /** What is wrong with the first prompt of which something is. */
-  *#wrong(
+  /** Returns the error of the first prompt that has one, or null. */
+  *#promptError(
     all: readonly Uint32Array[],
     prompts: readonly (string | Uint32Array)[],
     oversized: Int | null,
@@ -112,18 +114,19 @@ export class Embeddings {
 }
 
 function checkSize(inputs: number, dimensions: Int): void {
-  if (inputs > INPUTS_MOST) throw validationRefusal(`At most ${INPUTS_MOST} inputs are taken`, "input", String(inputs));
+  if (inputs > INPUTS_MOST)
+    throw validationRefusal(`At most ${INPUTS_MOST} inputs are accepted`, "input", String(inputs));
   if (dimensions > DIMENSIONS_MOST)
-    throw validationRefusal(`At most ${DIMENSIONS_MOST} dimensions are given`, "dimensions", String(dimensions));
+    throw validationRefusal(`At most ${DIMENSIONS_MOST} dimensions are accepted`, "dimensions", String(dimensions));
   if (inputs * Number(dimensions) > NUMBERS_MOST)
     throw validationRefusal(
-      `At most ${NUMBERS_MOST} numbers are given, inputs times dimensions`,
+      `At most ${NUMBERS_MOST} numbers (inputs times dimensions) are returned`,
       "dimensions",
       String(dimensions),
     );
 }
 
-/** Adds the items of `data`. */
+/** Adds the items of `data`, one per prompt, to `json`. */
 function* vectors(
   json: JsonParts,
   prompts: readonly Uint32Array[],

@@ -1,4 +1,4 @@
-/** The types that only one or two fields have: their own rules and texts (vLLM 0.33, `sampling_params.py`, `generate/base/protocol.py`). */
+/** Types of single fields that have their own rules. Source: vLLM 0.33, `sampling_params.py` and `generate/base/protocol.py`. */
 
 import { checkOneConstraint, type StructuredOutputs } from "../../openai/request/constraints.ts";
 import { validationRefusal } from "../../openai/request/errors.ts";
@@ -7,20 +7,20 @@ import { dataclass, model, optional, record, required, union } from "../../pydan
 import { anything, bool, FAIL, int, list, literal, nullable, object, type Type, text } from "../../pydantic/types.ts";
 import { get, type Int, type PythonDict, toPlain } from "../../pydantic/value.ts";
 
-/** `null` means the same as an absent `top_logprobs`. */
+/** `top_logprobs`, in which null means 0. */
 export const topLogprobs: Type<Int> = {
   name: "integer, null",
   schema: nullable(int()).schema,
   check: (value, state) => (value === null ? 0 : int().check(value, state)),
 };
 
-/** Refuses before the other errors of the body are collected; -1 is null. */
+/** `thinking_token_budget`, in which -1 is null. Throws `Refused` at once, before other errors of the body are collected. */
 export const thinkingTokenBudget: Type<Int | null> = {
   name: "integer ≥ 0 or -1, null",
   schema: nullable(int({ ge: -1 })).schema,
   check(value, state) {
     if (value === null) return null;
-    // 5.0 is refused, and the fast parser cannot tell it from 5.
+    // vLLM refuses 5.0, which the fast parser cannot tell from 5.
     if (state.errors === null) return FAIL;
     if (value === -1) return null;
     if ((typeof value === "number" || typeof value === "bigint") && value >= 0) return value;
@@ -48,8 +48,8 @@ export const structuredOutputs: Type<StructuredOutputs> = dataclass(
 export const repetitionDetection: Type<ReadonlyMap<string, unknown>> = dataclass(
   "RepetitionDetectionParams",
   { max_pattern_size: optional(int()), min_pattern_size: optional(int()), min_count: optional(int()) },
-  (given) => {
-    const size = (name: string): Int => (given.get(name) as Int | undefined) ?? 0;
+  (checked) => {
+    const size = (name: string): Int => (checked.get(name) as Int | undefined) ?? 0;
     const largest = size("max_pattern_size");
     const smallest = size("min_pattern_size");
     if (largest < 0 || smallest < 0 || smallest > largest)
@@ -83,7 +83,7 @@ const legacyStructuralTag = model("LegacyStructuralTagResponseFormat", {
   triggers: required(list(text)),
 });
 
-/** What a `response_format` of type `structural_tag` must be. */
+/** Type of a `response_format` whose `type` is `structural_tag`. */
 export const anyStructuralTag: Type<PythonDict> = union<PythonDict>(legacyStructuralTag, structuralTag);
 
 export const responseFormat: Type<PythonDict> = union<PythonDict>(
@@ -124,18 +124,18 @@ export const tool: Type<PythonDict> = model("ChatCompletionToolsParam", {
 });
 
 /**
- * A tool as templates see it (`ChatCompletionToolsParam`, `FunctionDefinition`): its own fields in their order, what is not
- * said is null, but for two that are left out then.
+ * Returns a tool as templates see it (`ChatCompletionToolsParam`, `FunctionDefinition`): its fields in their order. Absent
+ * fields are null, except `strict` and `defer_loading`, which are left out.
  */
-export function toolDict(given: PythonDict): unknown {
-  const called = get(given, "function") as PythonDict;
-  // One by one: copies of the two around them would be most of the garbage of a hundred thousand.
+export function toolDict(declared: PythonDict): unknown {
+  const called = get(declared, "function") as PythonDict;
+  // Member by member, because copies of both dictionaries would be most of the garbage of a hundred thousand tools.
   const of = (dict: PythonDict, member: string) => toPlain(get(dict, member) ?? null);
-  const outer = of(given, "defer_loading");
+  const outer = of(declared, "defer_loading");
   const strict = of(called, "strict");
   const deferred = of(called, "defer_loading") ?? outer;
   return {
-    type: of(given, "type") ?? "function",
+    type: of(declared, "type") ?? "function",
     function: {
       name: of(called, "name"),
       description: of(called, "description"),

@@ -1,7 +1,7 @@
 /**
- * Which fields does a request have? One table per entry point: type, default, limits, coercion and error texts of each.
- * The validator is made from it. Order, types and defaults: vLLM 0.33, `entrypoints/openai/{chat_completion,completion}/
- * protocol.py`. Rules that tie fields together: `read.ts`; values that only the sampler refuses: `sampling.ts`.
+ * The fields of chats and completions, a table for each: type, default, limits, coercion and error messages. `read.ts` has the
+ * rules for several fields, `sampling.ts` the checks of vLLM's sampler. Source: vLLM 0.33,
+ * `entrypoints/openai/{chat_completion,completion}/protocol.py`.
  */
 
 import { union } from "../../pydantic/structures.ts";
@@ -21,7 +21,7 @@ import {
 } from "./field-types.ts";
 
 const INT64 = { ge: -(2n ** 63n), le: 2n ** 63n - 1n };
-/** vLLM's VLLM_MAX_STOP_STRINGS. */
+/** Most stop strings of a request: vLLM's VLLM_MAX_STOP_STRINGS. */
 const MAX_STOP_STRINGS = 4;
 const number = nullable(float);
 const flag = nullable(bool);
@@ -30,7 +30,7 @@ const words = nullable(text);
 const tokenIds = nullable(list(int()));
 const scalar = () => union<string | Int>(text, int(), float);
 
-/** Fields that stand in both tables under one definition, but not beside each other; each table keeps vLLM's order. */
+/** Fields of both tables that are not neighbours in both. Each table keeps vLLM's order. */
 const common = {
   model: field(words, null),
   presence_penalty: field(number, null),
@@ -45,7 +45,7 @@ const common = {
   stream_interval: field(nullable(int({ ge: 1 })), null),
 } as const;
 
-/** Runs of fields that stand in both tables in this order. */
+/** Groups of fields that are neighbours in both tables, in this order. */
 const head = {
   frequency_penalty: field(number, null),
   logit_bias: field(nullable(dict(float)), null),

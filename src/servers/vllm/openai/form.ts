@@ -1,6 +1,6 @@
 /**
- * How are the answers to chats and completions written? vLLM 0.33, `chat_completion/serving.py` and `completion/serving.py`,
- * byte for byte: which fields are written although null, and which are left out, differs by kind of frame.
+ * Writes answers to chats and completions byte for byte like vLLM 0.33 (`chat_completion/serving.py`,
+ * `completion/serving.py`). Which null fields are written and which are left out differs between the kinds of chunks.
  */
 
 import type { Ids } from "../../../base/random.ts";
@@ -39,22 +39,24 @@ const COMPLETION_SUFFIX = encoder.encode(
   `","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null,"weight_versions":null}],"kv_transfer_params":null}\n\n`,
 );
 
-/** What may be long is made part by part. */
+/** The parts of an event in their order. Long parts are made piece by piece. */
 type EventParts = readonly (string | TextParts)[];
 
+/** Yields all parts of an event. */
 function* joined(parts: EventParts): Generator<string, void> {
   for (const part of parts)
     if (typeof part === "string") yield part;
     else yield* part;
 }
 
-/** What both have in common. Of the request nothing is kept but the id that it names. */
+/** The common part of both forms. Keeps only the ID of the request, so that the rest can be freed. */
 abstract class OpenAiForm extends ChunkedForm {
   readonly namesEnds = true;
   readonly keepAlive = ": keep-alive\n\n";
   readonly opensBeforeError = true;
   readonly #kind: typeof CHAT;
   readonly #requestId: string | null;
+  /** Start of all chunks, made once. */
   #head: string | null = null;
 
   constructor(kind: typeof CHAT, { requestId }: Pick<CommonRequest, "requestId">) {
@@ -68,11 +70,11 @@ abstract class OpenAiForm extends ChunkedForm {
   }
 
   abstract override failed(error: ErrorAnswer): readonly string[];
-  /** The event of an output; null: there is none. */
+  /** Returns the event of an output, or null if it has none. */
   protected abstract parts(piece: Piece): EventParts | null;
-  /** Tokens of an output whose log probabilities it shows. */
+  /** Returns the number of tokens whose log probabilities the event of an output can show. */
   protected abstract shownTokens(piece: Piece): number;
-  /** The prompt's ids, where the event of an output shows them; null: it does not. */
+  /** Returns the prompt's token IDs if the event of an output shows them, else null. */
   protected abstract shownIds(piece: Piece): Uint32Array | null;
 
   piece(piece: Piece): readonly string[] {
@@ -97,19 +99,19 @@ abstract class OpenAiForm extends ChunkedForm {
     return this.context.output.includeUsage ? [this.#usageChunk(choices), DONE] : [DONE];
   }
 
-  /** What all chunks begin with. */
+  /** The start of all chunks, up to the choices. */
   protected get head(): string {
     const { id, created, model } = this.context;
     this.#head ??= `data: {"id":${quoted(id)},"object":"${this.#kind.object}","created":${created},"model":${quoted(model)},"choices":[`;
     return this.#head;
   }
 
-  /** JSON of `finish_reason` with quotes; null while the choice runs. */
+  /** Returns the JSON of `finish_reason`, which is null while the choice runs. */
   protected reason({ finish, named, called }: ChoiceSoFar): string {
     return finish === null ? "null" : `"${named ?? finishName(this.context.output, finish, called)}"`;
   }
 
-  /** What stands behind the choices of a chunk. The fingerprint: with the last chunk, unless a usage chunk follows. */
+  /** Returns the end of a chunk after its choices. A choice's last chunk has the fingerprint, unless a usage chunk follows. */
   protected foot(usage: string, finish: Finish | null): string {
     const fingerprint = finish === null || this.context.output.includeUsage ? "" : this.#fingerprint;
     return `]${usage}${fingerprint},"kv_transfer_params":null}\n\n`;
@@ -131,18 +133,19 @@ abstract class OpenAiForm extends ChunkedForm {
     }
     const thoughts = this.reasoningTokens(choices);
     if (thoughts !== null) details += `,"completion_tokens_details":${completionDetails(thoughts)}`;
-    const own = times?.text(queuedUs, completion, submission, false);
-    const metrics = own === undefined ? "" : `,"metrics":${own}`;
+    const timesText = times?.text(queuedUs, completion, submission, false);
+    const metrics = timesText === undefined ? "" : `,"metrics":${timesText}`;
     return `${this.head}],"usage":{${counts(prompt, completion)}${details}}${this.#fingerprint}${metrics}}\n\n`;
   }
 
-  /** Reasoning tokens of all choices; null without a reasoning parser. */
+  /** Returns the reasoning tokens of all choices, or null without a reasoning parser. */
   protected reasoningTokens(choices: readonly ChoiceSoFar[]): number | null {
     if (!this.context.output.parser?.reasoning) return null;
     return choices.reduce((sum, { reasoningTokens }) => sum + (reasoningTokens ?? 0), 0);
   }
 }
 
+/** Writes the answer to a chat. */
 export class ChatForm extends OpenAiForm {
   constructor(request: Pick<CommonRequest, "requestId">) {
     super(CHAT, request);
@@ -152,7 +155,7 @@ export class ChatForm extends OpenAiForm {
     return this.context.server.answers.reasoningField === "both" ? COPIED_SUFFIX : CHAT_SUFFIX;
   }
 
-  /** Ends the delta of a plain text. */
+  /** The end of a delta of plain text: `reasoning_content` if the server writes both names of reasoning, else "". */
   get #copied(): string {
     return this.context.server.answers.reasoningField === "both" ? COPIED_NULL : "";
   }
@@ -213,13 +216,14 @@ export class ChatForm extends OpenAiForm {
     return `${this.head}{"index":${index},"delta":{"content":"`;
   }
 
-  /** With `continuous_usage_stats`, else "". */
+  /** Returns the usage of one chunk, or "" without `continuous_usage_stats`. */
   #usage(promptTokens: number, tokens: number, reasoningTokens: number | null): string {
     if (!this.context.output.continuousUsage) return "";
     return `,"usage":{${counts(promptTokens, tokens)},"completion_tokens_details":${completionDetails(reasoningTokens)}}`;
   }
 }
 
+/** Writes the answer to a completion. */
 export class CompletionForm extends OpenAiForm {
   protected readonly suffix = COMPLETION_SUFFIX;
 
@@ -237,13 +241,13 @@ export class CompletionForm extends OpenAiForm {
   }
 
   protected parts(piece: Piece): EventParts {
-    const { choice, delta, ids: given, from, logprobs } = piece;
+    const { choice, delta, ids: newIds, from, logprobs } = piece;
     const { index, finish, stop, tokens } = choice;
     const { output } = this.context;
     const { onlyEcho, echo, returnTokenIds, continuousUsage } = output;
     const prompt = promptOf(this.context, index);
     const echoes = from === 0 && echo;
-    const ids = onlyEcho ? [] : given;
+    const ids = onlyEcho ? [] : newIds;
     let text = onlyEcho ? "" : (delta?.content ?? "");
     if (echoes && !returnTokenIds) text = (prompt.echo ?? "") + text;
     const promptIds = this.shownIds(piece);
@@ -271,11 +275,12 @@ export class CompletionForm extends OpenAiForm {
   }
 }
 
-/** JSON of a text, in which there is seldom anything to escape. */
+/** Returns the JSON of a text. Fast if nothing must be escaped, which is the usual case. */
 function quoted(text: string): string {
   return `"${escapeJson(text)}"`;
 }
 
+/** Returns the members of `usage` with the numbers of tokens. */
 function counts(prompt: number, completion: number): string {
   return `"prompt_tokens":${prompt},"total_tokens":${prompt + completion},"completion_tokens":${completion}`;
 }

@@ -1,6 +1,6 @@
 /**
- * The shapes that a chat message may have: the typed dictionaries of openai 3.52 (`types/chat/*_param.py`), of vLLM's
- * `renderers/chat_utils/types.py` and the harmony `Message`, in the order in which pydantic tries and reports them.
+ * The shapes of chat messages, in the order in which pydantic tries and reports them. Sources: the typed dictionaries of openai
+ * 3.52 (`types/chat/*_param.py`) and of vLLM 0.33 (`renderers/chat_utils/types.py`), and the `Message` of harmony.
  */
 
 import { type Branch, type Members, model, optional, required, typedDict, union } from "../../pydantic/structures.ts";
@@ -19,11 +19,12 @@ import {
 } from "../../pydantic/types.ts";
 import { iterate, type PythonValue } from "../../pydantic/value.ts";
 
-/** `Iterable[...]`: pydantic only looks whether it can be walked; each item is checked when the renderer takes it. */
+/** `Iterable[...]`: pydantic checks only that the value is iterable. The renderer checks each item later. */
 interface Lazy extends Type<unknown> {
   readonly item: Type<unknown>;
 }
 
+/** Returns the type of an iterable whose items are checked later. */
 function lazy(item: Type<unknown>): Lazy {
   return {
     name: `list of ${item.name}`,
@@ -77,7 +78,7 @@ const promptEmbedsPart = typedDict("ChatCompletionContentPartPromptEmbedsParam",
 const uuid: Members = { uuid: optional(nullable(text)) };
 const embeds = optional(nullable(union<unknown>(text, dict(union<unknown>(text, list(union<unknown>(int(), float)))))));
 const url = (name: string) => required(typedDict(name, { url: required(text) }));
-/** No JSON value is a picture object. */
+/** A Python `Image` object, which no JSON value is. */
 const picture: Type<PythonValue> = {
   name: "Image",
   schema: { not: {} },
@@ -157,17 +158,17 @@ const toolCalls = lazy(union<unknown>(labelled(functionCall), labelled(customCal
 
 const contentOf = (parts: Lazy) => required(union<unknown>(text, parts));
 
-/** A member of the message union; `parts` and `calls` are what the renderer checks later, one by one. */
+/** A branch of the union of messages. `parts` and `calls`: types of the items that the renderer checks later. */
 interface Shape extends Branch<unknown> {
   readonly parts?: Type<unknown>;
   readonly calls?: Type<unknown>;
 }
 
-function shape(name: string, members: Members, later: Pick<Shape, "parts" | "calls"> = {}): Shape {
-  return { type: typedDict(name, members), label: name, ...later };
+function shape(name: string, members: Members, lazyTypes: Pick<Shape, "parts" | "calls"> = {}): Shape {
+  return { type: typedDict(name, members), label: name, ...lazyTypes };
 }
 
-/** In the order in which pydantic tries them. */
+/** All shapes, in the order in which pydantic tries them. */
 export const SHAPES: readonly Shape[] = [
   shape(
     "ChatCompletionDeveloperMessageParam",

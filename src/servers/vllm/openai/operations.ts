@@ -1,4 +1,4 @@
-/** What do the routes of OpenAI's dialect, and those that vLLM has beside it, look like to a machine? */
+/** Describes the routes of OpenAI's API, and vLLM's additional routes, for `/openapi.json`. */
 import {
   answer,
   asJson,
@@ -90,17 +90,17 @@ const failure = titled("ErrorResponse", {
 const detail = titled("Detail", { detail: string });
 
 const BODY_ERRORS = {
-  "400": answer("The request is wrong: its JSON, a field, or the fields together", { anyOf: [failure, detail] }),
+  "400": answer("The request is invalid: its JSON, a field, or a combination of fields", { anyOf: [failure, detail] }),
   "404": answer("No such model", failure),
-  "413": answer("The body is larger than --max-body-mb: ours, vLLM has no limit", failure),
+  "413": answer("The body is larger than --max-body-mb; vLLM has no such limit", failure),
 };
 const NO_KEY = {
-  "401": answer("With --api-key: no key, or a wrong one", titled("Unauthorized", { error: string })),
+  "401": answer("With --api-key: no key, or an invalid one", titled("Unauthorized", { error: string })),
 };
 const GENERATION_ERRORS = {
   ...BODY_ERRORS,
   ...NO_KEY,
-  "500": answer("The engine gave the request up, or a field has a type that vLLM does not foresee", failure),
+  "500": answer("The engine failed, or a field has a type that vLLM does not handle", failure),
   "503": answer("The queue is full, or generation is paused", failure),
 };
 const withBody = (summary: string, body: JsonSchema, responses: Operation["responses"]): Operation => ({
@@ -113,7 +113,7 @@ const plain = (summary: string, ok: ResponseObject, more: Operation["responses"]
   responses: { "200": ok, ...more },
 });
 const streamed = (schema: JsonSchema): ResponseObject => ({
-  description: "The answer; with `stream` its events, `data: [DONE]` the last",
+  description: "The answer; with `stream` its events, which end with `data: [DONE]`",
   content: { ...asJson(schema), "text/event-stream": { schema: {} } },
 });
 const flag = (name: string) => titled(`Answer_${name}`, { [name]: { type: "boolean" } });
@@ -138,7 +138,7 @@ export const openaiOperations: Operations = {
     { "200": answer("The choices, in the order of the conversations", chatAnswer), ...GENERATION_ERRORS },
   ),
   "/invocations": withBody(
-    "Create a chat completion or a completion, by what the body has",
+    "Create a chat completion or a completion, depending on the body",
     { anyOf: [chatBody, completionBody] },
     { "200": streamed({ anyOf: [chatAnswer, completionAnswer] }), ...GENERATION_ERRORS },
   ),
@@ -152,7 +152,7 @@ export const openaiOperations: Operations = {
     ...BODY_ERRORS,
     ...NO_KEY,
   }),
-  "/tokenize": withBody("From text or messages to token ids", tokenizeBody.schema, {
+  "/tokenize": withBody("Convert a text or messages to token ids", tokenizeBody.schema, {
     "200": answer(
       "The ids",
       titled("TokenizeResponse", {
@@ -164,13 +164,13 @@ export const openaiOperations: Operations = {
     ),
     ...BODY_ERRORS,
   }),
-  "/detokenize": withBody("From token ids to text", detokenizeBody.schema, {
+  "/detokenize": withBody("Convert token ids to text", detokenizeBody.schema, {
     "200": answer("The text", titled("DetokenizeResponse", { prompt: string })),
     ...BODY_ERRORS,
   }),
-  "/v1/embeddings": withBody("From texts or token ids to vectors", embeddingBody.schema, {
+  "/v1/embeddings": withBody("Create vectors of texts or token ids", embeddingBody.schema, {
     "200": answer(
-      "A vector of each input: numbers, or their bytes in base64",
+      "A vector per input, as numbers or as base64 of their bytes",
       titled("EmbeddingResponse", {
         id: string,
         object: { const: "list" },
@@ -189,32 +189,36 @@ export const openaiOperations: Operations = {
     ...BODY_ERRORS,
     ...NO_KEY,
   }),
-  "/v1/models": plain("What is served", answer("The models", modelList), NO_KEY),
-  "/health": plain("Does the engine live?", answer("It does"), { "503": answer("It does not") }),
-  "/health/ready": plain("As /health, and 503 for the time that starting is to take", answer("It does"), {
-    "503": answer("It does not"),
+  "/v1/models": plain("List the models", answer("The models", modelList), NO_KEY),
+  "/health": plain("Check that the engine is alive", answer("It is alive"), { "503": answer("It is dead") }),
+  "/health/ready": plain("As /health, with 503 during the simulated start", answer("It is ready"), {
+    "503": answer("It is not ready"),
   }),
-  "/ping": plain("As /health, and 503 for the time that starting is to take", answer("It does"), {
-    "503": answer("It does not"),
+  "/ping": plain("As /health, with 503 during the simulated start", answer("It is ready"), {
+    "503": answer("It is not ready"),
   }),
-  "/version": plain("The version that is stood in for", answer("It", titled("Version", { version: string }))),
-  "/load": plain("Requests being served", answer("How many", titled("Load", { server_load: integer }))),
-  "/kv_event_sources": plain("Where events of the KV cache come from", answer("None", record)),
+  "/version": plain("Version of vLLM that is simulated", answer("The version", titled("Version", { version: string }))),
+  "/load": plain("Count the requests in progress", answer("Their number", titled("Load", { server_load: integer }))),
+  "/kv_event_sources": plain("List the sources of KV cache events", answer("No sources", record)),
   "/metrics": plain("Prometheus metrics", {
     description: "The page",
     content: { "text/plain": { schema: string } },
   }),
-  "/openapi.json": plain("This document", answer("It", record)),
-  "/docs": plain("This document, to read", page),
+  "/openapi.json": plain("This document", answer("The document", record)),
+  "/docs": plain("This document as a page", page),
   "/redoc": plain("As /docs", page),
   "/sleep": plain("Put the engine to sleep", answer("Asleep", status), BODY_ERRORS),
   "/wake_up": plain("Wake the engine", answer("Awake", status), BODY_ERRORS),
-  "/is_sleeping": plain("Does the engine sleep?", answer("Whether", flag("is_sleeping"))),
-  "/server_info": plain("The server's configuration", answer("It", record), BODY_ERRORS),
+  "/is_sleeping": plain("Check whether the engine sleeps", answer("True if it sleeps", flag("is_sleeping"))),
+  "/server_info": plain("The server's configuration", answer("The configuration", record), BODY_ERRORS),
   "/pause": plain("Pause generation", answer("Paused", status), BODY_ERRORS),
   "/resume": plain("Resume generation", answer("Resumed", status)),
-  "/is_paused": plain("Is generation paused?", answer("Whether", flag("is_paused"))),
-  "/reset_prefix_cache": plain("Forget the prefix cache", answer("Done, or not", flag("success")), BODY_ERRORS),
-  "/reset_mm_cache": plain("Forget the cache of media", answer("Done")),
-  "/reset_encoder_cache": plain("Forget the encoder's cache", answer("Done")),
+  "/is_paused": plain("Check whether generation is paused", answer("True if it is paused", flag("is_paused"))),
+  "/reset_prefix_cache": plain(
+    "Clear the prefix cache",
+    answer("True if it was cleared", flag("success")),
+    BODY_ERRORS,
+  ),
+  "/reset_mm_cache": plain("Clear the cache of media", answer("Done")),
+  "/reset_encoder_cache": plain("Clear the encoder's cache", answer("Done")),
 };

@@ -1,7 +1,7 @@
 /**
- * What does a client see of each field of a request? One row per field of `fields.ts`, whose types and defaults it goes
- * with: an effect, no effect in vLLM 0.33 either, or no effect here and why. `docs/parameters.md` and the OpenAPI page
- * come from both; `test/conformance/parameters.test.ts` tries every row on a live server.
+ * Describes the effect of each field of chats and completions, one row per field of `fields.ts`. A field has an effect, or none
+ * in vLLM 0.33 either, or none here for a reason. `docs/reference/parameters.md` and the OpenAPI document are generated from both files.
+ * `test/conformance/parameters.test.ts` tries each row on a live server.
  */
 
 import {
@@ -36,54 +36,56 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
     effect: seen("`model` of the answer; an adapter counts in `max_loras`"),
   },
   echo: {
-    effect: seen("the last message, where it has the answer's role, stands in front of the answer"),
+    effect: seen("the answer starts with the last message, if that has the answer's role"),
     completions: {
       limits: "not with `suffix` or `prompt_embeds`",
-      effect: seen("the prompt stands in front of the answer; with `max_tokens` 0 it is the answer"),
+      effect: seen("the answer starts with the prompt; with `max_tokens` 0 it is only the prompt"),
     },
   },
   frequency_penalty: { limits: "-2 to 2", bounds: { minimum: -2, maximum: 2 }, effect: NO_SAMPLER },
   presence_penalty: { limits: "-2 to 2", bounds: { minimum: -2, maximum: 2 }, effect: NO_SAMPLER },
   repetition_penalty: { limits: "finite, above 0", bounds: { exclusiveMinimum: 0 }, effect: NO_SAMPLER },
   logit_bias: {
-    limits: "keys are token ids inside the vocabulary; values are cut to -100 to 100",
-    effect: seen("100 leaves only the tokens that have it, -100 removes its token; what lies between is nothing"),
+    limits: "keys are token ids inside the vocabulary; values are limited to -100 to 100",
+    effect: seen("100 allows only the tokens with this value, -100 forbids its token; other values have no effect"),
   },
   logprobs: {
     limits: "at most `--max-logprobs`; -1 is the whole vocabulary",
-    effect: seen("log probabilities of the answer's tokens; made up, the same for the same request"),
+    effect: seen("log probabilities of the answer's tokens; made up, equal for equal requests"),
     completions: { bounds: { minimum: -1 } },
   },
   top_logprobs: {
     limits: "needs `logprobs`; at most `--max-logprobs`; -1 is the whole vocabulary",
     bounds: { minimum: -1 },
-    effect: seen("so many candidates per token, the sampled one first"),
+    effect: seen("number of candidates per token, the sampled one first"),
   },
   max_tokens: {
-    limits: "1 to the model's context; cut without a word to what the prompt leaves",
+    limits: "1 to the model's context; silently reduced to what the prompt leaves",
     bounds: { minimum: 1 },
-    effect: seen("tokens of the answer at most; `length` where its own end (`--output-tokens`) would come later"),
+    effect: seen(
+      "most tokens of the answer; `finish_reason` is `length` if its own end (`--output-tokens`) would come later",
+    ),
     completions: {
-      limits: "1 to the model's context, or 0 with `echo`; cut without a word to what the prompt leaves",
+      limits: "1 to the model's context, or 0 with `echo`; silently reduced to what the prompt leaves",
       bounds: { minimum: 0 },
-      effect: seen("tokens of the answer at most"),
+      effect: seen("most tokens of the answer"),
     },
   },
   max_completion_tokens: {
-    limits: "as `max_tokens`, which it overrules",
+    limits: "as `max_tokens`, which it overrides",
     bounds: { minimum: 1 },
-    effect: seen("tokens of the answer at most"),
+    effect: seen("most tokens of the answer"),
   },
   n: {
     limits: "1 to 16,384; 1 at temperature 0",
     bounds: { minimum: 1, maximum: 16_384 },
-    effect: seen("so many choices, each a request of the engine with a seed of its own"),
+    effect: seen("number of choices, each a request of the engine with its own seed"),
   },
   response_format: {
-    limits: "`json_schema` needs its schema; what vLLM's grammar libraries refuse",
-    effect: seen("the answer is JSON that fits, drawn by the seed: docs/structured-output.md"),
+    limits: "`json_schema` needs its schema; vLLM's grammar libraries refuse some schemas",
+    effect: seen("the answer is JSON that fits, chosen by the seed: docs/how-to/structured-output.md"),
   },
-  seed: { limits: INT64, effect: seen("decides the text, with the position alone") },
+  seed: { limits: INT64, effect: seen("with the position it alone decides the text") },
   stop: {
     limits: "at most 4, none empty",
     effect: seen("the answer ends before the first of them, which `stop_reason` names"),
@@ -96,7 +98,7 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   temperature: {
     limits: "0 to 2",
     bounds: { minimum: 0, maximum: 2 },
-    effect: seen("0 without `seed`: the prompt decides the text; else none"),
+    effect: seen("0 without `seed`: the prompt decides the text; otherwise no effect"),
   },
   top_p: { limits: "above 0, at most 1", bounds: { exclusiveMinimum: 0, maximum: 1 }, effect: NO_SAMPLER },
   top_k: { limits: "-1 or more; 0 and -1 are off", bounds: { minimum: -1 }, effect: NO_SAMPLER },
@@ -104,44 +106,44 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   tools: {
     limits: "400 with `tool_choice` other than `none` on a server without `--tool-call-parser`",
     bounds: { minItems: 1 },
-    effect: seen("stand in the prompt, and may be called: docs/tools.md"),
+    effect: seen("added to the prompt, and may be called: docs/how-to/tools.md"),
   },
   tool_choice: {
     limits: "`auto` when tools are given without it; other than `none`: 400 on a server without `--tool-call-parser`",
-    effect: seen("whether a tool is called, must be, or which; `none` lets a request with tools pass"),
+    effect: seen("whether a tool may or must be called, and which; with `none` every server accepts tools"),
   },
   parallel_tool_calls: { effect: neither("without a tool parser; with one, false allows one call") },
   reasoning_effort: { effect: TEMPLATE },
   thinking_token_budget: {
     limits: "0 or more, or -1 for none; 400 without a reasoning parser",
-    effect: seen("with a reasoning parser: so many tokens are thought at most; -1 is no limit"),
+    effect: seen("with a reasoning parser: most tokens of reasoning; -1 is no limit"),
   },
-  include_reasoning: { effect: seen("with a reasoning parser: false leaves what is thought out of the answer") },
+  include_reasoning: { effect: seen("with a reasoning parser: false leaves the reasoning out of the answer") },
   user: { effect: neither("ignored") },
   use_beam_search: {
     limits: "completions: not with `stream`, nor `echo` with `logprobs`; neither takes `logprob_token_ids`",
-    effect: here("`n` beams, the best first; here `n` answers as without it"),
+    effect: here("returns the best `n` beams; here `n` answers as without it"),
   },
   length_penalty: { effect: neither("only weighs beams") },
   watermarking: { effect: neither("without a watermark in the server's configuration") },
   stop_token_ids: {
     limits: "inside the vocabulary",
-    effect: seen("the answer ends with such a token, which `stop_reason` names; its text is left out"),
+    effect: seen("the answer ends with such a token, which `stop_reason` names, without its text"),
   },
   include_stop_str_in_output: {
     effect: seen("the stop string, or the token that ended the answer, is part of the text"),
   },
-  ignore_eos: { effect: seen("the answer does not end by itself: it goes on to its limit") },
+  ignore_eos: { effect: seen("the answer does not end by itself, but continues to its limit") },
   min_tokens: {
     limits: "0 to `max_tokens`",
     bounds: { minimum: 0 },
-    effect: seen("no end, stop string or stop token before"),
+    effect: seen("the answer cannot end before, and has no stop string or stop token before"),
   },
-  skip_special_tokens: { effect: seen("false: special tokens of the answer stand in the text") },
+  skip_special_tokens: { effect: seen("false: the text includes special tokens") },
   spaces_between_special_tokens: { effect: neither("byte-level tokenizers put no spaces there") },
   truncate_prompt_tokens: {
     limits: "-1 to the model's context; -1 leaves room for one token of the answer",
-    effect: seen("keeps so many tokens of the prompt"),
+    effect: seen("number of tokens of the prompt that are kept"),
   },
   truncation_side: { effect: seen("`right` keeps the first tokens, `left` the last (the default)") },
   prompt_logprobs: {
@@ -152,7 +154,7 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   logprob_token_ids: {
     limits: "needs `logprobs`; at most 128, inside the vocabulary; not with beam search",
     bounds: { maxItems: 128 },
-    effect: seen("these tokens are the candidates beside the sampled one, all of them"),
+    effect: seen("the candidates are exactly these tokens and the sampled one"),
   },
   allowed_token_ids: {
     limits: "not empty, inside the vocabulary",
@@ -161,17 +163,17 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   },
   bad_words: {
     limits: "none empty; at most 128 after tokenizing",
-    effect: seen("the answer has none of them, at its beginning or after a blank"),
+    effect: seen("the answer has none of them at its start or after a space"),
   },
   add_generation_prompt: {
-    effect: seen("false: the prompt does not ask for an answer, and the last message's role speaks"),
+    effect: seen("false: the prompt has no start of an answer, and the answer has the last message's role"),
   },
   continue_final_message: {
-    limits: "not both true when both are given",
-    effect: seen("the last message stays open in the prompt"),
+    limits: "not true together with a given `add_generation_prompt` of true",
+    effect: seen("the prompt leaves the last message open for the answer to continue"),
   },
   add_special_tokens: {
-    effect: here("special tokens in front of the prompt; the built-in vocabulary has none to put there"),
+    effect: here("adds special tokens at the start of the prompt; the built-in vocabulary has none"),
   },
   documents: { effect: TEMPLATE },
   chat_template: refusing("400: needs a server that trusts its clients' templates"),
@@ -180,16 +182,16 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   mm_processor_kwargs: refusing("400 unless empty: needs a server that trusts its clients"),
   structured_outputs: {
     limits: "exactly one of `json`, `regex`, `choice`, `grammar`, `json_object`, `structural_tag`",
-    effect: seen("the answer is a text that fits, drawn by the seed: docs/structured-output.md"),
+    effect: seen("the answer is a text that fits, chosen by the seed: docs/how-to/structured-output.md"),
   },
   priority: {
     limits: INT64,
-    effect: seen("smaller runs first, with `--scheduling-policy priority`; header `X-Vllm-Priority` wins"),
+    effect: seen("lower values run first, with `--scheduling-policy priority`; header `X-Vllm-Priority` overrides it"),
   },
-  request_id: { effect: seen("the answer's id ends with it; header `X-Request-Id` wins") },
+  request_id: { effect: seen("the answer's id ends with it; header `X-Request-Id` overrides it") },
   session_id: { effect: neither("for connectors and routers in front") },
   return_tokens_as_token_ids: { effect: seen("tokens of log probabilities are written `token_id:7`") },
-  return_token_ids: { effect: seen("ids of prompt and answer stand in the answer") },
+  return_token_ids: { effect: seen("the answer includes the token ids of the prompt and of itself") },
   return_weight_versions: {
     effect: seen("`weight_versions`: the version of the weights for each run of tokens; here always one"),
   },
@@ -198,32 +200,34 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
     effect: neither("without `--enable-return-routed-experts`"),
   },
   return_token_offsets: { effect: RENDER_ONLY },
-  return_prompt_text: { effect: seen("the prompt as the template made it") },
+  return_prompt_text: { effect: seen("the answer includes the prompt that the template made") },
   mm_payload: { effect: RENDER_ONLY },
   return_mm_kwargs: { effect: RENDER_ONLY },
   cache_salt: {
     limits: "1 to 128 characters, none of `@`, `/`, `\\`, NUL",
     bounds: { minLength: 1, maxLength: 128, pattern: "^[^@/\\\\\\x00]+$" },
-    effect: seen("requests share blocks of the prefix cache only with those of the same salt"),
+    effect: seen("requests share blocks of the prefix cache only with requests of the same salt"),
   },
   kv_transfer_params: { effect: neither("without a connector; ours has one with `--kv-transfer-time`") },
   ec_transfer_params: { effect: neither("without a connector") },
   vllm_xargs: { limits: "integers within 64 bits", effect: neither("without plugins that read it") },
   repetition_detection: {
     limits: "sizes 0 or more, the smallest not above the largest; `min_count` 2 or more",
-    effect: seen("an answer that repeats itself ends, `repetition`; ours do so where tokens are forced or ordered"),
+    effect: seen(
+      "an answer that repeats itself ends with `repetition`; here only forced or ordered tokens can repeat so",
+    ),
   },
   stream_interval: {
-    limits: "1 or more; below `--stream-interval` that counts",
-    effect: seen("tokens per chunk, but for the first and the last"),
+    limits: "1 or more; raised to `--stream-interval` if below",
+    effect: seen("tokens per chunk, except the first and the last"),
   },
-  suffix: refusing("400: only models that fill in the middle take it"),
+  suffix: refusing("400: only models that fill in the middle accept it"),
   prompt_embeds: refusing("400 without `--enable-prompt-embeds`"),
 };
 
 export type ChatKind = "chat" | "completions";
 
-/** The row of a field as it holds in one of the two. */
+/** Returns a field's row, as it holds for chats or for completions. */
 export function parameterOf(kind: ChatKind, name: keyof typeof openaiParameters): Parameter {
   const { chat, completions, ...row } = openaiParameters[name];
   return { ...row, ...(kind === "chat" ? chat : completions) };

@@ -1,7 +1,7 @@
 /**
- * Reads bodies as chats or completions. First come the rules that tie fields together, vLLM's `mode="before"` validators: they
- * see the raw body, run before any field is checked, the last one defined first, and the first that objects ends the request
- * (vLLM 0.33, `chat_completion/protocol.py`, `completion/protocol.py`). All of them throw `Refused`.
+ * Reads bodies as chats or completions. The rules for several fields come first: vLLM's `mode="before"` validators, which see
+ * the raw body. They run in reverse order of definition, and the first that fails throws `Refused`. Source: vLLM 0.33,
+ * `chat_completion/protocol.py` and `completion/protocol.py`.
  */
 
 import type { Pieces } from "../../../base/pieces.ts";
@@ -45,26 +45,30 @@ const completion: BodyKind<typeof completionFields, CompletionRequest, Limits> =
   translate: (values, body, limits, exact) => toCompletion(values as CompletionValues, body, limits, exact),
 };
 
-/** Reads a body of `/v1/chat/completions` as a request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */
+/** Read a body of `/v1/chat/completions`. Return the request with all defaults, or vLLM's error. */
 export const { read: readChat, pieces: chatPieces } = readerOf(chat, (read) => read);
-/** Reads a body of `/v1/completions`, alike. */
+/** Read a body of `/v1/completions`. Return the request with all defaults, or vLLM's error. */
 export const { read: readCompletion, pieces: completionPieces } = readerOf(completion, (read) => read);
 
-export const chatReader: BodyReader = { ...readerOf(chat, formed), thread: "chat", formOf };
-export const completionReader: BodyReader = { ...readerOf(completion, formed), thread: "completion", formOf };
+export const chatReader: BodyReader = { ...readerOf(chat, withForm), thread: "chat", formOf };
+export const completionReader: BodyReader = { ...readerOf(completion, withForm), thread: "completion", formOf };
 
-/** The form of the answer, beside the request. */
-export function formed(read: ReadBody<ChatRequest | CompletionRequest>): ReturnType<BodyReader["read"]> {
+/** Adds the form of the answer to a request that was read. */
+export function withForm(read: ReadBody<ChatRequest | CompletionRequest>): ReturnType<BodyReader["read"]> {
   if ("error" in read) return read;
   const { request } = read;
   return { request, form: formOf(request) };
 }
 
+/** Returns the form of the answer to a request. */
 export function formOf(request: ChatRequest | CompletionRequest): Form {
   return request.kind === "chat" ? new ChatForm(request) : new CompletionForm(request);
 }
 
-/** Makes a request of a chat that another dialect made. `exact` false: what is not plainly right is only said to be so. Throws `Refused`. */
+/**
+ * Makes a request of a chat's body that another API made. If `exact` is false, throws anything for a wrong body. Otherwise
+ * throws `Refused` with vLLM's error.
+ */
 export function* chatValuePieces(
   body: PythonDict,
   limits: Limits,
@@ -80,20 +84,21 @@ export function* chatValuePieces(
   return yield* toChatPieces(values as ChatValues, body, limits, exact, changes);
 }
 
-/** Thrown to leave the fast path: the exact parser decides. */
+/** Thrown to leave the fast path. The exact parser then decides. */
 class NotPlain {}
 
-/** vLLM's VLLM_MAX_COMPLETION_PROMPTS. */
+/** Most prompts of a completion: vLLM's VLLM_MAX_COMPLETION_PROMPTS. */
 const MAX_PROMPTS = 1024;
+/** Most code points of `cache_salt`. */
 const MAX_CACHE_SALT = 128;
 
-/** The rules of `/v1/chat/completions`. Sets `tool_choice` to auto when only tools are given, and renames old names in messages. */
-export function applyChatRules(body: PythonDict, looksAtTools = true): void {
+/** Applies the rules of chats. Sets `tool_choice` to auto if only tools are given. Replaces old names in messages. */
+export function applyChatRules(body: PythonDict, withTools = true): void {
   const messages = get(body, "messages");
   checkMessages(messages);
   if (truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
     throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
-  if (looksAtTools) checkTools(body);
+  if (withTools) checkTools(body);
   checkConstraints(body, true);
   checkChatLogprobs(body);
   checkStreamOptions(body);
@@ -102,7 +107,7 @@ export function applyChatRules(body: PythonDict, looksAtTools = true): void {
   checkCacheSalt(get(body, "cache_salt"));
 }
 
-/** The rules of `/v1/completions`. A null `max_tokens` becomes the default. */
+/** Applies the rules of completions. Removes a null `max_tokens`, so that the default applies. */
 export function applyCompletionRules(body: PythonDict): void {
   const prompt = get(body, "prompt");
   if (
@@ -126,7 +131,7 @@ export function applyCompletionRules(body: PythonDict): void {
   checkCacheSalt(get(body, "cache_salt"));
 }
 
-/** Throws `Refused`. */
+/** Throws `Refused` if the messages are not iterable. */
 export function checkMessages(messages: PythonValue | undefined): void {
   if (messages !== undefined && iterate(messages) === undefined) throw notIterable(messages);
 }
@@ -140,7 +145,7 @@ function checkStreamOptions(body: PythonDict): void {
     throw validationRefusal("Stream options can only be defined when `stream=True`.", "stream_options");
 }
 
-/** These are compared before they are coerced, so a text is refused here. */
+/** Refuses fields that are not numbers. vLLM compares them before it coerces them, so texts of digits are refused too. */
 function checkNumbers(body: PythonDict, names: readonly string[]): void {
   for (const name of names) {
     const value = get(body, name) ?? null;
@@ -149,6 +154,7 @@ function checkNumbers(body: PythonDict, names: readonly string[]): void {
   }
 }
 
+/** Refuses a negative number other than -1. */
 function checkCount(body: PythonDict, name: string): void {
   const value = get(body, name) ?? null;
   if (value === null) return;
@@ -169,7 +175,7 @@ function checkLogprobTokenIds(body: PythonDict): void {
     throw validationRefusal("`logprob_token_ids` is not supported with beam search.", "logprob_token_ids");
 }
 
-/** Throws `Refused`. */
+/** Checks the fields of a chat about log probabilities. Throws `Refused`. */
 export function checkChatLogprobs(body: PythonDict): void {
   checkLogprobTokenIds(body);
   if (truthy(get(body, "logprob_token_ids")) && !truthy(get(body, "logprobs")))
@@ -296,7 +302,7 @@ function checkNamedTool(choice: PythonDict, tools: PythonValue): void {
   );
 }
 
-/** `value[key]` with what Python raises where that is impossible. */
+/** Returns Python's `value[key]`. Throws `Refused` with the error that Python raises. */
 function item(value: PythonValue, key: string): PythonValue {
   if (isDict(value)) {
     const found = get(value, key);
@@ -308,10 +314,10 @@ function item(value: PythonValue, key: string): PythonValue {
   throw new Refused(badRequest(`'${typeName(value)}' object is not subscriptable`));
 }
 
-/** Longest text as `tool_calls`, UTF-16 units: each of its characters is a tool call that is wrong. */
+/** UTF-16 units of the longest `tool_calls` that is a text. Each of its characters becomes an invalid tool call. */
 const CALLS_TEXT_MOST = 65_536;
 
-/** `reasoning_content` is the old name of `reasoning`; tool calls become a list. Changes the messages; throws `Refused`. */
+/** Renames `reasoning_content`, the old name of `reasoning`, and makes tool calls a list, in place. Throws `Refused`. */
 export function normalizeMessages(messages: PythonValue | undefined): void {
   if (!isList(messages)) return;
   for (const message of messages) {
@@ -321,7 +327,7 @@ export function normalizeMessages(messages: PythonValue | undefined): void {
       const items = iterate(calls);
       if (items === undefined) throw notIterable(calls);
       if (typeof calls === "string" && calls.length > CALLS_TEXT_MOST)
-        throw new Refused(badRequest(`understudy: a text of more than ${CALLS_TEXT_MOST} characters as tool_calls`));
+        throw new Refused(badRequest(`understudy: tool_calls is a text of more than ${CALLS_TEXT_MOST} characters`));
       set(message, "tool_calls", [...items]);
     }
     const old = get(message, "reasoning_content");

@@ -1,4 +1,4 @@
-/** The routes of the OpenAI dialect of vLLM 0.33, and their handlers. */
+/** The routes of OpenAI's API as vLLM 0.33 has them, and their handlers. */
 
 import { logUnexpected } from "../../../base/unexpected.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
@@ -25,20 +25,20 @@ import { chatReader, chatValuePieces, completionReader } from "./read.ts";
 import { limitsOf, serverOf } from "./serving.ts";
 import { Tokenizer } from "./tokenize.ts";
 
-/** What the routes look like to a machine; loaded when somebody asks. */
+/** Descriptions of the routes for `/openapi.json`, loaded at the first request for it. */
 export const openaiDescription = { operations: async () => (await import("./operations.ts")).openaiOperations };
 
 /**
- * Makes the table of routes. `reading` is the script of the thread that reads the largest bodies. null: no such thread.
- * `logprobs`: log probabilities of a test. Absent: they follow from the seeds of requests.
+ * Returns the table of routes. `reading`: script of the thread that reads large bodies, or null for no thread. `logprobs`: source
+ * of log probabilities for tests. By default they follow from the seeds of requests.
  */
 export function openai(
-  given: OpenAiKernel,
+  plainKernel: OpenAiKernel,
   dialects: readonly ApiDialect[] = [],
   reading: URL | null = null,
   logprobs?: LogprobSource,
 ): RouteTable {
-  const kernel = withImages(given);
+  const kernel = withImages(plainKernel);
   const { config, engines, time, chance, metrics } = kernel;
   const keptOut = (request: HttpRequest) => {
     if (!isGeneration(request)) return;
@@ -59,7 +59,7 @@ export function openai(
   const health = (context: Context) => http.empty(context, engines.alive.get() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(time.epochSeconds()), chance.newId);
   const lora = config.models.runtimeLora ? loraRoutes(deps, adapters) : [];
-  const asked = routesAskedFor(deps);
+  const optionalRoutes = routesOfOptions(deps);
   const scaleOut = config.openai.front.scaleOut ? scaleOutNotBuilt : scaleOutDisabled;
   const switchedOff = Object.fromEntries(
     SCALE_OUT.map((path) => [`POST ${path}`, (context: Context) => http.error(context, scaleOut)]),
@@ -87,7 +87,7 @@ export function openai(
         "POST /ping": health,
         "GET /load": (context) => http.json(context, load()),
         "GET /kv_event_sources": (context) => http.json(context, "{}"),
-        ...asked,
+        ...optionalRoutes,
         ...switchedOff,
       }),
       ...lora,
@@ -101,26 +101,26 @@ export function openai(
   };
 }
 
-/** Those of single options. */
-function routesAskedFor(deps: RouteDeps): Record<string, Handler> {
+/** Returns the routes that exist only with an option. */
+function routesOfOptions(deps: RouteDeps): Record<string, Handler> {
   const { http, kernel } = deps;
   const { backend, config, engines, text } = kernel;
-  const { readiness, tokenizerInfo: tellsTokenizer } = config.openai.front;
+  const { readiness, tokenizerInfo: hasTokenizerInfo } = config.openai.front;
   const { embeddingDimensions } = config.openai.requests;
-  const found: Record<string, Handler> = {};
+  const handlers: Record<string, Handler> = {};
   if (readiness) {
     const isReady = () => engines.alive.get() && backend.nowUs() >= readiness.afterUs;
-    found["GET /health/ready"] = (context) => http.empty(context, isReady() ? 200 : 503);
+    handlers["GET /health/ready"] = (context) => http.empty(context, isReady() ? 200 : 503);
   }
   if (embeddingDimensions !== undefined) {
     const embeddings = new Embeddings(deps, embeddingDimensions);
-    found["POST /v1/embeddings"] = (context) => embeddings.answer(context);
+    handlers["POST /v1/embeddings"] = (context) => embeddings.answer(context);
   }
-  if (tellsTokenizer) {
+  if (hasTokenizerInfo) {
     const body = JSON.stringify(text.model.tokenizerInfo);
-    found["GET /tokenizer_info"] = (context) => http.json(context, body);
+    handlers["GET /tokenizer_info"] = (context) => http.json(context, body);
   }
-  return found;
+  return handlers;
 }
 
 function threadOf({ config, text, backend }: OpenAiKernel, script: URL): ReadingThread {
@@ -128,6 +128,7 @@ function threadOf({ config, text, backend }: OpenAiKernel, script: URL): Reading
   return new ReadingThread(script, { template, keepsTools: config.text.toolCallParser !== undefined }, backend);
 }
 
+/** Reports whether a request is a POST to a route that generates. */
 function isGeneration({ method, url }: HttpRequest): boolean {
   return (
     method === "POST" &&

@@ -1,4 +1,4 @@
-/** What do readers and answers find of the server? Limits and traits from its options. */
+/** Makes the limits for readers of requests, and the traits for writers of answers, from the server's options. */
 import { UserError } from "../../../base/start-errors.ts";
 import { flatEngineConfig, type StepPacing } from "../../../engine/config/engine-config.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
@@ -15,6 +15,7 @@ import type { ServerTraits } from "../../openai/request/server-traits.ts";
 import { reasoningSetup } from "../../openai/tool-calls/reasoning.ts";
 import { toolParserKind } from "../../openai/tool-calls/tool-parsers.ts";
 
+/** Returns the limits that readers check requests against. */
 export function limitsOf({ config, live, text }: OpenAiKernel, adapters: LoraAdapters): Limits {
   const { vocabulary, generation } = text.model;
   return {
@@ -35,13 +36,17 @@ export function limitsOf({ config, live, text }: OpenAiKernel, adapters: LoraAda
   };
 }
 
-/** Replaces traits that follow from the kernel. */
-interface OtherTraits {
+/** Traits to use instead of those that follow from the kernel. */
+interface TraitOverrides {
   readonly tools?: ServerTraits["tools"];
   readonly logprobs?: LogprobSource | undefined;
 }
 
-export function serverOf(kernel: OpenAiKernel, { tools = toolsOf(kernel), logprobs }: OtherTraits = {}): ServerTraits {
+/** Returns the properties of the server that answers depend on. Throws a `UserError` like `reasoningOf`. */
+export function serverOf(
+  kernel: OpenAiKernel,
+  { tools = toolsOf(kernel), logprobs }: TraitOverrides = {},
+): ServerTraits {
   const { backend, config, live, log } = kernel;
   const { vocabulary } = kernel.text.model;
   const { logsRequests } = live.values;
@@ -61,22 +66,22 @@ export function serverOf(kernel: OpenAiKernel, { tools = toolsOf(kernel), logpro
   };
 }
 
-/** Throws a `UserError` if the tokenizer lacks the tokens that the parser looks for. */
+/** Returns the reasoning parser, or null. Throws a `UserError` if the tokenizer lacks the tokens around reasoning. */
 function reasoningOf({ config, text }: OpenAiKernel): ServerTraits["reasoning"] {
   const name = config.text.reasoningParser;
   if (name === undefined) return null;
   const setup = reasoningSetup(name, text.model.vocabulary);
   if (setup !== null) return setup;
-  const why = `no tokens <think> and </think>, which reasoning in the format of ${name} stands between`;
+  const why = `has no tokens <think> and </think>, which enclose reasoning in the format of ${name}`;
   throw new UserError(`--tokenizer ${config.text.tokenizer}`, why);
 }
 
-/** The parser of tool calls; null: there is none. */
+/** Returns the parser of tool calls, or null if none is configured. */
 export function toolsOf({ config, text, metrics, chance }: OpenAiKernel): ServerTraits["tools"] {
   const { autoToolChoice = false, toolHabits: habits } = config.openai.answers;
   const name = config.text.toolCallParser;
   if (name === undefined) return null;
-  const parsed: Accounting["parsed"] = (...of) => metrics.accounting.parsed?.(...of);
+  const parsed: Accounting["parsed"] = (...call) => metrics.accounting.parsed?.(...call);
   return {
     kind: toolParserKind(name, text.model.vocabulary, chance.newId),
     autoEnabled: autoToolChoice,
@@ -86,8 +91,8 @@ export function toolsOf({ config, text, metrics, chance }: OpenAiKernel): Server
 }
 
 /**
- * The fingerprint of all answers. null: they carry none. By default a hash of what the server runs with, as vLLM's: equal
- * servers have equal ones. It ends with the number of ranks.
+ * Returns the fingerprint of all answers, or null if they have none. By default it is a hash of the model and the engine's
+ * configuration, so that equal servers have equal fingerprints, and the number of ranks. vLLM hashes its configuration too.
  */
 function fingerprintOf(
   { models: { model }, engine, dataParallelSize, openai }: OpenAiServerConfig,

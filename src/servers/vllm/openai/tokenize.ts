@@ -1,6 +1,6 @@
 /**
- * Which ids is a text, and which text are ids? POST `/tokenize` and `/detokenize` of vLLM 0.33
- * (`entrypoints/serve/tokenize/protocol.py`, `serving.py`). No request of these reaches the engine.
+ * Answers POST `/tokenize` and `/detokenize`, which convert texts and chats to token IDs and back, without the engine. Source:
+ * vLLM 0.33, `entrypoints/serve/tokenize/protocol.py` and `serving.py`.
  */
 
 import { inTurns, mapped, type Pieces } from "../../../base/pieces.ts";
@@ -19,12 +19,17 @@ import { bool, dict, list, nullable, object, type Type, text } from "../../pydan
 import { get, type Int, type PythonDict, type PythonValue, toPlain } from "../../pydantic/value.ts";
 import { type MessageShape, message, messagePieces } from "./content.ts";
 import { tool, toolDict } from "./field-types.ts";
-import { chatFitting, countable, detokenizeBody } from "./tokens.ts";
+import { checkFields, detokenizeBody, toTokenIds } from "./tokens.ts";
 import { checkMultimodal, checkTemplate } from "./translate.ts";
 
-type Part = { readonly parts: readonly PromptPart[]; readonly allowSpecial: boolean; readonly addSpecial: boolean };
+/** A rendered prompt. `allowSpecial`: true if special tokens in its text count. `addSpecial`: true to add some at its start. */
+type RenderedPrompt = {
+  readonly parts: readonly PromptPart[];
+  readonly allowSpecial: boolean;
+  readonly addSpecial: boolean;
+};
 
-/** Errors come in the order of the fields. */
+/** Type of the body of `/tokenize`. Errors are reported in the order of the fields. */
 export const tokenizeBody: Type<CheckedFields> = union(
   record("TokenizeCompletionRequest", {
     model: optional(nullable(text)),
@@ -46,6 +51,8 @@ export const tokenizeBody: Type<CheckedFields> = union(
     tools: optional(nullable(list(tool))),
   }),
 );
+
+/** The handlers of `/tokenize` and `/detokenize`. */
 export class Tokenizer {
   readonly #kernel: OpenAiKernel;
   readonly #limits: Limits;
@@ -61,50 +68,50 @@ export class Tokenizer {
     const made = async (checked: CheckedFields, body: PythonDict) => {
       const { backend, text } = this.#kernel;
       const { parts, allowSpecial, addSpecial } = await inTurns(this.#prompt(checked, body), backend);
-      // A chat of many messages has millions of parts.
+      // In pieces, because a chat of many messages has millions of parts.
       const ids = await inTurns(encodedPieces(text.model.encoder, parts, allowSpecial, addSpecial), backend);
       return inTurns(
-        this.#counted(ids as Uint32Array<ArrayBuffer>, checked.get("return_token_strs") === true),
+        this.#idsAnswer(ids as Uint32Array<ArrayBuffer>, checked.get("return_token_strs") === true),
         backend,
       );
     };
-    return answered(context, this.#deps, { check: (body) => chatFitting(tokenizeBody, body), made });
+    return answered(context, this.#deps, { check: (body) => checkFields(tokenizeBody, body), made });
   }
 
-  /** Special tokens stay in the text, ids outside the vocabulary are nothing. */
+  /** Keeps special tokens in the text, and drops IDs outside the vocabulary. */
   detokenize(context: Context): Promise<Response> {
-    const ofIds = (ids: Uint32Array<ArrayBuffer>) => inTurns(this.#said(ids), this.#kernel.backend);
-    const made = (checked: CheckedFields) => ofIds(countable(checked.get("tokens") as Int[]));
-    return answered(context, this.#deps, { check: (body) => chatFitting(detokenizeBody, body), made, ofIds });
+    const ofIds = (ids: Uint32Array<ArrayBuffer>) => inTurns(this.#textAnswer(ids), this.#kernel.backend);
+    const made = (checked: CheckedFields) => ofIds(toTokenIds(checked.get("tokens") as Int[]));
+    return answered(context, this.#deps, { check: (body) => checkFields(detokenizeBody, body), made, ofIds });
   }
 
-  #counted(ids: Uint32Array<ArrayBuffer>, spelled: boolean): Pieces<AnswerParts> {
+  #idsAnswer(ids: Uint32Array<ArrayBuffer>, withTexts: boolean): Pieces<AnswerParts> {
     const long = new LongTexts();
-    const list = (one: (id: number) => string) => long.text(0, () => listed(ids, one));
-    const names = spelled ? list(this.#spelling()) : "null";
+    const list = (textOf: (id: number) => string) => long.text(0, () => listed(ids, textOf));
+    const names = withTexts ? list(this.#spelling()) : "null";
     const start = `{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen}`;
-    return this.#measured(`${start},"tokens":${list(String)},"token_strs":${names}}`, long, ids);
+    return this.#answer(`${start},"tokens":${list(String)},"token_strs":${names}}`, long, ids);
   }
 
-  #said(ids: Uint32Array<ArrayBuffer>): Pieces<AnswerParts> {
+  #textAnswer(ids: Uint32Array<ArrayBuffer>): Pieces<AnswerParts> {
     const { vocabulary } = this.#kernel.text.model;
     const long = new LongTexts();
     const text = long.text(0, function* () {
       for (const part of decodedParts(vocabulary, ids)) yield JSON.stringify(part).slice(1, -1);
     });
-    return this.#measured(`{"prompt":"${text}"}`, long, ids);
+    return this.#answer(`{"prompt":"${text}"}`, long, ids);
   }
 
-  /** An answer that is made of ids. A long one is made as it is sent: with the ids it would take hundreds of megabytes. */
-  *#measured(body: string, long: LongTexts, { buffer }: Uint32Array<ArrayBuffer>): Pieces<AnswerParts> {
-    const made = new LongBody(body, long);
-    yield* made.measure(this.#kernel.backend.consumed);
-    // Megabytes that are old by now: only a whole collection would find them.
-    return made.answer(() => void (buffer.byteLength >= OLD_BYTES && buffer.transfer(0)));
+  /** Returns an answer made of token IDs. A long one is made while it is sent, because it may have hundreds of megabytes. */
+  *#answer(body: string, long: LongTexts, { buffer }: Uint32Array<ArrayBuffer>): Pieces<AnswerParts> {
+    const longBody = new LongBody(body, long);
+    yield* longBody.measure(this.#kernel.backend.consumed);
+    // The IDs are old objects by then, which only a full collection of garbage would free.
+    return longBody.answer(() => void (buffer.byteLength >= OLD_BYTES && buffer.transfer(0)));
   }
 
-  /** Throws `Refused`. */
-  *#prompt(checked: CheckedFields, body: PythonDict): Pieces<Part> {
+  /** Renders the prompt of a body. Throws `Refused`. */
+  *#prompt(checked: CheckedFields, body: PythonDict): Pieces<RenderedPrompt> {
     const prompt = checked.get("prompt");
     const special = checked.get("add_special_tokens") as boolean | undefined;
     if (prompt !== undefined) {
@@ -122,7 +129,7 @@ export class Tokenizer {
     const messages = yield* messagePieces(shapes, get(body, "messages") as PythonValue[], this.#limits);
     const tools = orNull<PythonDict[]>("tools");
     yield;
-    const shown = tools && (yield* mapped(tools, toolDict));
+    const toolDicts = tools && (yield* mapped(tools, toolDict));
     yield;
     const generation = checked.get("add_generation_prompt") !== false;
     if (generation && checked.get("continue_final_message") === true) throw new Refused(incompatible);
@@ -130,24 +137,24 @@ export class Tokenizer {
     const { renderChat } = this.#kernel.text.model;
     const open = checked.get("continue_final_message") === true;
     const plainNames = names === null ? undefined : (toPlain(names) as Record<string, unknown>);
-    const given = [messages, generation, open, shown, plainNames] as const;
-    const parts = renderChat.pieces === undefined ? renderChat(...given) : yield* renderChat.pieces(...given);
+    const input = [messages, generation, open, toolDicts, plainNames] as const;
+    const parts = renderChat.pieces === undefined ? renderChat(...input) : yield* renderChat.pieces(...input);
     return { parts, allowSpecial: false, addSpecial: special ?? false };
   }
 
-  /** The spelling of a token as JSON, made once per token: a text has the same ones again and again. */
+  /** Returns a function that writes a token as JSON, and keeps the results, because a text repeats its tokens. */
   #spelling(): (id: number) => string {
     const known = new Map<number, string>();
     return (id) => {
-      const before = known.get(id);
-      if (before !== undefined) return before;
-      const made = JSON.stringify(this.#string(id));
-      known.set(id, made);
-      return made;
+      const cached = known.get(id);
+      if (cached !== undefined) return cached;
+      const json = JSON.stringify(this.#string(id));
+      known.set(id, json);
+      return json;
     };
   }
 
-  /** As the vocabulary file spells tokens; special ones stand as they are. */
+  /** Returns a token as the vocabulary's file spells it, or the text of a special token. */
   #string(id: number): string {
     const { vocabulary, blanks } = this.#kernel.text.model;
     const bytes = vocabulary.bytesOf(id);
@@ -158,17 +165,17 @@ export class Tokenizer {
   }
 }
 
-/** Ids that are written as JSON at a time. */
+/** IDs that are written as JSON at a time. */
 const IDS_AT_A_TIME = 1024;
 
-/** Ids of so many bytes are freed when they are used. Fewer may share their memory. */
+/** Bytes from which a buffer of IDs is freed after its use. Smaller arrays may share their buffer. */
 const OLD_BYTES = 2 ** 20;
 
-/** Yields a list as JSON. */
-function* listed(ids: Uint32Array, one: (id: number) => string): Generator<string, void> {
+/** Yields the JSON of a list, in which `textOf` writes each ID. */
+function* listed(ids: Uint32Array, textOf: (id: number) => string): Generator<string, void> {
   yield "[";
   for (let at = 0; at < ids.length; at += IDS_AT_A_TIME)
-    yield `${at > 0 ? "," : ""}${Array.from(ids.subarray(at, at + IDS_AT_A_TIME), one).join()}`;
+    yield `${at > 0 ? "," : ""}${Array.from(ids.subarray(at, at + IDS_AT_A_TIME), textOf).join()}`;
   yield "]";
 }
 

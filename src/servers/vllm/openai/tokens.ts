@@ -1,4 +1,4 @@
-/** Which ids does a body of `/detokenize` hold? In the reading thread: five million of them are twenty megabytes. */
+/** Reads the token IDs of a body of `/detokenize`. The reading thread reads large ones: five million IDs take 20 MB. */
 
 import { atOnce, type Pieces } from "../../../base/pieces.ts";
 import { type CheckedFields, fitting } from "../../openai/front/checked.ts";
@@ -17,20 +17,21 @@ export const detokenizeBody: Type<CheckedFields> = record("DetokenizeRequest", {
   tokens: required(list(int({ ge: 0, le: 2n ** 63n - 1n }))),
 });
 
+/** Reads a body. Returns its token IDs, or vLLM's error. */
 export function readTokens(body: BodyText, contentType: string | null, limits: Limits): ThreadAnswer {
   try {
-    const checked = (isJson(contentType) ? plainly(body) : null) ?? exactly(body, contentType);
+    const checked = (isJson(contentType) ? readFast(body) : null) ?? readExactly(body, contentType);
     if ("error" in checked) return checked;
     checkModel((checked.get("model") ?? null) as string | null, limits);
-    return { tokens: countable(checked.get("tokens") as Int[]) };
+    return { tokens: toTokenIds(checked.get("tokens") as Int[]) };
   } catch (refusal) {
     if (refusal instanceof Refused) return { error: refusal.answer };
     throw refusal;
   }
 }
 
-/** null: not plainly right. */
-function plainly({ plain }: BodyText): CheckedFields | null {
+/** Reads a body with `JSON.parse`. Returns null if anything is wrong, so that Python's rules must decide. */
+function readFast({ plain }: BodyText): CheckedFields | null {
   try {
     const value = JSON.parse(plain ?? "") as PythonValue;
     if (!isDict(value) || get(value, "continue_final_message") !== undefined) return null;
@@ -41,25 +42,26 @@ function plainly({ plain }: BodyText): CheckedFields | null {
   }
 }
 
-function exactly(body: BodyText, contentType: string | null): CheckedFields | { readonly error: ErrorAnswer } {
+/** Reads a body by Python's rules. */
+function readExactly(body: BodyText, contentType: string | null): CheckedFields | { readonly error: ErrorAnswer } {
   const read = atOnce(readJson(body, contentType));
-  return "error" in read ? read : atOnce(chatFitting(detokenizeBody, read.value));
+  return "error" in read ? read : atOnce(checkFields(detokenizeBody, read.value));
 }
 
-/** Throws `Refused`. */
-export function* chatFitting(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {
+/** Checks a body of `/tokenize` or `/detokenize` against its fields, in pieces. Throws `Refused`. */
+export function* checkFields(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {
   if (isDict(body) && truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
     throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
   return yield* fitting(type, body);
 }
 
-/** Throws `Refused`: the tokenizer counts with 32 bits. */
-export function countable(ids: readonly Int[]): Uint32Array<ArrayBuffer> {
-  const counted = new Uint32Array(ids.length);
+/** Converts IDs to 32 bits, as vLLM's tokenizer does. Throws `Refused` if one is larger. */
+export function toTokenIds(ids: readonly Int[]): Uint32Array<ArrayBuffer> {
+  const tokenIds = new Uint32Array(ids.length);
   for (let i = 0; i < ids.length; i++) {
     const id = ids[i]!;
     if (id >= 2 ** 32) throw new Refused(badRequest("number too large to fit in target type"));
-    counted[i] = Number(id);
+    tokenIds[i] = Number(id);
   }
-  return counted;
+  return tokenIds;
 }

@@ -1,6 +1,6 @@
 /**
- * From checked values to a request: defaults resolved, and what vLLM refuses between validation and tokenizing, in its
- * order (vLLM 0.33, `renderers/online_renderer.py`, `chat_completion/serving.py`, `completion/serving.py`). Throws `Refused`.
+ * Makes requests of checked fields: resolves defaults, and makes the checks of vLLM between validation and tokenizing, in its
+ * order. Source: vLLM 0.33, `renderers/online_renderer.py`, `chat_completion/serving.py` and `completion/serving.py`.
  */
 
 import type { Pieces } from "../../../base/pieces.ts";
@@ -41,38 +41,39 @@ import {
 } from "./content.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
 
-type Given = [values: ChatValues, body: PythonDict, limits: Limits, exact: boolean, changes?: ChatChanges];
+type ChatInput = [values: ChatValues, body: PythonDict, limits: Limits, exact: boolean, changes?: ChatChanges];
 
-/** `exact`: the body comes from the exact parser, so that texts may quote it. */
-export function toChat(...given: Given): ChatRequest {
-  checkChat(...given);
-  const [values, , limits, exact] = given;
-  return chatOf(chatParts(values, limits, exact), ...given);
+/** Makes the request of a chat. `exact`: true if Python's parser read the body, so that errors can quote it. Throws `Refused`. */
+export function toChat(...input: ChatInput): ChatRequest {
+  checkChat(...input);
+  const [values, , limits, exact] = input;
+  return chatOf(chatParts(values, limits, exact), ...input);
 }
 
-/** In pieces. */
-export function* toChatPieces(...given: Given): Pieces<ChatRequest> {
-  checkChat(...given);
-  const [values, , limits, exact] = given;
-  return chatOf(yield* chatPartPieces(values, limits, exact), ...given);
+/** Like `toChat`, in pieces. */
+export function* toChatPieces(...input: ChatInput): Pieces<ChatRequest> {
+  checkChat(...input);
+  const [values, , limits, exact] = input;
+  return chatOf(yield* chatPartPieces(values, limits, exact), ...input);
 }
 
-/** What is refused before anything is made of it: a hundred thousand tools would be made for nothing. */
-function checkChat(...[values, body, limits, , changes = {}]: Given): void {
+/** Makes the checks that need no conversion, so that a hundred thousand tools are not converted for nothing. Throws `Refused`. */
+function checkChat(...[values, body, limits, , changes = {}]: ChatInput): void {
   checkToolCalls(values.messages, get(body, "messages") as readonly PythonValue[]);
   if (values.model) checkModel(values.model, limits);
   if (limits.parsesTools !== true && changes.tools !== "free") checkToolChoice(values.tool_choice);
   checkTemplate(values);
 }
 
-function chatOf(before: ChatParts, ...[values, body, limits, exact, changes = {}]: Given): ChatRequest {
-  const { tools, names } = before;
+/** Makes the request of a chat whose large values were converted. Throws `Refused`. */
+function chatOf(parts: ChatParts, ...[values, body, limits, exact, changes = {}]: ChatInput): ChatRequest {
+  const { tools, names } = parts;
   const messages = get(body, "messages") as readonly PythonValue[];
   const topLogprobs = values.top_logprobs;
   const wantsLogprobs = values.logprobs === true;
   const byId = (values.logprob_token_ids ?? []).length > 0;
   const preferred = values.max_completion_tokens;
-  const sampling = samplingOf(values, limits, exact, before.long, {
+  const sampling = samplingOf(values, limits, exact, parts.long, {
     n: values.n ?? 1,
     maxTokens: preferred ?? values.max_tokens,
     maxTokensParam: changes.maxTokensParam ?? (preferred === null ? "max_tokens" : "max_completion_tokens"),
@@ -84,7 +85,7 @@ function chatOf(before: ChatParts, ...[values, body, limits, exact, changes = {}
   if (tooLong !== null) throw new Refused(tooLong);
   const request = common(values, body, limits, sampling, exact) as Writable<ChatRequest>;
   request.kind = "chat";
-  request.messages = made(readMessages(values.messages, messages, limits), changes);
+  request.messages = markCalls(readMessages(values.messages, messages, limits), changes);
   request.tools = tools;
   request.toolChoice = toolChoiceOf(values.tool_choice);
   request.parallelToolCalls = values.parallel_tool_calls !== false;
@@ -100,11 +101,11 @@ function chatOf(before: ChatParts, ...[values, body, limits, exact, changes = {}
   return request;
 }
 
-/** What both kinds share gets the rest where it is: copied into a new object (`...`) it would cost six times as much. */
+/** A request whose members can be set in place, because a copy with `...` would cost six times as much. */
 type Writable<R> = { -readonly [K in keyof R]: R[K] };
 
-/** Items of a response are no chat that was checked: their calls stand in another order. */
-function made(messages: readonly ChatMessage[], { tools }: ChatChanges): readonly ChatMessage[] {
+/** Marks the messages of the Responses API, whose tool calls keep the order of their members in the prompt. */
+function markCalls(messages: readonly ChatMessage[], { tools }: ChatChanges): readonly ChatMessage[] {
   return tools === "free" ? messages.map((message) => ({ ...message, callsAsMade: true })) : messages;
 }
 
@@ -113,7 +114,7 @@ function toolChoiceOf(choice: ChatValues["tool_choice"]): ChatRequest["toolChoic
   return choice === null ? null : { name: get(get(choice, "function") as PythonDict, "name") as string };
 }
 
-/** The answers of a server started without a tool parser. */
+/** Refuses the tool choices that need a tool parser. Throws `Refused`. */
 function checkToolChoice(choice: ChatValues["tool_choice"]): void {
   if (choice === null || choice === "none") return;
   if (choice === "auto")
@@ -125,7 +126,7 @@ function checkToolChoice(choice: ChatValues["tool_choice"]): void {
   throw new Refused(badRequest(`tool_choice=${shown} requires --tool-call-parser to be set`));
 }
 
-/** A template or media settings of the client's own. */
+/** Refuses a template, media settings or reserved variables that the client sends. Throws `Refused`. */
 export function checkTemplate(
   values: Pick<ChatValues, "chat_template" | "chat_template_kwargs" | "mm_processor_kwargs" | "media_io_kwargs">,
 ): void {
@@ -144,7 +145,7 @@ export function checkTemplate(
       throw new Refused(badRequest(message));
 }
 
-/** Checks what may have any shape, since the request's fields do not name it. Throws `Refused`. */
+/** Refuses settings of media. They may have any type, because `/tokenize` of a text has no fields for them. Throws `Refused`. */
 export function checkMultimodal(processor: PythonValue | undefined, media: PythonValue | undefined): void {
   if (truthy(processor ?? null))
     throw validationRefusal(
@@ -160,12 +161,13 @@ export function checkMultimodal(processor: PythonValue | undefined, media: Pytho
     );
 }
 
-/** What vLLM itself hands on under these names, and what Python says of two. */
+/** Names of variables that vLLM sets itself, with Python's error for a second value. */
 const RESERVED_NAMES = [
   ["conversation", "safe_apply_chat_template() got multiple values for argument 'conversation'"],
   ["messages", "jinja2.environment.Template.render() got multiple values for keyword argument 'messages'"],
 ] as const;
 
+/** Makes the request of a completion. Throws `Refused`. */
 export function toCompletion(
   values: CompletionValues,
   body: PythonDict,
@@ -219,9 +221,10 @@ function checkSuffix(values: CompletionValues): void {
   if (values.prompt_logprobs !== null && embeds) throw refuse("prompt_logprobs is not compatible with prompt embeds.");
 }
 
+/** Largest token ID that is kept. */
 const MAX_ID = 0xffffffff;
 
-/** `oversized`: the largest id of more than 32 bits. */
+/** Converts the prompts of a body. `oversized`: the largest ID of more than 32 bits, or null. Such IDs become 2^32 - 1. */
 export function readPrompts(prompt: CompletionValues["prompt"]): {
   prompts: (string | Uint32Array)[];
   oversized: Int | null;
@@ -244,29 +247,29 @@ export function readPrompts(prompt: CompletionValues["prompt"]): {
   return { prompts, oversized };
 }
 
-/** Those fields that chats and completions find in different places. */
-type OwnFields = Pick<
+/** Fields that chats and completions have under different names. */
+type KindFields = Pick<
   SamplingFields,
   "n" | "maxTokens" | "maxTokensParam" | "logprobs" | "promptLogprobs" | "oversizedTokenId"
 >;
 
-/** What both kinds hand on to the later checks. In one literal: copying one object into another costs more than all else here. */
+/** Returns the fields that later checks need. One literal, because copying objects into it would cost more than all the rest. */
 function samplingOf(
   values: ChatValues | CompletionValues,
   limits: Limits,
   exact: boolean,
   { lists: ids, extraArgsTooLarge }: LongParts,
-  own: OwnFields,
+  kindFields: KindFields,
 ): SamplingFields {
   const { structured_outputs: structured, response_format: format } = values;
   const constraints = structured === null && format === null ? NO_CONSTRAINTS : resolve(structured, format, exact);
   return {
-    n: own.n,
-    maxTokens: own.maxTokens,
-    maxTokensParam: own.maxTokensParam,
-    logprobs: own.logprobs,
-    promptLogprobs: own.promptLogprobs,
-    oversizedTokenId: own.oversizedTokenId,
+    n: kindFields.n,
+    maxTokens: kindFields.maxTokens,
+    maxTokensParam: kindFields.maxTokensParam,
+    logprobs: kindFields.logprobs,
+    promptLogprobs: kindFields.promptLogprobs,
+    oversizedTokenId: kindFields.oversizedTokenId,
     minTokens: values.min_tokens,
     topP: values.top_p ?? limits.topP ?? 1,
     topK: values.top_k ?? limits.topK ?? 0,
@@ -297,14 +300,14 @@ function samplingOf(
 type Constraints = Pick<SamplingFields, "constraintRefusal" | "constraintError" | "structure">;
 const NO_CONSTRAINTS: Constraints = { constraintRefusal: null, constraintError: null, structure: null };
 
-function resolve(given: StructuredOutputs | null, format: PythonDict | null, exact: boolean): Constraints {
+function resolve(structured: StructuredOutputs | null, format: PythonDict | null, exact: boolean): Constraints {
   try {
-    const constraints = resolveConstraints(given, format);
-    const wrong = constraintError(constraints);
+    const constraints = resolveConstraints(structured, format);
+    const error = constraintError(constraints);
     return {
       constraintRefusal: null,
-      constraintError: wrong,
-      structure: wrong === null ? structureOf(constraints) : null,
+      constraintError: error,
+      structure: error === null ? structureOf(constraints) : null,
     };
   } catch (refusal) {
     if (!exact || !(refusal instanceof Refused)) throw refusal;
@@ -314,6 +317,7 @@ function resolve(given: StructuredOutputs | null, format: PythonDict | null, exa
 
 const NO_STOP: readonly string[] = [];
 
+/** Returns the members that chats and completions have in common. */
 function common(
   values: ChatValues | CompletionValues,
   body: PythonDict,

@@ -1,6 +1,6 @@
 /**
- * How does a request of `/v1/responses` become a chat? vLLM 0.33, `entrypoints/openai/responses/utils.py`
- * (construct_input_messages) and `protocol.py` (to_sampling_params). The values were checked; items stand as they came.
+ * Converts a checked request of OpenAI's Responses API to the body of a chat completion, which is answered in its place. Source:
+ * vLLM 0.33, `entrypoints/openai/responses/utils.py` (construct_input_messages) and `protocol.py` (to_sampling_params).
  */
 
 import { ITEMS_OF_A_PIECE, mapped, type Pieces } from "../../../base/pieces.ts";
@@ -20,26 +20,32 @@ import type { responsesFields } from "./fields.ts";
 
 export type ResponsesValues = Values<typeof responsesFields>;
 
-/** What an earlier response was made from and what it said. */
-export interface Before {
+/** An earlier response that a request continues. */
+export interface PreviousResponse {
+  /** The conversation that it answered. */
   readonly messages: readonly PlainDict[];
-  /** Texts of its messages. */
+  /** Texts of the messages in its output. */
   readonly texts: readonly string[];
 }
 
+/** Statuses of an item that the answer continues. */
 const OPEN = ["in_progress", "incomplete"];
 
-/** The conversation, in pieces: it may have thousands of items. Instructions of earlier responses do not carry over. */
-export function* inputMessages(values: ResponsesValues, body: PythonDict, before: Before | null): Pieces<PlainDict[]> {
+/** Returns the conversation, in pieces, for there may be thousands of items. Drops instructions of earlier responses. */
+export function* inputMessages(
+  values: ResponsesValues,
+  body: PythonDict,
+  previous: PreviousResponse | null,
+): Pieces<PlainDict[]> {
   const { instructions } = values;
   const messages: PlainDict[] = [
     ...(instructions ? [{ role: "system", content: instructions }] : []),
-    ...(before?.messages ?? []).filter(({ role }) => role !== "system"),
-    ...(before?.texts ?? []).map((content) => ({ role: "assistant", content })),
+    ...(previous?.messages ?? []).filter(({ role }) => role !== "system"),
+    ...(previous?.texts ?? []).map((content) => ({ role: "assistant", content })),
   ];
   const input = get(body, "input") as PythonValue;
   if (typeof input === "string") return [...messages, { role: "user", content: input }];
-  // Items join among themselves alone.
+  // A separate list, because items are joined only with each other.
   const items: PlainDict[] = [];
   let seen = 0;
   for (const item of input as readonly PythonDict[]) {
@@ -49,13 +55,13 @@ export function* inputMessages(values: ResponsesValues, body: PythonDict, before
   return [...messages, ...items];
 }
 
-/** In pieces: there may be thousands of tools. */
+/** Returns the body of the chat, in pieces, because there may be thousands of tools. */
 export function* responseToChat(values: ResponsesValues, body: PythonDict, messages: PlainDict[]): Pieces<PlainDict> {
   const tools = yield* toolsOf(values);
-  const goesOn = continues(get(body, "input") as PythonValue);
+  const isContinued = continuesLast(get(body, "input") as PythonValue);
   const effort = values.reasoning === null ? null : (get(values.reasoning, "effort") ?? null);
   const wantsLogprobs = values.include?.includes("message.output_text.logprobs") === true;
-  const given = (name: string) => get(body, name) ?? null;
+  const member = (name: string) => get(body, name) ?? null;
   return {
     model: values.model,
     messages,
@@ -67,10 +73,10 @@ export function* responseToChat(values: ResponsesValues, body: PythonDict, messa
     presence_penalty: values.presence_penalty,
     frequency_penalty: values.frequency_penalty,
     repetition_penalty: values.repetition_penalty,
-    logit_bias: given("logit_bias"),
+    logit_bias: member("logit_bias"),
     seed: values.seed,
-    stop: given("stop"),
-    stop_token_ids: given("stop_token_ids"),
+    stop: member("stop"),
+    stop_token_ids: member("stop_token_ids"),
     ignore_eos: values.ignore_eos,
     skip_special_tokens: values.skip_special_tokens,
     spaces_between_special_tokens: values.spaces_between_special_tokens,
@@ -78,27 +84,27 @@ export function* responseToChat(values: ResponsesValues, body: PythonDict, messa
     include_reasoning: values.include_reasoning,
     ...(wantsLogprobs ? { logprobs: true, top_logprobs: values.top_logprobs } : {}),
     priority: values.priority,
-    ...(given("cache_salt") === null ? {} : { cache_salt: given("cache_salt") }),
+    ...(member("cache_salt") === null ? {} : { cache_salt: member("cache_salt") }),
     chat_template_kwargs: values.chat_template_kwargs,
-    media_io_kwargs: given("media_io_kwargs"),
-    mm_processor_kwargs: given("mm_processor_kwargs"),
+    media_io_kwargs: member("media_io_kwargs"),
+    mm_processor_kwargs: member("mm_processor_kwargs"),
     ...(effort === null ? {} : { reasoning_effort: effort }),
     add_special_tokens: true,
-    ...(goesOn ? { continue_final_message: true, add_generation_prompt: false } : {}),
+    ...(isContinued ? { continue_final_message: true, add_generation_prompt: false } : {}),
     ...(values.truncation === "auto" ? { truncate_prompt_tokens: -1 } : {}),
     ...constraintOf(values),
     ...tools,
     kv_transfer_params: values.kv_transfer_params,
     ec_transfer_params: values.ec_transfer_params,
-    vllm_xargs: given("vllm_xargs"),
+    vllm_xargs: member("vllm_xargs"),
     watermarking: values.watermarking,
     ...(values.stream ? { stream: true } : {}),
     ...(get(body, "understudy") === undefined ? {} : { understudy: get(body, "understudy") as PythonValue }),
   };
 }
 
-/** The last message is to be gone on with: it says that it is not complete. */
-function continues(input: PythonValue): boolean {
+/** Reports whether the answer continues the last item: its status says that it is not complete. */
+function continuesLast(input: PythonValue): boolean {
   const last = isList(input) ? input.at(-1) : undefined;
   if (!isDict(last)) return false;
   const type = get(last, "type") ?? "message";
@@ -117,11 +123,11 @@ function constraintOf({ text, structured_outputs: structured }: ResponsesValues)
   return { response_format: { type: "json_schema", json_schema: schema } };
 }
 
-/** Only functions stand in the prompt: no tool of another kind runs here. */
+/** Returns the chat's tools and tool choice. Leaves out tools of the server, because none runs here. */
 function* toolsOf({ tools, tool_choice: choice, parallel_tool_calls: parallel }: ResponsesValues): Pieces<PlainDict> {
   const functions = tools.flatMap(functionOf);
   if (functions.length === 0) return {};
-  const shown = yield* mapped(functions, (tool): PlainDict => {
+  const chatTools = yield* mapped(functions, (tool): PlainDict => {
     const optional = ["strict", "defer_loading"].filter((name) => (get(tool, name) ?? null) !== null);
     return {
       type: "function",
@@ -133,18 +139,22 @@ function* toolsOf({ tools, tool_choice: choice, parallel_tool_calls: parallel }:
       },
     };
   });
-  return { tools: shown, tool_choice: chosen(choice), ...(parallel === null ? {} : { parallel_tool_calls: parallel }) };
+  return {
+    tools: chatTools,
+    tool_choice: toChatChoice(choice),
+    ...(parallel === null ? {} : { parallel_tool_calls: parallel }),
+  };
 }
 
-/** A choice among some of them is none of vLLM's: any may be called, or none needs to. */
-function chosen(choice: string | PythonDict): PythonValue {
+/** Converts a tool choice. vLLM does not restrict calls to the allowed tools, so `allowed_tools` becomes `auto`. */
+function toChatChoice(choice: string | PythonDict): PythonValue {
   if (typeof choice === "string") return choice;
   return get(choice, "type") === "allowed_tools"
     ? "auto"
     : { type: "function", function: { name: get(choice, "name") as string } };
 }
 
-/** A function, or what a tool of free text is to the model: a function of one text. */
+/** Returns the tool if it is a function, or a function with one text for a custom tool. Returns nothing for other tools. */
 function functionOf(tool: PythonDict): readonly PythonDict[] {
   const type = get(tool, "type");
   if (type === "function") return [tool];
@@ -158,13 +168,13 @@ function functionOf(tool: PythonDict): readonly PythonDict[] {
   return [{ name: get(tool, "name")!, description: get(tool, "description") ?? null, parameters }];
 }
 
-/** One item more: a message, or a part of the one before it. */
+/** Adds an item: as a new message, or as a part of the assistant's message before it. Throws `Refused`. */
 function addItem(messages: PlainDict[], item: PythonDict): void {
   const last = messages.at(-1);
   const before = last?.role === "assistant" ? last : null;
   const type = get(item, "type") as string | undefined;
   const role = get(item, "role");
-  /** Into the message before where it has none yet. */
+  /** Sets a member of the assistant's message before, if that lacks it. Otherwise adds a message. */
   const join = (name: "content" | "reasoning", value: PythonValue) => {
     if (before !== null && (before[name] ?? null) === null) before[name] = value;
     else messages.push({ role: "assistant", [name]: value });
@@ -184,11 +194,12 @@ function addItem(messages: PlainDict[], item: PythonDict): void {
 }
 
 function callOf(item: PythonDict, custom: boolean): PlainDict {
-  const given = custom ? pythonDumps({ input: get(item, "input") ?? "" }) : (get(item, "arguments") as string);
-  const called = { name: get(item, "name") as string, arguments: given };
+  const json = custom ? pythonDumps({ input: get(item, "input") ?? "" }) : (get(item, "arguments") as string);
+  const called = { name: get(item, "name") as string, arguments: json };
   return { id: get(item, "call_id") as string, type: "function", function: called };
 }
 
+/** Returns the first text of a reasoning item, or "". Throws `Refused` if the item is encrypted. */
 function thoughtOf(item: PythonDict): string {
   if (truthy(get(item, "encrypted_content"))) throw validationRefusal("Encrypted content is not supported.", "input");
   const [first] = [...texts(get(item, "content")), ...texts(get(item, "summary"))];
@@ -207,7 +218,7 @@ function texts(parts: PythonValue | undefined): string[] {
   });
 }
 
-/** Parts as chat calls them. */
+/** Converts content parts to those of a chat. */
 function plainContent(content: PythonValue): PythonValue {
   if (!isList(content)) return content;
   return content.map((part): PythonValue => {

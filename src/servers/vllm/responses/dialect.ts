@@ -1,4 +1,4 @@
-/** Which routes has `/v1/responses`? Create, get, cancel; vLLM 0.33, `entrypoints/openai/responses/api_router.py` and `serving.py`. */
+/** The routes of OpenAI's Responses API. Source: vLLM 0.33, `entrypoints/openai/responses/api_router.py` and `serving.py`. */
 
 import { routes } from "../../../wire/http/routes.ts";
 import type { Context } from "../../../wire/http/sink.ts";
@@ -16,7 +16,7 @@ import { invalid, noResponse, type ResponseRead, responseKind } from "./read.ts"
 import type { RepeatedFields } from "./repeated.ts";
 import { EventLog, Store } from "./store.ts";
 
-/** `most`: responses that are kept; 0 for none. `habits`: of a server that is not vLLM's. */
+/** Returns the API's routes. `most`: responses that are stored, or 0. `habits`: differences of a server other than vLLM. */
 export function responses(most: number, habits?: ResponsesHabits): ApiDialect {
   const store = new Store(most);
   return {
@@ -28,10 +28,10 @@ export function responses(most: number, habits?: ResponsesHabits): ApiDialect {
         ...(habits
           ? {
               "GET /v1/responses/:id": (context, { id = "" }) => {
-                const kept = store.get(id);
-                return kept === undefined
+                const stored = store.get(id);
+                return stored === undefined
                   ? host.error(context, habits.unknown(id))
-                  : host.json(context, kept.body(kept.status));
+                  : host.json(context, stored.body(stored.status));
               },
               "DELETE /v1/responses/:id": (context, { id = "" }) =>
                 store.delete(id)
@@ -47,17 +47,17 @@ export function responses(most: number, habits?: ResponsesHabits): ApiDialect {
   };
 }
 
-/** Reads bodies of `/v1/responses`. Where responses are kept, the largest are read here too: what is kept must be here. */
+/** Returns the reader of `/v1/responses`. It does not use the reading thread if responses are stored: that lacks the store. */
 export function responsesReader(host: DialectHost, store: Store, habits?: ResponsesHabits): BodyReader {
   const formOf = (request: ChatRequest, messages: ResponseRead["messages"], repeated: RepeatedFields) => {
-    const runs = repeated.background && store.keeps && habits === undefined;
+    const isBackground = repeated.background && store.keeps && habits === undefined;
     return new ResponsesForm(repeated, request, {
       store,
       messages,
       parses: host.parses,
       habits,
-      abort: runs ? new AbortController() : null,
-      log: runs && request.stream ? new EventLog() : null,
+      abort: isBackground ? new AbortController() : null,
+      log: isBackground && request.stream ? new EventLog() : null,
     });
   };
   const reader = readerOf(responseKind(host, store, habits), (read): ReturnType<BodyReader["read"]> => {
@@ -73,18 +73,18 @@ export function responsesReader(host: DialectHost, store: Store, habits?: Respon
 
 const synchronous = invalid("Cannot cancel a synchronous response.", "response_id", 400);
 
-/** `?stream=true&starting_after=N`: the events of one in the background, from the first or behind the one of that number. */
+/** Answers with a stored response, or with `?stream=true` with its events, after the one of number `starting_after` if given. */
 function retrieve(host: DialectHost, store: Store, context: Context, id: string): Response {
   const query = new Query(context.request.url);
   const after = query.read("starting_after", int(), -1);
   const stream = query.read("stream", bool, false);
-  // FastAPI looks at them before the route runs.
-  const wrong = query.wrong();
-  if (wrong !== null) return host.error(context, wrong);
-  const kept = store.get(id);
-  if (kept === undefined) return host.error(context, noResponse(id));
-  if (!stream) return host.json(context, kept.body(kept.status));
-  const log = kept.running?.log;
+  // FastAPI checks the query before the route runs.
+  const error = query.wrong();
+  if (error !== null) return host.error(context, error);
+  const stored = store.get(id);
+  if (stored === undefined) return host.error(context, noResponse(id));
+  if (!stream) return host.json(context, stored.body(stored.status));
+  const log = stored.running?.log;
   if (!log) return host.error(context, unknownStream(id));
   return host.follow(context, log, Math.max(0, Number(after) + 1));
 }
@@ -92,10 +92,10 @@ function retrieve(host: DialectHost, store: Store, context: Context, id: string)
 const unknownStream = (id: string): ErrorAnswer => validationError(`Unknown response_id: ${id}`, "response_id", id);
 
 function cancel(host: DialectHost, store: Store, context: Context, id: string): Response {
-  const kept = store.get(id);
-  if (kept === undefined) return host.error(context, noResponse(id));
-  if (kept.status !== "queued" && kept.status !== "in_progress") return host.error(context, synchronous);
-  kept.status = "cancelled";
-  kept.running?.abort.abort();
-  return host.json(context, kept.body("cancelled"));
+  const stored = store.get(id);
+  if (stored === undefined) return host.error(context, noResponse(id));
+  if (stored.status !== "queued" && stored.status !== "in_progress") return host.error(context, synchronous);
+  stored.status = "cancelled";
+  stored.running?.abort.abort();
+  return host.json(context, stored.body("cancelled"));
 }

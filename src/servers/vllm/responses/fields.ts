@@ -1,6 +1,6 @@
 /**
- * Which fields does `/v1/responses` have? Order, types and defaults: vLLM 0.33, `entrypoints/openai/responses/protocol.py`, over
- * the types of openai 3.52. Of the items of `input` only what is used is looked at: their union has some forty members.
+ * The fields of requests of OpenAI's Responses API. Of the items of `input` only the members that are used are checked, because
+ * their union has some forty types. Sources: vLLM 0.33, `entrypoints/openai/responses/protocol.py`, and openai 3.52.
  */
 import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
 import { Refused } from "../../pydantic/refusals.ts";
@@ -32,14 +32,14 @@ import {
 } from "../../pydantic/value.ts";
 
 const INT64 = { ge: -(2n ** 63n), le: 2n ** 63n - 1n };
-/** vLLM's VLLM_MAX_STOP_STRINGS. */
+/** Most stop strings of a request: vLLM's VLLM_MAX_STOP_STRINGS. */
 const MAX_STOP_STRINGS = 4;
 const words = nullable(text);
 const flag = nullable(bool);
 const number = nullable(float);
 const integer = nullable(int());
 
-/** What is read of an item of each type. */
+/** Types of the items of `input` by their `type`, with the members that are used. */
 const ITEMS: Readonly<Record<string, Type<PythonDict>>> = {
   function_call: model("ResponseFunctionToolCall", {
     arguments: required(text),
@@ -134,7 +134,7 @@ const toolChoice = union<string | PythonDict>(
   model("ToolChoiceFunction", { name: required(text), type: required(literal("function")) }),
 );
 
-/** null means the same as absent. */
+/** `top_logprobs`, in which null means 0. */
 const topLogprobs: Type<Int> = {
   name: "integer, null",
   schema: nullable(int()).schema,
@@ -145,17 +145,17 @@ const penalty: Type<number | null> = {
   name: "number from -2 to 2, null",
   schema: { anyOf: [{ type: "number", minimum: -2, maximum: 2 }, { type: "null" }] },
   check(value, state) {
-    const fits = number.check(value, state);
-    if (fits === FAIL || fits === null) return fits;
-    if (fits < -2)
+    const result = number.check(value, state);
+    if (result === FAIL || result === null) return result;
+    if (result < -2)
       return state.fail("greater_than_equal", "Input should be greater than or equal to -2", value, {
         ge: new PythonFloat(-2),
       });
-    if (fits > 2)
+    if (result > 2)
       return state.fail("less_than_equal", "Input should be less than or equal to 2", value, {
         le: new PythonFloat(2),
       });
-    return fits;
+    return result;
   },
 };
 const scalar = () => union<string | Int>(text, int(), float);
@@ -244,7 +244,7 @@ export const responsesFields = {
   chat_template_kwargs: field(nullable(object), null),
 } as const;
 
-/** vLLM's validators that see the raw body, the last one defined first; each may change it. Throw `Refused`. */
+/** Applies vLLM's validators of the raw body, in reverse order of definition. They may change it. Throws `Refused`. */
 export function applyResponsesRules(body: PythonDict): void {
   checkTools(body);
   if (truthy(get(body, "prompt"))) throw validationRefusal("prompt template is not supported", "prompt");
@@ -266,6 +266,6 @@ function checkTools(body: PythonDict): void {
     else if (named) throw missing();
   } else if (named) {
     const name = get(choice as PythonDict, "name");
-    if (!tools.some((one) => isDict(one) && get(one, "name") === name) || !truthy(name)) throw missing();
+    if (!tools.some((tool) => isDict(tool) && get(tool, "name") === name) || !truthy(name)) throw missing();
   }
 }

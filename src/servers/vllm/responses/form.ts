@@ -1,4 +1,7 @@
-/** What does an answer of `/v1/responses` look like? vLLM 0.33, `responses/serving.py` and `streaming_events.py` (SimpleStreamingEventProcessor). */
+/**
+ * Writes answers of OpenAI's Responses API. Source: vLLM 0.33, `responses/serving.py` and `streaming_events.py`
+ * (SimpleStreamingEventProcessor).
+ */
 
 import type { Ids } from "../../../base/random.ts";
 import { type AnswerContext, type Ending, endingOf, logprobsOf } from "../../openai/pipeline/context.ts";
@@ -7,7 +10,7 @@ import { LongTexts, SHORT_CANDIDATES } from "../../openai/pipeline/long-body.ts"
 import type { ChatRequest } from "../../openai/request/request.ts";
 import type { CallDelta } from "../../openai/tool-calls/output.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
-import type { Before } from "./convert.ts";
+import type { PreviousResponse } from "./convert.ts";
 import type { ResponsesHabits } from "./habits.ts";
 import {
   type BodyFacts,
@@ -23,32 +26,37 @@ import { partsOfLogprobs, StreamedLogprobs } from "./logprobs.ts";
 import { quotedJson, type RepeatedFields } from "./repeated.ts";
 import type { EventLog, Status, Store } from "./store.ts";
 
-/** An item that is being streamed. */
-interface Open {
+/** The item of a stream that has started and not ended. */
+interface OpenItem {
   readonly kind: "content" | "reasoning" | "call";
   readonly id: string;
+  /** The text or the arguments so far. */
   text: string;
+  /** The next three are those of a tool call, else "" and 0. */
   readonly callId: string;
   readonly name: string;
   readonly index: number;
 }
 
-/** What the form needs besides the request. */
+/** What the form needs in addition to the request. */
 export interface ResponseSetup {
   readonly store: Store;
-  /** The conversation, to go on from. */
-  readonly messages: Before["messages"];
-  /** Texts are taken apart: an empty one is no item. */
+  /** The conversation, for later responses that continue it. */
+  readonly messages: PreviousResponse["messages"];
+  /** True if a parser splits the text of answers, so that an answer can lack a message. */
   readonly parses: boolean;
+  /** Ends a background response. Null for other responses. */
   readonly abort: AbortController | null;
+  /** Takes the events of a background response that is streamed. Null for other responses. */
   readonly log: EventLog | null;
-  /** Those of a server that is not vLLM's. */
+  /** Differences of a server other than vLLM. */
   readonly habits: ResponsesHabits | undefined;
 }
 
-/** Characters that each token of a kept conversation counts as. */
+/** UTF-16 units that a token of a stored conversation counts as. */
 const CHARACTERS_PER_TOKEN = 8;
 
+/** Writes one response, as a stream of events or as one body. */
 export class ResponsesForm implements Form {
   readonly background: Background | null;
   readonly #repeated: RepeatedFields;
@@ -56,12 +64,14 @@ export class ResponsesForm implements Form {
   readonly #setup: ResponseSetup;
   #context!: AnswerContext;
   #facts!: BodyFacts;
+  /** Number of the next event. */
   #sequence = 0;
-  #open: Open | null = null;
-  /** Log probabilities of a stream that shows them. */
+  #open: OpenItem | null = null;
+  /** Log probabilities of a stream. Null if it shows none. */
   #logprobs: StreamedLogprobs | null = null;
-  /** Takes the texts that are made as they are sent; null: all are made at once. */
+  /** Takes the texts that are made while they are sent. Null if all texts are made at once. */
   #long: LongTexts | null = null;
+  /** Items that have ended. */
   readonly #items: Item[] = [];
 
   constructor(repeated: RepeatedFields, request: ChatRequest, setup: ResponseSetup) {
@@ -108,7 +118,7 @@ export class ResponsesForm implements Form {
       if (this.#open?.kind !== "content") this.#start(events, "content");
       this.#open!.text += content;
       const make = this.#logprobs?.show(ids, from, this.#items.length);
-      const shown = make === undefined ? "" : this.#made(ids.length, make);
+      const shown = make === undefined ? "" : this.#textOrMark(ids.length, make);
       events.push(this.#textDelta("response.output_text.delta", content, `"logprobs":[${shown}],`));
     } else this.#logprobs?.passOver(ids, from);
     for (const call of calls) this.#call(events, call);
@@ -145,7 +155,7 @@ export class ResponsesForm implements Form {
     this.#logprobs!.drop();
   }
 
-  /** What `make` gives, in parts; null: with the log probabilities of so many tokens it is short, or it is kept as a text. */
+  /** Returns the events of `make` in parts. Returns null if they are short, or if the response is stored, as whole texts. */
   #inParts(tokens: number, make: () => readonly string[]): Generator<string, void> | null {
     if (this.#logprobs === null || this.#stores || this.#candidates(tokens) <= SHORT_CANDIDATES) return null;
     const long = new LongTexts();
@@ -155,12 +165,12 @@ export class ResponsesForm implements Form {
     return long.partsOf(events.join(""));
   }
 
-  /** Log probabilities of so many tokens, or what stands for them. */
-  #made(tokens: number, make: () => Iterable<string>): string {
+  /** Returns the text of `make`, or the mark that represents it if it is collected. `tokens`: number of tokens that it shows. */
+  #textOrMark(tokens: number, make: () => Iterable<string>): string {
     return this.#long === null ? [...make()].join("") : this.#long.text(this.#candidates(tokens), make);
   }
 
-  /** The real server breaks the stream off. */
+  /** Ends the stream without an event, like vLLM. */
   failed(): null {
     return null;
   }
@@ -173,15 +183,15 @@ export class ResponsesForm implements Form {
     const items: Item[] = [];
     if (reasoning) items.push(reasoningItem(this.#newId("rs"), reasoning, null));
     if (content || !this.#setup.parses) {
-      // What is kept is asked for again, as one text.
-      const all = this.#stores ? new LongTexts() : long;
+      // A stored response needs the whole text, because it can be requested again.
+      const texts = this.#stores ? new LongTexts() : long;
       const make = () => partsOfLogprobs(choice!.logprobs()!, ids);
-      const marked = choice!.logprobs() === null ? "null" : all.text(this.#candidates(ids.length), make);
-      const shown = this.#stores ? String(all.in(marked)) : marked;
+      const marked = choice!.logprobs() === null ? "null" : texts.text(this.#candidates(ids.length), make);
+      const shown = this.#stores ? String(texts.in(marked)) : marked;
       items.push(messageItem(this.#newId("msg"), content ?? "", calls.length > 0 ? "completed" : last, shown));
     }
-    for (const [i, { id, name, arguments: given }] of calls.entries())
-      items.push(callItem(this.#newId("fc"), id, name, given, i === calls.length - 1 ? last : "completed"));
+    for (const [i, { id, name, arguments: args }] of calls.entries())
+      items.push(callItem(this.#newId("fc"), id, name, args, i === calls.length - 1 ? last : "completed"));
     return this.#end(ending.finish === "length" ? "incomplete" : "completed", items, ending);
   }
 
@@ -212,7 +222,7 @@ export class ResponsesForm implements Form {
     return make(this.#facts, status, items, ending);
   }
 
-  /** The body at the end; a response that was cancelled stays so. */
+  /** Returns the last body, and stores the response unless it was cancelled. */
   #end(status: Status, items: readonly Item[], ending: Ending | null): string {
     const cancelled = this.#setup.store.get(this.#context.id)?.status === "cancelled";
     if (!cancelled) this.#keep(status, [...items], ending);
@@ -227,13 +237,13 @@ export class ResponsesForm implements Form {
     store.set(this.#context.id, {
       status,
       body: (now) => this.#body(now, items, ending),
-      before: { messages, texts },
+      previous: { messages, texts },
       characters: this.#characters(items, texts),
       running,
     });
   }
 
-  /** About what a kept response takes: the fields that it repeats, its conversation, its items, and its events. */
+  /** Estimates the size of a stored response: its repeated fields, conversation, items and events. */
   #characters(items: readonly Item[], texts: readonly string[]): number {
     const { json } = this.#repeated;
     const lengths = [...Object.values(json), ...items.map((item) => item.json), ...texts].map(({ length }) => length);
@@ -250,7 +260,7 @@ export class ResponsesForm implements Form {
     return this.#event(type, members);
   }
 
-  #start(events: string[], kind: Open["kind"], call: CallDelta | null = null): void {
+  #start(events: string[], kind: OpenItem["kind"], call: CallDelta | null = null): void {
     this.#close(events, "completed");
     const id = this.#newId(kind === "content" ? "msg" : kind === "reasoning" ? "rs" : "fc");
     const open = {
@@ -306,12 +316,12 @@ export class ResponsesForm implements Form {
     }
     const item = itemOf(open, status, logprobs);
     events.push(this.#event("response.output_item.done", `"item":${item.json},"output_index":${at}`));
-    this.#items.push(this.#long === null ? item : this.#madeAnew(open, status, item));
+    this.#items.push(this.#long === null ? item : this.#itemWithMarks(open, status, item));
     this.#open = null;
   }
 
-  /** An item whose log probabilities are marked in each text that it stands in. */
-  #madeAnew(open: Open, status: ItemStatus, { text }: Item): Item {
+  /** Returns an item whose JSON has a new mark for its log probabilities at each read. */
+  #itemWithMarks(open: OpenItem, status: ItemStatus, { text }: Item): Item {
     const at = this.#items.length;
     const json = () => itemOf(open, status, this.#logprobsOf(at)).json;
     return {
@@ -322,14 +332,14 @@ export class ResponsesForm implements Form {
     };
   }
 
-  /** JSON of the list of an item's log probabilities, or what stands for it. */
+  /** Returns the JSON of the list of an item's log probabilities, or the mark that represents it. */
   #logprobsOf(item: number): string {
     const tokens = this.#logprobs?.tokensOf(item) ?? 0;
-    return tokens === 0 ? "null" : this.#made(tokens, () => this.#logprobs!.listOf(item));
+    return tokens === 0 ? "null" : this.#textOrMark(tokens, () => this.#logprobs!.listOf(item));
   }
 }
 
-function itemOf({ kind, id, text, callId, name }: Open, status: ItemStatus, logprobs: string): Item {
+function itemOf({ kind, id, text, callId, name }: OpenItem, status: ItemStatus, logprobs: string): Item {
   if (kind === "call") return callItem(id, callId, name, text, status);
   if (kind === "content") return messageItem(id, text, status, logprobs);
   return reasoningItem(id, status === "in_progress" ? null : text, status);

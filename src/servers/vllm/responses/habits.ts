@@ -1,21 +1,21 @@
-/** What does a server do with `/v1/responses` that is not vLLM's? Types only. */
+/** How the Responses API of another server differs from vLLM's. Types only. */
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { LineError } from "../../pydantic/types.ts";
 import type { PythonDict } from "../../pydantic/value.ts";
 import type { responseBody } from "./items.ts";
 
-/** Responses may be deleted, and none runs in the background. */
+/** Differences of another server. With them responses can be deleted, and none runs in the background. */
 export interface ResponsesHabits {
-  /** Looks at a body, and changes it, before its fields are checked. Throws `Refused`. */
+  /** Checks a body before its fields, and may change it. Throws `Refused`. */
   readonly rules: (body: PythonDict) => void;
-  /** The answer to a body whose fields do not fit. */
+  /** Returns the answer to a body with errors in its fields. */
   readonly wrong: (errors: readonly LineError[]) => ErrorAnswer;
-  /** The body of a response. */
+  /** Writes the body of a response. */
   readonly body: typeof responseBody;
-  /** What is said of an id under which no response is kept. */
+  /** Returns the error for an ID of no stored response. */
   readonly unknown: (id: string) => ErrorAnswer;
-  /** An error as the server writes it. */
+  /** Converts an error to the server's form. */
   readonly refused: (error: ErrorAnswer) => ErrorAnswer;
-  /** Bytes of chance in the id of a response. */
+  /** Random bytes in the ID of a response. */
   readonly idBytes: number;
 }

@@ -1,4 +1,7 @@
-/** What stands in a response? Its items and its body, every field in vLLM 0.33's order (`responses/protocol.py`, ResponsesResponse; openai 3.52). */
+/**
+ * Writes the body of a response and the items of its output, with all fields in vLLM's order. Sources: vLLM 0.33,
+ * `responses/protocol.py` (ResponsesResponse), and openai 3.52.
+ */
 
 import type { AnswerContext, Ending } from "../../openai/pipeline/context.ts";
 import type { ChatRequest } from "../../openai/request/request.ts";
@@ -8,13 +11,13 @@ import type { Status } from "./store.ts";
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
 
-/** An item of the output; `text` where it is a message, for what goes on from here. */
+/** An item of the output. `text`: text of a message, for a later response that continues this one. Null for other items. */
 export interface Item {
   readonly json: string;
   readonly text: string | null;
 }
 
-/** `logprobs`: JSON of the list, "null" for none. */
+/** Returns the JSON of a part of text. `logprobs`: JSON of the list, or "null". */
 export const textPart = (text: string, logprobs: string) =>
   `{"annotations":[],"text":${quotedJson(text)},"type":"output_text","logprobs":${logprobs}}`;
 
@@ -24,26 +27,26 @@ export function messageItem(id: string, text: string, status: ItemStatus, logpro
   return { json, text: text === "" ? null : text };
 }
 
-/** `text` null: nothing yet; `status` null: not said. */
+/** Returns an item of reasoning. `text` is null at the start of a stream. `status` null is written as null. */
 export function reasoningItem(id: string, text: string | null, status: ItemStatus | null): Item {
   const content = text === null ? "null" : `[{"text":${quotedJson(text)},"type":"reasoning_text"}]`;
   const json = `{"id":"${id}","summary":[],"type":"reasoning","content":${content},"encrypted_content":null,"status":${orNull(status)}}`;
   return { json, text: null };
 }
 
-export function callItem(id: string, callId: string, name: string, given: string, status: ItemStatus): Item {
-  const json = `{"arguments":${quotedJson(given)},"call_id":${quotedJson(callId)},"name":${quotedJson(name)},"type":"function_call","id":"${id}","async":null,"caller":null,"namespace":null,"status":"${status}"}`;
+export function callItem(id: string, callId: string, name: string, args: string, status: ItemStatus): Item {
+  const json = `{"arguments":${quotedJson(args)},"call_id":${quotedJson(callId)},"name":${quotedJson(name)},"type":"function_call","id":"${id}","async":null,"caller":null,"namespace":null,"status":"${status}"}`;
   return { json, text: null };
 }
 
-/** What every body of a response says again. */
+/** The parts of a response that are the same in all of its bodies. */
 export interface BodyFacts {
   readonly repeated: RepeatedFields;
   readonly request: ChatRequest;
   readonly context: Pick<AnswerContext, "id" | "created" | "model" | "maxTokens">;
 }
 
-/** `ending` null: it has not ended. */
+/** Returns the body of a response. `ending` is null until the answer has ended. */
 export function responseBody(
   { repeated, request, context }: BodyFacts,
   status: Status,

@@ -1,8 +1,9 @@
-/** How do log probabilities stand in a response? From chat's, whose entries have the same members in another order. */
+/** Writes log probabilities of responses. Converts those of a chat, whose entries have the same members in another order. */
 import type { Logprobs, TextParts } from "../../openai/request/logprobs.ts";
 import { reprFloat } from "../../pydantic/repr.ts";
 import { quotedJson } from "./repeated.ts";
 
+/** The entry of one token in the log probabilities of a chat. */
 interface Entry {
   readonly token: string;
   readonly logprob: number;
@@ -12,21 +13,21 @@ interface Entry {
 
 const entriesIn = (chat: string) => (JSON.parse(chat) as { readonly content: readonly Entry[] }).content;
 
-/** JSON of these entries with commas between; with their bytes in a finished part, without them in a piece of a stream. */
+/** Returns the JSON of entries, separated by commas. A finished part has the bytes of tokens, an event of a delta does not. */
 function entriesText(entries: readonly Entry[], withBytes: boolean): string {
   const entry = ({ token, bytes, logprob }: Entry) =>
     `"token":${quotedJson(token)},${withBytes ? `"bytes":[${bytes}],` : ""}"logprob":${reprFloat(logprob)}`;
-  const texts = entries.map((one) => {
-    const others = (one.top_logprobs ?? []).map((other) => `{${entry(other)}}`);
-    return `{${entry(one)},"top_logprobs":[${others}]}`;
+  const texts = entries.map((sampled) => {
+    const candidates = (sampled.top_logprobs ?? []).map((candidate) => `{${entry(candidate)}}`);
+    return `{${entry(sampled)},"top_logprobs":[${candidates}]}`;
   });
   return texts.join();
 }
 
-/** Tokens whose entries are made at a time: each has some twenty candidates, which are made, read and printed again. */
+/** Tokens whose entries are made at a time. Each has about twenty candidates, which are written, parsed and written again. */
 const TOKENS_OF_A_PART = 4;
 
-/** JSON of the list of all entries of an answer, part by part. */
+/** Yields the JSON of the list of all entries of an answer. */
 export function* partsOfLogprobs(source: Logprobs, ids: readonly number[]): TextParts {
   yield "[";
   for (let at = 0; at < ids.length; at += TOKENS_OF_A_PART) {
@@ -36,59 +37,66 @@ export function* partsOfLogprobs(source: Logprobs, ids: readonly number[]): Text
   yield "]";
 }
 
-/** Tokens that were shown together. */
-interface Shown {
+/** Tokens of one output. */
+interface TokenGroup {
   readonly ids: readonly number[];
-  /** Output tokens before them. */
+  /** Number of output tokens before these. */
   readonly from: number;
-  /** Place of the item in whose text they stand; -1: in none that has log probabilities. */
+  /** Index of the item with their text, or -1 if their text is in no item with log probabilities. */
   readonly item: number;
-  /** JSON of their entries with bytes; null: to be made again. */
+  /** JSON of their entries with bytes. Null if it must be made again when needed. */
   text: string | null;
 }
 
+/** UTF-16 units of JSON that all streams together keep. */
 const KEPT_MOST = 64 * 2 ** 20;
+/** UTF-16 units of JSON that all streams keep now. */
 let keptByAll = 0;
 
-/** The log probabilities of one stream. Its last events repeat them: kept until then, or made again where all streams keep too many. */
+/**
+ * The log probabilities of one stream, which its last events repeat. They are kept until then, or made again if all streams
+ * together would keep too much.
+ */
 export class StreamedLogprobs {
-  readonly #anew: () => Logprobs;
+  readonly #newSource: () => Logprobs;
   readonly #source: Logprobs;
   readonly #keptMost: number;
-  readonly #shown: Shown[] = [];
+  readonly #groups: TokenGroup[] = [];
+  /** Number of tokens so far, by index of the item. */
   readonly #tokens: number[] = [];
   #kept = 0;
   #keeps = true;
 
-  /** `keptMost`: characters of all streams together. */
-  constructor(anew: () => Logprobs, keptMost = KEPT_MOST) {
+  /** `newSource` returns a source that starts at the first token. `keptMost`: UTF-16 units that all streams together keep. */
+  constructor(newSource: () => Logprobs, keptMost = KEPT_MOST) {
     this.#keptMost = keptMost;
-    this.#anew = anew;
-    this.#source = anew();
+    this.#newSource = newSource;
+    this.#source = newSource();
   }
 
-  /** Tokens of an item's text that were shown so far. */
+  /** Returns the number of tokens of an item's text so far. */
   tokensOf(item: number): number {
     return this.#tokens[item] ?? 0;
   }
 
-  /** Counts tokens of an item's text; gives what makes their entries as a piece of the stream shows them, once. */
+  /** Adds tokens of an item's text. Returns a function, to be called once, that yields their entries for the event. */
   show(ids: readonly number[], from: number, item: number): () => TextParts {
     this.#tokens[item] = this.tokensOf(item) + ids.length;
     return () => this.#parts(ids, from, item);
   }
 
+  /** Adds tokens whose log probabilities are not shown. */
   passOver(ids: readonly number[], from: number): void {
     this.#source.passOver(ids);
-    this.#shown.push({ ids, from, item: -1, text: null });
+    this.#groups.push({ ids, from, item: -1, text: null });
   }
 
-  /** JSON of the list of an item's entries. */
+  /** Yields the JSON of the list of an item's entries. */
   *listOf(item: number): TextParts {
-    const source = this.#keeps ? null : this.#anew();
+    const source = this.#keeps ? null : this.#newSource();
     let separator = "[";
-    for (const { ids, from, item: of, text } of this.#shown) {
-      if (of === item) {
+    for (const { ids, from, item: groupItem, text } of this.#groups) {
+      if (groupItem === item) {
         yield separator + (text ?? entriesText(entriesIn(source!.chat(ids, from)), true));
         separator = ",";
       } else source?.passOver(ids);
@@ -96,31 +104,31 @@ export class StreamedLogprobs {
     yield separator === "[" ? "[]" : "]";
   }
 
-  /** The stream is over. */
+  /** Frees the kept entries, at the end of the stream or at the limit. */
   drop(): void {
     this.#keeps = false;
     keptByAll -= this.#kept;
     this.#kept = 0;
-    for (const shown of this.#shown) shown.text = null;
+    for (const group of this.#groups) group.text = null;
   }
 
   *#parts(ids: readonly number[], from: number, item: number): TextParts {
     for (let at = 0; at < ids.length; at += TOKENS_OF_A_PART) {
-      const some = ids.slice(at, at + TOKENS_OF_A_PART);
-      const entries = entriesIn(this.#source.chat(some, from + at));
-      const shown: Shown = { ids: some, from: from + at, item, text: null };
-      this.#shown.push(shown);
-      if (this.#keeps) this.#keep(shown, entriesText(entries, true));
+      const part = ids.slice(at, at + TOKENS_OF_A_PART);
+      const entries = entriesIn(this.#source.chat(part, from + at));
+      const group: TokenGroup = { ids: part, from: from + at, item, text: null };
+      this.#groups.push(group);
+      if (this.#keeps) this.#keep(group, entriesText(entries, true));
       yield `${at === 0 ? "" : ","}${entriesText(entries, false)}`;
     }
   }
 
-  #keep(shown: Shown, text: string): void {
+  #keep(group: TokenGroup, text: string): void {
     if (keptByAll + text.length > this.#keptMost) {
       this.drop();
       return;
     }
-    shown.text = text;
+    group.text = text;
     this.#kept += text.length;
     keptByAll += text.length;
   }

@@ -1,4 +1,4 @@
-/** What do the routes of `/v1/responses` look like to a machine? */
+/** Describes the routes of OpenAI's Responses API for `/openapi.json`. */
 import {
   answer,
   asJson,
@@ -42,24 +42,26 @@ export const responsesOperations: Operations = {
       ),
     },
     responses: {
-      "200": streamed("The response; with `stream` its events, `response.completed` or `response.incomplete` the last"),
-      "400": answer("The request is wrong", record),
+      "200": streamed(
+        "The response; with `stream` its events, which end with `response.completed` or `response.incomplete`",
+      ),
+      "400": answer("The request is invalid", record),
       ...NOT_FOUND,
-      "500": answer("The engine gave the request up", record),
+      "500": answer("The engine failed", record),
       "503": answer("The queue is full, or generation is paused", record),
     },
   },
   "/v1/responses/{response_id}": {
-    summary: "A response that is kept; with `stream` the events of one in the background",
+    summary: "Get a stored response; with `stream` the events of a background response",
     parameters: [id],
     responses: { "200": streamed("The response"), ...NOT_FOUND },
   },
   "/v1/responses/{response_id}/cancel": {
-    summary: "End a response in the background",
+    summary: "Cancel a background response",
     parameters: [id],
     responses: {
-      "200": answer("It, cancelled", response),
-      "400": answer("It was not in the background, or has ended", record),
+      "200": answer("The cancelled response", response),
+      "400": answer("The response is not in the background, or has ended", record),
       ...NOT_FOUND,
     },
   },

@@ -1,6 +1,6 @@
 /**
- * What does a client see of each field of `/v1/responses`? One row per field of `fields.ts`; `docs/parameters.md` and the OpenAPI
- * page come from both, `test/conformance/dialect-parameters.test.ts` tries every row on a live server.
+ * Describes the effect of each field of `/v1/responses`, one row per field of `fields.ts`. `docs/reference/parameters.md` and the OpenAPI
+ * document are generated from both. `test/conformance/dialect-parameters.test.ts` tries each row on a live server.
  */
 import {
   here,
@@ -15,27 +15,29 @@ import {
 } from "../../openai/docs/parameter.ts";
 import type { responsesFields } from "./fields.ts";
 
-const REPEATED = neither("stands in the answer again");
+const REPEATED = neither("repeated in the answer");
 
 export const responsesParameters: Readonly<Record<keyof typeof responsesFields, Parameter>> = {
   background: {
-    limits: "400 unless responses are kept (`--response-store`)",
-    effect: seen("the answer is `queued` at once, and made meanwhile; with `stream` its events can be read again"),
+    limits: "400 unless responses are stored (`--response-store`)",
+    effect: seen(
+      "the answer at once has status `queued` and is generated meanwhile; with `stream` its events can be read again",
+    ),
   },
   include: {
-    limits: "names that OpenAI has",
-    effect: seen("`message.output_text.logprobs`: log probabilities; the others do nothing in vLLM either"),
+    limits: "OpenAI's names",
+    effect: seen("`message.output_text.logprobs`: log probabilities; other names have no effect in vLLM either"),
   },
   input: {
     limits: "a text, or items: messages, calls of functions and their outputs, thinking",
     effect: seen("the prompt"),
   },
-  instructions: { effect: seen("a system message in front") },
+  instructions: { effect: seen("a system message at the start of the prompt") },
   max_output_tokens: {
     limits: "1 to the context's length",
-    effect: seen("most output tokens; the status is then `incomplete`"),
+    effect: seen("most output tokens; at this limit the status is `incomplete`"),
   },
-  max_tool_calls: { effect: neither("counts tools of the server's own") },
+  max_tool_calls: { effect: neither("counts calls of tools that the server runs") },
   metadata: { effect: REPEATED },
   model: {
     limits: "a served name or an adapter's; null means the first served name",
@@ -43,34 +45,34 @@ export const responsesParameters: Readonly<Record<keyof typeof responsesFields, 
   },
   logit_bias: {
     limits: "ids inside the vocabulary, -100 to 100",
-    effect: seen("100 leaves only the tokens that have it, -100 removes its token"),
+    effect: seen("100 allows only the tokens with this value, -100 forbids its token"),
   },
-  parallel_tool_calls: { effect: seen("false: one call at most") },
+  parallel_tool_calls: { effect: seen("false: at most one call") },
   previous_response_id: {
-    limits: "of a response that is kept; else 404",
-    effect: seen("its messages and its answer stand in front of the prompt"),
+    limits: "ID of a stored response; else 404",
+    effect: seen("the prompt starts with its messages and its answer"),
   },
   prompt: refusing("400: templates are not supported"),
-  reasoning: { effect: seen("`effort` as chat's `reasoning_effort`") },
-  include_reasoning: { effect: seen("false: thinking is not shown, with `--reasoning-parser`") },
+  reasoning: { effect: seen("`effort` as `reasoning_effort` of chat") },
+  include_reasoning: { effect: seen("with `--reasoning-parser`, false leaves the reasoning out of the answer") },
   service_tier: { effect: REPEATED },
-  store: { effect: seen("false: the response is not kept") },
-  stream: { effect: seen("events, numbered from 0") },
+  store: { effect: seen("false: the response is not stored") },
+  stream: { effect: seen("the answer is a stream of events, numbered from 0") },
   temperature: {
     limits: "0 or more",
-    effect: seen("at 0 the prompt decides the text; else answers are drawn without a model"),
+    effect: seen("at 0 the prompt decides the text; else no effect, because answers are drawn without a model"),
   },
-  text: { limits: "`format` of type text, json_object or json_schema", effect: seen("as chat's `response_format`") },
-  tool_choice: { limits: "with `tools`; other than `none` it needs a tool parser", effect: seen("as chat's") },
+  text: { limits: "`format` of type text, json_object or json_schema", effect: seen("as `response_format` of chat") },
+  tool_choice: { limits: "with `tools`; other than `none` it needs a tool parser", effect: seen("as in chat") },
   tools: {
-    limits: "functions; tools of other kinds are taken and not shown to the model",
-    effect: seen("stand in the prompt; calls, with a tool parser"),
+    limits: "functions; other tools are accepted, but not added to the prompt",
+    effect: seen("added to the prompt; called, with a tool parser"),
   },
   top_logprobs: { limits: "0 to `--max-logprobs`", effect: seen("candidates per token, with `include`") },
   top_p: { limits: "above 0, at most 1", effect: NO_SAMPLER },
   top_k: { limits: "0 or more, or -1", effect: NO_SAMPLER },
   min_p: { limits: "0 to 1", effect: NO_SAMPLER },
-  truncation: { effect: seen("auto: a prompt that is too long loses its beginning") },
+  truncation: { effect: seen("auto: cuts the start of a prompt that is too long") },
   user: { effect: REPEATED },
   skip_special_tokens: { effect: seen("false: special tokens are part of the text") },
   spaces_between_special_tokens: { effect: neither("with fast tokenizers") },
@@ -88,22 +90,22 @@ export const responsesParameters: Readonly<Record<keyof typeof responsesFields, 
   mm_processor_kwargs: refusing("400 unless empty: needs a server that trusts its clients"),
   priority: {
     limits: INT64,
-    effect: seen("smaller runs first, with `--scheduling-policy priority`; header `X-Vllm-Priority` wins"),
+    effect: seen("lower values run first, with `--scheduling-policy priority`; header `X-Vllm-Priority` overrides it"),
   },
   mm_payload: { effect: RENDER_ONLY },
   return_mm_kwargs: { effect: RENDER_ONLY },
   cache_salt: {
     limits: "1 to 128 characters, none of `@`, `/`, `\\`, NUL",
-    effect: seen("requests share blocks of the prefix cache only with those of the same salt"),
+    effect: seen("requests share blocks of the prefix cache only with requests of the same salt"),
   },
-  enable_response_messages: { effect: here("puts raw prompts and outputs into the answer; here both stay null") },
-  previous_input_messages: { limits: "not with `previous_response_id`", effect: neither("for gpt-oss models alone") },
-  structured_outputs: { limits: "as chat's; not with `text.format`", effect: seen("as chat's") },
+  enable_response_messages: { effect: here("adds raw prompts and outputs to the answer; here both stay null") },
+  previous_input_messages: { limits: "not with `previous_response_id`", effect: neither("for gpt-oss models only") },
+  structured_outputs: { limits: "as in chat; not with `text.format`", effect: seen("as in chat") },
   repetition_penalty: { limits: "above 0", effect: NO_SAMPLER },
   seed: { limits: INT64, effect: seen("the same seed gives the same text") },
-  stop: { limits: "at most 4, none empty", effect: seen("the answer ends in front of one") },
-  stop_token_ids: { limits: "ids inside the vocabulary", effect: seen("the answer ends at one") },
-  ignore_eos: { effect: seen("the answer does not end by itself: it goes on to its limit") },
+  stop: { limits: "at most 4, none empty", effect: seen("the answer ends before the first of them") },
+  stop_token_ids: { limits: "ids inside the vocabulary", effect: seen("the answer ends with such a token") },
+  ignore_eos: { effect: seen("the answer does not end by itself, but continues to its limit") },
   vllm_xargs: { limits: "integers within 64 bits", effect: neither("without plugins that read it") },
   kv_transfer_params: { effect: neither("without a connector") },
   ec_transfer_params: { effect: neither("without a connector") },

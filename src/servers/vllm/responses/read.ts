@@ -1,4 +1,4 @@
-/** How is a body of `/v1/responses` read? On the loop, or in the reading thread, which knows no response that is kept. */
+/** Reads bodies of `/v1/responses`. Large ones are read in the reading thread, unless responses are stored. */
 
 import { atOnce, type Pieces } from "../../../base/pieces.ts";
 import type { ReadingHost } from "../../openai/pipeline/dialect.ts";
@@ -14,16 +14,17 @@ import type { ResponsesHabits } from "./habits.ts";
 import { type RepeatedFields, repeatedOf } from "./repeated.ts";
 import type { Store } from "./store.ts";
 
-/** A request, the conversation that a later response goes on from, and what the form of its answer needs. */
+/** A request that was read, with the data that its answer and later responses need. */
 export interface ResponseRead {
   readonly request: ChatRequest;
+  /** The conversation, for later responses that continue it. */
   readonly messages: readonly PlainDict[];
   readonly repeated: RepeatedFields;
 }
 
 const fields = validator(responsesFields);
 
-/** `habits`: of a server that is not vLLM's. */
+/** Returns the way to read bodies of `/v1/responses`. `habits`: differences of a server other than vLLM. */
 export function responseKind(
   host: ReadingHost,
   store: Store,
@@ -34,15 +35,15 @@ export function responseKind(
   return {
     validator: habits ? validator(responsesFields, habits.wrong) : fields,
     rules: habits?.rules ?? applyResponsesRules,
-    translate: (given, body, _limits, exact) =>
-      atOnce(asked(host, { store, unknown }, given as ResponsesValues, body, exact)),
-    translatePieces: (given, body, _limits, exact) =>
-      asked(host, { store, unknown }, given as ResponsesValues, body, exact),
+    translate: (values, body, _limits, exact) =>
+      atOnce(readResponse(host, { store, unknown }, values as ResponsesValues, body, exact)),
+    translatePieces: (values, body, _limits, exact) =>
+      readResponse(host, { store, unknown }, values as ResponsesValues, body, exact),
   };
 }
 
-/** Throws `Refused`. */
-function* asked(
+/** Makes the request of checked fields, in pieces. Throws `Refused`. */
+function* readResponse(
   host: ReadingHost,
   { store, unknown }: { readonly store: Store; readonly unknown: (id: string) => ErrorAnswer },
   values: ResponsesValues,
@@ -54,9 +55,9 @@ function* asked(
   checkAnswerable(values, body);
   if (values.store === true && !store.keeps && background === true) throw new Refused(noBackground);
   if ((values.previous_input_messages ?? []).length > 0 && previous) throw new Refused(twoHistories);
-  const kept = previous === null ? null : store.get(previous);
-  if (kept === undefined) throw new Refused(unknown(previous!));
-  const messages = yield* inputMessages(values, body, kept?.before ?? null);
+  const stored = previous === null ? null : store.get(previous);
+  if (stored === undefined) throw new Refused(unknown(previous!));
+  const messages = yield* inputMessages(values, body, stored?.previous ?? null);
   const chat = yield* responseToChat(values, body, messages);
   yield;
   const request = yield* host.chat(chat, exact, {
@@ -66,18 +67,18 @@ function* asked(
   return { request, messages, repeated: yield* repeatedOf(values) };
 }
 
-/** vLLM takes these, and finds that its answer cannot hold them. */
+/** Refuses null in two fields. vLLM accepts it in the request, but fails to write it into the answer. Throws `Refused`. */
 function checkAnswerable({ background, truncation }: ResponsesValues, body: PythonDict): void {
-  const wrong = [
+  const errors = [
     ...(background === null ? [["background", "Input should be a valid boolean", "bool_type"]] : []),
     ...(truncation === null ? [["truncation", "Input should be 'auto' or 'disabled'", "literal_error"]] : []),
   ];
-  if (wrong.length === 0 || truthy(get(body, "stream"))) return;
-  const entries = wrong.map(
+  if (errors.length === 0 || truthy(get(body, "stream"))) return;
+  const entries = errors.map(
     ([name, message, type]) =>
       `${name}\n  ${message} [type=${type}, input_value=None, input_type=NoneType]\n    For further information visit https://errors.pydantic.dev/2.14/v/${type}`,
   );
-  const count = `${wrong.length} validation error${wrong.length === 1 ? "" : "s"} for ResponsesResponse`;
+  const count = `${errors.length} validation error${errors.length === 1 ? "" : "s"} for ResponsesResponse`;
   throw new Refused(badRequest([count, ...entries].join("\n")));
 }
 

@@ -1,4 +1,4 @@
-/** What of a request does every body of its response repeat? Its fields as JSON, made once: a stream says them three times. */
+/** Makes the fields of a request that its response repeats. Their JSON is made once, because a stream has it three times. */
 
 import { mapped, type Pieces } from "../../../base/pieces.ts";
 import { escapeJson } from "../../../text/tokens/vocabulary.ts";
@@ -6,13 +6,14 @@ import { reprFloat } from "../../pydantic/repr.ts";
 import { get, isDict, type PythonDict, type PythonValue, toPlain, toPlainPieces } from "../../pydantic/value.ts";
 import type { ResponsesValues } from "./convert.ts";
 
-/** Plain data: large bodies are read in a thread of their own, which sends it. */
+/** Fields of a request that its answer repeats. Plain data, because the reading thread sends it. */
 export interface RepeatedFields {
+  /** ID that the request names for its response, or null. */
   readonly requestId: string | null;
-  /** The response may be kept. */
+  /** True if the request wants its response stored. */
   readonly stores: boolean;
   readonly background: boolean;
-  /** By the names of the fields. */
+  /** JSON of each field. */
   readonly json: Readonly<Record<Field, string>>;
 }
 
@@ -42,7 +43,7 @@ export const quotedJson = (text: string) => `"${escapeJson(text)}"`;
 export const orNull = (text: string | null | undefined) =>
   text === null || text === undefined ? "null" : quotedJson(text);
 
-/** In pieces: there may be thousands of tools. */
+/** Makes the repeated fields, in pieces, because there may be thousands of tools. */
 export function* repeatedOf(values: ResponsesValues): Pieces<RepeatedFields> {
   const tools = yield* mapped(values.tools, toolJson);
   const metadata = yield* toPlainPieces(values.metadata as PythonValue);
@@ -79,7 +80,7 @@ export function* repeatedOf(values: ResponsesValues): Pieces<RepeatedFields> {
 const floatJson = (value: number | null) => (value === null ? "null" : reprFloat(value));
 const plainJson = (value: PythonValue) => JSON.stringify(toPlain(value));
 
-/** Members of a model in their order, absent ones null. */
+/** Returns the JSON of the named members in this order. Absent members are null. */
 function modelJson(dict: PythonDict, names: readonly string[]): string {
   return `{${names.map((name) => `"${name}":${plainJson(get(dict, name) ?? null)}`)}}`;
 }
@@ -89,7 +90,7 @@ function choiceJson({ tool_choice: choice }: ResponsesValues): string {
   return modelJson(choice, get(choice, "type") === "allowed_tools" ? ["mode", "tools", "type"] : ["name", "type"]);
 }
 
-/** Members of the kinds of tools that are known; others are repeated as they came. */
+/** Members of a tool by its type. Tools of other types are repeated unchanged. */
 const TOOLS: Readonly<Record<string, readonly string[]>> = {
   function: "name parameters strict type allowed_callers async defer_loading description output_schema".split(" "),
   custom: "name type allowed_callers async defer_loading description format".split(" "),

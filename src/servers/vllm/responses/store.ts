@@ -1,28 +1,28 @@
 /**
- * Keeps responses as vLLM 0.33 does with VLLM_ENABLE_RESPONSES_API_STORE=1 (`responses/serving.py`, response_store,
- * msg_store, event_store), but within limits of number and size: the oldest are dropped first.
+ * Stores responses like vLLM 0.33 with VLLM_ENABLE_RESPONSES_API_STORE=1 (`responses/serving.py`: response_store, msg_store,
+ * event_store). Unlike vLLM's store, it has limits of number and size, at which the oldest responses are dropped.
  */
 import type { EventSink } from "../../../wire/http/sink.ts";
-import type { Before } from "./convert.ts";
+import type { PreviousResponse } from "./convert.ts";
 
 export type Status = "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
 
-/** Characters of all responses that are kept, together. */
+/** Default limit for all stored responses together, in UTF-16 units. */
 export const KEPT_CHARACTERS_MAX = 64 * 2 ** 20;
 
-/** Events of a stream that nobody may be reading; readers follow it. */
+/** Keeps the events of a background stream. Any number of readers can follow it, also none. */
 export class EventLog implements EventSink {
   readonly full = false;
   readonly events: string[] = [];
   ended = false;
-  /** Length of all events together. */
+  /** Length of all events together, in UTF-16 units. */
   characters = 0;
   readonly #readers = new Set<() => void>();
 
   write(event: string): boolean {
     this.events.push(event);
     this.characters += event.length;
-    this.#tell();
+    this.#notify();
     return true;
   }
 
@@ -32,69 +32,71 @@ export class EventLog implements EventSink {
 
   end(): void {
     this.ended = true;
-    this.#tell();
+    this.#notify();
   }
 
   reset(): void {
     this.end();
   }
 
-  /** Calls `more` at each event and at the end, until it is taken back. */
+  /** Calls `more` at each event and at the end. Returns a function that stops the calls. */
   follow(more: () => void): () => void {
     this.#readers.add(more);
     return () => this.#readers.delete(more);
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const more of this.#readers) more();
   }
 }
 
-/** A response that is kept. */
-export interface Kept {
+/** A response in the store. */
+export interface StoredResponse {
   status: Status;
-  /** The body, for its status now. */
+  /** Returns the body with this status. */
   body: (status: Status) => string;
   /** The conversation that a later response continues. */
-  before: Before;
-  /** About how many characters of memory it takes. */
+  previous: PreviousResponse;
+  /** Estimated size in UTF-16 units. */
   readonly characters: number;
-  /** What a background response needs while it runs; null: answered at once. */
+  /** Controls of a background response. Null for other responses. */
   readonly running: { readonly abort: AbortController; readonly log: EventLog | null } | null;
 }
 
+/** The stored responses of a server, oldest first. */
 export class Store {
   readonly #most: number;
   readonly #charactersMost: number;
-  readonly #kept = new Map<string, Kept>();
+  readonly #responses = new Map<string, StoredResponse>();
   #characters = 0;
 
-  /** `most` 0: none is kept. */
+  /** `most`: largest number of responses, 0 to store none. `charactersMost`: largest total size, in UTF-16 units. */
   constructor(most: number, charactersMost = KEPT_CHARACTERS_MAX) {
     this.#most = most;
     this.#charactersMost = charactersMost;
   }
 
+  /** True if responses are stored at all. */
   get keeps(): boolean {
     return this.#most > 0;
   }
 
-  get(id: string): Kept | undefined {
-    return this.#kept.get(id);
+  get(id: string): StoredResponse | undefined {
+    return this.#responses.get(id);
   }
 
   delete(id: string): boolean {
-    this.#characters -= this.#kept.get(id)?.characters ?? 0;
-    return this.#kept.delete(id);
+    this.#characters -= this.#responses.get(id)?.characters ?? 0;
+    return this.#responses.delete(id);
   }
 
-  /** Keeps a response and drops the oldest until the limits hold. One that is larger than all together may be is not kept. */
-  set(id: string, kept: Kept): void {
+  /** Stores a response, then drops the oldest until the limits hold. Drops it too if it alone exceeds the limit of size. */
+  set(id: string, response: StoredResponse): void {
     this.delete(id);
-    this.#kept.set(id, kept);
-    this.#characters += kept.characters;
-    for (const oldest of this.#kept.keys()) {
-      if (this.#kept.size <= this.#most && this.#characters <= this.#charactersMost) return;
+    this.#responses.set(id, response);
+    this.#characters += response.characters;
+    for (const oldest of this.#responses.keys()) {
+      if (this.#responses.size <= this.#most && this.#characters <= this.#charactersMost) return;
       this.delete(oldest);
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Which row of a SQLite table answers a prompt? The form is that of llm-d-inference-sim's datasets: rows by the SHA-256 of a
- * prompt's ids. Hashes and lengths are held, rows are read when they are asked for.
+ * Answers prompts with rows of a SQLite table. The table has the form of llm-d-inference-sim's datasets, with the SHA-256 of the
+ * prompt's IDs in each row. Hashes and lengths are kept in memory. Rows are read when they are needed.
  */
 
 import { Database, type Statement } from "bun:sqlite";
@@ -8,51 +8,53 @@ import { readFileSync, statSync } from "node:fs";
 import { sha256 } from "../../../base/digest.ts";
 import { UserError } from "../../../base/start-errors.ts";
 import type { Vocabulary } from "../../tokens/types.ts";
-import { answerOf, type GivenAnswer, wordsOf } from "./row.ts";
+import { answerOf, type RowAnswer, wordsOf } from "./row.ts";
 import { type Room, RowIndex } from "./row-index.ts";
 
-/** What the routes ask. */
+/** The dataset as routes use it. */
 export interface AnswerDataset {
-  /** Ids of this server's vocabulary, or a text; null: the row cannot be read. `draw`: 32 bits that choose among several. */
+  /** Returns token IDs or a text. Returns null if the row cannot be read. `draw`: 32 bits that choose among several rows. */
   answerTo(promptIds: Uint32Array, room: Room, draw: number): Uint32Array | string | null;
   close(): void;
 }
 
+/** A table of a SQLite file. */
 export interface DatasetFile {
   readonly file: string;
   readonly table: string;
-  /** The file is read once, into memory. */
+  /** True if the whole file is read into memory at the start. */
   readonly inMemory: boolean;
 }
 
-/** The file cannot be used. The message says why in one line. */
+/** Error for a file that cannot be used. The message is one line. */
 class UnusableDataset extends Error {}
 
-/** Largest `gen_tokens` that is read: more would keep the thread for long. */
+/** Bytes of the longest `gen_tokens` that is read. A longer one would block the thread. */
 const ROW_BYTES = 2 ** 20;
 const COLUMNS = ["prompt_hash", "gen_tokens", "n_gen_tokens"];
-/** Rows that tell whether a table's ids are those of the vocabulary. */
+/** Rows that are compared to find out whether the table's IDs are those of the vocabulary. */
 const ROWS_TRIED = 8;
 
-/** Throws a `UserError` if the file cannot be used. `say` takes lines for the user. */
-export function openDataset(given: DatasetFile, vocabulary: Vocabulary, say: (line: string) => void): AnswerDataset {
+/** Opens a dataset. Throws a `UserError` if the file cannot be used. `say` takes lines for the user. */
+export function openDataset(source: DatasetFile, vocabulary: Vocabulary, say: (line: string) => void): AnswerDataset {
   let database: Database | null = null;
   try {
-    database = opened(given);
-    return new OpenDataset(database, given.table, vocabulary, say);
+    database = openDatabase(source);
+    return new OpenDataset(database, source.table, vocabulary, say);
   } catch (error) {
     database?.close();
     const { message } = error as Error;
     const why = error instanceof UnusableDataset ? message : `not a database that can be read (${message})`;
-    throw new UserError(`--dataset ${given.file}`, why);
+    throw new UserError(`--dataset ${source.file}`, why);
   }
 }
 
-function opened({ file, inMemory }: DatasetFile): Database {
+/** Opens the file. Throws `UnusableDataset`. */
+function openDatabase({ file, inMemory }: DatasetFile): Database {
   try {
-    const found = statSync(file);
-    if (!found.isFile()) throw new UnusableDataset("not a file");
-    if (found.size === 0) throw new UnusableDataset("the file is empty");
+    const stats = statSync(file);
+    if (!stats.isFile()) throw new UnusableDataset("not a file");
+    if (stats.size === 0) throw new UnusableDataset("the file is empty");
     return inMemory ? Database.deserialize(readFileSync(file), true) : new Database(file, { readonly: true });
   } catch (error) {
     if (error instanceof UnusableDataset) throw error;
@@ -67,7 +69,7 @@ class OpenDataset implements AnswerDataset {
   readonly #vocabulary: Vocabulary;
   readonly #index: RowIndex;
   readonly #row: Statement<{ answer: unknown }, [number]>;
-  /** Ids in the rows are those of the vocabulary. */
+  /** True if the IDs in the rows are those of this server's vocabulary. */
   readonly #idsAreOurs: boolean;
 
   constructor(database: Database, table: string, vocabulary: Vocabulary, say: (line: string) => void) {
@@ -76,13 +78,13 @@ class OpenDataset implements AnswerDataset {
     this.#vocabulary = vocabulary;
     const name = `"${table.replaceAll('"', '""')}"`;
     checkColumns(database, table, name);
-    // Nobody may write between counting the rows and reading them.
+    // In a transaction, so that no row is written between counting and reading.
     const { index, tooLong } = database.transaction(() => indexOf(database, name))();
     this.#index = index;
     const leftOut = tooLong === 0 ? "" : `, ${tooLong} left out (longer than ${ROW_BYTES} bytes)`;
     if (index.count === 0) throw new UnusableDataset(`table "${table}" has no rows${leftOut}`);
     this.#row = database.query(`SELECT CAST(gen_tokens AS TEXT) AS answer FROM ${name} WHERE rowid = ?`);
-    this.#idsAreOurs = this.#compared();
+    this.#idsAreOurs = this.#compareIds();
     say(`dataset: ${index.count} rows of "${table}"${leftOut}; ${this.#idsAreOurs ? OURS : OTHERS}`);
   }
 
@@ -101,7 +103,7 @@ class OpenDataset implements AnswerDataset {
     this.#database.close();
   }
 
-  #read(row: number): GivenAnswer | { readonly broken: string } {
+  #read(row: number): RowAnswer | { readonly broken: string } {
     try {
       return answerOf(this.#row.get(row)?.answer);
     } catch (error) {
@@ -113,9 +115,12 @@ class OpenDataset implements AnswerDataset {
     return ids.every((id) => id < this.#vocabulary.size);
   }
 
-  /** Texts of such tables lack what their maker's expression does not find, so words alone are compared. */
-  #compared(): boolean {
-    let told = 0;
+  /**
+   * Reports whether the first rows' texts and the vocabulary's texts of their IDs are equal. Compares only words, because the
+   * texts of such tables lack some other characters.
+   */
+  #compareIds(): boolean {
+    let compared = 0;
     for (let at = 0; at < Math.min(ROWS_TRIED, this.#index.count); at++) {
       const read = this.#read(this.#index.rowAt(at));
       if ("broken" in read || read.ids === null) continue;
@@ -124,9 +129,9 @@ class OpenDataset implements AnswerDataset {
       if (!this.#areKnown(read.ids)) return false;
       const bytes = Array.from(read.ids, (id) => this.#vocabulary.bytesOf(id).slice());
       if (wordsOf(Buffer.concat(bytes).toString()) !== words) return false;
-      told++;
+      compared++;
     }
-    return told > 0;
+    return compared > 0;
   }
 }
 
@@ -136,7 +141,7 @@ const OTHERS = "their ids are of another vocabulary, so answers are encoded anew
 function checkColumns(database: Database, table: string, name: string): void {
   const found = database.query<{ name: string }, []>(`PRAGMA table_info(${name})`).all();
   if (found.length === 0) throw new UnusableDataset(`there is no table "${table}"`);
-  const missing = COLUMNS.find((column) => found.every((one) => one.name !== column));
+  const missing = COLUMNS.find((column) => found.every(({ name }) => name !== column));
   if (missing) throw new UnusableDataset(`table "${table}" has no column ${missing}`);
 }
 

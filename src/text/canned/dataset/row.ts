@@ -1,24 +1,25 @@
-/** What does the column `gen_tokens` of a row say? JSON: tokens as texts and as ids, or their texts alone. */
+/** Reads the column `gen_tokens` of a row: JSON with tokens as texts and as IDs, or only as texts. */
 
-export interface GivenAnswer {
+/** The answer of a row. */
+export interface RowAnswer {
   readonly text: string;
-  /** null: none are there. */
+  /** Token IDs, or null if the row has only texts. */
   readonly ids: Uint32Array | null;
 }
 
-/** Throws where it says no answer. Names are in any case, as Go reads them. */
-export function answerOf(json: unknown): GivenAnswer {
+/** Reads an answer. Throws if there is none. Ignores the case of names, like Go's JSON reader. */
+export function answerOf(json: unknown): RowAnswer {
   if (typeof json !== "string") throw new Error("gen_tokens is empty");
   const value: unknown = JSON.parse(json);
   if (Array.isArray(value)) return { text: textOf(value), ids: null };
   if (typeof value !== "object" || value === null) throw new Error("gen_tokens is neither a list nor an object");
-  const named = new Map(Object.entries(value).map(([name, one]) => [name.toLowerCase(), one as unknown]));
+  const named = new Map(Object.entries(value).map(([name, member]) => [name.toLowerCase(), member as unknown]));
   const ids = named.get("tokens") ?? named.get("numbers");
   return { text: textOf(named.get("strings")), ids: Array.isArray(ids) ? idsOf(ids) : null };
 }
 
 function textOf(value: unknown): string {
-  if (Array.isArray(value) && value.every((one) => typeof one === "string")) return value.join("").toWellFormed();
+  if (Array.isArray(value) && value.every((text) => typeof text === "string")) return value.join("").toWellFormed();
   throw new Error("gen_tokens has no list of texts");
 }
 
@@ -28,5 +29,5 @@ function idsOf(value: readonly unknown[]): Uint32Array | null {
     : null;
 }
 
-/** Letters, digits and underscores of ASCII. */
+/** Returns only the ASCII letters, digits and underscores of a text. */
 export const wordsOf = (text: string): string => text.replace(/\W+/g, "");

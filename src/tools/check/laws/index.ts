@@ -1,4 +1,4 @@
-/** All laws, in the order of docs/check.md. */
+/** All laws, in the order of docs/reference/laws.md. */
 import type { Law } from "../pages/law.ts";
 import { clockLaws } from "./clock.ts";
 import { cross } from "./cross.ts";
@@ -14,7 +14,7 @@ import { whole } from "./vllm-whole.ts";
 
 const byId = (a: Law, b: Law) => a.id.localeCompare(b.id);
 
-/** All laws of metrics, in the order in which reports and docs/check.md list them. */
+/** All laws of metrics, in the order in which reports and docs/reference/laws.md list them. */
 export const laws: readonly Law[] = [
   ...[...general, ...overTime, ...clockLaws].sort(byId),
   ...[...gauges, ...counts, ...timeLaws, ...whole].sort(byId),

@@ -1,6 +1,6 @@
 /**
- * Is every request of the recordings taken or refused as the real server did, to the byte? All recorded bodies for
- * `/v1/chat/completions` and `/v1/completions` go through the reader and the checks in the order in which a route calls them.
+ * Every recorded request is accepted or refused like by the real server, byte for byte. All recorded bodies of
+ * `/v1/chat/completions` and `/v1/completions` pass the reader and the checks in the order of a route.
  */
 
 import { describe, expect, test } from "bun:test";
@@ -45,7 +45,7 @@ const folder = new URL("../../../conformance/recorded/", import.meta.url);
 const fileText = (name: string) => readFileSync(new URL(`${name}.json`, folder), "utf8");
 const recorded = (name: string): Recorded => JSON.parse(fileText(name));
 
-/** The recorded body as it was sent: numbers keep their text (2^63, 1.0). */
+/** Returns the recorded body as it was sent. Numbers keep their text (2^63, 1.0). */
 function sentBody(name: string): string {
   const keep = (_: string, value: unknown, context: { source: string }) =>
     typeof value === "number" ? `#${context.source}` : value;
@@ -59,7 +59,7 @@ const names = readdirSync(folder)
   .map((file) => file.slice(0, -5))
   .filter((name) => PATHS.includes(recorded(name).request?.path));
 
-/** What the recordings' server was started with; its longest token has 14 characters. */
+/** The limits of the recorded server. Its longest token has 14 characters. */
 const limits: Limits = {
   maxModelLen: 1024,
   maxLogprobs: 20,
@@ -69,14 +69,14 @@ const limits: Limits = {
   loraNames: [],
 };
 
-/** Cases that this part of the server cannot answer as recorded. A case that passes may not stand here. */
+/** Cases that this part of the server cannot answer as recorded, with the reason. A case that passes must be removed. */
 const OUT_OF_SCOPE: Readonly<Record<string, string>> = {
   "err-bad-chunk-size": "the HTTP server refuses the framing before there is a body",
-  "err-engine-error": "the engine gives the request up while it runs",
-  "err-engine-error-stream": "the engine gives the request up while it runs",
-  "err-engine-error-completions": "the engine gives the request up while it runs",
-  "err-engine-error-completions-stream": "the engine gives the request up while it runs",
-  "err-one-of-two-children": "the engine gives one of two sequences up while it runs",
+  "err-engine-error": "the engine fails during the request",
+  "err-engine-error-stream": "the engine fails during the request",
+  "err-engine-error-completions": "the engine fails during the request",
+  "err-engine-error-completions-stream": "the engine fails during the request",
+  "err-one-of-two-children": "the engine fails for one of two sequences",
   "err-response-format-bad-schema": "the grammar library's own error; no grammar is built here",
   "err-structured-grammar-bad": "the grammar library's own error; no grammar is built here",
   "err-structured-regex-bad": "the grammar library's own error; no grammar is built here",
@@ -89,7 +89,7 @@ function bodyOf(name: string, file: Recorded): Uint8Array {
   return Buffer.from(header(file, "transfer-encoding") === "chunked" ? unchunked(text) : text);
 }
 
-/** The body inside chunks; text whose sizes are wrong stays as it is. */
+/** Removes the framing of chunks. Returns a text with wrong sizes unchanged. */
 function unchunked(text: string): string {
   const pieces = [...text.matchAll(/([0-9a-f]+)\r\n([^\r]*)\r\n/g)];
   const right = pieces.every(([, size = "", data = ""]) => Number.parseInt(size, 16) === data.length);
@@ -101,7 +101,7 @@ function header({ request }: Recorded, name: string): string | null | undefined 
   return found?.[1];
 }
 
-/** The recordings' chat template (`tokenizer_config.json`); what it costs decides where a prompt is far too long. */
+/** Renders a chat with the recorded server's template. Its length decides whether a prompt is far too long. */
 function render(request: ChatRequest): string {
   const parts = request.messages.map(({ role, content }) => `<|${role}|>${content ?? ""}<|end|>\n`);
   return `<|bos|>${parts.join("")}<|assistant|>`;
@@ -111,13 +111,13 @@ interface Outcome {
   readonly request?: ChatRequest | CompletionRequest;
   readonly maxTokens: number[];
   readonly error?: ErrorAnswer;
-  /** The error comes after the head of a stream. */
+  /** True if the error comes after the head of a stream. */
   readonly inStream: boolean;
 }
 
 /**
- * What a route does until it submits. The recordings' tokenizer is not here: a prompt that reached the engine has the
- * recorded length, any other text counts one token per byte, which is too long exactly where the recorded one was.
+ * Makes the checks of a route before it submits. The recorded server's tokenizer is not available. Prompts that reached its
+ * engine have the recorded length. Other texts count one token per byte, which gives the same refusals.
  */
 function play(name: string): Outcome {
   const file = recorded(name);
@@ -150,7 +150,7 @@ function play(name: string): Outcome {
   return { request, inStream: false, maxTokens };
 }
 
-/** What the client reads: status and text. */
+/** Returns the status and the text that the client receives, or null if the request is accepted. */
 function written({ request, error, inStream }: Outcome): { status: number; text: string } | null {
   if (error === undefined) return null;
   if (!inStream) return { status: error.status, text: error.body };
@@ -167,8 +167,8 @@ function expected({ response }: Recorded): { status: number; text: string } | nu
   };
 }
 
-describe("the recorded requests", () => {
-  test("are all here", () => {
+describe("recorded requests", () => {
+  test("all recordings are present", () => {
     const count = (prefix: string) => names.filter((name) => name.startsWith(prefix)).length;
     expect([count("err-"), count("chat-"), count("cmpl-")]).toEqual([145, 99, 29]);
     expect(Object.keys(OUT_OF_SCOPE).filter((name) => !names.includes(name))).toEqual([]);
@@ -184,7 +184,7 @@ describe("the recorded requests", () => {
 describe("an accepted request", () => {
   const accepted = names.filter((name) => recorded(name).engine_requests !== undefined && !(name in OUT_OF_SCOPE));
 
-  test.each(accepted)("%s: means what the real server made of it", (name) => {
+  test.each(accepted)("%s: has the sampling parameters of the real server", (name) => {
     const { request, maxTokens } = play(name);
     const { engine_requests = [] } = recorded(name);
     if (request === undefined) throw new Error("refused");
@@ -203,8 +203,8 @@ describe("an accepted request", () => {
     }
   });
 
-  test("keeps the last tokens of a truncated prompt unless told otherwise", () => {
-    const ask = (fields: object) => {
+  test("truncation keeps the last tokens of a prompt by default", () => {
+    const truncatedIds = (fields: object) => {
       const got = readCompletion(
         Buffer.from(JSON.stringify({ prompt: [1, 2, 3, 4], ...fields })),
         "application/json",
@@ -213,14 +213,14 @@ describe("an accepted request", () => {
       if ("error" in got) throw new Error(got.error.body);
       return [...truncatePrompt(Uint32Array.of(1, 2, 3, 4), got.request, limits)];
     };
-    expect(ask({ truncate_prompt_tokens: 2 })).toEqual([3, 4]);
-    expect(ask({ truncate_prompt_tokens: 2, truncation_side: "right" })).toEqual([1, 2]);
-    expect(ask({ truncate_prompt_tokens: -1 })).toEqual([1, 2, 3, 4]);
-    expect(ask({})).toEqual([1, 2, 3, 4]);
+    expect(truncatedIds({ truncate_prompt_tokens: 2 })).toEqual([3, 4]);
+    expect(truncatedIds({ truncate_prompt_tokens: 2, truncation_side: "right" })).toEqual([1, 2]);
+    expect(truncatedIds({ truncate_prompt_tokens: -1 })).toEqual([1, 2, 3, 4]);
+    expect(truncatedIds({})).toEqual([1, 2, 3, 4]);
   });
 });
 
-describe("answers that no body decides", () => {
+describe("errors that do not depend on the body", () => {
   const plain = (name: string, at?: number): ErrorAnswer => {
     const file = recorded(name);
     const { status, body, headers } = (at === undefined ? file : (file.exchanges?.[at] ?? file)).response;
@@ -254,17 +254,17 @@ describe("answers that no body decides", () => {
     ["err-engine-error-stream", chatStreamError],
     ["err-one-of-two-children", chatStreamError],
     ["err-engine-error-completions-stream", completionStreamError],
-  ] as const)("%s: the error's frame", (name, frame) => {
+  ] as const)("%s: the event of the error", (name, frame) => {
     expect(frame(errors.internalError)).toBe(`${recorded(name).response.frames?.at(-2)}\n\n`);
   });
 
-  test("text beyond ASCII is escaped in the completions stream only", () => {
+  test("only streams of completions escape text beyond ASCII", () => {
     const answer = errors.badRequest("é😀 /usr/lib/python3 said");
     expect(chatStreamError(answer)).toContain('"é😀 <path> said"');
     expect(completionStreamError(answer)).toContain('"message": "\\u00e9\\ud83d\\ude00 <path> said"');
   });
 
-  test("a body above our own limit is refused in the shape of the others", () => {
+  test("a body above our own limit gets an error of the usual form", () => {
     const { status, body } = errors.bodyTooLarge(64 * 1024 * 1024);
     expect(status).toBe(413);
     expect(JSON.parse(body).error).toMatchObject({ param: null, code: 413 });
@@ -272,7 +272,7 @@ describe("answers that no body decides", () => {
   });
 });
 
-/** Seen on vLLM 0.33's own request models, beyond the recordings: body, then message and param. */
+/** Errors of vLLM 0.33's request models that no recording has: fields of the body, message and param. */
 const BEYOND: readonly (readonly [text: string, message: string, param: string | null])[] = [
   [
     '"n":"5.5"',
@@ -347,7 +347,7 @@ test.each(BEYOND)("%s", (fields, message, param) => {
   expect(JSON.parse(checked.error.body).error).toMatchObject({ message, param, code: 400 });
 });
 
-test("an unexpected Python exception is a 500", () => {
+test("an unexpected Python exception is answered with 500", () => {
   const body = Buffer.from('{"messages":[{"role":"user","content":"x"}],"structured_outputs":"x"}');
   expect(readChat(body, "application/json", limits)).toEqual({
     error: errors.unexpectedError("'str' object has no attribute 'get'"),

@@ -1,4 +1,4 @@
-/** What do the routes do beside answering: order of arrival, clients that leave, bodies that are too large, counting? */
+/** Duties of the routes besides answers: order of arrival, disconnects, oversized bodies, counts and logs. */
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import type { ServeConfig } from "../../../../src/app/config/serve-config.ts";
@@ -29,23 +29,23 @@ interface Running {
   cancelled: boolean;
 }
 
-/** Members of the configuration, besides those that all tests need. */
+/** Members of the configuration in addition to those of all tests. */
 interface MoreConfig {
   readonly models?: Partial<ServeConfig["models"]>;
   readonly front?: Partial<ServeConfig["openai"]["front"]>;
   readonly requests?: Partial<ServeConfig["openai"]["requests"]>;
 }
 
-/** A server whose encoder and engine wait until the test says. */
-class House {
+/** A server whose encoder and engine do nothing until the test calls them. */
+class TestServer {
   readonly running: Running[] = [];
   readonly outcomes: Outcome[] = [];
   readonly log: string[] = [];
   readonly encodings: ((ids: Uint32Array) => void)[] = [];
-  /** Characters of each text that is encoded. */
+  /** Length of each text that is encoded. */
   readonly lengths: number[] = [];
   opened = 0;
-  /** Seeds that chance gave. */
+  /** Number of seeds that were drawn. */
   drawn = 0;
   refuse = false;
   readonly config: ServeConfig;
@@ -141,12 +141,13 @@ class House {
     });
   }
 
-  /** A request whose answer nobody waits for. */
-  send(...request: Parameters<House["post"]>): void {
-    this.post(...request).catch(() => {}); // the server closes first
+  /** Sends a request without waiting for the answer. */
+  send(...request: Parameters<TestServer["post"]>): void {
+    // Fails when the server closes.
+    this.post(...request).catch(() => {});
   }
 
-  /** A client that can leave. */
+  /** Sends a request over a socket that the test can close. */
   connect(body: unknown): net.Socket {
     const text = JSON.stringify(body);
     const socket = net.connect(this.port, "127.0.0.1");
@@ -162,8 +163,8 @@ class House {
   }
 }
 
-let house: House;
-afterEach(() => house.close());
+let server: TestServer;
+afterEach(() => server.close());
 
 async function until(holds: () => boolean, what: string): Promise<void> {
   for (let tries = 0; !holds(); tries++) {
@@ -172,104 +173,104 @@ async function until(holds: () => boolean, what: string): Promise<void> {
   }
 }
 
-const prompts = () => house.running.map(({ generation }) => [...generation.promptIds]);
+const prompts = () => server.running.map(({ generation }) => [...generation.promptIds]);
 
-test("requests reach the engine in order of arrival, whether their prompts are encoded or not", async () => {
-  house = new House();
-  house.send({ prompt: "slow" });
-  await until(() => house.encodings.length === 1, "first encoding");
-  house.send({ prompt: [2, 2] });
-  await until(() => house.opened === 2, "second request");
+test("requests reach the engine in order of arrival, with or without prompts to encode", async () => {
+  server = new TestServer();
+  server.send({ prompt: "slow" });
+  await until(() => server.encodings.length === 1, "first encoding");
+  server.send({ prompt: [2, 2] });
+  await until(() => server.opened === 2, "second request");
   await Bun.sleep(20);
-  house.send({ prompt: ["a", "b"], n: 1 });
-  await until(() => house.encodings.length === 3, "third request");
-  house.encodings[2]!(Uint32Array.of(3, 4));
-  house.encodings[1]!(Uint32Array.of(3, 3));
+  server.send({ prompt: ["a", "b"], n: 1 });
+  await until(() => server.encodings.length === 3, "third request");
+  server.encodings[2]!(Uint32Array.of(3, 4));
+  server.encodings[1]!(Uint32Array.of(3, 3));
   await Bun.sleep(20);
   expect(prompts()).toEqual([]);
-  house.encodings[0]!(Uint32Array.of(1, 1));
-  await until(() => house.running.length === 4, "all four");
+  server.encodings[0]!(Uint32Array.of(1, 1));
+  await until(() => server.running.length === 4, "all four");
   expect(prompts()).toEqual([
     [1, 1],
     [2, 2],
     [3, 3],
     [3, 4],
   ]);
-  house.send({ prompt: [5] });
-  await until(() => house.running.length === 5, "nobody before it");
+  server.send({ prompt: [5] });
+  await until(() => server.running.length === 5, "a request with no other before it");
 });
 
-test("chance gives its seeds in the order of arrival, though a later long prompt is encoded first", async () => {
-  house = new House();
+test("seeds are drawn in order of arrival, even if a later prompt is encoded first", async () => {
+  server = new TestServer();
   const long = (letter: string) => ({ prompt: letter, truncate_prompt_tokens: 10, max_tokens: 2 });
-  house.send(long("a"));
-  await until(() => house.encodings.length === 1, "the first is with the encoder");
-  house.send(long("b"));
-  await until(() => house.encodings.length === 2, "the second, too");
-  house.encodings[1]!(new Uint32Array(20_000).fill(2));
+  server.send(long("a"));
+  await until(() => server.encodings.length === 1, "the first prompt reaches the encoder");
+  server.send(long("b"));
+  await until(() => server.encodings.length === 2, "the second prompt reaches the encoder");
+  server.encodings[1]!(new Uint32Array(20_000).fill(2));
   await Bun.sleep(5);
-  house.encodings[0]!(new Uint32Array(20_000).fill(1));
-  await until(() => house.running.length === 2, "both are with the engine");
-  const seen = house.running.map(({ generation: { promptIds, seed } }) => [promptIds[0], promptIds.length, seed]);
+  server.encodings[0]!(new Uint32Array(20_000).fill(1));
+  await until(() => server.running.length === 2, "both requests reach the engine");
+  const seen = server.running.map(({ generation: { promptIds, seed } }) => [promptIds[0], promptIds.length, seed]);
   expect(seen).toEqual([
     [1, 10, 1],
     [2, 10, 2],
   ]);
 });
 
-test("of a text that an answer is ordered to be no more is encoded than it can say", async () => {
-  house = new House();
+test("of an ordered answer only the text within its limit of tokens is encoded", async () => {
+  server = new TestServer();
   const order = { "x-understudy": JSON.stringify({ script: "x".repeat(20_000) }) };
-  house.send({ prompt: [1, 2], max_tokens: 5 }, order);
-  await until(() => house.lengths.length === 1, "a limit of its own");
-  house.send({ prompt: [1, 2], max_tokens: 900 }, order);
-  await until(() => house.lengths.length === 2, "another limit");
-  expect(house.lengths).toEqual([5 + 4096, 900 + 4096]);
+  server.send({ prompt: [1, 2], max_tokens: 5 }, order);
+  await until(() => server.lengths.length === 1, "the first text");
+  server.send({ prompt: [1, 2], max_tokens: 900 }, order);
+  await until(() => server.lengths.length === 2, "the second text");
+  expect(server.lengths).toEqual([5 + 4096, 900 + 4096]);
 });
 
 for (const stream of [true, false])
   for (const how of ["FIN", "RST"] as const)
     for (const when of ["while its prompt is encoded", "before the first token", "after the first token"] as const)
       test(`a client leaves a ${stream ? "stream" : "plain request"} by ${how} ${when}`, async () => {
-        house = new House();
-        const socket = house.connect({ prompt: "x", stream, n: 2 });
-        await until(() => house.encodings.length === 1, "encoding");
+        server = new TestServer();
+        const socket = server.connect({ prompt: "x", stream, n: 2 });
+        await until(() => server.encodings.length === 1, "encoding");
         const leave = () => (how === "FIN" ? socket.end() : socket.resetAndDestroy());
         if (when === "while its prompt is encoded") {
           leave();
           await Bun.sleep(30);
         }
-        house.encodings[0]!(Uint32Array.of(1));
-        await until(() => house.running.length === 2 || house.outcomes.length > 0, "submission");
-        if (when === "after the first token") house.running[0]!.receiver.onTokens(Int32Array.of(65), 0, 1, null, -1);
+        server.encodings[0]!(Uint32Array.of(1));
+        await until(() => server.running.length === 2 || server.outcomes.length > 0, "submission");
+        if (when === "after the first token") server.running[0]!.receiver.onTokens(Int32Array.of(65), 0, 1, null, -1);
         if (when !== "while its prompt is encoded") {
           await Bun.sleep(10);
           leave();
         }
-        await until(() => house.outcomes.length > 0, "outcome");
+        await until(() => server.outcomes.length > 0, "outcome");
         await Bun.sleep(10);
-        expect(house.outcomes).toEqual(["abort"]);
+        expect(server.outcomes).toEqual(["abort"]);
         const reached = when === "while its prompt is encoded" ? [] : [true, true];
-        expect(house.running.map(({ cancelled }) => cancelled)).toEqual(reached);
+        expect(server.running.map(({ cancelled }) => cancelled)).toEqual(reached);
         socket.destroy();
       });
 
-test("a choice that has ended is not taken back", async () => {
-  house = new House();
-  const socket = house.connect({ prompt: [1], stream: true, n: 2 });
-  await until(() => house.running.length === 2, "submission");
-  house.running[0]!.receiver.onTokens(Int32Array.of(65), 0, 1, Finish.Length, -1);
+test("a disconnect does not cancel a choice that has ended", async () => {
+  server = new TestServer();
+  const socket = server.connect({ prompt: [1], stream: true, n: 2 });
+  await until(() => server.running.length === 2, "submission");
+  server.running[0]!.receiver.onTokens(Int32Array.of(65), 0, 1, Finish.Length, -1);
   socket.destroy();
-  await until(() => house.outcomes.length > 0, "outcome");
-  expect(house.running.map(({ cancelled }) => cancelled)).toEqual([false, true]);
+  await until(() => server.outcomes.length > 0, "outcome");
+  expect(server.running.map(({ cancelled }) => cancelled)).toEqual([false, true]);
 });
 
-test("too large a body: 413, stated length or chunks alike", async () => {
-  house = new House();
+test("an oversized body gets 413, with Content-Length or in chunks", async () => {
+  server = new TestServer();
   const large = JSON.stringify({ prompt: "x".repeat(2000) });
   for (const chunked of [false, true]) {
     const body = chunked ? new Blob([large]).stream() : large;
-    const answer = await fetch(`http://127.0.0.1:${house.port}/v1/completions`, {
+    const answer = await fetch(`http://127.0.0.1:${server.port}/v1/completions`, {
       method: "POST",
       headers: { "content-type": "application/json" },
       body,
@@ -277,42 +278,42 @@ test("too large a body: 413, stated length or chunks alike", async () => {
     expect(answer.status).toBe(413);
     expect(((await answer.json()) as { error: { code: number } }).error.code).toBe(413);
   }
-  expect(house.outcomes).toEqual(["refused", "refused"]);
+  expect(server.outcomes).toEqual(["refused", "refused"]);
 });
 
-test("each request to a generation route is counted once; others are not", async () => {
-  house = new House(["key"]);
+test("each request to a generating route is counted once, other requests are not", async () => {
+  server = new TestServer(["key"]);
   const key = { authorization: "Bearer key" };
-  expect((await house.post({ prompt: [1] })).status).toBe(401);
-  expect((await house.post("{", key)).status).toBe(400);
-  expect((await house.post({ prompt: [1], model: "other" }, key)).status).toBe(404);
-  house.refuse = true;
-  expect((await house.post({ prompt: [1] }, key)).status).toBe(503);
-  expect((await house.post({ prompt: [1], stream: true, n: 2 }, key)).status).toBe(503);
-  const late = await house.post({ prompt: [1], stream: true, stop_token_ids: [1000] }, key);
+  expect((await server.post({ prompt: [1] })).status).toBe(401);
+  expect((await server.post("{", key)).status).toBe(400);
+  expect((await server.post({ prompt: [1], model: "other" }, key)).status).toBe(404);
+  server.refuse = true;
+  expect((await server.post({ prompt: [1] }, key)).status).toBe(503);
+  expect((await server.post({ prompt: [1], stream: true, n: 2 }, key)).status).toBe(503);
+  const late = await server.post({ prompt: [1], stream: true, stop_token_ids: [1000] }, key);
   expect(late.status).toBe(200);
   expect(await late.text()).toContain('"code": 400');
-  expect((await house.post({}, key, "/v1/nothing")).status).toBe(404);
-  expect((await fetch(`http://127.0.0.1:${house.port}/v1/models`, { headers: key })).status).toBe(200);
-  expect((await fetch(`http://127.0.0.1:${house.port}/metrics`, { method: "POST" })).status).toBe(405);
-  expect(house.outcomes).toEqual(Array(6).fill("refused"));
-  expect(house.opened).toBe(6);
+  expect((await server.post({}, key, "/v1/nothing")).status).toBe(404);
+  expect((await fetch(`http://127.0.0.1:${server.port}/v1/models`, { headers: key })).status).toBe(200);
+  expect((await fetch(`http://127.0.0.1:${server.port}/metrics`, { method: "POST" })).status).toBe(405);
+  expect(server.outcomes).toEqual(Array(6).fill("refused"));
+  expect(server.opened).toBe(6);
 });
 
 test("the access log has uvicorn's lines", async () => {
-  house = new House();
-  await fetch(`http://127.0.0.1:${house.port}/version?a=%20b`);
-  await house.post("{");
-  const lines = house.log.map((line) => line.replace(/:\d+ /, ":PORT "));
+  server = new TestServer();
+  await fetch(`http://127.0.0.1:${server.port}/version?a=%20b`);
+  await server.post("{");
+  const lines = server.log.map((line) => line.replace(/:\d+ /, ":PORT "));
   expect(lines).toEqual([
     'INFO:     127.0.0.1:PORT - "GET /version?a=%20b HTTP/1.1" 200 OK',
     'INFO:     127.0.0.1:PORT - "POST /v1/completions HTTP/1.1" 400 Bad Request',
   ]);
 });
 
-test("what the engine gets of a request", async () => {
-  house = new House();
-  house.send(
+test("the engine gets the parameters of a request", async () => {
+  server = new TestServer();
+  server.send(
     {
       prompt: [[1, 2], [3]],
       n: 2,
@@ -325,7 +326,7 @@ test("what the engine gets of a request", async () => {
     },
     { "x-vllm-priority": "-1", "x-request-id": "a" },
   );
-  await until(() => house.running.length === 4, "submissions");
+  await until(() => server.running.length === 4, "submissions");
   const common = {
     maxTokens: 7,
     minTokens: 2,
@@ -341,13 +342,13 @@ test("what the engine gets of a request", async () => {
     choices: { count: 2, left: 2, longest: 0 },
   };
   const ids = ["0_cmpl-a-0", "1_cmpl-a-0", "0_cmpl-a-1", "1_cmpl-a-1"];
-  const seeds = house.running.map(({ generation: { promptIds: _, seed, ...rest } }, i) => {
+  const seeds = server.running.map(({ generation: { promptIds: _, seed, ...rest } }, i) => {
     expect(rest).toEqual({ id: ids[i], ...common });
     return seed;
   });
   expect(seeds).toEqual([8, 9, 8, 9]);
-  // The choices of a prompt know of each other, and not of another prompt's.
-  const [a, b, c] = house.running.map(({ generation }) => generation.choices);
+  // Only choices of the same prompt share an object.
+  const [a, b, c] = server.running.map(({ generation }) => generation.choices);
   expect([a === b, b === c]).toEqual([true, false]);
   expect(prompts()).toEqual([[1, 2], [1, 2], [3], [3]]);
 });
@@ -356,11 +357,11 @@ for (const more of [
   { models: { runtimeLora: true } },
   { front: { readiness: { afterUs: 0 }, tokenizerInfo: true }, requests: { embeddingDimensions: 4 } },
 ])
-  test(`the routes are those that are counted and listed in 405 answers: ${JSON.stringify(more)}`, () => {
-    house = new House([], more);
-    const routed = house.table.routes.map(({ method, path }) => `${method} ${path.replace(":id", "{response_id}")}`);
-    // Pages of docs and dev mode are tables of their own.
-    const { models, openai } = house.config;
+  test(`the routes are those that counts and 405 answers list: ${JSON.stringify(more)}`, () => {
+    server = new TestServer([], more);
+    const routed = server.table.routes.map(({ method, path }) => `${method} ${path.replace(":id", "{response_id}")}`);
+    // Docs and dev mode have separate tables.
+    const { models, openai } = server.config;
     const front = { ...openai.front, disableFastapiDocs: true, devMode: false };
     const served = countedBy({ models, openai: { ...openai, front } });
     const listed = Object.entries(served).flatMap(([path, methods]) => methods.map((method) => `${method} ${path}`));

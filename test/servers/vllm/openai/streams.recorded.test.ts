@@ -1,6 +1,6 @@
 /**
- * Does the server write what vLLM 0.33 wrote, byte for byte? Each recorded case is played over a real socket: same
- * request, same tokens; after the recordings' placeholders the answers must be equal.
+ * The server's answers equal those of vLLM 0.33 byte for byte. Each recorded case is played over a socket, with the same request
+ * and the same tokens. Before the comparison, placeholders replace the values that change per run.
  */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -61,10 +61,10 @@ const vocabulary = vocabularyOf(
   EOS,
 );
 
-/** What the recordings send where they do not say: one message "x". */
+/** Token IDs of the prompt if a recording has none: one message "x". */
 const DEFAULT_PROMPT = [0, 4, 95, 7, 206, 5];
 
-/** Not done, and why. A case that passes by now must leave the list. */
+/** Cases that are not supported, with the option that they need. A case that passes must be removed. */
 const OUT_OF_SCOPE: Readonly<Record<string, string>> = {
   "cors-preflight": "--allowed-origins",
   "cors-simple": "--allowed-origins",
@@ -77,7 +77,7 @@ const OUT_OF_SCOPE: Readonly<Record<string, string>> = {
 
 const clean = (text: string) => placeholders.reduce((all, [pattern, to]) => all.replace(pattern, to), text);
 
-/** The values that follow a flag. */
+/** Returns the values after a flag, or null if it is absent. */
 function flag(flags: readonly string[], name: string): string[] | null {
   const at = flags.indexOf(name);
   if (at === -1) return null;
@@ -120,8 +120,8 @@ function configOf(flags: readonly string[]): ServeConfig {
   } as unknown as ServeConfig;
 }
 
-/** One server for all exchanges of a case; the engine and what the prompts encode to change with each. */
-class Served {
+/** The server of a case. Engine and encoded prompts change with each exchange. */
+class CaseServer {
   engine = new ScriptedEngine(null);
   prompts: readonly (readonly number[])[] = [];
   minusInfinityAt: readonly number[] = [];
@@ -147,7 +147,7 @@ class Served {
                   Uint32Array.from(this.prompts[encoded++ % Math.max(1, this.prompts.length)] ?? DEFAULT_PROMPT),
                 close() {},
               },
-              // What the recorded model's template made: the ids that the recording tells.
+              // Returns the recorded IDs in place of the recorded model's template.
               renderChat: (messages, prompted, continued, tools) => {
                 renderChat(messages, prompted, continued, tools);
                 return [...(this.prompts[0] ?? DEFAULT_PROMPT)];
@@ -207,7 +207,7 @@ class Served {
   }
 }
 
-/** What of the recorded answer is compared; per-request metrics are left out on both sides, since they are not offered. */
+/** Returns the recorded answer without metrics of the request, which are not supported here. */
 function expected({ response }: Exchange, freeOrder: boolean) {
   const { "content-length": length, ...headers } = response.headers;
   const withoutMetrics = (text: string) => text.replace(/,"metrics":\{[^}]*\}\}$/, "}");
@@ -240,63 +240,70 @@ function actual(raw: RawResponse, recorded: Exchange, freeOrder: boolean): Retur
   };
 }
 
-/** Prompts of one request may overtake each other within a step: the frames of each choice in their order. */
+/** Sorts events by choice, because the order of a request's prompts within a step is not fixed. */
 function byChoice(frames: readonly string[]): string[] {
   const index = (frame: string) => Number(frame.match(/"choices":\[\{"index":(\d+)/)?.[1] ?? Number.MAX_SAFE_INTEGER);
   return frames.toSorted((a, b) => index(a) - index(b));
 }
 
-/** Cases of several requests also visit other routes. */
-const ours = ({ path }: RawRequest) => !/messages|responses|batch/.test(path);
+/** Reports whether a request of a case goes to this API. */
+const isOurs = ({ path }: RawRequest) => !/messages|responses|batch/.test(path);
 
 async function play(recorded: Case): Promise<void> {
   const flags = recorded.server_flags ?? [];
-  const served = new Served(flags);
+  const server = new CaseServer(flags);
   try {
     if (recorded.background) {
-      await playBehind(served, recorded, recorded.background, flags);
+      await playDuring(server, recorded, recorded.background, flags);
       return;
     }
-    for (const one of recorded.exchanges ?? [recorded]) {
-      if (recorded.exchanges && !ours(one.request)) continue;
-      served.engine = engineFor(one, served.engine);
-      const raw = await served.play(one);
-      expect(actual(raw, one, recorded.free_order ?? false)).toEqual(expected(one, recorded.free_order ?? false));
-      expectTranslation(served.engine, one);
+    for (const exchange of recorded.exchanges ?? [recorded]) {
+      if (recorded.exchanges && !isOurs(exchange.request)) continue;
+      server.engine = engineFor(exchange, server.engine);
+      const raw = await server.play(exchange);
+      expect(actual(raw, exchange, recorded.free_order ?? false)).toEqual(
+        expected(exchange, recorded.free_order ?? false),
+      );
+      expectTranslation(server.engine, exchange);
     }
-    expect(served.outcomes.length).toBe(served.opened);
+    expect(server.outcomes.length).toBe(server.opened);
   } finally {
-    await served.close();
+    await server.close();
   }
 }
 
-function engineFor(one: Exchange, before: ScriptedEngine): ScriptedEngine {
-  const engine = new ScriptedEngine(one.script ?? null, before.cache);
-  const repetition = (one.request.body as { repetition_detection?: { min_count: number } } | undefined)
+function engineFor({ script, request }: Exchange, before: ScriptedEngine): ScriptedEngine {
+  const engine = new ScriptedEngine(script ?? null, before.cache);
+  const repetition = (request.body as { repetition_detection?: { min_count: number } } | undefined)
     ?.repetition_detection;
   if (repetition) engine.repetitionAt = repetition.min_count;
   return engine;
 }
 
-/** A request that comes while another is being served. */
-async function playBehind(served: Served, front: Case, background: Exchange, flags: readonly string[]): Promise<void> {
-  served.engine = engineFor(background, served.engine);
-  served.engine.queueLimit = Number(flag(flags, "--max-num-queued-reqs")?.[0] ?? Number.POSITIVE_INFINITY);
-  served.engine.holdAfter = background.hold_after ?? 1;
-  const behind = served.play(background);
-  while (served.engine.received.length === 0) await new Promise(setImmediate);
+/** Plays a request that arrives during another one. */
+async function playDuring(
+  server: CaseServer,
+  front: Case,
+  background: Exchange,
+  flags: readonly string[],
+): Promise<void> {
+  server.engine = engineFor(background, server.engine);
+  server.engine.queueLimit = Number(flag(flags, "--max-num-queued-reqs")?.[0] ?? Number.POSITIVE_INFINITY);
+  server.engine.holdAfter = background.hold_after ?? 1;
+  const backgroundAnswer = server.play(background);
+  while (server.engine.received.length === 0) await new Promise(setImmediate);
   if (front.request.path.startsWith("/pause")) {
-    while (served.engine.steps < served.engine.holdAfter) await new Promise(setImmediate);
-    served.engine.abortAll();
+    while (server.engine.steps < server.engine.holdAfter) await new Promise(setImmediate);
+    server.engine.abortAll();
   } else {
-    expect(actual(await served.play(front), front, false)).toEqual(expected(front, false));
-    served.engine.holdAfter = Number.POSITIVE_INFINITY;
-    void served.engine.run();
+    expect(actual(await server.play(front), front, false)).toEqual(expected(front, false));
+    server.engine.holdAfter = Number.POSITIVE_INFINITY;
+    void server.engine.run();
   }
-  expect(actual(await behind, background, false)).toEqual(expected(background, false));
+  expect(actual(await backgroundAnswer, background, false)).toEqual(expected(background, false));
 }
 
-/** What the engine got: prompts, limits, ends. */
+/** Checks prompts, limits and ends that the engine got. */
 function expectTranslation(engine: ScriptedEngine, { engine_requests, request }: Exchange): void {
   const sent = (engine_requests ?? []).map(({ prompt_token_ids, params }) => ({
     promptIds: prompt_token_ids,

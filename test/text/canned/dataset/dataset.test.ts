@@ -1,4 +1,4 @@
-/** Which row answers a prompt, and what does a file say that cannot be used? */
+/** Prompts get the right row of a dataset, and a file that cannot be used gets the right error. */
 
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
@@ -24,7 +24,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** As the tool that makes them does it. */
+/** The table, as the tool that makes datasets creates it. */
 const TABLE =
   "CREATE TABLE llmd (id INTEGER PRIMARY KEY, prompt_hash BLOB NOT NULL, gen_tokens JSON NOT NULL, n_gen_tokens INTEGER NOT NULL)";
 const hashOf = (ids: readonly number[]) => {
@@ -34,7 +34,7 @@ const hashOf = (ids: readonly number[]) => {
 };
 type Row = readonly [prompt: readonly number[], tokens: object | string, count: number];
 let files = 0;
-function written(rows: readonly Row[]): DatasetFile {
+function writeFile(rows: readonly Row[]): DatasetFile {
   const file = join(folder, `${files++}.sqlite3`);
   const database = new Database(file);
   database.exec(TABLE);
@@ -46,48 +46,48 @@ function written(rows: readonly Row[]): DatasetFile {
   return { file, table: "llmd", inMemory: false };
 }
 const lines: string[] = [];
-const open = (given: DatasetFile) => openDataset(given, vocabulary, (line) => lines.push(line));
+const open = (source: DatasetFile) => openDataset(source, vocabulary, (line) => lines.push(line));
 const upTo = (tokens: number) => ({ tokens, exactly: false });
 const exactly = (tokens: number) => ({ tokens, exactly: true });
 const ids = (text: string) => [...bpe.encode([text], false)];
 
-test("the hash is that of its ids as words of four bytes, the least of them first", () => {
-  // Hash of Qwen's ids of "Hello world!", from the fixture of the tool that makes such files.
+test("a prompt's hash is that of its IDs as little-endian words of four bytes", () => {
+  // Hash of Qwen's IDs of "Hello world!", from a fixture of that tool.
   expect(hashOf([9707, 1879, 0]).toString("base64")).toBe("kNs1tIvxaPIPo2U3hh4dZPrGrzciZ67J0QQ3o/g/i+w=");
-  const given = written([
+  const file = writeFile([
     [[9707, 1879, 0], { Tokens: [8676], Strings: ["short"] }, 1],
     [[1], { Tokens: [1], Strings: ["other"] }, 1],
   ]);
-  const dataset = open(given);
+  const dataset = open(file);
   for (const draw of [0, 2 ** 32 - 1])
     expect(dataset.answerTo(Uint32Array.of(9707, 1879, 0), upTo(9), draw)).toBe("short");
-  // A view into ids that are more.
+  // A view of a longer array.
   expect(dataset.answerTo(Uint32Array.of(5, 1, 5).subarray(1, 2), upTo(9), 0)).toBe("other");
   dataset.close();
 });
 
-describe("ids in the rows", () => {
-  test("of this vocabulary: they are the answer, whatever the texts lack", () => {
-    const dataset = open(written([[[1], { Tokens: ids("Hé, Wörld"), Strings: ["H", ", ", "W", "rld"] }, 4]]));
+describe("IDs in the rows", () => {
+  test("of this vocabulary are the answer, even if the texts lack characters", () => {
+    const dataset = open(writeFile([[[1], { Tokens: ids("Hé, Wörld"), Strings: ["H", ", ", "W", "rld"] }, 4]]));
     expect(lines.at(-1)).toBe('dataset: 1 rows of "llmd"; their ids are those of this server\'s vocabulary');
     expect(dataset.answerTo(Uint32Array.of(1), upTo(9), 0)).toEqual(Uint32Array.from(ids("Hé, Wörld")));
     dataset.close();
   });
 
   test.each<[string, object]>([
-    ["of another", { Tokens: [1, 2, 3], Strings: ["Hello", " world"] }],
-    ["beyond it", { Tokens: [4_000_000], Strings: ["Hello", " world"] }],
+    ["of another vocabulary", { Tokens: [1, 2, 3], Strings: ["Hello", " world"] }],
+    ["beyond this vocabulary", { Tokens: [4_000_000], Strings: ["Hello", " world"] }],
     ["under other names", { strings: ["Hello", " world"], numbers: [1, 2] }],
-    ["not there", ["Hello", " world"]],
-  ])("%s: texts are the answer", (_, tokens) => {
-    const dataset = open(written([[[1], tokens, 2]]));
+    ["absent", ["Hello", " world"]],
+  ])("%s: the texts are the answer", (_, tokens) => {
+    const dataset = open(writeFile([[[1], tokens, 2]]));
     expect(lines.at(-1)).toContain("another vocabulary");
     expect(dataset.answerTo(Uint32Array.of(1), upTo(9), 0)).toBe("Hello world");
     dataset.close();
   });
 });
 
-describe("which row", () => {
+describe("the row of a prompt", () => {
   const named = (dataset: ReturnType<typeof open>, prompt: number, room: { tokens: number; exactly: boolean }) => {
     const draws = Array.from({ length: 64 }, (_, i) => i * 2 ** 26);
     return [...new Set(draws.map((draw) => dataset.answerTo(Uint32Array.of(prompt), room, draw)))].sort();
@@ -102,25 +102,25 @@ describe("which row", () => {
   ];
 
   test.each<[string, number, { tokens: number; exactly: boolean }, string[]]>([
-    ["one of its own that fits", 1, upTo(4), ["2", "4", "4, too"]],
-    ["any of its own", 1, upTo(9), ["2", "4", "4, too", "8"]],
-    ["a longer one where none fits", 1, upTo(1), ["2", "4", "4, too", "8"]],
+    ["one of its rows that fits", 1, upTo(4), ["2", "4", "4, too"]],
+    ["any of its rows", 1, upTo(9), ["2", "4", "4, too", "8"]],
+    ["a longer one if none fits", 1, upTo(1), ["2", "4", "4, too", "8"]],
     ["with ignore_eos one of that length", 1, exactly(4), ["4", "4, too"]],
     ["else a longer one", 1, exactly(5), ["8"]],
     ["else a shorter one", 1, exactly(9), ["2", "4", "4, too", "8"]],
-    ["without its own any that fits", 9, upTo(4), ["2", "4", "4, too"]],
-    ["else any at all", 9, upTo(1), ["16", "2", "32", "4", "4, too", "8"]],
+    ["without own rows any that fits", 9, upTo(4), ["2", "4", "4, too"]],
+    ["else any row", 9, upTo(1), ["16", "2", "32", "4", "4, too", "8"]],
     ["with ignore_eos any of that length", 9, exactly(32), ["32"]],
     ["else any", 9, exactly(5), ["16", "2", "32", "4", "4, too", "8"]],
   ])("%s", (_, prompt, room, answers) => {
     for (const inMemory of [false, true]) {
-      const dataset = open({ ...written(rows), inMemory });
+      const dataset = open({ ...writeFile(rows), inMemory });
       expect(named(dataset, prompt, room)).toEqual(answers);
       dataset.close();
     }
   });
 
-  test("as if all rows were looked at", () => {
+  test("is the same as by a search through all rows", () => {
     const hashes = Array.from({ length: 5 }, (_, i) => hashOf([i]));
     const row = fc.record({ prompt: fc.integer({ min: 0, max: 3 }), tokens: fc.integer({ min: 0, max: 6 }) });
     const asked = fc.record({
@@ -132,15 +132,15 @@ describe("which row", () => {
     fc.assert(
       fc.property(fc.array(row, { minLength: 1, maxLength: 20 }), asked, (rows, { prompt, draw, ...room }) => {
         const index = new RowIndex(rows.length);
-        for (const [at, one] of rows.entries()) index.add(at, hashes[one.prompt]!, one.tokens);
+        for (const [at, { prompt, tokens }] of rows.entries()) index.add(at, hashes[prompt]!, tokens);
         index.sort();
-        const all = rows.map((one, at) => ({ ...one, at }));
-        const own = all.filter((one) => one.prompt === prompt);
-        const these = own.length > 0 ? own : all;
+        const all = rows.map((row, at) => ({ ...row, at }));
+        const own = all.filter((row) => row.prompt === prompt);
+        const candidates = own.length > 0 ? own : all;
         const fits = ({ tokens }: { tokens: number }) =>
           room.exactly ? tokens === room.tokens : tokens <= room.tokens;
         const longer = own.filter(({ tokens }) => tokens > room.tokens);
-        const chosen = [these.filter(fits), longer, these].find(({ length }) => length > 0)!;
+        const chosen = [candidates.filter(fits), longer, candidates].find(({ length }) => length > 0)!;
         expect(chosen.map(({ at }) => at)).toContain(index.rowFor(hashes[prompt]!, room, draw));
       }),
     );
@@ -163,7 +163,7 @@ describe("a file that cannot be used", () => {
   };
 
   test.each<[string, () => string, string]>([
-    ["not there", () => join(folder, "nothing"), "cannot be read (ENOENT)"],
+    ["missing", () => join(folder, "nothing"), "cannot be read (ENOENT)"],
     ["a folder", () => folder, "not a file"],
     ["text", () => text("Hello ".repeat(1000)), "not a database that can be read (file is not a database)"],
     ["empty", () => text(""), "the file is empty"],
@@ -185,7 +185,7 @@ describe("a file that cannot be used", () => {
       "row 7: n_gen_tokens is not a whole number",
     ],
     [
-      "no row that is short enough",
+      "no row short enough",
       () => raw(`${TABLE}; INSERT INTO llmd VALUES (7, ${HASH}, zeroblob(1048577), 1)`),
       'table "llmd" has no rows, 1 left out (longer than 1048576 bytes)',
     ],
@@ -197,9 +197,9 @@ describe("a file that cannot be used", () => {
     }
   });
 
-  test("a row that is too long is left out", () => {
+  test("a row of more than 1 MiB is left out", () => {
     const dataset = open(
-      written([
+      writeFile([
         [[1], ["long ".repeat(300_000)], 1],
         [[2], ["short"], 2],
       ]),
@@ -219,20 +219,20 @@ describe("a file that cannot be used", () => {
     dataset.close();
   });
 
-  test("a row that is none is said, and answers nothing", () => {
-    const dataset = open(written([[[1], "[1", 1]]));
+  test("an invalid row is reported, and answers nothing", () => {
+    const dataset = open(writeFile([[[1], "[1", 1]]));
     expect(dataset.answerTo(Uint32Array.of(1), upTo(1), 0)).toBeNull();
     expect(lines.at(-1)).toMatch(/^dataset: row 1 cannot be used: /);
     dataset.close();
   });
 });
 
-test("whatever a row says, it is an answer or broken", () => {
+test("any content of a row is an answer or an error", () => {
   fc.assert(
     fc.property(fc.oneof(fc.json(), fc.string()), (json) => {
       try {
-        const { text, ids: given } = answerOf(json);
-        expect(text.isWellFormed() && (given === null || given instanceof Uint32Array)).toBe(true);
+        const { text, ids } = answerOf(json);
+        expect(text.isWellFormed() && (ids === null || ids instanceof Uint32Array)).toBe(true);
       } catch (error) {
         expect(error).toBeInstanceOf(Error);
       }

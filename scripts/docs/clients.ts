@@ -1,0 +1,15 @@
+/** Returns the matrix of real clients of docs/reference/clients.md. */
+import { clients, missing } from "../../test/clients/matrix.ts";
+
+export function clientsTable(): string {
+  const rows = clients.map(({ name, packages, command, checks, toolchain }) => [
+    ...[name, packages.join(", "), checks.join(", "), toolchain ? "passed, by `test:clients`" : "passed, in CI"],
+    `\`${command.join(" ")}\``,
+  ]);
+  const others = missing.map(({ name, packages, why }) => [name, packages.join(", "), "", `FAILED: ${why}`, ""]);
+  return [
+    "| Client | Version | What was run | Result | Command |",
+    "|---|---|---|---|---|",
+    ...[...rows, ...others].map((cells) => `| ${cells.join(" | ")} |`),
+  ].join("\n");
+}

@@ -1,0 +1,39 @@
+/**
+ * The differences of docs/reference/differences.md. Each row names the test that shows it; `test/conformance/differences.test.ts`
+ * looks for all of them.
+ */
+import { answerDifferences } from "./differences-answers.ts";
+import { httpDifferences, routeDifferences } from "./differences-server.ts";
+import { grpcDifferences, logDifferences, startDifferences } from "./differences-start.ts";
+
+export interface DifferenceRow {
+  readonly what: string;
+  /** What the real server does. */
+  readonly real: string;
+  readonly ours: string;
+  readonly why: string;
+  /** Name of the test that shows it. */
+  readonly test: string;
+  /** File of the test. Absent: `test/conformance/differences.test.ts`. */
+  readonly file?: string;
+}
+
+/** Rows by the heading of their table. */
+export const differences: Readonly<Record<string, readonly DifferenceRow[]>> = {
+  HTTP: httpDifferences,
+  Routes: routeDifferences,
+  Answers: answerDifferences,
+  Log: logDifferences,
+  "Starting it": startDifferences,
+  "Triton over gRPC": grpcDifferences,
+};
+
+export function differencesMarkdown(): string {
+  return Object.entries(differences)
+    .map(([title, rows]) => {
+      const server = title.startsWith("Triton") ? "Triton" : "vLLM 0.33";
+      const lines = rows.map(({ what, real, ours, why }) => `| ${what} | ${real} | ${ours} | ${why} |`);
+      return [`## ${title}`, "", `| What | ${server} | Understudy | Why |`, "|---|---|---|---|", ...lines].join("\n");
+    })
+    .join("\n\n");
+}

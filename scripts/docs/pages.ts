@@ -1,0 +1,80 @@
+/** The text of the docs that is made from tables of the code, for `scripts/docs.ts` and its test. */
+import { readFileSync } from "node:fs";
+import { lastRun, sections } from "../../bench/certify/page.ts";
+import { pooledMarkdown, ratiosMarkdown } from "../../bench/lib/measured-tables.ts";
+import { checkOptions } from "../../src/cli/check/check-options.ts";
+import { healthOptions } from "../../src/cli/health/health-options.ts";
+import { loadOptions } from "../../src/cli/load/load-options.ts";
+import { optionsMarkdown } from "../../src/cli/options/help.ts";
+import type { OptionRow } from "../../src/cli/options/option.ts";
+import { tritonServerOptions } from "../../src/cli/options/triton-server-options.ts";
+import { proxyOptions } from "../../src/cli/proxy/proxy-options.ts";
+import { replayOptions } from "../../src/cli/replay/replay-options.ts";
+import { stressOptions } from "../../src/cli/stress/stress-options.ts";
+import { timingOptions } from "../../src/cli/timing/timing-options.ts";
+import { truthOptions } from "../../src/cli/truth/truth-options.ts";
+import { faultsMarkdown } from "../../src/faults/markdown.ts";
+import { bugsTable } from "./bugs.ts";
+import { clientsTable } from "./clients.ts";
+import { differencesMarkdown } from "./differences.ts";
+import { lawsMarkdown } from "./laws.ts";
+import { limitsMarkdown } from "./limits.ts";
+import { metricsTables } from "./metrics.ts";
+import { migratingTable } from "./migrating.ts";
+import { parametersMarkdown } from "./parameters.ts";
+import { knownVerdicts, verdictsMarkdown } from "./verdicts.ts";
+
+/** Texts by the name of their markers. */
+type Texts = Readonly<Record<string, string>>;
+
+const COMMANDS: Readonly<Record<string, Readonly<Record<string, OptionRow>>>> = {
+  load: loadOptions,
+  check: checkOptions,
+  replay: replayOptions,
+  stress: stressOptions,
+  proxy: proxyOptions,
+  truth: truthOptions,
+  timing: timingOptions,
+  health: healthOptions,
+};
+
+/** The page whose text takes some seconds to make, because benchmarks are replayed. */
+export const SLOW_PAGE = "docs/explanation/timing.md";
+
+/** The generated texts of each page. */
+export const PAGES: Readonly<Record<string, () => Texts>> = {
+  "docs/reference/options.md": () => ({ options: optionsMarkdown() }),
+  "docs/reference/triton-options.md": () => ({ options: optionsMarkdown(tritonServerOptions) }),
+  "docs/reference/command-options.md": () =>
+    Object.fromEntries(Object.entries(COMMANDS).map(([name, table]) => [name, withoutEmptyGroup(table)])),
+  "docs/reference/parameters.md": () => ({ parameters: parametersMarkdown() }),
+  "docs/reference/metrics.md": metricsTables,
+  "docs/reference/laws.md": () => ({ laws: lawsMarkdown() }),
+  "docs/reference/faults.md": () => ({ faults: faultsMarkdown() }),
+  "docs/reference/limits.md": () => ({ limits: limitsMarkdown() }),
+  "docs/reference/differences.md": () => ({ differences: differencesMarkdown() }),
+  "docs/reference/bug-modes.md": () => ({ bugs: bugsTable() }),
+  "docs/reference/clients.md": () => ({ clients: clientsTable() }),
+  "docs/reference/client-verdicts.md": () => ({ verdicts: verdictsMarkdown(knownVerdicts()) }),
+  "docs/how-to/migrating.md": () => ({ keys: migratingTable() }),
+  "docs/explanation/measuring.md": () => sections(lastRun()),
+  [SLOW_PAGE]: () => ({ measured: ratiosMarkdown(), pools: pooledMarkdown() }),
+};
+
+/** Options of a table whose only group has no name, without the empty heading of that group. */
+const withoutEmptyGroup = (table: Readonly<Record<string, OptionRow>>) =>
+  optionsMarkdown(table).replace(/^\*\*\*\*\n\n/, "");
+
+const root = new URL("../../", import.meta.url);
+
+/** Returns a page as it is, and with its generated text brought up to date. Throws if the page lacks markers. */
+export function pageTexts(path: string): { readonly old: string; readonly now: string } {
+  const old = readFileSync(new URL(path, root), "utf8");
+  let now = old;
+  for (const [name, text] of Object.entries(PAGES[path]!())) {
+    const between = new RegExp(`(<!-- ${name} -->\n)[\\s\\S]*?(<!-- /${name} -->)`);
+    if (!between.test(now)) throw new Error(`${path} lacks the markers <!-- ${name} --> and <!-- /${name} -->`);
+    now = now.replace(between, (_, begin: string, end: string) => `${begin}${text}\n${end}`);
+  }
+  return { old, now };
+}
