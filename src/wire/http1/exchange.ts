@@ -1,4 +1,5 @@
 /** How does one request get its answer? Between the handlers, who say what, and the connection, which says when. */
+import { overwriteEachTurn } from "../../base/overwritten-buffers.ts";
 import type { ConnectionEffect } from "../../faults/plan/types.ts";
 import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
 import type { FaultyStream } from "./faulty.ts";
@@ -46,6 +47,7 @@ enum State {
 const CONTINUE = Buffer.from("HTTP/1.1 100 Continue\r\n\r\n");
 /** Heads and short bodies are put together here. */
 const scratch = Buffer.alloc(65_536);
+overwriteEachTurn(() => scratch);
 /** A character takes at most so many bytes of UTF-8. */
 const UTF8_MOST = 3;
 

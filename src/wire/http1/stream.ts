@@ -2,6 +2,7 @@
  * Sends the events of a stream. Each is one HTTP chunk and leaves by one send, and nothing is allocated per token. Events
  * between `gather` and `release` leave by one send together, as do the head and an event that comes at once.
  */
+import { overwriteEachTurn } from "../../base/overwritten-buffers.ts";
 import type { Lane, LaneEnd } from "../../engine/interface/lanes.ts";
 import type { EventSink, HeldBytes, SinkEvents } from "../http/sink.ts";
 
@@ -41,9 +42,11 @@ const END_BYTES = 2;
 const LAST = Buffer.from("0\r\n\r\n");
 /** Chunks are put together here; longer ones get a place of their own. */
 const scratch = Buffer.alloc(65_536);
+overwriteEachTurn(() => scratch);
 const ROOM = scratch.length - SIZE_BYTES - END_BYTES;
 /** Bytes that leave by one send, of the stream that gathers now, and their number. Longer ones leave by several sends. */
 const gathered = Buffer.alloc(16_384);
+overwriteEachTurn(() => gathered);
 let gathering: SocketStream | null = null;
 let gatheredBytes = 0;
 /** Longer heads do not wait. */

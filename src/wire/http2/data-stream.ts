@@ -1,9 +1,11 @@
 /** How do the events of one stream reach a client of HTTP/2? As data, several in a frame's write; nothing is made per token. */
+import { overwriteEachTurn } from "../../base/overwritten-buffers.ts";
 import type { EventSink, HeldBytes, SinkEvents } from "../http/sink.ts";
 import type { Drained, Output } from "../http1/stream.ts";
 
 /** Events are put together here; longer ones get a place of their own. */
 const scratch = Buffer.alloc(65_536);
+overwriteEachTurn(() => scratch);
 
 export class DataStream implements EventSink, Drained {
   #full = false;
