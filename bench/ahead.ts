@@ -2,7 +2,7 @@
  * What does one client cost the others that sends 150,800 requests ahead, reads nothing and resets after five seconds? A
  * hundred streams at 20 ms, alone and beside it in turn: their gaps, the server's memory, what still runs when it has left.
  *
- *   bun run bench:ahead [--rounds 3] [--requests 150800] [--path /openapi.json] [--no-save]
+ *   bun run bench ahead [--rounds 3] [--requests 150800] [--path /openapi.json] [--no-save]
  */
 import net from "node:net";
 import { known, number, text } from "./lib/options.ts";

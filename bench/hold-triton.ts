@@ -4,7 +4,7 @@
  * who sends waits. Rows that missed are measured twice more, and the middle one of the three counts; beside each stands the
  * longest pause of a collection of garbage, by the runtime's own log: a gap may be 25 ms longer where one is in it.
  *
- *   bun run bench:hold-triton [--rows WORDS] [--streams 50] [--no-save]
+ *   bun run bench hold-triton [--rows WORDS] [--streams 50] [--no-save]
  */
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";

@@ -3,7 +3,7 @@
  * that is large in something, beside streams of the bare C loop on the same core in the same seconds: what is above its gap
  * is ours. RSS at most, and how long the one who sent it waits, alone and beside the streams.
  *
- *   bun run bench:hold [--rows WORDS] [--streams 50] [--before FOLDER] [--no-save]
+ *   bun run bench hold [--rows WORDS] [--streams 50] [--before FOLDER] [--no-save]
  *
  * `--rows`: those whose name has one of the words, which a semicolon parts. `--before`: another checkout, whose server is
  * sent each body too, alone: what the sender waited then. Each row's server is the same one; after a row it has a moment to

@@ -3,7 +3,7 @@
  * leave, preemptions, prompts that are too long, pauses of the engine and rests; every page of all dialects is checked
  * against all laws.
  *
- *   bun run bench:laws [--seconds 120] [--every 0.25] [--seed 1] [--workers 1] [--no-save]
+ *   bun run bench laws [--seconds 120] [--every 0.25] [--seed 1] [--workers 1] [--no-save]
  */
 import fc from "fast-check";
 import { Checker } from "../src/tools/check/index.ts";

@@ -2,7 +2,7 @@
  * What does a test pay for its server? 200 tests in 8 files, a server each, in Node and in Bun; the same on a shared one that
  * is reset, in turn with aimock (installed by npm into a folder of its own); and the second start in a process.
  *
- *   npx bun run bench:library [--rounds 3] [--no-save]
+ *   npx bun run bench library [--rounds 3] [--no-save]
  */
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

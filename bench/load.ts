@@ -2,7 +2,7 @@
  * What does the load generator cost, does it send on time, and how true are its numbers? Beside it in the same run the bare
  * C client (stream/reader.c), which only stamps each read. Server on one core, clients on the other.
  *
- *   bun run bench:load [--only cost|open|truth] [--pairs 5] [--rounds 9] [--seconds 30] [--rate 2000] [--streams 200,1000] [--no-save]
+ *   bun run bench load [--only cost|open|truth] [--pairs 5] [--rounds 9] [--seconds 30] [--rate 2000] [--streams 200,1000] [--no-save]
  */
 import options from "../bin/load-options.json";
 import { WallClock } from "../src/base/clock.ts";

@@ -1,7 +1,7 @@
 /**
  * How much memory: idle, after the first request, and per open stream?
  *
- *   bun run bench:memory [--streams 10000] [--server "command"] [--base REV [--pairs 5]] [--realtime] [--no-save]
+ *   bun run bench memory [--streams 10000] [--server "command"] [--base REV [--pairs 5]] [--realtime] [--no-save]
  */
 import { BASE_FLAGS, compareWithBase } from "./lib/base.ts";
 import { openFileLimit } from "./lib/limits.ts";

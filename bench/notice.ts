@@ -2,7 +2,7 @@
  * How soon is it noticed that a client left? In each phase of a request, by FIN, half-close and RST, beside a bare
  * `Bun.serve` that sends events at the same pace: what both owe to the kernel, the runtime and the client is in both.
  *
- *   bun run bench:notice [--rounds 6] [--clients 40] [--no-save]
+ *   bun run bench notice [--rounds 6] [--clients 40] [--no-save]
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -9,8 +9,8 @@
  * Then the same alone, an empty answer, and a profile of streams that nobody scrapes: what counting takes of the loop's
  * thread. The server has all cores, as it has in use: pages are made in a thread beside the loop's.
  *
- *   bun run bench:scrape [--streams 1000] [--rate 60] [--seconds 60] [--pairs 30] [--server "command"] [--no-save]
- *   bun run bench:scrape --base REV [--pairs 5]: rounds of whole runs instead, each with 10 pairs of windows.
+ *   bun run bench scrape [--streams 1000] [--rate 60] [--seconds 60] [--pairs 30] [--server "command"] [--no-save]
+ *   bun run bench scrape --base REV [--pairs 5]: rounds of whole runs instead, each with 10 pairs of windows.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";

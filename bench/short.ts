@@ -3,7 +3,7 @@
  * answers the same JSON, in turns in the same run; the median of the turns. Turns are so short that no server rests for a
  * second: after that the allocator gives memory back, and the page faults of the next turn are none of the answers'.
  *
- *   bun run bench:short [--rounds 96] [--requests 1000] [--base REV [--pairs 5]] [--realtime] [--no-save]
+ *   bun run bench short [--rounds 96] [--requests 1000] [--base REV [--pairs 5]] [--realtime] [--no-save]
  */
 import { rmSync } from "node:fs";
 import { BASE_FLAGS, compareWithBase } from "./lib/base.ts";

@@ -7,7 +7,7 @@
  * program of this checkout, which also looks whether its bundle is up to date. `source`: `bun src/main.ts`. `launcher`: the
  * package's command, which Node runs. `node`: Node with an empty script, the launcher's own time.
  *
- *   bun run bench:start [--runs 15] [--server "command"] [--realtime] [--no-save]
+ *   bun run bench start [--runs 15] [--server "command"] [--realtime] [--no-save]
  *
  * `--server` adds another program, such as one of another commit.
  */

@@ -3,7 +3,7 @@
  * turns; what of a request with a schema runs on the loop's thread, against the same request whose schema is only carried
  * along; and the longest gap in streams beside such requests, which on a busy machine says more of the machine.
  *
- *   bun run bench:structured [--rounds 7] [--requests 640] [--schemas 500] [--timing none] [--no-save]
+ *   bun run bench structured [--rounds 7] [--requests 640] [--schemas 500] [--timing none] [--no-save]
  */
 import fc from "fast-check";
 import { isLarge } from "../src/base/pieces.ts";

@@ -3,7 +3,7 @@
  * token of `generate_stream` beside one of our own OpenAI stream, in turns in the same run; the median of the turns. Who asks
  * for whole answers never sleeps: to wake a client costs a server half of a bare answer, and the more often the slower it is.
  *
- *   bun run bench:triton [--rounds 40] [--requests 1000] [--tokens 250] [--realtime] [--no-save]
+ *   bun run bench triton [--rounds 40] [--requests 1000] [--tokens 250] [--realtime] [--no-save]
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

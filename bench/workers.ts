@@ -2,7 +2,7 @@
  * Do the counters of several workers stay true? 10,000 requests over four of them, a tenth of the clients leave, one
  * worker is killed: the metrics against the truth logs, and no counter may fall between scrapes.
  *
- *   bun run bench:workers [--workers 4] [--requests 10000] [--concurrency 64] [--no-kill] [--no-save]
+ *   bun run bench workers [--workers 4] [--requests 10000] [--concurrency 64] [--no-kill] [--no-save]
  */
 import type { Counted } from "./lib/counted.ts";
 import { has, known, number } from "./lib/options.ts";

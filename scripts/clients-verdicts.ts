@@ -1,6 +1,6 @@
 /**
  * Runs each real client of test/clients/drivers against all fault cases and records which faults it does not handle: `npx bun
- * run clients:verdicts [-- --rounds 3] [--client NAME,NAME]`. Drivers in Go and Rust are built first. The results go to
+ * run scripts/clients-verdicts.ts [-- --rounds 3] [--client NAME,NAME]`. Drivers in Go and Rust are built first. The results go to
  * test/results/client-verdicts.json; then `npx bun run docs` writes docs/reference/client-verdicts.md.
  */
 import { readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,5 +1,5 @@
 /**
- * Lists the tests that have two sizes (test/size.ts). `npx bun run test:NAME` runs the whole, and its result goes to
+ * Lists the tests that have two sizes (test/size.ts). `npx bun run test NAME` runs the whole, and its result goes to
  * test/results/NAME.jsonl.
  */
 

@@ -1,7 +1,7 @@
 /**
- * Runs the whole of a test that has two sizes: `npx bun run test:NAME -- --seed N`. It adds command, seed, figures and commit
- * to test/results/NAME.jsonl, which keeps the last three lines per machine. `--sample` runs the sample, as a run of all tests does. `--no-save` adds nothing. The last line
- * is "N passed, N failed".
+ * Runs the whole of a test that has two sizes: `npx bun run test NAME --seed N`. It adds command, seed, figures and commit
+ * to test/results/NAME.jsonl, which keeps the last three lines per machine. `--sample` runs the sample, as a run of all tests
+ * does. `--no-save` adds nothing. The last line is "N passed, N failed".
  */
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { addLine } from "../bench/lib/kept-lines.ts";
@@ -16,50 +16,52 @@ function refuse(why: string): never {
   process.exit(2);
 }
 
-const [name = "", ...words] = process.argv.slice(2);
-const sized = SIZED[name] ?? refuse(`${name || "no name"}: must be one of ${Object.keys(SIZED).join(", ")}`);
-const switches = SWITCHES.filter((name) => words.includes(name));
-const optionWords = words.filter((word) => !switches.includes(word));
-const names = ["seed", ...sized.options];
-const numbers: Record<string, number> = { seed: 1 };
-for (let at = 0; at < optionWords.length; at += 2) {
-  const [option, value = ""] = [optionWords[at]!.replace(/^--/, ""), optionWords[at + 1]];
-  const accepted = [...names.map((name) => `--${name} N`), ...SWITCHES].join(", ");
-  if (!names.includes(option) || !/^\d+$/.test(value))
-    refuse(`test:${name}: ${optionWords[at]} ${value}: ${accepted} are accepted, N a whole number`);
-  numbers[option] = Number(value);
-}
+/** Returns the exit code of the process. `words`: the options after the name. */
+export async function runWhole(name: string, words: readonly string[]): Promise<number> {
+  const sized = SIZED[name]!;
+  const switches = SWITCHES.filter((name) => words.includes(name));
+  const optionWords = words.filter((word) => !switches.includes(word));
+  const names = ["seed", ...sized.options];
+  const numbers: Record<string, number> = { seed: 1 };
+  for (let at = 0; at < optionWords.length; at += 2) {
+    const [option, value = ""] = [optionWords[at]!.replace(/^--/, ""), optionWords[at + 1]];
+    const accepted = [...names.map((name) => `--${name} N`), ...SWITCHES].join(", ");
+    if (!names.includes(option) || !/^\d+$/.test(value))
+      refuse(`test ${name}: ${optionWords[at]} ${value}: ${accepted} are accepted, N a whole number`);
+    numbers[option] = Number(value);
+  }
 
-const isSample = switches.includes("--sample");
-const figuresFile = `${root}build/figures-${name}-${process.pid}.jsonl`;
-const env: Record<string, string> = isSample ? {} : { TEST_WHOLE: name, TEST_FIGURES: figuresFile };
-for (const [option, value] of Object.entries(numbers)) env[`TEST_${option.toUpperCase()}`] = String(value);
+  const isSample = switches.includes("--sample");
+  const figuresFile = `${root}build/figures-${name}-${process.pid}.jsonl`;
+  const env: Record<string, string> = isSample ? {} : { TEST_WHOLE: name, TEST_FIGURES: figuresFile };
+  for (const [option, value] of Object.entries(numbers)) env[`TEST_${option.toUpperCase()}`] = String(value);
 
-const built = await run([process.execPath, "scripts/build.ts", "--library"]);
-if (!built.ok) {
-  console.log(`${built.output}\n0 passed, 1 failed`);
-  process.exit(1);
+  const built = await run([process.execPath, "scripts/build.ts", "--library"]);
+  if (!built.ok) {
+    console.log(`${built.output}\n0 passed, 1 failed`);
+    return 1;
+  }
+  const { passed, failed, wallS, cpuS, output } = await testFiles(filesOf(sized.paths), env);
+  if (failed === 0) console.log(output);
+  console.log(`${wallS.toFixed(1)} s, ${cpuS.toFixed(1)} s of CPU`);
+  if (!isSample && !switches.includes("--no-save")) {
+    const pairs = existsSync(figuresFile) ? readFileSync(figuresFile, "utf8").trimEnd().split("\n") : [];
+    const figures = Object.fromEntries(pairs.map((line) => JSON.parse(line) as [string, unknown]));
+    const command = ["npx bun run test", name, ...words].join(" ");
+    const line = {
+      test: name,
+      command,
+      ...numbers,
+      ...provenance(),
+      passed,
+      failed,
+      seconds: wallS,
+      cpuSeconds: cpuS,
+      figures,
+    };
+    addLine(`${root}test/results/${name}.jsonl`, JSON.stringify(line));
+  }
+  rmSync(figuresFile, { force: true });
+  console.log(`${passed} passed, ${failed} failed`);
+  return failed > 0 ? 1 : 0;
 }
-const { passed, failed, wallS, cpuS, output } = await testFiles(filesOf(sized.paths), env);
-if (failed === 0) console.log(output);
-console.log(`${wallS.toFixed(1)} s, ${cpuS.toFixed(1)} s of CPU`);
-if (!isSample && !switches.includes("--no-save")) {
-  const pairs = existsSync(figuresFile) ? readFileSync(figuresFile, "utf8").trimEnd().split("\n") : [];
-  const figures = Object.fromEntries(pairs.map((line) => JSON.parse(line) as [string, unknown]));
-  const command = ["npx bun run", `test:${name}`, ...(words.length > 0 ? ["--", ...words] : [])].join(" ");
-  const line = {
-    test: name,
-    command,
-    ...numbers,
-    ...provenance(),
-    passed,
-    failed,
-    seconds: wallS,
-    cpuSeconds: cpuS,
-    figures,
-  };
-  addLine(`${root}test/results/${name}.jsonl`, JSON.stringify(line));
-}
-rmSync(figuresFile, { force: true });
-console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed > 0 ? 1 : 0);

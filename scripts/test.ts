@@ -1,17 +1,19 @@
 /**
  * Runs the build, lint, types and all tests, in two lanes. Tests that mostly wait run at the same time in a third lane. Tests
  * of two sizes (test/size.ts) run their samples. The last line is the total of the test runner's counts: "N passed, N
- * failed". `--quick` runs a selection for use between two changes. Paths of test files as arguments run only those files,
- * with `--only-tests` after nothing but the build.
+ * failed". `npx bun run test quick` runs a selection for use between two changes, and the name of a test of two sizes its
+ * whole (test-whole.ts). Paths of test files as arguments run only those files, with `--only-tests` after nothing but the
+ * build.
  */
 import { existsSync, writeFileSync } from "node:fs";
 import { chunksOf, costs, filesOf, inLanes, root, run, testFiles } from "./test-lanes.ts";
+import { SIZED } from "./test-sizes.ts";
 
 /** Folder of the tests that need Prometheus. `--without-prometheus` leaves them out. */
 const PROMETHEUS = "test/prometheus";
 const WITHOUT = "--without-prometheus";
 const ONLY_TESTS = "--only-tests";
-const QUICK = "--quick";
+const QUICK = "quick";
 /** Tests that wait for times to pass and use less than half a core meanwhile. They would block a lane. */
 const WAITING = [
   "test/prometheus/live.test.ts",
@@ -20,7 +22,7 @@ const WAITING = [
   ),
 ];
 /**
- * Tests that `--quick` runs in addition to lint and types: the rules of the repository, the core against models and
+ * Tests that `quick` runs in addition to lint and types: the rules of the repository, the core against models and
  * recordings, one live server.
  */
 const QUICK_PATHS = [
@@ -29,6 +31,13 @@ const QUICK_PATHS = [
   "test/golden",
   "test/conformance/fuzzed-requests.test.ts",
 ];
+
+const words = process.argv.slice(2).filter((word) => word !== "--");
+if (words[0] !== undefined && words[0] in SIZED) {
+  const { runWhole } = await import("./test-whole.ts");
+  process.exit(await runWhole(words[0], words.slice(1)));
+}
+const quick = words.includes(QUICK);
 
 let passed = 0;
 let failed = 0;
@@ -84,13 +93,12 @@ function prometheusIsMissing(): boolean {
 
 /** Returns the test files of this run. */
 function chosen(): string[] {
-  const quick = process.argv.includes(QUICK);
-  const paths = process.argv.slice(2).filter((word) => ![WITHOUT, ONLY_TESTS, QUICK].includes(word));
+  const paths = words.filter((word) => ![WITHOUT, ONLY_TESTS, QUICK].includes(word));
   if (quick) return filesOf(QUICK_PATHS);
   if (paths.length > 0) return filesOf(paths.map((path) => path.replace(/^\.\//, "").replace(/\/$/, "")));
   const all = filesOf(["test"]);
-  if (!process.argv.includes(WITHOUT) && !prometheusIsMissing()) return all;
-  if (!process.argv.includes(WITHOUT)) failed++;
+  if (!words.includes(WITHOUT) && !prometheusIsMissing()) return all;
+  if (!words.includes(WITHOUT)) failed++;
   return all.filter((file) => !file.startsWith(`${PROMETHEUS}/`));
 }
 
@@ -99,10 +107,10 @@ await step("build", ["scripts/build.ts", "--library"]);
 const waiting = files.filter((file) => WAITING.includes(file));
 const busy = files.filter((file) => !WAITING.includes(file));
 const jobs = chunksOf(busy, costs).map((chunk) => () => tests(chunk));
-if (!process.argv.includes(ONLY_TESTS)) {
+if (!words.includes(ONLY_TESTS)) {
   jobs.push(() => step("lint", ["run", "lint"]));
   jobs.push(() => step("types", ["run", "types"]));
-  if (!process.argv.includes(QUICK) && pythonIsMissing()) failed++;
+  if (!quick && pythonIsMissing()) failed++;
 }
 const waitingJobs = chunksOf(waiting, costs).map((chunk) => () => tests(chunk));
 await Promise.all([inLanes(jobs), inLanes(waitingJobs, 1)]);

@@ -27,7 +27,7 @@ export function drawn<T>(items: readonly T[], count: number, seed: number): T[] 
 }
 
 /**
- * Returns the number of runs of a property: all in the whole of `test:properties`, a third in the sample. FC_RUNS=10
+ * Returns the number of runs of a property: all in the whole of `test properties`, a third in the sample. FC_RUNS=10
  * multiplies the full number by ten.
  */
 export const times = (runs: number): number =>

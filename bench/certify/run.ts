@@ -2,7 +2,7 @@
  * How true are the numbers of load generators? Each tool and scenario is one run against a new server, which then says what
  * every request really experienced; docs/explanation/measuring.md explains the tables. Server on one core, tool on the other.
  *
- *   bun run bench:certify [--tools "aiperf,vllm bench serve"] [--scenarios "plain,200 streams"] [--write-docs] [--no-save] [--realtime]
+ *   bun run bench certify [--tools "aiperf,vllm bench serve"] [--scenarios "plain,200 streams"] [--write-docs] [--no-save] [--realtime]
  */
 import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { WallClock } from "../../src/base/clock.ts";

@@ -1,4 +1,4 @@
-/** Serves `GET /health` with Elysia and nothing else, on the port after `--port`: the control of `bench:start`. */
+/** Serves `GET /health` with Elysia and nothing else, on the port after `--port`: the control of `bench start`. */
 import { Elysia } from "elysia";
 
 const port = Number(process.argv[process.argv.indexOf("--port") + 1]);

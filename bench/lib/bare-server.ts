@@ -1,5 +1,5 @@
 /**
- * What does a bare `Bun.serve` take? The control of `bench:notice` and `bench:short`, on the port after `--port`. POST
+ * What does a bare `Bun.serve` take? The control of `bench notice` and `bench short`, on the port after `--port`. POST
  * `/stream` sends an event every `--tick-ms`, `/flood` as many as the socket takes; both wait for the body first. GET
  * `/gone` gives and forgets when the clients left, by their X-Request-Id; microseconds since 1970. Any other POST parses
  * its body and answers the JSON of the file `--answer`, GET `/page` the bytes of the file `--page`.

@@ -3,7 +3,7 @@
  * a pool of 1 M blocks against 10 k. Pairs of runs, one after the other in one process, so that a busy machine disturbs
  * both; the figure is the median of their ratios.
  *
- *   bun run bench:scale [--pairs 101] [--realtime] [--no-save]
+ *   bun run bench scale [--pairs 101] [--realtime] [--no-save]
  *
  * The state is a running server's: each block of either pool has held content before, so that a new block first loses its
  * old one, and no two requests are alike. A round decodes 480 tokens for each of the 256 sequences.

@@ -1,7 +1,7 @@
 /**
  * How many tokens a second does the core alone make, all requests decoding?
  *
- *   bun run bench:step [--seconds 1] [--base REV [--pairs 5]] [--no-save]
+ *   bun run bench step [--seconds 1] [--base REV [--pairs 5]] [--no-save]
  */
 import { BASE_FLAGS, compareWithBase } from "../lib/base.ts";
 import { known, number } from "../lib/options.ts";

@@ -2,7 +2,7 @@
  * What does an event cost that leaves by the one call of its step, beside one that is a write by itself? One process, the same
  * connections, both ways in turn: a busy machine slows both. A process of its own reads.
  *
- *   bun run bench:writes [--streams 64] [--pairs 60] [--no-save]
+ *   bun run bench writes [--streams 64] [--pairs 60] [--no-save]
  */
 
 import { type Lane, Lanes, TokenTexts } from "../../src/engine/interface/lanes.ts";

@@ -1,9 +1,9 @@
 /**
  * What does a streamed token cost, and how punctual are the steps?
  *
- *   bun run bench:stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift|view|fit|fresh] [--varied] [--long-prompts | --under-load]
+ *   bun run bench stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift|view|fit|fresh] [--varied] [--long-prompts | --under-load]
  *                        [--streams N] [--seconds N] [--server "command"] [--realtime] [--no-save]
- *   bun run bench:stream --base REV [--pairs 5] …: against an earlier revision, REV, REV again and this tree in turns.
+ *   bun run bench stream --base REV [--pairs 5] …: against an earlier revision, REV, REV again and this tree in turns.
  *
  * 1. cpu: this server and the bare C server (anchor.c) in turn, 64 streams as fast as they go; CPU per token, the ratio.
  * 2. sends: the same under strace, short: how many events each send carries.

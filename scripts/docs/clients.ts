@@ -3,7 +3,7 @@ import { clients, missing } from "../../test/clients/matrix.ts";
 
 export function clientsTable(): string {
   const rows = clients.map(({ name, packages, command, checks, toolchain }) => [
-    ...[name, packages.join(", "), checks.join(", "), toolchain ? "passed, by `test:clients`" : "passed, in CI"],
+    ...[name, packages.join(", "), checks.join(", "), toolchain ? "passed, by `test clients`" : "passed, in CI"],
     `\`${command.join(" ")}\``,
   ]);
   const others = missing.map(({ name, packages, why }) => [name, packages.join(", "), "", `FAILED: ${why}`, ""]);

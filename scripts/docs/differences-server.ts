@@ -47,7 +47,7 @@ export const httpDifferences: readonly DifferenceRow[] = [
     real: "ignored",
     ours: "400 `Invalid HTTP request received.`",
     why: "an older llhttp, of undici 7.30; vLLM has 9.4.3",
-    test: "every exchange is as uvicorn's, to the byte, and ends as there",
+    test: "every exchange equals uvicorn's to the byte, and ends in the same way",
     file: "test/wire/http1/server.recorded.test.ts",
   },
 ];

@@ -114,7 +114,7 @@ export const grpcDifferences: readonly DifferenceRow[] = [
     real: "no limit",
     ours: "RESOURCE_EXHAUSTED above `--grpc-max-message-fields` (16,384), counted as [limits.md](limits.md) says",
     why: "memory stays bounded",
-    test: "a message with more fields than --grpc-max-message-fields is refused, in a stream, too",
+    test: "a message with more fields than --grpc-max-message-fields is refused, also in a stream",
     file: "test/triton/message-memory.test.ts",
   },
   {
@@ -130,7 +130,7 @@ export const grpcDifferences: readonly DifferenceRow[] = [
     real: "2 GiB; no limit",
     ours: "RESOURCE_EXHAUSTED above 512 MiB, unpacked too; 640 MiB",
     why: "memory stays bounded",
-    test: "packed messages are unpacked within the limit, one after the other",
+    test: "compressed messages are decompressed within the limit, one after another",
     file: "test/triton/message-memory.test.ts",
   },
 ];

@@ -132,13 +132,13 @@ export const requestLimits: readonly LimitRow[] = [
     what: "Events kept for a client that does not read",
     most: "the stream's own tokens, 3 bytes each",
     beyond: "merged into one chunk when it reads again",
-    test: "bench:flood",
+    test: "bench flood",
   },
   {
     what: "Requests, calls and connections whose time is over: time for ending them per turn",
     most: "1 ms",
     beyond: "the others end in later turns",
-    test: "16,000 that are due at once end a millisecond of them in a turn; one that is taken back meanwhile does not",
+    test: "16,000 due calls end in turns of one millisecond; one that is cancelled meanwhile does not expire",
     file: "test/wire/http/deadlines.test.ts",
   },
   {

@@ -17,7 +17,7 @@ export interface LimitRow {
   readonly most: string;
   /** What happens beyond it. */
   readonly beyond: string;
-  /** Name of the test that shows it, or of a bench in package.json. */
+  /** Name of the test that shows it, or of a bench: `bench NAME`. */
   readonly test: string;
   /** File of the test. Absent: `test/conformance/limits.test.ts`. */
   readonly file?: string;

@@ -21,7 +21,7 @@ const FREE_STEPS_MOST = 64;
 
 /**
  * Turns of the event loop before the first step is updated. Requests that arrive at about the same time then share
- * steps, and their answers are sent together. A client with several requests wakes up once (`bench:short`: a tenth
+ * steps, and their answers are sent together. A client with several requests wakes up once (`bench short`: a tenth
  * less; more turns gave no more).
  */
 const GATHERING_TURNS = 2;

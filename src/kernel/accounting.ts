@@ -26,7 +26,7 @@ import {
   NO_HANDLER,
   ROUTE_SECONDS,
 } from "../metrics/rows/http-counts.ts";
-import type { Deadlines, Expiring } from "../wire/http/deadlines.ts";
+import type { Deadlines, TimedItem } from "../wire/http/deadlines.ts";
 import type { HttpRequest } from "../wire/http/request.ts";
 
 const NO_HTTP: HttpView = {
@@ -252,7 +252,7 @@ export class CountedOnce implements Ticket {
   #accounting: Pick<Accounting, "stream"> | null = null;
   #visit: HttpVisit | null = null;
   #deadlines: Deadlines | null = null;
-  #watched: Expiring | null = null;
+  #watched: TimedItem | null = null;
 
   constructor(settled: (outcome: Outcome) => void) {
     this.#settled = settled;
@@ -295,7 +295,7 @@ export class CountedOnce implements Ticket {
   }
 
   /** The answer is to be complete in time, unless it is; `null`: whenever. */
-  within(deadlines: Deadlines | null, answer: Expiring): void {
+  within(deadlines: Deadlines | null, answer: TimedItem): void {
     if (deadlines === null || this.#settled === null) return;
     this.#deadlines = deadlines;
     this.#watched = answer;

@@ -1,4 +1,4 @@
-/** Tests the fit of costs in `bench:stream --only fit`. */
+/** Tests the fit of costs in `bench stream --only fit`. */
 import { expect, test } from "bun:test";
 import { fitted } from "../../bench/lib/numbers.ts";
 

@@ -1,6 +1,6 @@
 /**
  * Checks on live servers that the laws named in its row find every bug mode, with the scrapes that the row allows, and that
- * they report no violation of a clean server under the same load. `npx bun run test:bugmodes` runs all modes separately. The
+ * they report no violation of a clean server under the same load. `npx bun run test bugmodes` runs all modes separately. The
  * sample runs some modes on a separate server each. All modes also run together on two servers: one for modes that freeze
  * values, one for the others.
  */

@@ -1,6 +1,6 @@
 /**
  * Runs the real clients against one server, each with its usual API. docs/reference/clients.md lists the results. The whole, `npx bun
- * run test:clients`, runs all clients. The sample runs the SDKs, and one client drawn from the slow ones (wrappers, agents,
+ * run test clients`, runs all clients. The sample runs the SDKs, and one client drawn from the slow ones (wrappers, agents,
  * load tools).
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";

@@ -1,6 +1,6 @@
 /**
  * Checks that chats of real clients with `max_tokens` 4,096 end by themselves after the drawn number of tokens. Agents, which
- * take seconds to start, only run in the whole (`npx bun run test:clients`).
+ * take seconds to start, only run in the whole (`npx bun run test clients`).
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";

@@ -47,7 +47,7 @@ function expectRepeated(all: readonly Verdict[]): void {
 test("a folder without recorded exchanges fails", () => {
   const script = `${here}golden-api.ts`;
   const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, script, `${here}lists`]);
-  expect(stderr.toString()).toStartWith(`golden:api: no recorded exchanges in ${here}lists\n`);
+  expect(stderr.toString()).toStartWith(`golden api: no recorded exchanges in ${here}lists\n`);
   expect([exitCode, stdout.toString()]).toEqual([2, ""]);
 });
 
@@ -95,7 +95,7 @@ test("corner cases of responses, messages and thinking are repeated", async () =
   expectRepeated(all);
 });
 
-test("golden:api --mutate: no changed case passes", () => {
+test("golden api --mutate: no changed case passes", () => {
   // A few cases are enough, because the tests above try all.
   const some = openai.filter((_, i) => i % 64 === 0);
   const words = [`${here}golden-api.ts`, `${here}recorded`, "--only", some.join(), "--mutate", String(SEED)];

@@ -1,5 +1,5 @@
 /**
- * Plays every recorded exchange of a folder against a live server: `npx bun run golden:api -- DIR [--only LIST] [--mutate
+ * Plays every recorded exchange of a folder against a live server: `npx bun run golden api DIR [--only LIST] [--mutate
  * SEED]`. LIST is a file with a name per line, where a `#` starts a comment, or names separated by commas. The order of
  * header lines is compared, too. With `--mutate` one value of each recording is changed first; then every case must fail.
  */
@@ -11,10 +11,10 @@ import { readFolder } from "./api/cases.ts";
 import { mutated } from "./api/mutate.ts";
 import { playAll } from "./api/play.ts";
 
-const USAGE = "usage: npx bun run golden:api -- DIR [--only LIST] [--mutate SEED]";
+const USAGE = "usage: npx bun run golden api DIR [--only LIST] [--mutate SEED]";
 
 function fail(why: string): never {
-  console.error(`golden:api: ${why}\n${USAGE}`);
+  console.error(`golden api: ${why}\n${USAGE}`);
   process.exit(2);
 }
 

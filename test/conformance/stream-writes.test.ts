@@ -345,7 +345,7 @@ test.skipIf(process.platform !== "linux")(
       await server.stop();
     }
     expect(serve(["--stream-writes", "batched", "--self-signed-certs"])).rejects.toThrow(
-      "understudy serve: --stream-writes batched: not here, TLS is Bun's; auto takes what can be done",
+      "understudy serve: --stream-writes batched: not possible here (the connections use TLS); auto uses it where possible",
     );
   },
 );

@@ -168,18 +168,18 @@ const REFUSED: readonly (readonly [flags: string, line: string])[] = [
   ],
   [`--ssl-certfile ${folder}/none.pem`, `--ssl-certfile ${folder}/none.pem: cannot be read (ENOENT)`],
   [`--ssl-certfile ${folder}`, `--ssl-certfile ${folder}: cannot be read (EISDIR)`],
-  [`--ssl-certfile ${notPem}`, `--ssl-certfile ${notPem}: is no certificate; it takes a PEM file`],
+  [`--ssl-certfile ${notPem}`, `--ssl-certfile ${notPem}: is not a certificate in PEM format`],
   [
     `--ssl-certfile ${file("server.pem")}`,
-    `--ssl-certfile ${file("server.pem")}: holds no private key beside the certificate; give --ssl-keyfile`,
+    `--ssl-certfile ${file("server.pem")}: has a certificate but no private key; set --ssl-keyfile`,
   ],
   [
     `--ssl-certfile ${file("server.pem")} --ssl-keyfile ${notPem}`,
-    `--ssl-keyfile ${notPem}: is no private key; it takes a PEM file`,
+    `--ssl-keyfile ${notPem}: is not a private key in PEM format`,
   ],
   [
     `--ssl-certfile ${file("server.pem")} --ssl-keyfile ${file("encrypted.key")}`,
-    `--ssl-keyfile ${file("encrypted.key")}: is encrypted, and vllm serve has no option for its password; it takes a PEM file`,
+    `--ssl-keyfile ${file("encrypted.key")}: is encrypted; must not be, because vllm serve has no option for a password`,
   ],
   [
     `--ssl-certfile ${file("server.pem")} --ssl-keyfile ${file("other.key")}`,
@@ -187,7 +187,7 @@ const REFUSED: readonly (readonly [flags: string, line: string])[] = [
   ],
   [
     `${PAIR.join(" ")} --ssl-ca-certs ${notPem} --ssl-cert-reqs 2`,
-    `--ssl-ca-certs ${notPem}: is no certificate; it takes a PEM file`,
+    `--ssl-ca-certs ${notPem}: is not a certificate in PEM format`,
   ],
 ];
 test.each(REFUSED)("%s: one line, exit 2", (flags, line) => {

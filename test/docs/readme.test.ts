@@ -5,6 +5,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import manifest from "../../package.json";
+import { BENCHES } from "../../scripts/bench.ts";
+import { SIZED } from "../../scripts/test-sizes.ts";
 import { ROLE_NAMES, type RoleName } from "../../src/app/config/roles.ts";
 import { type Hosted, hosted, hostedAs } from "../hosted.ts";
 import { type Listening, type Server, serve } from "../server.ts";
@@ -119,12 +121,26 @@ test("no script of package.json runs before or after another because of its name
   expect(names.filter((name) => names.includes(`pre${name}`) || names.includes(`post${name}`))).toEqual([]);
 });
 
-test("every command of package.json that README and benches.md name exists, and every bench is named", () => {
-  const named = new Set(
-    [...(readme + read("docs/internals/benches.md")).matchAll(/\bbun run ([\w:-]+)/g)].map(([, name]) => name!),
+test("package.json has at most ten scripts", () => {
+  expect(Object.keys(manifest.scripts).length).toBeLessThanOrEqual(10);
+});
+
+test("every script, bench and test of two sizes that the pages and the code name exists, and benches.md names every bench", () => {
+  const files = Bun.spawnSync(
+    ["git", "grep", "-hoE", "bun run (bench |test )?[a-z][a-z-]*", "--", ".", ":!CHANGELOG.md"],
+    {
+      cwd: root.pathname,
+    },
   );
-  expect([...named].filter((name) => !(name in manifest.scripts))).toEqual([]);
-  expect(Object.keys(manifest.scripts).filter((name) => name.startsWith("bench:") && !named.has(name))).toEqual([]);
+  const unknown = [...new Set(files.stdout.toString().trim().split("\n"))].filter((line) => {
+    const [script = "", name] = line.slice("bun run ".length).split(" ");
+    if (!(script in manifest.scripts)) return script !== "src"; // `bun run src/main.ts` is a file
+    if (script === "bench") return name !== undefined && !(name in BENCHES);
+    return script === "test" && name !== undefined && name !== "quick" && !(name in SIZED);
+  });
+  expect(unknown).toEqual([]);
+  const page = read("docs/internals/benches.md");
+  expect(Object.keys(BENCHES).filter((name) => !page.includes(`bench ${name}`))).toEqual([]);
 });
 
 const BODIES: Readonly<Record<string, object>> = {

@@ -34,7 +34,7 @@ test.each<[ServerOptions, string]>([
   [{ faultPlan: bad }, `faultPlan ${bad}: line 1: `],
   [{ truthLog: folder }, `truthLog ${folder}: it is a folder`],
   [{ sslCertfile: "/no/c.pem" }, "sslCertfile /no/c.pem: cannot be read (ENOENT)"],
-  [{ sslCertfile: bad }, `sslCertfile ${bad}: is no certificate`],
+  [{ sslCertfile: bad }, `sslCertfile ${bad}: is not a certificate in PEM format`],
   [{ sslCertfile: bad, sslKeyfile: "/no/k.pem" }, "sslKeyfile /no/k.pem: cannot be read (ENOENT)"],
   [{ outputTokens: "trace:/no/t.jsonl" }, 'outputTokens trace: cannot read "/no/t.jsonl" (ENOENT)'],
   [{ outputTokens: `trace:${bad}` }, `outputTokens trace: ${bad}: its format is not recognised`],

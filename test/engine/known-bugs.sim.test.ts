@@ -5,7 +5,7 @@
  * | Report | Where it is tested instead |
  * |---|---|
  * | aimock#122: a fault mode that is accepted for a stream must act | `test/faults/wire.test.ts` |
- * | aimock, 2,000 streams: durations within 2 % of ideal | `bench:stream` measures it; the server publishes its lateness |
+ * | aimock, 2,000 streams: durations within 2 % of ideal | `bench stream` measures it; the server publishes its lateness |
  * | elysia#1801: memory stays bounded with a thousand stalled readers | `test/servers/openai/pipeline/stream.test.ts` |
  * | geolens#1240: scrapes of several processes never go backwards | `test/metrics/rows/shared.test.ts` |
  * | TensorRT-LLM's gauges: waiting = active - scheduled, KV use is a fraction | `test/metrics/triton/triton.sim.test.ts` |

@@ -1,5 +1,5 @@
 /**
- * Plays recordings and counts those that our core decides as recorded. The commands `golden` and `golden:trtllm` share this
+ * Plays recordings and counts those that our core decides as recorded. The commands `golden` and `golden trtllm` share this
  * code.
  */
 import { readFileSync } from "node:fs";

@@ -1,5 +1,5 @@
 /**
- * Fuzzes a live server: first a control run with valid requests at the same rate, then mutated requests. `test:long` is the
+ * Fuzzes a live server: first a control run with valid requests at the same rate, then mutated requests. `test long` is the
  * whole; the sample takes a few seconds.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";

@@ -21,7 +21,7 @@ test("there is one dashboard per dialect", () => {
 });
 
 describe.each(dashboards.map((dashboard) => [dashboard.dialect, dashboard] as const))("%s", (_, dashboard) => {
-  test("the file equals the table (npx bun run dashboards)", () => {
+  test("the file equals the table (npx bun scripts/dashboards.ts)", () => {
     expect(readFileSync(path(dashboard), "utf8")).toBe(json(dashboard));
   });
 

@@ -1,6 +1,6 @@
 /**
  * Makes each thread of a server fail at a random time under load. Requests may only fail as docs/how-to/crash.md describes, and
- * afterwards the server must answer all requests again. `npx bun run test:schedules -- --failures N` makes each thread fail N
+ * afterwards the server must answer all requests again. `npx bun run test schedules --failures N` makes each thread fail N
  * times.
  */
 import { describe, expect, test } from "bun:test";

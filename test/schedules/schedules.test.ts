@@ -1,5 +1,5 @@
 /**
- * Checks that no delay of any thread makes a server exit or answer wrongly. `npx bun run test:schedules -- --seeds N` runs N
+ * Checks that no delay of any thread makes a server exit or answer wrongly. `npx bun run test schedules --seeds N` runs N
  * seeds. `--from N --seeds 1` replays one seed on each kind of server. A seed fixes the delays of each thread, but not the
  * order of the threads.
  */

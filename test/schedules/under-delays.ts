@@ -183,5 +183,5 @@ export async function findsOf(seeds: Iterable<number>, flags: readonly string[],
 
 /** Describes a failure with the command that repeats it. */
 export function describeFind({ seed, what, again, of }: Find): string {
-  return `seed ${seed}, again in ${again} of ${of} runs (npx bun run test:schedules -- --from ${seed} --seeds 1): ${what}`;
+  return `seed ${seed}, again in ${again} of ${of} runs (npx bun run test schedules --from ${seed} --seeds 1): ${what}`;
 }

@@ -1,6 +1,6 @@
 /**
  * Checks that the three roles survive hours of moderate load: no exit, no violated law, and level memory and descriptors.
- * `npx bun run test:soak -- --minutes N` runs the whole. The sample lasts seconds and judges everything except memory.
+ * `npx bun run test soak --minutes N` runs the whole. The sample lasts seconds and judges everything except memory.
  */
 import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";

@@ -6,6 +6,7 @@
  */
 
 import { OUT_WORDS } from "../../../assembly/layout.ts";
+import { OutWord } from "../../../assembly/outbox-row.ts";
 
 /** A stream to which lanes can write events. */
 export interface LaneEnd {
@@ -27,31 +28,51 @@ export type NativeWrite = (
   call: Int32Array,
 ) => number;
 
-/** Words of a lane before its frame. */
+/** Words of a lane. */
 enum Word {
+  /** File descriptor of the socket plus 1. 0: the receiver must handle each row. */
   Line,
+  /** The step whose token the lane takes next. */
   Next,
+  /** Tokens and bytes sent, and not yet reported to the receiver. */
   Tokens,
   Bytes,
+  /** Lengths of the texts before and after each piece. */
   Prefix,
   Suffix,
+  /** The prefix, then the suffix. */
   Frame,
 }
 const LANE_WORDS = 144;
 /** Largest length of prefix and suffix together, in bytes. */
 export const FRAME_MOST_BYTES = 4 * (LANE_WORDS - Word.Frame);
-/** Words of a call, before the event that was only partly written. */
+/** Words of a call. */
 enum Call {
+  /** Range of rows. */
   From,
   To,
   Step,
+  /** Sizes of the tables of lanes and of texts. */
   Lanes,
   Ids,
+  /** Results: length of an event that was only partly sent, or 0; bytes sent of it, or a negative error number. */
   Length,
   Taken,
+  /** The event. */
   Event,
 }
 const PIECE_MOST_BYTES = 255;
+/**
+ * The layouts as macros for lanes.c, so that they exist only here and in assembly/outbox-row.ts: `LANE_NEXT` is the number of the word
+ * `Next`.
+ */
+export const LANE_MACROS: Readonly<Record<string, string>> = {
+  ...macrosOf("LANE", Word),
+  ...macrosOf("CALL", Call),
+  ...macrosOf("OUT", OutWord),
+  LANE_WORDS: `${LANE_WORDS}`,
+  OUT_WORDS: `${OUT_WORDS}`,
+};
 /** Number of last steps whose due times are kept. */
 export const TIMES_KEPT = 4096;
 const CALL_BYTES = 4 * Call.Event + 16 + FRAME_MOST_BYTES + PIECE_MOST_BYTES;
@@ -195,7 +216,7 @@ export class Lanes {
       const length = call[Call.Length]!;
       if (length === 0) return row;
       // After an error, no byte was accepted. Writing the same bytes again meets the error again or succeeds.
-      const slot = out[row * OUT_WORDS]!;
+      const slot = out[row * OUT_WORDS + OutWord.Slot]!;
       this.#lanes[slot]!.onPartialWrite(this.#event.subarray(Math.max(0, call[Call.Taken]!), length));
     }
     return to;
@@ -227,4 +248,13 @@ function grown<T extends Int32Array | Uint8Array>(old: T, kind: new (length: num
   const longer = new kind(Math.max(least, 2 * old.length));
   longer.set(old);
   return longer;
+}
+
+/** Returns a macro for each member of a numeric enum: prefix, underscore, and the name in capitals. */
+function macrosOf(prefix: string, members: Readonly<Record<string, string | number>>): Record<string, string> {
+  const macros: Record<string, string> = {};
+  for (const [name, value] of Object.entries(members))
+    if (typeof value === "number")
+      macros[`${prefix}_${name.replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase()}`] = `${value}`;
+  return macros;
 }

@@ -44,7 +44,7 @@ export function application(table: RouteTable): ElysiaApplication {
 
 async function elysiaOf({ before, unmatched, failed, routes }: RouteTable, contextOf: (request: Request) => Context) {
   const { Elysia } = await import("elysia");
-  // A slash too many is another path: FastAPI redirects it.
+  // A path with an additional slash at its end is another path, which FastAPI redirects.
   const app = new Elysia({ strictPath: true });
   // Elysia reads the text of these functions to find the members of its context that they need.
   if (before) app.onRequest(({ request }) => before(contextOf(request)));

@@ -1,11 +1,11 @@
-/** How many bytes may wait of all streams of a server together, as answers for clients that do not read? */
+/** Counts the bytes of all streams of a server that wait for clients that do not read, and compares them with a limit. */
 import type { HeldBytes } from "./sink.ts";
 
 export class WaitingBytes implements HeldBytes {
   readonly #most: number;
   #bytes = 0;
 
-  /** `most`: bytes. */
+  /** `most`: limit in bytes. */
   constructor(most: number) {
     this.#most = most;
   }
@@ -14,7 +14,7 @@ export class WaitingBytes implements HeldBytes {
     return this.#bytes;
   }
 
-  /** More wait than may: whoever adds to them is broken off. */
+  /** True above the limit: a stream that adds more is broken off. */
   get exceeded(): boolean {
     return this.#bytes > this.#most;
   }

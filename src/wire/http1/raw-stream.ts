@@ -1,6 +1,8 @@
-/** Writes the body of an answer whose head its owner has written. A proxy needs this, because it keeps the head of another server. */
+/**
+ * Writes the body of an answer whose head its owner has written. A proxy needs this, because it keeps the head of another server.
+ */
 import type { SinkEvents } from "../http/sink.ts";
-import { type Drained, type Output, putSize, roomFor } from "./stream.ts";
+import { type DrainListener, type Output, putSize, roomFor } from "./stream.ts";
 
 /**
  * How the client finds the end of the body: "chunked"; "length": the head has a Content-Length, or says that there is no
@@ -8,14 +10,14 @@ import { type Drained, type Output, putSize, roomFor } from "./stream.ts";
  */
 export type RawFraming = "chunked" | "length" | "close";
 
-/** Where the bytes go. `cut` resets the connection. */
+/** The connection, as a raw stream sees it. `cut` resets the connection. */
 export interface RawOutput extends Pick<Output, "send" | "finished" | "broken"> {
   cut(): void;
 }
 
 const LINE_END_BYTES = 2;
 
-export class RawStream implements Drained {
+export class RawStream implements DrainListener {
   /** True while the client does not read as fast as the owner writes; `onDrain` reports room. */
   full = false;
   readonly #owner: SinkEvents;
@@ -29,7 +31,7 @@ export class RawStream implements Drained {
     this.#framing = framing;
   }
 
-  /** Sends a part of the body. The bytes are the caller's again afterwards. */
+  /** Sends a part of the body. The caller may reuse the bytes afterwards. */
   write(bytes: Uint8Array): void {
     if (this.#over || bytes.length === 0) return;
     if (this.#framing !== "chunked") {
@@ -55,11 +57,11 @@ export class RawStream implements Drained {
     this.#output.finished();
   }
 
-  /** Ends the body so that the client sees that it is incomplete. */
+  /** Breaks the body off, so that the client sees that it is incomplete. */
   reset(): void {
     if (this.#over) return;
     this.#over = true;
-    // A body that the connection's end delimits would look complete.
+    // If the connection's end marks the end of the body, a normal close would make it look complete.
     if (this.#framing === "close") this.#output.cut();
     else this.#output.broken();
   }
@@ -69,14 +71,14 @@ export class RawStream implements Drained {
     if (!this.#over) this.#owner.onDrain();
   }
 
-  /** For the exchange: the client left. */
+  /** Called by the exchange when the client left. */
   gone(): void {
     if (this.#over) return;
     this.#over = true;
     this.#owner.onGone();
   }
 
-  /** For the exchange: the socket is about to be closed. */
+  /** Does nothing: raw streams hold nothing back. Called by the exchange before the socket closes. */
   shut(): void {}
 
   #send(bytes: Uint8Array, length: number): void {

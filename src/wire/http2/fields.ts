@@ -1,27 +1,28 @@
-/** Is a block of headers a request? RFC 9113, section 8. */
+/** Reads a list of header fields as a request: RFC 9113, section 8. */
 import { FIELD_BYTES, type HeaderField } from "./hpack.ts";
 
+/** The head of a request. */
 export interface RequestHead {
   readonly method: string;
   readonly path: string;
   readonly authority: string;
-  /** All others in their order; a name may come again. */
+  /** All other fields in their order. A name may occur several times. */
   readonly fields: readonly HeaderField[];
-  /** As `content-length` says; null: it says nothing. */
+  /** Length of the body according to `content-length`; null without that field. */
   readonly bytes: number | null;
 }
 
-/** What a connection itself would say in HTTP/1. */
+/** Fields about the connection, which HTTP/2 forbids. */
 const FORBIDDEN = new Set(["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]);
 const PSEUDO = [":method", ":path", ":scheme", ":authority"] as const;
 
-/** null: it is malformed. */
+/** Returns the head, or null if the fields are malformed. */
 export function requestHead(fields: readonly HeaderField[]): RequestHead | null {
   const pseudo: Partial<Record<string, string>> = {};
   let at = 0;
   for (; at < fields.length && fields[at]![0].startsWith(":"); at++) {
     const [name, value] = fields[at]!;
-    if (!PSEUDO.some((one) => one === name) || pseudo[name] !== undefined) return null;
+    if (!PSEUDO.some((pseudoName) => pseudoName === name) || pseudo[name] !== undefined) return null;
     pseudo[name] = value;
   }
   const rest = fields.slice(at);
@@ -32,7 +33,7 @@ export function requestHead(fields: readonly HeaderField[]): RequestHead | null 
   return { method, path, authority, fields: rest, bytes: length === undefined ? null : Number(length) };
 }
 
-/** As trailers are, too: none of the names is one of HTTP/2's own. */
+/** Reports whether fields may follow the pseudo-header fields, or be trailers: valid names, none of them forbidden. */
 export function areRegular(fields: readonly HeaderField[]): boolean {
   return fields.every(
     ([name, value]) =>
@@ -40,6 +41,6 @@ export function areRegular(fields: readonly HeaderField[]): boolean {
   );
 }
 
-/** What a list of headers costs, as the setting for it counts. */
+/** Returns the size of a list of fields in bytes, as SETTINGS_MAX_HEADER_LIST_SIZE counts it. */
 export const listBytes = (fields: readonly HeaderField[]): number =>
   fields.reduce((all, [name, value]) => all + name.length + value.length + FIELD_BYTES, 0);

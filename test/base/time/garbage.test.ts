@@ -238,7 +238,7 @@ async function owing() {
 test("a whole one that found no gap is made up for when the streams are over, and there is one more behind it", async () => {
   const { kinds, pass, end } = await owing();
   end();
-  // Found by bench:hold: 80 MB of what it had collected were not given back before the next one.
+  // Found by bench hold: 80 MB of what it had collected were not given back before the next one.
   await pass(60 * SECOND_US);
   expect(kinds()).toEqual(["young", "whole", "whole"]);
 });
@@ -260,7 +260,7 @@ test("the one more behind a made-up one, where it finds no gap, is made up for o
 
 test("what is due every half a second, shortly behind each look for a gap, does not put it off for ever", async () => {
   const { clock, kinds, pass, end } = await owing();
-  // Found by bench:hold: 130 MB stayed for as long as nothing was asked.
+  // Found by bench hold: 130 MB stayed for as long as nothing was asked.
   const beside = () => {
     clock.at(clock.now() + 19_000, () => {});
     clock.at(clock.now() + SECOND_US / 2, beside);

@@ -101,7 +101,7 @@ test("the command plays folders with subfolders, names absent recordings, and re
   const none = command(folder);
   expect([none.code, none.error]).toEqual([
     2,
-    `golden:trtllm: no recordings (*.jsonl, *.json of project tests, also .gz) in ${folder}`,
+    `golden trtllm: no recordings (*.jsonl, *.json of project tests, also .gz) in ${folder}`,
   ]);
   writeFileSync(join(folder, "cut.jsonl"), single.slice(0, 1000));
   const cut = command(folder);
@@ -115,6 +115,6 @@ test("the command plays folders with subfolders, names absent recordings, and re
     lines: ["absent nobody", "1 passed, 1 failed"],
     error: "",
   });
-  expect(command("--mutate", "x").error).toBe("golden:trtllm: --mutate: must be a whole number");
+  expect(command("--mutate", "x").error).toBe("golden trtllm: --mutate: must be a whole number");
   expect(command("--mutate", "5", "--only", "fuzz_02")).toEqual({ code: 0, lines: ["0 passed, 1 failed"], error: "" });
 }, 120_000);

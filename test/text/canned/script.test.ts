@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { SAME_STEP } from "../../../src/base/core-limits.ts";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { Finish } from "../../../src/engine/interface/types.ts";
-import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../../src/servers/openai/overrides/play.ts";
+import { JointOutputs, PlayedReceiver, rankedLogprobs, scriptIds } from "../../../src/servers/openai/overrides/play.ts";
 import type { Repetition } from "../../../src/servers/openai/request/request.ts";
 import {
   BrokenScript,
@@ -185,7 +185,7 @@ describe("playing", () => {
       nowUs: () => clock.now(),
     };
     const whole: Sequence = { ...SILENT, ...sequence, ...stepped(steps) };
-    const together = script.burst ? new Together(1) : null;
+    const together = script.burst ? new JointOutputs(1) : null;
     const playing = { script: { ...plainScript([], 0), ...script }, stage, repetition, together, arrivalUs: 0 };
     const player = new PlayedReceiver(choice, whole, playing);
     for (const step of steps) player.onTokens(Int32Array.from([0, ...step]), 1, step.length, null, -1);

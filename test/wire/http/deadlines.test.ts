@@ -1,11 +1,11 @@
-/** Thousands whose time is over at once end in several turns of the event loop, each once. */
+/** Tests that thousands of items due at once end in several turns of the event loop, each once. */
 import { expect, test } from "bun:test";
 import { Deadlines } from "../../../src/wire/http/deadlines.ts";
 
 const EXPIRE_US = 3;
 const COUNT = 16_000;
 
-test("16,000 that are due at once end a millisecond of them in a turn; one that is taken back meanwhile does not", () => {
+test("16,000 due items end in turns of one millisecond; one that is forgotten meanwhile does not expire", () => {
   let nowUs = 0;
   const timers: { dueUs: number; act: () => void }[] = [];
   const at = (dueUs: number, act: () => void) => {

@@ -1,6 +1,6 @@
 /**
- * Which LoRA adapters can be asked for? Those of `--lora-modules`, and with VLLM_ALLOW_RUNTIME_LORA_UPDATING those that
- * requests load and unload (vLLM 0.33, `openai/models/serving.py`, `serve/lora/api_router.py`).
+ * Keeps the LoRA adapters that requests can name: those of `--lora-modules` and, with VLLM_ALLOW_RUNTIME_LORA_UPDATING, those
+ * that requests load. Messages as in vLLM 0.33 (`openai/models/serving.py`, `serve/lora/api_router.py`).
  */
 import { ADAPTERS_MOST } from "../../../base/core-limits.ts";
 import type { LoraModule } from "../../../kernel/kernel-config.ts";
@@ -8,32 +8,34 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { errorAnswer } from "../../pydantic/refusals.ts";
 
 export class LoraAdapters {
-  /** By number minus one; "" where one was unloaded: numbers are not used twice. */
+  /** Names of adapters by number minus one. An unloaded adapter leaves "", because numbers are not used again. */
   readonly names: string[];
-  /** Names by number minus one, the unloaded ones included: requests may still run with them. */
-  readonly #named: string[];
-  readonly #loaded: ((names: readonly string[]) => void) | undefined;
+  /** Names of all adapters by number minus one, with those of unloaded adapters, because requests may still run with them. */
+  readonly #allNames: string[];
+  readonly #onLoad: ((names: readonly string[]) => void) | undefined;
   readonly #modules: (LoraModule | null)[];
   readonly #served: readonly string[];
 
-  /** `served`: names of the model. `loaded` is told the names of all numbers when there is a new one. */
-  constructor(modules: readonly LoraModule[], served: readonly string[], loaded?: (names: readonly string[]) => void) {
-    this.#loaded = loaded;
+  /** `served`: names of the base model. `onLoad`: called after an adapter got a new number, with all names by number. */
+  constructor(modules: readonly LoraModule[], served: readonly string[], onLoad?: (names: readonly string[]) => void) {
+    this.#onLoad = onLoad;
     this.#served = served;
     this.#modules = [...modules];
     this.names = modules.map(({ name }) => name);
-    this.#named = [...this.names];
+    this.#allNames = [...this.names];
   }
 
-  /** Those that are there, in their order. */
+  /** Returns the loaded adapters in the order of their numbers. */
   get list(): readonly LoraModule[] {
-    return this.#modules.filter((one) => one !== null);
+    return this.#modules.filter((module) => module !== null);
   }
 
+  /** Returns the adapter with this number, from 1. It must be loaded. */
   byNumber(number: number): LoraModule {
     return this.#modules[number - 1]!;
   }
 
+  /** Loads an adapter. `inPlace`: may replace a loaded one of the same name. Returns vLLM's text of success, or an error. */
   load({ name, path, inPlace }: { name: string; path: string; inPlace: boolean }): ErrorAnswer | string {
     if (name === "" || path === "") return wrong("Both 'lora_name' and 'lora_path' must be provided.");
     if (this.#served.includes(name)) return wrong(`The lora adapter '${name}' conflicts with a served base model.`);
@@ -49,12 +51,13 @@ export class LoraAdapters {
     else {
       this.#modules.push(module);
       this.names.push(name);
-      this.#named.push(name);
-      this.#loaded?.(this.#named);
+      this.#allNames.push(name);
+      this.#onLoad?.(this.#allNames);
     }
     return `Success: LoRA adapter '${name}' added successfully.`;
   }
 
+  /** Unloads an adapter. Returns vLLM's text of success, or an error. */
   unload(name: string): ErrorAnswer | string {
     if (name === "") return wrong("'lora_name' needs to be provided to unload a LoRA adapter.");
     const at = this.names.indexOf(name);

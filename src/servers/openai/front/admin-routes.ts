@@ -1,6 +1,6 @@
 /**
- * Who may change a server that runs? Whoever has the key of `--admin-key`: `GET /admin/config` says what holds, `POST`
- * changes some of it, all or nothing. Without the option the path is unknown. Ours; vLLM has nothing like it.
+ * Serves `/admin/config`: GET returns the settings that can change while the server runs, POST changes some of them, all or none.
+ * Requests need the key of `--admin-key`. Without that option the path is unknown. Ours: vLLM has no such route.
  */
 import { isSameDigest, sha256 } from "../../../base/digest.ts";
 import { jsonObjectIn } from "../../../base/json-object.ts";
@@ -11,35 +11,36 @@ import type { OpenAiKernel } from "../request/openai-config.ts";
 import { type Context, Http } from "./http.ts";
 
 const PATH = "/admin/config";
-/** The paths and their methods, so that other methods there get 405. */
+/** Methods by path. Other methods on these paths get 405. */
 export const ADMIN_METHODS: Readonly<Record<string, readonly string[]>> = { [PATH]: ["GET", "POST"] };
-/** Characters of a body. */
+/** Most characters of a body. */
 const LENGTH_MOST = 65_536;
 
-/** Makes the routes of the administrator. */
+/** Returns the routes. `admin` reads and changes the settings. */
 export function adminRoutes(kernel: OpenAiKernel, admin: AdminOptions) {
   const http = new Http(kernel, {});
-  const known = sha256(admin.key);
-  // One change after the other: each begins with what the last one left.
-  let before: Promise<unknown> = Promise.resolve();
-  const stranger = (context: Context): Response | undefined => {
+  const keyDigest = sha256(admin.key);
+  // Changes run one after the other, because each starts from the settings that the last one left.
+  let lastChange: Promise<unknown> = Promise.resolve();
+  /** Returns the refusal of a request without the key, or undefined. */
+  const refusalOf = (context: Context): Response | undefined => {
     const [, key = ""] = /^bearer (.*)$/i.exec(context.request.headers.get("authorization") ?? "") ?? [];
-    return isSameDigest(sha256(key), known) ? undefined : http.error(context, unauthorized);
+    return isSameDigest(sha256(key), keyDigest) ? undefined : http.error(context, unauthorized);
   };
-  const shown = (context: Context) => http.json(context, JSON.stringify(admin.read()));
+  const settings = (context: Context) => http.json(context, JSON.stringify(admin.read()));
   return routes({
-    [`GET ${PATH}`]: (context) => stranger(context) ?? shown(context),
+    [`GET ${PATH}`]: (context) => refusalOf(context) ?? settings(context),
     [`POST ${PATH}`]: async (context) => {
-      const refusal = stranger(context);
+      const refusal = refusalOf(context);
       if (refusal) return refusal;
       const text = await context.request.text();
       const changes = text.length > LENGTH_MOST ? null : jsonObjectIn(text);
       if (changes === null)
-        return http.error(context, badRequest(`takes a JSON object of at most ${LENGTH_MOST} characters`));
-      const done = before.then(() => admin.change(changes));
-      before = done.catch(() => {});
-      const wrong = await done;
-      return wrong === null ? shown(context) : http.error(context, badRequest(wrong.message, wrong.key));
+        return http.error(context, badRequest(`the body must be a JSON object of at most ${LENGTH_MOST} characters`));
+      const change = lastChange.then(() => admin.change(changes));
+      lastChange = change.catch(() => {});
+      const wrong = await change;
+      return wrong === null ? settings(context) : http.error(context, badRequest(wrong.message, wrong.key));
     },
   });
 }

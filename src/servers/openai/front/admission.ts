@@ -1,6 +1,6 @@
 /**
- * Admits requests between their head and the end of their answer: how many may be served, the size of a body and the time that
- * it may take, and the time of the answer.
+ * Applies the limits on a request from its head to the end of its answer: the number of requests served at once, the size and
+ * duration of a body, and the duration of an answer.
  */
 
 import type { LiveValue } from "../../../base/live-value.ts";
@@ -9,7 +9,7 @@ import { turn } from "../../../base/pieces.ts";
 import type { Outcome } from "../../../engine/interface/types.ts";
 import { type Accounting, CountedOnce, type HttpVisit } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
-import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
+import { type Deadlines, deadlines, type TimedItem } from "../../../wire/http/deadlines.ts";
 import { connectionLimitsOf, type OverloadLimits } from "../../../wire/http/front-limits.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import { SMALL_BODY_BYTES } from "../../../wire/http/unfinished.ts";
@@ -20,7 +20,7 @@ import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import type { Context } from "./http.ts";
 
 export class Admission {
-  /** Requests that are being served. */
+  /** Number of requests being served. */
   open = 0;
   #streams = 0;
   readonly #accounting: Accounting;
@@ -41,7 +41,10 @@ export class Admission {
     this.#deadlines = deadlines(connectionLimitsOf(kernel.config).requestTimeoutS, kernel.backend);
   }
 
-  /** Admits one more, which is served until its ticket is settled. Many may come in one turn: the engine's steps go before them. */
+  /**
+   * Counts one more request as served until its ticket is settled. Runs due steps of the engine first, because many requests may
+   * arrive in one turn of the event loop.
+   */
   enter(): CountedOnce {
     this.#backend.catchUp?.();
     this.open++;
@@ -49,7 +52,7 @@ export class Admission {
     return new CountedOnce(this.#settled);
   }
 
-  /** The body of a request that has entered, or the refusal; as `Bodies.read`. */
+  /** Reads the body of a request that has entered, like `Bodies.read`. Returns a refusal if too many requests are served. */
   read<T extends BodyTaker>(
     context: Context,
     begin: () => T | null,
@@ -57,35 +60,35 @@ export class Admission {
     return this.#overload.refuses(this.open) ?? this.#bodies.read(context, begin);
   }
 
-  /** The refusal of one more stream; null: it may begin. */
+  /** Returns the refusal of one more stream, or null if it may begin. */
   refusesStream(): ErrorAnswer | null {
     return this.#overload.refusesStream(this.#streams + 1);
   }
 
-  /** A refusal as it is sent. */
+  /** Returns the refusal with the status of `--overload-status` and the headers of `--retry-after`. */
   shown(refusal: ErrorAnswer): ErrorAnswer {
     return this.#overload.shown(refusal);
   }
 
-  /** The answer begins, and has its time from now on; `visit` where it is a stream. */
-  answers(ticket: CountedOnce, answer: Expiring, visit?: HttpVisit | null): void {
+  /** Starts the time limit of an answer. `visit`: HTTP request of a stream, null if not counted. Undefined: a whole answer. */
+  answers(ticket: CountedOnce, answer: TimedItem, visit?: HttpVisit | null): void {
     if (visit !== undefined) ticket.streams(this, visit);
     ticket.within(this.#deadlines, answer);
   }
 
-  /** For tickets: an event stream began, or came to its end. */
+  /** Counts an event stream that began (1) or ended (-1). Tickets call it. */
   stream(change: 1 | -1): void {
     this.#streams += change;
     this.#accounting.stream(change);
   }
 }
 
-/** Refusals that another moment would not have met. */
+/** Refusals because the server is full. A later attempt may succeed. */
 const FULL: readonly ErrorAnswer[] = [engineBusy, prefillBacklog];
 
 /**
- * Refuses requests when the server is full. vLLM 0.33 answers 503 and nothing else. Gateways and hosted services in front of
- * vLLM also answer 429, and say when to try again, in one of three forms.
+ * Refuses requests when the server is full. vLLM 0.33 always answers 503. Gateways and hosted services in front of vLLM also
+ * answer 429, and announce the time of the next attempt in one of three forms.
  */
 class Overload {
   readonly #config: LiveValue<OverloadLimits>;
@@ -96,19 +99,19 @@ class Overload {
     this.#epochSeconds = time.epochSeconds;
   }
 
-  /** `--limit-concurrency`: the refusal of one more request, when so many are being served with it. */
+  /** Returns the refusal of a request if `requests`, its own included, are more than `--limit-concurrency`. Otherwise null. */
   refuses(requests: number): ErrorAnswer | null {
     const most = this.#config.get().requests;
     return most > 0 && requests > most ? engineBusy : null;
   }
 
-  /** `--max-streams`: the refusal of one more stream, when there are so many with it. */
+  /** Returns the refusal of a stream if `streams`, its own included, are more than `--max-streams`. Otherwise null. */
   refusesStream(streams: number): ErrorAnswer | null {
     const most = this.#config.get().streams;
     return most > 0 && streams > most ? engineBusy : null;
   }
 
-  /** An answer as it is sent: status and headers as asked for where it says that the server is full, else itself. */
+  /** Returns an answer of a full server with the chosen status and Retry-After headers. Returns other answers unchanged. */
   shown(answer: ErrorAnswer): ErrorAnswer {
     const { overloadStatus, retryAfter } = this.#config.get();
     if (!FULL.includes(answer) || (overloadStatus === answer.status && retryAfter === null)) return answer;
@@ -118,7 +121,7 @@ class Overload {
 
   #headers({ seconds, forms }: NonNullable<OverloadLimits["retryAfter"]>): Record<string, string> {
     const headers: Record<string, string> = {};
-    // A date says the same as seconds, in the same header: the last one named wins.
+    // Seconds and dates go into the same header, so that the last of these forms wins.
     for (const form of forms) {
       if (form === "ms") headers["retry-after-ms"] = String(Math.round(seconds * 1000));
       else if (form === "seconds") headers["retry-after"] = String(Math.ceil(seconds));
@@ -128,26 +131,27 @@ class Overload {
   }
 }
 
-/** So long a large body waits for room at most, or half the time that a body may take. */
+/** Most seconds that a large body waits for room. Half of `--body-timeout`, if that is less. */
 const ROOM_WAIT_S = 30;
 
-/** Longer ones are read in a thread of their own: work of ten milliseconds at most is left here, in pieces of one. */
+/** Longer bodies go to the reading thread. Shorter ones take the event loop at most ten milliseconds, in pieces of one. */
 const THREAD_BODY_BYTES = 262_144;
-/** A model's template writes a prompt in one go, and slowly. */
+/** With a chat template of the model, longer bodies go there, because a template renders a prompt slowly and in one piece. */
 const TEMPLATE_BODY_BYTES = 32_768;
 
 /** Reads the bodies of requests within the limits on their size and their time. */
 export class Bodies {
   readonly #maxBytes: number;
-  readonly #late: Deadlines | null;
+  /** Time limit of bodies. Null: no limit. */
+  readonly #bodyDeadlines: Deadlines | null;
   readonly #turn: () => Promise<void>;
   readonly #tooLarge: ErrorAnswer;
   readonly #tooSlow: ErrorAnswer;
   readonly #room: BodyRoom;
-  /** Longer bodies are read in another thread, where there is one. */
-  readonly #mostHere: number;
-  /** Large bodies that wait for room. */
-  readonly #crowded: Deadlines | null;
+  /** Longer bodies are read by the reading thread, if there is one. */
+  readonly #mostBytesHere: number;
+  /** Time limit of large bodies that wait for room. */
+  readonly #roomDeadlines: Deadlines | null;
   readonly #history: OpenAiKernel["truth"]["history"];
 
   constructor({ config, backend, text, truth }: OpenAiKernel) {
@@ -155,17 +159,17 @@ export class Bodies {
     const { bodyTimeoutS } = connectionLimitsOf(config);
     this.#maxBytes = config.listen.maxBodyBytes;
     this.#turn = () => turn(backend);
-    this.#late = deadlines(bodyTimeoutS, backend);
-    this.#mostHere = text.model.template ? TEMPLATE_BODY_BYTES : THREAD_BODY_BYTES;
+    this.#bodyDeadlines = deadlines(bodyTimeoutS, backend);
+    this.#mostBytesHere = text.model.template ? TEMPLATE_BODY_BYTES : THREAD_BODY_BYTES;
     this.#tooLarge = bodyTooLarge(config.listen.maxBodyBytes);
     this.#tooSlow = bodyTooSlow(bodyTimeoutS);
     this.#room = bodyRoomOf(config, backend);
-    this.#crowded = deadlines(bodyTimeoutS > 0 ? Math.min(bodyTimeoutS / 2, ROOM_WAIT_S) : ROOM_WAIT_S, backend);
+    this.#roomDeadlines = deadlines(bodyTimeoutS > 0 ? Math.min(bodyTimeoutS / 2, ROOM_WAIT_S) : ROOM_WAIT_S, backend);
   }
 
-  /** The body, or the answer to one that is too large or too slow. Rejected when the client leaves. */
+  /** Returns the body, or the refusal of a body that is too large or too slow. Rejects if the client leaves. */
   read(context: Context): Promise<Uint8Array | ErrorAnswer> | Uint8Array | ErrorAnswer;
-  /** `begin`: takes bodies that are too large to be read on the loop's thread; null: it does not. */
+  /** `begin`: makes the taker of a body that is too large for this thread. It returns null if there is none. */
   read<T extends BodyTaker>(
     context: Context,
     begin: () => T | null,
@@ -173,7 +177,7 @@ export class Bodies {
   read<T extends BodyTaker>(context: Context, begin: () => T | null = () => null) {
     const history = this.#history;
     if (history === undefined) return this.#read(context, begin);
-    // Who keeps bodies needs their bytes here.
+    // The history keeps bodies, so it needs their bytes on this thread.
     const reading = this.#read(context, () => null);
     const seen = (body: Uint8Array | ErrorAnswer) => {
       if (!("status" in body)) history.body(context.request, body);
@@ -192,94 +196,96 @@ export class Bodies {
     const stated = request.headers.get("content-length");
     if (Number(stated) > this.#maxBytes) return this.#tooLarge;
     const whole = stated === null ? null : context.front.body(request);
-    const taker = whole !== null && whole.length > this.#mostHere ? begin() : null;
+    const taker = whole !== null && whole.length > this.#mostBytesHere ? begin() : null;
     if (whole && taker) taker.push(whole);
     if (whole) return taker ?? whole;
     const bytes = stated === null ? null : Number(stated);
-    if (bytes !== null && bytes <= Math.min(this.#mostHere, SMALL_BODY_BYTES))
+    if (bytes !== null && bytes <= Math.min(this.#mostBytesHere, SMALL_BODY_BYTES))
       return this.#whole(request, request.bytes());
     return this.#parts(request, bytes, begin);
   }
 
-  /** Part by part; a large body when there is room for it: the time that it may take begins then. */
+  /** Reads a body part by part. A body of known large size first waits for room. Its time limit starts after that. */
   async #parts<T extends BodyTaker>(request: HttpRequest, bytes: number | null, begin: () => T | null) {
     if (bytes !== null && bytes > SMALL_BODY_BYTES) {
-      const refused = await this.#enter(request, bytes);
+      const refused = await this.#awaitRoom(request, bytes);
       if (refused !== null) return refused;
     }
-    const gathering = new Gathering(bytes ?? 0, this.#mostHere, begin);
-    const enter = () => (bytes === null ? this.#enter(request, this.#maxBytes) : null);
-    const read = await this.#whole(request, this.#gather(request, gathering, enter));
-    if ("status" in read) gathering.drop();
+    const collector = new PartCollector(bytes ?? 0, this.#mostBytesHere, begin);
+    const awaitRoom = () => (bytes === null ? this.#awaitRoom(request, this.#maxBytes) : null);
+    const read = await this.#whole(request, this.#gather(request, collector, awaitRoom));
+    if ("status" in read) collector.drop();
     return read;
   }
 
-  /** `enter`: waited for when a body whose length nobody has said turns out to be large. */
+  /** Collects the parts of a body. `awaitRoom`: waits for room if a body of unknown length turns out to be large. */
   async #gather<T extends BodyTaker>(
     request: HttpRequest,
-    gathering: Gathering<T>,
-    enter: () => Promise<ErrorAnswer | null> | null,
+    collector: PartCollector<T>,
+    awaitRoom: () => Promise<ErrorAnswer | null> | null,
   ): Promise<Uint8Array | T | ErrorAnswer> {
     try {
-      if (gathering.given && request.give !== undefined) return await this.#give(request, gathering);
+      if (collector.hasTaker && request.give !== undefined) return await this.#give(request, collector);
       for await (const part of request.body ?? []) {
-        const wasLarge = gathering.bytes > SMALL_BODY_BYTES;
-        if (gathering.bytes + part.length > this.#maxBytes) return this.#tooLarge;
-        gathering.push(part);
+        const wasLarge = collector.bytes > SMALL_BODY_BYTES;
+        if (collector.bytes + part.length > this.#maxBytes) return this.#tooLarge;
+        collector.push(part);
         this.#room.came(request, part.length);
-        const refused = !wasLarge && gathering.bytes > SMALL_BODY_BYTES ? await enter() : await this.#goesOn(request);
+        const refused =
+          !wasLarge && collector.bytes > SMALL_BODY_BYTES ? await awaitRoom() : await this.#awaitNextPart(request);
         if (refused !== null) return refused;
       }
     } catch (left) {
-      gathering.drop();
+      collector.drop();
       throw left;
     }
-    return gathering.whole();
+    return collector.whole();
   }
 
+  /** Passes the parts to the taker as they arrive, so that none is kept here. Returns early if the body is refused. */
   async #give<T extends BodyTaker>(
     request: HttpRequest,
-    gathering: Gathering<T>,
+    collector: PartCollector<T>,
   ): Promise<Uint8Array | T | ErrorAnswer> {
     const { promise: refusal, resolve: refuse } = Promise.withResolvers<ErrorAnswer>();
-    const given = request.give!(
+    const passing = request.give!(
       (part) => {
-        gathering.push(part);
+        collector.push(part);
         this.#room.came(request, part.length);
       },
       async () => {
         await this.#turn();
-        const refused = await this.#goesOn(request);
+        const refused = await this.#awaitNextPart(request);
         if (refused !== null) refuse(refused);
       },
     );
-    return Promise.race([given.then(() => gathering.whole()), refusal]);
+    return Promise.race([passing.then(() => collector.whole()), refusal]);
   }
 
-  /** Settles when the next part may come; the refusal where that takes too long. Rejected when the client leaves. */
-  async #goesOn(request: HttpRequest): Promise<ErrorAnswer | null> {
+  /** Waits until the next part may be read. Returns the refusal if that takes too long. Rejects if the client leaves. */
+  async #awaitNextPart(request: HttpRequest): Promise<ErrorAnswer | null> {
     const going = this.#room.goesOn(request);
-    return going === true ? null : this.#admitted(request, going);
+    return going === true ? null : this.#awaitDecision(request, going);
   }
 
-  /** Settles when there is room; the refusal where that does not come. Rejected when the client leaves. */
-  async #enter(request: HttpRequest, bytes: number): Promise<ErrorAnswer | null> {
+  /** Waits for room. Returns the refusal if that takes too long. Rejects if the client leaves. */
+  async #awaitRoom(request: HttpRequest, bytes: number): Promise<ErrorAnswer | null> {
     request.signal.addEventListener("abort", () => this.#room.leave(request));
     const entering = this.#room.enter(request, bytes);
-    return entering === true ? null : this.#admitted(request, entering);
+    return entering === true ? null : this.#awaitDecision(request, entering);
   }
 
-  async #admitted(request: HttpRequest, entering: Promise<boolean>): Promise<ErrorAnswer | null> {
-    const granted = await this.#inTime(entering, this.#crowded);
+  async #awaitDecision(request: HttpRequest, entering: Promise<boolean>): Promise<ErrorAnswer | null> {
+    const granted = await this.#inTime(entering, this.#roomDeadlines);
     if (granted === true) return null;
     if (granted === false) throw new Error("the client left");
     this.#room.leave(request);
     return engineBusy;
   }
 
-  /** The body, unless it takes too long, or has to give way to others that come. */
+  /** Returns the body, or a refusal if it takes too long or its memory is needed for other requests. */
   #whole<T>(request: HttpRequest, body: Promise<T>): Promise<T | ErrorAnswer> {
-    const inTime = this.#inTime(body, this.#late);
+    const inTime = this.#inTime(body, this.#bodyDeadlines);
     if (request.crowdedOut === undefined) return inTime;
     const crowded = Promise.withResolvers<ErrorAnswer>();
     request.crowdedOut = () => crowded.resolve(engineBusy);
@@ -289,7 +295,7 @@ export class Bodies {
   #inTime<T>(body: Promise<T>, late: Deadlines | null): Promise<T | ErrorAnswer> {
     if (late === null) return body;
     return new Promise((resolve, reject) => {
-      const watched: Expiring = { expire: () => resolve(this.#tooSlow) };
+      const watched: TimedItem = { expire: () => resolve(this.#tooSlow) };
       late.watch(watched);
       body.then(
         (read) => {
@@ -305,32 +311,32 @@ export class Bodies {
   }
 }
 
-/** Who reads a body elsewhere. */
+/** Receives the parts of a body and reads them on another thread. */
 export interface BodyTaker {
-  /** Copies it. */
+  /** Takes the next part. Copies its bytes. */
   push(part: Uint8Array): void;
-  /** No more of it comes. */
+  /** Gives the body up, because no more parts come. */
   drop(): void;
 }
 
-/** The parts of a body: kept until they are more than is read here, then given away as they come. */
-class Gathering<T extends BodyTaker> {
+/** Collects the parts of a body. As soon as they are too large for this thread, passes them to a taker instead. */
+class PartCollector<T extends BodyTaker> {
   bytes = 0;
-  readonly #mostHere: number;
+  readonly #mostBytesHere: number;
   readonly #begin: () => T | null;
   #parts: Uint8Array[] = [];
-  /** Undefined: not asked for yet. */
+  /** Receiver of the parts. Undefined: `begin` was not called yet. */
   #taker: T | null | undefined;
 
-  /** `stated`: as many bytes are to come. */
-  constructor(stated: number, mostHere: number, begin: () => T | null) {
-    this.#mostHere = mostHere;
+  /** `stated`: announced length in bytes; 0 if it is unknown. */
+  constructor(stated: number, mostBytesHere: number, begin: () => T | null) {
+    this.#mostBytesHere = mostBytesHere;
     this.#begin = begin;
-    if (stated > mostHere) this.#taker = begin();
+    if (stated > mostBytesHere) this.#taker = begin();
   }
 
-  /** All of it goes to the taker. */
-  get given(): boolean {
+  /** True if the taker receives the parts. */
+  get hasTaker(): boolean {
     return Boolean(this.#taker);
   }
 
@@ -338,10 +344,10 @@ class Gathering<T extends BodyTaker> {
     this.bytes += part.length;
     if (this.#taker) this.#taker.push(part);
     else this.#parts.push(part);
-    if (this.#taker !== undefined || this.bytes <= this.#mostHere) return;
+    if (this.#taker !== undefined || this.bytes <= this.#mostBytesHere) return;
     this.#taker = this.#begin();
     if (this.#taker === null) return;
-    for (const one of this.#parts) this.#taker.push(one);
+    for (const earlier of this.#parts) this.#taker.push(earlier);
     this.#parts = [];
   }
 

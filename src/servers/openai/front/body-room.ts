@@ -1,47 +1,53 @@
 /**
- * How many bytes of bodies may there be at once? A large body waits unread until what the others have taken is free again:
- * its connection is not read meanwhile, so the client waits as at a slow server. Who is let in has room for all of its body
- * for a second; from then on, while others wait, for as much as has come, and the rest of it waits behind them.
+ * Limits the bytes of large request bodies in memory. If a body has no room, the server does not read its connection, so that the
+ * client waits as for a slow server. An admitted body reserves its whole length for one second. After that, while other bodies
+ * wait, its reservation shrinks to the bytes that have arrived, and the rest of the body queues after the others.
  */
 
 import type { Timer } from "../../../wire/http/deadlines.ts";
 import type { OpenAiServerConfig } from "../request/openai-config.ts";
 
-/** So long nobody else has what is still to come of a body. */
-const ALONE_US = 1_000_000;
+/** Time for which an admitted body keeps its whole reservation, in microseconds. */
+const WHOLE_US = 1_000_000;
 
-interface Waiting {
+/** A body, or the rest of a body, that waits for room. */
+interface QueuedBody {
   readonly request: object;
   readonly bytes: number;
   readonly go: (granted: boolean) => void;
 }
 
-/** A body that was let in. */
-interface Inside {
+interface AdmittedBody {
   bytes: number;
+  /** Bytes that have arrived. */
   came: number;
-  /** What counts of it: all, or as much as had come. */
+  /** Reserved bytes: the whole length, or the bytes that had arrived when the reservation shrank. */
   share: number;
+  /** Time at which the reservation last grew. */
   sinceUs: number;
 }
 
 export class BodyRoom {
   readonly #most: number;
   readonly #backend: Timer;
-  readonly #inside = new Map<object, Inside>();
-  #waiting: Waiting[] = [];
-  /** True while no body is inside and none waits, so that `leave` has nothing to do. */
+  readonly #inside = new Map<object, AdmittedBody>();
+  #waiting: QueuedBody[] = [];
+  /** True while no body is admitted and none waits, so that `leave` has nothing to do. */
   isEmpty = true;
   #used = 0;
+  /** True while a timer is set. */
   #looking = false;
 
-  /** `most`: bytes of all large bodies; one that is larger goes alone. */
+  /** `most`: bytes that all large bodies may reserve. A larger body is admitted if no admitted one has its whole reservation. */
   constructor(most: number, backend: Timer) {
     this.#most = most;
     this.#backend = backend;
   }
 
-  /** Settles when there is room, in the order of asking; false: `leave` came first. True at once where there is room. */
+  /**
+   * Reserves room for a body. Returns true if there is room now. Otherwise returns a promise, which resolves in the order of
+   * the calls: with true when there is room, with false if `leave` is called first.
+   */
   enter(request: object, bytes: number): Promise<boolean> | true {
     this.isEmpty = false;
     if (this.#waiting.length === 0 && this.#fits(bytes)) {
@@ -51,20 +57,20 @@ export class BodyRoom {
     return this.#wait(request, bytes);
   }
 
-  /** More of a body came. */
+  /** Counts bytes of a body that have arrived. */
   came(request: object, bytes: number): void {
     const inside = this.#inside.get(request);
     if (inside !== undefined) inside.came += bytes;
   }
 
-  /** Whether the next part may come, as `enter`. Bodies that never entered have all the room they want. */
+  /** Waits until the next part may be read. Returns the same values as `enter`. A body that never entered has no limit. */
   goesOn(request: object): Promise<boolean> | true {
     const inside = this.#inside.get(request);
     if (inside === undefined || inside.share > inside.came || inside.came >= inside.bytes) return true;
     return this.#wait(request, inside.bytes - inside.share);
   }
 
-  /** All of the body has come. From now on its share is its length, even if a larger body was expected. */
+  /** Sets the reservation of a body to its real length after its last byte has arrived, even if a larger one was expected. */
   cameWhole(request: object): void {
     const inside = this.#inside.get(request);
     if (inside === undefined) return;
@@ -73,11 +79,11 @@ export class BodyRoom {
     this.#next();
   }
 
-  /** The request's body is read and used, or will not be. */
+  /** Frees the room of a request whose body is used, or will not be. Its waits end with false. */
   leave(request: object): void {
     if (this.isEmpty) return;
-    const left = this.#waiting.filter((one) => one.request === request);
-    if (left.length > 0) this.#waiting = this.#waiting.filter((one) => one.request !== request);
+    const left = this.#waiting.filter((body) => body.request === request);
+    if (left.length > 0) this.#waiting = this.#waiting.filter((body) => body.request !== request);
     this.#used -= this.#inside.get(request)?.share ?? 0;
     this.#inside.delete(request);
     for (const { go } of left) go(false);
@@ -93,7 +99,7 @@ export class BodyRoom {
 
   #fits(bytes: number): boolean {
     if (this.#used + bytes <= this.#most) return true;
-    // Nobody would ever be whole.
+    // Otherwise no body could ever complete: each would wait for the room of the others.
     return this.#used <= this.#most && ![...this.#inside.values()].some(isWhole);
   }
 
@@ -113,30 +119,30 @@ export class BodyRoom {
     }
   }
 
-  /** While somebody waits: takes back what has not come in time. */
+  /** While bodies wait: shrinks reservations of bodies that did not arrive in time, now and again after `WHOLE_US`. */
   readonly #look = (): void => {
     if (this.#looking || this.#waiting.length === 0) return;
     const nowUs = this.#backend.nowUs();
     for (const inside of this.#inside.values()) {
-      if (inside.came >= inside.bytes || nowUs - inside.sinceUs < ALONE_US) continue;
+      if (inside.came >= inside.bytes || nowUs - inside.sinceUs < WHOLE_US) continue;
       this.#used -= inside.share - inside.came;
       inside.share = inside.came;
     }
     this.#next();
     if (this.#waiting.length === 0 || !this.#backend.after) return;
     this.#looking = true;
-    this.#backend.after(ALONE_US, () => {
+    this.#backend.after(WHOLE_US, () => {
       this.#looking = false;
       this.#look();
     });
   };
 }
 
-const isWhole = ({ share, bytes }: Inside) => share >= bytes;
+const isWhole = ({ share, bytes }: AdmittedBody) => share >= bytes;
 
 const rooms = new WeakMap<OpenAiServerConfig, BodyRoom>();
 
-/** The room of a server: one of the largest bodies, of which several copies are made while it is read. */
+/** Returns the room of a server. It holds one body of the largest size, because reading makes several copies of a body. */
 export function bodyRoomOf(config: OpenAiServerConfig, backend: Timer): BodyRoom {
   const room = rooms.get(config) ?? new BodyRoom(config.listen.maxBodyBytes, backend);
   rooms.set(config, room);

@@ -1,4 +1,4 @@
-/** How is a request answered that no engine is needed for? Its body is read and checked as any other; what is made of it is the caller's. */
+/** Reads and checks the bodies of requests that need no engine, such as `/tokenize`. The caller makes the answer. */
 
 import { inTurns, isLarge, type Pieces, turn } from "../../../base/pieces.ts";
 import { TemplateRefusal } from "../../../text/tokens/chat-template.ts";
@@ -16,31 +16,33 @@ import { checkModel } from "./models.ts";
 import { BodyReading, type ReadingThread } from "./reading/thread.ts";
 import type { AnswerParts } from "./send-parts.ts";
 
-/** Fields that were given, by name. */
+/** Checked values of the fields that a body has, by name. */
 export type CheckedFields = ReadonlyMap<string, unknown>;
 
-/** What the routes of a server share. Made once. */
+/** Objects that the routes of a server share. Made once per server. */
 export interface RouteDeps {
   readonly kernel: OpenAiKernel;
   readonly http: Http;
   readonly limits: Limits;
   readonly bodies: Bodies;
-  /** Reads the largest bodies; null: there is no such thread. */
+  /** Thread that reads the largest bodies. Null if there is none. */
   readonly thread: ReadingThread | null;
 }
 
-/** JSON of an answer. */
+/** The JSON of an answer, long JSON in parts. */
 type Json = string | AnswerParts;
 
-/** How a body is answered; all may throw `Refused`. */
-export interface Answering {
+/** Makes the answer of a body. Each function may throw `Refused`. */
+export interface BodyAnswerer {
   readonly check: (body: PythonValue) => Pieces<CheckedFields>;
+  /** Makes the answer from the checked fields and the whole body. */
   readonly made: (checked: CheckedFields, body: PythonDict) => Json | Promise<Json>;
-  /** Answers a large body of ids, which the reading thread has checked. */
+  /** Answers a large body that consists of token ids, which the reading thread has checked. */
   readonly ofIds?: (ids: Uint32Array<ArrayBuffer>) => Promise<Json>;
 }
 
-export async function answered(context: Context, deps: RouteDeps, answering: Answering): Promise<Response> {
+/** Answers a request, also if its body is refused or its prompt does not fit the chat template. */
+export async function answered(context: Context, deps: RouteDeps, answering: BodyAnswerer): Promise<Response> {
   const { http } = deps;
   try {
     const json = await answerOf(context, deps, answering);
@@ -55,7 +57,7 @@ export async function answered(context: Context, deps: RouteDeps, answering: Ans
 async function answerOf(
   context: Context,
   { kernel: { backend }, limits, bodies, thread }: RouteDeps,
-  { check, made, ofIds }: Answering,
+  { check, made, ofIds }: BodyAnswerer,
 ): Promise<Json | ErrorAnswer> {
   const contentType = context.request.headers.get("content-type");
   const kind = ofIds ? "tokens" : "text";
@@ -64,7 +66,8 @@ async function answerOf(
   const answer = came instanceof BodyReading ? await came.answer() : { text: came };
   if ("error" in answer) return answer.error;
   if ("tokens" in answer) return ofIds!(answer.tokens);
-  if (!("text" in answer)) throw new Error("the reading thread has read something else");
+  if (!("text" in answer))
+    throw new Error("the reading thread returned a generation request for a body of another kind");
   if (isLarge(answer.text)) await backend.spare();
   const read = await inTurns(readJson(answer.text, contentType), backend);
   if ("error" in read) return read.error;
@@ -74,7 +77,7 @@ async function answerOf(
   return made(checked, read.value as PythonDict);
 }
 
-/** Throws `Refused`. */
+/** Checks a body against the types of its fields. Throws `Refused` with all errors. */
 export function* fitting(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {
   const state = new State(true);
   const checked = yield* type.pieces!(body, state);

@@ -1,6 +1,6 @@
 /**
- * Which headers does Starlette's CORS middleware add, and what does it answer to a preflight? Starlette 1.10
- * (`middleware/cors.py`), as vLLM 0.33 sets it up: always there, without origins unless `--allowed-origins` names some.
+ * Adds the headers of Starlette's CORS middleware and answers preflights. Starlette 1.10 (`middleware/cors.py`) as vLLM 0.33
+ * sets it up: always active, but without origins unless `--allowed-origins` names some.
  */
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { CorsConfig } from "../request/openai-config.ts";
@@ -8,7 +8,7 @@ import type { CorsConfig } from "../request/openai-config.ts";
 const ALL_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY";
 const SAFE_HEADERS = ["Accept", "Accept-Language", "Content-Language", "Content-Type"];
 const MAX_AGE_S = "600";
-/** Headers of every preflight, in Starlette's order. */
+/** Headers of every answer to a preflight, in Starlette's order. */
 const PREFLIGHT = {
   server: "uvicorn",
   vary: "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, Access-Control-Request-Private-Network",
@@ -30,7 +30,7 @@ export class Cors {
   readonly #headers: readonly string[];
   readonly #credentials: boolean;
 
-  /** Absent: no origin is allowed. */
+  /** Without `config` no origin is allowed. */
   constructor(config: CorsConfig = { origins: [], methods: ["*"], headers: ["*"], credentials: false }) {
     this.#origins = config.origins;
     this.#anyOrigin = config.origins.includes("*");
@@ -40,12 +40,12 @@ export class Cors {
     this.#credentials = config.credentials;
   }
 
-  /** No answer gets anything. */
+  /** True if no answer gets a CORS header. */
   get off(): boolean {
     return this.#origins.length === 0 && !this.#credentials;
   }
 
-  /** What an answer to this request gets besides; null: nothing. Credentials are named to any origin, as there. */
+  /** Returns the headers to add to an answer, or null for none. Like Starlette, allows credentials to any origin. */
   headersFor(request: HttpRequest): Headers | null {
     const origin = request.headers.get("origin");
     if (origin === null || this.off) return null;
@@ -56,12 +56,12 @@ export class Cors {
     return answer;
   }
 
-  /** The answer to a preflight; null: the request is none. */
+  /** Returns the answer to a preflight, or null if the request is not a preflight. */
   preflight({ method, headers }: HttpRequest): Preflight | null {
     const origin = headers.get("origin");
-    const wanted = headers.get("access-control-request-method");
-    if (method !== "OPTIONS" || origin === null || wanted === null) return null;
-    const asked = headers.get("access-control-request-headers");
+    const requestedMethod = headers.get("access-control-request-method");
+    if (method !== "OPTIONS" || origin === null || requestedMethod === null) return null;
+    const requestedHeaders = headers.get("access-control-request-headers");
     const failures: string[] = [];
     const answer: Record<string, string> = {
       ...PREFLIGHT,
@@ -73,9 +73,9 @@ export class Cors {
     if (this.#credentials) answer["access-control-allow-credentials"] = "true";
     if (!this.#anyOrigin && !this.#origins.includes(origin)) failures.push("origin");
     else if (!this.#anyOrigin || this.#credentials) answer["access-control-allow-origin"] = origin;
-    if (!this.#methods.includes(wanted)) failures.push("method");
-    if (asked !== null && this.#anyHeader) answer["access-control-allow-headers"] = asked;
-    else if (asked?.split(",").some((name) => !this.#knows(name))) failures.push("headers");
+    if (!this.#methods.includes(requestedMethod)) failures.push("method");
+    if (requestedHeaders !== null && this.#anyHeader) answer["access-control-allow-headers"] = requestedHeaders;
+    else if (requestedHeaders?.split(",").some((name) => !this.#knows(name))) failures.push("headers");
     if (headers.has("access-control-request-private-network")) failures.push("private-network");
     const whole = { ...answer, "content-type": "text/plain; charset=utf-8" };
     if (failures.length === 0) return { status: 200, body: "OK", headers: whole };

@@ -1,7 +1,7 @@
 /**
- * Which routes does a server with VLLM_SERVER_DEV_MODE=1 have besides? Pause, sleep and cache resets, as vLLM 0.33
- * answers them (`entrypoints/rl/online/api_router.py`, `entrypoints/serve/dev/{cache,sleep,server_info}/api_router.py`). Without the variable
- * they are unknown paths. They need no API key.
+ * Serves the routes that VLLM_SERVER_DEV_MODE=1 adds: pause, sleep and cache resets. They need no API key. Without the variable
+ * their paths are unknown. Answers as in vLLM 0.33 (`entrypoints/rl/online/api_router.py`,
+ * `entrypoints/serve/dev/{cache,sleep,server_info}/api_router.py`).
  */
 
 import { flatEngineConfig } from "../../../engine/config/engine-config.ts";
@@ -13,14 +13,14 @@ import { type Context, Http } from "./http.ts";
 import { Query } from "./query.ts";
 
 const mode = literal("abort", "wait", "keep");
-/** What sleeps, and wakes one by one. */
+/** Parts of the engine that sleep. `/wake_up` can wake each of them alone. */
 const TAGS = ["weights", "kv_cache"] as const;
 
-/** Use it beside `openai`, in `devMode`. Bodies are not looked at. */
+/** Returns the routes, to be served in addition to those of the API. They ignore the bodies of requests. */
 export function devRoutes(kernel: OpenAiKernel, engines: EngineControl) {
   const http = new Http(kernel, {});
   const json = (context: Context, body: object) => http.json(context, JSON.stringify(body));
-  /** What depends on the query: `read` reads it, `act` acts and says what is answered, unless a parameter is wrong. */
+  /** Makes a handler. `read` reads the query. `act` does the work and returns the answer. It is not called for a wrong query. */
   const queried =
     <V>(read: (query: Query) => V, act: (values: V) => object | Promise<object>) =>
     async (context: Context) => {
@@ -54,20 +54,20 @@ export function devRoutes(kernel: OpenAiKernel, engines: EngineControl) {
       },
     ),
     "POST /wake_up": async (context) => {
-      const given = new URL(context.request.url).searchParams.getAll("tags");
-      const woken: readonly string[] = given.length > 0 ? given : TAGS;
-      const left = engines.asleep.filter((tag) => !woken.includes(tag));
-      if (left.length === 0) await engines.resume();
-      // Metrics say awake from the first tag on (`AsyncLLM.wake_up`).
-      await engines.sleeps(0, left);
-      const tags = given.length > 0 ? given : null;
-      return json(context, { status: left.length > 0 ? "sleeping" : "awake", tags });
+      const named = new URL(context.request.url).searchParams.getAll("tags");
+      const woken: readonly string[] = named.length > 0 ? named : TAGS;
+      const asleep = engines.asleep.filter((tag) => !woken.includes(tag));
+      if (asleep.length === 0) await engines.resume();
+      // The metrics report an awake engine as soon as one tag is awake, as in vLLM (`AsyncLLM.wake_up`).
+      await engines.sleeps(0, asleep);
+      const tags = named.length > 0 ? named : null;
+      return json(context, { status: asleep.length > 0 ? "sleeping" : "awake", tags });
     },
     "GET /is_sleeping": (context) => json(context, { is_sleeping: engines.asleep.length > 0 }),
     "POST /reset_prefix_cache": queried(
       (query) => {
         const running = query.read("reset_running_requests", bool, false);
-        query.read("reset_external", bool, false); // there is no external cache: vLLM without a connector ignores it
+        query.read("reset_external", bool, false); // only checked: without a connector vLLM ignores it
         return running;
       },
       async (running) => ({ success: await engines.resetPrefixCache(running) }),

@@ -1,6 +1,6 @@
 /**
- * What stands around every answer? Headers, request id, access log, API key, and the answers of FastAPI for paths and
- * methods that are not served (vLLM 0.33 over FastAPI 0.136, uvicorn, Starlette's CORS middleware without origins).
+ * Does the HTTP work that all routes share: headers, request id, access log, API key, and FastAPI's answers to unknown paths and
+ * methods. Bytes of vLLM 0.33 over FastAPI 0.136, uvicorn, and Starlette's CORS middleware without origins.
  */
 
 import { isSameDigest, sha256 } from "../../../base/digest.ts";
@@ -15,7 +15,7 @@ import type { OpenAiKernel } from "../request/openai-config.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
 import { mayRelease, ORDER_HEADER, releasesEngine } from "./order-header.ts";
-import { type AnswerParts, Gate, partsOf, partsOfBytes, sendParts } from "./send-parts.ts";
+import { type AnswerParts, DrainGate, partsOf, partsOfBytes, sendParts } from "./send-parts.ts";
 import { routeOf } from "./served.ts";
 
 export type { Context } from "../../../wire/http/sink.ts";
@@ -26,24 +26,25 @@ const EMPTY_HEADERS = { server: "uvicorn", vary: "Origin" };
 const STREAM_HEADERS = { server: "uvicorn", "content-type": "text/event-stream; charset=utf-8", vary: "Origin" };
 const TEXT_HEADERS = { server: "uvicorn", vary: "Origin" };
 
-/** Stands for the body of a stream that was opened. */
+/** Marks an answer whose body is the stream that `open` has opened. */
 const OPENED = Symbol("opened");
-/** A body that is written as it is taken, where it goes once its head was sent. */
-interface Whole {
+/** A body of known length that is written part by part. */
+interface PartwiseBody {
   readonly bytes: number;
   readonly owner: SinkEvents;
+  /** Where the parts go. Null until the head is sent. */
   sink: PartSink | null;
 }
-/** Writing more than this in one go takes too long where a hundred ask for it at once: a tenth of a millisecond. */
+/** Longer texts leave in parts. Writing one takes a tenth of a millisecond, too long if a hundred clients ask at once. */
 const LONG_CHARACTERS = 65_536;
-/** vLLM's, and our own: those tell of requests. */
+/** Prefixes of paths that need an API key: vLLM's, and our own paths that describe requests. */
 const GUARDED = ["/v1", "/v2", "/inference", "/cohere", OWN_PATHS];
 
 /** Ways in which the HTTP of a server differs from vLLM's. */
 export interface HttpHabits {
   /** True if there is no CORS middleware: answers do not vary by origin. */
   readonly withoutCors?: boolean;
-  /** Called for each request whose key does not fit. */
+  /** Called for each request that is refused because it has no valid key. */
   readonly keptOut?: (request: HttpRequest) => void;
   /** Called with the status of each answer. */
   readonly answered?: (status: number) => void;
@@ -55,12 +56,12 @@ export class Http {
   readonly #keys: readonly Uint8Array[];
   readonly #cors: Cors;
   readonly #room: BodyRoom;
-  /** Something may have made the engine stand still. */
+  /** True if a script may have stopped the engine, so that a request can order it to continue. */
   readonly #releases: boolean;
-  /** Answers carry more than their own headers. */
+  /** True if middleware other than that for CORS changes the headers of each answer. */
   readonly #adds: boolean;
   readonly #methods: ReadonlyMap<string, readonly string[]>;
-  /** Path and query of the last request that came from a socket, and its route. */
+  /** Path and query of the last request from a socket. `#route` is its route. */
   #target = "";
   #route = "";
 
@@ -80,7 +81,7 @@ export class Http {
 
   /**
    * Runs before every route and for unknown paths: checks the key, counts the request, refuses HEAD. Returns undefined if the
-   * route is to answer.
+   * route should answer.
    */
   readonly before = (context: Context): Response | undefined => {
     const refused = this.#guard(context);
@@ -89,7 +90,7 @@ export class Http {
       return refused;
     }
     this.#came(context);
-    // Elysia answers HEAD where there is GET; FastAPI does not.
+    // Elysia answers HEAD on the routes of GET. FastAPI does not.
     return context.request.method === "HEAD" ? this.fallback(context) : undefined;
   };
 
@@ -97,7 +98,7 @@ export class Http {
     this.#kernel.metrics.httpAccounts.came(request, this.#routeOf(request));
   }
 
-  /** Most requests in a row are for one route: their URLs are not put together and taken apart again. */
+  /** Returns the route of a request. Keeps the last one, because most requests have the same path as the one before. */
   #routeOf(request: HttpRequest): string {
     const { target } = request;
     if (target === undefined) return routeOf(pathOf(request.url));
@@ -108,65 +109,72 @@ export class Http {
     return this.#route;
   }
 
-  /** The request's visit, which the caller ends from now on: when the answer is complete, not when it is made. */
+  /**
+   * Returns the counter of an HTTP request, or null if the request is not counted. From now on the caller must end the count,
+   * when the answer is complete.
+   */
   visitOf({ request }: Context): HttpVisit | null {
     return this.#kernel.metrics.httpAccounts.take(request) ?? null;
   }
 
+  /** Answers 200 with JSON. `more`: further headers. */
   json(context: Context, body: string | AnswerParts, more?: Readonly<Record<string, string>>): Response {
     return this.#texts(context, 200, body, more ? { ...more, ...JSON_HEADERS } : JSON_HEADERS);
   }
 
-  /** A text without a type of its own. */
+  /** Answers with a text that has no content-type. */
   text(context: Context, body: string, status = 200): Response {
     return this.#answer(context, status, body, TEXT_HEADERS);
   }
 
-  /** A text of this type, without headers of the application's. */
+  /** Answers with a text of this content-type, without the application's header `vary`. */
   typed(context: Context, body: string, type: string): Response {
     return this.#answer(context, 200, body, { server: "uvicorn", "content-type": type });
   }
 
+  /** Answers without a body. */
   empty(context: Context, status: number): Response {
     return this.#answer(context, status, null, EMPTY_HEADERS);
   }
 
+  /** Answers 200 with an HTML page. */
   html(context: Context, body: AnswerParts): Response {
     return this.#texts(context, 200, body, HTML_HEADERS);
   }
 
-  /** Where the request's stream goes; `waiting` is told of events that the socket has not taken. */
+  /** Opens the stream that answers a request. `waiting` counts the bytes that the socket has not taken. */
   open(context: Context, owner: SinkEvents, waiting: HeldBytes | null = null): EventSink {
     return context.front.open(context.request, owner, waiting);
   }
 
-  /** The answer whose body is what `open` gave for this request. */
+  /** Begins the answer whose body is the stream that `open` returned for this request. */
   stream(context: Context): Response {
     return this.#answer(context, 200, OPENED, STREAM_HEADERS);
   }
 
-  /** As `stream`, with somebody else's head. */
+  /** Begins a stream like `stream`, with status and headers of a recorded answer. */
   played(context: Context, status: number, headers: Readonly<Record<string, string>>): Response {
     return this.#answer(context, status, OPENED, headers);
   }
 
-  /** The request's body is not needed any more, though its answer is still to come. */
+  /** Frees the memory that is reserved for the body of a request, before its answer begins. */
   bodyUsed({ request }: Context): void {
     if (!this.#room.isEmpty) this.#room.leave(request);
   }
 
-  /** JSON of a known length that is written as it is taken. */
+  /** Begins an answer of JSON whose length is known. The caller writes it to `sink` part by part. */
   long(
     context: Context,
     owner: SinkEvents,
     bytes: number,
     more: Readonly<Record<string, string>> = {},
   ): { readonly sink: PartSink; readonly response: Response } {
-    const whole: Whole = { bytes, owner, sink: null };
-    const response = this.#answer(context, 200, whole, { ...more, ...JSON_HEADERS });
-    return { sink: whole.sink!, response };
+    const long: PartwiseBody = { bytes, owner, sink: null };
+    const response = this.#answer(context, 200, long, { ...more, ...JSON_HEADERS });
+    return { sink: long.sink!, response };
   }
 
+  /** Answers with an error. Its own headers come before those of the server. */
   error(context: Context, error: ErrorAnswer): Response {
     const { status, headers } = error;
     const body = error instanceof LongError ? partsOfBytes(error.bytes) : error.body;
@@ -175,7 +183,7 @@ export class Http {
     return this.#texts(context, status, body, { ...headers, ...JSON_HEADERS, "content-type": type });
   }
 
-  /** What is long leaves part by part. */
+  /** Answers with a text, a long one part by part. */
   #texts(
     context: Context,
     status: number,
@@ -184,15 +192,15 @@ export class Http {
   ): Response {
     const isText = typeof body === "string";
     if (isText && body.length <= LONG_CHARACTERS) return this.#answer(context, status, body, headers);
-    const gate = new Gate();
-    const whole: Whole = { bytes: isText ? Buffer.byteLength(body) : body.bytes, owner: gate, sink: null };
-    const response = this.#answer(context, status, whole, headers);
+    const gate = new DrainGate();
+    const long: PartwiseBody = { bytes: isText ? Buffer.byteLength(body) : body.bytes, owner: gate, sink: null };
+    const response = this.#answer(context, status, long, headers);
     const parts = isText ? partsOf(body) : body.parts;
-    void sendParts(parts, whole.sink!, gate, this.#kernel.backend, !isText && body.areShared);
+    void sendParts(parts, long.sink!, gate, this.#kernel.backend, !isText && body.areShared);
     return response;
   }
 
-  /** The 401 of a guarded path without a key that fits; undefined: go on. */
+  /** Returns the 401 of a guarded path without a valid key, or undefined if the request may continue. */
   #guard(context: Context): Response | undefined {
     this.#kernel.truth.history?.came(context.request);
     if (this.#keys.length === 0) return undefined;
@@ -201,29 +209,29 @@ export class Http {
     if (request.method === "OPTIONS" || !GUARDED.some((prefix) => path.startsWith(prefix))) return undefined;
     const [scheme = "", key = ""] = split(request.headers.get("authorization") ?? "", " ");
     if (scheme.toLowerCase() === "bearer" && this.#fits(key)) return undefined;
-    // The key is looked at outside the CORS middleware: no `vary`.
+    // vLLM checks keys outside the CORS middleware, so this answer has no `vary`.
     return this.#answer(context, unauthorized.status, unauthorized.body, {
       server: "uvicorn",
       "content-type": "application/json",
     });
   }
 
-  /** Every key is looked at, each in the same time whatever it holds. */
+  /** Reports whether a key is valid. Compares all keys in constant time, so that the time of the answer reveals nothing. */
   #fits(key: string): boolean {
-    const given = sha256(key);
+    const digest = sha256(key);
     let fits = false;
-    for (const known of this.#keys) fits = isSameDigest(given, known) || fits;
+    for (const known of this.#keys) fits = isSameDigest(digest, known) || fits;
     return fits;
   }
 
-  /** For what no route took. */
+  /** Answers requests that no route takes: preflights, wrong methods, paths with a trailing slash, and unknown paths. */
   fallback(context: Context): Response {
     const { request } = context;
     const path = pathOf(request.url);
     const headers = request.headers;
     const preflight = this.#habits.withoutCors ? null : this.#cors.preflight(request);
     if (preflight !== null) {
-      this.visitOf(context); // answered outside the middleware that counts
+      this.visitOf(context); // drops the count, because vLLM answers preflights outside the middleware that counts requests
       return this.#answer(context, preflight.status, preflight.body, preflight.headers);
     }
     const methods = this.#methods.get(routeOf(path));
@@ -239,7 +247,7 @@ export class Http {
   #answer(
     context: Context,
     status: number,
-    body: string | typeof OPENED | Whole | null,
+    body: string | typeof OPENED | PartwiseBody | null,
     headers: Readonly<Record<string, string>>,
   ): Response {
     const { truth, live } = this.#kernel;
@@ -262,7 +270,7 @@ export class Http {
     return front.answer(context.request, status, all, body, bytes);
   }
 
-  /** In the order in which the middleware adds them. */
+  /** Returns the headers of an answer with those that middleware adds, in its order. */
   #withMore(request: HttpRequest, status: number, headers: Readonly<Record<string, string>>): Record<string, string> {
     const more: Record<string, string> = {};
     if (status !== unauthorized.status && headers.vary === "Origin") {
@@ -277,7 +285,7 @@ export class Http {
     return more;
   }
 
-  /** Lets an engine that a script stopped go on, if the request that is answered orders it. */
+  /** Lets the engine continue after a script has stopped it, if a header of the request orders that. */
   #release({ request }: Context): void {
     const order = request.headers.get(ORDER_HEADER);
     if (order !== null && releasesEngine(order)) this.#kernel.backend.standStill?.(false);
@@ -296,18 +304,18 @@ export class Http {
   }
 }
 
-/** Phrases of Python's `http.HTTPStatus` that are not Node's. */
+/** Status phrases of Python's `http.HTTPStatus` that differ from Node's. */
 const PHRASES: Readonly<Record<number, string>> = {
   413: "Request Entity Too Large",
   416: "Requested Range Not Satisfiable",
 };
 
-function bytesOf(body: string | typeof OPENED | Whole | null): number {
+function bytesOf(body: string | typeof OPENED | PartwiseBody | null): number {
   if (typeof body === "string") return Buffer.byteLength(body);
   return typeof body === "object" && body !== null ? body.bytes : 0;
 }
 
-/** Where the path begins in an absolute URL. */
+/** Returns the offset of the path in an absolute URL. */
 function pathAt(url: string): number {
   return url.indexOf("/", url.indexOf("://") + 3);
 }
@@ -317,7 +325,7 @@ function pathOf(url: string): string {
   return url.slice(pathAt(url), end === -1 ? undefined : end);
 }
 
-/** As Python's `partition`: before and after the first separator. */
+/** Returns the texts before and after the first separator, like Python's `partition`. */
 function split(text: string, separator: string): [string, string] {
   const at = text.indexOf(separator);
   return at === -1 ? [text, ""] : [text.slice(0, at), text.slice(at + separator.length)];

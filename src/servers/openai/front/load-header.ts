@@ -1,10 +1,13 @@
-/** How loaded is the engine, as the answer to a request that asks for it says? `endpoint-load-metrics-format`, of whole answers. */
+/**
+ * Reports the load of the engine in the header `endpoint-load-metrics` of whole answers. Clients ask for it with the header
+ * `endpoint-load-metrics-format`.
+ */
 
 import type { Backend } from "../../../kernel/backend.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import { reprFloat } from "../../pydantic/repr.ts";
 
-/** In Python's spelling; undefined: not asked for. */
+/** Returns the header, with numbers as Python prints them, or undefined if the request does not ask for it. */
 export function loadHeader({ headers }: HttpRequest, backend: Backend): Record<string, string> | undefined {
   const format = headers.get("endpoint-load-metrics-format")?.toUpperCase();
   if (format !== "TEXT" && format !== "JSON") return undefined;

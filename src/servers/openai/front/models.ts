@@ -1,4 +1,4 @@
-/** Which models does the server say it has? vLLM 0.33, `openai/models/serving.py`: a card per served name, then one per adapter. */
+/** Lists the models of a server, and refuses requests for other ones. As in vLLM 0.33 (`openai/models/serving.py`). */
 
 import type { Ids } from "../../../base/random.ts";
 import type { LoraModule } from "../../../kernel/kernel-config.ts";
@@ -15,14 +15,17 @@ interface ModelCard {
   readonly maxModelLen: number | null;
 }
 
-/** Throws `Refused` for a model that is not served; null and "" stand for the first one. */
+/** Throws `Refused` if the model is not served. Null and "" stand for the first served model. */
 export function checkModel(model: string | null, limits: Limits): void {
   if (model === null || model === "" || limits.takesAnyModel) return;
   if (!limits.servedModelNames.includes(model) && !limits.loraNames.includes(model))
     throw new Refused(unknownModel(model, limits));
 }
 
-/** Body of `/v1/models`. `created` (Unix seconds) and the permission ids change with each call. */
+/**
+ * Returns the body of `/v1/models`: an entry per served name, then one per adapter. `created`: Unix seconds of this call. The ids
+ * of permissions are new for each call, too.
+ */
 export function modelList(
   { models: { servedModelNames, model }, engine }: OpenAiServerConfig,
   loraModules: readonly LoraModule[],

@@ -6,7 +6,7 @@ import { requestOrdersOf } from "../request/request-orders.ts";
 
 export const ORDER_HEADER = "x-understudy";
 
-/** The last header that was read, and the order in it or what is wrong with it: several parts of the server ask for the same. */
+/** Text of the last header, with its order or its error. Kept because several parts of the server read the same header. */
 let last: { readonly text: string; readonly order: Order | BrokenScript } | null = null;
 
 /** Reads the order in a header's text. Throws `BrokenScript`. */
@@ -16,7 +16,7 @@ export function orderInHeader(text: string): Order {
   return last.order;
 }
 
-/** Reports whether a header orders that an engine which a script stopped goes on. A broken order does not. */
+/** Reports whether a header orders the server to continue an engine that a script has stopped. A broken order does not. */
 export function releasesEngine(text: string): boolean {
   try {
     return orderInHeader(text).releases;
@@ -26,7 +26,7 @@ export function releasesEngine(text: string): boolean {
   }
 }
 
-/** Reports whether something may have stopped the engine, so that the order `release` has a meaning. */
+/** Reports whether a script may stop the engine, so that the order `release` can have an effect. */
 export function mayRelease({ config, text: { canned } }: OpenAiKernel): boolean {
   const allowed = requestOrdersOf(config);
   return allowed === "all" || (allowed === "answers" && (canned.plays !== undefined || canned.fixtures !== undefined));

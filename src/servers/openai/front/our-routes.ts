@@ -9,7 +9,7 @@ import { ADMIN_METHODS, adminRoutes } from "./admin-routes.ts";
 
 type Methods = Readonly<Record<string, readonly string[]>>;
 
-/** `metrics`: paths of pages of metrics, with their methods. */
+/** Returns the routes. `metrics`: methods of the pages of metrics, by path. */
 export function ourRoutes(kernel: OpenAiKernel, metrics: Methods = METRICS_METHODS): RouteEntry[] {
   const { live, engines, text, lifecycle } = kernel;
   const { admin } = lifecycle;
@@ -21,7 +21,7 @@ export function ourRoutes(kernel: OpenAiKernel, metrics: Methods = METRICS_METHO
   ];
 }
 
-/** The methods of `ourRoutes` by path, so that other methods there get 405. */
+/** Returns the methods of `ourRoutes` by path. Other methods on these paths get 405. */
 export function ourMethods({ lifecycle: { admin } }: OpenAiKernel, metrics: Methods = METRICS_METHODS): Methods {
   return { ...metrics, ...TRUTH_METHODS, ...(admin ? ADMIN_METHODS : {}) };
 }

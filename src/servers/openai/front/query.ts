@@ -1,20 +1,23 @@
-/** What does a request's query say? As FastAPI reads it: the last one of a name counts, unknown names do not; all errors in one answer. */
+/**
+ * Reads the parameters of a query as FastAPI does: the last value of a name counts, unknown names are ignored, and one answer
+ * lists all errors.
+ */
 
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { FAIL, State, type Type } from "../../pydantic/types.ts";
 import { validationErrors } from "../../pydantic/validate.ts";
 
 export class Query {
-  readonly #given: URLSearchParams;
+  readonly #parameters: URLSearchParams;
   readonly #state = new State(true);
 
   constructor(url: string) {
-    this.#given = new URL(url).searchParams;
+    this.#parameters = new URL(url).searchParams;
   }
 
-  /** The parameter's value; `absent` where it is not given, or wrong. */
+  /** Returns the value of a parameter. Returns `absent` if it is missing or wrong. */
   read<V, A>(name: string, type: Type<V>, absent: A): V | A {
-    const text = this.#given.getAll(name).at(-1);
+    const text = this.#parameters.getAll(name).at(-1);
     if (text === undefined) return absent;
     const before = this.#state.count;
     const value = type.check(text, this.#state);
@@ -23,7 +26,7 @@ export class Query {
     return value === FAIL ? absent : value;
   }
 
-  /** The 400 that names everything wrong so far. */
+  /** Returns the 400 that lists the errors of all parameters read so far, or null if there are none. */
   wrong(): ErrorAnswer | null {
     const { errors } = this.#state;
     return errors === null || errors.length === 0 ? null : validationErrors(errors);

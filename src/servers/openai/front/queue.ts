@@ -1,7 +1,7 @@
 /**
- * Leads requests into the engine's queue: limits its length, and keeps the order of arrival. vLLM's `--max-num-queued-reqs` and
- * `--max-num-queued-tokens` count requests in the engine, waiting or running, and tokens of prompts that have given no output
- * yet. Without limits they cost nothing.
+ * Limits the engine's queue, and submits requests in the order of their arrival. vLLM's `--max-num-queued-reqs` counts requests
+ * in the engine, waiting or running. Its `--max-num-queued-tokens` counts tokens of prompts without any output yet. Unset
+ * limits cost nothing.
  */
 import type { LiveValue } from "../../../base/live-value.ts";
 import { logUnexpected } from "../../../base/unexpected.ts";
@@ -17,10 +17,11 @@ export class Queue {
   readonly #limits: LiveValue<QueueLimits>;
   readonly #backend: Backend;
   readonly #accounting: Accounting;
-  /** The order in which requests came, which they keep while their prompts are encoded. */
+  /** Keeps the order of arrival although prompts take different times to encode. */
   readonly arrivals = new ArrivalOrder();
+  /** Tokens of prompts in the engine that have no output yet. */
   #backlog = 0;
-  /** Generations of requests that came in, and tokens of their prompts, which the engine has not got yet. */
+  /** Generations of admitted requests that are not submitted yet, and tokens of their prompts. */
   #comingCount = 0;
   #comingTokens = 0;
 
@@ -30,7 +31,7 @@ export class Queue {
     this.#backend = backend;
   }
 
-  /** The refusal of a request of `count` generations; null: it may come in. */
+  /** Returns the refusal of a request with `count` generations, and counts it. Returns null if there is room. */
   refuses(count: number): ErrorAnswer | null {
     const { maxNumQueuedReqs, maxNumQueuedTokens } = this.#limits.get();
     if (maxNumQueuedReqs !== undefined && this.#inFlight + count > maxNumQueuedReqs) {
@@ -46,46 +47,50 @@ export class Queue {
     return (this.#backend.inFlight?.() ?? 0) + this.#comingCount;
   }
 
-  /** So many generations more, or fewer, with so many tokens of prompts, are of a request that came in and wait to be submitted. */
+  /** Adds generations of an admitted request, and their prompt tokens. Once they are submitted, call it with negative numbers. */
   coming(count: number, tokens: number): void {
     this.#comingCount += count;
     this.#comingTokens += tokens;
   }
 
-  /** Gives a prompt of so many tokens to the engine by `submit`, and has it counted until its first output or its end. */
+  /**
+   * Calls `submit` for a prompt of `tokens` tokens, and counts them until its first output or its end. If the engine refuses it,
+   * returns the result of `submit`.
+   */
   submit<R>(tokens: number, receiver: Receiver, submit: (receiver: Receiver) => Submission | R): Submission | R {
     if (this.#limits.get().maxNumQueuedTokens === undefined) return submit(receiver);
-    const waiting = new Waiting(receiver, () => {
+    const counted = new CountedPrompt(receiver, () => {
       this.#backlog -= tokens;
     });
     this.#backlog += tokens;
-    const taken = submit(waiting);
-    if (!isSubmission(taken)) {
-      waiting.over();
-      return taken;
+    const result = submit(counted);
+    if (!isSubmission(result)) {
+      counted.over();
+      return result;
     }
-    waiting.submission = taken;
-    return waiting;
+    counted.submission = result;
+    return counted;
   }
 }
 
-function isSubmission<R>(taken: Submission | R): taken is Submission {
-  return typeof taken === "object" && taken !== null && "cancel" in taken;
+function isSubmission<R>(result: Submission | R): result is Submission {
+  return typeof result === "object" && result !== null && "cancel" in result;
 }
 
-/** Between the engine and a choice, in both directions. */
-class Waiting extends ReceiverBefore implements Submission {
+/** Stands between the engine and a choice. Passes all calls on, and notices the first output and the end. */
+class CountedPrompt extends ReceiverBefore implements Submission {
   submission!: Submission;
-  #left: (() => void) | null;
+  #onOver: (() => void) | null;
 
-  constructor(receiver: Receiver, left: () => void) {
+  constructor(receiver: Receiver, onOver: () => void) {
     super(receiver);
-    this.#left = left;
+    this.#onOver = onOver;
   }
 
+  /** Stops counting the tokens of the prompt. Later calls do nothing. */
   over(): void {
-    this.#left?.();
-    this.#left = null;
+    this.#onOver?.();
+    this.#onOver = null;
   }
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
@@ -125,14 +130,14 @@ class Waiting extends ReceiverBefore implements Submission {
   }
 }
 
-const NOBODY = Promise.resolve();
+const SETTLED = Promise.resolve();
 
 /**
- * Has requests reach the engine as they arrived, although prompts are encoded elsewhere and token-id prompts need no encoding
- * at all.
+ * Lets requests reach the engine in the order of their arrival, although another thread encodes some prompts, and prompts of
+ * token ids need no encoding.
  */
 export class ArrivalOrder {
-  #last: Promise<unknown> = NOBODY;
+  #last: Promise<unknown> = SETTLED;
   #waiting = 0;
 
   /** True if no earlier request waits. */
@@ -141,14 +146,14 @@ export class ArrivalOrder {
   }
 
   /**
-   * Resolves with the value of `ready`, or null if it rejects, once it and all earlier calls have settled. The code that awaits it
-   * runs before that of later calls, up to its own next await.
+   * Resolves with the value of `ready`, or null if it rejects, once it and all earlier calls have settled. A caller's
+   * code after its await runs before that of later callers, up to its next await.
    */
   pass<T>(ready: Promise<T>): Promise<T | null> {
     this.#waiting++;
     const passed = Promise.allSettled([ready, this.#last]).then(([settled]) => {
-      // Kept until the next one came, it would keep what it gives: all prompts of a request.
-      if (--this.#waiting === 0) this.#last = NOBODY;
+      // Drop the promise, or it keeps the prompts in memory until the next request.
+      if (--this.#waiting === 0) this.#last = SETTLED;
       if (settled.status === "fulfilled") return settled.value;
       logUnexpected("a request failed and is answered with 500", settled.reason);
       return null;

@@ -1,8 +1,9 @@
-/** How does something stand between the engine and a receiver? It hears first, and hands on what it does not change. */
+/** Base class of receivers that stand between the engine and another receiver, such as one that looks for repetitions. */
 import { Finish, type Receiver } from "../../../engine/interface/types.ts";
 
 const NO_IDS = new Int32Array();
 
+/** Gets the engine's calls first. A subclass decides which tokens it passes on to `next`. */
 export abstract class ReceiverBefore implements Receiver {
   protected readonly next: Receiver;
 

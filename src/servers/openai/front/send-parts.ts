@@ -1,13 +1,15 @@
-/** How does an answer of megabytes reach its client? Part by part, as it is taken, with turns of the event loop between. */
+/** Sends long answers part by part, as fast as the client reads, with a turn of the event loop before each part. */
 
 import { type EventLoopTurns, turn } from "../../../base/pieces.ts";
 import type { PartSink } from "../../../wire/http/sink.ts";
 
 /** Waits for a client that does not keep up. */
-export class Gate {
+export class DrainGate {
+  /** True if the client has left. */
   gone = false;
   #open: (() => void) | null = null;
 
+  /** Settles when the client takes more, or leaves. */
   opens(): Promise<void> {
     return new Promise((open) => {
       this.#open = open;
@@ -24,19 +26,19 @@ export class Gate {
   }
 }
 
-/** What sending a part leaves besides the part, about. */
+/** Approximate bytes of garbage that sending a part makes, in addition to the part. */
 const TURN_BYTES = 4096;
 
-/** `areShared`: the parts are no garbage when they were sent; others are sent them, too. */
+/** Sends parts until the client leaves. `areShared`: other answers need the parts too, so they do not become garbage. */
 export async function sendParts(
   parts: Iterable<Uint8Array>,
   sink: PartSink,
-  gate: Gate,
+  gate: DrainGate,
   turns: EventLoopTurns,
   areShared = false,
 ): Promise<void> {
   for (const part of parts) {
-    // The first one too: a hundred that ask at once are answered a turn each.
+    // Take a turn also before the first part, so that a hundred simultaneous answers take a turn each.
     await turn(turns);
     if (sink.full) await gate.opens();
     if (gate.gone) return;
@@ -45,19 +47,19 @@ export async function sendParts(
   }
 }
 
-/** Characters that are made bytes at a time. */
+/** Characters of text in a part. */
 const PART_CHARACTERS = 65_536;
 
-/** An answer of a known length in parts, which may be made as they are sent. */
+/** An answer of known length. Its parts may be made while it is sent. */
 export interface AnswerParts {
   readonly bytes: number;
-  /** Gone through once, from its beginning. */
+  /** The parts in order. They are iterated only once. */
   readonly parts: Iterable<Uint8Array>;
-  /** True if the parts are sent to others, too, so that they are no garbage when they were sent. */
+  /** True if other answers need the same parts, so that they do not become garbage after this one. */
   readonly areShared: boolean;
 }
 
-/** A text that is put together bit by bit, as bytes in parts that are neither long nor very short. */
+/** Collects a text piece by piece, and turns it into parts of 64 KiB or more. */
 export class JsonParts implements AnswerParts {
   bytes = 0;
   readonly parts: Uint8Array[] = [];
@@ -68,7 +70,7 @@ export class JsonParts implements AnswerParts {
     this.areShared = areShared;
   }
 
-  /** All of a text that many ask for. */
+  /** Returns the parts of a text that many clients ask for. */
   static of(text: string): JsonParts {
     const all = new JsonParts(true);
     for (const part of partsOf(text)) all.#push(part);
@@ -80,7 +82,7 @@ export class JsonParts implements AnswerParts {
     if (this.#text.length >= PART_CHARACTERS) this.#close();
   }
 
-  /** With nothing more to come. */
+  /** Turns the rest of the text into a part. */
   end(): this {
     this.#close();
     return this;
@@ -98,7 +100,7 @@ export class JsonParts implements AnswerParts {
   }
 }
 
-/** Bytes of a long answer, in such parts, which are not copied. Their memory is freed when they were sent. */
+/** Returns the bytes of a long answer in parts, without copying them. Their memory is freed after the last part. */
 export function partsOfBytes(bytes: Uint8Array<ArrayBuffer>): AnswerParts {
   return { bytes: bytes.length, parts: freedParts(bytes), areShared: false };
 }
@@ -111,11 +113,11 @@ function* freedParts(bytes: Uint8Array<ArrayBuffer>): Generator<Uint8Array, void
   }
 }
 
-/** Bytes of a long text, in such parts. */
+/** Yields the bytes of a long text in parts. */
 export function* partsOf(text: string): Generator<Uint8Array, void> {
   for (let at = 0; at < text.length; ) {
     let end = Math.min(text.length, at + PART_CHARACTERS);
-    // Not between the halves of a character.
+    // Do not split a pair of surrogates.
     const last = text.charCodeAt(end - 1);
     if (end < text.length && last >= 0xd800 && last < 0xdc00) end++;
     yield Buffer.from(text.slice(at, end));

@@ -1,13 +1,13 @@
-/** Which paths are served, and with which methods? Apart from the routes, for those who only count. */
+/** Tables of the served paths and their methods. Separate from the routes, because counting requests needs only these tables. */
 
 import type { OpenAiServerConfig } from "../request/openai-config.ts";
 
-type Served = Readonly<Record<string, readonly string[]>>;
+type MethodsByPath = Readonly<Record<string, readonly string[]>>;
 
-/** The release that is stood in for. */
+/** The release of vLLM that this server imitates. */
 export const VLLM_VERSION = "0.33.0";
 
-/** Routes of servers that share out the work; this one has them switched off, as vLLM without --enable-scale-out. */
+/** Routes of vLLM's scale-out mode. They always answer with an error, as in vLLM without --enable-scale-out. */
 export const SCALE_OUT = [
   "/v1/chat/completions/render",
   "/v1/completions/render",
@@ -17,10 +17,11 @@ export const SCALE_OUT = [
   "/v1/completions/derender",
   "/inference/v1/generate",
 ] as const;
-/** They stand in no document. */
-const SCALE_OUT_METHODS: Served = Object.fromEntries(SCALE_OUT.map((path) => [path, ["POST"]]));
+/** Methods of the scale-out routes, which the OpenAPI document does not list. */
+const SCALE_OUT_METHODS: MethodsByPath = Object.fromEntries(SCALE_OUT.map((path) => [path, ["POST"]]));
 
-export const METHODS: Served = {
+/** Paths that every configuration serves. */
+export const METHODS: MethodsByPath = {
   "/v1/chat/completions": ["POST"],
   "/v1/chat/completions/batch": ["POST"],
   "/v1/completions": ["POST"],
@@ -40,8 +41,8 @@ export const METHODS: Served = {
   "/kv_event_sources": ["GET"],
 };
 
-/** With VLLM_SERVER_DEV_MODE=1. */
-export const DEV_METHODS: Served = {
+/** Paths that are served with VLLM_SERVER_DEV_MODE=1. */
+export const DEV_METHODS: MethodsByPath = {
   "/pause": ["POST"],
   "/resume": ["POST"],
   "/is_paused": ["GET"],
@@ -54,32 +55,32 @@ export const DEV_METHODS: Served = {
   "/server_info": ["GET"],
 };
 
-/** Without --disable-fastapi-docs. */
-export const DOCS_METHODS: Served = {
+/** Paths that are served unless --disable-fastapi-docs is given. */
+export const DOCS_METHODS: MethodsByPath = {
   "/openapi.json": ["GET"],
   "/docs": ["GET"],
   "/redoc": ["GET"],
 };
 
-/** With VLLM_ALLOW_RUNTIME_LORA_UPDATING=1. */
-export const LORA_METHODS: Served = {
+/** Paths that are served with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1. */
+export const LORA_METHODS: MethodsByPath = {
   "/v1/load_lora_adapter": ["POST"],
   "/v1/unload_lora_adapter": ["POST"],
 };
 
-/** With `--compat`: vLLM has no such path. */
-const READY_METHODS: Served = { "/health/ready": ["GET"] };
+/** Path that is served with `--compat`. vLLM has no such path. */
+const READY_METHODS: MethodsByPath = { "/health/ready": ["GET"] };
 
-/** With `--embedding-dimensions`: vLLM has no such path for a model that writes. */
-const EMBEDDING_METHODS: Served = { "/v1/embeddings": ["POST"] };
+/** Path that is served with `--embedding-dimensions`. vLLM has no such path for a model that generates text. */
+const EMBEDDING_METHODS: MethodsByPath = { "/v1/embeddings": ["POST"] };
 
-/** With `--enable-tokenizer-info-endpoint`. */
-const TOKENIZER_INFO_METHODS: Served = { "/tokenizer_info": ["GET"] };
+/** Path that is served with `--enable-tokenizer-info-endpoint`. */
+const TOKENIZER_INFO_METHODS: MethodsByPath = { "/tokenizer_info": ["GET"] };
 
-type Serving = Pick<OpenAiServerConfig, "models" | "openai">;
+type RouteConfig = Pick<OpenAiServerConfig, "models" | "openai">;
 
-/** All that a server of this configuration serves of this dialect. */
-export function servedBy(config: Serving): Served {
+/** Returns the paths of vLLM's API that a server of this configuration serves, with their methods. */
+export function servedBy(config: RouteConfig): MethodsByPath {
   return {
     ...METHODS,
     ...(config.openai.front.readiness ? READY_METHODS : {}),
@@ -91,13 +92,13 @@ export function servedBy(config: Serving): Served {
   };
 }
 
-/** Those whose HTTP requests have a handler of their own: what is switched off has one too. */
-export const countedBy = (config: Parameters<typeof servedBy>[0]): Served => ({
+/** Returns the paths whose HTTP requests are counted by path: the served paths and those of the scale-out mode. */
+export const countedBy = (config: Parameters<typeof servedBy>[0]): MethodsByPath => ({
   ...servedBy(config),
   ...SCALE_OUT_METHODS,
 });
 
-/** The route of a path: with its parameters by name. */
+/** Returns the route of a path: the id of a response becomes the name of the parameter. */
 export function routeOf(path: string): string {
   return path.startsWith(RESPONSES) ? path.replace(/^(\/v1\/responses\/)[^/]+/, "$1{response_id}") : path;
 }

@@ -1,30 +1,28 @@
-/** What does a dataset say to a request of these prompts? All choices that nothing else has written: no schema, no call. */
+/** Answers requests from a dataset (docs/how-to/dataset.md), except choices that a schema or a tool call has written already. */
 
 import { mix } from "../../../base/random.ts";
 import { nextToken } from "../../../text/answers/answers.ts";
 import type { AnswerDataset } from "../../../text/canned/dataset/dataset.ts";
 import type { TextModel } from "../../../text/text-model.ts";
 import type { Encoder } from "../../../text/tokens/types.ts";
-import type { Writing } from "../request/constrained.ts";
+import type { ChoiceWriter } from "../request/constrained.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
-import type { ChatRequest, CompletionRequest, Limits } from "../request/request.ts";
+import type { GenerationRequest, Limits } from "../request/request.ts";
 import { checkPrompt } from "../request/sampling.ts";
 
-type Asking = ChatRequest | CompletionRequest;
-
-/** Separates the draw of the row from those of text and calls. */
+/** Salt that makes the draw of a row independent of those for text and calls. */
 const ROW = 0x6a09e667;
-/** Rows that are read in one go: 30 to 45 µs each. */
+/** Rows that are read without a pause. Each takes 30 to 45 µs. */
 const ROWS_AT_A_TIME = 32;
 
-/** `writing`: what is written first; null: nothing. */
+/** Returns the writer of a request's answers. `writing`: writes choices that must have a form, which the dataset then skips. */
 export function fromDataset(
   dataset: Pick<AnswerDataset, "answerTo">,
-  request: Asking,
-  writing: Writing | null,
+  request: GenerationRequest,
+  writing: ChoiceWriter | null,
   { backend, text: { model } }: OpenAiKernel,
   limits: Limits,
-): Writing {
+): ChoiceWriter {
   return async (seeds, prompts) => {
     const written = writing === null ? { answers: [] } : await writing(seeds, prompts);
     if ("error" in written) return written;
@@ -38,10 +36,10 @@ export function fromDataset(
   };
 }
 
-/** null: the answer is drawn as ever. */
+/** Returns the ids of the answer to a prompt. Null: the dataset has none, and the answer is drawn as usual. */
 async function rowFor(
   dataset: Pick<AnswerDataset, "answerTo">,
-  request: Asking,
+  request: GenerationRequest,
   promptIds: Uint32Array,
   at: number,
   seed: number,
@@ -50,7 +48,7 @@ async function rowFor(
 ): Promise<Uint32Array | null> {
   const fromText = request.kind === "chat" || typeof request.prompts[at] === "string";
   const checked = checkPrompt(request, promptIds.length, fromText, limits);
-  // The request is refused before long.
+  // No answer is needed, because the request will be refused.
   if ("error" in checked) return null;
   const { maxTokens } = checked;
   const found = dataset.answerTo(promptIds, { tokens: maxTokens, exactly: request.ignoreEos }, mix(seed ^ ROW, 0));
@@ -60,7 +58,7 @@ async function rowFor(
   return Uint32Array.from({ length: maxTokens }, (_, position) => ids[position] ?? nextToken(answers, seed, position));
 }
 
-/** What is beyond so many characters is cut anyway. */
+/** Encodes the first `characters` characters of a text, because more cannot fit into the answer. */
 function encoded(encoder: Encoder, text: string, characters: number): Uint32Array | Promise<Uint32Array> {
   const part = [text.slice(0, characters).toWellFormed()];
   return encoder.short?.(part, false) ?? encoder.encode(part, false);

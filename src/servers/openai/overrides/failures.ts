@@ -1,6 +1,6 @@
 /**
- * Which requests fail although nothing is wrong with them? A share of all, drawn from the server's seed in the order in
- * which they come (`--failure-injection-rate`); with `--compat llm-d-inference-sim` also those whose header says so.
+ * Answers valid requests with an error: a share of all, drawn from the server's seed in the order of arrival
+ * (`--failure-injection-rate`), and with `--compat llm-d-inference-sim` those whose header asks for it.
  */
 
 import type { LiveValue } from "../../../base/live-value.ts";
@@ -16,7 +16,7 @@ import type { OpenAiServerConfig } from "../request/openai-config.ts";
 import { promptTooLong } from "../request/sampling.ts";
 
 const HEADER = "x-return-error";
-/** Separates these draws from those of the requests' seeds. */
+/** Salt that makes these draws independent of the seeds of requests. */
 const SALT = 0x3c6ef372;
 
 export class Failures {
@@ -31,18 +31,18 @@ export class Failures {
     this.#next = seeded(mix(engine.seed ^ SALT, 0));
     const limits = { servedModelNames };
     this.#answers = {
-      // vLLM has none: it is what a gateway in front of it says.
+      // vLLM limits no rates, but a gateway in front of it may.
       rate_limit: overloaded(engineBusy, 429),
       invalid_api_key: { ...unauthorized, asItIs: true },
       context_length: promptTooLong(engine.maxModelLen + 1, engine.maxModelLen),
-      // A copy, which `--overload-status` does not take for its own.
+      // A copy, because `--overload-status` changes the status of the original.
       server_error: { ...engineBusy },
       invalid_request: missingBody(),
       model_not_found: unknownModel(`${servedModelNames[0]}-nonexistent`, limits),
     };
   }
 
-  /** null: the request is served. */
+  /** Returns the error of a request, or null if it is served. */
   of(http: HttpRequest): ErrorAnswer | null {
     const { failureRate = 0, failureTypes = FAILURE_TYPES } = this.#rate.get();
     const ordered = this.#errorHeader ? http.headers.get(HEADER) : null;
@@ -51,7 +51,7 @@ export class Failures {
     return this.#answers[failureTypes[Math.floor(this.#draw(failureTypes.length))]!];
   }
 
-  /** From 0 up to, not including, `end`. */
+  /** Draws a number from 0 up to, not including, `end`. */
   #draw(end: number): number {
     return (this.#next() / 2 ** 32) * end;
   }
@@ -59,6 +59,6 @@ export class Failures {
 
 function onOrder(text: string): ErrorAnswer {
   const status = /^[45]\d\d$/.test(text) ? Number(text) : null;
-  if (status === null) return badRequest(`X-Return-Error takes a status from 400 to 599, not "${text}"`);
+  if (status === null) return badRequest(`X-Return-Error: must be a status from 400 to 599, not "${text}"`);
   return errorAnswer(`Status ${status}, as X-Return-Error asks`, errorTypeOf(status), null, status);
 }

@@ -1,6 +1,6 @@
 /**
- * Which answers are disturbed, and by which plan (docs/reference/faults.md)? What the request orders, or its fixture; else a rule of
- * `--fault-plan`; else one fault by chance (`--fault-rate`). Plans and what performs them are loaded when first wanted.
+ * Chooses the plan of faults that disturbs an answer (docs/reference/faults.md): the plan that the request or its fixture orders, or else
+ * that of a rule in `--fault-plan`, or else one fault by chance (`--fault-rate`). Loads the code of faults at the first use.
  */
 import type { SubstituteAnswer } from "../../../faults/instead.ts";
 import type { FaultCarrier, Plan } from "../../../faults/plan/types.ts";
@@ -9,44 +9,46 @@ import type { Context, DisturbedAnswer, FaultOrder } from "../../../wire/http/si
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { badRequest, faultNotAllowed, noConnection } from "../request/errors.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
-import { disturbsAny, type Ordering } from "./orders.ts";
+import { type AnswerOrders, disturbsAny } from "./orders.ts";
 
-/** Requests whose attempts are counted; the oldest is forgotten. */
+/** Most requests whose attempts are counted. The oldest one is forgotten first. */
 const KEYS_MOST = 10_000;
 
-/** Hears of the faults that acted on answers. */
+/** Counts the effects of faults. */
 export interface FaultCounts {
-  /** Called once per answer and fault, with the fault's id. */
+  /** Counts an answer that a fault acted on. `id`: of the fault. */
   faulted(id: string): void;
-  /** Called with the bytes that disturbing an answer left as garbage. Absent: nobody collects it. */
+  /** Counts the bytes of garbage from disturbing an answer. Absent: they are not counted. */
   readonly consumed?: (bytes: number) => void;
 }
 
 /** An answer that may be disturbed. */
 export interface FaultSubject {
-  /** As the request orders it; "": it does not. */
+  /** Text of the ordered plan. "": none is ordered. */
   readonly fault: string;
-  /** The order may reach others. */
+  /** True if the plan may affect other requests. */
   readonly trusted: boolean;
-  /** Requests that are being served besides. */
+  /** Number of other requests being served. */
   readonly open: number;
   header(name: string): string | null;
-  /** Path and query. */
+  /** Path and query of the request. */
   readonly target: string;
+  /** Protocol of the answer. */
   readonly over: FaultCarrier;
-  /** The request as rules see it. */
+  /** Returns the request in the form that rules match. */
   question(): Question;
 }
 
-/** How it is disturbed; `instead`: it is another one. */
+/** The faults of an answer. */
 export interface ChosenFaults extends FaultOrder {
+  /** An answer that replaces the server's own. Null: the server's own one is disturbed. */
   readonly instead: SubstituteAnswer | null;
 }
 
 export class FaultOrders {
   readonly #kernel: OpenAiKernel;
   readonly #counts: FaultCounts;
-  /** Requests that a plan may have disturbed. */
+  /** Number of requests without an id so far. It seeds their faults. */
   #ordinal = 0;
   readonly #attempts = new Map<string, number>();
 
@@ -56,12 +58,13 @@ export class FaultOrders {
   }
 
   /**
-   * null: nothing disturbs the answer. Else, when the plan is in place, what the request is answered with in place of the
-   * server's own answer, or null. `open`: requests that are being served besides; `question`: the request as rules see it.
+   * Sets up the faults of an answer over HTTP. Returns null if nothing disturbs it. Otherwise resolves when the faults are in
+   * place, with the answer that replaces the server's own, or null. `open`: number of other requests being served. `question`:
+   * returns the request in the form that rules match.
    */
   of(
     context: Context,
-    { fault, trusted }: Ordering,
+    { fault, trusted }: AnswerOrders,
     open: number,
     question: () => Question,
   ): Promise<ErrorAnswer | null> | null {
@@ -94,12 +97,12 @@ export class FaultOrders {
     return { status, headers, body, asItIs: !body.startsWith('{"error":{') };
   }
 
-  /** True if an answer may be disturbed whose request orders nothing. */
+  /** True if answers may be disturbed although their requests order nothing. */
   get some(): boolean {
     return disturbsAny(this.#kernel);
   }
 
-  /** null: nothing disturbs the answer, at once or when the plan is known. An error: the order is none. */
+  /** Returns the faults of an answer, or null for none. Resolves with an error if the order is invalid or not allowed. */
   disturbance(subject: FaultSubject): Promise<ChosenFaults | ErrorAnswer | null> | null {
     const { live, text } = this.#kernel;
     const rate = live.values.faults.get().faultRate ?? 0;
@@ -113,7 +116,7 @@ export class FaultOrders {
 
   async #planned(
     subject: FaultSubject,
-    /** A line; or a rule's plan; null: one by chance. */
+    /** The text of an order, or the plan of a rule. Null: one fault is drawn. */
     ordered: string | Plan | null,
     trusted: boolean,
     key: string,
@@ -153,7 +156,7 @@ export class FaultOrders {
     };
   }
 
-  /** How often this request was attempted; after the last failure that its plan wants the count begins again. */
+  /** Returns the number of earlier attempts of a request. Starts again at 0 after the failures that its plan wants. */
   #attempt(key: string, { faults }: Plan): number {
     const fails = faults.find(({ row }) => row.id === "A5");
     if (fails === undefined) return 0;

@@ -1,4 +1,4 @@
-/** How do fixtures see a request of this dialect, and what does an error of theirs look like on the wire? */
+/** Describes a request in the form that fixtures match (docs/how-to/fixtures.md), and turns their errors into answers. */
 
 import type { HttpError } from "../../../text/canned/fixtures/fixture.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
@@ -8,12 +8,15 @@ import { parsePython } from "../../pydantic/json.ts";
 import { asText, type Body } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { type PythonValue, toPlain } from "../../pydantic/value.ts";
-import type { ChatRequest, CompletionRequest } from "../request/request.ts";
+import type { ChatRequest, CompletionRequest, GenerationRequest } from "../request/request.ts";
 
-type Asking = ChatRequest | CompletionRequest;
-
-/** `body`: its bytes, a request by now; they are parsed once more where a condition looks into them. */
-export function questionOf(http: HttpRequest, request: Asking, body: Body, vocabulary: Vocabulary): Question {
+/** Returns the request for matching. `body`: its bytes, which are parsed again only if a condition needs them. */
+export function questionOf(
+  http: HttpRequest,
+  request: GenerationRequest,
+  body: Body,
+  vocabulary: Vocabulary,
+): Question {
   let parsed: { readonly value: unknown } | null = null;
   return {
     path: new URL(http.url).pathname,
@@ -35,7 +38,7 @@ export function questionOf(http: HttpRequest, request: Asking, body: Body, vocab
   };
 }
 
-/** What the user said last, or whoever spoke last. */
+/** Returns the last message of the user, or the last message of all if there is none. */
 export function lastContent({ messages }: ChatRequest): string {
   const last = messages.findLast(({ role }) => role === "user") ?? messages.at(-1);
   return last?.content ?? "";
@@ -48,7 +51,7 @@ function firstPrompt({ prompts }: CompletionRequest, vocabulary: Vocabulary): st
   return Buffer.concat(known.map((id) => vocabulary.bytesOf(id).slice())).toString();
 }
 
-/** Python's NaN and the like are JSON here too. */
+/** Parses a body as JSON in which Python's NaN and Infinity are permitted. */
 function read(body: Body): unknown {
   const text = asText(body).python ?? "null";
   try {
@@ -58,7 +61,7 @@ function read(body: Body): unknown {
   }
 }
 
-/** A body word for word as the fixture has it, or an error that each dialect writes in its form. */
+/** Returns the error of a fixture: its body unchanged, or an error object that each API writes in its own form. */
 export function httpError({ status, body, message, type, param, headers }: HttpError): ErrorAnswer {
   if (body !== null) return { status, body, headers, asItIs: true };
   return { status, body: JSON.stringify({ error: { message, type, param, code: status } }), headers };

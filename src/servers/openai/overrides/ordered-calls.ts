@@ -1,21 +1,17 @@
-/** Writes the tool calls of an order as text of the model, so that the server's own parser finds them. */
+/** Writes the tool calls of an order as text in the model's format, so that the server's own parser finds them. */
 
 import { textOfParts } from "../../../text/answers/answer-parts.ts";
 import type { Order } from "../../../text/canned/script.ts";
 import { orderedCallsText } from "../../../text/grammar/given-call.ts";
 import type { ToolFormat } from "../../../text/grammar/parsers.ts";
 import { callsBefore } from "../request/output-options.ts";
-import type { ChatRequest, CompletionRequest } from "../request/request.ts";
+import type { GenerationRequest } from "../request/request.ts";
 
-/** The format without `--tool-call-parser`: the calls stay text then, as of a model whose server has no parser. */
+/** The format without `--tool-call-parser`. Such a server has no parser, so the calls stay text. */
 const WITHOUT_PARSER: ToolFormat = "hermes";
 
-/** Returns the order with the text of its calls; `parser`: undefined if the server has none. */
-export function withCallsWritten(
-  order: Order,
-  request: ChatRequest | CompletionRequest,
-  parser: ToolFormat | undefined,
-): Order {
+/** Returns the order with its calls as text. `parser`: undefined if the server has none. */
+export function withCallsWritten(order: Order, request: GenerationRequest, parser: ToolFormat | undefined): Order {
   const { toolCalls, script } = order;
   const form = parser ?? WITHOUT_PARSER;
   let before = request.kind === "chat" ? callsBefore(request) : 0;

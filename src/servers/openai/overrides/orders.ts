@@ -1,6 +1,6 @@
 /**
- * Finds the answer that somebody ordered for a request: in the header `X-Understudy` or the body's field
- * `understudy`, in a fixture (docs/how-to/fixtures.md), or in the file of `--script` (docs/how-to/scripts.md); the first of these counts.
+ * Finds the answer that is ordered for a request: in the header `X-Understudy` or the field `understudy` of its body, in a
+ * fixture (docs/how-to/fixtures.md), or in the file of `--script` (docs/how-to/scripts.md). The first of these that has an order wins.
  */
 
 import { andThen } from "../../../base/maybe-promise.ts";
@@ -30,7 +30,7 @@ import { mayRelease, ORDER_HEADER, orderInHeader } from "../front/order-header.t
 import { badRequest, orderNotAllowed } from "../request/errors.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
-import type { ChatRequest, CompletionRequest, Repetition } from "../request/request.ts";
+import type { GenerationRequest, Repetition } from "../request/request.ts";
 import { type RequestOrders, requestOrdersOf } from "../request/request-orders.ts";
 import { thinkingOf, thoughtsBefore } from "../request/thinking.ts";
 import { forced } from "../tool-calls/output.ts";
@@ -38,51 +38,51 @@ import { type ReasoningSetup, reasoningSetup } from "../tool-calls/reasoning.ts"
 import { Failures } from "./failures.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
 import { withCallsWritten } from "./ordered-calls.ts";
-import { type Played, PlayedReceiver, rankedLogprobs, type Stage, scriptIds, Together } from "./play.ts";
+import { JointOutputs, type PlayedChoice, PlayedReceiver, rankedLogprobs, type Stage, scriptIds } from "./play.ts";
 
-type Asking = ChatRequest | CompletionRequest;
-
-/** An order that can be played once its text is encoded. */
-export interface Ordered {
+/** An order, and the text that must be encoded before it can be played. */
+export interface OrderedAnswer {
   readonly order: Order;
-  /** What must be encoded first; null: nothing. */
+  /** Text to encode first. Null: none. */
   readonly text: string | null;
 }
 
-/** Reports whether answers may be disturbed whose requests order nothing: by a rule of `--fault-plan`, or by chance. */
+/** Reports whether faults may disturb answers although their requests order nothing: by `--fault-plan`, or by chance. */
 export const disturbsAny = ({ live, text }: Pick<OpenAiKernel, "live" | "text">) =>
   text.canned.faultRules !== undefined || (live.values.faults.get().faultRate ?? 0) > 0;
 
-/** What the request, whose bytes are `body`, is to be answered with, and the plan of faults that disturbs it. */
-export interface Ordering {
-  /** null: nothing is ordered. */
-  readonly ordered: Ordered | null;
-  /** The request is answered with this. */
+/** The orders for a request: at most one of an answer, an error and a recording, and a plan of faults. */
+export interface AnswerOrders {
+  /** The ordered answer. Null: none. */
+  readonly ordered: OrderedAnswer | null;
+  /** The error that answers the request. */
   readonly error?: ErrorAnswer;
-  /** True if the answer is to be JSON, as the prompt asks for it; absent: the server's option decides. */
+  /** True if a fixture orders JSON for a prompt that asks for it in words. Absent: the server's option decides. */
   readonly promptedJson?: boolean;
-  /** Played back, beside the engine. */
+  /** A recording that is played back without the engine. */
   readonly recorded?: Recording;
-  /** Not yet read; "": none. */
+  /** Text of the plan of faults. "": none. */
   readonly fault: string;
-  /** The plan is the operator's, who may order anything. */
+  /** True if the operator ordered the plan, or clients may order anything. */
   readonly trusted: boolean;
 }
 
-const NOTHING: Ordering = { ordered: null, fault: "", trusted: true };
+const NOTHING: AnswerOrders = { ordered: null, fault: "", trusted: true };
 const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
 
+/** Finds and plays the orders for the requests of a server. */
 export class Orders {
   readonly #kernel: OpenAiKernel;
   readonly #vocabulary: Vocabulary;
   readonly #reasoning: ReasoningSetup | null;
   readonly #plays: Plays;
   readonly #failures: Failures;
-  /** What clients may order. */
+  /** Orders that clients may give. */
   readonly #allowed: RequestOrders;
   readonly #stage: Stage;
-  /** Something may have made the engine stand still. */
+  /** True if a script may have stopped the engine. */
   readonly #mayRelease: boolean;
+  /** Index of the next script of the queue in `--script`. */
   #next = 0;
   /** Logs why a JSON Schema in a prompt gets no JSON. Later calls do nothing. */
   readonly schemaNotice: (why: string) => void;
@@ -99,7 +99,7 @@ export class Orders {
     this.#allowed = requestOrdersOf(config);
     this.#mayRelease = mayRelease(kernel);
     this.schemaNotice = firstOnly((why) =>
-      kernel.log(`a JSON Schema in a prompt was answered with prose (later ones silently): ${why}`),
+      kernel.log(`answered a JSON Schema in a prompt with prose (later cases are not logged): ${why}`),
     );
     this.#stage = {
       standStill: (still) => backend.standStill?.(still),
@@ -115,39 +115,45 @@ export class Orders {
     return config.faults.errorHeader === true || (live.values.failures.get().failureRate ?? 0) > 0;
   }
 
-  /** `body`: the request's bytes. */
-  of(http: HttpRequest, request: Asking, body: Body): Ordering | Promise<Ordering> {
+  /** Returns the orders for a request. `body`: its bytes. */
+  of(http: HttpRequest, request: GenerationRequest, body: Body): AnswerOrders | Promise<AnswerOrders> {
     const failure = this.#mayFail ? this.#failures.of(http) : null;
     if (failure !== null) return { ...NOTHING, error: failure };
     const { rules } = this.#kernel.text;
-    return rules === undefined ? this.#asking(http, request, body) : this.#ruled(rules, http, request, body);
+    return rules === undefined ? this.#requested(http, request, body) : this.#ruled(rules, http, request, body);
   }
 
-  #ruled(rules: AnswerRules, http: HttpRequest, request: Asking, body: Body): Ordering | Promise<Ordering> {
+  #ruled(
+    rules: AnswerRules,
+    http: HttpRequest,
+    request: GenerationRequest,
+    body: Body,
+  ): AnswerOrders | Promise<AnswerOrders> {
     const ruled = rules.answerTo(questionOf(http, request, body, this.#vocabulary));
-    const given = (answer: FixtureAnswer | null) => {
-      if (answer === null) return this.#asking(http, request, body);
-      return this.#laid(answer, request) ?? { ...this.#asking(http, request, body), fault: answer.fault };
+    const orderingOf = (answer: FixtureAnswer | null) => {
+      if (answer === null) return this.#requested(http, request, body);
+      return this.#prepared(answer, request) ?? { ...this.#requested(http, request, body), fault: answer.fault };
     };
-    return andThen(ruled, given);
+    return andThen(ruled, orderingOf);
   }
 
-  #asking(http: HttpRequest, request: Asking, body: Body): Ordering {
+  /** Returns the orders that the request itself gives, or else those of the operator. */
+  #requested(http: HttpRequest, request: GenerationRequest, body: Body): AnswerOrders {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none"))
-      return this.#unasked(http, request, body);
+      return this.#byOperator(http, request, body);
     try {
       const order = header === null ? orderIn(request) : orderInHeader(header);
-      // At once, because the answer to this request needs the engine.
+      // Let a stopped engine continue now, because the answer to this request needs it.
       if (order.releases && this.#mayRelease) this.#stage.standStill(false);
       const { fault } = order;
-      const own = fault === undefined ? {} : { fault, trusted: this.#allowed === "all" };
-      if (order.kind === "none") return { ...this.#unasked(http, request, body), ...own };
+      const faults = fault === undefined ? {} : { fault, trusted: this.#allowed === "all" };
+      if (order.kind === "none") return { ...this.#byOperator(http, request, body), ...faults };
       if (order.script !== null) {
         this.#check(order.script);
         if (this.#allowed !== "all" && touchesEngine(order.script)) return { ...NOTHING, error: orderNotAllowed };
       }
-      return { ...NOTHING, ordered: this.#ordered(order, request), ...own };
+      return { ...NOTHING, ordered: this.#ordered(order, request), ...faults };
     } catch (error) {
       if (error instanceof BrokenScript)
         return { ...NOTHING, error: badRequest(`understudy: ${error.message}`, "understudy") };
@@ -155,19 +161,19 @@ export class Orders {
     }
   }
 
-  /** What the request orders to be called; null: it says nothing of it. */
-  calls(http: HttpRequest, request: Asking): Exclude<Order["calls"], undefined> | null {
-    return this.#asked(http, request)?.calls ?? null;
+  /** Returns the tool calls that the request orders, or null if it leaves them open. */
+  calls(http: HttpRequest, request: GenerationRequest): Exclude<Order["calls"], undefined> | null {
+    return this.#orderOf(http, request)?.calls ?? null;
   }
 
-  /** The request with the thinking that it orders. */
-  onto<R extends Asking>(http: HttpRequest, request: R): R {
-    const tokens = this.#asked(http, request)?.reasoningTokens;
+  /** Returns the request with the amount of thinking that it orders. */
+  onto<R extends GenerationRequest>(http: HttpRequest, request: R): R {
+    const tokens = this.#orderOf(http, request)?.reasoningTokens;
     return tokens === undefined ? request : { ...request, reasoningTokens: tokens };
   }
 
-  /** The order as it came; null: there is none. A broken one is found by `of`. */
-  #asked(http: HttpRequest, request: Asking): Order | null {
+  /** Returns the order that the request gives, or null. Also null if it is broken: `of` reports that. */
+  #orderOf(http: HttpRequest, request: GenerationRequest): Order | null {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none")) return null;
     try {
@@ -177,13 +183,21 @@ export class Orders {
     }
   }
 
-  /** The script of an order whose text has these ids; a completion's echo is each prompt itself. */
-  script({ order, text }: Ordered, ids: Uint32Array | null, prompts: readonly Uint32Array[], request: Asking): Script {
+  /**
+   * Returns the script of an order. `ids`: its encoded text; null if it has none. A completion that is ordered to echo repeats
+   * each prompt.
+   */
+  script(
+    { order, text }: OrderedAnswer,
+    ids: Uint32Array | null,
+    prompts: readonly Uint32Array[],
+    request: GenerationRequest,
+  ): Script {
     if (order.kind === "script" || order.kind === "play") return order.script!;
     const { n } = request;
     if (ids !== null && order.script?.parts !== undefined) return this.#inParts(ids, order.script, prompts.length * n);
-    const said = ids === null ? null : this.#thoughtful(ids, prompts[0]!, request);
-    const plain = text === null ? this.#repeated(prompts, n) : plainScript(said!, prompts.length * n);
+    const answerIds = ids === null ? null : this.#thoughtful(ids, prompts[0]!, request);
+    const plain = text === null ? this.#repeated(prompts, n) : plainScript(answerIds!, prompts.length * n);
     return order.script === null ? plain : shapedScript(plain, order.script);
   }
 
@@ -193,8 +207,8 @@ export class Orders {
     return { ...shapedScript(plainScript(ids, choices), shape), parts };
   }
 
-  /** Behind its thinking, where the server's answers think: without an end of it a text would be taken for thinking. */
-  #thoughtful(ids: Uint32Array, promptIds: Uint32Array, request: Asking): Uint32Array {
+  /** Puts thinking in front of a text, if the server's answers think. Otherwise the parser would take the text for thinking. */
+  #thoughtful(ids: Uint32Array, promptIds: Uint32Array, request: GenerationRequest): Uint32Array {
     const { config, text } = this.#kernel;
     const seed = request.seed ?? 0;
     const thinking = thinkingOf(request, this.#reasoning, promptIds, seed, config.openai.answers.meanReasoningTokens);
@@ -203,36 +217,40 @@ export class Orders {
     return whole.subarray(0, whole.length);
   }
 
+  /** Returns a script whose answers repeat the prompts without special tokens. */
   #repeated(prompts: readonly Uint32Array[], n: number): Script {
     const vocabulary = this.#vocabulary;
     const plain = plainScript([], 0);
     const sequences = prompts.flatMap((prompt) => {
-      const said = Array.from(prompt).filter((id) => !vocabulary.isSpecial(id));
-      return plainScript(said, n).sequences;
+      const ids = Array.from(prompt).filter((id) => !vocabulary.isSpecial(id));
+      return plainScript(ids, n).sequences;
     });
     return { ...plain, sequences };
   }
 
-  /** Before the first generation is handed to the engine; what gathers their outputs where they are to pile up. */
-  begins({ holdAfter, releaseAfterS, diesAtStep, burst }: Script, choices: number): Together | null {
+  /**
+   * Applies the effects of a script that come before its first step. Call it before the first choice is submitted. Returns the
+   * collector of outputs if these must arrive together, or null.
+   */
+  begins({ holdAfter, releaseAfterS, diesAtStep, burst }: Script, choices: number): JointOutputs | null {
     if (holdAfter === 0) this.#stage.standStill(true);
     if (holdAfter === 0 && releaseAfterS !== null) this.#stage.releaseIn(releaseAfterS);
     if (diesAtStep === 0) this.#stage.die();
-    return burst ? new Together(choices) : null;
+    return burst ? new JointOutputs(choices) : null;
   }
 
-  /** The generation with its ids, and who listens to it. */
+  /** Returns the generation with the ids of its script, and the receiver that plays the rest of the script. */
   play(
     script: Script,
-    choice: Played,
+    choice: PlayedChoice,
     generation: Generation,
     repetition: Repetition | null,
-    together: Together | null,
+    together: JointOutputs | null,
   ): { readonly generation: Generation; readonly receiver: Receiver } {
     const sequence = script.sequences[choice.index] ?? SILENT;
     const ids = scriptIds(sequence, generation, this.#vocabulary.eosId);
     return {
-      // The real scheduler leaves `min_tokens` to the sampler: what a model says in spite of it ends the answer.
+      // The real scheduler leaves `min_tokens` to the sampler, so an ordered end-of-sequence before it ends the answer.
       generation: { ...generation, minTokens: 0, plannedTokens: null, script: ids },
       receiver: new PlayedReceiver(choice, sequence, {
         ...{ script, stage: this.#stage, repetition, together },
@@ -241,33 +259,33 @@ export class Orders {
     };
   }
 
-  /** Log probabilities of a choice. */
+  /** Returns the source of each choice's log probabilities, if the script orders those of `rankedLogprobs`. */
   logprobs(script: Script): ((index: number) => LogprobSource) | undefined {
     if (!script.ranked) return undefined;
     const { size } = this.#vocabulary;
     return (index) => rankedLogprobs(size, script.sequences[index]?.minusInfinityAt ?? []);
   }
 
-  #ordered(given: Order, request: Asking): Ordered {
-    if (given.kind === "play") return this.#played(this.#named(given.text), given, request);
-    const order = withCallsWritten(given, request, this.#kernel.config.text.toolCallParser);
+  #ordered(original: Order, request: GenerationRequest): OrderedAnswer {
+    if (original.kind === "play") return this.#played(this.#named(original.text), original, request);
+    const order = withCallsWritten(original, request, this.#kernel.config.text.toolCallParser);
     if (order.kind === "echo") return { order, text: request.kind === "chat" ? lastContent(request) : null };
     return { order, text: order.kind === "text" ? order.text : null };
   }
 
-  /** A request that orders nothing itself. */
-  #unasked(http: HttpRequest, request: Asking, body: Body): Ordering {
+  /** Returns the operator's orders for a request: of a fixture, of the queue in `--script`, or of `--answers echo`. */
+  #byOperator(http: HttpRequest, request: GenerationRequest, body: Body): AnswerOrders {
     const { fixtures } = this.#kernel.text.canned;
     const answer = fixtures?.answerTo(questionOf(http, request, body, this.#vocabulary)) ?? null;
-    const laid = answer && this.#laid(answer, request);
-    if (laid !== null) return laid;
+    const prepared = answer && this.#prepared(answer, request);
+    if (prepared !== null) return prepared;
     const { fault } = answer ?? NOTHING;
     const ordered = this.#queued(request) ?? (this.#echoes(http, request) ? this.#ordered(ECHO, request) : null);
     return ordered === null && fault === "" ? NOTHING : { ...NOTHING, ordered, fault };
   }
 
-  /** null: only a fault is laid down, and the answer is as ever. */
-  #laid(answer: FixtureAnswer, request: Asking): Ordering | null {
+  /** Returns the orders of a fixture. Null: it has only a fault, and the answer is found as without it. */
+  #prepared(answer: FixtureAnswer, request: GenerationRequest): AnswerOrders | null {
     const { fault } = answer;
     if ("error" in answer) return { ...NOTHING, error: httpError(answer.error), fault };
     if ("recorded" in answer) return { ...this.#recorded(answer.recorded, request), fault };
@@ -275,8 +293,8 @@ export class Orders {
     return answer.order.kind === "none" ? null : { ...NOTHING, ordered: this.#ordered(answer.order, request), fault };
   }
 
-  /** With its own times; or what it says, with those of the engine. */
-  #recorded(recorded: Recording, request: Asking): Ordering {
+  /** Returns the orders for a recording: played with its own times, or its text with the times of the engine. */
+  #recorded(recorded: Recording, request: GenerationRequest): AnswerOrders {
     if (this.#kernel.config.text.replayTiming !== "scheduled") return { ...NOTHING, recorded };
     const { status, headers, events } = recorded;
     if (status >= 400) return { ...NOTHING, error: { status, headers, body: events[0]?.[1] ?? "", asItIs: true } };
@@ -284,22 +302,23 @@ export class Orders {
     return { ...NOTHING, ordered: this.#ordered(order, request) };
   }
 
-  /** With `--answers echo`: all but what must have a form of its own. */
-  #echoes(http: HttpRequest, request: Asking): boolean {
+  /** Reports whether `--answers echo` applies. It does not if the answer must have a form or call a tool. */
+  #echoes(http: HttpRequest, request: GenerationRequest): boolean {
     if (!this.#kernel.config.text.echo || request.sampling.structure) return false;
     const calls = this.calls(http, request);
     return request.kind !== "chat" || !(forced({ choice: request.toolChoice }) || (calls !== null && calls !== false));
   }
 
-  #queued(request: Asking): Ordered | null {
+  /** Takes the next script of the queue, or returns null if none is left. */
+  #queued(request: GenerationRequest): OrderedAnswer | null {
     const script = this.#plays.queue[this.#next];
     if (script === undefined) return null;
     this.#next++;
     return this.#played(script, ECHO, request);
   }
 
-  /** Returns the order `of` a request, answered by a script. */
-  #played(script: Script, of: Order, request: Asking): Ordered {
+  /** Replaces the answer of an order by a script. */
+  #played(script: Script, of: Order, request: GenerationRequest): OrderedAnswer {
     const order = { ...of, ...playedScript(script) };
     return order.kind === "script" ? { order, text: null } : this.#ordered(order, request);
   }
@@ -317,7 +336,7 @@ export class Orders {
   }
 }
 
-/** Passes the first text on, and no other one. */
+/** Returns a function that passes on only its first text. */
 function firstOnly(say: (text: string) => void): (text: string) => void {
   let said = false;
   return (text) => {
@@ -326,32 +345,32 @@ function firstOnly(say: (text: string) => void): (text: string) => void {
   };
 }
 
-/** Throws `BrokenScript`. */
-function orderIn({ order }: Asking): Order {
+/** Returns the order in the field `understudy`. Throws `BrokenScript`. */
+function orderIn({ order }: GenerationRequest): Order {
   if ("broken" in order!) throw new BrokenScript(order.broken);
   return order!;
 }
 
-/** What stands behind a text decides how its last words become tokens: so much more is encoded than is said. */
-const BEHIND_CHARACTERS = 4096;
+/** Characters that are encoded after the longest possible answer, because they decide how its last words become tokens. */
+const SPARE_CHARACTERS = 4096;
 
-/** Cuts the texts of an order, as one text, to what can be said: those after the cut are dropped. */
-export function sayableParts({ order, text }: Ordered, tokens: number, maxTokenBytes: number): string[] {
+/** Cuts the parts of an ordered answer, like one text, to the length that an answer can have. Drops parts after the cut. */
+export function sayableParts({ order, text }: OrderedAnswer, tokens: number, maxTokenBytes: number): string[] {
   const texts = order.script?.parts?.map((part) => part.text) ?? [text ?? ""];
   let left = sayableText(texts.join(""), tokens, maxTokenBytes).length;
   const sayable: string[] = [];
-  for (const one of texts) {
-    if (left > 0) sayable.push(one.slice(0, left));
-    left -= one.length;
+  for (const part of texts) {
+    if (left > 0) sayable.push(part.slice(0, left));
+    left -= part.length;
   }
   return sayable;
 }
 
-/** As much of a text as so many tokens can say at most, and some more: nobody waits for what no answer says. */
+/** Cuts a text to the most characters that `tokens` tokens can have, and some more, so that nothing is encoded in vain. */
 export function sayableText(text: string, tokens: number, maxTokenBytes: number): string {
-  const most = tokens * maxTokenBytes + BEHIND_CHARACTERS;
+  const most = tokens * maxTokenBytes + SPARE_CHARACTERS;
   if (text.length <= most) return text;
-  // Not between the halves of a character.
+  // Do not split a pair of surrogates.
   const last = text.charCodeAt(most - 1);
   return text.slice(0, last >= 0xd800 && last < 0xdc00 ? most - 1 : most);
 }

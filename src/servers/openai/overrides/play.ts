@@ -1,6 +1,6 @@
 /**
- * How is an ordered answer played? The core gets its ids step by step; what happens around them, as in the engine behind the
- * recordings, happens here: errors of the engine, outputs that pile up, an engine that stands still or dies, repetition.
+ * Plays the script of an ordered answer. The core gets its token ids step by step. This file adds the other effects of a script:
+ * errors of the engine, outputs that arrive late or together, an engine that stands still or dies, and repetition.
  */
 
 import { Finish, type Generation, type Receiver, type Submission } from "../../../engine/interface/types.ts";
@@ -9,28 +9,30 @@ import type { Script, Sequence } from "../../../text/canned/script.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
 import type { Repetition } from "../request/request.ts";
-import { SaidTokens } from "./repetition.ts";
+import { OutputTokens } from "./repetition.ts";
 
-/** What a script may do to the engine. */
+/** The engine as scripts see it. */
 export interface Stage {
+  /** Stops the engine, or lets it continue. */
   standStill(still: boolean): void;
-  /** The engine goes on after so long. */
+  /** Lets the engine continue after this time. */
   releaseIn(seconds: number): void;
-  /** Calls it so much later. */
+  /** Calls `act` after this time. */
   later(us: number, act: () => void): void;
   nowUs(): number;
+  /** Kills the engine. */
   die(): void;
 }
 
-/** A choice that is played. */
-export interface Played extends Receiver {
+/** A choice that a script answers. */
+export interface PlayedChoice extends Receiver {
   readonly index: number;
   readonly submission: Submission | null;
-  /** How it ended, as far as its client knows; an abort too. */
+  /** The end that the client has got, or an abort. Null: it has not ended. */
   readonly finish: Finish | null;
 }
 
-/** Ids of the choice for the core: to be followed by ends of sequence where these do not end it. */
+/** Returns the ids of a choice for the core. Adds end-of-sequence, so that it ends; with `ignore_eos` up to `maxTokens`. */
 export function scriptIds(
   { ids }: Sequence,
   { maxTokens, ignoreEos }: Pick<Generation, "maxTokens" | "ignoreEos">,
@@ -43,9 +45,9 @@ export function scriptIds(
   return longer;
 }
 
-/** Outputs that pile up before the client's side takes them: all choices of a request hear in one go, in their order. */
-export class Together {
-  readonly #tellers: ((() => void) | undefined)[] = [];
+/** Holds back the outputs of all choices of a request until the last one has ended. Then passes them on, choice by choice. */
+export class JointOutputs {
+  readonly #ends: ((() => void) | undefined)[] = [];
   readonly #choices: number;
   #places = 0;
   #ended = 0;
@@ -54,57 +56,59 @@ export class Together {
     this.#choices = choices;
   }
 
+  /** Reserves a place in the order for a choice. */
   place(): number {
     return this.#places++;
   }
 
-  ended(place: number, tell: () => void): void {
-    this.#tellers[place] = tell;
-    if (++this.#ended === this.#choices) for (const teller of this.#tellers) teller?.();
+  /** Notes the end of a choice. `passOn`: passes on its outputs. */
+  ended(place: number, passOn: () => void): void {
+    this.#ends[place] = passOn;
+    if (++this.#ended === this.#choices) for (const end of this.#ends) end?.();
   }
 }
 
-/** How a choice is played. */
-export interface Playing {
+/** Settings for the script of a choice. */
+export interface PlaySettings {
   readonly script: Script;
   readonly stage: Stage;
   readonly repetition: Repetition | null;
-  /** Keeps outputs back until those of all choices are there; null: they go on at once. */
-  readonly together: Together | null;
-  /** When the request came. */
+  /** Holds back the outputs of all choices. Null: each is passed on when it is due. */
+  readonly together: JointOutputs | null;
+  /** Time of the request's arrival. */
   readonly arrivalUs: number;
 }
 
-/** Stands between the engine and a choice of a request with a script. */
+/** Stands between the engine and a choice, and plays the script of the choice. */
 export class PlayedReceiver extends ReceiverBefore {
-  readonly #choice: Played;
+  readonly #choice: PlayedChoice;
   readonly #sequence: Sequence;
-  readonly #playing: Playing;
+  readonly #settings: PlaySettings;
   readonly #place: number;
-  readonly #said: SaidTokens;
+  readonly #tokens: OutputTokens;
   #steps = 0;
   #over = false;
-  /** Outputs that wait for their times, which do not fall. */
-  readonly #late: { readonly dueUs: number; readonly tell: () => void }[] = [];
+  /** Outputs that wait for their times, earliest first. */
+  readonly #late: { readonly dueUs: number; readonly passOn: () => void }[] = [];
 
-  constructor(choice: Played, sequence: Sequence, playing: Playing) {
+  constructor(choice: PlayedChoice, sequence: Sequence, settings: PlaySettings) {
     super(choice);
     this.#choice = choice;
     this.#sequence = sequence;
-    this.#playing = playing;
-    this.#place = playing.together?.place() ?? 0;
-    this.#said = new SaidTokens(playing.repetition);
+    this.#settings = settings;
+    this.#place = settings.together?.place() ?? 0;
+    this.#tokens = new OutputTokens(settings.repetition);
   }
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     if (this.#over) return;
-    const { together } = this.#playing;
-    const from = this.#said.ids.length;
-    const repeated = this.#said.add(ids, at, count, finish !== null);
-    if (repeated !== null) this.#said.ids.length = repeated;
+    const { together } = this.#settings;
+    const from = this.#tokens.ids.length;
+    const repeated = this.#tokens.add(ids, at, count, finish !== null);
+    if (repeated !== null) this.#tokens.ids.length = repeated;
     this.#steps++;
     const wanted = this.#steps >= this.#sequence.steps ? this.#sequence.finish : "stop";
-    // The error overtakes what its step gave, as it does in vLLM, where both wait for the client's side.
+    // The error overtakes the output of its step, as in vLLM, where both wait for the API server.
     if (finish === null && repeated === null && (wanted === "error" || wanted === "rejected")) {
       this.#fail(wanted);
       return;
@@ -112,20 +116,20 @@ export class PlayedReceiver extends ReceiverBefore {
     const cut = finish === null && wanted === "length" ? Finish.Length : null;
     const ended = repeated === null ? cut : Finish.Repetition;
     const end = ended ?? finish;
-    if (together === null) this.#timed(ids, at, this.#said.ids.length - from, end, stopTokenId);
+    if (together === null) this.#timed(ids, at, this.#tokens.ids.length - from, end, stopTokenId);
     else if (end !== null) {
-      const said = Int32Array.from(this.#said.ids);
-      together.ended(this.#place, () => this.next.onTokens(said, 0, said.length, end, stopTokenId));
+      const all = Int32Array.from(this.#tokens.ids);
+      together.ended(this.#place, () => this.next.onTokens(all, 0, all.length, end, stopTokenId));
     }
     if (ended !== null) this.#end(ended);
     if (end !== null) this.#over = true;
     else this.#after();
   }
 
-  /** Hands an output on when its time has come. The engine has gone on by then. */
+  /** Passes an output on at the time that the script sets. The engine does not wait for it. */
   #timed(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     const { timesMs } = this.#sequence;
-    const { stage, arrivalUs } = this.#playing;
+    const { stage, arrivalUs } = this.#settings;
     const ms = timesMs[Math.min(this.#steps, timesMs.length) - 1];
     const dueUs = ms === undefined ? 0 : arrivalUs + ms * 1000;
     if (this.#late.length === 0 && dueUs <= stage.nowUs()) {
@@ -133,24 +137,24 @@ export class PlayedReceiver extends ReceiverBefore {
       return;
     }
     const kept = ids.slice(at, at + count);
-    this.#late.push({ dueUs, tell: () => this.next.onTokens(kept, 0, count, finish, stopTokenId) });
+    this.#late.push({ dueUs, passOn: () => this.next.onTokens(kept, 0, count, finish, stopTokenId) });
     if (this.#late.length === 1) this.#await();
   }
 
-  /** Hands on what is due, until there is nothing left or its client has gone. */
+  /** Passes on late outputs when they are due, until none is left or the choice has ended for its client. */
   #await(): void {
-    const { stage } = this.#playing;
+    const { stage } = this.#settings;
     stage.later(this.#late[0]!.dueUs - stage.nowUs(), () => {
       while (this.#choice.finish === null && this.#late.length > 0 && this.#late[0]!.dueUs <= stage.nowUs())
-        this.#late.shift()!.tell();
+        this.#late.shift()!.passOn();
       if (this.#choice.finish !== null) this.#late.length = 0;
       if (this.#late.length > 0) this.#await();
     });
   }
 
-  /** What the script wants between this step and the next. */
+  /** Applies the effects that the script wants after this step. */
   #after(): void {
-    const { script, stage } = this.#playing;
+    const { script, stage } = this.#settings;
     const { holdAfter, releaseAfterS, diesAtStep } = script;
     if (this.#steps === diesAtStep) stage.die();
     if (this.#steps !== holdAfter) return;
@@ -161,22 +165,23 @@ export class PlayedReceiver extends ReceiverBefore {
   #fail(how: "error" | "rejected"): void {
     this.#over = true;
     const { submission } = this.#choice;
-    if (how === "rejected" && submission?.reject) submission.reject(this.#said.ids.length);
+    if (how === "rejected" && submission?.reject) submission.reject(this.#tokens.ids.length);
     else this.#end(Finish.Error);
-    const { together } = this.#playing;
+    const { together } = this.#settings;
     const none = new Int32Array(0);
     if (together === null) this.#timed(none, 0, 0, Finish.Error, -1);
     else together.ended(this.#place, () => this.next.onTokens(none, 0, 0, Finish.Error, -1));
   }
 
   #end(reason: Finish): void {
-    this.#choice.submission?.finish(reason, this.#said.ids.length);
+    this.#choice.submission?.finish(reason, this.#tokens.ids.length);
   }
 }
 
 /**
- * Log probabilities by a formula that a test can compute: at position p the token t has rank 2 if p mod 3 is 2, else 0; the
- * j-th most likely is t + 7 (j - rank), modulo the vocabulary, with -0.5 (j + 1) - 0.125 (p mod 4). Ranks count from 0 here.
+ * Returns a source of log probabilities by a formula that a test can compute. At position p the token t has rank 2 if p mod 3 is
+ * 2, otherwise rank 0. The j-th most likely token is t + 7 (j - rank), modulo the vocabulary, and has the log probability
+ * -0.5 (j + 1) - 0.125 (p mod 4). Here ranks count from 0. `minusInfinityAt`: output positions whose token has -Infinity.
  */
 export function rankedLogprobs(vocabularySize: number, minusInfinityAt: ArrayLike<number>): LogprobSource {
   const positions = Array.from(minusInfinityAt);

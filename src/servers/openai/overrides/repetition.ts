@@ -1,9 +1,15 @@
-/** Does an answer repeat itself? `repetition_detection`: vLLM 0.33, `check_stop` and `check_sequence_repetition` of `v1/core/sched/utils.py`. */
+/**
+ * Ends answers that repeat themselves, for requests with `repetition_detection`. vLLM 0.33: `check_stop` and
+ * `check_sequence_repetition` of `v1/core/sched/utils.py`.
+ */
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import type { Repetition } from "../request/request.ts";
 
-/** How many ids there are when a pattern is complete, of those since `from`; null: none is. `ended`: the last one ended the answer in another way, which counts. */
+/**
+ * Returns the number of ids at which a pattern first completes after index `from`, or null. `ended`: the last id ended the
+ * answer in another way, so that no pattern may complete with it.
+ */
 function repeatedAfter(ids: readonly number[], from: number, repetition: Repetition, ended: boolean): number | null {
   const until = ids.length - Number(ended);
   for (let length = Math.max(from + 1, repetition.minTokens); length <= until; length++)
@@ -11,6 +17,7 @@ function repeatedAfter(ids: readonly number[], from: number, repetition: Repetit
   return null;
 }
 
+/** Reports whether the first `length` ids end with a pattern that repeats often enough. */
 function repeats(ids: readonly number[], length: number, { minPattern, maxPattern, minCount }: Repetition): boolean {
   for (let pattern = Math.max(1, minPattern); pattern <= maxPattern; pattern++) {
     const from = length - pattern * minCount;
@@ -22,17 +29,17 @@ function repeats(ids: readonly number[], length: number, { minPattern, maxPatter
   return false;
 }
 
-/** The tokens of a choice so far, and where they repeat themselves. */
-export class SaidTokens {
+/** Keeps the tokens of a choice so far, and finds repetition in them. */
+export class OutputTokens {
   readonly ids: number[] = [];
   readonly #repetition: Repetition | null;
 
-  /** `repetition` null: nobody looks for it. */
+  /** `repetition` null: repetition is not looked for. */
   constructor(repetition: Repetition | null) {
     this.#repetition = repetition;
   }
 
-  /** Takes an output; how many ids there are when a pattern is complete, null: none is. */
+  /** Adds an output. Returns the number of ids at which a pattern completes, or null. `ended`: the answer ends with it. */
   add(ids: Int32Array, at: number, count: number, ended: boolean): number | null {
     const from = this.ids.length;
     for (let i = at; i < at + count; i++) this.ids.push(ids[i]!);
@@ -40,24 +47,24 @@ export class SaidTokens {
   }
 }
 
-type Watched = Receiver & { readonly submission: Submission | null };
+type WatchedChoice = Receiver & { readonly submission: Submission | null };
 
-/** Ends a choice that repeats itself, as the front ends one that met a stop string. */
+/** Stands between the engine and a choice, and ends the choice if it repeats itself. */
 export class RepetitionWatch extends ReceiverBefore {
-  readonly #choice: Watched;
-  readonly #said: SaidTokens;
+  readonly #choice: WatchedChoice;
+  readonly #tokens: OutputTokens;
   #over = false;
 
-  constructor(choice: Watched, repetition: Repetition) {
+  constructor(choice: WatchedChoice, repetition: Repetition) {
     super(choice);
     this.#choice = choice;
-    this.#said = new SaidTokens(repetition);
+    this.#tokens = new OutputTokens(repetition);
   }
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     if (this.#over) return;
-    const from = this.#said.ids.length;
-    const repeated = this.#said.add(ids, at, count, finish !== null);
+    const from = this.#tokens.ids.length;
+    const repeated = this.#tokens.add(ids, at, count, finish !== null);
     this.#over = finish !== null || repeated !== null;
     if (repeated === null) {
       this.next.onTokens(ids, at, count, finish, stopTokenId);

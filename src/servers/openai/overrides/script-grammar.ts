@@ -1,6 +1,6 @@
 /**
- * Would a grammar let a script through? The real scheduler checks every token of a constrained request, and one that does not
- * fit ends it with an error (vLLM 0.33, `v1/core/sched/scheduler.py`): scripts that order tokens are held to the same.
+ * Ends scripts at the first token that the request's grammar forbids. The real scheduler checks every token of a constrained
+ * request, and ends it with an error at one that does not fit (vLLM 0.33, `v1/core/sched/scheduler.py`).
  */
 
 import { SAME_STEP } from "../../../base/core-limits.ts";
@@ -9,38 +9,41 @@ import { Prefix } from "../../../text/grammar/prefix.ts";
 import type { Structure } from "../../../text/grammar/structure.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import { toolUseOf } from "../request/output-options.ts";
-import type { ChatRequest, CompletionRequest } from "../request/request.ts";
+import type { GenerationRequest } from "../request/request.ts";
 import type { ServerTraits } from "../request/server-traits.ts";
 import { readPrefix } from "../tool-calls/json-prefix.ts";
 import { forced, type ToolUse } from "../tool-calls/output.ts";
 
-/** `ok`: it may go on so; `complete`: it may end here. */
+/** `ok`: the text is a valid beginning. `complete`: it is a valid whole text. */
 interface Fit {
   readonly ok: boolean;
   readonly complete: boolean;
 }
 type Check = (text: string) => Fit;
 
-/** A script as the request's grammar lets it through. */
+/** Returns the script as far as the grammar of the request permits it. */
 export function permitted(
   script: Script,
-  request: ChatRequest | CompletionRequest,
+  request: GenerationRequest,
   { tools, reasoning }: ServerTraits,
   vocabulary: Vocabulary,
 ): Script {
-  // A grammar does not hold for thinking, and where thinking ends is not looked for here.
+  // A grammar does not apply to thinking, and this file does not find the end of thinking.
   if (reasoning) return script;
   const use = request.kind === "chat" && tools ? toolUseOf(request, tools.autoEnabled) : null;
   return obeying(script, checkOf(request.sampling.structure ?? null, use, tools?.kind.name ?? null), vocabulary);
 }
 
-/** The script as it is played: each sequence up to the token that its grammar rejects. */
+/** Returns the script with each sequence cut after the first token that the grammar rejects. */
 function obeying(script: Script, check: Check | null, vocabulary: Vocabulary): Script {
   if (check === null) return script;
-  return { ...script, sequences: script.sequences.map((one) => cut(one, check, vocabulary)) };
+  return { ...script, sequences: script.sequences.map((sequence) => cut(sequence, check, vocabulary)) };
 }
 
-/** What fits stops fitting once: the token is searched for by halves, since each look reads all of the text. */
+/**
+ * Cuts a sequence after the first token that does not fit. Searches by halves, because each check reads the whole text, and no
+ * text fits again after a beginning that does not.
+ */
 function cut(sequence: Sequence, check: Check, vocabulary: Vocabulary): Sequence {
   const ids = Array.from(sequence.ids, (id) => (id >= SAME_STEP ? id - SAME_STEP : id));
   const end = ids.indexOf(vocabulary.eosId);
@@ -59,20 +62,20 @@ function cut(sequence: Sequence, check: Check, vocabulary: Vocabulary): Sequence
     else wrong = middle;
   }
   if (fits === said.length && (end < 0 || fitOf(fits).complete)) return sequence;
-  // The rejected token is the one behind those that fit: the end of sequence, too, where it comes too early.
+  // The rejected token follows those that fit. It may be an end-of-sequence that comes too early.
   let last = fits;
   while (sequence.ids[last]! >= SAME_STEP) last++;
   const kept = sequence.ids.slice(0, last + 1);
   return { ...sequence, ids: kept, steps: kept.filter((id) => id < SAME_STEP).length, finish: "rejected" };
 }
 
-/** What the texts of a request are held to; null: nothing that is looked at. Tool calls in the form of `hermes` alone. */
+/** Returns the check for the texts of a request, or null for none. Tool calls are checked only in the format of `hermes`. */
 function checkOf(structure: Structure | null, use: ToolUse | null, form: string | null): Check | null {
   if (use !== null && forced(use)) return form === "hermes" ? (text) => hermesFit(text, use) : null;
   switch (structure?.kind) {
     case "choice": {
       const { choices } = structure;
-      return (text) => ({ ok: choices.some((one) => one.startsWith(text)), complete: choices.includes(text) });
+      return (text) => ({ ok: choices.some((choice) => choice.startsWith(text)), complete: choices.includes(text) });
     }
     case "regex":
       return regexCheck(structure.pattern);
@@ -88,7 +91,7 @@ function regexCheck(source: string): Check | null {
   try {
     new Prefix(source);
   } catch {
-    return null; // of another dialect, or too large: it is not looked at
+    return null; // not checked, because the expression is of another dialect or too large
   }
   return (text) => {
     const prefix = new Prefix(source);
@@ -96,7 +99,7 @@ function regexCheck(source: string): Check | null {
   };
 }
 
-/** The syntax alone. */
+/** Checks only the syntax of JSON, not the schema. */
 function jsonFit(text: string, object: boolean): Fit {
   if (object && !/^\s*(?:\{|$)/.test(text)) return { ok: false, complete: false };
   try {
@@ -108,7 +111,7 @@ function jsonFit(text: string, object: boolean): Fit {
   }
 }
 
-/** Calls one after the other, with any JSON as arguments: schemas are not looked at unless they are strict, nor here. */
+/** Checks one or more calls with any JSON as arguments. Ignores schemas, like vLLM unless they are strict. */
 function hermesFit(text: string, { tools, choice, parallel }: ToolUse): Fit {
   const names = typeof choice === "object" && choice !== null ? [choice.name] : tools.map(({ name }) => name);
   const heads = names.flatMap((name) =>
@@ -117,11 +120,11 @@ function hermesFit(text: string, { tools, choice, parallel }: ToolUse): Fit {
   let rest = text;
   for (let calls = 0; rest !== ""; calls++) {
     if (calls > 0 && (!parallel || choice !== "required")) return { ok: false, complete: false };
-    const begun = heads.find(({ head }) => rest.startsWith(head));
-    if (begun === undefined) return { ok: heads.some(({ head }) => head.startsWith(rest)), complete: false };
-    const end = argumentsEnd(rest, begun.head.length);
+    const opening = heads.find(({ head }) => rest.startsWith(head));
+    if (opening === undefined) return { ok: heads.some(({ head }) => head.startsWith(rest)), complete: false };
+    const end = argumentsEnd(rest, opening.head.length);
     if (end < 0) return { ok: end === OPEN, complete: false };
-    const tail = `}${begun.line}</tool_call>`;
+    const tail = `}${opening.line}</tool_call>`;
     const after = rest.slice(end);
     if (!after.startsWith(tail)) return { ok: tail.startsWith(after), complete: false };
     rest = after.slice(tail.length);
@@ -132,6 +135,7 @@ function hermesFit(text: string, { tools, choice, parallel }: ToolUse): Fit {
 const OPEN = -1;
 const BROKEN = -2;
 
+/** Returns the offset after the JSON at `from`, or `OPEN` if it is incomplete, or `BROKEN`. */
 function argumentsEnd(text: string, from: number): number {
   if (from === text.length) return OPEN;
   try {

@@ -19,7 +19,7 @@ import { loadHeader } from "../front/load-header.ts";
 import { Queue } from "../front/queue.ts";
 import { FaultOrders } from "../overrides/fault-orders.ts";
 import { questionOf } from "../overrides/fixtures.ts";
-import { disturbsAny, type Ordering, Orders } from "../overrides/orders.ts";
+import { type AnswerOrders, disturbsAny, Orders } from "../overrides/orders.ts";
 import { engineBusy, internalError, paused } from "../request/errors.ts";
 import { Transfers } from "../request/kv-transfer.ts";
 import type { Encoding } from "../request/prompts.ts";
@@ -247,7 +247,7 @@ export class Generator {
   #errorInstead(
     { context }: Exchange,
     { http, request, body }: ReceivedRequest,
-    ordering: Ordering,
+    ordering: AnswerOrders,
   ): Promise<ErrorAnswer | null> | null {
     const { faults, kernel } = this.serving;
     return faults.of(context, ordering, this.open - 1, () =>

@@ -6,8 +6,8 @@ import type { Steering } from "../../../text/answers/steered.ts";
 import type { Script } from "../../../text/canned/script.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { fromDataset } from "../overrides/dataset.ts";
-import { type Ordered, type Ordering, sayableParts } from "../overrides/orders.ts";
-import { checkingOf, type Writing, type Written, writingOf } from "../request/constrained.ts";
+import { type AnswerOrders, type OrderedAnswer, sayableParts } from "../overrides/orders.ts";
+import { type ChoiceWriter, choiceWriterOf, constraintCheckerOf, type WrittenChoices } from "../request/constrained.ts";
 import { engineBusy } from "../request/errors.ts";
 import type { Cut } from "../request/generation.ts";
 import {
@@ -51,7 +51,7 @@ export interface PreparedRequest {
   /** Texts of prompts given as ids, by prompt, if the answer repeats them. null: not decoded yet. */
   readonly echoes: readonly (string | null)[] | null;
   /** Answers made from a constraint, a tool call or a dataset. null: none. */
-  readonly written: Written | null;
+  readonly written: WrittenChoices | null;
   /** Applies the request's grammar to a script. null: no grammar. Loaded on demand, because it needs a parser of expressions. */
   readonly permitted: Permitted | null;
 }
@@ -95,7 +95,7 @@ export function prepare(
   const orderedIds = isText ? encoder.encode(orderedTexts(serving, request, ordered), false) : null;
   const badWords = request.sampling.badWords.list.length === 0 ? null : encodeBadWords(request, encoder);
   const { structure } = request.sampling;
-  const checking = structure ? checkingOf(structure, encoder) : null;
+  const checking = structure ? constraintCheckerOf(structure, encoder) : null;
   const writing = ordered === null ? writingFor(serving, received, ordering) : checking;
   const isChecked = ordered !== null && isByToken(ordered) && hasGrammar(request);
   const isReady =
@@ -119,7 +119,7 @@ const withPromptsOnly = (prompts: readonly Uint32Array[]): PreparedRequest => ({
 });
 
 /** Reports whether a test has ordered the answer token by token. */
-const isByToken = ({ order }: Ordered) => order.kind === "script" || order.kind === "play";
+const isByToken = ({ order }: OrderedAnswer) => order.kind === "script" || order.kind === "play";
 /** Reports whether a constraint or tools limit the answer. */
 const hasGrammar = (request: ReceivedRequest["request"]) =>
   Boolean(request.sampling.structure) || (request.kind === "chat" && request.tools !== null);
@@ -128,7 +128,7 @@ const hasGrammar = (request: ReceivedRequest["request"]) =>
 function orderedTexts(
   { kernel: { config, text } }: Serving,
   { maxTokens }: ReceivedRequest["request"],
-  ordered: Ordered,
+  ordered: OrderedAnswer,
 ): string[] {
   const tokensMost = Math.min(Number(maxTokens ?? Number.POSITIVE_INFINITY), config.engine.maxModelLen);
   return sayableParts(ordered, tokensMost, text.model.vocabulary.maxTokenBytes);
@@ -140,7 +140,7 @@ const isLong = (prompts: readonly Uint32Array[]) =>
 async function prepareLater(
   serving: Serving,
   { request }: ReceivedRequest,
-  writing: Writing | null,
+  writing: ChoiceWriter | null,
   pending: Promise<[Uint32Array[], Uint32Array[] | null, Uint32Array | null, Permitted | null]>,
 ): Promise<PreparedRequest> {
   const { limits } = serving;
@@ -166,8 +166,8 @@ async function prepareLater(
 function writingFor(
   { kernel, orders, server, limits }: Serving,
   { http, request }: ReceivedRequest,
-  { promptedJson: always = false }: Ordering,
-): Writing | null {
+  { promptedJson: always = false }: AnswerOrders,
+): ChoiceWriter | null {
   const { config, text } = kernel;
   const { dataset } = text.canned;
   const promptedJson = always || config.text.promptedJson ? { always, notice: orders.schemaNotice } : null;
@@ -176,7 +176,7 @@ function writingFor(
   const { encoder } = text.model;
   const share = config.openai.answers.toolCallShare;
   const writing = isWritten
-    ? writingOf(request, server, encoder, share, orders.calls(http, request), promptedJson)
+    ? choiceWriterOf(request, server, encoder, share, orders.calls(http, request), promptedJson)
     : null;
   return dataset ? fromDataset(dataset, request, writing, kernel, limits) : writing;
 }

@@ -8,7 +8,7 @@ import { plainPieces } from "../../pydantic/json.ts";
 import type { BodyText } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { BodyReading } from "../front/reading/thread.ts";
-import type { Ordered, Ordering } from "../overrides/orders.ts";
+import type { AnswerOrders, OrderedAnswer } from "../overrides/orders.ts";
 import { engineDead } from "../request/errors.ts";
 import { toolShapes } from "../request/output-options.ts";
 import type { ChatRequest, CompletionRequest } from "../request/request.ts";
@@ -18,10 +18,10 @@ import type { DeclinedRequest, ReceivedRequest, Serving } from "./serving.ts";
 /** The result of admitting a request. */
 export interface AdmittedRequest {
   /** The answer that a test ordered. null: none. */
-  readonly ordered: Ordered | null;
+  readonly ordered: OrderedAnswer | null;
   /** Number of choices of all its prompts. */
   readonly choices: number;
-  readonly ordering: Ordering;
+  readonly ordering: AnswerOrders;
 }
 
 /** Reads a request. Returns a promise unless the body has arrived and is short. Rejects if the client disconnects. */
@@ -128,7 +128,7 @@ async function readLarge(
 }
 
 /** The admission of a request, or its refusal, before the ids of its prompts are known. */
-export type Decision = AdmittedRequest | (DeclinedRequest & { readonly ordering?: Ordering });
+export type Decision = AdmittedRequest | (DeclinedRequest & { readonly ordering?: AnswerOrders });
 
 /** Decides whether to admit a request: by the engine's state, the queue's limits and the orders of tests. */
 export function admit(
@@ -144,7 +144,7 @@ export function admit(
   return ordering instanceof Promise ? thenLater(ordering, decide, choices) : decide(ordering, choices);
 }
 
-function decide(ordering: Ordering, choices: number): Decision {
+function decide(ordering: AnswerOrders, choices: number): Decision {
   const { ordered, error } = ordering;
   return error === undefined ? { ordered, choices, ordering } : { error, ordering };
 }

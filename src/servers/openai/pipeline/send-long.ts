@@ -3,7 +3,7 @@
 import { inTurns } from "../../../base/pieces.ts";
 import type { Backend } from "../../../kernel/backend.ts";
 import type { Context, Http } from "../front/http.ts";
-import { Gate, sendParts } from "../front/send-parts.ts";
+import { DrainGate, sendParts } from "../front/send-parts.ts";
 import type { LongBody } from "./long-body.ts";
 
 /** Resolves once the head was sent, or with null if the client disconnected before. The parts follow in the background. */
@@ -19,7 +19,7 @@ export async function sendLong(
     body.drop();
     return null;
   }
-  const gate = new Gate();
+  const gate = new DrainGate();
   const { sink, response } = http.long(context, gate, body.bytes, headers);
   void sendParts(body.parts(), sink, gate, backend).finally(() => body.drop());
   return response;

@@ -2,7 +2,7 @@
 
 import type { Pieces } from "../../../base/pieces.ts";
 import type { Choices, Receiver } from "../../../engine/interface/types.ts";
-import type { Together } from "../overrides/play.ts";
+import type { JointOutputs } from "../overrides/play.ts";
 import { RepetitionWatch } from "../overrides/repetition.ts";
 import { generationOf, type RequestPlan } from "../request/generation.ts";
 import { choiceSeed, headerInt } from "../request/sampling.ts";
@@ -99,7 +99,7 @@ interface SharedParts {
   /** The share of the prompt that must be in the prefix cache (see cache-threshold.ts). */
   readonly leastCached: number;
   /** Holds outputs back and delivers them together. null: the request does not order this. */
-  readonly together: Together | null;
+  readonly together: JointOutputs | null;
 }
 
 function sharedOf(serving: Serving, job: Job, count: number): SharedParts {

@@ -1,6 +1,6 @@
 /**
- * What must an answer's text be, and does it call a tool? Decided by choice from its seed, before the request goes to the
- * engine: a schema or a grammar (`response_format`, `structured_outputs`), tool calls, or nothing of the kind.
+ * Writes answers that must have a form: text that fits a schema or a grammar (`response_format`, `structured_outputs`), or tool
+ * calls. The seed of a choice decides its text and its calls, before the request goes to the engine.
  */
 
 import { mix } from "../../../base/random.ts";
@@ -13,45 +13,46 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { forced, type ToolShape, type ToolUse } from "../tool-calls/output.ts";
 import { badRequest } from "./errors.ts";
 import { callsBefore, namedIsText, toolUseOf } from "./output-options.ts";
-import { type PromptedWish, promptedJson } from "./prompted.ts";
-import type { ChatRequest, CompletionRequest } from "./request.ts";
+import { type PromptedJsonOptions, promptedJson } from "./prompted.ts";
+import type { ChatRequest, GenerationRequest } from "./request.ts";
 import type { ServerTraits } from "./server-traits.ts";
 
-type Asking = ChatRequest | CompletionRequest;
+/** Token ids of each choice, null for a choice without a form. Or the engine's refusal of the constraint. */
+export type WrittenChoices = { readonly answers: readonly (Uint32Array | null)[] } | { readonly error: ErrorAnswer };
 
-/** Ids by choice; null: it says what it likes. Or what the engine says of the constraint. */
-export type Written = { readonly answers: readonly (Uint32Array | null)[] } | { readonly error: ErrorAnswer };
-
-/** What an order says of calls; null: nothing. */
+/** Calls that an order wants: true for some, false for none, or the names of the tools. Null: it leaves them open. */
 export type OrderedCalls = boolean | readonly string[] | null;
 
-/** Makes the answers, from a seed for each choice; the choices of a prompt stand together. */
-export type Writing = (seeds: readonly number[], prompts: readonly Uint32Array[]) => Promise<Written>;
+/** Writes the answers of a request from a seed for each choice. The choices of a prompt are adjacent. */
+export type ChoiceWriter = (seeds: readonly number[], prompts: readonly Uint32Array[]) => Promise<WrittenChoices>;
 
-/** Share of the answers that call where the request leaves it open. */
+/** Share of answers that call a tool if the request leaves it open. */
 const CALL_SHARE = 0.5;
-/** Share that calls two tools, among the answers that may call several. */
+/** Share of answers with two calls, among those that may have several. */
 const SECOND_CALL = 0.25;
 const DRAW_RANGE = 2 ** 32;
-/** Separates these draws from each other and from those of the text. */
+/** Salts that make these draws independent of each other and of those for the text. */
 const [CALLS, SECOND, WHICH] = [0x9b05688c, 0x1f83d9ab, 0x5be0cd19];
-/** Longest parameters of one tool; beyond, it is called without arguments. */
+/** Most characters of a tool's parameters in JSON. A tool with longer ones is called without arguments. */
 const PARAMETERS_MOST = 262_144;
 
-/** Returns null if nothing is asked of the text. `calls`: what an order says of them; `wish`: null if prompts are not looked into. */
-export function writingOf(
-  request: Asking,
+/**
+ * Returns the writer of a request's answers, or null if their text is free. `share`: of answers that call a tool if that is open.
+ * `jsonOptions`: null if prompts are not searched for JSON.
+ */
+export function choiceWriterOf(
+  request: GenerationRequest,
   server: ServerTraits,
   encoder: Encoder,
   share: number = CALL_SHARE,
   calls: OrderedCalls = null,
-  wish: PromptedWish | null = null,
-): Writing | null {
+  jsonOptions: PromptedJsonOptions | null = null,
+): ChoiceWriter | null {
   const structure = request.sampling.structure ?? null;
   const plan = request.kind === "chat" ? planner(request, server, share, calls) : null;
   const isOpen = structure === null || structure.kind === "object";
-  const prompted = wish && isOpen ? promptedJson(request, wish, structure !== null, share, calls) : [];
-  if (structure === null && plan === null && prompted.every((one) => one === null)) return null;
+  const prompted = jsonOptions && isOpen ? promptedJson(request, jsonOptions, structure !== null, share, calls) : [];
+  if (structure === null && plan === null && prompted.every((structured) => structured === null)) return null;
   return async (seeds) => {
     const plans = seeds.map((seed) => plan?.(seed) ?? null);
     const calling = seeds.flatMap((_, i) => (plans[i] === null ? [] : [i]));
@@ -67,13 +68,13 @@ export function writingOf(
     };
     try {
       if (calling.length > 0) await fill({ kind: "calls", plans: calling.map((i) => plans[i]!) }, calling);
-      // A constraint that is broken is refused although all choices call.
+      // Check the constraint even if all choices call tools, so that a broken one is refused.
       if (structure !== null && prompted.length === 0) await fill(structure, others);
-      for (const [at, asked] of prompted.entries()) {
-        const own = others.filter((i) => Math.floor(i / request.n) === at);
-        const broken = asked === null ? null : await fill(asked, own).then(() => null, brokenIn);
-        if (broken !== null) wish!.notice(broken);
-        if (structure !== null && (asked === null || broken !== null)) await fill(structure, own);
+      for (const [at, wanted] of prompted.entries()) {
+        const ofPrompt = others.filter((i) => Math.floor(i / request.n) === at);
+        const broken = wanted === null ? null : await fill(wanted, ofPrompt).then(() => null, brokenIn);
+        if (broken !== null) jsonOptions!.notice(broken);
+        if (structure !== null && (wanted === null || broken !== null)) await fill(structure, ofPrompt);
       }
       return { answers };
     } catch (error) {
@@ -83,14 +84,14 @@ export function writingOf(
   };
 }
 
-/** Why a constraint is broken. Throws any other error. */
+/** Returns the reason why a constraint is broken. Throws any other error. */
 function brokenIn(error: unknown): string {
   if (error instanceof BrokenStructure) return error.message;
   throw error;
 }
 
-/** Checks the constraint of a request whose answer is ordered. Writes nothing. */
-export function checkingOf(structure: Structure, encoder: Encoder): Writing {
+/** Returns a writer that only checks the constraint, for a request whose answer is ordered. */
+export function constraintCheckerOf(structure: Structure, encoder: Encoder): ChoiceWriter {
   return async () => {
     try {
       await written(encoder, structure, []);
@@ -102,7 +103,7 @@ export function checkingOf(structure: Structure, encoder: Encoder): Writing {
   };
 }
 
-/** What a choice calls, from its seed; null: no tool can be called. */
+/** Returns a function that plans the calls of a choice from its seed. Returns null if no tool can be called. */
 function planner(
   request: ChatRequest,
   { tools }: ServerTraits,
@@ -113,9 +114,9 @@ function planner(
   const use = toolUseOf(request, tools.autoEnabled);
   const free = use.choice === "auto" && use.autoEnabled;
   if (use.tools.length === 0 || !(free || forced(use))) return null;
-  // The text of a named one is shown as it is: a format decides what it looks like.
+  // The server does not parse the text of a named call. If the request also asks for a format, that decides the text.
   if (namedIsText(request, tools) && request.sampling.structure) return null;
-  // Who has been told what a tool gave says so, rather than ask again.
+  // After the result of a tool a model tells what it got, rather than call again.
   const answered = request.messages.at(-1)?.role === "tool";
   return (seed) => {
     const wanted = calls === null ? !answered && drawn(seed, CALLS) < share : calls !== false;
@@ -134,7 +135,7 @@ function planner(
   };
 }
 
-/** `another`: the share of calls after which one more follows. */
+/** Returns the tools that a choice calls. `another`: share of calls that are followed by another one. */
 function calledOf(
   { tools, choice, parallel }: ToolUse,
   seed: number,

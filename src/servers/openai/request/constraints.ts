@@ -1,7 +1,6 @@
 /**
- * What does the engine say of a structured output before its grammar is built? The checks of vLLM 0.33
- * (`sampling_params.py`, `_validate_structured_outputs`) that need no grammar library; what a grammar itself gets wrong is
- * not found here.
+ * Checks structured outputs before a grammar is built: the checks of vLLM 0.33 (`sampling_params.py`,
+ * `_validate_structured_outputs`) that need no grammar library. Errors inside a grammar are found later.
  */
 
 import { atOnce } from "../../../base/pieces.ts";
@@ -29,12 +28,12 @@ const STRUCTURED_DEFAULTS: readonly (readonly [string, PythonValue])[] = [
   ["_backend_was_auto", false],
 ];
 
-/** `StructuredOutputsParams.__post_init__`: exactly one constraint; throws the refusal. */
-export function checkOneConstraint(given: StructuredOutputs): void {
-  const count = CONSTRAINTS.filter((name) => (given.get(name) ?? null) !== null).length;
+/** Throws `Refused` unless there is exactly one constraint, like vLLM's `StructuredOutputsParams.__post_init__`. */
+export function checkOneConstraint(outputs: StructuredOutputs): void {
+  const count = CONSTRAINTS.filter((name) => (outputs.get(name) ?? null) !== null).length;
   if (count === 1) return;
   const all = new Map(
-    STRUCTURED_DEFAULTS.map(([name, value]) => [name, (given.get(name) as PythonValue | undefined) ?? value]),
+    STRUCTURED_DEFAULTS.map(([name, value]) => [name, (outputs.get(name) as PythonValue | undefined) ?? value]),
   );
   const problem =
     count > 1
@@ -44,17 +43,20 @@ export function checkOneConstraint(given: StructuredOutputs): void {
 }
 
 const MAX_NESTING = 64;
-/** A structural tag wraps its schemas in levels of its own. */
+/** Levels of nesting that a structural tag adds around its schemas. */
 const TAG_WRAPPER_NESTING = 16;
 
-/** `response_format` overrides `structured_outputs`; throws `Refused` when both together name two constraints or none. */
+/**
+ * Combines `structured_outputs` with `response_format`, which overrides it. Throws `Refused` if both together have more than one
+ * constraint, or none.
+ */
 export function resolveConstraints(
-  given: StructuredOutputs | null,
+  outputs: StructuredOutputs | null,
   format: PythonDict | null,
 ): StructuredOutputs | null {
   const type = format === null ? "text" : get(format, "type");
-  if (format === null || type === "text") return given;
-  const merged = new Map(given ?? []);
+  if (format === null || type === "text") return outputs;
+  const merged = new Map(outputs ?? []);
   if (type === "json_object") merged.set("json_object", true);
   else if (type === "json_schema") merged.set("json", get(get(format, "json_schema") as PythonDict, "schema") ?? null);
   else merged.set("structural_tag", JSON.stringify(toPlain(format)));
@@ -62,10 +64,10 @@ export function resolveConstraints(
   return merged;
 }
 
-/** Longest schema, grammar, expression or list of choices, escapes aside; vLLM has no such limit. */
+/** Most characters of a schema, grammar, expression or list of choices, without escapes. vLLM has no such limit. */
 const CHARACTERS_MOST = 262_144;
 
-/** What the answer's text must be; null: anything. */
+/** Returns the form that the answer's text must have, or null if it is free. */
 export function structureOf(constraints: StructuredOutputs | null): Structure | null {
   if (constraints === null) return null;
   const value = (name: string) => (constraints.get(name) ?? null) as PythonValue;
@@ -78,16 +80,16 @@ export function structureOf(constraints: StructuredOutputs | null): Structure | 
   return value("json_object") === true ? { kind: "object" } : null;
 }
 
-/** The engine's message, or null when it goes on to build the grammar. */
+/** Returns the engine's message about the constraints, or null if it would now build the grammar. */
 export function constraintError(constraints: StructuredOutputs | null): string | null {
   if (constraints === null) return null;
   const value = (name: string) => constraints.get(name) as PythonValue | undefined;
   const blank = (name: string) => typeof value(name) === "string" && (value(name) as string).trim() === "";
   const choice = value("choice");
   if (isList(choice) && choice.length === 0) return "Choice '[]' cannot be an empty list";
-  // Ours, and first: a megabyte is neither written down nor looked through on the loop's thread.
+  // Ours, and checked first, because a megabyte should not be copied or searched on the event loop's thread.
   for (const name of ["json", "regex", "choice", "grammar", "structural_tag"])
-    if (beyond(value(name) ?? null, CHARACTERS_MOST) < 0)
+    if (charactersLeft(value(name) ?? null, CHARACTERS_MOST) < 0)
       return `understudy: the constraint has more than ${CHARACTERS_MOST} characters`;
   if (blank("grammar")) return "structured_outputs.grammar cannot be an empty string";
   if (blank("json")) return "structured_outputs.json cannot be an empty string";
@@ -104,26 +106,29 @@ export function constraintError(constraints: StructuredOutputs | null): string |
   return blank("structural_tag") ? "structured_outputs.structural_tag cannot be an empty string" : null;
 }
 
-/** What `most` characters leave behind the JSON of a value, or the text that it is; below 0 it was not looked at to its end. */
-function beyond(value: PythonValue, most: number): number {
+/**
+ * Returns how many of `most` characters are left after a text, or after the JSON of another value. Stops at a negative number, so
+ * that a huge value is not read to its end.
+ */
+function charactersLeft(value: PythonValue, most: number): number {
   if (typeof value === "string") return most - value.length;
   if (!isList(value) && !isDict(value)) return most - String(value).length;
   let left = most;
   for (const child of childrenOf(value)) {
-    // Three characters more: two quotes and a comma.
-    left = beyond(child, left - 3);
+    // Count three more characters for two quotes and a comma.
+    left = charactersLeft(child, left - 3);
     if (left < 0) return left;
   }
   if (isDict(value)) for (const key of keysOf(value)) left -= key.length + 3;
   return left;
 }
 
-/** Whether there are `limit` objects or arrays inside each other below this one. */
+/** Reports whether `limit` objects or arrays are nested inside the schema, which may be JSON in a text. */
 function nestsDeeper(schema: PythonValue | undefined, limit: number): boolean {
   if (schema === undefined) return false;
   if (typeof schema !== "string") return chains(schema, limit);
   try {
-    // JSON.parse goes all the way down, and takes its time for it; the other one goes as far as Python does.
+    // JSON.parse is slow for very deep texts. The other parser stops at the depth at which Python's does.
     return chains(tooDeep(schema) ? atOnce(plainPieces(schema)) : JSON.parse(schema), limit);
   } catch (failure) {
     return failure instanceof PythonJsonFailure;

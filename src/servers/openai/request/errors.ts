@@ -1,14 +1,17 @@
-/** What does an error look like on the wire? Bodies and statuses of vLLM 0.33 (`entrypoints/serve/exception_handling`), byte for byte. */
+/**
+ * Error answers. Statuses and bodies are those of vLLM 0.33 (`entrypoints/serve/exception_handling`), byte for byte. "Ours" marks
+ * errors that vLLM does not have.
+ */
 
 import { type ErrorAnswer, errorAnswer, Refused } from "../../pydantic/refusals.ts";
 import type { Limits } from "./request.ts";
 
-/** A `ValueError` or `TypeError` that reached the handler: 400 with its text. */
+/** Returns the 400 that vLLM answers after a `ValueError` or `TypeError`, with its text. */
 export function badRequest(message: string, param: string | null = null): ErrorAnswer {
   return errorAnswer(message, "BadRequestError", param, 400);
 }
 
-/** `VLLMValidationError`: the suffix names the parameter and the value (already printed as Python's `str` does). */
+/** Returns the 400 of a `VLLMValidationError`, which names parameter and value. `value`: as Python's `str` prints it. */
 export function validationError(message: string, parameter?: string, value?: string): ErrorAnswer {
   const extras = [];
   if (parameter !== undefined) extras.push(`parameter=${parameter}`);
@@ -16,27 +19,28 @@ export function validationError(message: string, parameter?: string, value?: str
   return badRequest(extras.length > 0 ? `${message} (${extras.join(", ")})` : message, parameter ?? null);
 }
 
+/** Returns the answer of `validationError` as an exception to throw. */
 export function validationRefusal(message: string, parameter?: string, value?: string): Refused {
   return new Refused(validationError(message, parameter, value));
 }
 
-/** An exception of a kind that vLLM does not expect from a request (AttributeError, KeyError): 500 with Python's text. */
+/** Returns the 500 that vLLM answers after an unexpected exception (AttributeError, KeyError), with Python's text. */
 export function unexpectedError(message: string): ErrorAnswer {
   return errorAnswer(message, "InternalServerError", null, 500);
 }
 
-// ---- before the request is known
+// ---- errors before the body is read
 
-/** No bearer token, or a wrong one. A text where the other errors have an object. */
+/** A missing or wrong key. `error` is a text here, but an object in the other errors. */
 export const unauthorized: ErrorAnswer = { status: 401, body: '{"error":"Unauthorized"}' };
 export const notFound: ErrorAnswer = { status: 404, body: '{"detail":"Not Found"}' };
 
-/** `allow`: the methods of the route, as in the header. */
+/** Returns the 405 of a route. `allow`: value of the header. */
 export function methodNotAllowed(allow: string): ErrorAnswer {
   return { status: 405, body: '{"detail":"Method Not Allowed"}', headers: { allow } };
 }
 
-/** What `SCALE_OUT` routes answer without --enable-scale-out (`entrypoints/scale_out/factories.py`). */
+/** The answer of `SCALE_OUT` routes without --enable-scale-out (`entrypoints/scale_out/factories.py`). */
 export const scaleOutDisabled: ErrorAnswer = errorAnswer(
   "Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out to enable them.",
   "PermissionDeniedError",
@@ -44,15 +48,15 @@ export const scaleOutDisabled: ErrorAnswer = errorAnswer(
   403,
 );
 
-/** What `SCALE_OUT` routes answer with --enable-scale-out: a sentence of ours, for vLLM has these routes. */
+/** The answer of `SCALE_OUT` routes with --enable-scale-out. Ours, because vLLM has built these routes. */
 export const scaleOutNotBuilt: ErrorAnswer = errorAnswer(
-  "Scale-out endpoints are not built in Understudy: --enable-scale-out changes nothing but this answer.",
+  "Scale-out endpoints are not built in Understudy: --enable-scale-out changes only this answer.",
   "NotImplementedError",
   null,
   501,
 );
 
-/** Ours: vLLM takes bodies of any size (`--max-body-mb`). The shape is OpenAI's. */
+/** Ours: a body larger than `--max-body-mb`. vLLM accepts any size. The shape is OpenAI's. */
 export function bodyTooLarge(maxBytes: number): ErrorAnswer {
   const mebibytes = Math.round((maxBytes / 1048576) * 100) / 100;
   return errorAnswer(
@@ -63,7 +67,7 @@ export function bodyTooLarge(maxBytes: number): ErrorAnswer {
   );
 }
 
-/** Ours: vLLM waits for ever (`--body-timeout`). The rest of the body has no reader, so the connection ends. */
+/** Ours: a body that takes longer than `--body-timeout`. vLLM waits for ever. Closes the connection, as the rest is not read. */
 export function bodyTooSlow(seconds: number): ErrorAnswer {
   const { status, body } = errorAnswer(
     `Request body did not arrive within ${seconds} s (--body-timeout).`,
@@ -74,31 +78,33 @@ export function bodyTooSlow(seconds: number): ErrorAnswer {
   return { status, body, headers: { connection: "close" } };
 }
 
-// ---- before generation
+// ---- errors after the body is read
 
-/** Ours: a fault that reaches connections or other requests, ordered by a client. */
+/** Ours: a client orders a fault that affects connections or other requests. */
 export const faultNotAllowed: ErrorAnswer = errorAnswer(
-  "understudy: this plan of faults reaches connections or other requests; the server takes such with --allow-request-orders all",
+  "understudy: this plan of faults affects connections or other requests, which requires --allow-request-orders all",
   "PermissionDeniedError",
   "understudy",
   403,
 );
-/** Ours: a fault where the answer goes over no socket. */
-export const noConnection: ErrorAnswer = badRequest("understudy: a fault needs a connection", "understudy");
+/** Ours: a fault is ordered for an answer that has no socket (`app.handle`). */
+export const noConnection: ErrorAnswer = badRequest(
+  "understudy: a fault needs a connection, but this answer has none",
+  "understudy",
+);
 
-/** Ours: `--allow-request-orders`. */
+/** Ours: `--allow-request-orders` does not permit the script that a client orders. */
 export const orderNotAllowed: ErrorAnswer = errorAnswer(
-  "understudy: hold_after and engine_dies_at_step reach other requests too: a request may order them only with --allow-request-orders all",
+  "understudy: hold_after and engine_dies_at_step affect other requests, which requires --allow-request-orders all",
   "PermissionDeniedError",
   "understudy",
   403,
 );
 
-/** `Valid aliases` are the served names; adapters are not listed. */
-/** Most characters of an unknown name that are quoted. Megabytes would be copied several times in one go. */
+/** Most characters of an unknown name that are quoted, because megabytes would be copied several times in one turn. */
 export const QUOTED_NAME_MOST = 65_536;
 
-/** 404 for a model that is not served. */
+/** Returns the 404 of a model that is not served. Like vLLM, does not list the names of adapters. */
 export function unknownModel(model: string, limits: Pick<Limits, "servedModelNames">): ErrorAnswer {
   const aliases = limits.servedModelNames.join(", ");
   const quoted = model.length > QUOTED_NAME_MOST ? `${model.slice(0, QUOTED_NAME_MOST)}…` : model;
@@ -110,7 +116,7 @@ export function unknownModel(model: string, limits: Pick<Limits, "servedModelNam
   );
 }
 
-/** The queue takes no more (`--max-num-queued-reqs`, or the core's own bound). */
+/** The queue is full: `--max-num-queued-reqs`, or the core's limit of requests. */
 export const engineBusy: ErrorAnswer = errorAnswer(
   "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.",
   "Service Unavailable",
@@ -118,7 +124,7 @@ export const engineBusy: ErrorAnswer = errorAnswer(
   503,
 );
 
-/** `--max-num-queued-tokens`. */
+/** The queue has more prompt tokens than `--max-num-queued-tokens`. */
 export const prefillBacklog: ErrorAnswer = errorAnswer(
   "The engine has reached its prefill token backlog limit. Please try again later or on a different instance.",
   "Service Unavailable",
@@ -126,18 +132,18 @@ export const prefillBacklog: ErrorAnswer = errorAnswer(
   503,
 );
 
-/** Ours: the same refusal under another status (`--overload-status`). */
+/** Ours: returns the refusal of a full server with the status of `--overload-status`. */
 export function overloaded({ body }: ErrorAnswer, status: 429 | 503): ErrorAnswer {
   const { error } = JSON.parse(body) as { error: { message: string } };
   return errorAnswer(error.message, status === 429 ? "Too Many Requests" : "Service Unavailable", null, status);
 }
 
-/** Ours: `--request-timeout`. */
+/** Ours: an answer takes longer than `--request-timeout`. */
 export function requestTimedOut(seconds: number): ErrorAnswer {
   return errorAnswer(`Request took longer than ${seconds} s (--request-timeout).`, "GatewayTimeout", null, 504);
 }
 
-/** Paused with mode abort or wait; plain answers and the completions stream. */
+/** The engine is paused with mode abort or wait. For whole answers and streams of completions. */
 export const paused: ErrorAnswer = errorAnswer(
   "Generation is paused. Please retry after it resumes.",
   "ServiceUnavailableError",
@@ -145,7 +151,7 @@ export const paused: ErrorAnswer = errorAnswer(
   503,
 );
 
-/** Paused with mode abort or wait, inside a chat stream, where vLLM names another type. */
+/** The engine is paused with mode abort or wait. For streams of chats, where vLLM names another type. */
 export const pausedInChatStream: ErrorAnswer = errorAnswer(
   "Generation is paused. Please retry after it resumes.",
   "InternalServerError",
@@ -153,7 +159,7 @@ export const pausedInChatStream: ErrorAnswer = errorAnswer(
   503,
 );
 
-/** The engine gave the request up (finish reason error). */
+/** The engine gave up the request (finish reason `error`). */
 export const internalError: ErrorAnswer = errorAnswer("Internal server error", "InternalServerError", null, 500);
 
 /** The engine is dead. */

@@ -1,5 +1,5 @@
 /**
- * Makes the generation of one choice, as the engine gets it: its prompt, its limits, and its text if that is not simply drawn.
+ * Builds the generation of one choice for the engine: its prompt, its limits, and its token ids unless the engine draws them.
  */
 
 import type { Choices, Generation, TokenSource } from "../../../engine/interface/types.ts";
@@ -7,45 +7,43 @@ import type { KernelText } from "../../../kernel/kernel.ts";
 import { SteeredAnswer, type Steering } from "../../../text/answers/steered.ts";
 import type { Thinking } from "../../../text/answers/thinking.ts";
 import { apiOf, promptLogprobCount } from "./output-options.ts";
-import type { ChatRequest, CompletionRequest } from "./request.ts";
+import type { GenerationRequest } from "./request.ts";
 import type { ServerTraits } from "./server-traits.ts";
 import { steeredLength } from "./steering.ts";
 import { thinkingOf, thoughtfulAnswer, thoughtsBefore } from "./thinking.ts";
 
-type Asking = ChatRequest | CompletionRequest;
-
-/** A prompt as the engine gets it, and how long its answers may be. */
+/** A prompt after truncation, and the most output tokens of its answers. */
 export interface Cut {
   readonly ids: Uint32Array;
   readonly maxTokens: number;
-  /** How long a prompt is held back that was computed elsewhere. */
+  /** Microseconds for which a prompt that another server computed is held back. Undefined: it is computed here. */
   readonly transferUs: number | undefined;
 }
 
-/** What the choices of a request have in common. */
+/** Facts about a request that all its choices share. */
 export interface RequestPlan
   extends Required<Pick<Generation, "adapter" | "priority" | "arrivalUs" | "encodedFromUs">>,
     Pick<Generation, "rank"> {
   readonly text: KernelText;
-  /** Undefined: the default. */
+  /** Mean tokens of thinking. Undefined: the default. */
   readonly meanReasoningTokens: number | undefined;
   readonly reasoning: ServerTraits["reasoning"];
-  readonly request: Asking;
+  readonly request: GenerationRequest;
   readonly steering: Steering | null;
 }
 
-/** What each has of its own. */
+/** Facts about one choice. */
 export interface ChoicePlan {
   readonly id: string;
   readonly cut: Cut;
   readonly seed: number;
-  /** Ids that a constraint, a tool call or a dataset made; null: none did. */
+  /** Token ids from a constraint, a tool call or a dataset. Null: none of these applies. */
   readonly written: Uint32Array | null;
-  /** The choices of its prompt; undefined: it is the only one. */
+  /** All choices of its prompt. Undefined if it is the only one. */
   readonly siblings: Choices | undefined;
 }
 
-/** In one literal: this is made of every choice, and copying objects into each other costs more than all else of it. */
+/** Returns the generation of a choice. Written as one object literal, because copying objects costs more than all the rest. */
 export function generationOf(plan: RequestPlan, choice: ChoicePlan): Generation {
   const { text, request } = plan;
   const { cut, seed, written } = choice;
@@ -80,7 +78,7 @@ function thoughtsOf(
   return thinkingOf(request, reasoning, cut.ids, seed, meanReasoningTokens);
 }
 
-/** What was written for it, behind its thinking. A grammar that is complete lets only the end of sequence follow. */
+/** Returns the written text after its thinking. End-of-sequence follows, because a complete grammar permits nothing else. */
 function writtenScript(plan: RequestPlan, choice: ChoicePlan, written: Uint32Array): TokenSource {
   const { answers, vocabulary } = plan.text.model;
   const thinking = thoughtsOf(plan, choice);
@@ -90,12 +88,13 @@ function writtenScript(plan: RequestPlan, choice: ChoicePlan, written: Uint32Arr
   return thinking ? thoughtsBefore(thinking, answers, choice.seed, text, vocabulary.size) : text;
 }
 
+/** Returns the tokens of a choice that thinks, or whose tokens are forced or forbidden. Undefined: the engine draws them. */
 function drawnScript(plan: RequestPlan, choice: ChoicePlan, natural: number | null): TokenSource | undefined {
   const { text, steering, request } = plan;
   const { answers: tables, vocabulary } = text.model;
   const { seed } = choice;
   const { maxTokens } = choice.cut;
-  // Where only some tokens are allowed, the tags are not among them.
+  // If a request allows only some tokens, the tags around thinking are not among them.
   const thinks = plan.reasoning && (steering === null || steering.only === null);
   const thinking = thinks ? thoughtsOf(plan, choice) : null;
   if (thinking !== null) {
@@ -104,13 +103,13 @@ function drawnScript(plan: RequestPlan, choice: ChoicePlan, natural: number | nu
     return thoughtfulAnswer(thinking, drawing, { contentTokens, minTokens: request.minTokens, maxTokens });
   }
   if (steering === null) return undefined;
-  // The first place for the end is behind `min_tokens`: before it the real engine masks its logit.
+  // The end cannot come before `min_tokens`, because the real engine masks its logit until then.
   const planned = natural === null ? null : Math.max(natural, request.minTokens + 1);
   return new SteeredAnswer(tables, seed, steeredLength(steering, planned, maxTokens, vocabulary.eosId), steering);
 }
 
-/** A model may have several ends of sequence: all but the first are stop ids of every request. */
-function stopIds({ stopTokenIds, ignoreEos }: Asking, endIds: readonly number[]): readonly number[] {
+/** Returns the stop ids of a request. If the model has several end-of-sequence tokens, these include all but the first one. */
+function stopIds({ stopTokenIds, ignoreEos }: GenerationRequest, endIds: readonly number[]): readonly number[] {
   if (endIds.length === 0 || ignoreEos) return stopTokenIds;
   return [...new Set([...stopTokenIds, ...endIds])];
 }

@@ -1,17 +1,17 @@
 /**
- * What does an image cost? With `--image-tokens N` each is N tokens of its prompt, in front of its message's text; equal
- * images are equal tokens, so that they find each other in the prefix cache, and different ones are not. Nobody looks
- * into them, and nothing is fetched. Without the option they are refused, as by a model of text.
+ * Turns images into prompt tokens. With `--image-tokens N` an image is N tokens in front of the text of its message. Equal images
+ * have equal tokens, so that the prefix cache finds them. Images are neither decoded nor fetched. Without the option they are
+ * refused, as by a model that reads only text.
  */
 import type { RenderChat } from "../../../text/tokens/chat-template.ts";
 import type { PromptPart, Vocabulary } from "../../../text/tokens/types.ts";
 import type { OpenAiKernel } from "./openai-config.ts";
 
-/** Around an image's number in a text, until the template has put it into its place; no text of a user's holds it but by intent. */
+/** Encloses the number of an image in a text until the template is rendered. A private character, which users hardly send. */
 const MARK = "\u{10fffc}";
 const MARKED = /\u{10fffc}([0-9a-f]{8})\u{10fffc}/u;
 
-/** Stands for an image in the text of its message. */
+/** Returns the text that stands for an image in its message. */
 export function imageMark(url: string): string {
   return `${MARK}${new Bun.CryptoHasher("sha1").update(url).digest("hex").slice(0, 8)}${MARK}`;
 }
@@ -34,13 +34,13 @@ function expanded(part: PromptPart, tokens: number, vocabulary: Vocabulary): Pro
   });
 }
 
-/** The ids that stand for an image where no template puts it into its place. */
+/** Returns the tokens of an image for a prompt without a chat template. */
 export function imageIds(image: string, tokens: number, vocabulary: Vocabulary): number[] {
   const hash = new Bun.CryptoHasher("sha1").update(image).digest().readUInt32BE();
   return new Array(tokens).fill(tokenOf(hash, vocabulary));
 }
 
-/** An ordinary token: a special one would be a control token of the template. */
+/** Turns a hash into the id of an ordinary token. A special one would act as a control token of the template. */
 function tokenOf(hash: number, vocabulary: Vocabulary): number {
   let id = hash % vocabulary.size;
   for (let tries = 0; tries < vocabulary.size && vocabulary.isSpecial(id); tries++) id = (id + 1) % vocabulary.size;

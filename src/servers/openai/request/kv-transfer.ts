@@ -1,7 +1,7 @@
 /**
- * Which requests share their work with another server, and how long does that take? With `--kv-transfer-time`, as in
- * llm-d-inference-sim: a prompt that was computed elsewhere is waited for, one that another server goes on with says so.
- * Without the option `kv_transfer_params` mean nothing, as to a vLLM without a connector.
+ * Simulates requests that two servers share: one computes the prompt, the other the answer. With `--kv-transfer-time` a request
+ * whose prompt another server computed is held back for the transfer, and the answer of a prompt that another server continues
+ * says so. As in llm-d-inference-sim. Without the option `kv_transfer_params` have no effect, as in a vLLM without a connector.
  */
 
 import type { LiveValue } from "../../../base/live-value.ts";
@@ -13,16 +13,17 @@ import { get, type PythonDict } from "../../pydantic/value.ts";
 import { badRequest } from "./errors.ts";
 import type { KvTransfer } from "./request.ts";
 
+/** Finish reason of a prompt that another server continues. */
 export const REMOTE_DECODE = "remote_decode";
-/** What the other server is to be told: fields and types of vLLM's connector; nothing is listening there. */
+/** Transfer parameters for the other server. Fields and types are those of vLLM's connector, but nothing listens there. */
 export const REMOTE_PARAMS =
   '{"do_remote_decode":false,"do_remote_prefill":true,"remote_engine_id":"understudy","remote_block_ids":["0"],"remote_host":"localhost","remote_port":5600,"tp_size":1}';
-/** How far a time may be from its mean. */
+/** Largest deviation of a time from its mean, as a share of the mean. */
 const MOST = 0.7;
-/** Separates these draws from others of the same seed. */
+/** Salt that makes these draws independent of others from the same seed. */
 const SALT = 0x510e527f;
 
-/** What the field says; null: neither. Throws `Refused`. */
+/** Reads `kv_transfer_params`. Returns null if it asks for nothing. Throws `Refused` if a remote decode should be streamed. */
 export function kvTransferOf(field: PythonDict, streams: boolean): KvTransfer | null {
   const [remotePrefill, remoteDecode] = [isTrue(field, "do_remote_prefill"), isTrue(field, "do_remote_decode")];
   if (remoteDecode && streams)
@@ -32,6 +33,7 @@ export function kvTransferOf(field: PythonDict, streams: boolean): KvTransfer | 
 
 const isTrue = (field: PythonDict, name: string) => get(field, name) === true;
 
+/** Draws the times of transfers. */
 export class Transfers {
   readonly #time: LiveValue<KvTransferTime | undefined>;
   readonly #seed: number;
@@ -42,7 +44,10 @@ export class Transfers {
     this.#seed = seed ^ SALT;
   }
 
-  /** What the prompt is held back for, in place of the request's overhead; undefined: it is computed here. */
+  /**
+   * Returns the microseconds for which a prompt is held back. They replace the overhead of the request. Undefined: the prompt is
+   * computed here.
+   */
   us({ remotePrefill }: KvTransfer, promptTokens: number): number | undefined {
     const time = remotePrefill ? this.#time.get() : undefined;
     if (time === undefined) return undefined;

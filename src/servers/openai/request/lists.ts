@@ -1,7 +1,7 @@
 /**
- * What is left to do of a request's long lists? Checked against the vocabulary and cut to what an answer can need as soon as
- * they are read: a million ids are no more than the vocabulary has, and where one is none of its own, a refusal.
- * vLLM 0.33, `sampling_params.py`: the texts; when they are said: `sampling.ts`.
+ * Checks and shortens the long lists of a request as soon as they are read. Each id is kept once, so that a million ids become at
+ * most a vocabulary. If an id is outside the vocabulary, only an error is kept. Texts of vLLM 0.33 (`sampling_params.py`).
+ * `sampling.ts` decides when an error is sent.
  */
 
 import { atOnce, ITEMS_OF_A_PIECE, kept, type Pieces } from "../../../base/pieces.ts";
@@ -29,15 +29,15 @@ type IdLists = Pick<
   | "logprobIdsError"
 >;
 
-/** Lists as sent; null: not given. */
-export interface GivenLists {
+/** Lists as the request has them. Null: absent. */
+export interface SentLists {
   readonly bias: ReadonlyMap<string, number> | null;
   readonly stop: readonly Int[] | null;
   readonly allowed: readonly Int[] | null;
   readonly logprobs: readonly Int[] | null;
 }
 
-/** What `idLists` makes of a request that has no list. */
+/** Result of `idLists` for a request without lists. */
 export const NO_ID_LISTS: IdLists = {
   logitBias: null,
   biasKeysError: null,
@@ -48,17 +48,18 @@ export const NO_ID_LISTS: IdLists = {
   logprobIdsError: null,
 };
 
-const isNothing = ({ bias, stop, allowed, logprobs }: GivenLists) =>
+const isNothing = ({ bias, stop, allowed, logprobs }: SentLists) =>
   bias === null && stop === null && allowed === null && logprobs === null;
 
-export function idLists(given: GivenLists, size: number): IdLists {
-  return isNothing(given) ? NO_ID_LISTS : atOnce(idListPieces(given, size));
+/** Checks and shortens the lists. `size`: number of tokens of the vocabulary. */
+export function idLists(sent: SentLists, size: number): IdLists {
+  return isNothing(sent) ? NO_ID_LISTS : atOnce(idListPieces(sent, size));
 }
 
-/** As `idLists`, in pieces. */
-export function* idListPieces(given: GivenLists, size: number): Pieces<IdLists> {
-  if (isNothing(given)) return NO_ID_LISTS;
-  const { bias, stop, allowed, logprobs } = given;
+/** Does the work of `idLists` in pieces. */
+export function* idListPieces(sent: SentLists, size: number): Pieces<IdLists> {
+  if (isNothing(sent)) return NO_ID_LISTS;
+  const { bias, stop, allowed, logprobs } = sent;
   const logprobIdsError = logprobs && logprobsError(logprobs, size);
   const logprobTokenIds = logprobs?.slice(0, MAX_LOGPROB_TOKEN_IDS) ?? null;
   const biasKeysError = bias && (yield* keysError(bias));
@@ -79,7 +80,7 @@ export function* idListPieces(given: GivenLists, size: number): Pieces<IdLists> 
   };
 }
 
-/** Each once, in their order; all are of the vocabulary. */
+/** Returns each id once, in the order of first appearance. All must be in the vocabulary. */
 function* once(ids: readonly Int[], size: number): Pieces<readonly number[]> {
   if (ids.length < 2) return ids as readonly number[];
   const seen = new IdSet(size);
@@ -95,13 +96,14 @@ function logprobsError(ids: readonly Int[], size: number): ErrorAnswer | null {
   );
 }
 
-/** As `outside`, of ids that may come several times. */
+/** Returns the error of `outside` for ids that may repeat. Names each id once. */
 function* strangeError(name: string, ids: readonly Int[], size: number): Pieces<ErrorAnswer | null> {
   const seen = new Set<Int>();
   const strange = yield* kept(ids, (id) => (id < 0 || id >= size) && !seen.has(id) && seen.add(id) !== undefined);
   return strange.length === 0 ? null : outsideError(name, yield* reprPieces(strange), size);
 }
 
+/** Returns the error for keys of `logit_bias` that are not integers, or null. */
 function* keysError(bias: ReadonlyMap<string, number>): Pieces<ErrorAnswer | null> {
   const wrong = yield* kept(bias.keys(), (key) => !PYTHON_INT.test(key));
   if (wrong.length === 0) return null;
@@ -110,12 +112,12 @@ function* keysError(bias: ReadonlyMap<string, number>): Pieces<ErrorAnswer | nul
   return validationError(message, "logit_bias", shown);
 }
 
-/** A key as Python prints the number. Such keys are different numbers, others may be the same. */
+/** Matches an integer as Python prints it. Different texts of this form are different integers, unlike texts such as "+1". */
 const PRINTED = /^(?:0|-?[1-9]\d{0,14})$/;
 
 const biasId = (key: string): Int => (PRINTED.test(key) ? Number(key) : toInt(BigInt(key.trim().replace(/[_+]/g, ""))));
 
-/** Keeps no list of the keys: there may be millions. */
+/** Returns the ids that `logit_bias` forces or forbids, or an error. Makes no list of the keys, because there may be millions. */
 function* biasOf(bias: ReadonlyMap<string, number>, size: number): Pieces<LogitBias | ErrorAnswer> {
   let arePrinted = true;
   let seen = 0;
@@ -149,11 +151,12 @@ function* allowedError(allowed: readonly Int[], size: number): Pieces<ErrorAnswe
   return validationError("allowed_token_ids contains out-of-vocab token id!", "allowed_token_ids", shown);
 }
 
-/** As many are kept as they came. */
+/** Up to this many bad words are kept as sent. */
 const WORDS_AS_SENT = 1024;
-/** No words, as `badWordsOf` returns them. */
+/** Result of `badWordsOf` for a request without bad words. */
 export const NO_BAD_WORDS: BadWords = { list: [], shown: null };
 
+/** Shortens a long list of `bad_words` to the words that still cause the same refusal. */
 export function badWordsOf(words: readonly string[]): BadWords {
   if (words.length === 0) return NO_BAD_WORDS;
   if (words.length <= WORDS_AS_SENT) return { list: words, shown: null };

@@ -1,21 +1,21 @@
-/** The interface of a source of log probabilities. Types only. */
+/** Types of a source of log probabilities. */
 
-/** The most likely tokens at one position. */
+/** The sampled token and the most likely tokens at one position. */
 export interface Candidates {
-  /** Log probability of the sampled token, and its rank, from 1. */
+  /** Log probability of the sampled token. `rank` counts from 1. */
   readonly logprob: number;
   readonly rank: number;
-  /** The likeliest first; as many as asked for. The sampled token may be among them. */
+  /** Tokens from the most likely one on, as many as requested. The sampled token may be among them. */
   readonly ids: readonly number[];
   readonly logprobs: readonly number[];
 }
 
-/** `position` counts output tokens from 0; for prompt tokens it is the place in the prompt. */
+/** Returns log probabilities at a position, counted from 0 in the output, or in the prompt for a token of it. */
 export type LogprobSource = (
   seed: number,
   id: number,
   position: number,
   count: number,
-  /** The token is one of the prompt. */
+  /** True if the token belongs to the prompt. */
   prompt?: boolean,
 ) => Candidates;

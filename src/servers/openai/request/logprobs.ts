@@ -1,6 +1,6 @@
 /**
- * Which log probabilities does an answer carry? There is no model: values are made from seed and position, so that the
- * same request gets the same numbers. Their shape is vLLM 0.33's (`v1/engine/logprobs.py`, the serving classes).
+ * Makes log probabilities and writes them as JSON. There is no model, so their values follow from seed and position, and the same
+ * request gets the same numbers. Their shape is that of vLLM 0.33 (`v1/engine/logprobs.py`, the serving classes).
  */
 
 import { mix } from "../../../base/random.ts";
@@ -10,14 +10,14 @@ import { reprFloat } from "../../pydantic/repr.ts";
 import { codePoints } from "../../pydantic/value.ts";
 import type { LogprobSource } from "./logprob-source.ts";
 
-/** Most ranks that each take a share of the probability that is left; other tokens have equal parts of the remainder. */
+/** Most ranks that each take a share of the remaining probability. All other tokens get equal parts of the rest. */
 const HEAD_MOST = 32;
-/** A share is one of these bounds or between them: so each rank has less than the one before. */
+/** Bounds of that share. Within them each rank is less probable than the one before. */
 const SHARE = { least: 0.4, most: 0.6 };
 
 /**
- * Values as a confident model gives them: the sampled token ranks first, the others fall off behind it, and the
- * probabilities of the vocabulary add up to 1. No id comes twice.
+ * Returns a source with the values of a confident model: the sampled token ranks first, the others fall off quickly, and the
+ * probabilities of the whole vocabulary add up to 1. No id appears twice at a position.
  */
 export function seededLogprobs(vocabularySize: number): LogprobSource {
   const head = Math.min(HEAD_MOST, Math.floor(vocabularySize / 2));
@@ -49,16 +49,18 @@ export function seededLogprobs(vocabularySize: number): LogprobSource {
   };
 }
 
+/** Returns the greatest common divisor. */
 function divisor(a: number, b: number): number {
   return b === 0 ? a : divisor(b, a % b);
 }
 
-/** Values below are shown as this: JSON has no -Infinity. */
+/** The lowest log probability that is written. Lower ones are raised to it, because JSON has no -Infinity. */
 const FLOOR = -9999;
-/** Each token of `logprob_token_ids` has its part of what the sampled one leaves, for so many of them at most, or less. */
+/** Most tokens in `logprob_token_ids`. Each gets at most 1/128 of the probability that the sampled token leaves. */
 const CHOSEN_MOST = 128;
+/** Range of the log probabilities of these tokens, downwards from their maximum. */
 const SPREAD = 12;
-/** Tokens before a broken one that may belong to the same character. */
+/** Number of earlier tokens that may contain bytes of the same character. */
 const CONTEXT = 4;
 const REPLACEMENT = "\ufffd";
 
@@ -69,28 +71,28 @@ interface Entry {
   readonly rank: number;
 }
 
-/** A text, part by part; each takes less than a millisecond to make, but where a token's candidates are the vocabulary. */
+/** A text in parts. Each takes less than a millisecond to make, unless a token has the whole vocabulary as candidates. */
 export type TextParts = Generator<string, void>;
 
-/** Candidates of one part: some tenths of a millisecond. */
+/** Candidates in one part. Writing them takes some tenths of a millisecond. */
 const CANDIDATES_OF_A_PART = 512;
 
-/** Log probabilities of one choice, token by token. */
+/** Writes the log probabilities of one choice, token by token. */
 export class Logprobs {
   readonly #source: LogprobSource;
-  /** Characters of all tokens shown so far, as they are shown. */
+  /** Characters of all tokens so far, in the form in which they are written. */
   #offset = 0;
   readonly #seed: number;
   readonly #vocabulary: Vocabulary;
   readonly #count: number;
   readonly #asIds: boolean;
   readonly #chosen: readonly number[] | null;
-  /** The last tokens, which a token that is no whole character may complete. */
+  /** The last tokens. They may be the beginning of a character that the next token completes. */
   readonly #recent: number[] = [];
 
   /**
-   * `count`: candidates beside the sampled token; -1: the whole vocabulary. `asIds`: tokens as `token_id:7`. `chosen`:
-   * these are the candidates of output tokens instead, all of them.
+   * `count`: candidates in addition to the sampled token; -1: the whole vocabulary. `asIds`: writes tokens as `token_id:7`.
+   * `chosen`: candidates of output tokens instead of the most likely ones; null: the most likely ones.
    */
   constructor(
     source: LogprobSource,
@@ -108,16 +110,17 @@ export class Logprobs {
     this.#asIds = asIds;
   }
 
-  /** The value of chat's `logprobs` for these tokens. */
+  /** Returns the value of a chat's `logprobs` for these tokens. `position`: of the first one in the output. */
   chat(ids: readonly number[], position: number): string {
     return `{"content":[${ids.map((id, i) => this.#chatEntry(id, position + i)).join(",")}]}`;
   }
 
-  /** Tokens whose log probabilities are not shown. */
+  /** Skips tokens whose log probabilities are not written. */
   passOver(ids: readonly number[]): void {
     for (const id of ids.slice(-CONTEXT)) this.#remember(id);
   }
 
+  /** Yields the result of `chat` in parts. */
   *chatParts(ids: readonly number[], position: number): TextParts {
     yield '{"content":[';
     yield* listed(ids, this.#candidates, (id, i) => this.#chatEntry(id, position + i));
@@ -125,8 +128,8 @@ export class Logprobs {
   }
 
   /**
-   * The value of completions' `logprobs`; offsets go on from the tokens shown before. `prompt`: echoed prompt tokens in
-   * front, which have at most `promptCount` candidates.
+   * Yields the value of a completion's `logprobs`. Text offsets continue after the tokens written before. `prompt`: echoed tokens
+   * in front of the output, each with at most `promptCount` candidates.
    */
   *completionParts(
     ids: readonly number[],
@@ -137,8 +140,8 @@ export class Logprobs {
     const all = prompt.length === 0 ? ids : [...prompt, ...ids];
     const place = (i: number) => (i < prompt.length ? i : position + i - prompt.length);
     const before = [...this.#recent];
-    // Each list goes over all tokens anew: kept until the ones before them are written, they would be megabytes.
-    const anew = () => void this.#recent.splice(0, Number.POSITIVE_INFINITY, ...before);
+    // Each list visits all tokens again, because keeping their texts until the earlier lists are written takes megabytes.
+    const restart = () => void this.#recent.splice(0, Number.POSITIVE_INFINITY, ...before);
     const shown = (id: number) => {
       const text = this.#shown(id, this.#textOf(id));
       this.#remember(id);
@@ -157,10 +160,10 @@ export class Logprobs {
         : number(this.#source(this.#seed, id, place(i), 0, i < prompt.length).logprob),
     );
     yield '],"tokens":[';
-    anew();
+    restart();
     yield* listed(all, 1, (id) => quote(shown(id)));
     yield '],"top_logprobs":[';
-    anew();
+    restart();
     const most = this.#chosen === null ? this.#count + 1 : undefined;
     yield* listed(all, this.#candidates, (id, i) => {
       const entries =
@@ -176,7 +179,7 @@ export class Logprobs {
     yield "]}";
   }
 
-  /** The value of `prompt_logprobs`: nothing for the first token. */
+  /** Yields the value of `prompt_logprobs`. The first token has null. */
   *promptParts(ids: ArrayLike<number>): TextParts {
     yield "[";
     yield* listed(ids, this.#candidates, (id, i) => {
@@ -202,7 +205,7 @@ export class Logprobs {
     return `{"token":${quote(this.#shown(id, text))},"logprob":${number(logprob)},"bytes":${bytesOf(text)},"top_logprobs":[${top}]}`;
   }
 
-  /** As a Python dict: a text that comes again keeps its place and takes the new value. */
+  /** Returns an object like a Python dict: a text that appears again keeps its place and takes the new value. */
   #topObject(entries: readonly Entry[]): string {
     const values = new Map<string, number>();
     for (const { id, text, logprob } of entries) values.set(this.#shown(id, text), logprob);
@@ -217,7 +220,7 @@ export class Logprobs {
     return `{${items}}`;
   }
 
-  /** `#entries` of an output token. */
+  /** Returns the sampled token of the output, then its candidates: those of the request, or the most likely ones. */
   #outputs(id: number, position: number): Entry[] {
     if (this.#chosen === null) return this.#entries(id, position);
     const { logprob, rank } = this.#source(this.#seed, id, position, 0);
@@ -225,13 +228,13 @@ export class Logprobs {
     const most = Math.log1p(-Math.exp(logprob)) - Math.log(CHOSEN_MOST);
     for (const other of new Set(this.#chosen)) {
       if (other === id) continue;
-      const behind = (SPREAD * mix(this.#seed ^ other, position)) / 2 ** 32;
-      entries.push({ id: other, text: this.#textOf(other), logprob: Math.fround(most - behind), rank: 0 });
+      const distance = (SPREAD * mix(this.#seed ^ other, position)) / 2 ** 32;
+      entries.push({ id: other, text: this.#textOf(other), logprob: Math.fround(most - distance), rank: 0 });
     }
     return entries;
   }
 
-  /** The sampled token, then the candidates that are not the sampled one. */
+  /** Returns the sampled token, then the most likely tokens other than it. */
   #entries(id: number, position: number, prompt = false, count = this.#count): Entry[] {
     const { logprob, rank, ids, logprobs } = this.#source(this.#seed, id, position, count, prompt);
     const entries = [{ id, text: this.#textOf(id), logprob, rank }];
@@ -245,7 +248,10 @@ export class Logprobs {
     return this.#asIds ? `token_id:${id}` : text;
   }
 
-  /** A token that is no whole character has the text that it completes, or none (vLLM 0.33, `v1/engine/logprobs.py`). */
+  /**
+   * Returns the text of a token. A token that completes a character has the text of that character. A token that is only a part
+   * of one has an empty text (vLLM 0.33, `v1/engine/logprobs.py`).
+   */
   #textOf(id: number): string {
     const piece = this.#vocabulary.freshPiece(id);
     if (piece !== undefined) return piece;
@@ -253,7 +259,7 @@ export class Logprobs {
       const context = this.#recent.slice(-count);
       const whole = this.#decode([...context, id]);
       if (whole.endsWith(REPLACEMENT)) continue;
-      // Tokens right before it that are no whole characters had no text of their own: it is this one's.
+      // Earlier tokens without a whole character had an empty text. Their bytes belong to the text of this token.
       let clean = context.length;
       while (clean > 0 && this.#decode([context[clean - 1]!]).endsWith(REPLACEMENT)) clean--;
       return whole.slice(this.#decode(context.slice(0, clean)).length);
@@ -271,7 +277,7 @@ export class Logprobs {
   }
 }
 
-/** One text per token, with commas between. */
+/** Yields a text per token, separated by commas. `candidates`: of each token, which limit the tokens in a part. */
 function* listed(ids: ArrayLike<number>, candidates: number, textOf: (id: number, i: number) => string): TextParts {
   const tokens = Math.max(1, Math.floor(CANDIDATES_OF_A_PART / candidates));
   let part = "";

@@ -1,4 +1,4 @@
-/** The configuration of the APIs that have the shape of OpenAI's. */
+/** Types of the configuration of all OpenAI-shaped APIs. */
 
 import type { Kernel } from "../../../kernel/kernel.ts";
 import type { KernelConfig } from "../../../kernel/kernel-config.ts";
@@ -16,58 +16,59 @@ export interface CorsConfig {
 
 const ALL = ["*"];
 
-/** Takes the other options from Starlette's defaults. */
-export function completeCors(given: Partial<CorsConfig>): CorsConfig {
-  return { origins: [], methods: ALL, headers: ALL, credentials: false, ...given };
+/** Adds Starlette's defaults for options that are absent. */
+export function completeCors(options: Partial<CorsConfig>): CorsConfig {
+  return { origins: [], methods: ALL, headers: ALL, credentials: false, ...options };
 }
 
-/** Headers, keys and routes. */
+/** Options about headers, keys and routes. */
 export interface FrontConfig {
   readonly apiKeys: readonly string[];
   readonly cors?: CorsConfig;
   readonly enableRequestIdHeaders: boolean;
-  /** All answers carry them; names in lower case. Absent: none. */
+  /** Headers of all answers, by name in lower case. Absent: none. */
   readonly podHeaders?: Readonly<Record<string, string>>;
-  /** No `/openapi.json`, `/docs`, `/redoc`. */
+  /** True if `/openapi.json`, `/docs` and `/redoc` are not served. */
   readonly disableFastapiDocs: boolean;
   readonly trackServerLoad?: boolean;
   readonly tokenizerInfo?: boolean;
-  /** Scale-out routes were asked for, which are not built: they say so. */
+  /** True if scale-out routes were switched on. They answer that they are not built. */
   readonly scaleOut?: boolean;
-  /** Routes that change how the server runs: pause, resume, cache resets. */
+  /** True if routes that pause and resume the server or reset its caches are served. */
   readonly devMode: boolean;
-  /** `/health/ready` is asked by probes of another stand-in: so long after the start it is. */
+  /** Serves `/health/ready`, the probe of another stand-in. `afterUs`: time from the start until it answers 200. */
   readonly readiness?: { readonly afterUs: number };
 }
 
-/** What requests may ask for, and what holds where they ask for nothing. */
+/** Limits and defaults of requests. */
 export interface RequestsConfig {
   readonly maxLogprobs: number;
-  /** Tokens that each image counts; absent: images are refused. */
+  /** Prompt tokens of an image. Absent: images are refused. */
   readonly imageTokens?: number;
-  /** Length of vectors where a request does not say; absent: there are no embeddings. */
+  /** Length of embedding vectors unless a request sets it. Absent: embeddings are not served. */
   readonly embeddingDimensions?: number;
-  /** Responses that are kept; absent or 0: none. */
+  /** Most responses of `/v1/responses` that are stored. Absent or 0: none. */
   readonly responseStore?: number;
-  /** `--override-generation-config`. */
+  /** Object of `--override-generation-config`. */
   readonly generation?: Readonly<Record<string, unknown>>;
   readonly requestOrders?: RequestOrders;
 }
 
-/** What answers contain, and how they are written. */
+/** Options about the contents and the format of answers. */
 export interface AnswersConfig {
+  /** Output tokens per event of a stream. */
   readonly streamInterval: number;
-  /** Seconds; 0: never. */
+  /** Seconds of silence after which a stream gets a comment. 0: never. */
   readonly keepAliveS?: number;
-  /** The field that holds reasoning; absent: as the real server of the role names it. */
+  /** Name of the field that holds reasoning. Absent: the name that the real server uses. */
   readonly reasoningField?: ReasoningField;
-  /** `--enable-auto-tool-choice`. */
+  /** Value of `--enable-auto-tool-choice`. */
   readonly autoToolChoice?: boolean;
-  /** Share of the answers that call a tool where the request leaves that open, 0 to 1; absent: a half. */
+  /** Share of answers that call a tool if the request leaves it open, 0 to 1. Absent: 0.5. */
   readonly toolCallShare?: number;
-  /** Absent: what is open in a schema is drawn from all that it takes. */
+  /** Values that a model prefers in tool calls. Absent: open values are drawn from all that a schema accepts. */
   readonly toolHabits?: ToolHabits;
-  /** Mean tokens of thinking; absent: 64. */
+  /** Mean tokens of thinking. Absent: 64. */
   readonly meanReasoningTokens?: number;
   readonly responseRole?: string;
   readonly fingerprintMode?: "full" | "hash" | "custom" | "none";

@@ -1,31 +1,33 @@
-/** Reads the fields of a request that shape its answer, and which tools it may call. Once, before the engine gets the request. */
+/** Reads the fields of a request that shape its answer, and its tools. Runs once per request, before the engine gets it. */
 
 import { atOnce, mapped, type Pieces } from "../../../base/pieces.ts";
 import type { AnswerPart } from "../../../text/answers/answer-parts.ts";
 import type { ParserSetup } from "../tool-calls/answer-parser.ts";
 import type { ToolShape, ToolUse } from "../tool-calls/output.ts";
 import { OutputParser } from "../tool-calls/output-parser.ts";
-import type { ChatRequest, CompletionRequest } from "./request.ts";
+import type { ChatRequest, GenerationRequest } from "./request.ts";
 import type { ServerTraits } from "./server-traits.ts";
 
-/** Fields of a request that shape its answer. Thousands of answers run at a time, so the rest of the request is let go. */
+/** Fields of a request that shape its answer. Thousands of answers run at once, so that the rest of a request is not kept. */
 export interface OutputOptions {
   readonly chat: boolean;
   readonly n: number;
   readonly includeUsage: boolean;
   readonly continuousUsage: boolean;
   readonly streamInterval: number;
-  /** Completions with `echo` and no output tokens. */
+  /** True for a completion with `echo` and no output tokens. */
   readonly onlyEcho: boolean;
+  /** True for a completion with `echo`. */
   readonly echo: boolean;
-  /** Chat: who speaks, and what it said before. */
+  /** Role of the answer of a chat; "" for a completion. */
   readonly role: string;
+  /** Text in front of the answer: the last message of a chat with `echo`, otherwise "". */
   readonly lastMessage: string;
-  /** Chat's `echo`: content is a text even where there is none. */
+  /** True for a chat with `echo`. Its content is then never null. */
   readonly chatEcho: boolean;
-  /** Candidates per token, -1 for all; null: no log probabilities. */
+  /** Candidates per token, -1 for all. Null: no log probabilities. */
   readonly logprobs: number | null;
-  /** `logprob_token_ids`; null: the likeliest are the candidates. */
+  /** Value of `logprob_token_ids`. Null: the most likely tokens are the candidates. */
   readonly logprobIds: readonly number[] | null;
   readonly promptLogprobs: number | null;
   readonly returnTokenIds: boolean;
@@ -33,13 +35,13 @@ export interface OutputOptions {
   readonly beam: boolean;
   readonly returnTokensAsTokenIds: boolean;
   readonly text: TextOptions;
-  /** `tool_choice` names one. */
+  /** True if `tool_choice` names a tool. */
   readonly namedTool: boolean;
-  /** null: the text is shown as it is. */
+  /** Finds reasoning and tool calls in the text. Null: the whole text is content. */
   readonly parser: ParserSetup | null;
 }
 
-/** What makes text of tokens. */
+/** Options for turning tokens into text. */
 export interface TextOptions {
   readonly skipSpecialTokens: boolean;
   readonly includeStopStrInOutput: boolean;
@@ -47,9 +49,9 @@ export interface TextOptions {
   readonly minTokens: number;
 }
 
-/** `parts`: of an ordered answer; null: the server's parsers decide what is reasoning. */
+/** Returns the options of a request. `parts`: of an ordered answer. Null: the server's parsers decide what is reasoning. */
 export function outputOptions(
-  request: ChatRequest | CompletionRequest,
+  request: GenerationRequest,
   server: ServerTraits,
   parts: readonly AnswerPart[] | null = null,
 ): OutputOptions {
@@ -83,8 +85,8 @@ export function outputOptions(
   };
 }
 
-/** What a parser reads is part of the text, special tokens too (`adjust_request` of the parsers). */
-function skipsSpecials(request: ChatRequest | CompletionRequest, { reasoning, tools }: ServerTraits): boolean {
+/** Reports whether the text leaves out special tokens. It keeps them if a parser reads them (`adjust_request` of the parsers). */
+function skipsSpecials(request: GenerationRequest, { reasoning, tools }: ServerTraits): boolean {
   if (!request.skipSpecialTokens || request.kind !== "chat") return request.skipSpecialTokens;
   if (reasoning?.name === "qwen3") return false;
   if (!tools?.kind.showsSpecial || request.toolChoice === "none") return true;
@@ -92,7 +94,7 @@ function skipsSpecials(request: ChatRequest | CompletionRequest, { reasoning, to
 }
 
 function parserOf(
-  request: ChatRequest | CompletionRequest,
+  request: GenerationRequest,
   server: ServerTraits,
   parts: readonly AnswerPart[] | null,
 ): ParserSetup | null {
@@ -107,6 +109,7 @@ function parserOf(
   };
 }
 
+/** Returns a function that makes the parser of tool calls, or null if the text is not searched for calls. */
 function callsOf(request: ChatRequest, { tools }: ServerTraits): ParserSetup["tools"] {
   if (!tools) return null;
   const use = toolUseOf(request, tools.autoEnabled);
@@ -115,31 +118,31 @@ function callsOf(request: ChatRequest, { tools }: ServerTraits): ParserSetup["to
   return () => new OutputParser(use, tools.kind.make(use), (how, called) => tools.parsed?.(how, called, api));
 }
 
-/** Without `include_reasoning` neither log probabilities nor ids are shown: they would tell. */
+/** Reports whether log probabilities and ids are left out, because they would reveal reasoning that the client does not want. */
 export function hidesTokens({ parser }: OutputOptions): boolean {
   return parser !== null && !parser.includeReasoning;
 }
 
-/** Who speaks: with `add_generation_prompt` false it is the last message's role. */
+/** Returns the role of the answer. If `add_generation_prompt` is false, it is that of the last message. */
 function roleOf(request: ChatRequest, server: ServerTraits): string {
   const { responseRole = "assistant" } = server.answers;
   return request.addGenerationPrompt ? responseRole : (request.messages.at(-1)?.role ?? responseRole);
 }
 
-/** Chat's `echo`: the last message, if the answer goes on with its role. "" for nothing. */
+/** Returns the last message of a chat with `echo`, if the answer has its role. Otherwise "". */
 function lastMessage(request: ChatRequest, role: string): string {
   const last = request.messages.at(-1);
   return request.echo && last?.role === role ? (last.content ?? "") : "";
 }
 
-/** `prompt_logprobs`; echo with log probabilities asks for them too. */
-export function promptLogprobCount(request: ChatRequest | CompletionRequest): number | null {
+/** Returns the candidates per prompt token, or null for none. `echo` with log probabilities asks for them too. */
+export function promptLogprobCount(request: GenerationRequest): number | null {
   if (request.promptLogprobs !== null) return request.promptLogprobs;
   if (!request.echo) return null;
   return request.kind === "chat" ? 0 : request.logprobs;
 }
 
-/** `autoEnabled`: `--enable-auto-tool-choice`. */
+/** Returns the tools of a request and the rules for calling them. `autoEnabled`: value of `--enable-auto-tool-choice`. */
 export function toolUseOf(
   {
     tools,
@@ -153,14 +156,14 @@ export function toolUseOf(
 
 type Tools = readonly unknown[];
 
-/** Shapes of the tools of a request, which its parser, its constraint and its plan ask for in turn. */
+/** Shapes by list of tools. Kept because the parser, the constraint and the plan of a request need the same ones. */
 const shapes = new WeakMap<Tools, readonly ToolShape[]>();
 
 function shapesOf(tools: Tools | null): readonly ToolShape[] {
   return tools === null ? [] : atOnce(toolShapes(tools));
 }
 
-/** Makes the shapes of tools, of which there may be a hundred thousand, or returns those that were made before. */
+/** Returns the shapes of tools. Makes them in pieces on the first call, because there may be a hundred thousand. */
 export function* toolShapes(tools: Tools): Pieces<readonly ToolShape[]> {
   const made = shapes.get(tools) ?? (yield* mapped(tools, shapeOf));
   shapes.set(tools, made);
@@ -172,22 +175,23 @@ function shapeOf(tool: unknown): ToolShape {
   return { name: shape.name, parameters: shape.parameters ?? null };
 }
 
-/** Tool calls of the conversation so far, which some formats number. */
+/** Counts the tool calls of the conversation so far, because some formats number them. */
 export function callsBefore({ messages }: Pick<ChatRequest, "messages">): number {
   return messages.reduce((sum, { toolCalls }) => sum + (toolCalls?.length ?? 0), 0);
 }
 
-/** `tool_choice` names one. */
+/** Reports whether `tool_choice` names a tool. */
 export function isNamed({ toolChoice }: ChatRequest): boolean {
   return typeof toolChoice === "object" && toolChoice !== null;
 }
 
+/** Returns the API that a chat came from. */
 export function apiOf({ sampling }: ChatRequest): "Responses" | "Chat" {
   // Only /v1/responses has this field.
   return sampling.maxTokensParam === "max_output_tokens" ? "Responses" : "Chat";
 }
 
-/** The text is shown as it is: the form of a chat makes a call of it, that of a response does not. */
+/** Reports whether the text of a named call is not parsed: in a chat the whole text becomes the call, a response parses it. */
 export function namedIsText(request: ChatRequest, tools: NonNullable<ServerTraits["tools"]>): boolean {
   return tools.namedIsText === true && apiOf(request) === "Chat" && isNamed(request);
 }

@@ -1,24 +1,27 @@
-/** Finds the texts of a request that may ask for JSON in words (`--answers prompted-json`); other threads look into them. */
+/** Finds prompts that may ask for JSON in words (`--answers prompted-json`). The encoder's thread then writes the JSON. */
 
 import type { PromptedJson } from "../../../text/grammar/prompted-json.ts";
 import type { OrderedCalls } from "./constrained.ts";
-import type { ChatMessage, ChatRequest, CompletionRequest } from "./request.ts";
+import type { ChatMessage, GenerationRequest } from "./request.ts";
 
-/** What is to be done with prompts that ask for JSON. */
-export interface PromptedWish {
-  /** True if an answer is JSON although its prompt asks for none: a fixture says so. */
+/** Options for prompts that ask for JSON. */
+export interface PromptedJsonOptions {
+  /** True if the answer is JSON even without a sign of JSON in the prompt, because a fixture orders it. */
   readonly always: boolean;
-  /** Hears why a schema of a prompt cannot be answered to. */
+  /** Called with the reason why no JSON fits a schema in a prompt. */
   readonly notice: (why: string) => void;
 }
 
-/** Characters of a prompt that are looked at, half of them at its beginning and half at its end. */
+/** Most characters of a prompt that are searched: half of them at its beginning, half at its end. */
 export const PROMPT_MOST = 524_288;
 
-/** Returns what is to be written for each prompt of the request; null for a prompt without any sign of JSON. */
+/**
+ * Returns the form of the answer to each prompt of the request, or null for a prompt without any sign of JSON. `share`: of
+ * answers that call a tool, unless `calls` decides it.
+ */
 export function promptedJson(
-  request: ChatRequest | CompletionRequest,
-  { always }: PromptedWish,
+  request: GenerationRequest,
+  { always }: PromptedJsonOptions,
   mustBeObject: boolean,
   share: number,
   calls: OrderedCalls,
@@ -43,14 +46,14 @@ export function promptedJson(
 
 const INSTRUCTING = ["system", "developer", "user"];
 
-/** Answers and results of tools are data. */
+/** Returns the texts that may ask for JSON. Answers and results of tools are only data. */
 function textsOf(messages: readonly ChatMessage[]): string[] {
   return messages.flatMap(({ role, content }) => (INSTRUCTING.includes(role) && content ? [content] : []));
 }
 
 const hasSign = (text: string) => text.includes("{") || /json/i.test(text);
 
-/** Leaves the middle of long texts out. */
+/** Returns the beginning and the end of the texts. Leaves out the middle if they are too long together. */
 function bothEnds(texts: readonly string[]): string[] {
   const length = texts.reduce((sum, text) => sum + text.length, 0);
   if (length <= PROMPT_MOST) return [...texts];
@@ -64,7 +67,7 @@ function bothEnds(texts: readonly string[]): string[] {
   });
 }
 
-/** True if the conversation ends with what a tool gave, in the forms of Qwen-Agent: who has been told does not ask again. */
+/** Reports whether the conversation ends with the result of a tool, perhaps as text in a format of Qwen-Agent. */
 function isAnswered(messages: readonly ChatMessage[]): boolean {
   const last = messages.at(-1);
   if (last === undefined || last.role === "tool") return true;

@@ -1,6 +1,6 @@
 /**
- * Encodes the prompts of a request: renders their texts, refuses texts that vLLM refuses before it tokenizes them (vLLM 0.33,
- * `renderers/params.py`, TokenizeParams), and truncates their ids.
+ * Turns the prompts of a request into token ids: renders chats, refuses texts that vLLM refuses before it tokenizes them,
+ * encodes and truncates. vLLM 0.33, `renderers/params.py`, TokenizeParams.
  */
 
 import { atOnce, type EventLoopTurns, inTurns, type Pieces } from "../../../base/pieces.ts";
@@ -10,8 +10,9 @@ import type { Encoder, PromptPart, Vocabulary } from "../../../text/tokens/types
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { codePoints } from "../../pydantic/value.ts";
 import { badRequest, validationError } from "./errors.ts";
-import type { ChatMessage, ChatRequest, CompletionRequest, Limits } from "./request.ts";
+import type { ChatMessage, ChatRequest, GenerationRequest, Limits } from "./request.ts";
 
+/** Token ids of the prompts, some of them promises if `pending`. Or the refusal of a text. */
 export type Encoding =
   | { readonly prompts: readonly Uint32Array[]; readonly pending: false }
   | { readonly prompts: readonly (Uint32Array | Promise<Uint32Array>)[]; readonly pending: true }
@@ -22,10 +23,10 @@ interface Encoders {
   readonly renderChat: RenderChat;
 }
 
-/** The prompts' ids, or promises of them; or what is wrong with a text. */
-export function encodePrompts(request: ChatRequest | CompletionRequest, model: Encoders, limits: Limits): Encoding {
+/** Encodes the prompts now, as far as no other thread is needed. */
+export function encodePrompts(request: GenerationRequest, model: Encoders, limits: Limits): Encoding {
   if (request.kind === "chat" && request.conversations === undefined) {
-    // Nearly every request comes this way.
+    // Nearly every request takes this short way.
     const parts = rendered(request, request.messages, model.renderChat);
     if (!("error" in parts) && isPlain(parts, limits)) {
       const ids = model.encoder.short?.(parts, false) ?? null;
@@ -35,9 +36,9 @@ export function encodePrompts(request: ChatRequest | CompletionRequest, model: E
   return atOnce(encodingPieces(request, model, limits));
 }
 
-/** Encodes with turns of the event loop in between. */
+/** Encodes the prompts in several turns of the event loop. */
 export function encodeInTurns(
-  request: ChatRequest | CompletionRequest,
+  request: GenerationRequest,
   model: Encoders,
   limits: Limits,
   turns: EventLoopTurns,
@@ -46,7 +47,7 @@ export function encodeInTurns(
 }
 
 function* encodingPieces(
-  request: ChatRequest | CompletionRequest,
+  request: GenerationRequest,
   { encoder, renderChat }: Encoders,
   limits: Limits,
 ): Pieces<Encoding> {
@@ -65,9 +66,9 @@ function* encodingPieces(
   return encoding(prompts);
 }
 
-/** The ids of prompts whose parts another thread has put together. */
+/** Encodes prompts that the reading thread has rendered. */
 export function* packedPieces(
-  { kind, addSpecialTokens }: ChatRequest | CompletionRequest,
+  { kind, addSpecialTokens }: GenerationRequest,
   prompts: readonly (PackedParts | Uint32Array)[],
   encoder: Encoder,
 ): Pieces<Exclude<Encoding, { readonly error: ErrorAnswer }>> {
@@ -85,9 +86,9 @@ export function* packedPieces(
   return encoding(all);
 }
 
-/** The prompts as ids or as parts for the encoder, or what is wrong with a text. */
+/** Returns each prompt as ids or as parts for the encoder, or the refusal of a text. */
 export function* promptPieces(
-  request: ChatRequest | CompletionRequest,
+  request: GenerationRequest,
   renderChat: RenderChat,
   limits: Limits,
 ): Pieces<readonly (PromptPart[] | Uint32Array)[] | { readonly error: ErrorAnswer }> {
@@ -113,7 +114,7 @@ export function* promptPieces(
   return prompts;
 }
 
-/** Parts of a prompt that are posted to the encoder's thread at a time. */
+/** Most parts of a prompt in one message to the encoder's thread. */
 const PARTS_AT_A_TIME = 4096;
 
 /** Encodes a prompt. Each part is encoded by itself, so that many parts are posted in several turns of the event loop. */
@@ -142,7 +143,7 @@ function joined(runs: readonly Uint32Array[]): Uint32Array {
   return whole;
 }
 
-/** So short and well-formed in each of its parts that nothing is wrong with the whole: it need not be put together. */
+/** Reports whether a prompt is so short and well-formed that its whole text need not be checked. */
 function isPlain(parts: readonly PromptPart[], limits: Limits): boolean {
   let characters = 0;
   for (const part of parts) {
@@ -155,9 +156,12 @@ function isPlain(parts: readonly PromptPart[], limits: Limits): boolean {
 
 const textOf = (parts: readonly PromptPart[]) => parts.filter((part) => typeof part === "string").join("");
 
-/** JSON's `prompt_text`: what the template made, here or in another thread (`prompt`), whatever was added to it or cut from it later. null: not asked for. */
+/**
+ * Returns the value of `prompt_text`: the rendered template before later truncation, or null if the request does not ask for it.
+ * `prompt`: its parts, if the reading thread has rendered it.
+ */
 export function promptText(
-  request: ChatRequest | CompletionRequest,
+  request: GenerationRequest,
   { renderChat, vocabulary }: Pick<Encoders, "renderChat"> & { readonly vocabulary: Vocabulary },
   prompt: PackedParts | Uint32Array | undefined,
 ): string | null {
@@ -179,35 +183,39 @@ function encoding(
   return ready ? { prompts, pending: false } : { prompts, pending: true };
 }
 
-/** What transformers says of the two together, where a request names one and leaves the other at its default. */
+/** The error of transformers if `add_generation_prompt` and `continue_final_message` are true, perhaps one of them by default. */
 export const incompatible: ErrorAnswer = badRequest(
   "continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the model to " +
     "continue the final message, and add_generation_prompt when you want to add a header that will prompt it to start a new " +
     "assistant message instead.",
 );
 
-type Rendered = PromptPart[] | { readonly error: ErrorAnswer };
+type RenderResult = PromptPart[] | { readonly error: ErrorAnswer };
 
-function rendered(request: ChatRequest, messages: readonly ChatMessage[], render: RenderChat): Rendered {
+function rendered(request: ChatRequest, messages: readonly ChatMessage[], render: RenderChat): RenderResult {
   if (request.addGenerationPrompt && request.continueFinalMessage) return { error: incompatible };
   try {
-    return render(...givenOf(request, messages));
+    return render(...templateArguments(request, messages));
   } catch (error) {
     return refusalOf(error);
   }
 }
 
-function* renderedPieces(request: ChatRequest, messages: readonly ChatMessage[], render: RenderChat): Pieces<Rendered> {
+function* renderedPieces(
+  request: ChatRequest,
+  messages: readonly ChatMessage[],
+  render: RenderChat,
+): Pieces<RenderResult> {
   if (render.pieces === undefined || (request.addGenerationPrompt && request.continueFinalMessage))
     return rendered(request, messages, render);
   try {
-    return yield* render.pieces(...givenOf(request, messages));
+    return yield* render.pieces(...templateArguments(request, messages));
   } catch (error) {
     return refusalOf(error);
   }
 }
 
-function givenOf(request: ChatRequest, messages: readonly ChatMessage[]): Parameters<RenderChat> {
+function templateArguments(request: ChatRequest, messages: readonly ChatMessage[]): Parameters<RenderChat> {
   const { addGenerationPrompt, continueFinalMessage, tools, templateNames } = request;
   return [messages, addGenerationPrompt, continueFinalMessage, tools, templateNames ?? undefined];
 }
@@ -217,9 +225,9 @@ function refusalOf(error: unknown): { readonly error: ErrorAnswer } {
   throw error;
 }
 
-/** Those of prompts of ids that are said again in front of the answer. */
+/** Returns the text of each prompt that consists of ids and is echoed in front of the answer. Null for other prompts. */
 export function* echoPieces(
-  request: ChatRequest | CompletionRequest,
+  request: GenerationRequest,
   prompts: readonly Uint32Array[],
   vocabulary: Vocabulary,
 ): Pieces<(string | null)[]> {
@@ -236,14 +244,15 @@ export function* echoPieces(
   return echoes;
 }
 
+/** Returns the text of token ids. */
 export function decoded(vocabulary: Vocabulary, ids: Uint32Array): string {
   return [...decodedParts(vocabulary, ids)].join("");
 }
 
-/** Ids whose texts are put together at a time. */
+/** Ids in a part of a decoded text. */
 const IDS_AT_A_TIME = 1024;
 
-/** The text of ids, part by part. */
+/** Yields the text of token ids in parts. */
 export function* decodedParts(vocabulary: Vocabulary, ids: Uint32Array): Generator<string, void> {
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   const scratch = new Uint8Array(Math.min(ids.length, IDS_AT_A_TIME) * vocabulary.maxTokenBytes);
@@ -257,8 +266,8 @@ export function* decodedParts(vocabulary: Vocabulary, ids: Uint32Array): Generat
 }
 
 /**
- * Before a prompt text (chat: the rendered template) is tokenized: more characters than the context can hold, or text
- * that no encoder takes. `truncated`: the request has `truncatePromptTokens`, then length is no reason.
+ * Returns the refusal of a prompt text, for a chat the rendered template: too many characters for the context, or text that no
+ * encoder accepts. `truncated`: the request has `truncatePromptTokens`, so that any length is accepted.
  */
 export function checkPromptText(text: string, limits: Limits, truncated = false): ErrorAnswer | null {
   const most = limits.maxModelLen * limits.maxTokenCharacters;
@@ -277,8 +286,8 @@ export function checkPromptText(text: string, limits: Limits, truncated = false)
   return badRequest("TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, InputSequence]]");
 }
 
-/** How many tokens of the prompt `truncate_prompt_tokens` keeps; Infinity: all. -1 leaves room for one token of output. */
-export function keptTokens(request: ChatRequest | CompletionRequest, limits: Limits): number {
+/** Returns the most tokens of a prompt after `truncate_prompt_tokens`. For -1 that leaves room for one output token. */
+export function keptTokens(request: GenerationRequest, limits: Limits): number {
   const keep = request.truncatePromptTokens;
   if (keep === null) return Number.POSITIVE_INFINITY;
   if (keep >= 0) return keep;
@@ -287,16 +296,11 @@ export function keptTokens(request: ChatRequest | CompletionRequest, limits: Lim
 }
 
 /**
- * The ids that `truncate_prompt_tokens` leaves; the left side goes unless the request says otherwise. May be a view.
- * `front`: how many tokens the tokenizer put before the text. Where no side is named it is the tokenizer that truncates
- * (`get_encode_kwargs`), and it puts them before what is left.
+ * Returns the ids after `truncate_prompt_tokens`, which cuts the left side unless the request names the other one. The result
+ * may be a view. `front`: number of special tokens before the text. If the request names no side, the tokenizer truncates
+ * (`get_encode_kwargs`) and keeps these tokens.
  */
-export function truncatePrompt(
-  ids: Uint32Array,
-  request: ChatRequest | CompletionRequest,
-  limits: Limits,
-  front = 0,
-): Uint32Array {
+export function truncatePrompt(ids: Uint32Array, request: GenerationRequest, limits: Limits, front = 0): Uint32Array {
   const keep = keptTokens(request, limits);
   if (keep >= ids.length) return ids;
   if (request.truncationSide === "right") return ids.subarray(0, keep);

@@ -1,4 +1,4 @@
-/** A request after validation: every field with its default, nothing left to check but what needs the prompt's length. Types only. */
+/** Types of a request after validation: all fields have their defaults, and only checks of the prompt's length are left. */
 
 import type { Order } from "../../../text/canned/script.ts";
 import type { ReasoningFormat } from "../../../text/grammar/parsers.ts";
@@ -7,7 +7,7 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Int } from "../../pydantic/value.ts";
 import type { SamplingDefaults } from "./sampling-defaults.ts";
 
-/** What only vLLM's later checks look at (`sampling.ts`); no effect on the answer here. Nulls are resolved to defaults. */
+/** Fields that vLLM checks later (`sampling.ts`). Most have no effect on the answer here. Nulls are replaced by defaults. */
 export interface SamplingFields {
   readonly n: Int;
   readonly maxTokens: Int | null;
@@ -19,62 +19,62 @@ export interface SamplingFields {
   readonly presencePenalty: number;
   readonly frequencyPenalty: number;
   readonly repetitionPenalty: number;
-  /** null: none is given. */
+  /** Effect of `logit_bias`. Null: absent. */
   readonly logitBias: LogitBias | null;
-  /** Keys of `logit_bias` that are no numbers, as the engine refuses them; null: all are. */
+  /** The engine's refusal of keys of `logit_bias` that are not integers. Null: all are. */
   readonly biasKeysError: ErrorAnswer | null;
-  /** Each once. */
+  /** Value of `stop_token_ids`, each id once. */
   readonly stopTokenIds: readonly number[];
-  /** Each once; null: all are. */
+  /** Value of `allowed_token_ids`, each id once. Null: all tokens are allowed. */
   readonly allowedTokenIds: readonly number[] | null;
-  /** What the engine says of an id in one of these three that is none of its own; then they are empty. null: all are. */
+  /** The engine's refusal of ids outside the vocabulary in these three lists, which are then empty. Null: all are valid. */
   readonly idsError: ErrorAnswer | null;
   readonly badWords: BadWords;
-  /** Log probabilities per output token; null: none asked. */
+  /** Log probabilities per output token. Null: none. */
   readonly logprobs: Int | null;
   readonly promptLogprobs: Int | null;
-  /** The first, as many as there may be. */
+  /** Value of `logprob_token_ids`, cut to the largest permitted number. */
   readonly logprobTokenIds: readonly Int[] | null;
-  /** What the engine says of them; null: nothing. */
+  /** The engine's refusal of `logprob_token_ids`. Null: they are valid. */
   readonly logprobIdsError: ErrorAnswer | null;
   readonly thinkingTokenBudget: Int | null;
   readonly routedExpertsPromptStart: Int;
   readonly truncatePromptTokens: Int | null;
   readonly beamSearch: boolean;
-  /** An integer beyond 64 bits in `vllm_xargs` or the transfer parameters. */
+  /** True if `vllm_xargs` or the transfer parameters contain an integer beyond 64 bits. */
   readonly extraArgsTooLarge: boolean;
-  /** An integer that MessagePack cannot carry is refused by the engine. */
+  /** True if an integer is too large for MessagePack, so that the engine refuses the request. */
   readonly tooLargeForEngine: boolean;
-  /** The refusal of two constraints at once, or none, across `structured_outputs` and `response_format`. */
+  /** The refusal if `structured_outputs` and `response_format` together have more than one constraint, or none. */
   readonly constraintRefusal: ErrorAnswer | null;
-  /** What the engine will say of the structured output; null: nothing. */
+  /** The engine's refusal of the structured output. Null: it is valid so far. */
   readonly constraintError: string | null;
-  /** What the answer's text must be; null or absent: anything. */
+  /** The form that the answer's text must have. Null or absent: the text is free. */
   readonly structure?: Structure | null;
-  /** A token id of a prompt that is no 32-bit number, as sent; null: all are. */
+  /** A token id of a prompt that does not fit into 32 bits, as sent. Null: all fit. */
   readonly oversizedTokenId: Int | null;
 }
 
-/** Ids that `logit_bias` leaves alone, and those that it takes away; each once. */
+/** `forced`: the only ids that `logit_bias` leaves possible. `never`: ids that it excludes. */
 export interface LogitBias {
   readonly forced: readonly number[];
   readonly never: readonly number[];
 }
 
 export interface BadWords {
-  /** Where there are more than a request may have, those that show it. */
+  /** Values of `bad_words`. If these are far too many, only as many as cause the refusal. */
   readonly list: readonly string[];
-  /** All of them, each once, as Python prints them, where the list has not all. */
+  /** All bad words, each once, as Python prints them, if `list` is shortened. Otherwise null. */
   readonly shown: string | null;
 }
 
-/** What chat and completions share. Names follow the body's fields. */
+/** Fields that chats and completions share. Names follow the fields of the body. */
 export interface CommonRequest {
-  /** Name as sent; null or "" is the base model. */
+  /** Name of the model as sent. Null or "" stands for the base model. */
   readonly model: string | null;
   readonly n: number;
   readonly temperature: number;
-  /** `max_tokens` (chat prefers `max_completion_tokens`); null: the rest of the context. Completions default to 16. */
+  /** Value of `max_tokens`; a chat prefers `max_completion_tokens`. Null: the rest of the context. Completions default to 16. */
   readonly maxTokens: number | null;
   readonly minTokens: number;
   readonly stop: readonly string[];
@@ -83,59 +83,62 @@ export interface CommonRequest {
   readonly ignoreEos: boolean;
   readonly seed: number | null;
   readonly stream: boolean;
-  /** `stream_options.include_usage` and `.continuous_usage_stats`. */
+  /** Values of `stream_options.include_usage` and `.continuous_usage_stats`. */
   readonly includeUsage: boolean;
   readonly continuousUsageStats: boolean;
-  /** null: the server's; else it can only raise the server's. */
+  /** Value of `stream_interval`. Null, or less than the server's: the server's applies. */
   readonly streamInterval: number | null;
   readonly skipSpecialTokens: boolean;
   readonly priority: number;
   readonly cacheSalt: string | null;
-  /** `prompt_logprobs` asked for; such a request does not read the prefix cache. */
+  /** Value of `prompt_logprobs`. A request with a number here does not read the prefix cache. */
   readonly promptLogprobs: number | null;
   readonly returnTokenIds: boolean;
-  /** null: as the server has it. */
+  /** Value of `return_tokens_as_token_ids`. Null: the server's option decides. */
   readonly returnTokensAsTokenIds: boolean | null;
-  /** `return_weight_versions`. */
+  /** Value of `return_weight_versions`. */
   readonly weightVersions: boolean;
   readonly truncatePromptTokens: number | null;
   readonly truncationSide: "left" | "right" | null;
   readonly requestId: string | null;
-  /** `add_special_tokens`: completions true, chat false unless asked. */
+  /** Value of `add_special_tokens`. Default: true for completions, false for chats. */
   readonly addSpecialTokens: boolean;
-  /** The field `understudy`, or what is wrong with it; null: absent. */
+  /** The order in the field `understudy`, or its error. Null: absent. */
   readonly order: Order | { readonly broken: string } | null;
-  /** `cache_hit_threshold`, where the server looks at it; null: nothing that counts. */
+  /** Value of `cache_hit_threshold`. Null: absent, or the server ignores it. */
   readonly cacheHitThreshold: number | null;
-  /** `kv_transfer_params`, where the server looks at them; null: nothing is done elsewhere. */
+  /** Value of `kv_transfer_params`. Null: nothing is done on another server, or this server ignores it. */
   readonly kvTransfer: KvTransfer | null;
   readonly repetition: Repetition | null;
   readonly sampling: SamplingFields;
 }
 
-/** What of a request another server does. */
+/** Parts of a request that another server does. */
 export interface KvTransfer {
   readonly remotePrefill: boolean;
   readonly remoteDecode: boolean;
 }
 
-/** `repetition_detection`: the output ends in a pattern of so many tokens that comes so often in a row. */
+/**
+ * Values of `repetition_detection`: an answer ends after a pattern of `minPattern` to `maxPattern` tokens, `minCount` times in a
+ * row.
+ */
 export interface Repetition {
   readonly minPattern: number;
   readonly maxPattern: number;
   readonly minCount: number;
-  /** Not before so many tokens. */
+  /** Fewest output tokens before that end. */
   readonly minTokens: number;
 }
 
 export interface ChatMessage {
   readonly role: string;
-  /** Text parts joined as vLLM joins them; null when absent. */
+  /** Text of the message, its parts joined as vLLM joins them. Null: absent. */
   readonly content: string | null;
   readonly name: string | null;
   readonly toolCalls: readonly unknown[] | null;
   readonly toolCallId: string | null;
-  /** For templates: its calls were made of a response's items. */
+  /** True if its calls come from items of a response. Templates then get the keys of a call in another order. */
   readonly callsAsMade?: boolean;
 }
 
@@ -143,59 +146,62 @@ export interface ChatRequest extends CommonRequest {
   readonly kind: "chat";
   readonly messages: readonly ChatMessage[];
   readonly tools: readonly unknown[] | null;
-  /** null: the body says null. */
+  /** Value of `tool_choice`. Null: the body has null. */
   readonly toolChoice: "none" | "auto" | "required" | { readonly name: string } | null;
-  /** `parallel_tool_calls` is not false. */
+  /** True unless `parallel_tool_calls` is false. */
   readonly parallelToolCalls: boolean;
   readonly logprobs: boolean;
-  /** -1: the whole vocabulary. */
+  /** Value of `top_logprobs`: candidates per token. -1: the whole vocabulary. */
   readonly topLogprobs: number;
   readonly echo: boolean;
   readonly addGenerationPrompt: boolean;
   readonly continueFinalMessage: boolean;
-  /** What a model's template may read: `chat_template_kwargs`, `documents`, `reasoning_effort`; null: nothing. */
+  /** Values for the chat template: `chat_template_kwargs`, `documents`, `reasoning_effort`. Null: none. */
   readonly templateNames: Readonly<Record<string, unknown>> | null;
-  /** The request leaves reasoning on, as the reasoning parser reads `chat_template_kwargs`. */
+  /** True if `chat_template_kwargs` leave reasoning on, in the view of the reasoning parser. */
   readonly thinks: boolean;
   readonly includeReasoning: boolean;
-  /** Tokens of thinking that are ordered; absent: drawn. */
+  /** Ordered number of tokens of thinking. Absent: drawn. */
   readonly reasoningTokens?: number;
-  /** `return_prompt_text`. */
+  /** Value of `return_prompt_text`. */
   readonly returnPromptText: boolean;
-  /** Conversations of a batch; `messages` is the first. */
+  /** Conversations of a batch. `messages` is the first one. */
   readonly conversations?: readonly (readonly ChatMessage[])[];
 }
 
 export interface CompletionRequest extends CommonRequest {
   readonly kind: "completion";
-  /** At least one; text or token ids. */
+  /** One or more prompts, each as text or token ids. */
   readonly prompts: readonly (string | Uint32Array)[];
   readonly echo: boolean;
-  /** null: none asked. */
+  /** Value of `logprobs`: candidates per token. Null: no log probabilities. */
   readonly logprobs: number | null;
 }
 
-/** What validation needs to know of the server. */
+/** A request for generated text. */
+export type GenerationRequest = ChatRequest | CompletionRequest;
+
+/** Facts about the server that validation needs. */
 export interface Limits extends SamplingDefaults {
   readonly maxModelLen: number;
   readonly maxLogprobs: number;
   readonly vocabularySize: number;
   readonly maxTokenCharacters: number;
   readonly servedModelNames: readonly string[];
-  /** Names of LoRA adapters, which stand for a model as well; an adapter's number is its place, from 1. */
+  /** Names of LoRA adapters, which requests may use instead of a model's. An adapter's number is its index plus one. */
   readonly loraNames: readonly string[];
-  /** The format of the reasoning parser; absent: there is none. */
+  /** Format of the reasoning parser. Absent: there is none. */
   readonly reasoning?: ReasoningFormat;
-  /** Images are taken, and counted. */
+  /** True if images are accepted. */
   readonly takesImages?: boolean;
-  /** There is a parser of tool calls. */
+  /** True if there is a parser of tool calls. */
   readonly parsesTools?: boolean;
-  /** Requests may say how much of their prompt the prefix cache must have. */
+  /** True if `cache_hit_threshold` has an effect. */
   readonly judgesCache?: boolean;
-  /** They may be shared with another server. */
+  /** True if `kv_transfer_params` have an effect. */
   readonly transfersKv?: boolean;
-  /** Any name of a model is taken. */
+  /** True if any name of a model is accepted. */
   readonly takesAnyModel?: boolean;
-  /** What a server says of a prompt of so many tokens before anything else; null: it fits. Absent: vLLM's limits alone. */
+  /** Returns the refusal of a prompt of this length, before all other checks, or null. Absent: only vLLM's limits apply. */
   readonly refusesPrompt?: (tokens: number) => ErrorAnswer | null;
 }

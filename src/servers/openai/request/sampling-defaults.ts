@@ -1,11 +1,11 @@
 /**
- * What do requests sample with that do not say? The fields of a generation configuration that vLLM 0.33 takes
- * (`config/model.py`, `get_diff_sampling_param`), the model's own or `--override-generation-config`; it passes over all others.
+ * Reads defaults of sampling from a generation configuration: the model's own, or `--override-generation-config`. Only the fields
+ * that vLLM 0.33 reads (`config/model.py`, `get_diff_sampling_param`). Others are ignored.
  */
 
-/** Each absent: vLLM's own default, or no limit. */
+/** Values for requests that set none. An absent value: vLLM's own default, or no limit. */
 export interface SamplingDefaults {
-  /** The most output tokens, also of requests that ask for more. */
+  /** Most output tokens, also for requests that ask for more. */
   readonly maxNewTokens?: number;
   readonly temperature?: number;
   readonly topP?: number;
@@ -27,16 +27,16 @@ const NAMES: Readonly<Record<string, keyof SamplingDefaults>> = {
 export const SAMPLING_DEFAULTS: readonly string[] = Object.keys(NAMES);
 const WHOLE = ["max_new_tokens", "top_k"];
 
-/** Later layers win; a null there takes back what an earlier one says. What is no number is passed over. */
+/** Combines configurations. Later ones win, and a null there removes an earlier value. Ignores values that are not numbers. */
 export function samplingDefaults(...layers: readonly (Json | undefined)[]): SamplingDefaults {
   const all: Json = Object.assign({}, ...layers);
   const found = Object.entries(NAMES).filter(([name]) => fits(name, all[name]));
   return Object.fromEntries(found.map(([name, key]) => [key, all[name]]));
 }
 
-/** Is each of them what vLLM takes? It notices with the first request only. A null says nothing. */
-export function soundDefaults(given: Json): boolean {
-  return SAMPLING_DEFAULTS.every((name) => (given[name] ?? null) === null || fits(name, given[name]));
+/** Reports whether vLLM accepts each value. vLLM itself notices a wrong one only with the first request. */
+export function soundDefaults(config: Json): boolean {
+  return SAMPLING_DEFAULTS.every((name) => (config[name] ?? null) === null || fits(name, config[name]));
 }
 
 function fits(name: string, value: unknown): boolean {

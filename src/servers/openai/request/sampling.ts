@@ -1,10 +1,12 @@
 /**
- * Refuses values that vLLM refuses. When the body is read: lengths that cannot fit the context (vLLM 0.33,
- * `renderers/params.py`, TokenizeParams; `entrypoints/serve/utils/api_utils.py`, get_max_tokens). When the prompt is known, in
- * two rounds (`sampling_params.py`, `v1/engine/input_processor.py`): `checkPrompt` with `checkParameters`, before any byte of
- * the answer (always a plain 400), and `checkSampling` when the engine takes the request, which in a stream is after the head.
+ * Checks the values of a request at the three times at which vLLM 0.33 does, and finds the seeds of its choices.
  *
- * Seeds: the request's; under greedy decoding one that follows from the prompt; else one that is drawn.
+ * 1. When the body is read: lengths that cannot fit the context (`renderers/params.py`, TokenizeParams;
+ *    `entrypoints/serve/utils/api_utils.py`, get_max_tokens).
+ * 2. When the prompt is known: `checkPrompt` with `checkParameters` (`sampling_params.py`). A plain 400, also for a stream.
+ * 3. When the engine takes the request: `checkSampling` (`v1/engine/input_processor.py`). In a stream, after its head.
+ *
+ * A seed is that of the request. Otherwise, it follows from the prompt under greedy decoding, and is drawn in all other cases.
  */
 
 import { byRuns, type Pieces } from "../../../base/pieces.ts";
@@ -14,16 +16,16 @@ import { repr, reprFloat } from "../../pydantic/repr.ts";
 import { type Int, toInt } from "../../pydantic/value.ts";
 import { badRequest, validationError } from "./errors.ts";
 import { keptTokens } from "./prompts.ts";
-import type { ChatRequest, CommonRequest, CompletionRequest, Limits, SamplingFields } from "./request.ts";
+import type { CommonRequest, GenerationRequest, Limits, SamplingFields } from "./request.ts";
 
-/** vLLM's VLLM_MAX_N_SEQUENCES. */
+/** Default of VLLM_MAX_N_SEQUENCES. */
 const MAX_SEQUENCES = 16384;
-/** Below this temperature the most likely token is taken. */
+/** Below this temperature, decoding takes the most likely token. */
 const GREEDY_BELOW = 1e-5;
 const LOWEST_TEMPERATURE = 1e-2;
 
-/** `SamplingParams.__post_init__`, in its order. Part of `checkPrompt`: plain answer with status 400, also for a stream. */
-export function checkParameters(request: ChatRequest | CompletionRequest, maxTokens: Int): ErrorAnswer | null {
+/** Checks what `SamplingParams.__post_init__` checks, in its order. `checkPrompt` calls it. */
+export function checkParameters(request: GenerationRequest, maxTokens: Int): ErrorAnswer | null {
   const { sampling } = request;
   if (sampling.beamSearch) return checkSequences(sampling.n, "beam_width");
   if (sampling.constraintRefusal !== null) return sampling.constraintRefusal;
@@ -41,13 +43,13 @@ function checkSequences(n: Int, name: string): ErrorAnswer | null {
   return tooMany === null ? null : badRequest(tooMany);
 }
 
-/** What vLLM says of more than it takes; null: it takes them. */
+/** Returns vLLM's error for too many sequences, or null. */
 export function tooManySequences(n: Int, name: string): string | null {
   if (n <= MAX_SEQUENCES) return null;
   return `${name} must be at most ${MAX_SEQUENCES}, got ${n}. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment variable.`;
 }
 
-function checkRanges({ sampling, temperature }: ChatRequest | CompletionRequest): ErrorAnswer | null {
+function checkRanges({ sampling, temperature }: GenerationRequest): ErrorAnswer | null {
   const { presencePenalty, frequencyPenalty, repetitionPenalty, topP, topK, minP } = sampling;
   if (!(presencePenalty >= -2 && presencePenalty <= 2))
     return badRequest(`presence_penalty must be in [-2, 2], got ${reprFloat(presencePenalty)}.`);
@@ -71,7 +73,7 @@ function checkRanges({ sampling, temperature }: ChatRequest | CompletionRequest)
   return null;
 }
 
-function checkLengths({ sampling }: ChatRequest | CompletionRequest, maxTokens: Int): ErrorAnswer | null {
+function checkLengths({ sampling }: GenerationRequest, maxTokens: Int): ErrorAnswer | null {
   const { minTokens } = sampling;
   if (maxTokens < 1)
     return validationError(`max_tokens must be at least 1, got ${maxTokens}.`, "max_tokens", String(maxTokens));
@@ -81,7 +83,7 @@ function checkLengths({ sampling }: ChatRequest | CompletionRequest, maxTokens: 
   return null;
 }
 
-function checkWords({ sampling, stop, temperature }: ChatRequest | CompletionRequest): ErrorAnswer | null {
+function checkWords({ sampling, stop, temperature }: GenerationRequest): ErrorAnswer | null {
   if (stop.includes("")) return badRequest("stop cannot contain an empty string.");
   if (sampling.badWords.list.includes(""))
     return badRequest(`bad_words cannot contain an empty string. Got bad_words=${shownWords(sampling.badWords)}`);
@@ -90,33 +92,32 @@ function checkWords({ sampling, stop, temperature }: ChatRequest | CompletionReq
   return null;
 }
 
-/** All of them, each once, as Python prints them. */
+/** Returns all bad words, each once, as Python prints them. */
 export function shownWords({ list, shown }: SamplingFields["badWords"]): string {
   return shown ?? repr([...new Set(list)]);
 }
 
-/** vLLM raises what is just above 0. */
+/** Raises temperatures between 0 and 0.01 to 0.01, as vLLM does. */
 export function usedTemperature(temperature: number): number {
   return temperature > 0 ? Math.max(temperature, LOWEST_TEMPERATURE) : temperature;
 }
 
-/** The most likely token is taken, so the prompt alone decides the answer. */
+/** Reports whether decoding takes the most likely tokens, so that the prompt alone decides the answer. */
 export function isGreedy(temperature: number): boolean {
   return usedTemperature(temperature) < GREEDY_BELOW;
 }
 
-/** What Python's `int(text)` takes. */
+/** Matches texts that Python's `int(text)` accepts. */
 export const PYTHON_INT = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
 
 /**
- * What the engine refuses when it takes the request: log probabilities above `--max-logprobs`, token ids outside the
- * vocabulary, grammars, and `rank`, what is wrong with the rank that is named. Call it for each prompt after `checkPrompt`;
- * `promptTokens` is that prompt's length; `idsError`: of `checkIds`, for the first of them. Without
- * `stream` the answer is this error (status 400). With `stream` vLLM has sent the head already: status 200, one frame by
- * `chatStreamError` or `completionStreamError`, then `data: [DONE]`.
+ * Returns the refusal of the engine, or null: log probabilities above `--max-logprobs`, token ids outside the vocabulary,
+ * grammars. Call it for each prompt after `checkPrompt`. `promptTokens`: length of that prompt. `rank`: refusal of the rank that
+ * a header names. `idsError`: result of `checkIds`, for the first prompt. The refusal is a plain 400, but in a stream vLLM has
+ * sent the head already: status 200, one frame with the error, then `data: [DONE]`.
  */
 export function checkSampling(
-  request: ChatRequest | CompletionRequest,
+  request: GenerationRequest,
   limits: Limits,
   promptTokens = Number.POSITIVE_INFINITY,
   rank: ErrorAnswer | null = null,
@@ -133,12 +134,12 @@ export function checkSampling(
   );
 }
 
-function checkLogprobs({ sampling }: ChatRequest | CompletionRequest, limits: Limits): ErrorAnswer | null {
+function checkLogprobs({ sampling }: GenerationRequest, limits: Limits): ErrorAnswer | null {
   if (sampling.logprobs === null && sampling.logprobTokenIds === null && sampling.promptLogprobs === null) return null;
   const size = limits.vocabularySize;
   const most = limits.maxLogprobs === -1 ? size : limits.maxLogprobs;
-  const tooMany = (what: string, name: string, asked: Int | null): ErrorAnswer | null => {
-    const count = asked === -1 ? size : asked;
+  const tooMany = (what: string, name: string, requested: Int | null): ErrorAnswer | null => {
+    const count = requested === -1 ? size : requested;
     if (count === null || count <= most) return null;
     const message = `Requested ${what} logprobs of ${count}, which is greater than max allowed: ${most}`;
     return validationError(message, name, String(count));
@@ -148,20 +149,20 @@ function checkLogprobs({ sampling }: ChatRequest | CompletionRequest, limits: Li
   return sampling.logprobIdsError ?? tooMany("prompt", "prompt_logprobs", sampling.promptLogprobs);
 }
 
-/** What the engine says of ids that are none of the vocabulary; null: all are. */
+/** Returns the engine's refusal of ids outside the vocabulary, or null. `size`: number of its tokens. */
 export function outside(name: string, ids: Iterable<Int>, size: number): ErrorAnswer | null {
   const wrong: Int[] = [];
   for (const id of ids) if (id < 0 || id >= size) wrong.push(id);
   return wrong.length === 0 ? null : outsideError(name, repr(wrong), size);
 }
 
-/** `shown`: the ids as Python prints a list of them. */
+/** Returns the refusal of ids outside the vocabulary. `shown`: these ids as Python prints a list. */
 export function outsideError(name: string, shown: string, size: number): ErrorAnswer {
   const message = `token_id(s) ${shown} in ${name} contain out-of-vocab token ids. Vocabulary size: ${size}`;
   return validationError(message, name, shown);
 }
 
-function checkEngineFeatures({ sampling }: ChatRequest | CompletionRequest, { reasoning }: Limits): ErrorAnswer | null {
+function checkEngineFeatures({ sampling }: GenerationRequest, { reasoning }: Limits): ErrorAnswer | null {
   if (sampling.constraintError !== null) return badRequest(sampling.constraintError);
   if (sampling.thinkingTokenBudget === null || reasoning !== undefined) return null;
   return badRequest(
@@ -170,12 +171,12 @@ function checkEngineFeatures({ sampling }: ChatRequest | CompletionRequest, { re
   );
 }
 
-/** No text, no ids, or nothing left of them by `truncate_prompt_tokens`: the engine has nothing to begin with. */
+/** The engine's refusal of a prompt without tokens, perhaps after `truncate_prompt_tokens`. */
 export const emptyPrompt = badRequest("The decoder prompt cannot be empty");
 
-/** What is wrong with prompts that are ids. */
+/** Returns the engine's refusal of prompts of token ids, or null. */
 export function* checkIds(
-  request: ChatRequest | CompletionRequest,
+  request: GenerationRequest,
   limits: Pick<Limits, "vocabularySize">,
 ): Pieces<ErrorAnswer | null> {
   if (request.kind === "chat") return null;
@@ -188,7 +189,7 @@ export function* checkIds(
   return null;
 }
 
-/** `oversized`: the largest of all ids where that has more than 32 bits. */
+/** Returns the refusal of a prompt with an id outside the vocabulary, or null. `oversized`: an id with more than 32 bits. */
 export function* unknownId(
   ids: Uint32Array,
   oversized: Int | null,
@@ -201,17 +202,17 @@ export function* unknownId(
   return largest < vocabularySize ? null : badRequest(`Token id ${oversized ?? largest} is out of vocabulary`);
 }
 
-/** Fast from the first time on, which walking an iterator is not. */
+/** Returns the largest id of a range. A plain loop, because an iterator is slow until it is compiled. */
 function largestOf(ids: Uint32Array, from: number, to: number): number {
   let largest = 0;
   for (let i = from; i < to; i++) if (ids[i]! > largest) largest = ids[i]!;
   return largest;
 }
 
-/** What is raised there has no text. */
+/** The answer to an integer that MessagePack cannot carry. Python's exception has no text. */
 const unserializable = errorAnswer("", "InternalServerError", null, 500);
 
-function checkRoutedExperts({ sampling }: ChatRequest | CompletionRequest, promptTokens: number): ErrorAnswer | null {
+function checkRoutedExperts({ sampling }: GenerationRequest, promptTokens: number): ErrorAnswer | null {
   const start = sampling.routedExpertsPromptStart;
   if (start <= promptTokens) return null;
   return validationError(
@@ -221,13 +222,13 @@ function checkRoutedExperts({ sampling }: ChatRequest | CompletionRequest, promp
   );
 }
 
-/** The number in a request header, by Python's `int(text)`; null: there is none, or the text is no number. */
+/** Reads an integer from a header like Python's `int(text)`. Null: the header is absent or not an integer. */
 export function headerInt(header: string | null): Int | null {
   if (header === null || !PYTHON_INT.test(header)) return null;
   return toInt(BigInt(header.trim().replace(/[_+]/g, "")));
 }
 
-/** Request header `X-data-parallel-rank`; a text that is no number is ignored. Said at the same time as `checkSampling`, after it. */
+/** Returns the refusal of the rank in the header `X-data-parallel-rank`, or null. Ignores a text that is not an integer. */
 export function checkDataParallelRank(header: string | null, ranks: number): ErrorAnswer | null {
   const rank = headerInt(header);
   if (rank === null) return null;
@@ -235,7 +236,7 @@ export function checkDataParallelRank(header: string | null, ranks: number): Err
   return errorAnswer(`data_parallel_rank ${rank} is out of range [0, ${ranks}).`, "BadRequestError", null, 400);
 }
 
-/** Limits that need no prompt: output tokens and truncation against the context. `translate.ts` calls it. */
+/** Returns the refusal of lengths that cannot fit the context with any prompt, or null. */
 export function checkContext(sampling: SamplingFields, limits: Limits): ErrorAnswer | null {
   const { maxTokens, maxTokensParam, truncatePromptTokens } = sampling;
   const most = limits.maxModelLen;
@@ -255,12 +256,12 @@ export function checkContext(sampling: SamplingFields, limits: Limits): ErrorAns
 }
 
 /**
- * After tokenizing: the prompt's length, then everything that vLLM checks when it makes the sampling parameters.
- * `promptTokens`: tokens of the prompt, before or after truncation. `fromText`: it was text, which vLLM stops counting at
- * one more than the context holds. The answer's limit is the rest of the context at most, cut without a word.
+ * Checks the length of a tokenized prompt, and then all that vLLM checks when it makes the sampling parameters. Returns the most
+ * output tokens, silently reduced to the rest of the context. `promptTokens`: length before or after truncation. `fromText`: the
+ * prompt was text, whose tokens vLLM counts only up to one more than the context holds.
  */
 export function checkPrompt(
-  request: ChatRequest | CompletionRequest,
+  request: GenerationRequest,
   promptTokens: number,
   fromText: boolean,
   limits: Limits,
@@ -271,11 +272,11 @@ export function checkPrompt(
   const kept = Math.min(promptTokens, keptTokens(request, limits));
   const count = fromText ? Math.min(kept, most + 1) : kept;
   if (count > most) return { error: promptTooLong(count, most) };
-  const given = request.sampling.maxTokens;
+  const requested = request.sampling.maxTokens;
   const rest = Math.min(most - count, limits.maxNewTokens ?? most);
-  let maxTokens: Int = given === null || given > rest ? rest : given;
-  // One token is made and thrown away when only the prompt is wanted back.
-  if (request.kind === "completion" && request.echo && given === 0) maxTokens = 1;
+  let maxTokens: Int = requested === null || requested > rest ? rest : requested;
+  // A request for the echo alone generates one token, which is dropped.
+  if (request.kind === "completion" && request.echo && requested === 0) maxTokens = 1;
   const error = checkParameters(request, maxTokens);
   return error === null ? { maxTokens: Number(maxTokens) } : { error };
 }
@@ -290,15 +291,15 @@ export function promptTooLong(count: number, most: number): ErrorAnswer {
   );
 }
 
-type Drawing = Pick<CommonRequest, "seed" | "temperature">;
+type SeedFields = Pick<CommonRequest, "seed" | "temperature">;
 
-/** Reports whether the seed follows from all ids of the prompt, which takes its time if the prompt is long. */
-export const isByPrompt = ({ seed, temperature }: Drawing): boolean => seed === null && isGreedy(temperature);
+/** Reports whether the seed is a hash of all ids of the prompt, which takes time for a long one. */
+export const isByPrompt = ({ seed, temperature }: SeedFields): boolean => seed === null && isGreedy(temperature);
 
-/** Returns the seed of the first choice of a prompt, 32 bits. `next` draws one. */
-export function seedOf(drawing: Drawing, promptIds: Uint32Array, next: () => number): number {
-  if (drawing.seed !== null) return fold(drawing.seed);
-  return isByPrompt(drawing) ? greedySeed(promptIds) : next();
+/** Returns the seed of the first choice of a prompt, an integer of 32 bits. `next` draws one. */
+export function seedOf(fields: SeedFields, promptIds: Uint32Array, next: () => number): number {
+  if (fields.seed !== null) return fold(fields.seed);
+  return isByPrompt(fields) ? greedySeed(promptIds) : next();
 }
 
 function* greedySeedPieces(promptIds: Uint32Array): Pieces<number> {
@@ -309,15 +310,14 @@ function* greedySeedPieces(promptIds: Uint32Array): Pieces<number> {
   return seed;
 }
 
-/** Seeds of several prompts, which may be long. */
-export function* seedPieces(drawing: Drawing, prompts: readonly Uint32Array[], next: () => number): Pieces<number[]> {
+/** Returns the seeds of several prompts, in pieces because these may be long. */
+export function* seedPieces(fields: SeedFields, prompts: readonly Uint32Array[], next: () => number): Pieces<number[]> {
   const seeds: number[] = [];
-  for (const ids of prompts)
-    seeds.push(isByPrompt(drawing) ? yield* greedySeedPieces(ids) : seedOf(drawing, ids, next));
+  for (const ids of prompts) seeds.push(isByPrompt(fields) ? yield* greedySeedPieces(ids) : seedOf(fields, ids, next));
   return seeds;
 }
 
-/** The seeds of the choices of a prompt count on from its own. */
+/** Returns the seed of a choice, counted upwards from the seed of its prompt. */
 export function choiceSeed(seed: number, choice: number): number {
   return (seed + choice) >>> 0;
 }
@@ -326,7 +326,7 @@ export function choiceSeeds(seed: number, n: number): number[] {
   return Array.from({ length: n }, (_, choice) => choiceSeed(seed, choice));
 }
 
-/** 32 of a seed's 64 bits, all of them mixed in. */
+/** Folds a seed of 64 bits into 32. */
 function fold(seed: number): number {
   return (seed ^ Math.floor(seed / 2 ** 32)) >>> 0;
 }

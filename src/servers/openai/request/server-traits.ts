@@ -1,4 +1,4 @@
-/** The part of a server that all its answers share: its vocabulary, its parsers, the way to its engines. Types only. */
+/** Types of the facts about a server that all its answers need, such as its vocabulary and parsers. */
 
 import type { LiveValue } from "../../../base/live-value.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
@@ -12,34 +12,34 @@ import type { ToolParserKind } from "../tool-calls/tool-parsers.ts";
 import type { LogprobSource } from "./logprob-source.ts";
 import type { AnswersConfig } from "./openai-config.ts";
 
-/** The log of requests. */
+/** The log that `--enable-log-requests` switches on. */
 export interface RequestLog {
-  /** False while no line is to be written. */
+  /** True while requests are logged. */
   readonly isOn: LiveValue<boolean>;
   write(line: string): void;
 }
 
-/** Made once per server. */
+/** Facts about a server for its answers. Made once per server. */
 export interface ServerTraits {
-  /** What answers contain, and how they are written. */
+  /** Options about the contents and the format of answers. */
   readonly answers: AnswersConfig;
-  /** The clock of the engines, and the garbage of long answers. Without `after` long work is done in one turn of the event loop. */
+  /** The engines' clock, and the count of garbage. Without `after`, long work is done in one turn of the event loop. */
   readonly backend: Pick<Backend, "nowUs" | "after" | "consumed">;
   /** Returns false after the engine has died. Generations that it gives up end with another error then. */
   readonly alive: LiveValue<boolean>;
   readonly vocabulary: Vocabulary;
   readonly logprobs: LogprobSource;
-  /** null: answers carry no fingerprint. */
+  /** Fingerprint in answers. Null: none. */
   readonly fingerprint: string | null;
   /** Tokens per block of the prefix cache. 0: there is no cache. */
   readonly cacheBlockTokens: number;
-  /** The parser of `--reasoning-parser`. null: there is none. */
+  /** The parser of `--reasoning-parser`. Null: there is none. */
   readonly reasoning: ReasoningSetup | null;
-  /** The parser of `--tool-call-parser`. null: there is none. */
+  /** The parser of `--tool-call-parser`. Null: there is none. */
   readonly tools: {
     readonly kind: ToolParserKind;
     readonly autoEnabled: boolean;
-    /** A chat that names its tool gets the text as it is: the form makes a call of it. */
+    /** True if the text of a chat that names its tool is not parsed, because the whole text becomes the call. */
     readonly namedIsText?: boolean;
     readonly habits?: ToolHabits | undefined;
     readonly parsed?: Accounting["parsed"];
@@ -48,6 +48,6 @@ export interface ServerTraits {
   readonly requestLog?: RequestLog;
   /** The error that ends an answer which takes too long. */
   readonly timedOut: ErrorAnswer;
-  /** Counts the bytes that wait for slow clients. Absent: nobody counts them. */
+  /** Counts the bytes that wait for slow clients. Absent: they are not counted. */
   readonly waiting?: HeldBytes;
 }

@@ -1,7 +1,7 @@
 /**
- * Which tokens does a request force or forbid? `allowed_token_ids`, `logit_bias` at its ends, `bad_words`. There are no
- * logits: a bias of 100 leaves only the tokens that have it, one of -100 removes its token, what lies between is nothing.
- * vLLM 0.33: `sampling_params.py` (`from_optional`, `update_from_tokenizer`).
+ * Finds the tokens that a request forces or forbids by `allowed_token_ids`, `logit_bias` or `bad_words`. There are no logits: a
+ * bias of 100 leaves only the tokens that have it, a bias of -100 removes its token, and values in between have no effect. As
+ * in vLLM 0.33, `sampling_params.py` (`from_optional`, `update_from_tokenizer`).
  */
 
 import { IdSet } from "../../../text/answers/id-set.ts";
@@ -10,30 +10,33 @@ import type { Encoder, Vocabulary } from "../../../text/tokens/types.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { validationError } from "./errors.ts";
 import { MAX_BAD_WORDS } from "./lists.ts";
-import type { ChatRequest, CompletionRequest } from "./request.ts";
+import type { GenerationRequest } from "./request.ts";
 import { shownWords } from "./sampling.ts";
 
-type Asking = ChatRequest | CompletionRequest;
-
 /** Returns the token sequences of `bad_words`. */
-export function encodeBadWords({ sampling }: Asking, encoder: Encoder): Promise<Uint32Array[]> {
-  // Each gives one sequence at least: more than these are refused without a look at the rest.
+export function encodeBadWords({ sampling }: GenerationRequest, encoder: Encoder): Promise<Uint32Array[]> {
+  // Each word has at least one sequence, so that one word more than permitted is enough for the refusal.
   return spelled([...new Set(sampling.badWords.list)].slice(0, MAX_BAD_WORDS + 1), encoder);
 }
 
-/** Each word as it begins a text, and after a blank where that is one other token more. */
-export async function spelled(given: readonly string[], encoder: Encoder): Promise<Uint32Array[]> {
-  const words = given.map((word) => word.trimStart());
-  const all = await Promise.all(words.flatMap((word) => [word, ` ${word}`].map((one) => encoder.encode([one], true))));
+/**
+ * Returns the token sequences of words: each at the beginning of a text and, if that differs in the first token but not in
+ * length, after a blank.
+ */
+export async function spelled(texts: readonly string[], encoder: Encoder): Promise<Uint32Array[]> {
+  const words = texts.map((word) => word.trimStart());
+  const all = await Promise.all(
+    words.flatMap((word) => [word, ` ${word}`].map((text) => encoder.encode([text], true))),
+  );
   return words.flatMap((_, at) => {
     const [plain, spaced] = [all[2 * at]!, all[2 * at + 1]!];
-    const other = spaced.length > 0 && spaced[0] !== plain[0] && spaced.length === plain.length;
-    return other ? [plain, spaced] : [plain];
+    const isDifferent = spaced.length > 0 && spaced[0] !== plain[0] && spaced.length === plain.length;
+    return isDifferent ? [plain, spaced] : [plain];
   });
 }
 
-/** What vLLM says of them when the engine takes the request: in a stream, after its head. */
-export function checkBadWords({ sampling }: Asking, sequences: readonly Uint32Array[]): ErrorAnswer | null {
+/** Returns the refusal of `bad_words` when the engine takes the request, in a stream after its head. Null: they are valid. */
+export function checkBadWords({ sampling }: GenerationRequest, sequences: readonly Uint32Array[]): ErrorAnswer | null {
   const value = () => shownWords(sampling.badWords);
   if (sequences.some((ids) => ids.length === 0))
     return validationError("bad_words entries must tokenize to at least one token.", "bad_words", value());
@@ -42,9 +45,9 @@ export function checkBadWords({ sampling }: Asking, sequences: readonly Uint32Ar
   return validationError(message, "bad_words", value());
 }
 
-/** Null: nothing is forced or forbidden. */
+/** Returns the rules for the tokens of the answer. Null: nothing is forced or forbidden. */
 export function steeringOf(
-  request: Asking,
+  request: GenerationRequest,
   badWords: readonly Uint32Array[] | null,
   { eosId, size }: Vocabulary,
 ): Steering | null {
@@ -60,7 +63,7 @@ export function steeringOf(
   return steer({ only, never, neverAfter: badWords ?? [], ends, endsFrom: request.minTokens }, size);
 }
 
-/** How long the answer is before the end that was planned for it: to its limit where the end itself is forced or forbidden. */
+/** Returns the length of the answer: up to its planned end, or `maxTokens` if the rules exclude or prescribe end-of-sequence. */
 export function steeredLength(steering: Steering, planned: number | null, maxTokens: number, eosId: number): number {
   if (planned === null || steering.only !== null || steering.never.has(eosId)) return maxTokens;
   return Math.min(planned - 1, maxTokens);

@@ -1,22 +1,20 @@
-/** How much does an answer think, and where does it stop? With a reasoning parser only; no such server thinks without one. */
+/** Puts thinking in front of answers, if the server has a reasoning parser. Decides its length from the seed or the request. */
 
 import type { TokenSource } from "../../../engine/interface/types.ts";
 import type { AnswerTables } from "../../../text/answers/answers.ts";
 import type { Steering } from "../../../text/answers/steered.ts";
 import { drawn, type Thinking, ThinkingAnswer, thinkingLength } from "../../../text/answers/thinking.ts";
 import { type ReasoningSetup, thinkingIsOver } from "../tool-calls/reasoning.ts";
-import type { ChatRequest, CompletionRequest } from "./request.ts";
+import type { GenerationRequest } from "./request.ts";
 
-type Asking = ChatRequest | CompletionRequest;
-
-/** Mean of `--mean-reasoning-tokens`. */
+/** Default of `--mean-reasoning-tokens`. */
 const MEAN_TOKENS = 64;
-/** A template that opens the thinking does so with the tag and a line end. */
+/** Number of tokens at the end of a prompt that are searched for the tag with which a template opens the thinking. */
 const OPENING_TOKENS = 3;
 
-/** null: it does not think. */
+/** Returns the thinking of an answer, or null if it does not think. */
 export function thinkingOf(
-  request: Asking,
+  request: GenerationRequest,
   setup: ReasoningSetup | null | undefined,
   promptIds: Uint32Array,
   seed: number,
@@ -34,27 +32,28 @@ export function thinkingOf(
   };
 }
 
-/** How long an answer is that thinks first. */
+/** Lengths of an answer that begins with thinking. */
 interface ThoughtfulLength {
-  /** Tokens behind the thinking, without the end of sequence; null: it goes on until it has `maxTokens` in all. */
+  /** Tokens after the thinking, without end-of-sequence. Null: as many as `maxTokens` leaves. */
   readonly contentTokens: number | null;
-  /** Least of thinking and content together. */
+  /** Fewest tokens of thinking and content together. */
   readonly minTokens: number;
+  /** Most tokens of both together. */
   readonly maxTokens: number;
 }
 
-/** What the tokens of an answer are drawn from. */
-export interface Drawing {
+/** Values from which the tokens of an answer are drawn. */
+export interface DrawInputs {
   readonly tables: AnswerTables;
   readonly seed: number;
   readonly steering: Steering | null;
   readonly vocabularySize: number;
 }
 
-/** An answer that thinks first. */
+/** Returns the tokens of an answer that begins with thinking. Both parts are drawn. */
 export function thoughtfulAnswer(
   thinking: Thinking,
-  { tables, seed, steering, vocabularySize }: Drawing,
+  { tables, seed, steering, vocabularySize }: DrawInputs,
   { contentTokens, minTokens, maxTokens }: ThoughtfulLength,
 ): TokenSource {
   const head = (thinking.startId === null ? 0 : 1) + thinking.tokens + 1;
@@ -63,7 +62,7 @@ export function thoughtfulAnswer(
   return new ThinkingAnswer(thinking, text, text(0, rest));
 }
 
-/** The thinking of an answer whose text is known. */
+/** Returns the tokens of an answer whose text is known, with drawn thinking in front. */
 export function thoughtsBefore(
   thinking: Thinking,
   tables: AnswerTables,
@@ -75,7 +74,7 @@ export function thoughtsBefore(
   return new ThinkingAnswer(thinking, thoughts, text);
 }
 
-/** Reports whether a reasoning parser finds nothing to split off: the prompt has closed the thinking, or the request switched it off. */
-export function isOver(reasoning: ReasoningSetup, request: Asking, promptIds: Uint32Array): boolean {
+/** Reports whether an answer has no thinking, because its prompt has closed it or the request has switched it off. */
+export function isOver(reasoning: ReasoningSetup, request: GenerationRequest, promptIds: Uint32Array): boolean {
   return request.kind !== "chat" || thinkingIsOver(reasoning, promptIds, request.thinks);
 }

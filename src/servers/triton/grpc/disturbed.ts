@@ -95,6 +95,8 @@ class Disturbable implements CallHandler {
     const { FaultyMessages } = await import("../../../wire/grpc/faulty.ts");
     const call = this.#call;
     const timer = pacing(this.#clock);
-    call.disturb((stream, held, lost) => new FaultyMessages(order, timer, { stream, line: call.line, held }, lost));
+    call.disturb(
+      (stream, held, lost) => new FaultyMessages(order, timer, { stream, connection: call.connection, held }, lost),
+    );
   }
 }

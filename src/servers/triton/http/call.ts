@@ -3,7 +3,7 @@
 import { gatheredBody } from "../../../wire/http/gathered-body.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, FaultOrder, HeldBytes, HttpFront, SinkEvents } from "../../../wire/http/sink.ts";
-import { Gate, sendParts } from "../../openai/front/send-parts.ts";
+import { DrainGate, sendParts } from "../../openai/front/send-parts.ts";
 import type { ServerAround } from "../inference/around.ts";
 import { HeldBody } from "../inference/held-bodies.ts";
 import { HTTP_STATUS, invalidArg, type TritonError } from "../model-config/status.ts";
@@ -143,7 +143,7 @@ export class SocketCall implements HttpCall {
   }
 
   answerParts({ status, headers }: Omit<HttpAnswer, "body">, parts: readonly Uint8Array[], bytes: number): void {
-    const gate = new Gate();
+    const gate = new DrainGate();
     const { sink, response } = this.#front.beginWhole(this.#request, gate, status, headers, bytes);
     this.#begun(response);
     void sendParts(parts, sink, gate, this.around.turns).finally(() => this.held.leave());

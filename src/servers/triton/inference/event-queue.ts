@@ -7,7 +7,7 @@ import { type EventLoopTurns, turn } from "../../../base/pieces.ts";
 import { logUnexpected } from "../../../base/unexpected.ts";
 import type { EventSink, HeldBytes, SinkEvents } from "../../../wire/http/sink.ts";
 import type { WaitingBytes } from "../../../wire/http/waiting-bytes.ts";
-import { Gate, sendParts } from "../../openai/front/send-parts.ts";
+import { DrainGate, sendParts } from "../../openai/front/send-parts.ts";
 import type { TextStream } from "../behaviours/behaviour.ts";
 
 /**
@@ -30,7 +30,7 @@ export class EventQueue {
   readonly #all: WaitingBytes;
   readonly #waiting: (Uint8Array | LongEvent)[] = [];
   /** Receives the sink's callbacks for the long event that is being sent. Null: no such event. */
-  #gate: Gate | null = null;
+  #gate: DrainGate | null = null;
   /** True after the first long event. A piece written past the queue could then overtake it. */
   hadLong = false;
   #over = () => {};
@@ -152,7 +152,7 @@ export class EventQueue {
 
   async #send({ parts, bytes }: LongEvent): Promise<void> {
     const sink = this.#sink;
-    const gate = new Gate();
+    const gate = new DrainGate();
     this.#gate = gate;
     const into = {
       write: (part: Uint8Array) => sink.writeParts(part, NOTHING, NOTHING),

@@ -6,8 +6,8 @@
  * smaller room for the bodies that are parsed at the same time.
  */
 import type { EventLoopTurns } from "../../../base/pieces.ts";
-import { AtATime } from "../../../wire/grpc/at-a-time.ts";
-import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
+import { TaskLimiter } from "../../../wire/grpc/task-limiter.ts";
+import { type Deadlines, deadlines, type TimedItem } from "../../../wire/http/deadlines.ts";
 import type { BodyAdmission } from "../../../wire/http/gathered-body.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import { SMALL_BODY_BYTES } from "../../../wire/http/unfinished.ts";
@@ -34,7 +34,7 @@ export class HeldBodies {
   readonly late: Deadlines | null;
   readonly turns: EventLoopTurns;
   /** Small bodies that are parsed in pieces: each may have its objects half made. */
-  readonly parsing = new AtATime(PARSED_AT_A_TIME);
+  readonly parsing = new TaskLimiter(PARSED_AT_A_TIME);
 
   /** `most`: bytes of large bodies from the start of reading to the answer. */
   constructor(turns: EventLoopTurns, most = HELD_BYTES_MOST) {
@@ -127,7 +127,7 @@ export class HeldBody implements BodyAdmission {
   #inTime(entering: Promise<boolean>): Promise<void> {
     return new Promise((resolve, reject) => {
       const refused = new TritonError("UNAVAILABLE", "too many bytes of bodies come at once");
-      const watched: Expiring = {
+      const watched: TimedItem = {
         expire: () => {
           reject(refused);
           this.leave();

@@ -16,6 +16,7 @@ import {
 import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
 import { kvTransferOf } from "../../openai/request/kv-transfer.ts";
 import { badWordsOf, NO_BAD_WORDS } from "../../openai/request/lists.ts";
+import { orderOf, repetitionOf } from "../../openai/request/order-fields.ts";
 import type {
   ChatMessage,
   ChatRequest,
@@ -25,7 +26,6 @@ import type {
   SamplingFields,
 } from "../../openai/request/request.ts";
 import { checkContext } from "../../openai/request/sampling.ts";
-import { orderOf, repetitionOf } from "../../openai/request/told.ts";
 import { thinksWith } from "../../openai/tool-calls/reasoning-rules.ts";
 import { Refused } from "../../pydantic/refusals.ts";
 import { get, type Int, isDict, type PythonDict, type PythonValue, truthy } from "../../pydantic/value.ts";

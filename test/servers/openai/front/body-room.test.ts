@@ -1,11 +1,11 @@
-/** Are the bytes of bodies bounded in sum, whoever sends them, and does nobody wait for ever? */
+/** Tests that the bytes of large bodies are limited together, and that no body waits for ever. */
 import { expect, test } from "bun:test";
 import net from "node:net";
 import fc from "fast-check";
 import { BodyRoom } from "../../../../src/servers/openai/front/body-room.ts";
 import { eventually, serve } from "../../../server.ts";
 
-test("no more than the room at once, in the order of asking, and all of them in the end", async () => {
+test("admitted bodies fit the room or are alone, enter in the order of the calls, and all enter in the end", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.integer({ min: 1, max: 150 }), { maxLength: 20 }),
@@ -20,7 +20,7 @@ test("no more than the room at once, in the order of asking, and all of them in 
           if ((await room.enter(request, bytes)) === false) return;
           order.push(at);
           inside.set(request, bytes);
-          const sum = [...inside.values()].reduce((all, one) => all + one, 0);
+          const sum = [...inside.values()].reduce((total, size) => total + size, 0);
           expect(sum <= 100 || inside.size === 1).toBe(true);
         };
         const all = sizes.map(enter);
@@ -41,18 +41,18 @@ test("no more than the room at once, in the order of asking, and all of them in 
   );
 });
 
-test("one that waits and leaves holds nobody up", async () => {
+test("a body that leaves while it waits does not delay the next one", async () => {
   const room = new BodyRoom(10, { nowUs: () => 0 });
   const [first, second, third] = [{}, {}, {}];
   expect(room.enter(first, 10)).toBe(true);
   const waiting = room.enter(second, 10);
-  const behind = room.enter(third, 10);
+  const next = room.enter(third, 10);
   room.leave(second);
   room.leave(first);
-  expect([await waiting, await behind]).toEqual([false, true]);
+  expect([await waiting, await next]).toEqual([false, true]);
 });
 
-test("who is slow keeps the room of what has come, and the rest of it waits behind the others", async () => {
+test("while others wait, a slow body reserves only received bytes, and its rest waits after them", async () => {
   let nowUs = 0;
   const timers: (() => void)[] = [];
   const after = (_: number, act: () => void) => {
@@ -75,7 +75,7 @@ test("who is slow keeps the room of what has come, and the rest of it waits behi
   note("third", room.enter(third, 3));
   await Promise.resolve();
   expect(granted).toEqual([]);
-  // Alone no longer: eight of ten are free.
+  // The reservation of the slow body has shrunk: eight of ten bytes are free.
   pass(1_000_000);
   await Promise.resolve();
   await Promise.resolve();
@@ -92,7 +92,7 @@ test("who is slow keeps the room of what has come, and the rest of it waits behi
   await Promise.resolve();
   await Promise.resolve();
   expect(granted.at(-1)).toBe("slow true");
-  // Where nobody inside is whole, one may be, or all would wait for each other.
+  // No admitted body has its whole reservation, so that the next one may enter. Otherwise all would wait for each other.
   note("late", room.enter(late, 10));
   room.came(slow, 4);
   pass(1_000_000);
@@ -106,7 +106,7 @@ test("who is slow keeps the room of what has come, and the rest of it waits behi
   expect(granted.at(-1)).toBe("again true");
 });
 
-/** A request whose body of so many bytes does not come, but for its first megabytes; what came back, and the socket. */
+/** Sends the head of a request with a body of so many bytes. Returns its socket and the answer so far. */
 function begin(port: number, bytes: number) {
   const socket = net.connect(port, "127.0.0.1");
   const seen = { answer: "", taken: 0 };
@@ -118,7 +118,7 @@ function begin(port: number, bytes: number) {
   return { socket, seen };
 }
 
-test("a server reads as many large bodies as have room; the next one waits, then it is 503; small ones go on", async () => {
+test("a server reads as many large bodies as have room. The next one waits, then gets 503. Small ones are answered", async () => {
   const server = await serve([
     "--served-model-name",
     "m",
@@ -132,7 +132,7 @@ test("a server reads as many large bodies as have room; the next one waits, then
   const port = Number(new URL(server.url).port);
   try {
     const body = JSON.stringify({ model: "m", prompt: "x", max_tokens: 1, user: "u".repeat(1.5 * 2 ** 20) });
-    // A body that is wanted is asked for: uvicorn's 100 Continue.
+    // The server asks for a body that has room with uvicorn's 100 Continue.
     const open = [begin(port, body.length), begin(port, body.length)];
     await eventually(() => open.every(({ seen }) => seen.answer.startsWith("HTTP/1.1 100")));
     const waiting = begin(port, body.length);
@@ -142,14 +142,14 @@ test("a server reads as many large bodies as have room; the next one waits, then
       body: JSON.stringify({ model: "m", prompt: "x", max_tokens: 1 }),
     });
     expect([small.status, waiting.seen.answer]).toEqual([200, ""]);
-    // One is complete: it is answered, and the next may come.
+    // After a body is complete it is answered, and the waiting one may come.
     open[0]!.socket.write(body);
     await eventually(() => open[0]!.seen.answer.includes("HTTP/1.1 200"));
     await eventually(() => waiting.seen.answer.startsWith("HTTP/1.1 100"));
     waiting.socket.write(body);
     await eventually(() => waiting.seen.answer.includes("HTTP/1.1 200"));
     for (const { socket } of [...open, waiting]) socket.destroy();
-    // Room is free when clients leave.
+    // Clients that leave free their room.
     const again = [begin(port, body.length), begin(port, body.length)];
     await eventually(() => again.every(({ seen }) => seen.answer.startsWith("HTTP/1.1 100")));
     const late = begin(port, body.length);

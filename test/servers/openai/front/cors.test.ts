@@ -1,4 +1,4 @@
-/** Do preflights and other requests of web pages get what Starlette's middleware gives them? */
+/** Tests the CORS headers of answers and preflights against those of Starlette's middleware. */
 import { expect, test } from "bun:test";
 import { Cors } from "../../../../src/servers/openai/front/cors.ts";
 import type { CorsConfig } from "../../../../src/servers/openai/request/openai-config.ts";
@@ -41,7 +41,7 @@ test.each([
     },
   ],
   [
-    "headers are mirrored also where the origin is not allowed",
+    "headers are mirrored even if the origin is not allowed",
     {},
     { "Access-Control-Request-Headers": "x-b" },
     400,
@@ -72,7 +72,7 @@ test.each([
   if (!("access-control-allow-origin" in wanted)) expect(answer.headers["access-control-allow-origin"]).toBeUndefined();
 });
 
-test("what is no preflight", () => {
+test("a request without Origin, without a wanted method, or with another method than OPTIONS is not a preflight", () => {
   expect(cors().preflight(request(A))).toBeNull();
   expect(cors().preflight(request(METHOD))).toBeNull();
   expect(cors().preflight(request({ ...A, ...METHOD }, "GET"))).toBeNull();

@@ -1,12 +1,12 @@
-/** Do requests pass in the order of their arrival, and is nothing kept of who has passed? */
+/** Tests that requests pass in the order of their arrival, and that nothing is kept of requests that have passed. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { ArrivalOrder } from "../../../../src/servers/openai/front/queue.ts";
 
-test("who came first passes first, whoever is ready first; who fails passes as null", async () => {
-  const one = fc.record({ isReady: fc.integer({ min: 0, max: 9 }), fails: fc.boolean() });
+test("requests pass in the order of arrival, not of readiness, and a failed one passes as null", async () => {
+  const request = fc.record({ isReady: fc.integer({ min: 0, max: 9 }), fails: fc.boolean() });
   await fc.assert(
-    fc.asyncProperty(fc.array(one, { minLength: 1, maxLength: 10 }), async (all) => {
+    fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 10 }), async (all) => {
       const order = new ArrivalOrder();
       const passed: (number | null)[] = [];
       const waiting = all.map(() => Promise.withResolvers<number>());
@@ -26,9 +26,9 @@ test("who came first passes first, whoever is ready first; who fails passes as n
   );
 });
 
-test("what has passed is not kept until somebody else comes", async () => {
+test("the prompts of a request that has passed are not kept until the next request", async () => {
   const orders = Array.from({ length: 100 }, () => new ArrivalOrder());
-  const given = await Promise.all(
+  const passed = await Promise.all(
     orders.map(async (order) => {
       const prepared = await order.pass(Promise.resolve({ prompts: new Uint32Array(1000) }));
       return new WeakRef(prepared!);
@@ -36,7 +36,7 @@ test("what has passed is not kept until somebody else comes", async () => {
   );
   await Bun.sleep(0);
   Bun.gc(true);
-  // One or another may be on a stack still.
-  expect(given.filter((one) => one.deref() !== undefined).length).toBeLessThan(10);
+  // A few may still be on a stack.
+  expect(passed.filter((ref) => ref.deref() !== undefined).length).toBeLessThan(10);
   expect(orders.every(({ clear }) => clear)).toBe(true);
 });

@@ -1,4 +1,4 @@
-/** What is looked at of a constraint on the loop's thread: its size and how deep it nests, and never more of it than is taken. */
+/** Tests the limits on size and nesting of constraints, and that a constraint that is too large is not read to its end. */
 import { expect, test } from "bun:test";
 import { constraintError } from "../../../../src/servers/openai/request/constraints.ts";
 import type { PythonValue } from "../../../../src/servers/pydantic/value.ts";
@@ -10,7 +10,7 @@ const properties = Object.fromEntries(
 );
 const large = { type: "object", properties };
 
-/** Milliseconds that reading a request takes, the best of some tries. */
+/** Returns the milliseconds that reading a request takes, the best of some tries. */
 function readingMs(fields: object): number {
   const body = new TextEncoder().encode(JSON.stringify({ messages: [{ role: "user", content: "x" }], ...fields }));
   let best = Number.POSITIVE_INFINITY;
@@ -23,14 +23,14 @@ function readingMs(fields: object): number {
   return best;
 }
 
-test("a megabyte of schema is refused in about the time that it takes to read it", () => {
+test("refusing a schema of a megabyte takes about as long as reading its JSON", () => {
   const format = { type: "json_schema", json_schema: { name: "x", schema: large } };
-  // Before the repair, two parsers read it, the second one of them slow: four times the time.
+  // A second, slow parser of the schema would take four times as long.
   expect(readingMs({ response_format: format })).toBeLessThan(2.5 * readingMs({ metadata: format }));
 });
 
 const nested = (levels: number): PythonValue => (levels === 0 ? {} : { properties: { a: nested(levels - 1) } });
-const list = (count: number, one: PythonValue): PythonValue => Array.from({ length: count }, () => one);
+const list = (count: number, item: PythonValue): PythonValue => Array.from({ length: count }, () => item);
 const DEEP = /nested too deeply/;
 const LONG = "understudy: the constraint has more than 262144 characters";
 
@@ -40,18 +40,18 @@ test.each<[string, PythonValue, string | RegExp | null]>([
   ["64 levels as a text", JSON.stringify({ a: nested(31) }), null],
   ["66 levels as a text", JSON.stringify({ a: nested(32) }), DEEP],
   ["a text at the limit", `"${"x".repeat(262_142)}"`, null],
-  ["a text above it", `"${"x".repeat(262_143)}"`, LONG],
+  ["a text above the limit", `"${"x".repeat(262_143)}"`, LONG],
   ["many small values", { enum: list(100_000, 1) }, LONG],
   ["long names", { properties: Object.fromEntries([["x".repeat(300_000), {}]]) }, LONG],
   ["a map of Python's", new Map<string, PythonValue>([["enum", list(50_000, "abc")]]), LONG],
-  ["fewer of them", { enum: list(30_000, "abc") }, null],
+  ["a list below the limit", { enum: list(30_000, "abc") }, null],
 ])("%s", (_, json, error) => {
-  const said = constraintError(new Map([["json", json]]));
-  if (error instanceof RegExp) expect(said).toMatch(error);
-  else expect(said).toBe(error);
+  const message = constraintError(new Map([["json", json]]));
+  if (error instanceof RegExp) expect(message).toMatch(error);
+  else expect(message).toBe(error);
 });
 
 test("a list of choices has the same limit", () => {
-  const said = (count: number) => constraintError(new Map([["choice", list(count, "abcde")]]));
-  expect([said(30_000), said(40_000)]).toEqual([null, LONG]);
+  const errorOf = (count: number) => constraintError(new Map([["choice", list(count, "abcde")]]));
+  expect([errorOf(30_000), errorOf(40_000)]).toEqual([null, LONG]);
 });

@@ -1,4 +1,4 @@
-/** How long does a prompt that was computed elsewhere take to come? `--kv-transfer-time`. */
+/** Tests the times of transfers of prompts that another server computed (`--kv-transfer-time`). */
 import { expect, test } from "bun:test";
 import { LiveCell } from "../../../../src/base/live-value.ts";
 import { resolveServeConfig } from "../../../../src/cli/serve/resolve.ts";
@@ -12,20 +12,20 @@ function transfers(time: Partial<KvTransferTime>, seed = 1): Transfers {
   return new Transfers(new LiveCell(kvTransferTime), seed);
 }
 
-test("a time of its own, one per token, less what the first step takes", () => {
+test("a transfer takes its base time and a time per token, minus the time of the first step", () => {
   expect(transfers({ baseUs: 5000, tokenUs: 2.5 }).us(REMOTE, 101)).toBe(5253);
   expect(transfers({ baseUs: 5000, stepUs: 2000 }).us(REMOTE, 9)).toBe(3000);
   expect(transfers({ baseUs: 5000, stepUs: 6000 }).us(REMOTE, 9)).toBe(0);
 });
 
-test("what is computed here has none", () => {
+test("a prompt that is computed here has no transfer", () => {
   expect(transfers({ baseUs: 5000 }).us({ remotePrefill: false, remoteDecode: true }, 9)).toBeUndefined();
 });
 
-test("times stray by their deviation, by the seed, from 0.3 to 1.7 of their mean", () => {
+test("times have the configured deviation, follow from the seed, and stay between 0.3 and 1.7 of their mean", () => {
   const times = (deviationUs: number, seed = 1) => {
-    const some = transfers({ tokenUs: 1000, deviationUs }, seed);
-    return Array.from({ length: 3000 }, () => some.us(REMOTE, 100)!);
+    const drawing = transfers({ tokenUs: 1000, deviationUs }, seed);
+    return Array.from({ length: 3000 }, () => drawing.us(REMOTE, 100)!);
   };
   const drawn = times(20_000);
   const mean = drawn.reduce((sum, us) => sum + us, 0) / drawn.length;
@@ -38,18 +38,18 @@ test("times stray by their deviation, by the seed, from 0.3 to 1.7 of their mean
   expect([Math.min(...wide), Math.max(...wide)]).toEqual([30_000, 170_000]);
 });
 
-test.each(["", "base", "base=1", "base=1ms,base=2ms", "most=1ms"])('the option does not take "%s"', (text) => {
+test.each(["", "base", "base=1", "base=1ms,base=2ms", "most=1ms"])('the option does not accept "%s"', (text) => {
   const resolved = resolveServeConfig(["--kv-transfer-time", text], {}, () => "");
   expect("error" in resolved && resolved.error).toContain("--kv-transfer-time: takes one or more of base=10ms");
 });
 
-test("a time that changes holds from the next request on", () => {
+test("a changed time applies from the next request on", () => {
   const first = { baseUs: 5000, tokenUs: 0, deviationUs: 0, stepUs: 0 };
   const time = new LiveCell<KvTransferTime | undefined>(first);
-  const some = new Transfers(time, 1);
-  expect(some.us(REMOTE, 9)).toBe(5000);
+  const changing = new Transfers(time, 1);
+  expect(changing.us(REMOTE, 9)).toBe(5000);
   time.set({ ...first, baseUs: 7000 });
-  expect(some.us(REMOTE, 9)).toBe(7000);
+  expect(changing.us(REMOTE, 9)).toBe(7000);
   time.set(undefined);
-  expect(some.us(REMOTE, 9)).toBeUndefined();
+  expect(changing.us(REMOTE, 9)).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-/** Prompts and conversations of very many parts are read and posted to the encoder in pieces. */
+/** Tests that prompts and conversations of very many parts are read, and posted to the encoder, in pieces. */
 import { expect, test } from "bun:test";
 import type { Pieces } from "../../../../src/base/pieces.ts";
 import { encodedPieces } from "../../../../src/servers/openai/request/prompts.ts";
@@ -6,7 +6,7 @@ import type { Limits } from "../../../../src/servers/openai/request/request.ts";
 import { messagePieces } from "../../../../src/servers/vllm/openai/content.ts";
 import type { Encoder, PromptPart } from "../../../../src/text/tokens/types.ts";
 
-/** Runs to the end, and counts the pieces. */
+/** Runs work to its end, and counts its pieces. */
 function run<R>(work: Pieces<R>): { readonly result: R; readonly pieces: number } {
   for (let pieces = 1; ; pieces++) {
     const { done, value } = work.next();
@@ -14,7 +14,7 @@ function run<R>(work: Pieces<R>): { readonly result: R; readonly pieces: number 
   }
 }
 
-test("10,000 parts are posted in three pieces, each id once and in order; special tokens come once before all", async () => {
+test("10,000 parts are posted in three pieces, in order, and special tokens come only before the first one", async () => {
   const posted: number[] = [];
   const encoder: Encoder = {
     encode: (parts: readonly PromptPart[], _allowSpecial: boolean, addSpecial = false) => {

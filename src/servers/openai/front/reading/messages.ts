@@ -1,57 +1,59 @@
-/** What do the loop and the reading thread say to each other? Types only. */
+/** Types of the messages between the event loop and the reading thread. */
 
 import type { PackedParts } from "../../../../text/tokens/packed-parts.ts";
 import type { ModelTemplate } from "../../../../text/tokens/types.ts";
 import type { BodyText } from "../../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../../pydantic/refusals.ts";
-import type { ChatRequest, CompletionRequest, Limits } from "../../request/request.ts";
+import type { GenerationRequest, Limits } from "../../request/request.ts";
 
-/** Bodies that become requests to the engine; `response` and `message` are those of the other dialects. */
+/** Bodies that become requests to the engine. `response`: of `/v1/responses`. `message`: of `/v1/messages`. */
 export type RequestKind = "chat" | "completion" | "batch" | "invocation" | "response" | "message";
 
-/** First. */
+/** The first message to the thread. */
 export interface ThreadStart {
-  /** null: the built-in one. */
+  /** Chat template of the model. Null: the built-in one. */
   readonly template: ModelTemplate | null;
-  /** Something looks at the tools. */
+  /** True if the server needs the tools of a request after its prompt is rendered. */
   readonly keepsTools: boolean;
 }
 
-/** A body comes, which is read as this. */
+/** Announces a body, and says how to read it. */
 export interface ThreadOrder {
   readonly id: number;
   readonly kind: RequestKind | "text" | "tokens";
   readonly contentType: string | null;
   readonly limits: Limits;
 }
+/** A message to the thread: the start, an announcement, a part of a body, or its end. `ended` false: the body is given up. */
 export type ToThread =
   | ThreadStart
   | ThreadOrder
   | { readonly id: number; readonly part: Uint8Array<ArrayBuffer> }
   | { readonly id: number; readonly ended: boolean };
 
-/** A request without what nobody looks at any more, and its prompts. */
-export interface ThreadRead {
-  readonly request: ChatRequest | CompletionRequest;
-  /** JSON of its tools, where somebody looks at them: a hundred thousand are taken over in pieces. */
+/** A request and its prompts. Fields that are not needed after rendering the prompts are left out. */
+export interface ThreadRequest {
+  readonly request: GenerationRequest;
+  /** JSON of its tools, or null if they are not needed. A text, because the loop reads a hundred thousand tools in pieces. */
   readonly tools: string | null;
   readonly prompts: readonly (PackedParts | Uint32Array)[];
-  /** What its dialect's form needs besides; absent: nothing. */
+  /** Values of the body that its dialect repeats in the answer. Absent: none. */
   readonly repeated?: unknown;
 }
 
-/** What became of a body. */
+/** The result of reading a body: a refusal, a request, plain text, or token ids. */
 export type ThreadAnswer =
   | { readonly error: ErrorAnswer }
-  | { readonly read: ThreadRead }
+  | { readonly read: ThreadRequest }
   | { readonly text: BodyText }
   | { readonly tokens: Uint32Array<ArrayBuffer> };
-/** An error whose body, as UTF-8, is in memory that is handed over. */
+/** An error with a long body. `bytes`: the body in UTF-8. Their memory moves to the loop's thread. */
 export interface LongThreadError {
   readonly long: Omit<ErrorAnswer, "body">;
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
+/** A message from the thread: the answer to a body, or the state of its heap. */
 export type FromThread =
   | ({ readonly id: number } & (ThreadAnswer | LongThreadError | { readonly failed: string }))
-  /** So many bytes are live when it has nothing to do: the runtime keeps what nobody else does. */
+  /** Bytes that a garbage collection left on the thread's heap. */
   | { readonly keptBytes: number };

@@ -1,7 +1,7 @@
 /**
- * Who reads the largest bodies? A thread of its own at low priority, with a heap of its own: what is made of megabytes is
- * neither work nor garbage of the loop's, and goes with the thread when that has had nothing to do for a while. It is given
- * a body as it comes, and answers with a refusal, or with what the loop needs of it: ids, and texts in one piece.
+ * Reads the largest bodies on another thread, which has a low priority and its own heap. So parsing megabytes costs the event
+ * loop neither time nor garbage collections, and the memory is free again when the idle thread ends. The thread gets a body part
+ * by part. It returns a refusal, or the values that the loop needs: token ids, and texts in one piece.
  */
 import { onThreadEnd } from "../../../../base/thread-end.ts";
 import { logUnexpected } from "../../../../base/unexpected.ts";
@@ -9,11 +9,11 @@ import type { Backend } from "../../../../kernel/backend.ts";
 import { LongError } from "../../../pydantic/refusals.ts";
 import type { FromThread, ThreadAnswer, ThreadOrder, ThreadStart, ToThread } from "./messages.ts";
 
-/** The thread ends when it had nothing to do for so long: its memory is free again. */
+/** Idle time after which the thread ends, so that its memory is free again. */
 const IDLE_US = 5_000_000;
-/** So many bytes read, and it ends as soon as it has nothing to do: its heap gives some of what they took to nobody but the next ones. */
+/** After reading this many bytes the thread ends as soon as it is idle, because its heap keeps some of their memory. */
 const RETIRES_BYTES = 64 * 2 ** 20;
-/** Likewise where so much of its heap is not given up: some two megabytes are its code. */
+/** If a collection leaves more on its heap, the thread ends as soon as it is idle, too. About two megabytes are its code. */
 const KEPT_BYTES = 16 * 2 ** 20;
 
 export class ReadingThread {
@@ -22,9 +22,9 @@ export class ReadingThread {
   readonly #backend: Pick<Backend, "after">;
   #worker: Worker | null = null;
   readonly #waiting = new Map<number, { resolve(answer: ThreadAnswer): void; reject(error: Error): void }>();
-  /** Bodies that have begun to come and are not answered. */
+  /** Announced bodies that are neither answered nor given up. */
   #open = 0;
-  /** What it was given so far. */
+  /** Bytes of bodies that the thread has read so far. */
   #bytes = 0;
   #ids = 0;
   #idle: (() => void) | null = null;
@@ -35,7 +35,7 @@ export class ReadingThread {
     this.#backend = backend;
   }
 
-  /** A body that is to be given to it part by part. */
+  /** Announces a body. The caller pushes its parts to the result. Starts the thread if there is none. */
   begin(order: Omit<ThreadOrder, "id">): BodyReading {
     this.#idle?.();
     this.#idle = null;
@@ -46,22 +46,22 @@ export class ReadingThread {
     return new BodyReading(this, id);
   }
 
-  /** For `BodyReading`. */
+  /** Posts a message to the thread, if it still runs. For `BodyReading`. */
   post(message: ToThread, transferred: ArrayBuffer[] = []): void {
     this.#worker?.postMessage(message, transferred);
   }
 
-  /** For `BodyReading`: the answer to a body that is complete. */
+  /** Returns the answer to a complete body. Rejects if the thread ends first. For `BodyReading`. */
   answer(id: number): Promise<ThreadAnswer> {
     return new Promise((resolve, reject) => {
       if (this.#worker === null) return reject(new Error("the reading thread ended"));
-      if (this.#waiting.size === 0) this.#worker.ref(); // the process stays while an answer is due
+      if (this.#waiting.size === 0) this.#worker.ref(); // keeps the process alive while an answer is due
       this.#waiting.set(id, { resolve, reject });
       this.post({ id, ended: true });
     });
   }
 
-  /** For `BodyReading`: it is done with a body, of which it was given so many bytes. */
+  /** Notes that a body of this many bytes is answered or given up. For `BodyReading`. */
   left(bytes: number): void {
     this.#bytes += bytes;
     if (--this.#open > 0) return;
@@ -69,7 +69,7 @@ export class ReadingThread {
     else this.#idle = this.#backend.after?.(IDLE_US, () => this.#end(new Error("idle"))) ?? null;
   }
 
-  /** Ends it when it has nothing to do. */
+  /** Ends the thread as soon as it is idle. */
   #retire(): void {
     this.#bytes = RETIRES_BYTES;
     if (this.#open === 0) this.#end(new Error("retired"));
@@ -116,13 +116,13 @@ export class ReadingThread {
 const PAGE_BYTES = 262_144;
 const NO_PAGE = new Uint8Array();
 
-/** A body on its way to the thread. */
+/** Sends a body to the thread, and gets its answer. */
 export class BodyReading {
   readonly #thread: ReadingThread;
   readonly #id: number;
   bytes = 0;
   #over = false;
-  /** Bytes for the next message. Its memory goes with the message: a copy of it would be garbage on both sides. */
+  /** Bytes of the next message. Its memory moves with the message, because a copy would be garbage on both sides. */
   #page = new Uint8Array(PAGE_BYTES);
   #filled = 0;
 
@@ -131,6 +131,7 @@ export class BodyReading {
     this.#id = id;
   }
 
+  /** Adds a part of the body. Copies its bytes. */
   push(part: Uint8Array): void {
     if (this.#over) return;
     this.bytes += part.length;
@@ -150,7 +151,7 @@ export class BodyReading {
     this.#thread.post({ id: this.#id, part }, [part.buffer]);
   }
 
-  /** What it says. Rejects when the thread died. */
+  /** Ends the body and returns the thread's answer. Rejects if the thread ends first. */
   async answer(): Promise<ThreadAnswer> {
     try {
       this.#send(NO_PAGE);
@@ -160,7 +161,7 @@ export class BodyReading {
     }
   }
 
-  /** Gives it up: it will not be complete, or nobody wants to know. */
+  /** Gives the body up, because it is incomplete or its answer is not needed. */
   drop(): void {
     if (this.#over) return;
     this.#thread.post({ id: this.#id, ended: false });

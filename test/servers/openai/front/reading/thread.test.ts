@@ -1,9 +1,9 @@
-/** Is what one client sends cut down before it holds the others up? Counted in pieces, bytes and turns, never in time. */
+/** Tests that large requests are shortened or read in pieces, so that others need not wait. Counts pieces, bytes and turns. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { atOnce, type Pieces } from "../../../../../src/base/pieces.ts";
 import { ReadingThread } from "../../../../../src/servers/openai/front/reading/thread.ts";
-import { Gate, JsonParts, partsOf, sendParts } from "../../../../../src/servers/openai/front/send-parts.ts";
+import { DrainGate, JsonParts, partsOf, sendParts } from "../../../../../src/servers/openai/front/send-parts.ts";
 import { badWordsOf, idLists } from "../../../../../src/servers/openai/request/lists.ts";
 import { truncatePrompt } from "../../../../../src/servers/openai/request/prompts.ts";
 import type { Limits } from "../../../../../src/servers/openai/request/request.ts";
@@ -44,7 +44,7 @@ test("a set of bits is a set", () => {
   );
 });
 
-test("of a million ids as many are left as the vocabulary has; of ids that are none of it a refusal alone", () => {
+test("a million ids are reduced to the vocabulary, and lists with an id outside of it to the refusal", () => {
   const million = Array.from({ length: 1e6 }, (_, at) => (at * 7) % SIZE);
   const { stopTokenIds, allowedTokenIds, idsError } = idLists({ ...lists, stop: million, allowed: million }, SIZE);
   expect([stopTokenIds.length, allowedTokenIds!.length, idsError]).toEqual([SIZE, SIZE, null]);
@@ -56,7 +56,7 @@ test("of a million ids as many are left as the vocabulary has; of ids that are n
   expect(idLists({ ...lists, logprobs: million }, SIZE).logprobTokenIds!.length).toBe(128);
 });
 
-test("of bad words those are kept that show that they are too many", () => {
+test("of too many bad words only as many are kept as cause the refusal", () => {
   const words = Array.from({ length: 5000 }, (_, at) => `w${at}`);
   const { list, shown } = badWordsOf(words);
   expect([list.length, shown!.startsWith("['w0', 'w1'"), shown!.endsWith("'w4999']")]).toEqual([129, true, true]);
@@ -64,7 +64,7 @@ test("of bad words those are kept that show that they are too many", () => {
   expect(badWordsOf(["a", "a"])).toEqual({ list: ["a", "a"], shown: null });
 });
 
-test("all errors of a body are counted, few are kept, and the branches of a union forget theirs", () => {
+test("all errors of a body are counted, but few are kept, and errors of failed branches of a union are removed", () => {
   const messages: PythonValue[] = Array.from({ length: 5000 }, () => 7);
   const body = new Map<string, PythonValue>([["messages", messages]]);
   const checked = validator(chatFields).exact(body) as { readonly error: { readonly body: string } };
@@ -77,7 +77,7 @@ test("all errors of a body are counted, few are kept, and the branches of a unio
   expect([state.count, state.errors!.map(({ input }) => input)]).toEqual([4, [0, 1, 2, "last"]]);
 });
 
-test("lists, objects and members are counted, in texts they are not", () => {
+test("lists, objects and members are counted, but not their characters inside texts", () => {
   expect(valuesIn(`[${"[],".repeat(2_000_001)}0]`)).toContain("lists and objects");
   expect(valuesIn(`[${"0,".repeat(12_000_001)}0]`)).toContain("members");
   expect(valuesIn(`{${'"1":1,'.repeat(2_200_001)}}`)).toContain("objects of a body have at most 2200000 members");
@@ -86,7 +86,7 @@ test("lists, objects and members are counted, in texts they are not", () => {
   expect(valuesIn("[".repeat(1000))).toBeNull();
 });
 
-test("a prompt that is packed is the same when it is unpacked", () => {
+test("unpacking a packed prompt returns the same prompt", () => {
   fc.assert(
     fc.property(
       fc.array(
@@ -103,7 +103,7 @@ test("a prompt that is packed is the same when it is unpacked", () => {
   );
 });
 
-test("long texts leave in parts of 64 KiB or so, and no character is cut", () => {
+test("long texts are sent in parts of about 64 KiB, and no character is split", () => {
   fc.assert(
     fc.property(
       fc.array(fc.constantFrom("a", "é", "\u{1f642}"), { minLength: 1 }),
@@ -127,7 +127,7 @@ test("long texts leave in parts of 64 KiB or so, and no character is cut", () =>
   );
 });
 
-test("parts that many are sent are no garbage when one has them", async () => {
+test("parts that several answers share do not count as garbage after one of them", async () => {
   const text = "x".repeat(300_000);
   const consumedBy = async (parts: Iterable<Uint8Array>, areShared: boolean) => {
     let sent = 0;
@@ -136,34 +136,34 @@ test("parts that many are sent are no garbage when one has them", async () => {
       sent += part.length;
       return true;
     };
-    const told = (bytes: number) => {
+    const count = (bytes: number) => {
       consumed += bytes;
     };
-    const backend = { nowUs: () => 0, consumed: told };
-    await sendParts(parts, { full: false, write }, new Gate(), backend, areShared);
+    const backend = { nowUs: () => 0, consumed: count };
+    await sendParts(parts, { full: false, write }, new DrainGate(), backend, areShared);
     expect(sent).toBe(text.length);
     return consumed;
   };
   const page = JsonParts.of(text);
   expect(await consumedBy(partsOf(text), false)).toBe(text.length);
-  // Found by bench:hold: a server at rest collected all of its garbage 190 times for 8,000 pages.
+  // Found by bench hold: a server at rest collected all of its garbage 190 times for 8,000 pages.
   expect(await consumedBy(page.parts, page.areShared)).toBe(page.parts.length * 4096);
 });
 
-/** A request whose reading is watched. */
+/** Returns a request and the list of calls to its reader. */
 function watched() {
-  const told: string[] = [];
+  const calls: string[] = [];
   const reading = {
-    pause: () => void told.push("pause"),
-    resume: () => void told.push("resume"),
-    wanted: () => void told.push("wanted"),
+    pause: () => void calls.push("pause"),
+    resume: () => void calls.push("resume"),
+    bodyWanted: () => void calls.push("wanted"),
   };
   const head = { method: "POST", target: "/", version: "1.1", keepAlive: true, fields: new HeaderFields([], []) };
-  return { request: new IncomingRequest(head, "http", reading), told };
+  return { request: new IncomingRequest(head, "http", reading), calls };
 }
 
-test("a body that is given away is not kept, and no more than 512 KiB of it are read in a turn of the event loop", async () => {
-  const { request, told } = watched();
+test("a body that is passed on is not kept, and at most 512 KiB of it are read per turn of the event loop", async () => {
+  const { request, calls } = watched();
   const turns: (() => void)[] = [];
   let bytes = 0;
   request.came(new Uint8Array(10));
@@ -174,20 +174,20 @@ test("a body that is given away is not kept, and no more than 512 KiB of it are 
     () => new Promise<void>((go) => turns.push(go)),
   );
   expect([bytes, request.came(new Uint8Array(524_287))]).toEqual([10, false]);
-  expect(told).toEqual(["wanted"]);
+  expect(calls).toEqual(["wanted"]);
   expect(request.came(new Uint8Array(1))).toBe(false);
-  // What the socket gives nevertheless has its place, and no second turn.
+  // Bytes that the socket delivers nevertheless are passed on without a second turn.
   request.came(new Uint8Array(600_000));
-  expect([bytes, told, turns.length]).toEqual([10 + 524_288 + 600_000, ["wanted", "pause"], 1]);
+  expect([bytes, calls, turns.length]).toEqual([10 + 524_288 + 600_000, ["wanted", "pause"], 1]);
   turns[0]!();
   await Promise.resolve();
   await Promise.resolve();
-  expect(told).toEqual(["wanted", "pause", "resume"]);
+  expect(calls).toEqual(["wanted", "pause", "resume"]);
   request.ended();
   await done;
 });
 
-test("short parts that come together are one part, with the same bytes, whatever comes between them", async () => {
+test("short parts are joined without a change of their bytes, also if long ones come in between", async () => {
   const { request } = watched();
   const sizes = [1, ...new Array(99_999).fill(1), 5000, 3, 3, 1023, 1024, ...new Array(300).fill(1000), 2];
   const all = Buffer.from(Array.from({ length: sizes.reduce((sum, size) => sum + size, 0) }, (_, at) => at % 251));
@@ -203,7 +203,7 @@ test("short parts that come together are one part, with the same bytes, whatever
   expect(parts.length).toBeLessThan(20);
 });
 
-test("a client that leaves while its body is given away: that fails", async () => {
+test("passing a body on fails if the client leaves", async () => {
   const { request } = watched();
   const done = request.give(
     () => {},
@@ -213,7 +213,7 @@ test("a client that leaves while its body is given away: that fails", async () =
   await expect(done).rejects.toThrow("the client left");
 });
 
-test("a thread that dies fails what waits for it, and the next body gets another; without work it ends", async () => {
+test("an idle thread ends. One that dies fails the bodies that wait for it, and the next body starts another", async () => {
   const timers: { us: number; act: () => void; stopped: boolean }[] = [];
   const after = (us: number, act: () => void) => {
     const timer = { us, act, stopped: false };
@@ -239,7 +239,7 @@ test("a thread that dies fails what waits for it, and the next body gets another
   first.drop();
   expect(await second.answer()).toMatchObject({ error: { status: 400 } });
   expect(timers.length).toBe(2);
-  // As if its time were over while it works.
+  // The idle timer ends the thread while it works, as if the thread died.
   const lost = read(good).answer();
   timers[1]!.act();
   await expect(lost).rejects.toThrow("idle");
@@ -247,7 +247,7 @@ test("a thread that dies fails what waits for it, and the next body gets another
   timers.at(-1)!.act();
 });
 
-test("messages of a response and of Anthropic's dialect are made in pieces", () => {
+test("messages of /v1/responses and of Anthropic's API are converted in pieces", () => {
   const many = Array.from({ length: 1000 }, (_, at) => ({ role: "user", content: `word ${at}` }));
   const all = (work: Pieces<unknown>) => {
     let pieces = 1;
@@ -258,14 +258,14 @@ test("messages of a response and of Anthropic's dialect are made in pieces", () 
     }
   };
   const response = { input: many };
-  const asked = inputMessages({ instructions: null } as ResponsesValues, response, null);
-  expect(all(asked)).toEqual({ pieces: 32, value: many });
+  const converted = inputMessages({ instructions: null } as ResponsesValues, response, null);
+  expect(all(converted)).toEqual({ pieces: 32, value: many });
   const message = { messages: many, tools: null, tool_choice: null, thinking: null, output_config: null } as never;
   const chat = all(messagesToChat(message, { messages: many }, { mergesSystem: true, thinksAnyway: false }));
   expect(chat).toMatchObject({ pieces: 32, value: { messages: many } });
 });
 
-test("a thread whose heap keeps what a body became ends when it has nothing to do", async () => {
+test("a thread whose heap keeps memory of a body ends as soon as it is idle", async () => {
   const script = URL.createObjectURL(
     new Blob([
       `let bodies = 0;
@@ -286,7 +286,7 @@ test("a thread whose heap keeps what a body became ends when it has nothing to d
   expect([await read(), await read(), await read(), await read()]).toEqual(["1", "2", "1", "2"]);
 });
 
-test("a thread that has read 64 MiB ends when it has nothing to do, and the next body gets another", async () => {
+test("a thread that has read 64 MiB ends as soon as it is idle, and the next body starts another", async () => {
   let timers = 0;
   const after = () => {
     timers++;
@@ -301,7 +301,7 @@ test("a thread that has read 64 MiB ends when it has nothing to do, and the next
   };
   await read(2 ** 20);
   expect(timers).toBe(1);
-  // Not while another waits for it.
+  // The thread does not end while another body waits for it.
   const [large, small] = [read(63 * 2 ** 20), read(10)];
   expect([await large, await small]).toMatchObject([{ text: {} }, { text: { plain: " ".repeat(10) } }]);
   expect(timers).toBe(1);
@@ -309,7 +309,7 @@ test("a thread that has read 64 MiB ends when it has nothing to do, and the next
   expect(timers).toBe(2);
 });
 
-test("a chat that is refused whatever its tools say has none of them made; what is made of one is the same of both parsers", () => {
+test("a chat that is refused anyway converts no tools, and both parsers convert tools in the same way", () => {
   const tools = Array.from({ length: 1000 }, (_, at) => ({
     ...{ type: "function", defer_loading: at % 2 ? null : true },
     function: { name: `f${at}`, strict: at % 3 ? undefined : true, parameters: { a: [1, { b: "c" }], __proto__: {} } },
@@ -323,7 +323,7 @@ test("a chat that is refused whatever its tools say has none of them made; what 
   expect(() => made(plain(), false, LIMITS).next()).toThrow(Refused as unknown as ErrorConstructor);
   const able = { ...LIMITS, parsesTools: true };
   const all = [made(plain(), false, able), made(parsePython(text) as PythonDict, true, able)].map(atOnce);
-  const [first, second] = all.map((one) => JSON.stringify(one.tools));
+  const [first, second] = all.map((chat) => JSON.stringify(chat.tools));
   expect(second).toBe(first!);
   expect(JSON.parse(first!)[0]).toEqual({
     type: "function",
@@ -338,7 +338,7 @@ function completionRequest() {
   return read.request;
 }
 
-test("the ids of all prompts are looked at once, not once for each prompt", () => {
+test("the ids of a prompt are checked once, not once per prompt of the request", () => {
   let looks = 0;
   const ids = new Proxy(new Uint32Array(4), {
     get(list, name) {
@@ -353,7 +353,7 @@ test("the ids of all prompts are looked at once, not once for each prompt", () =
   expect(looks).toBe(3);
 });
 
-test("long prompts are looked through and drawn from in pieces, with the same result", () => {
+test("long prompts are checked and hashed in pieces, with the same result", () => {
   const counted = <R>(work: Pieces<R>) => {
     for (let pieces = 1; ; pieces++) {
       const { done, value } = work.next();
@@ -375,7 +375,7 @@ test("long prompts are looked through and drawn from in pieces, with the same re
   expect(new Set(seeds).size).toBe(lengths.length);
 });
 
-test("a prompt of millions of ids is truncated with what stands before its text", () => {
+test("truncating a prompt of millions of ids keeps the special token before its text", () => {
   const ids = Uint32Array.from({ length: 3_000_000 }, (_, at) => at);
   const cut = { truncatePromptTokens: 2_000_000, truncationSide: null, addSpecialTokens: true };
   const kept = truncatePrompt(ids, { ...completionRequest(), ...cut }, LIMITS, 1);

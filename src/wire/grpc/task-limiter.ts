@@ -1,5 +1,8 @@
-/** Does work in the order in which it comes, so much of it at the same time: what is under way of the rest takes no memory. */
-export class AtATime {
+/**
+ * Runs tasks in the order in which they were added, a limited number at the same time, so that waiting tasks take no memory for
+ * their work.
+ */
+export class TaskLimiter {
   readonly #most: number;
   #running = 0;
   readonly #waiting: (() => void)[] = [];

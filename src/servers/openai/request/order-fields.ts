@@ -1,22 +1,22 @@
-/** Reads fields of a body that order the course of the answer: `understudy` and `repetition_detection`. */
+/** Reads the fields of a body that order how the answer goes or ends: `understudy` and `repetition_detection`. */
 
 import { BrokenScript, readOrder } from "../../../text/canned/script.ts";
 import { type Int, type PythonValue, toPlain } from "../../pydantic/value.ts";
 import type { CommonRequest, Repetition } from "./request.ts";
 
 /** Reads the field `understudy`. `exact`: the value comes from the exact parser. */
-export function orderOf(given: PythonValue, exact: boolean): CommonRequest["order"] {
+export function orderOf(value: PythonValue, exact: boolean): CommonRequest["order"] {
   try {
-    return readOrder(exact ? toPlain(given) : given);
+    return readOrder(exact ? toPlain(value) : value);
   } catch (error) {
     if (error instanceof BrokenScript) return { broken: error.message };
     throw error;
   }
 }
 
-/** Reads `repetition_detection`. Returns null if it looks for nothing. */
-export function repetitionOf(given: ReadonlyMap<string, unknown>, least: Int): Repetition | null {
-  const size = (name: string) => Number(given.get(name) ?? 0);
+/** Reads `repetition_detection`. `least`: fewest output tokens. Returns null if it looks for nothing. */
+export function repetitionOf(fields: ReadonlyMap<string, unknown>, least: Int): Repetition | null {
+  const size = (name: string) => Number(fields.get(name) ?? 0);
   const [maxPattern, minPattern, minCount] = [size("max_pattern_size"), size("min_pattern_size"), size("min_count")];
   return maxPattern === 0 || minCount < 2 ? null : { maxPattern, minPattern, minCount, minTokens: Number(least) };
 }

@@ -1,0 +1,40 @@
+/**
+ * Runs a benchmark after a build: `npx bun run bench NAME [options]`. The header of each benchmark's file states its options.
+ * Without a known name it lists the names.
+ */
+import { readdirSync } from "node:fs";
+import { root } from "./test-lanes.ts";
+
+/** Benchmarks whose program is not directly in `bench/`. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  certify: "bench/certify/run.ts",
+  scale: "bench/micro/scale.ts",
+  step: "bench/micro/step.ts",
+  stream: "bench/stream/run.ts",
+  writes: "bench/micro/writes.ts",
+};
+/** Measure the packed program, which only a build of the library makes. */
+const PACKED = ["start"];
+
+/** Paths of the benchmarks' programs, by name. */
+export const BENCHES: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    readdirSync(`${root}bench`)
+      .filter((file) => file.endsWith(".ts"))
+      .map((file) => [file.slice(0, -".ts".length), `bench/${file}`]),
+  ),
+  ...ELSEWHERE,
+};
+
+if (import.meta.main) {
+  const [name = "", ...words] = process.argv.slice(2);
+  const path = BENCHES[name];
+  if (path === undefined) {
+    console.error(`bench ${name}: the name must be one of ${Object.keys(BENCHES).sort().join(", ")}`);
+    process.exit(2);
+  }
+  const run = (...command: string[]) =>
+    Bun.spawnSync([process.execPath, ...command], { cwd: root, stdio: ["inherit", "inherit", "inherit"] }).exitCode;
+  const built = run("scripts/build.ts", ...(PACKED.includes(name) ? ["--library"] : []));
+  process.exit(built || run(path, ...words.filter((word) => word !== "--")));
+}
