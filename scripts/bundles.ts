@@ -1,11 +1,11 @@
-/** How is a program bundled? All libraries in it, and what it loads by a path beside it. */
+/** Bundles programs: all libraries go into the bundle, and the files that the program loads by a path lie next to it. */
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { BunPlugin } from "bun";
 
 const root = new URL("../", import.meta.url).pathname;
 
-/** What sources load by a path: files and folders that are no code of the bundle, by their names beside it. */
+/** Files and folders that sources load by a path, and that are not code of the bundle, by their names next to the bundle. */
 const beside = new Map<string, string>();
 const LOADED = /new URL\((["`])(\.[^"`]*)\1, import\.meta\.url\)/g;
 
@@ -22,7 +22,7 @@ function threads(): Record<string, string> {
   return found;
 }
 
-/** `new URL("./x.ts", import.meta.url)`, as the bundle has it: threads lie beside their chunk, built files a folder up. */
+/** `new URL("./x.ts", import.meta.url)`, as the bundle has it: threads lie next to their chunk, built files a folder up. */
 function renamed(path: string, text: string): string {
   const imports = /import (\w+) from "(?:\.\.\/)+build\/(.*)" with \{ type: "file" \};/g;
   const files = 'const $1 = Bun.fileURLToPath(new URL("../build/$2", import.meta.url));';
@@ -45,7 +45,7 @@ const SERVE = "src/cli/serve/serve.ts";
 /** Threads that a server starts before the first scrape, by the names that `renamed` gives them. */
 const EARLY_THREADS = ["time-clock-worker", "tokens-encoder-worker", "metrics-worker"];
 
-/** Libraries that no start needs, by names of files beside the bundle. Only modules of ECMAScript keep their names so. */
+/** Libraries that no start needs, by the names of their files next to the bundle. Only ES modules keep these names. */
 const LIBRARIES: Readonly<Record<string, string>> = {
   "library-elysia": "elysia",
   "library-re2js": "re2js",
@@ -93,10 +93,10 @@ export const BUILT: readonly string[] = [
 ];
 
 /**
- * The program that runs on Bun: these entries, and the threads beside them. A server and its first threads have a file each,
- * with its bytecode: a start from source text takes 45 ms more, most of it in the parser. Bun runs the text if the bytecode is
- * absent, damaged, or made by another version. The format is CommonJS because Bun 1.4.5 has bytecode of ES modules only in
- * executables.
+ * Bundles the program that runs on Bun: these entries, and the files of its threads next to them. A server and its first
+ * threads have a file each, with its bytecode. A start from source text takes 45 ms more, most of it in the parser. Bun runs
+ * the text if the bytecode is absent, damaged, or made by another version. The format is CommonJS because Bun 1.4.5 has
+ * bytecode of ES modules only in executables.
  */
 export async function program(entries: Readonly<Record<string, string>>, to: string): Promise<void> {
   const others = threads();

@@ -1,4 +1,4 @@
-/** Which command is meant? Each has its file in `cli/`, loaded only when it runs. */
+/** Runs the command that the arguments name. Each command has a file in `cli/`, which is only loaded when it runs. */
 import { existsSync } from "node:fs";
 import { version } from "../package.json";
 import { ignoreClosedOutput } from "./base/output.ts";

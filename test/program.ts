@@ -1,6 +1,6 @@
 /**
- * Names the program that tests start: the sources, or, in a run of all tests, the bundle that users install. scripts/test.ts
- * builds the bundle first, because hundreds of tests start it and its start takes a third less CPU time.
+ * Names the program that tests start: the sources, or, in a run of all tests, the bundle that users install. Hundreds of tests
+ * start the program, and the start of the bundle takes a third less CPU time. scripts/test.ts builds the bundle first.
  */
 export const main = process.env.TEST_PROGRAM ?? new URL("../src/main.ts", import.meta.url).pathname;
 /**

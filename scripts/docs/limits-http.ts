@@ -7,7 +7,7 @@ export const httpLimits: readonly LimitRow[] = [
     option: "--h11-max-incomplete-event-size",
     most: "4194304 bytes",
     beyond: "431 without a body, connection closed",
-    test: "a head that is too large: 431",
+    test: "a head that is too large gets 431",
   },
   {
     what: "URL of a request",
@@ -20,14 +20,14 @@ export const httpLimits: readonly LimitRow[] = [
     what: "Header lines of a request",
     most: "10,000",
     beyond: "431 without a body, connection closed",
-    test: "too many header lines: 431",
+    test: "too many header lines get 431",
   },
   {
     what: "Time for a head to arrive",
     option: "--body-timeout",
     most: "300 s",
     beyond: "connection closed without an answer",
-    test: "a head that never ends: the connection is closed",
+    test: "the connection is closed if a head never ends",
   },
   {
     what: "Cached heads of earlier requests",
@@ -56,14 +56,14 @@ export const httpLimits: readonly LimitRow[] = [
     option: "--max-body-mb",
     most: "64 MiB",
     beyond: "413 in vLLM's form; the connection stays usable",
-    test: "too large a body: 413, and the next request is answered",
+    test: "a body that is too large gets 413, and the next request is answered",
   },
   {
     what: "Bodies above 1 MiB that are read or not yet answered, together; one without a length counts as the largest",
     most: "`--max-body-mb`",
     beyond:
       "the next body waits; after 30 s, or half of `--body-timeout`, 503, or as [admission.md](../how-to/admission.md) says",
-    test: "a server reads as many large bodies as have room; the next one waits, then it is 503; small ones go on",
+    test: "a server reads as many large bodies as have room. The next one waits, then gets 503. Small ones are answered",
     file: "test/servers/openai/front/body-room.test.ts",
   },
   {
@@ -71,21 +71,21 @@ export const httpLimits: readonly LimitRow[] = [
     most: "64 MiB for a server's ports",
     beyond:
       "not read until there is room; those that began a second ago give way, the oldest first: 503, or as [admission.md](../how-to/admission.md) says. For a head, and for roles other than vLLM, the connection is closed",
-    test: "small bodies whose rest does not come, 64 MiB in sum: the oldest give way with 503, others are served, one that ends is",
+    test: "64 MiB of incomplete small bodies: the oldest requests get 503, and all others are served",
     file: "test/conformance/unfinished.test.ts",
   },
   {
     what: "Memory that a slow body may reserve",
     most: "its whole length for 1 s",
     beyond: "while others wait, a slow body reserves only received bytes",
-    test: "who is slow keeps the room of what has come, and the rest of it waits behind the others",
+    test: "while others wait, a slow body reserves only received bytes, and its rest waits after them",
     file: "test/servers/openai/front/body-room.test.ts",
   },
   {
     what: "Bytes of a large body per turn of the event loop",
     most: "512 KiB",
     beyond: "the socket is not read until the next turn",
-    test: "a body that is given away is not kept, and no more than 512 KiB of it are read in a turn of the event loop",
+    test: "a body that is passed on is not kept, and at most 512 KiB of it are read per turn of the event loop",
     file: "test/servers/openai/front/reading/thread.test.ts",
   },
   {
@@ -99,7 +99,7 @@ export const httpLimits: readonly LimitRow[] = [
     what: "Lists and objects, their items, and members of objects, in a body above 256 KiB",
     most: "2,000,000; 12,000,000; 2,200,000",
     beyond: "400: they take many times the memory of their bytes",
-    test: "lists, objects and members are counted, in texts they are not",
+    test: "lists, objects and members are counted, but not their characters inside texts",
     file: "test/servers/openai/front/reading/thread.test.ts",
   },
   {
@@ -120,7 +120,7 @@ export const httpLimits: readonly LimitRow[] = [
     what: "Errors of one body that are kept",
     most: "1,024",
     beyond: "the others are counted; ten are shown, as in vLLM",
-    test: "all errors of a body are counted, few are kept, and the branches of a union forget theirs",
+    test: "all errors of a body are counted, but few are kept, and errors of failed branches of a union are removed",
     file: "test/servers/openai/front/reading/thread.test.ts",
   },
   {
@@ -141,21 +141,21 @@ export const httpLimits: readonly LimitRow[] = [
     what: "Alarm threads that are started again after a failure",
     most: "3",
     beyond: "timers replace them and spin for the last millisecond before each step",
-    test: "an alarm that dies is made again for the time that is asked for, and timers take its place in the end",
+    test: "a dead alarm is replaced by a new one, and by timers after several deaths",
     file: "test/base/unexpected.test.ts",
   },
   {
     what: "Time for which the thread that reads large bodies may be idle",
     most: "5 s",
     beyond: "it ends; the next large body starts another",
-    test: "a thread that dies fails what waits for it, and the next body gets another; without work it ends",
+    test: "an idle thread ends. One that dies fails the bodies that wait for it, and the next body starts another",
     file: "test/servers/openai/front/reading/thread.test.ts",
   },
   {
     what: "Bytes that this thread has read, while nothing waits for it; its heap",
     most: "64 MiB; 16 MiB",
     beyond: "it ends at once, because a heap does not return all of its memory",
-    test: "a thread that has read 64 MiB ends when it has nothing to do, and the next body gets another",
+    test: "a thread that has read 64 MiB ends as soon as it is idle, and the next body starts another",
     file: "test/servers/openai/front/reading/thread.test.ts",
   },
   {
@@ -163,7 +163,7 @@ export const httpLimits: readonly LimitRow[] = [
     option: "--body-timeout",
     most: "300 s",
     beyond: "408, connection closed",
-    test: "a body that never ends: 408",
+    test: "a body that never ends gets 408",
   },
   {
     what: "Time for an answer",
@@ -171,7 +171,7 @@ export const httpLimits: readonly LimitRow[] = [
     most: "none",
     beyond:
       "504; in a stream an error as its last event, then `[DONE]`. If the client does not read, the connection is reset",
-    test: "an answer that takes too long: 504, or an error in its stream",
+    test: "an answer that takes too long gets 504, or an error in its stream",
   },
   {
     what: "Idle connection",

@@ -15,7 +15,7 @@ export interface Clock {
   /** Calls `wake` once, at or after `dueUs`, as punctually as the host allows. */
   at(dueUs: number, wake: () => void): Cancel;
   /**
-   * Like `at`, but may be a fraction of a millisecond late: the clock does not spin for it, callbacks that are due at about the
+   * Like `at`, but may be a fraction of a millisecond late. The clock does not spin for it, callbacks that are due at about the
    * same time share a wake-up, and callbacks of `at` run first. Absent: the clock has only `at`.
    */
   about?(dueUs: number, wake: () => void): Cancel;

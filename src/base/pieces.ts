@@ -1,6 +1,6 @@
 /**
- * Reads large bodies without delaying streams: the work is a generator that yields now and then, and after a piece has
- * taken its time, the event loop turns before the next piece.
+ * Reads large bodies without delaying streams. The work is a generator that yields regularly. When a piece has used its time,
+ * the event loop turns before the next piece.
  */
 
 /** Work with a result, which can be interrupted at each `yield`. */

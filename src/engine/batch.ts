@@ -88,7 +88,7 @@ export class Batch {
 
   /**
    * Plans and updates steps in one call while they end before `untilUs` and end no request. Returns the number of
-   * updates; `course[Coast.TokenSteps]` is the number of steps with tokens. `course` holds the boundary, the end of the
+   * updates. `course[Coast.TokenSteps]` is the number of steps with tokens. `course` holds the boundary, the end of the
    * open step (Infinity: none) and the end of the last planned step, before and after the call. The journal does not
    * record it, and plain rows are missing in the outbox.
    */

@@ -15,7 +15,7 @@ const REBASE_US = 100_000;
 /** Duration that the core returns for a step in which nothing can run although requests remain. */
 const EMPTY_STEP_US = 1000;
 
-/** How long free steps may share a turn of the event loop, if no client sees the times of their tokens; and how many steps may share it. */
+/** Maximum time and number of free steps that share a turn of the event loop, if no client sees the times of their tokens. */
 const FREE_US = 250;
 const FREE_STEPS_MOST = 64;
 

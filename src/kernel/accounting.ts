@@ -155,8 +155,8 @@ export interface HttpVisit {
 }
 
 /**
- * Key of a request's visit, until whoever ends it takes it: a weak map of thousands a second costs collections their
- * time.
+ * Key under which a request keeps its visit until it ends. A weak map with thousands of entries a second would make garbage
+ * collections slow.
  */
 const VISIT = Symbol("visit");
 type Visiting = HttpRequest & { [VISIT]?: CountedVisit | undefined };

@@ -33,7 +33,7 @@ import { builtFiles, laidFor, lengthsOf, markedText, textOf } from "./text.ts";
 
 /** Longest wait for the truth log at the end: a disk that hangs must not delay the exit. */
 const TRUTH_CLOSE_MS = 5000;
-/** How often vLLM checks whether its engine is alive. It ends if the engine is not. */
+/** Interval at which vLLM checks whether its engine is alive. vLLM ends if the engine does not live. */
 const WATCHDOG_US = 5_000_000;
 
 export interface KernelOptions {
@@ -191,7 +191,7 @@ function punctualityOf(clock: Clock, log: KernelOptions["log"] | null, engines: 
   return new Punctuality({ clock, host: thisHost, steps, log });
 }
 
-/** How a kernel ends: its requests first, then its parts. */
+/** Returns the functions that end a kernel: its requests first, then its parts. */
 function endOf(parts: {
   readonly fleet: FleetParts;
   readonly pages: PageParts;

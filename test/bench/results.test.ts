@@ -4,7 +4,7 @@ import { lineOf } from "../../bench/lib/results.ts";
 
 test("a figure with the name of a field that each line has is refused, whatever its value", () => {
   const figures: Record<string, unknown> = { ratio: 1, bun: 3.3, machine: undefined };
-  expect(() => lineOf("short", figures)).toThrow('short: each line has a "bun", "machine" already; rename the figure');
+  expect(() => lineOf("short", figures)).toThrow('short: every line has "bun", "machine" already; rename the number');
 });
 
 test("a line contains the figures, the machine, the commit and Bun's version", () => {

@@ -7,12 +7,12 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { metricsDialects } from "../../src/metrics/dialects.ts";
 import { checkScrapes } from "../../src/tools/check/index.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { parseExposition } from "../metrics/parse.ts";
 import { identity } from "../metrics/snapshots.ts";
 import { serve } from "../server.ts";
 
-let server: Hosted;
+let server: HostedServer;
 let port: string;
 beforeAll(async () => {
   // A pool for two and a half long answers, so that some are preempted.

@@ -27,8 +27,8 @@ const generate = (model: string, body: object) =>
   );
 
 /**
- * Sends one request after the other: by client, cached requests or requests to LLM models, more at a time than the batcher
- * schedules.
+ * Sends one request after the other. The first client's requests are cached, the others' go to LLM models. The clients send
+ * more requests at a time than the batcher schedules.
  */
 async function client(at: number): Promise<void> {
   for (let n = 0; !stopped; n++) {
@@ -42,8 +42,8 @@ async function client(at: number): Promise<void> {
 async function complaints(selected: readonly MetricsQuery[]): Promise<string[]> {
   const found: string[] = [];
   for (const query of selected) {
-    const what = wrong(query, false, await prometheus.query(promql(query.expr)));
-    if (what !== undefined) found.push(`${query.id}: ${what}`);
+    const fault = wrong(query, false, await prometheus.query(promql(query.expr)));
+    if (fault !== undefined) found.push(`${query.id}: ${fault}`);
   }
   return found;
 }
@@ -91,7 +91,7 @@ if (sized("triton", { sample: false, whole: true })) {
   beforeAll(start);
   afterAll(stop);
 
-  test("the queries that need a Triton server return what they must", async () => {
+  test("the queries that need a Triton server have the expected results", async () => {
     expect(await complaints(ALONE)).toEqual([]);
   });
 
@@ -102,7 +102,7 @@ if (sized("triton", { sample: false, whole: true })) {
     expect(await complaints(OF_FAMILIES)).toEqual([]);
   });
 
-  test("S-TRT-17, 18: context over scheduled, and the rate of tokens, as corrected; as guides have them they give nothing", async () => {
+  test("S-TRT-17, 18: the corrected queries return values, and the guides' versions return nothing", async () => {
     const guides = queries.filter(({ id }) => ["Q-000-P22R", "Q-000-P23R", "Q-000-P23"].includes(id));
     expect(guides).toHaveLength(3);
     const long = generate("ensemble", { text_input: "Tell me", stream: true, max_tokens: 600 });

@@ -1,5 +1,5 @@
 /** Starts a Triton server of ours, as a child process or in the process that all tests' servers share. */
-import { type Hosted, hostedAs } from "../hosted.ts";
+import { type HostedServer, hostedAs } from "../hosted.ts";
 import { main } from "../program.ts";
 
 interface TritonPorts {
@@ -12,7 +12,7 @@ interface TritonPorts {
   readonly openai: string;
 }
 
-export type TritonHosted = Hosted & TritonPorts;
+export type TritonHosted = HostedServer & TritonPorts;
 
 export interface TritonChild extends TritonPorts {
   /** Returns everything the process has printed so far. */

@@ -27,7 +27,7 @@ export interface SupervisorOptions {
   readonly retire: (index: number, how: Death) => string;
 }
 
-/** How a process ended. */
+/** The end of a process: its exit code or its signal. */
 export interface Death {
   readonly exitCode: number | null;
   readonly signal: string | null;

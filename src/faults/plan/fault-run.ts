@@ -12,7 +12,7 @@ export class FaultRun {
   /** Index in the plan. */
   readonly place: number;
   readonly draws: FaultDraws;
-  /** How often the fault has acted. */
+  /** Number of times that the fault has acted. */
   fired = 0;
   readonly #drawnAt: number;
 

@@ -27,7 +27,7 @@ import type {
 import { FAULT_IDS } from "../../faults/ids.ts";
 import { ALL_SECONDS, HTTP_WIDTH } from "./http-counts.ts";
 
-/** What numbers a process has. Constant for its life, plain data so that it can be posted. */
+/** Defines the numbers of a process. Constant for its life. Plain data, so that it can be posted to a thread. */
 export interface Shape {
   readonly engines: number;
   readonly bounds: Readonly<Record<HistogramName, readonly number[]>>;

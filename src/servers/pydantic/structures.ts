@@ -1,7 +1,7 @@
 /** Types that check objects and unions like pydantic 2.14: models, typed dictionaries, dataclasses, smart-mode unions. */
 
 import type { Pieces } from "../../base/pieces.ts";
-import { alternatives, type Checked, FAIL, type JsonSchema, type State, type Type } from "./types.ts";
+import { alternatives, type CheckResult, FAIL, type JsonSchema, type State, type Type } from "./types.ts";
 import { get, isDict, type PythonDict, type PythonValue } from "./value.ts";
 
 /** One field of an object type. */
@@ -164,7 +164,7 @@ export function record(name: string, members: Members): Type<ReadonlyMap<string,
   };
 }
 
-/** A pydantic dataclass. Its result has the coerced members, without absent ones. `after`: `__post_init__`, may throw `Refused`. */
+/** A pydantic dataclass. Its result has the coerced members, without absent ones. `after`: `__post_init__`, may throw `RefusedRequest`. */
 export function dataclass(
   name: string,
   members: Members,
@@ -198,13 +198,13 @@ export interface BranchChoice<V> {
   /** Index of the branch, or -1 if none fits. */
   readonly index: number;
   /** The branch's result, or `FAIL`. */
-  readonly value: Checked<V>;
+  readonly value: CheckResult<V>;
 }
 
 /** Finds the best branch of a union. One object per value, because a dictionary may check a union for each of its values. */
 class BestBranch<V> implements BranchChoice<V> {
   index = -1;
-  value: Checked<V> = FAIL;
+  value: CheckResult<V> = FAIL;
   readonly #state: State;
   readonly #outerFields: number;
   readonly #outerExact: boolean;
@@ -227,7 +227,7 @@ class BestBranch<V> implements BranchChoice<V> {
   }
 
   /** Compares the branch's result with the best so far. Returns true if no later branch can be better. */
-  record(index: number, checked: Checked<V>, { label }: Branch<V>, before: number): boolean {
+  record(index: number, checked: CheckResult<V>, { label }: Branch<V>, before: number): boolean {
     const state = this.#state;
     if (checked === FAIL) {
       if (label !== undefined) state.prefix(before, label);

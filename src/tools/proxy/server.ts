@@ -16,7 +16,7 @@ import { Passage } from "./passage.ts";
 import { questionIn } from "./question.ts";
 import { RecordedAnswer, type Recorder } from "./recorder.ts";
 import { failure, passedOn } from "./style.ts";
-import { type Passing, passUpstream, unknownCodings } from "./upstream.ts";
+import { type ForwardedRequest, passUpstream, unknownCodings } from "./upstream.ts";
 
 export interface ProxyOptions {
   readonly to: URL;
@@ -78,7 +78,7 @@ export class ProxyServer {
     if (refused !== null) return this.#refuse(request, ...refused);
     const body = await bodyWithin(request, BODY_MOST);
     if (body === null) return this.#refuse(request, 413, TOO_LARGE);
-    const passing: Passing = { method: incoming.method, target: incoming.target, fields, body };
+    const passing: ForwardedRequest = { method: incoming.method, target: incoming.target, fields, body };
     this.#open++;
     try {
       const key = firstValue(passing.fields, "x-request-id") ?? `${this.#ordinal++}`;
@@ -95,7 +95,7 @@ export class ProxyServer {
   }
 
   /** Sends the server's answer, or 502 if the server does not answer. */
-  async #pass(incoming: ProxiedRequest, passing: Passing, isDisturbed: boolean): Promise<void> {
+  async #pass(incoming: ProxiedRequest, passing: ForwardedRequest, isDisturbed: boolean): Promise<void> {
     const { reading: exchange, signal } = incoming;
     const { to, recorder, clock } = this.#options;
     const left = new AbortController();
@@ -136,7 +136,7 @@ export class ProxyServer {
   }
 
   /** Sets the plan on the exchange. Returns an answer of the plan that replaces the server's, or null. */
-  async #disturbed(request: HttpRequest, passing: Passing, plan: Plan, key: string): Promise<Response | null> {
+  async #disturbed(request: HttpRequest, passing: ForwardedRequest, plan: Plan, key: string): Promise<Response | null> {
     await this.#server.disturb(request, { plan, key, told() {}, isBrief: true });
     const epochSeconds = this.#options.epochSeconds();
     const instead = substituteAnswer(plan, { before: 0, open: this.#open - 1, target: passing.target, epochSeconds });

@@ -1,6 +1,6 @@
 /**
- * Reads the requests of a trace in order, and sends the later turns of conversations: each after the answer before it has
- * ended and its user has paused, and not before its own time.
+ * Reads the requests of a trace in order, and sends the later turns of conversations. A later turn is sent after the answer
+ * before it has ended and its user has paused, and not before its own time.
  */
 import type { VirtualClock } from "../../base/virtual-clock.ts";
 import type { TraceRequest } from "../../workloads/trace.ts";

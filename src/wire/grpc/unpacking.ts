@@ -1,7 +1,7 @@
 /**
  * Decompresses messages of calls whose `grpc-encoding` is gzip or deflate, within a limit. Short messages are decompressed at
- * once. A thread of the runtime decompresses longer ones part by part, so that they do not block the event loop, and a small
- * message that expands hugely stops at the limit.
+ * once. A thread of the runtime decompresses longer ones part by part. So they do not block the event loop, and a small message
+ * that expands hugely stops at the limit.
  */
 import { zlib } from "../../base/zlib.ts";
 import type { GrpcEncoding } from "./compression.ts";

@@ -2,8 +2,8 @@
  * Builds Elysia from a table of routes. Elysia matches paths, and serves all but the hot routes, and programs that call
  * `app.handle(request)`. Nothing here reads what Elysia keeps of the routes.
  *
- * Elysia is loaded by the first request that needs it, or by `load` in idle time: it takes 20 to 40 ms, as much as all other
- * code of a server's start.
+ * Elysia is loaded by the first request that needs it, or by `load` in idle time. Loading takes 20 to 40 ms, as much as all
+ * other code of a server's start.
  */
 import type { Elysia } from "elysia";
 import { asResponses } from "./as-response.ts";

@@ -7,7 +7,7 @@ import type { LaneEnd } from "../../engine/interface/lanes.ts";
 import type { Plan } from "../../faults/plan/types.ts";
 import type { HttpRequest } from "./request.ts";
 
-/** Where the events of a stream go. */
+/** The destination of a stream's events. */
 export interface EventSink {
   /**
    * The end of a lane that leads to this stream, so that native code can send events. Absent if lanes cannot reach the stream.
@@ -63,7 +63,7 @@ export interface SinkEvents {
 export interface DisturbedAnswer {
   /** The plan as text; the same text disturbs another answer in the same way. */
   readonly line: string;
-  /** How the answer ended: as the plan ordered, or "gone" if the client left earlier. */
+  /** End of the answer: the one that the plan ordered, or "gone" if the client left earlier. */
   readonly end: "done" | "fin" | "rst" | "reset" | "gone";
   readonly beganUs: number;
   /**

@@ -93,7 +93,7 @@ export class Connection implements ExchangeConnection, ParserEvents, UnfinishedO
   #parts = 0;
   /** Reads that brought a part of the unfinished request. */
   #unfinishedReads = 0;
-  /** How a fault plan ends this connection when its next request arrives; null if it does not. */
+  /** End that a fault plan gives to this connection when its next request arrives. Null if there is none. */
   #fate: ConnectionEffect["next"] = null;
 
   constructor(socket: Socket, server: ServerSide) {

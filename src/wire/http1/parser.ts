@@ -131,8 +131,8 @@ export class Parser {
 
   /**
    * `headBytesMost`: limit on the request line and the header lines, in bytes. `asSent`: for a proxy. Keeps the request
-   * target as it was sent (`*`, absolute form, bytes above 0x7f, fragment), and reads a request with `Upgrade` like any
-   * other, including its body and the requests after it, because the proxy does not switch protocols.
+   * target as it was sent (`*`, absolute form, bytes above 0x7f, fragment). Reads a request with `Upgrade` like any other,
+   * including its body and the requests after it, because the proxy does not switch protocols.
    */
   constructor(events: ParserEvents, headBytesMost: number, asSent = false) {
     this.#events = events;

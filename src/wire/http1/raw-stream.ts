@@ -5,8 +5,8 @@ import type { SinkEvents } from "../http/sink.ts";
 import { type DrainListener, type Output, putSize, roomFor } from "./stream.ts";
 
 /**
- * How the client finds the end of the body: "chunked"; "length": the head has a Content-Length, or says that there is no
- * body; "close": the connection ends with it, for clients of HTTP/1.0.
+ * Way in which the client finds the end of the body. "length": the head has a Content-Length, or says that there is no body.
+ * "close": the connection ends with the body, for clients of HTTP/1.0.
  */
 export type RawFraming = "chunked" | "length" | "close";
 

@@ -25,7 +25,7 @@ export interface ExchangeServer {
   readonly style: Pick<WireStyle, "head">;
   date(): string;
   readonly unfinished: UnfinishedRequests;
-  /** How a fault plan ends connections when their next request arrives. */
+  /** Ends that a fault plan gives to connections when their next request arrives. */
   readonly fates: WeakMap<ConnectionHandle, ConnectionEffect["next"]>;
 }
 

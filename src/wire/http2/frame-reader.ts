@@ -1,7 +1,7 @@
 /**
- * Splits the bytes of a connection into frames. Passes on only as many per turn of the event loop as cost about a millisecond. A
- * client decides the cost of its frames: 64 header blocks may take a thousand times as long as 64 PINGs, and the tokens of other
- * streams must not wait for them.
+ * Splits the bytes of a connection into frames. Passes on only as many per turn of the event loop as cost about a millisecond,
+ * because the tokens of other streams must not wait for them. A client decides the cost of its frames: 64 header blocks may
+ * take a thousand times as long as 64 PINGs.
  */
 import { ConnectionError, FRAME_BYTES_MOST, FRAME_HEAD_BYTES, Http2Code, PREFACE, readUint31 } from "./frames.ts";
 

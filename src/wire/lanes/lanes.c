@@ -1,6 +1,6 @@
 /*
  * Sends the plain tokens of a step to their sockets. Compiled at the start by the compiler in Bun (`cc` of `bun:ffi`), which has
- * no header files, so this file declares the functions of the C library that it uses, and constants with their values on Linux.
+ * no header files. So this file declares the functions of the C library that it uses, and constants with their values on Linux.
  */
 #define AF_UNIX 1
 #define SOCK_STREAM 1

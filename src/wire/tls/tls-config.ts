@@ -6,7 +6,7 @@ export interface TlsConfig {
   /** null: the key is in `certfile`. */
   readonly keyfile: string | null;
   readonly caCerts: string | null;
-  /** What a client must present, as in Python's `ssl.VerifyMode`: 0 nothing, 2 a certificate. */
+  /** Proof that a client must present, as in Python's `ssl.VerifyMode`: 0 nothing, 2 a certificate. */
   readonly certReqs: 0 | 2;
 }
 

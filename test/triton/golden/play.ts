@@ -12,7 +12,7 @@ export interface Verdict {
   readonly wrong: string | null;
 }
 
-/** How scenarios are played. */
+/** Options for playing scenarios. */
 export interface PlayOptions {
   /** True to play each scenario only once. */
   readonly once?: boolean;

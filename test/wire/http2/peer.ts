@@ -97,7 +97,7 @@ export class Peer {
   refused = 0;
   /** Bytes that were reported of long header blocks. */
   decodedBytes = 0;
-  /** How often 512 streams were reported that were opened beyond the first 511. */
+  /** Number of reports of 512 more open streams, beyond the first 511. */
   crowds = 0;
   /** Bytes that the kernel accepts until `drain` raises it. */
   takes = Number.POSITIVE_INFINITY;

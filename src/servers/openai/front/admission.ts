@@ -1,6 +1,6 @@
 /**
- * Applies the limits on a request from its head to the end of its answer: the number of requests served at once, the size and
- * duration of a body, and the duration of an answer.
+ * Applies the limits on a request from its head to the end of its answer. They are the number of requests served at once, the
+ * size and duration of a body, and the duration of an answer.
  */
 
 import type { LiveValue } from "../../../base/live-value.ts";

@@ -1,6 +1,7 @@
 /**
- * Chooses the plan of faults that disturbs an answer (docs/reference/faults.md): the plan that the request or its fixture orders, or else
- * that of a rule in `--fault-plan`, or else one fault by chance (`--fault-rate`). Loads the code of faults at the first use.
+ * Chooses the plan of faults that disturbs an answer (docs/reference/faults.md). The plan that the request or its fixture orders
+ * comes first, then that of a rule in `--fault-plan`, then one fault by chance (`--fault-rate`). Loads the code of faults at the
+ * first use.
  */
 import type { SubstituteAnswer } from "../../../faults/instead.ts";
 import type { FaultCarrier, Plan } from "../../../faults/plan/types.ts";

@@ -1,6 +1,7 @@
 /**
- * Finds the answer that is ordered for a request: in the header `X-Understudy` or the field `understudy` of its body, in a
- * fixture (docs/how-to/fixtures.md), or in the file of `--script` (docs/how-to/scripts.md). The first of these that has an order wins.
+ * Finds the answer that is ordered for a request. An order is in the header `X-Understudy`, in the body's field `understudy`, in
+ * a fixture (docs/how-to/fixtures.md), or in the file of `--script` (docs/how-to/scripts.md). The first of these with an order
+ * wins.
  */
 
 import { andThen } from "../../../base/maybe-promise.ts";

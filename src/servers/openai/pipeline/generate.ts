@@ -359,8 +359,8 @@ export class Generator {
   }
 
   /**
-   * Refuses a request. If vLLM finds the error only after it has sent the head of a stream, so do we: the error is an event of
-   * the stream, or the stream is broken off in the next turn of the event loop.
+   * Refuses a request. vLLM finds some errors only after it has sent the head of a stream, and then so do we. Such an error is
+   * an event of the stream, or the stream is broken off in the next turn of the event loop.
    */
   #decline(exchange: Exchange, received: ReceivedRequest, { error, cut }: DeclinedRequest): Response {
     if (cut === undefined || !received.request.stream) return this.#refuse(exchange, error);

@@ -16,7 +16,7 @@ const HEAD_MOST = 32;
 const SHARE = { least: 0.4, most: 0.6 };
 
 /**
- * Returns a source with the values of a confident model: the sampled token ranks first, the others fall off quickly, and the
+ * Returns a source with the values of a confident model. The sampled token ranks first, the others fall off quickly, and the
  * probabilities of the whole vocabulary add up to 1. No id appears twice at a position.
  */
 export function seededLogprobs(vocabularySize: number): LogprobSource {

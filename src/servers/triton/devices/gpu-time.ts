@@ -1,6 +1,6 @@
 /**
- * Divides the computing time of one GPU equally among the jobs that run at the same time, as a real GPU does among processes:
- * with two jobs, each takes twice as long.
+ * Divides the computing time of one GPU equally among the jobs that run at the same time, like a real GPU among processes.
+ * With two jobs, each takes twice as long.
  */
 import type { Clock } from "../../../base/clock.ts";
 

@@ -50,7 +50,7 @@ import {
   tensorTooLarge,
 } from "./input-limit.ts";
 
-/** How to send an output. */
+/** The form in which the client wants an output. */
 export interface OutputWish {
   readonly kind: "json" | "binary" | "memory";
   /** Number of top classes to send. 0: sends the tensor itself. */

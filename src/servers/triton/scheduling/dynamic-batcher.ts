@@ -2,10 +2,13 @@
  * Forms batches like the thread of Triton's dynamic batcher. Sources: `dynamic_batch_scheduler.cc`, `scheduler_utils.cc`,
  * `rate_limiter.cc` and `instance_queue.cc`, which schedule alike in core r24.10 (2.51) and r26.06.
  *
- * The thread checks its queue only when an event wakes it: an arrival, if the queue has reached the preferred size noted at the
- * last check; an instance that takes or finishes a batch; the end of a wait. Any other arrival waits for the next check. In the
- * real server threads race. Here a woken thread checks before the next arrival, and an instance that finishes a batch takes the
- * next batch before the thread checks.
+ * The thread checks its queue only when an event wakes it:
+ * - an arrival, if the queue has reached the preferred size noted at the last check,
+ * - an instance that takes or finishes a batch,
+ * - the end of a wait.
+ *
+ * Any other arrival waits for the next check. In the real server threads race. Here a woken thread checks before the next
+ * arrival, and an instance that finishes a batch takes the next batch before the thread checks.
  */
 import { NO_POLICY, PolicyQueue, type SkippedRequests, type WaitPolicy } from "./policy-queue.ts";
 import { type BatchOrders, NO_ORDERS, type Schedulable, type Scheduler } from "./scheduler.ts";

@@ -6,7 +6,7 @@
 import { mapped, type Pieces } from "../../../base/pieces.ts";
 import { badRequest } from "../../openai/request/errors.ts";
 import { pythonDumps } from "../../pydantic/dumps.ts";
-import { Refused } from "../../pydantic/refusals.ts";
+import { RefusedRequest } from "../../pydantic/refusals.ts";
 import { repr } from "../../pydantic/repr.ts";
 import type { Values } from "../../pydantic/validate.ts";
 import {
@@ -265,7 +265,7 @@ function toolsInEffect(
     const name = (definition === undefined ? get(change, "name") : get(definition, "name")) as string;
     if (definition !== undefined) tools.set(name, definition);
     else if (!tools.has(name))
-      throw new Refused(badRequest(`${type} references tool ${repr(name)}, which is not declared in tools`));
+      throw new RefusedRequest(badRequest(`${type} references tool ${repr(name)}, which is not declared in tools`));
     if (type === "tool_removal") removed.add(name);
     else removed.delete(name);
   }

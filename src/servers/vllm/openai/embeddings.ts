@@ -12,7 +12,7 @@ import { JsonParts } from "../../openai/front/send-parts.ts";
 import { badRequest, engineDead, validationRefusal } from "../../openai/request/errors.ts";
 import { checkPromptText } from "../../openai/request/prompts.ts";
 import { emptyPrompt, promptTooLong, unknownId } from "../../openai/request/sampling.ts";
-import { type ErrorAnswer, Refused } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
 import { optional, record, required, union } from "../../pydantic/structures.ts";
 import { int, list, literal, nullable, type Type, text } from "../../pydantic/types.ts";
 import type { Int } from "../../pydantic/value.ts";
@@ -57,9 +57,9 @@ export class Embeddings {
 
   async #respond({ headers }: HttpRequest, checked: CheckedFields): Promise<JsonParts> {
     const { backend, chance, config, engines, time } = this.#deps.kernel;
-    if (!engines.alive.get()) throw new Refused(engineDead);
+    if (!engines.alive.get()) throw new RefusedRequest(engineDead);
     const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;
-    if (dimensions < 1) throw new Refused(badRequest("Dimensions must be greater than 0"));
+    if (dimensions < 1) throw new RefusedRequest(badRequest("Dimensions must be greater than 0"));
     const { prompts, oversized } = readPrompts(checked.get("input") as Input);
     if (prompts.length === 0) throw validationRefusal("You must pass at least one prompt", "input");
     checkSize(prompts.length, dimensions);
@@ -69,7 +69,7 @@ export class Embeddings {
     );
     const all = await Promise.all(encoding);
     const error = await inTurns(this.#promptError(all, prompts, oversized), backend);
-    if (error !== null) throw new Refused(error);
+    if (error !== null) throw new RefusedRequest(error);
     const base64 = checked.get("encoding_format") === "base64";
     const tokens = all.reduce((sum, { length }) => sum + length, 0);
     const model = JSON.stringify(
@@ -85,11 +85,11 @@ export class Embeddings {
     return json.end();
   }
 
-  /** Returns the token IDs of a prompt, or a promise of them. Throws `Refused` if its text is too long. */
+  /** Returns the token IDs of a prompt, or a promise of them. Throws `RefusedRequest` if its text is too long. */
   #encoded(prompt: string | Uint32Array): Uint32Array | Promise<Uint32Array> {
     if (typeof prompt !== "string") return prompt;
     const error = checkPromptText(prompt, this.#deps.limits);
-    if (error !== null) throw new Refused(error);
+    if (error !== null) throw new RefusedRequest(error);
     const { encoder } = this.#deps.kernel.text.model;
     return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, true);
   }

@@ -38,7 +38,7 @@ interface OpenItem {
   readonly index: number;
 }
 
-/** What the form needs in addition to the request. */
+/** Values that the form needs in addition to the request. */
 export interface ResponseSetup {
   readonly store: Store;
   /** The conversation, for later responses that continue it. */

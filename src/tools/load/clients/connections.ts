@@ -1,6 +1,6 @@
 /**
- * Opens and reuses the connections to the server. Uses sockets of `Bun.connect`: kept alive and reused, the last used first,
- * or one per request. `fetch` is not used, because it runs at most 256 requests at once, and its events come later and cost
+ * Opens and reuses the connections to the server. Uses sockets of `Bun.connect`, which are kept alive and reused, the last used
+ * first, or one per request. `fetch` is not used, because it runs at most 256 requests at once, and its events come later and cost
  * more.
  */
 

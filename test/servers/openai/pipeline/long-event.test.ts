@@ -65,7 +65,7 @@ const output: AnswerContext["output"] = {
 };
 const ids = Array.from({ length: 3000 }, (_, at) => 97 + (at % 26));
 
-interface Streamed {
+interface OpenStream {
   readonly answer: StreamedAnswer;
   readonly sink: ListSink;
   readonly turns: (() => void)[];
@@ -78,7 +78,7 @@ function streamed(
   given: Partial<AnswerContext["output"]>,
   prompts: AnswerContext["prompts"],
   hasTurns = true,
-): Streamed {
+): OpenStream {
   const outcomes: Outcome[] = [];
   const turns: (() => void)[] = [];
   const answer = new StreamedAnswer({
@@ -126,7 +126,7 @@ function streamed(
   return { answer, sink, turns, outcomes };
 }
 
-function give({ answer }: Streamed, said: Uint8Array, finish: Finish | null, index: number): void {
+function give({ answer }: OpenStream, said: Uint8Array, finish: Finish | null, index: number): void {
   answer.choices[index]!.onTokens(Int32Array.from(said), 0, said.length, finish, -1);
 }
 
@@ -217,7 +217,7 @@ test("with many choices and long outputs the bytes equal those written in one go
         const atOnce = Object.assign(FORMS[kind](), { longPiece: () => null });
         const expected = streamed(atOnce, options, prompts, false);
         const stream = streamed(FORMS[kind](), options, prompts);
-        const both = (act: (either: Streamed) => void) => [expected, stream].forEach(act);
+        const both = (act: (either: OpenStream) => void) => [expected, stream].forEach(act);
         const settle = () => {
           stream.sink.full = false;
           stream.answer.onDrain();

@@ -1,4 +1,4 @@
-/** Are large bodies read in pieces as they are at once: the same values, the same errors, and with stops? */
+/** Tests that large bodies read in pieces give the values and errors of one that is read at once, and that reading stops. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { atOnce } from "../../../../src/base/pieces.ts";
@@ -12,7 +12,7 @@ import { elementsText, readElements } from "../../../../src/servers/triton/tenso
 import { elementsTexts, readElementsInPieces } from "../../../../src/servers/triton/tensors/tensor-json-pieces.ts";
 import { times } from "../../../size.ts";
 
-/** With long lists as lists. */
+/** Returns the node with long lists as plain lists. */
 function plain(node: JsonNode): unknown {
   if (node instanceof JsonMembers) return { members: node.members.map(([name, one]) => [name, plain(one)]) };
   if (node instanceof LongText) return node.text;
@@ -127,11 +127,11 @@ test("a truncated or changed document gives the same error at the same byte", ()
   );
 });
 
-test("lists in lists, up to a depth", () => {
+test("nested lists are read up to a depth", () => {
   for (const depth of [999, 1000, 1001, 1002]) same(`${"[".repeat(depth)}1,2${"]".repeat(depth)}`);
 });
 
-test("stops now and then", () => {
+test("the parser stops regularly within long bodies", () => {
   const stops = (text: string) => [...rapidJsonInPieces(Buffer.from(text))].length;
   expect(stops("[1,2,3]")).toBe(0);
   expect(stops(`[${"1.5,".repeat(100_000)}1]`)).toBeGreaterThan(500);
@@ -150,7 +150,7 @@ const readBoth = (text: string, datatype: Datatype | null, count: number) => {
   else expect(pieces).toBe(whole);
 };
 
-test("elements: the same bytes and the same errors", () => {
+test("elements give the same bytes and the same errors", () => {
   const item = fc.constantFrom(
     "1",
     "-2",
@@ -182,7 +182,7 @@ test("elements: the same bytes and the same errors", () => {
   for (const depth of [99, 100, 101]) readBoth(`["x",${"[".repeat(depth)}1${"]".repeat(depth)}]`, "FP32", 2);
 });
 
-test("elements are written the same", () => {
+test("elements in pieces are written like at once", () => {
   const datatypes = fc.constantFrom(...(Object.keys(ELEMENT_BYTES) as Datatype[]));
   fc.assert(
     fc.property(datatypes, fc.uint8Array({ maxLength: 9000, minLength: 1 }), fc.nat(40), (datatype, bytes, repeats) => {

@@ -1,4 +1,4 @@
-/** Long texts of JSON that are read over their own bytes are the texts, and the errors, of the parser. */
+/** Tests that long JSON texts that are decoded in place give the texts and errors of the parser. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { atOnce } from "../../../../src/base/pieces.ts";
@@ -17,7 +17,7 @@ const GOOD = ["\\n", "\\t", '\\"', "\\\\", "\\/", "\\u0041", "\\u00e9", "\\u4e2d
 const BAD = ["\\x", "\\u12g4", "\\ud83d", "\\ude00", "\\ud83d\\u0041", "\n", "\0", "\\"];
 const WINDOW = 65_536;
 
-/** The text, or the error. */
+/** Returns the text, or the message of the error. */
 function read(parse: () => unknown): string {
   try {
     const value = parse();
@@ -27,7 +27,7 @@ function read(parse: () => unknown): string {
   }
 }
 
-test.each(["good", "bad"])("texts with %s escapes, also where the text is cut to be read", (kind) => {
+test.each(["good", "bad"])("texts with %s escapes are read alike, also if a piece ends inside an escape", (kind) => {
   const drawn = seeded(kind.length);
   const random = () => drawn() / 2 ** 32;
   const draw = (list: readonly string[]) => list[Math.floor(random() * list.length)]!;
