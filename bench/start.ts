@@ -9,11 +9,14 @@
  * - `source`: `bun src/main.ts`.
  * - `launcher`: the package's command, which Node runs.
  * - `node`: Node with an empty script, which is part of the launcher's time.
+ * - `file`: the single file.
+ * - `file, load --help`: a command for which the file replaces its own process; `settings given`: without that second start.
  *
  *   bun run bench start [--runs 15] [--server "command"] [--realtime] [--no-save]
  *
  * `--server` adds another program, such as one of another commit.
  */
+import loadOptions from "../bin/load-options.json";
 import { median } from "./lib/numbers.ts";
 import { number, rejectUnknown, text } from "./lib/options.ts";
 import { freePort, scheduled } from "./lib/process.ts";
@@ -23,6 +26,8 @@ import { root, save } from "./lib/results.ts";
 
 /** Bounds as multiples of the bare server's time. */
 const BAR = { health: 2, token: 2.7 };
+/** Bound of the file's time to the first 200, as a multiple of the bundle's. */
+const FILE_BAR = 1.1;
 const MODEL = "m";
 const FLAGS = ["--timing", "none", "--served-model-name", MODEL];
 
@@ -37,6 +42,8 @@ interface Contender {
 
 const packed = `${root}build/npm/llm-understudy`;
 const bun = process.execPath;
+const file = `${root}build/bin/understudy-${process.platform}-${process.arch}`;
+const loadSettings = Object.entries(loadOptions).map(([name, value]) => `${name}=${value}`);
 const serve = (...command: readonly string[]): Contender => ({
   command: [...command, "serve", ...FLAGS],
   health: "/health",
@@ -58,6 +65,9 @@ const contenders: Readonly<Record<string, Contender>> = {
   source: serve(bun, "src/main.ts"),
   launcher: serve("node", `${packed}/bin/understudy`),
   node: { command: ["node", "-e", ""], health: null },
+  file: serve(file),
+  "file, load --help": { command: ["env", file, "load", "--help"], health: null },
+  "file, load --help, settings given": { command: ["env", ...loadSettings, file, "load", "--help"], health: null },
   ...(other ? { "--server": { command: [...other.split(" "), ...FLAGS], health: "/health", streams: true } } : {}),
 };
 
@@ -158,6 +168,8 @@ table(`Time from exec, ms, ${wanted} starts of each program`, [
   ...rows.map((row) => [row.name, row.healthMs, row.leastHealthMs, row.tokenMs, row.healthTimes, row.tokenTimes]),
 ]);
 const bundle = rows.find(({ name }) => name === "bundle")!;
+const toBundle = median(runs.file!.map(({ healthMs }, round) => healthMs / runs.bundle![round]!.healthMs));
 console.log(`  ${bar("health", bundle.healthTimes, BAR.health, "times the bare server")}`);
 console.log(`  ${bar("token", bundle.tokenTimes, BAR.token, "times the bare server")}`);
+console.log(`  ${bar("file", toBundle, FILE_BAR, "times the bundle")}`);
 save("start", { runs: wanted, rows });

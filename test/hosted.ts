@@ -4,7 +4,8 @@
  */
 import { atEnd } from "./at-end.ts";
 import type { HostMessage, HostRequest } from "./host.ts";
-import { host as program } from "./program.ts";
+import { host as program, SEPARATE } from "./program.ts";
+import { separateServer } from "./separate-server.ts";
 import type { ServerHandle } from "./server.ts";
 
 /** A running server. `output` returns its banner and log. A log line may arrive after the answer that it describes. */
@@ -75,6 +76,7 @@ export async function hostedAs(
   flags: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<HostedServer> {
+  if (program === SEPARATE) return separateServer(flags, env);
   if (host === null || host.isLost) host = new Host();
   const [id, shared] = [++last, host];
   const ready = Promise.withResolvers<Pick<HostedServer, "url" | "metricsUrl" | "http2Url">>();

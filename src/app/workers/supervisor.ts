@@ -18,8 +18,8 @@ type Child = Subprocess<"ignore", "inherit", "inherit">;
 export interface SupervisorOptions {
   readonly workers: number;
   readonly clock: Clock;
-  /** Path of the worker's program. */
-  readonly entry: string;
+  /** Command line of a worker's process. The supervisor adds the worker's number. */
+  readonly command: readonly string[];
   readonly setup: (index: number, paused: boolean) => WorkerSetup;
   /** Prints one line for the user. */
   readonly say: (line: string) => void;
@@ -128,12 +128,12 @@ export class Supervisor {
   }
 
   #spawn(place: Place): void {
-    const { entry, setup } = this.#options;
+    const { command, setup } = this.#options;
     place.listening = false;
     place.refused = null;
     place.ended = null;
     const silent = Promise.withResolvers<void>();
-    const child: Child = Bun.spawn([process.execPath, ...process.execArgv, entry, `--worker=${place.index}`], {
+    const child: Child = Bun.spawn([...command, `--worker=${place.index}`], {
       stdio: ["ignore", "inherit", "inherit"],
       ipc: (message: FromWorker) => this.#take(place, child, message),
       onDisconnect: () => silent.resolve(),

@@ -1,5 +1,6 @@
 /** Chooses the client under test: the user's command, our reference client, or a pinned one of the checkout (test/clients/drivers). */
 import { existsSync, readFileSync } from "node:fs";
+import { homepage } from "../../../package.json";
 import type { WallClock } from "../../base/clock.ts";
 import { ALIVE_PROTOCOL, aliveClient } from "../../tools/stress/alive.ts";
 import { commandClient } from "../../tools/stress/command.ts";
@@ -31,9 +32,9 @@ const TIMEOUT_S = 2;
 /** Most characters of a command in the title of a report. */
 const NAME_CHARACTERS = 80;
 
-/** The table of pinned clients; empty outside of a checkout. */
+/** The table of pinned clients; empty outside of a checkout. A single file has no folder from which to look for one. */
 export const drivers = (): Readonly<Record<string, Driver>> =>
-  existsSync(DRIVERS) ? JSON.parse(readFileSync(DRIVERS, "utf8")) : {};
+  !Bun.isStandaloneExecutable && existsSync(DRIVERS) ? JSON.parse(readFileSync(DRIVERS, "utf8")) : {};
 
 /** Returns the client, or an error message. */
 export function chosenClient(
@@ -56,7 +57,9 @@ export function chosenClient(
 }
 
 const named = (names: readonly string[]) =>
-  names.length === 0 ? "; others exist only in a checkout" : `, ${names.join(", ")}`;
+  names.length === 0
+    ? `; the pinned clients are programs of a checkout (${homepage.replace(/#.*/, "")}, folder test/clients/drivers)`
+    : `, ${names.join(", ")}`;
 
 function reference(clock: WallClock, timeoutMs: number, retries: number | undefined): ChosenClient {
   const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };

@@ -43,7 +43,7 @@ function supervise(workers: number, behaviours: readonly Behaviour[], clock: Clo
   const supervisor = new Supervisor({
     workers,
     clock,
-    entry: new URL("./stand-in.ts", import.meta.url).pathname,
+    command: [process.execPath, ...process.execArgv, new URL("./stand-in.ts", import.meta.url).pathname],
     say: (line) => lines.push(line.replace(/process \d+/, "process N")),
     setup: (index, isPaused) => {
       const life = lives.get(index) ?? 0;

@@ -145,6 +145,26 @@ describe("ports of something else", () => {
     );
   });
 
+  test("a server that never ends its answer takes --timeout", async () => {
+    await withServer(
+      () => new Response(new ReadableStream({ start: (body) => body.enqueue("o") })),
+      async (url) => {
+        expect(await health(url, "--timeout", "200ms")).toEqual({ code: 1, line: `${url}: no answer within 0.2 s` });
+      },
+    );
+  });
+
+  test("a port of HTTP/2", async () => {
+    const server = await hosted(["--http2-port", "0"]);
+    try {
+      const { code, line } = await health(server.http2Url!);
+      expect(code).toBe(1);
+      expect(line).toContain("; a gRPC or HTTP/2 port? Give the HTTP port");
+    } finally {
+      await server.stop();
+    }
+  });
+
   test("a server that never answers ends --wait in time", async () => {
     await withServer(
       () => new Promise<Response>(() => {}),
