@@ -86,6 +86,15 @@ export function nextTurn(run: () => void): void {
   setImmediate(run);
 }
 
+/** Calls `run` in every turn of the event loop from now on, which keeps a core busy but not the process alive. */
+export function everyTurn(run: () => void): void {
+  const turn = (): void => {
+    run();
+    setImmediate(turn).unref();
+  };
+  setImmediate(turn).unref();
+}
+
 /** Converts a time of the wall clock to microseconds since 1970. */
 export function epochUsOf(us: number): number {
   return originMs * 1000 + us;
