@@ -2,8 +2,8 @@
  * Parses a large JSON document in pieces, so that it does not block other requests. Keeps open lists and objects on a stack and
  * reads the body through a window of text. Results and errors are those of `rapid-json.ts`.
  *
- * Both parsers are needed. For the two inputs of 16 integers, this one takes 2.6 times as long. And a worker that runs the other
- * one takes 300 MB for 20 MB of short floating-point numbers, where this one takes 70 MB, because it keeps an object per number.
+ * Both parsers are needed. For two inputs of 16 integers, this one takes 2.6 times as long. The other parser in a worker takes
+ * 300 MB for 20 MB of short floating-point numbers, because it keeps an object per number. This one takes 70 MB.
  */
 import type { Pieces } from "../../../base/pieces.ts";
 import { invalidArg } from "../model-config/status.ts";
