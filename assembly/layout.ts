@@ -303,7 +303,7 @@ export enum Pause {
   PausedAll,
 }
 
-/** Words of an outbox row: slot, index of its first token in the token column, number of tokens, flags. */
+/** Number of words of an outbox row; `OutWord` names them. */
 export const OUT_WORDS = 4;
 /** Mask of the finish reason plus one in an outbox row's flags. Other flags are above it. */
 export const OUT_REASON = 7;

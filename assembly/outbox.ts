@@ -5,6 +5,7 @@ import { column } from "./column";
 import { maxNumSeqs } from "./config";
 import { setAddress, setWord } from "./header";
 import { OUT_REASON, OUT_WORDS, STEP_TOKENS, Word } from "./layout";
+import { OutWord } from "./outbox-row";
 
 let rows = changetype<StaticArray<i32>>(0);
 let tokens = changetype<StaticArray<i32>>(0);
@@ -51,10 +52,10 @@ export function putToken(token: i32): void {
 /** Appends the row of a request, after its last `count` tokens. `flags`: OUT_* flags. */
 export function emit(slot: i32, count: i32, flags: i32): void {
   const at = rowCount * OUT_WORDS;
-  rows[at] = slot;
-  rows[at + 1] = tokenCount - count;
-  rows[at + 2] = count;
-  rows[at + 3] = flags;
+  rows[at + OutWord.Slot] = slot;
+  rows[at + OutWord.TokenAt] = tokenCount - count;
+  rows[at + OutWord.Tokens] = count;
+  rows[at + OutWord.Flags] = flags;
   if ((flags & OUT_REASON) !== 0) ends[endCount++] = rowCount;
   rowCount++;
 }

@@ -1,52 +1,55 @@
 /**
- * What does one client cost the others that sends 150,800 requests ahead, reads nothing and resets after five seconds? A
- * hundred streams at 20 ms, alone and beside it in turn: their gaps, the server's memory, what still runs when it has left.
+ * Measures how much one pipelining client costs the others. The client sends 150,800 requests ahead, reads nothing and resets
+ * its connection after five seconds. A hundred streams at 20 ms run without it and with it, in turn. The bench reports their
+ * gaps, the server's memory, and the requests that the server still answers after the client has left.
  *
  *   bun run bench ahead [--rounds 3] [--requests 150800] [--path /openapi.json] [--no-save]
  */
 import net from "node:net";
-import { known, number, text } from "./lib/options.ts";
+import { number, rejectUnknown, text } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
-import { cpuOf, type Running, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { cpuOf, type RunningServer, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { chat, prose } from "./lib/prompt.ts";
 import { type ReaderResult, read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { save } from "./lib/results.ts";
 
-known(["--rounds", "--requests", "--path", "--no-save"]);
+rejectUnknown(["--rounds", "--requests", "--path", "--no-save"]);
 
 const ROUNDS = Math.max(1, number("--rounds", 3));
 const REQUESTS = number("--requests", 150_800);
 const PATH = text("--path", "/openapi.json");
 const STREAMS = 100;
 const STEP_MS = 20;
-/** More tokens than there is time for. */
+/** Output tokens of each stream: more than a run has time for. */
 const ENDLESS = 6000;
-/** From the start of the streams to that of the client that sends ahead, how long it stays, and how long is looked on. */
+/** The pipelining client starts this long after the streams, and stays this long. */
 const BEFORE_MS = 3000;
 const STAYS_MS = 5000;
+/** After the client has left, the bench waits `GRACE_MS`, then counts answers and CPU time during `AFTER_MS`. */
 const GRACE_MS = 200;
 const AFTER_MS = 2000;
 const WHOLE_MS = BEFORE_MS + STAYS_MS + GRACE_MS + AFTER_MS + 1000;
 const GAP_MS = 10;
 const RSS_MB = 300;
 
-interface Seen {
+/** The numbers of one run. */
+interface Run {
   readonly name: string;
   readonly streams: ReaderResult;
   readonly mostMb: number;
-  /** Answered while the client was there, and from 0.2 s after it had left on. */
+  /** Requests of the client that were answered before `GRACE_MS` after it left, and later. */
   readonly answered: number;
   readonly answeredLater: number;
-  /** In the two seconds from then on, percent of a core. */
+  /** CPU time of the server during `AFTER_MS`, in percent of a core. */
   readonly cpuPercent: number;
 }
 
-async function answered({ port }: Running): Promise<number> {
+async function answered({ port }: RunningServer): Promise<number> {
   return (await Page.of(port)).value("http_requests_total", `handler="${PATH}"`) || 0;
 }
 
-async function run(server: Running, name: string, beside: boolean): Promise<Seen> {
+async function run(server: RunningServer, name: string, pipelines: boolean): Promise<Run> {
   progress(`ahead: ${name}`);
   const reading = read({
     port: server.port,
@@ -60,7 +63,7 @@ async function run(server: Running, name: string, beside: boolean): Promise<Seen
   const look = setInterval(() => (mostMb = Math.max(mostMb, residentBytes(server.pid) / 1e6)), 50);
   await Bun.sleep(BEFORE_MS);
   const before = await answered(server);
-  const client = beside ? net.connect(server.port, "127.0.0.1") : null;
+  const client = pipelines ? net.connect(server.port, "127.0.0.1") : null;
   client?.on("error", () => {});
   client?.pause();
   client?.write(`GET ${PATH} HTTP/1.1\r\nHost:\r\n\r\n`.repeat(REQUESTS));
@@ -70,7 +73,7 @@ async function run(server: Running, name: string, beside: boolean): Promise<Seen
   const cpu = cpuOf(server.pid);
   await Bun.sleep(AFTER_MS);
   const later = cpuOf(server.pid);
-  // Nothing else asks for that path: the page itself is asked for outside of what is measured.
+  // Only the pipelining client requests PATH, and the metrics page is read outside the measured time.
   const left = await answered(server);
   await Bun.sleep(GRACE_MS);
   const end = await answered(server);
@@ -89,21 +92,21 @@ async function run(server: Running, name: string, beside: boolean): Promise<Seen
 
 const flags = ["--timing", `linear:base=${STEP_MS}ms,prefill=0ms,decode=0ms`, "--disable-uvicorn-access-log"];
 const server = await start(serverCommand(flags), { core: SERVER_CORE });
-const seen: Seen[] = [];
+const runs: Run[] = [];
 try {
-  // The first streams find a server whose code is not compiled yet.
+  // During the first streams the server's code is not compiled yet.
   await run(server, "warming up", false);
   for (let i = 1; i <= ROUNDS; i++) {
-    seen.push(await run(server, `alone ${i}`, false));
-    seen.push(await run(server, `beside ${i}`, true));
+    runs.push(await run(server, `alone ${i}`, false));
+    runs.push(await run(server, `beside ${i}`, true));
   }
 } finally {
   await server.stop();
 }
 
-table(`${STREAMS} streams at ${STEP_MS} ms; beside them ${REQUESTS} x GET ${PATH} sent ahead and not read`, [
-  ["", "events", "gap p50 us", "gap p99", "gap max", "MB", "answered", "later", "CPU % when it has left"],
-  ...seen.map(({ name, streams: { events, gapUs }, mostMb, answered, answeredLater, cpuPercent }) => [
+table(`${STREAMS} streams at ${STEP_MS} ms, with and without a client that sends ${REQUESTS} x GET ${PATH} unread`, [
+  ["", "events", "gap p50 us", "gap p99", "gap max", "MB", "answered", "later", "CPU % after it left"],
+  ...runs.map(({ name, streams: { events, gapUs }, mostMb, answered, answeredLater, cpuPercent }) => [
     name,
     events,
     gapUs!.p50,
@@ -115,18 +118,19 @@ table(`${STREAMS} streams at ${STEP_MS} ms; beside them ${REQUESTS} x GET ${PATH
     cpuPercent,
   ]),
 ]);
-const of = (beside: boolean) => seen.filter(({ name }) => name.startsWith("beside") === beside);
-const most = (of: readonly Seen[], value: (one: Seen) => number) => Math.max(...of.map(value));
-const gapMs = (of: readonly Seen[]) => most(of, ({ streams }) => streams.gapUs!.max) / 1000;
-const excessMs = Math.max(0, gapMs(of(true)) - gapMs(of(false)));
-const mostMb = most(seen, (one) => one.mostMb);
-const later = most(seen, (one) => one.answeredLater);
-const cpuExcess = Math.max(0, most(of(true), (one) => one.cpuPercent) - most(of(false), (one) => one.cpuPercent));
-console.log(`  ${bar("longest gap beyond the longest of the runs alone", excessMs, GAP_MS, "ms")}`);
+const runsWith = (client: boolean) => runs.filter(({ name }) => name.startsWith("beside") === client);
+const maxOf = (some: readonly Run[], value: (run: Run) => number) => Math.max(...some.map(value));
+const gapMs = (some: readonly Run[]) => maxOf(some, ({ streams }) => streams.gapUs!.max) / 1000;
+const cpuPercent = (some: readonly Run[]) => maxOf(some, (run) => run.cpuPercent);
+const excessMs = Math.max(0, gapMs(runsWith(true)) - gapMs(runsWith(false)));
+const mostMb = maxOf(runs, (run) => run.mostMb);
+const later = maxOf(runs, (run) => run.answeredLater);
+const cpuExcess = Math.max(0, cpuPercent(runsWith(true)) - cpuPercent(runsWith(false)));
+console.log(`  ${bar("longest gap, minus the longest in runs without the client", excessMs, GAP_MS, "ms")}`);
 console.log(`  ${bar("RSS", mostMb, RSS_MB, "MB")}`);
-console.log(`  ${bar("requests answered when it had left", later, 0, "")}`);
+console.log(`  ${bar("requests answered after the client has left", later, 0, "")}`);
 console.log(
-  `  CPU from ${GRACE_MS / 1000} s after it had left on, beyond the most of the runs alone: ${cpuExcess.toFixed(1)} %`,
+  `  CPU from ${GRACE_MS / 1000} s after the client has left, minus that of runs without it: ${cpuExcess.toFixed(1)} %`,
 );
-save("ahead", { requests: REQUESTS, path: PATH, streams: STREAMS, excessMs, mostMb, later, cpuExcess, seen });
+save("ahead", { requests: REQUESTS, path: PATH, streams: STREAMS, excessMs, mostMb, later, cpuExcess, seen: runs });
 if (excessMs > GAP_MS || mostMb > RSS_MB || later > 0) process.exitCode = 1;

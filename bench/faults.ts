@@ -1,7 +1,8 @@
 /**
- * What do disturbed answers cost the others? A thousand clean streams at 20 ms, alone, beside 200 clients whose answers are
- * disturbed, each time in another way, and beside 200 whose answers are not, in turns: how late steps start, against a bare
- * timer process on the same core; and what a disturbed answer takes of the processor, against a clean one.
+ * Measures how much disturbed answers cost other clients. A thousand clean streams at 20 ms run in three settings in turn:
+ * alone, together with 200 clients whose answers are disturbed in changing ways, and with 200 undisturbed clients. The bench
+ * reports how late steps start, next to a bare timer process on the same core, and the CPU time of a disturbed and a clean
+ * answer.
  *
  *   bun run bench faults [--rounds 3] [--seconds 30] [--seed 1] [--quick] [--realtime] [--no-save]
  */
@@ -9,16 +10,16 @@ import net from "node:net";
 import { stressCases } from "../src/tools/stress/cases.ts";
 import { posted } from "../test/conformance/raw-socket.ts";
 import { median } from "./lib/numbers.ts";
-import { has, known, number } from "./lib/options.ts";
+import { has, number, rejectUnknown } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
-import { control, cpuOf, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { control, cpuOf, type RunningServer, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { chat } from "./lib/prompt.ts";
 import { complete, doubles, read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 import { mainRun, runsIn, type Steps } from "./stream/steps.ts";
 
-known(["--rounds", "--seconds", "--seed", "--quick", "--realtime", "--no-save"]);
+rejectUnknown(["--rounds", "--seconds", "--seed", "--quick", "--realtime", "--no-save"]);
 
 const CLEAN = 1000;
 const FAULTY = 200;
@@ -27,31 +28,32 @@ const BEYOND_US = 500;
 const CONTROL_US = 1000;
 const rounds = number("--rounds", has("--quick") ? 1 : 3);
 const seconds = number("--seconds", has("--quick") ? 8 : 30);
-/** The host's compilers are done with most of it then, of disturbed answers too. */
+/** Seconds of warm-up, in which Bun compiles most of the code that clean and disturbed answers run. */
 const WARM_S = has("--quick") ? 6 : 20;
-/** A longer pause in the log of steps parts what is measured. */
+/** Pause after each run, which separates the runs in the log of steps. */
 const PAUSE_MS = 1500;
-/** A disturbed answer has so many tokens, and its client waits so long for it; the next one is asked for no sooner. */
+/** Tokens of an additional client's answer. The client drops an answer that has not ended after `PATIENCE_MS`. */
 const TOKENS = 100;
 const PATIENCE_MS = 6000;
+/** Shortest time between two requests of one additional client. */
 const LEAST_MS = TOKENS * STEP_MS;
 
 const logged = `${root}build/bench/fault-steps.f64`;
-/** Every fault in each of its ways, but those that reach other requests: what they break is not what is measured. */
+/** Plans with every fault in each of its variants, except faults that affect other requests on purpose. */
 const plans = stressCases([], number("--seed", 1))
   .filter(({ plan }) => plan.faults.every(({ row }) => row.reaches === "answer"))
   .map(({ line }) => line);
 
-/** Who asks beside the streams. */
-type Beside = "nobody" | "clean" | "disturbed";
-const BESIDE: readonly Beside[] = ["nobody", "clean", "disturbed"];
-const NAMES: Readonly<Record<Beside, string>> = {
+/** Kind of the additional clients. */
+type OtherLoad = "nobody" | "clean" | "disturbed";
+const OTHER_LOADS: readonly OtherLoad[] = ["nobody", "clean", "disturbed"];
+const NAMES: Readonly<Record<OtherLoad, string>> = {
   nobody: "nobody",
   clean: `${FAULTY} clean`,
   disturbed: `${FAULTY} disturbed`,
 };
 
-/** Clients of such answers, until `over` is set; how many were answered, to their end or not. */
+/** The 200 additional clients. They send requests until `end()`, which returns the number of complete and dropped answers. */
 class OtherClients {
   over = false;
   answered = 0;
@@ -103,15 +105,16 @@ const busyUs = (pid: number) => {
   return userUs + systemUs;
 };
 
-interface Seen {
-  readonly beside: Beside;
-  /** Answers of the other clients. */
+/** The numbers of one run. */
+interface RunResult {
+  readonly beside: OtherLoad;
+  /** Number of answers to the additional clients. */
   readonly answered: number;
-  /** Percent of a core that the server takes. */
+  /** CPU time of the server, in percent of a core. */
   readonly cpuPercent: number;
 }
 
-async function run({ port, pid }: Running, beside: Beside, forS: number): Promise<Seen> {
+async function run({ port, pid }: RunningServer, beside: OtherLoad, forS: number): Promise<RunResult> {
   const clients = beside === "nobody" ? null : new OtherClients(port, beside === "disturbed");
   const beganMs = performance.now();
   const cpuUs = busyUs(pid);
@@ -130,16 +133,16 @@ const flags = [
 progress("faults: control");
 const before = await control(SERVER_CORE, STEP_MS * 1000, seconds / 4);
 const server = await start(serverCommand(flags), { core: SERVER_CORE, env: { UNDERSTUDY_STEP_LOG: logged } });
-const seen: Seen[] = [];
+const results: RunResult[] = [];
 let faults = 0;
 try {
   progress("faults: warming up");
   await run(server, "disturbed", WARM_S);
   for (let round = 0; round < rounds; round++) {
-    // Whichever comes first finds a colder server.
-    for (const beside of round % 2 === 0 ? BESIDE : BESIDE.toReversed()) {
-      progress(`faults: round ${round + 1} of ${rounds}, beside ${NAMES[beside]}`);
-      seen.push(await run(server, beside, seconds));
+    // The order alternates, because the first setting of a round runs on a colder server.
+    for (const beside of round % 2 === 0 ? OTHER_LOADS : OTHER_LOADS.toReversed()) {
+      progress(`faults: round ${round + 1} of ${rounds}, with ${NAMES[beside]}`);
+      results.push(await run(server, beside, seconds));
     }
   }
   faults = (await Page.of(server.port)).value("understudy_faults_total");
@@ -149,32 +152,32 @@ try {
 progress("faults: control");
 const after = await control(SERVER_CORE, STEP_MS * 1000, seconds / 4);
 
-const runs = runsIn(doubles(logged)).slice(-seen.length);
-const measured = seen.map((one, at): Seen & { steps: Steps } => ({ ...one, steps: mainRun(runs[at]!) }));
-table(`${CLEAN} streams at ${STEP_MS} ms beside others; steps start late, µs`, [
-  ["beside", "steps", "p50", "p99", "max", "write p50", "CPU %", "answered"],
+const runs = runsIn(doubles(logged)).slice(-results.length);
+const measured = results.map((result, i): RunResult & { steps: Steps } => ({ ...result, steps: mainRun(runs[i]!) }));
+table(`${CLEAN} streams at ${STEP_MS} ms with other clients; lateness of steps, µs`, [
+  ["other clients", "steps", "p50", "p99", "max", "write p50", "CPU %", "answered"],
   ...measured.map(({ beside, steps, cpuPercent, answered }) => [
     NAMES[beside],
     ...[steps.steps, steps.lateP50Us, steps.lateP99Us, steps.lateMaxUs, steps.writeP50Us, cpuPercent, answered],
   ]),
-  ...[before, after].map((one) => ["control", one.wakes, one.p50Us, one.p99Us, one.maxUs]),
+  ...[before, after].map((idle) => ["control", idle.wakes, idle.p50Us, idle.p99Us, idle.maxUs]),
 ]);
-const medianOf = (beside: Beside, figure: (one: (typeof measured)[number]) => number) =>
-  median(measured.filter((one) => one.beside === beside).map(figure));
-const p99Of = (beside: Beside) => medianOf(beside, ({ steps }) => steps.lateP99Us);
-/** Percent of a core that an answer a second takes. */
-const answerOf = (beside: Beside) =>
+const medianOf = (beside: OtherLoad, figure: (result: (typeof measured)[number]) => number) =>
+  median(measured.filter((result) => result.beside === beside).map(figure));
+const p99Of = (beside: OtherLoad) => medianOf(beside, ({ steps }) => steps.lateP99Us);
+/** Returns the CPU cost of one additional answer per second, in percent of a core. */
+const answerOf = (beside: OtherLoad) =>
   (medianOf(beside, ({ cpuPercent }) => cpuPercent) - medianOf("nobody", ({ cpuPercent }) => cpuPercent)) /
   medianOf(beside, ({ answered }) => answered / seconds);
 const beyondUs = p99Of("disturbed") - p99Of("nobody");
 const cpuRatio = answerOf("disturbed") / answerOf("clean");
 const isVoid = [before, after].some(({ p99Us }) => p99Us > CONTROL_US);
 console.log(
-  `  ${bar("late p99 beside disturbed, beyond beside nobody, median of the rounds", beyondUs, BEYOND_US, "µs")}`,
+  `  ${bar("lateness p99 with disturbed clients, minus that with nobody, median", beyondUs, BEYOND_US, "µs")}`,
 );
 console.log(`  a disturbed answer takes ${cpuRatio.toFixed(2)} times the processor time of a clean one`);
-console.log(`  ${plans.length} plans in turn, each with seeds of their own; understudy_faults_total ${faults}`);
-if (isVoid) console.log("  VOID: the control itself was late; the machine is too busy");
+console.log(`  ${plans.length} plans in turn, each with its own seed; understudy_faults_total ${faults}`);
+if (isVoid) console.log("  VOID: the bare timer process was late, so the machine is too busy");
 save("faults", {
   rounds,
   seconds,

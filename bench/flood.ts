@@ -1,34 +1,34 @@
 /**
- * Does a flood leave anything behind? Ten thousand connections opened and cut in ten seconds, for a minute; then a
- * thousand readers that stop reading endless answers, for two minutes, beside a hundred that read.
+ * Checks that the server cleans up after a flood. For a minute, ten thousand connections are opened and cut every ten seconds.
+ * Then, for two minutes, a thousand clients stop reading endless answers while a hundred others read.
  *
  *   bun run bench flood [--seconds 60] [--per-10s 10000] [--stalled 1000] [--stall-seconds 120] [--no-save]
  */
 import { readdirSync } from "node:fs";
 import { posted, RawSocket, WAYS, type Way } from "../test/conformance/raw-socket.ts";
-import { known, number } from "./lib/options.ts";
+import { number, rejectUnknown } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
-import { type Running, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { type RunningServer, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { chat, prose } from "./lib/prompt.ts";
 import { type ReaderResult, read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { save } from "./lib/results.ts";
 
-known(["--seconds", "--per-10s", "--stalled", "--stall-seconds", "--no-save"]);
+rejectUnknown(["--seconds", "--per-10s", "--stalled", "--stall-seconds", "--no-save"]);
 
-/** As a real engine takes with a thousand sequences. */
+/** Time of a step, about that of a real engine with a thousand sequences. */
 const STEP_MS = 40;
 const ROUND_S = 10;
 const ROUNDS = Math.max(2, Math.round(number("--seconds", 60) / ROUND_S));
 const PER_ROUND = number("--per-10s", 10_000);
 const STALLED = number("--stalled", 1000);
 const STALL_S = number("--stall-seconds", 120);
-/** More than the time is enough for, and so that all of them fit the room for block entries of 4 million. */
+/** Output tokens of each answer: more than the time allows, but few enough that all answers fit the core's 4 million blocks. */
 const ENDLESS = 6000;
 const READING = 100;
-/** Receive buffer of the reader's sockets that stop reading: the kernel then takes little of what is sent. */
+/** Receive buffer of sockets that stop reading, in bytes. A small one makes the kernel accept little of the answer. */
 const SMALL_BUFFER = 4096;
-/** Beside each round, connections that never become a request: this many a second. */
+/** Connections per second, during each round, that leave before their request is complete. */
 const HALF_HEADS = 50;
 const MEMORY_SHARE = 0.1;
 const STALL_MB = 50;
@@ -40,11 +40,11 @@ const flags = [
   ...["--max-num-seqs", "2048", "--max-model-len", "131072", "--num-gpu-blocks-override", "1048576"],
 ];
 const endless = (place: string) => chat(`${place} ${prose(20)}`, ENDLESS);
-const descriptors = ({ pid }: Running) => readdirSync(`/proc/${pid}/fd`).length;
-const mb = ({ pid }: Running) => residentBytes(pid) / 1e6;
+const descriptors = ({ pid }: RunningServer) => readdirSync(`/proc/${pid}/fd`).length;
+const mb = ({ pid }: RunningServer) => residentBytes(pid) / 1e6;
 
-/** What is not back to 0 after a while. */
-async function leftover({ port }: Running): Promise<string[]> {
+/** Returns the gauges that are not 0 after about four seconds. Returns early if all are 0. */
+async function leftover({ port }: RunningServer): Promise<string[]> {
   for (let tries = 0; ; tries++) {
     const page = await Page.of(port);
     const left = [...GAUGES, ...FRONT].filter((name) => page.value(name) !== 0);
@@ -79,11 +79,11 @@ interface Round {
   readonly left: readonly string[];
 }
 
-async function cutRound(server: Running, how: Way): Promise<Round> {
+async function cutRound(server: RunningServer, ending: Way): Promise<Round> {
   const { port } = server;
   const untilMs = performance.now() + ROUND_S * 1000;
-  const [seen, heads] = await Promise.all([
-    // One new connection after another over the round; each leaves after its first event.
+  const [result, heads] = await Promise.all([
+    // New connections are spread over the round, and each leaves after its first event.
     read({
       port,
       body: endless("@@@@@@"),
@@ -91,25 +91,25 @@ async function cutRound(server: Running, how: Way): Promise<Round> {
       ramp: Math.ceil(PER_ROUND / (ROUND_S * 100)),
       everyMs: 10,
       cut: 1,
-      how,
+      ending,
     }),
     halfHeads(port, untilMs),
   ]);
   await Bun.sleep(Math.max(0, untilMs - performance.now()));
   const left = await leftover(server);
-  await Bun.sleep(1500); // sockets that were shut down by half
+  await Bun.sleep(1500); // lets half-closed sockets close
   return {
-    how,
-    cut: seen.cut,
+    how: ending,
+    cut: result.cut,
     halfHeads: heads,
-    errors: seen.errors + seen.refused,
+    errors: result.errors + result.refused,
     mb: mb(server),
     descriptors: descriptors(server),
     left,
   };
 }
 
-async function reading(server: Running, seconds: number): Promise<ReaderResult> {
+async function reading(server: RunningServer, seconds: number): Promise<ReaderResult> {
   return read({
     port: server.port,
     body: endless("@@@@@@"),
@@ -125,7 +125,7 @@ const rounds: Round[] = [];
 const freshMb = mb(server);
 const freshDescriptors = descriptors(server);
 let alone: ReaderResult;
-let beside: ReaderResult;
+let whileStalled: ReaderResult;
 const stalledMb: number[] = [];
 let before = 0;
 let stalled: ReaderResult;
@@ -133,9 +133,9 @@ let afterMb: number;
 let left: string[];
 try {
   for (let i = 0; i < ROUNDS; i++) {
-    const how = WAYS[i % WAYS.length]!;
-    progress(`flood: round ${i + 1} of ${ROUNDS}, ${how}`);
-    rounds.push(await cutRound(server, how));
+    const ending = WAYS[i % WAYS.length]!;
+    progress(`flood: round ${i + 1} of ${ROUNDS}, ${ending}`);
+    rounds.push(await cutRound(server, ending));
   }
   progress("flood: streams alone");
   alone = await reading(server, 20);
@@ -153,7 +153,7 @@ try {
   });
   const watching = setInterval(() => stalledMb.push(mb(server)), 1000);
   await Bun.sleep(5000);
-  beside = await reading(server, STALL_S - 15);
+  whileStalled = await reading(server, STALL_S - 15);
   stalled = await stalls;
   clearInterval(watching);
   left = await leftover(server);
@@ -163,39 +163,33 @@ try {
 }
 
 table(`${PER_ROUND} connections opened and cut in ${ROUND_S} s`, [
-  ["", "cut", "half heads", "errors", "MB", "descriptors", "left"],
-  ...rounds.map((one) => [
-    one.how,
-    one.cut,
-    one.halfHeads,
-    one.errors,
-    one.mb,
-    one.descriptors,
-    one.left.join(" ") || "-",
+  ["", "cut", "incomplete requests", "errors", "MB", "descriptors", "gauges above 0"],
+  ...rounds.map(({ how, cut, halfHeads, errors, mb, descriptors, left }) => [
+    ...[how, cut, halfHeads, errors, mb, descriptors, left.join(" ") || "-"],
   ]),
 ]);
 const [first, last] = [rounds[0]!, rounds.at(-1)!];
 const growth = Math.abs(last.mb / first.mb - 1);
-const stuck = rounds.reduce((sum, one) => sum + one.left.length, 0);
+const stuck = rounds.reduce((sum, { left }) => sum + left.length, 0);
 console.log(`  fresh: ${freshMb.toFixed(0)} MB, ${freshDescriptors} descriptors`);
-console.log(`  ${bar("gauges that were not 0 after a round", stuck, 0, "")}`);
+console.log(`  ${bar("gauges above 0 after a round", stuck, 0, "")}`);
 console.log(
-  `  ${bar("descriptors beyond those after the first round", Math.max(0, last.descriptors - first.descriptors), 0, "")}`,
+  `  ${bar("file descriptors, more than after the first round", Math.max(0, last.descriptors - first.descriptors), 0, "")}`,
 );
-console.log(`  ${bar("memory after the last round against the first", growth * 100, MEMORY_SHARE * 100, "%")}`);
+console.log(`  ${bar("memory after the last round, change since the first", growth * 100, MEMORY_SHARE * 100, "%")}`);
 const grownMb = Math.max(...stalledMb) - before;
-table(`${STALLED} readers that stop, ${STALL_S} s`, [
+table(`${READING} clients that read while ${STALLED} others stop for ${STALL_S} s`, [
   ["", "events", "gap p50 us", "gap p99", "gap max"],
   ...(
     [
       ["alone", alone],
-      ["beside them", beside],
+      ["while others are stalled", whileStalled],
     ] as const
   ).map(([name, { events, gapUs }]) => [name, events, gapUs!.p50, gapUs!.p99, gapUs!.max]),
 ]);
-console.log(`  ${bar("RSS grows while they stall, all together", Math.max(0, grownMb), STALL_MB, "MB")}`);
+console.log(`  ${bar("growth of RSS while clients stall", Math.max(0, grownMb), STALL_MB, "MB")}`);
 console.log(
-  `  RSS ${before.toFixed(0)} MB before, ${Math.max(...stalledMb).toFixed(0)} at most, ${afterMb.toFixed(0)} after; left: ${left.join(" ") || "nothing"}`,
+  `  RSS ${before.toFixed(0)} MB before, ${Math.max(...stalledMb).toFixed(0)} at most, ${afterMb.toFixed(0)} after; gauges above 0: ${left.join(" ") || "none"}`,
 );
 save("flood", {
   perRound: PER_ROUND,
@@ -211,6 +205,6 @@ save("flood", {
   grownMb,
   afterMb,
   left,
-  gapUs: { alone: alone.gapUs, beside: beside.gapUs },
+  gapUs: { alone: alone.gapUs, beside: whileStalled.gapUs },
 });
 if (stuck + left.length > 0 || grownMb > STALL_MB || growth > MEMORY_SHARE) process.exitCode = 1;

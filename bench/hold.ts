@@ -1,30 +1,31 @@
 /**
- * Can one client hold up the others? The longest gap in fifty streams of a token every 20 ms while one request is answered
- * that is large in something, beside streams of the bare C loop on the same core in the same seconds: what is above its gap
- * is ours. RSS at most, and how long the one who sent it waits, alone and beside the streams.
+ * Measures whether one client can delay the others. Fifty streams receive a token every 20 ms while another client sends a large
+ * request. The bench compares the streams' longest gap with that of streams from the bare C server on the same core at the same
+ * time. It also reports the largest RSS, and the time that the client waits, alone and together with the streams.
  *
  *   bun run bench hold [--rows WORDS] [--streams 50] [--before FOLDER] [--no-save]
  *
- * `--rows`: those whose name has one of the words, which a semicolon parts. `--before`: another checkout, whose server is
- * sent each body too, alone: what the sender waited then. Each row's server is the same one; after a row it has a moment to
- * be as before, and what it holds then is told too. Then ten of them at once. Last, rows that missed are measured twice more,
- * and the middle one of the three counts. Beside each stands the longest pause of a collection of garbage in those seconds, by
- * the runtime's own log: a gap may be 25 ms where one is in it.
+ * `--rows`: only rows whose name contains one of the words, which are separated by semicolons. `--before`: another checkout,
+ * whose server also receives each body, so that the waiting times can be compared.
+ *
+ * All rows without their own flags share one server. After each row the server gets a few seconds to free its memory, and the
+ * bench reports the rest. Then ten rows run at once. A row that exceeds its bound is measured twice more, and the median of the
+ * three counts. If a garbage collection falls into the time (by the runtime's log), the gap may be 25 ms longer.
  */
 import { connect } from "node:net";
 import { Collections } from "./lib/collections.ts";
 import { type Gaps, judged, moreRuns } from "./lib/gaps.ts";
 import { AT_ONCE, HOLD_ROWS, type HoldRow } from "./lib/hold-rows.ts";
 import { attack } from "./lib/http2-attacks.ts";
-import { known, number, text } from "./lib/options.ts";
-import { program, type Running, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { number, rejectUnknown, text } from "./lib/options.ts";
+import { program, type RunningServer, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { chat } from "./lib/prompt.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 import { capture } from "./stream/capture.ts";
 
-known(["--rows", "--streams", "--no-save", "--server", "--before"]);
+rejectUnknown(["--rows", "--streams", "--no-save", "--server", "--before"]);
 
 const PERIOD_MS = 20;
 const STREAMS = number("--streams", 50);
@@ -32,11 +33,11 @@ const wanted = text("--rows", "").split(";");
 const before = text("--before", "");
 const rows = HOLD_ROWS.filter(({ name }) => wanted.some((word) => name.includes(word)));
 const ENDLESS = 100_000;
-/** Streams are read so long before the request, and behind its answer. */
+/** Time for which streams are read before the request, and after its answer. */
 const AROUND_MS = 700;
-/** As much longer may the request take beside streams. */
+/** The streams are read for this multiple of the time that the request takes alone. */
 const SLOWER = 3;
-/** The reading thread ends when it has had nothing to do for five seconds. */
+/** Longest time in which the server may free its memory. Its reading thread ends after five idle seconds. */
 const REST_MS = 6500;
 const LOOK_MS = 100;
 const SLOWER_BAR = 1.5;
@@ -49,22 +50,24 @@ const flags = [
 ];
 const body = chat("Tell me about the weather.", ENDLESS, { seed: 1 });
 
-interface Sent {
+/** The answers to the requests of a row. `status` has each distinct status once. `ms` is the time that the client waited. */
+interface Answer {
   readonly status: string;
   readonly bytes: number;
   readonly ms: number;
 }
 
-/** An earlier server is waited for so long, which is then the least that its sender waits. */
+/** Bound on the wait for the server of `--before`. A longer wait counts as this long. */
 const EARLIER_MOST_MS = 120_000;
 
+/** Time for which a client that does not read stays connected. */
 const UNREAD_MS = 5000;
 
-/** Requests one behind the other on a connection, the last of which closes it. */
-function sendOnOne({ port }: Running, { path, count = 1, pipelined }: HoldRow): Promise<Sent> {
+/** Sends pipelined requests on one connection, the last with `Connection: close`. */
+function sendOnOne({ port }: RunningServer, { path, count = 1, pipelined }: HoldRow): Promise<Answer> {
   const from = performance.now();
   const request = `GET ${path} HTTP/1.1\r\nHost: x\r\n`;
-  const { promise, resolve, reject } = Promise.withResolvers<Sent>();
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const socket = connect({ port, host: "127.0.0.1" });
   let bytes = 0;
   let status = "none";
@@ -82,14 +85,19 @@ function sendOnOne({ port }: Running, { path, count = 1, pipelined }: HoldRow): 
   return promise;
 }
 
-async function attackWith({ frames, port }: NonNullable<HoldRow["attack"]>, path: string): Promise<Sent> {
+async function attackWith({ frames, port }: NonNullable<HoldRow["attack"]>, path: string): Promise<Answer> {
   const from = performance.now();
   const status = await attack(frames, port, path);
   return { status, bytes: 0, ms: performance.now() - from };
 }
 
 /** Sends the row's requests and reads their answers. */
-async function send(server: Running, row: HoldRow, sent: string, signal: AbortSignal | null = null): Promise<Sent> {
+async function send(
+  server: RunningServer,
+  row: HoldRow,
+  sent: string,
+  signal: AbortSignal | null = null,
+): Promise<Answer> {
   if (row.pipelined !== undefined) return sendOnOne(server, row);
   if (row.attack !== undefined) return attackWith(row.attack, row.path);
   const { path, count = 1, method } = row;
@@ -107,24 +115,24 @@ async function send(server: Running, row: HoldRow, sent: string, signal: AbortSi
       return { status: answer.status, bytes };
     }),
   );
-  const status = [...new Set(answers.map((one) => one.status))].join(" ");
-  return { status, bytes: answers.reduce((sum, one) => sum + one.bytes, 0), ms: performance.now() - from };
+  const status = [...new Set(answers.map((answer) => answer.status))].join(" ");
+  return { status, bytes: answers.reduce((sum, { bytes }) => sum + bytes, 0), ms: performance.now() - from };
 }
 
-/** The longest gap of streams, milliseconds. */
-async function gapOf({ port }: Running, durationMs: number): Promise<number> {
-  const seen = await read({ port, body, streams: STREAMS, durationMs, gaps: true });
-  if (seen.refused > 0 || seen.errors > 0 || seen.events === 0) throw new Error(JSON.stringify(seen));
-  return seen.gapUs!.max / 1000;
+/** Returns the longest gap of the streams, in milliseconds. */
+async function gapOf({ port }: RunningServer, durationMs: number): Promise<number> {
+  const result = await read({ port, body, streams: STREAMS, durationMs, gaps: true });
+  if (result.refused > 0 || result.errors > 0 || result.events === 0) throw new Error(JSON.stringify(result));
+  return result.gapUs!.max / 1000;
 }
 
-/** A server, and the log of its collections. */
-interface Watched {
-  readonly server: Running;
+/** A server, and the log of its garbage collections. */
+interface LoggedServer {
+  readonly server: RunningServer;
   readonly collections: Collections;
 }
 
-async function watched(name: string, more: readonly string[]): Promise<Watched> {
+async function startLogged(name: string, more: readonly string[]): Promise<LoggedServer> {
   const collections = new Collections(name);
   return {
     server: await start(serverCommand([...flags, ...more]), { core: SERVER_CORE, ...collections.start }),
@@ -132,8 +140,13 @@ async function watched(name: string, more: readonly string[]): Promise<Watched> 
   };
 }
 
-/** What the sender of each waits while the streams go on, and what those see of it. */
-async function beside({ server, collections }: Watched, anchor: Running, aloneMs: number, all: () => Promise<Sent[]>) {
+/** Runs `all` while streams are read. Returns its answers, the streams' longest gaps, and the memory of the server. */
+async function duringStreams(
+  { server, collections }: LoggedServer,
+  anchor: RunningServer,
+  aloneMs: number,
+  all: () => Promise<Answer[]>,
+) {
   const before = residentBytes(server.pid);
   let most = before;
   const watch = setInterval(() => {
@@ -156,9 +169,12 @@ async function beside({ server, collections }: Watched, anchor: Running, aloneMs
   return { gapMs, controlMs, collectionMs, ...memory, sent };
 }
 
-/** How long the sender waits at the earlier server, milliseconds; null: there is none. A fresh server for each row: an answer may not end. */
+/**
+ * Returns the time, in milliseconds, that the client waits at the server of `--before`. Null without `--before`. Each row gets a
+ * new server, because an answer of an earlier one may never end.
+ */
 async function earlierMsOf(row: HoldRow, body: string): Promise<number | null> {
-  // Rows of fields are many, and like each other.
+  // There are many rows about fields, and they resemble each other.
   if (before === "" || row.name.includes(":")) return null;
   const command = [process.execPath, `${before}/src/main.ts`, "serve", ...flags, ...(row.flags ?? [])];
   const earlier = await start(command, { core: SERVER_CORE });
@@ -172,30 +188,38 @@ async function earlierMsOf(row: HoldRow, body: string): Promise<number | null> {
   }
 }
 
-async function measure(held: Watched, anchor: Running, row: HoldRow, repeated = false) {
+async function measure(logged: LoggedServer, anchor: RunningServer, row: HoldRow, repeated = false) {
   progress(`hold: ${row.name}`);
   const body = row.body();
-  const alone = await send(held.server, row, body);
+  const alone = await send(logged.server, row, body);
   const earlierMs = repeated ? null : await earlierMsOf(row, body);
-  const { sent, ...seen } = await beside(held, anchor, alone.ms, async () => [await send(held.server, row, body)]);
+  const { sent, ...seen } = await duringStreams(logged, anchor, alone.ms, async () => [
+    await send(logged.server, row, body),
+  ]);
   return { name: row.name, alone, beside: sent[0]!, earlierMs, ...seen };
 }
 
-async function measureAtOnce(held: Watched, anchor: Running, found: readonly { name: string; alone: Sent }[]) {
-  const those = HOLD_ROWS.filter(({ name }) => AT_ONCE.includes(name)).map((row) => ({ row, body: row.body() }));
-  const aloneMs = those.reduce((sum, { row }) => sum + found.find(({ name }) => name === row.name)!.alone.ms, 0);
-  return beside(held, anchor, aloneMs, () => Promise.all(those.map(({ row, body }) => send(held.server, row, body))));
+async function measureAtOnce(
+  logged: LoggedServer,
+  anchor: RunningServer,
+  found: readonly { name: string; alone: Answer }[],
+) {
+  const ten = HOLD_ROWS.filter(({ name }) => AT_ONCE.includes(name)).map((row) => ({ row, body: row.body() }));
+  const aloneMs = ten.reduce((sum, { row }) => sum + found.find(({ name }) => name === row.name)!.alone.ms, 0);
+  return duringStreams(logged, anchor, aloneMs, () =>
+    Promise.all(ten.map(({ row, body }) => send(logged.server, row, body))),
+  );
 }
 
-const common = await watched("hold", []);
-/** With the server that the row needs. */
-async function on<T>({ flags: more = [] }: HoldRow, act: (held: Watched) => Promise<T>): Promise<T> {
+const common = await startLogged("hold", []);
+/** Runs `act` with a server that has the row's flags. */
+async function on<T>({ flags: more = [] }: HoldRow, act: (logged: LoggedServer) => Promise<T>): Promise<T> {
   if (more.length === 0) return act(common);
-  const own = await watched("hold-own", more);
+  const separate = await startLogged("hold-own", more);
   try {
-    return await act(own);
+    return await act(separate);
   } finally {
-    await own.server.stop();
+    await separate.server.stop();
   }
 }
 
@@ -207,11 +231,11 @@ try {
   const command = [program("anchor"), "--template", root + path, "--events", String(ENDLESS)];
   const anchor = await start([...command, "--period-us", String(PERIOD_MS * 1000)], { core: SERVER_CORE });
   try {
-    for (const row of rows) found.push(await on(row, (held) => measure(held, anchor, row)));
+    for (const row of rows) found.push(await on(row, (logged) => measure(logged, anchor, row)));
     if (AT_ONCE.every((name) => found.some((row) => row.name === name)))
       atOnce = await measureAtOnce(common, anchor, found);
     for (const [at, row] of rows.entries()) {
-      const runs = await moreRuns(found[at]!, () => on(row, (held) => measure(held, anchor, row, true)));
+      const runs = await moreRuns(found[at]!, () => on(row, (logged) => measure(logged, anchor, row, true)));
       if (runs.length > 0) again.set(row.name, runs);
     }
   } finally {
@@ -220,20 +244,20 @@ try {
 } finally {
   await common.server.stop();
 }
-table(`beside ${STREAMS} streams of a token every ${PERIOD_MS} ms`, [
+table(`during ${STREAMS} streams of a token every ${PERIOD_MS} ms`, [
   [
     "",
     "status",
     "answer MB",
-    "alone ms",
-    "before ms",
-    "beside ms",
+    "client alone ms",
+    "at --before ms",
+    "with streams ms",
     "gap ms",
-    "C loop's",
-    "pause ms",
+    "C server's gap",
+    "collection ms",
     "RSS MB",
-    "at most",
-    "then",
+    "largest",
+    "after",
   ],
   ...found.map(({ name, alone, beside, earlierMs, gapMs, controlMs, collectionMs, beforeMb, mostMb, afterMb }) => [
     ...[name, beside.status, beside.bytes / 1e6, alone.ms, earlierMs ?? Number.NaN, beside.ms, gapMs, controlMs],
@@ -242,11 +266,12 @@ table(`beside ${STREAMS} streams of a token every ${PERIOD_MS} ms`, [
 ]);
 for (const row of found) console.log(`  ${judged(row.name, [row, ...(again.get(row.name) ?? [])])}`);
 for (const { name, alone, earlierMs } of found)
-  if (earlierMs !== null) console.log(`  ${bar(`${name}: alone / before`, alone.ms / earlierMs, SLOWER_BAR, "x")}`);
+  if (earlierMs !== null)
+    console.log(`  ${bar(`${name}: time alone / that at --before`, alone.ms / earlierMs, SLOWER_BAR, "x")}`);
 const all = atOnce === null ? found : [...found, atOnce];
-if (atOnce !== null) console.log(`  ${judged("ten at once", [atOnce])}`);
-console.log(`  ${bar("RSS at most", Math.max(...all.map(({ mostMb }) => mostMb)), MOST_BAR_MB, "MB")}`);
+if (atOnce !== null) console.log(`  ${judged("ten rows at once", [atOnce])}`);
+console.log(`  ${bar("largest RSS", Math.max(...all.map(({ mostMb }) => mostMb)), MOST_BAR_MB, "MB")}`);
 console.log(
-  `  ${bar("RSS then, above that before", Math.max(...all.map((one) => one.afterMb - one.beforeMb)), BACK_BAR_MB, "MB")}`,
+  `  ${bar("RSS kept after a row", Math.max(...all.map(({ afterMb, beforeMb }) => afterMb - beforeMb)), BACK_BAR_MB, "MB")}`,
 );
 save("hold", { streams: STREAMS, periodMs: PERIOD_MS, rows: found, atOnce, again: Object.fromEntries(again) });

@@ -1,7 +1,7 @@
 /**
- * Does a live server break a law of metrics under a random load? Mixes of requests with shared beginnings, clients that
- * leave, preemptions, prompts that are too long, pauses of the engine and rests; every page of all dialects is checked
- * against all laws.
+ * Checks every law of metrics against a live server under a random load. The load has prompts with shared prefixes, clients that
+ * leave, preemptions, prompts that are too long, pauses of the engine, and rests without requests. Every scraped page has the
+ * metrics of all dialects.
  *
  *   bun run bench laws [--seconds 120] [--every 0.25] [--seed 1] [--workers 1] [--no-save]
  */
@@ -9,19 +9,19 @@ import fc from "fast-check";
 import { Checker } from "../src/tools/check/index.ts";
 import { requestMixes } from "../src/tools/check/request-mixes.ts";
 import { sendMix } from "../src/tools/check/send-mix.ts";
-import { known, number } from "./lib/options.ts";
+import { number, rejectUnknown } from "./lib/options.ts";
 import { serverCommand, start } from "./lib/process.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { save } from "./lib/results.ts";
 
-known(["--seconds", "--every", "--seed", "--workers", "--no-save"]);
+rejectUnknown(["--seconds", "--every", "--seed", "--workers", "--no-save"]);
 
 const seconds = number("--seconds", 120);
 const everyMs = 1000 * number("--every", 0.25);
 const seed = number("--seed", 1);
 const workers = number("--workers", 1);
 
-/** A pool that is too small for what may run, so that requests are preempted. */
+/** Parameters of the server. Its KV pool is too small for 16 sequences, so that requests are preempted. */
 const PARAMETERS = { maxNumSeqs: 16, maxModelLen: 512 } as const;
 const flags = [
   ...["--timing", "linear:base=4ms,prefill=0.01ms,decode=0.05ms", "--num-gpu-blocks-override", "90"],
@@ -29,13 +29,13 @@ const flags = [
   ...["--metrics-config", "histogram_latencies=true", "summary_latencies=true"],
   ...["--disable-uvicorn-access-log", ...(workers > 1 ? ["--workers", `${workers}`] : [])],
 ];
-/** Some prompts are longer than the context. */
+/** Random mixes of requests, some with prompts that are longer than the context. */
 const mixes = requestMixes({ maxRequests: 60, maxPromptLength: 560, maxOutputTokens: 250, maxGapMs: 60 });
-/** Between two mixes; every third rest is long enough for two scrapes of it. */
+/** Rests between two mixes. The longest one has time for several scrapes. */
 const RESTS_MS = [0, 200, 1500];
-/** Every so many mixes the engine is paused, which refuses what comes. */
+/** Number of mixes between two pauses of the engine. A paused engine refuses requests. */
 const PAUSE_EVERY = 5;
-/** Gauges that are refreshed at times of their own have caught up. */
+/** Time after which the gauges that the server refreshes periodically are up to date. */
 const SETTLED_MS = 500;
 
 const server = await start(serverCommand(flags), { env: { VLLM_SERVER_DEV_MODE: "1" } });
@@ -65,7 +65,7 @@ async function load(): Promise<void> {
       await Bun.sleep(100);
       await post("/resume");
     }
-    // A stream that the engine aborts ends without its last line for a client that wants all.
+    // A mix fails if the pause aborts one of its streams, because the stream then ends without its last line.
     const ends = await sent.catch(() => null);
     totals.mixes++;
     if (ends) for (const [name, count] of Object.entries(ends)) totals[name as keyof typeof ends] += count;
@@ -105,7 +105,7 @@ const violations = report.violated.map(({ id, violationCount, violations: [first
   first,
 }));
 
-table(`${seconds} s of random load, ${workers} process${workers > 1 ? "es" : ""}: what the laws say`, [
+table(`${seconds} s of random load, ${workers} process${workers > 1 ? "es" : ""}: results of the laws`, [
   ["", "count"],
   ["mixes of requests", totals.mixes],
   ["preemptions", preemptions],

@@ -1,6 +1,7 @@
 /**
- * What does a test pay for its server? 200 tests in 8 files, a server each, in Node and in Bun; the same on a shared one that
- * is reset, in turn with aimock (installed by npm into a folder of its own); and the second start in a process.
+ * Measures how much time a test spends on its server. 200 tests in 8 files run in Node and in Bun with a server per test, and in
+ * Node with a shared server that is reset. Tests with aimock, which npm installs into a temporary folder, run in turn with
+ * them. The bench also measures later starts of a server in one process.
  *
  *   npx bun run bench library [--rounds 3] [--no-save]
  */
@@ -8,7 +9,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { median } from "./lib/numbers.ts";
-import { known, number } from "./lib/options.ts";
+import { number, rejectUnknown } from "./lib/options.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 
@@ -16,10 +17,10 @@ const BARS = { each: 2, shared: 3, second: 1.5 };
 const AIMOCK = "@copilotkit/aimock@1.43.0";
 const FILES = 8;
 const TESTS = 25;
-/** Starts in one process, behind the first. */
+/** Number of starts in one process after the first. */
 const STARTS = 15;
 
-known(["--rounds", "--no-save"]);
+rejectUnknown(["--rounds", "--no-save"]);
 const rounds = number("--rounds", 3);
 
 const ASK = `
@@ -84,22 +85,23 @@ async function run(command: readonly string[], cwd = folder): Promise<{ readonly
   return { out, ms: performance.now() - began };
 }
 
-interface Way {
+/** A file of tests, and the runtime that runs it: Bun if `bun` is true, else Node. */
+interface Setup {
   readonly name: string;
   readonly text: string;
   readonly bun?: true;
 }
 
-const WAYS = {
+const SETUPS = {
   eachNode: { name: "ours, a server each, Node", text: EACH },
   eachBun: { name: "ours, a server each, Bun", text: EACH, bun: true },
   sharedNode: { name: "ours, shared and reset, Node", text: SHARED },
   aimockEach: { name: "aimock, a server each, Node", text: AIMOCK_EACH },
   aimockShared: { name: "aimock, shared and reset, Node", text: AIMOCK_SHARED },
-} as const satisfies Readonly<Record<string, Way>>;
-type WayName = keyof typeof WAYS;
+} as const satisfies Readonly<Record<string, Setup>>;
+type SetupName = keyof typeof SETUPS;
 
-function written(name: WayName, { text, bun }: Way): string[] {
+function written(name: SetupName, { text, bun }: Setup): string[] {
   const to = join(folder, name);
   mkdirSync(to);
   const files = Array.from({ length: FILES }, (_, at) => join(to, `file${at}.test.mjs`));
@@ -112,14 +114,16 @@ async function measured() {
   writeFileSync(join(folder, "package.json"), '{ "private": true, "type": "module" }\n');
   await run(["npm", "install", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts", AIMOCK]);
   symlinkSync(`${root}build/npm/llm-understudy`, join(folder, "node_modules/llm-understudy"));
-  const commands = Object.entries(WAYS).map(([name, way]) => [name as WayName, written(name as WayName, way)] as const);
+  const commands = Object.entries(SETUPS).map(
+    ([name, setup]) => [name as SetupName, written(name as SetupName, setup)] as const,
+  );
   writeFileSync(join(folder, "started.mjs"), STARTED);
-  const seconds = Object.fromEntries(commands.map(([name]) => [name, []])) as unknown as Record<WayName, number[]>;
+  const seconds = Object.fromEntries(commands.map(([name]) => [name, []])) as unknown as Record<SetupName, number[]>;
   const starts: Record<"node" | "bun", number[]> = { node: [], bun: [] };
   const firsts: Record<"node" | "bun", number[]> = { node: [], bun: [] };
   for (let round = 0; round < rounds; round++) {
     for (const [name, command] of commands) {
-      progress(`library: round ${round + 1} of ${rounds}, ${WAYS[name].name}`);
+      progress(`library: round ${round + 1} of ${rounds}, ${SETUPS[name].name}`);
       seconds[name].push((await run(command)).ms / 1000);
     }
     for (const [name, program] of [["node", "node"] as const, ["bun", process.execPath] as const]) {
@@ -132,25 +136,25 @@ async function measured() {
 }
 
 const { seconds, starts, firsts } = await measured().finally(() => rmSync(folder, { recursive: true, force: true }));
-const names = Object.keys(WAYS) as WayName[];
-const s = Object.fromEntries(names.map((name) => [name, median(seconds[name])])) as Record<WayName, number>;
+const names = Object.keys(SETUPS) as SetupName[];
+const s = Object.fromEntries(names.map((name) => [name, median(seconds[name])])) as Record<SetupName, number>;
 const ratios = {
   each: s.eachNode / s.eachBun,
   shared: s.sharedNode / s.aimockShared,
   second: median(starts.node) / median(starts.bun),
 };
 table(`${FILES * TESTS} tests in ${FILES} files, s, ${rounds} rounds`, [
-  ["", "median", "least", "most"],
-  ...names.map((name) => [WAYS[name].name, s[name], Math.min(...seconds[name]), Math.max(...seconds[name])]),
+  ["", "median", "shortest", "longest"],
+  ...names.map((name) => [SETUPS[name].name, s[name], Math.min(...seconds[name]), Math.max(...seconds[name])]),
 ]);
 table("From createServer to the first answer, ms", [
   ["", "first", "later"],
   ["Node", median(firsts.node), median(starts.node)],
   ["Bun", median(firsts.bun), median(starts.bun)],
 ]);
-console.log(`  ${bar("a server each, Node ÷ Bun", ratios.each, BARS.each, "times")}`);
+console.log(`  ${bar("a server per test, Node ÷ Bun", ratios.each, BARS.each, "times")}`);
 console.log(`  ${bar("shared and reset ÷ aimock", ratios.shared, BARS.shared, "times")}`);
-console.log(`  ${bar("second start, Node ÷ Bun", ratios.second, BARS.second, "times")}`);
+console.log(`  ${bar("later starts, Node ÷ Bun", ratios.second, BARS.second, "times")}`);
 save("library", {
   ...{ rounds, tests: FILES * TESTS, files: FILES, against: AIMOCK, seconds: s, ratios },
   firstMs: { node: median(firsts.node), bun: median(firsts.bun) },

@@ -1,11 +1,11 @@
 /**
- * How much memory: idle, after the first request, and per open stream?
+ * Measures the resident memory of the server: idle, after the first request, and per open stream.
  *
  *   bun run bench memory [--streams 10000] [--server "command"] [--base REV [--pairs 5]] [--realtime] [--no-save]
  */
 import { BASE_FLAGS, compareWithBase } from "./lib/base.ts";
 import { openFileLimit } from "./lib/limits.ts";
-import { known, number } from "./lib/options.ts";
+import { number, rejectUnknown } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
 import { residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { chat, prose, wordsPerToken } from "./lib/prompt.ts";
@@ -13,14 +13,14 @@ import { complete, read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { save } from "./lib/results.ts";
 
-known(["--streams", "--server", "--realtime", "--no-save", ...BASE_FLAGS]);
+rejectUnknown(["--streams", "--server", "--realtime", "--no-save", ...BASE_FLAGS]);
 await compareWithBase({
   name: "memory",
   script: "bench/memory.ts",
   costs: (line: Readonly<Record<"idleMb" | "firstMb" | "openMb" | "perStreamKb", number>>) => ({
     "idle, MB": line.idleMb,
     "after the first request, MB": line.firstMb,
-    // A stream takes less where garbage of the start leaves it room: what it is beside, counts too.
+    // Streams reuse memory that garbage of the start has left, so the total matters as well as the value per stream.
     "with all streams open, MB": line.openMb,
     "per open stream, KB": line.perStreamKb,
   }),
@@ -35,15 +35,15 @@ const SETTLE_MS = 3000;
 const limit = openFileLimit();
 const asked = number("--streams", 10_000);
 const streams = Math.min(asked, limit - 200);
-if (streams < asked) console.log(`ulimit -n is ${limit}: ${streams} streams instead of ${asked}`);
+if (streams < asked) console.log(`ulimit -n is ${limit}, so ${streams} streams run instead of ${asked}`);
 
-/** Few steps, so the running ones write little and nobody ends; wide ones, so that all places are soon taken. */
+/** Steps are rare, so that streams write little and none ends, and wide, so that all sequences soon run. */
 const flags = [
   ...["--timing", "constant:ttft=250ms,itl=250ms", "--max-num-seqs", String(RUNNING)],
   ...["--max-model-len", "8192", "--num-gpu-blocks-override", "131072", "--max-num-batched-tokens", "65536"],
 ];
 
-/** The least of some readings: a collection may just be due. */
+/** Returns the smallest of ten readings, in megabytes, because garbage may await its collection during some. */
 async function settledMb(pid: number): Promise<number> {
   await Bun.sleep(SETTLE_MS);
   const readings: number[] = [];
@@ -77,7 +77,7 @@ for (let i = 0; i < 150 && !isIn(); i++) {
 }
 const openMb = await settledMb(pid);
 const perStreamKb = ((openMb - firstMb) * 1000) / (running + waiting);
-const seen = await reading;
+const result = await reading;
 await server.stop();
 
 table(`Resident memory, MB, of the server; prompts of ${PROMPT_TOKENS} tokens`, [
@@ -87,7 +87,7 @@ table(`Resident memory, MB, of the server; prompts of ${PROMPT_TOKENS} tokens`, 
   [`${running} running, ${waiting} waiting`, openMb],
 ]);
 if (running + waiting < streams)
-  console.log(`  only ${running + waiting} of ${streams} came in: ${JSON.stringify(seen)}`);
+  console.log(`  only ${running + waiting} of ${streams} streams were open: ${JSON.stringify(result)}`);
 console.log(`  ${bar("idle", idleMb, BAR.idleMb, "MB")}`);
 console.log(`  ${bar("after the first request", firstMb, BAR.firstMb, "MB")}`);
 console.log(`  ${bar("per open stream", perStreamKb, BAR.perStreamKb, "KB")}`);

@@ -1,6 +1,6 @@
 /**
- * How soon is it noticed that a client left? In each phase of a request, by FIN, half-close and RST, beside a bare
- * `Bun.serve` that sends events at the same pace: what both owe to the kernel, the runtime and the client is in both.
+ * Measures how soon the server notices that a client left, in each phase of a request, by FIN, half-close and RST. A bare
+ * `Bun.serve` that sends events at the same pace is measured, too, because the kernel, the runtime and the client delay both.
  *
  *   bun run bench notice [--rounds 6] [--clients 40] [--no-save]
  */
@@ -9,25 +9,25 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { posted, RawSocket, WAYS, type Way } from "../test/conformance/raw-socket.ts";
 import { quantile } from "./lib/numbers.ts";
-import { known, number } from "./lib/options.ts";
+import { number, rejectUnknown } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
-import { type Running, SERVER_CORE, start } from "./lib/process.ts";
+import { type RunningServer, SERVER_CORE, start } from "./lib/process.ts";
 import { bar, figure, progress, table } from "./lib/report.ts";
 import { save } from "./lib/results.ts";
 
-known(["--rounds", "--clients", "--no-save"]);
+rejectUnknown(["--rounds", "--clients", "--no-save"]);
 
 const BAR_MS = 20;
 const TICK_MS = 20;
-/** Those that leave do so over this time, each at its own moment of the step. */
+/** The clients of a round leave one after the other over this time, so that they leave at all phases of a step. */
 const SPREAD_MS = 200;
 const rounds = number("--rounds", 6);
 const clients = number("--clients", 40);
 const STALLED = 4;
-/** The kernel takes 4 MB for a reader that stalls; large events, every millisecond. */
+/** Time until the kernel's buffers for a client that does not read, about 4 MB, are full of large events. */
 const FILL_MS = 4000;
 const PLACES = 64;
-/** Prompt tokens that take several steps, all of them other ones. */
+/** Length of a prompt whose prefill takes several steps. Each prompt has different tokens, so that none is cached. */
 const PROMPT_TOKENS = 4096;
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-notice-"));
@@ -42,11 +42,11 @@ const FAST = "fast.jsonl";
 interface Target {
   readonly port: number;
   readonly request: (phase: Phase, id: string) => string;
-  /** A request that takes a place, and leaves after all others. */
+  /** Returns a request that only occupies a place among the running sequences. */
   readonly other: () => string;
 }
 type Phase = "body" | "waiting" | "prefill" | "decode" | "writes" | "blocked";
-/** `body`: one at a time, seen by asking; the others by what the server wrote down. */
+/** Phases in which clients leave. For `body`, clients leave one at a time and counters are polled. Else logs have the times. */
 const PHASES: readonly Phase[] = ["body", "waiting", "prefill", "decode", "writes", "blocked"];
 
 const nowUs = () => (performance.timeOrigin + performance.now()) * 1000;
@@ -78,7 +78,7 @@ const left = new Map<string, { key: string; atUs: number }>();
 const noticed = new Map<string, number[]>();
 let count = 0;
 
-/** Some clients come, and leave one after the other. */
+/** Connects some clients, which then leave one after the other. */
 async function round(target: Target, key: string, phase: Phase, way: Way): Promise<void> {
   const size = phase === "blocked" ? STALLED : clients;
   const others =
@@ -95,7 +95,7 @@ async function round(target: Target, key: string, phase: Phase, way: Way): Promi
       return { id, socket: await come(target.request(phase, id)) };
     }),
   );
-  // Prefills are to be left while they run; elsewhere all have come so far by then.
+  // Clients must leave during a prefill. In the other phases this is the time until all requests have reached the phase.
   const settledMs = {
     body: 0,
     prefill: 2 * TICK_MS,
@@ -117,7 +117,7 @@ async function round(target: Target, key: string, phase: Phase, way: Way): Promi
   await Bun.sleep(60);
 }
 
-/** One after the other leaves in the middle of its body; `counted` says how many the server has noticed. */
+/** Clients leave in the middle of their body, one at a time. `counted` returns the number that the server has noticed. */
 async function bodies(target: Target, key: string, way: Way, counted: () => Promise<number>): Promise<void> {
   for (let i = 0; i < clients / 4; i++) {
     const before = await counted();
@@ -126,7 +126,7 @@ async function bodies(target: Target, key: string, way: Way, counted: () => Prom
     await Bun.sleep(5);
     const atUs = nowUs();
     socket.leave(way);
-    while ((await counted()) <= before) if (nowUs() - atUs > 5e6) throw new Error(`${key}: not noticed`);
+    while ((await counted()) <= before) if (nowUs() - atUs > 5e6) throw new Error(`${key}: not noticed within 5 s`);
     note(key, (nowUs() - atUs) / 1000);
     socket.destroy();
   }
@@ -146,10 +146,10 @@ async function controlGone(port: number): Promise<number> {
   return goneBefore;
 }
 function match(id: string, atUs: number): void {
-  const one = left.get(id);
-  if (one === undefined) return;
+  const departure = left.get(id);
+  if (departure === undefined) return;
   left.delete(id);
-  note(one.key, (atUs - one.atUs) / 1000);
+  note(departure.key, (atUs - departure.atUs) / 1000);
 }
 const aborts = async (port: number) => (await Page.of(port)).value("understudy_requests_total", 'outcome="abort"') || 0;
 
@@ -162,13 +162,13 @@ function readTruth(log: string): void {
   }
 }
 
-const servers: Running[] = [];
+const servers: RunningServer[] = [];
 const run = async (command: string[]) => {
   const server = await start(command, { core: SERVER_CORE });
   servers.push(server);
   return server;
 };
-const keyOf = (who: string, phase: string, way: string) => `${who} ${phase} ${way}`;
+const keyOf = (prefix: string, phase: string, way: string) => `${prefix} ${phase} ${way}`;
 try {
   const control = await run([process.execPath, "bench/lib/bare-server.ts", "--tick-ms", String(TICK_MS)]);
   const paced = await run(ours(`linear:base=${TICK_MS}ms,prefill=0ms,decode=0ms`, PACED));
@@ -212,7 +212,7 @@ const rows: (string | number)[][] = [];
 const figures: Record<string, { p50: number; p99: number; controlP99: number; samples: number }> = {};
 for (const phase of PHASES) {
   for (const way of WAYS) {
-    const [mine, theirs] = ["ours", "control"].map((who) => noticed.get(keyOf(who, phase, way)) ?? []);
+    const [mine, theirs] = ["ours", "control"].map((prefix) => noticed.get(keyOf(prefix, phase, way)) ?? []);
     const figures99 = { p50: quantile(mine!, 0.5), p99: quantile(mine!, 0.99), controlP99: quantile(theirs!, 0.99) };
     figures[`${phase} ${way}`] = { ...figures99, samples: mine!.length };
     rows.push([
@@ -225,9 +225,14 @@ for (const phase of PHASES) {
     ]);
   }
 }
-table("from leaving to being noticed, ms", [["", "samples", "p50", "p99", "control p50", "p99"], ...rows]);
-const all = (who: string) => [...noticed].filter(([key]) => key.startsWith(who)).flatMap(([, ms]) => ms);
+table("time until the server notices that a client left, ms", [
+  ["", "samples", "p50", "p99", "control p50", "p99"],
+  ...rows,
+]);
+const all = (prefix: string) => [...noticed].filter(([key]) => key.startsWith(prefix)).flatMap(([, ms]) => ms);
 const beyondMs = quantile(all("ours"), 0.99) - quantile(all("control"), 0.99);
-console.log(`  ${bar("p99 of all beyond the control's", Math.max(0, beyondMs), BAR_MS, "ms")}`);
-console.log(`  ${left.size} of ${count} were not noticed, or had ended; p99 ${figure(quantile(all("ours"), 0.99))} ms`);
+console.log(`  ${bar("p99 of all, minus that of the control", Math.max(0, beyondMs), BAR_MS, "ms")}`);
+console.log(
+  `  ${left.size} of ${count} were not noticed or had ended before; p99 ${figure(quantile(all("ours"), 0.99))} ms`,
+);
 save("notice", { rounds, clients, tickMs: TICK_MS, beyondMs, missed: left.size, figures });

@@ -1,11 +1,11 @@
 /**
- * How fast is a replay? Decode-heavy tokens, the case of Dynamo's mocker, a Mooncake-like trace in time and memory; each in
- * a process of its own on one core, compiling included in the first round and told apart from the others.
+ * Measures the speed of replays: a decode-heavy load, the load that Dynamo's mocker is compared with, and a Mooncake-like trace
+ * (time and memory). Each runs in its own process on one core. The first round includes compilation, so it is reported apart.
  *
  *   bun bench/replay.ts [--rounds 8] [--dynamo python] [--realtime] [--no-save]
  *
- * With `--realtime` the first rounds are too slow: the threads that compile wait for the kernel's turn of 100 ms on the one core.
- * `--dynamo`: a Python that has the packages ai-dynamo and ai-dynamo-runtime; its mocker then runs the same case on the same core.
+ * With `--realtime` the first rounds are too slow, because compiler threads wait for the kernel's turns of 100 ms on the core.
+ * `--dynamo`: a Python with the packages ai-dynamo and ai-dynamo-runtime, whose mocker then runs the same load on the same core.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,15 +13,15 @@ import { join } from "node:path";
 import options from "../bin/replay-options.json";
 import { mooncakeTrace } from "./lib/mooncake.ts";
 import { median } from "./lib/numbers.ts";
-import { has, known, number, text } from "./lib/options.ts";
+import { has, number, rejectUnknown, text } from "./lib/options.ts";
 import { pinned, SERVER_CORE } from "./lib/process.ts";
 import { bar, figure, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 
-known(["--rounds", "--dynamo", "--realtime", "--no-save"]);
+rejectUnknown(["--rounds", "--dynamo", "--realtime", "--no-save"]);
 
 const BAR = { nsPerToken: 20, dynamoTimes: 4, mooncakeS: 5, mooncakeMb: 300 };
-/** A first round alone varies by a tenth. */
+/** Number of new processes whose first rounds are measured. A single first round varies by a tenth. */
 const NEW_PROCESSES = 5;
 const rounds = number("--rounds", 8);
 const folder = mkdtempSync(join(tmpdir(), "understudy-bench-"));
@@ -32,15 +32,15 @@ const CASES = {
   decode: ["--format", "synthetic:isl=16,osl=4000,concurrency=256,requests=2560", "--max-num-seqs", "256"].concat([
     ...["--num-gpu-blocks-override", "100000"],
   ]),
-  // As the mocker runs by default: 16,384 blocks of 64 tokens, 256 sequences, 8,192 tokens a step. One block is our null block.
+  // The mocker's defaults: 16,384 blocks of 64 tokens, 256 sequences, 8,192 tokens per step. We need one more, the null block.
   dynamo: ["--format", "synthetic:isl=1000,osl=200,concurrency=256,requests=10000", "--max-num-seqs", "256"].concat([
     ...["--block-size", "64", "--num-gpu-blocks-override", "16385", "--max-num-batched-tokens", "8192"],
   ]),
   mooncake: [moon, "--timing", "none"],
 } as const;
 
-/** One replay after the other in one process; wall seconds of each, what it did, and the process's peak memory. */
-interface Measured {
+/** Several replays in one process: wall seconds of each, its work, and the process's peak memory. */
+interface ReplayResult {
   readonly rounds: readonly number[];
   readonly requests: number;
   readonly outputTokens: number;
@@ -48,11 +48,11 @@ interface Measured {
   readonly peakBytes: number;
 }
 
-async function measure(name: keyof typeof CASES, times: number): Promise<Measured> {
+async function measure(name: keyof typeof CASES, times: number): Promise<ReplayResult> {
   progress(`replay: ${name}`);
   const script = `${root}bench/lib/replay-rounds.ts`;
   const command = pinned(SERVER_CORE, [process.execPath, script, String(times), ...CASES[name]]);
-  // As the command starts it.
+  // The installed command starts with the same options of the runtime.
   const env = { ...options, ...process.env };
   const child = Bun.spawn(command, { stdout: "pipe", stderr: "inherit", env });
   const out = await new Response(child.stdout).text();
@@ -60,7 +60,7 @@ async function measure(name: keyof typeof CASES, times: number): Promise<Measure
   return { ...JSON.parse(out), peakBytes: child.resourceUsage()!.maxRSS };
 }
 
-/** Requests a second of Dynamo's mocker, best of its rounds; null without it. */
+/** Returns the requests per second of Dynamo's mocker in its best round. Null without `--dynamo`. */
 async function dynamo(): Promise<number | null> {
   if (!has("--dynamo")) return null;
   progress("replay: Dynamo's mocker");
@@ -75,7 +75,7 @@ async function dynamo(): Promise<number | null> {
     stderr: "ignore",
   });
   const seconds = (await new Response(child.stdout).text()).trim().split("\n").map(Number);
-  if ((await child.exited) !== 0) throw new Error("the mocker did not run");
+  if ((await child.exited) !== 0) throw new Error("Dynamo's mocker failed");
   return 10_000 / Math.min(...seconds);
 }
 
@@ -88,7 +88,7 @@ const mooncake = await measure("mooncake", 1);
 rmSync(folder, { recursive: true });
 
 const later = (all: readonly number[]) => median(all.slice(Math.min(2, all.length - 1)));
-const row = (name: string, { rounds: all, requests, outputTokens, tokens }: Measured) => {
+const row = (name: string, { rounds: all, requests, outputTokens, tokens }: ReplayResult) => {
   const [first, steady] = [all[0]!, later(all)];
   return [name, first, steady, requests / steady, outputTokens / steady / 1e6, tokens / steady / 1e6];
 };
@@ -101,14 +101,14 @@ table("Replay on one core", [
 const perToken = (later(decode.rounds) * 1e9) / decode.outputTokens;
 console.log(`  ${bar("ns per decoded token", perToken, BAR.nsPerToken, "ns")}`);
 console.log(`  ${bar("12,000 Mooncake-like requests", mooncake.rounds[0]!, BAR.mooncakeS, "s")}`);
-console.log(`  ${bar("their process at its largest", mooncake.peakBytes / 1e6, BAR.mooncakeMb, "MB")}`);
+console.log(`  ${bar("peak memory of that process", mooncake.peakBytes / 1e6, BAR.mooncakeMb, "MB")}`);
 const times = (seconds: number) => (theirs === null ? Number.NaN : ours.requests / seconds / theirs);
 if (theirs !== null) {
   console.log(
     `  Dynamo's mocker: ${figure(theirs)} requests/s; ours ${figure(ours.requests / median(anew))} in a new process`,
   );
   const verdict = times(median(anew)) >= BAR.dynamoTimes ? "holds " : "MISSED";
-  console.log(`  ${verdict}  times as fast in a new process: ${figure(times(median(anew)))} (bar ${BAR.dynamoTimes})`);
-  console.log(`  times as fast in later rounds: ${figure(times(later(ours.rounds)))}`);
+  console.log(`  ${verdict}  ratio in a new process: ${figure(times(median(anew)))} (at least ${BAR.dynamoTimes})`);
+  console.log(`  ratio in later rounds: ${figure(times(later(ours.rounds)))}`);
 }
 save("replay", { decode, dynamo: { ...ours, anew }, dynamoRequestsPerSecond: theirs, mooncake });

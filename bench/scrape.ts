@@ -1,23 +1,23 @@
 /**
- * What does a scrape cost the streams? With 1,000 streams and 60 scrapes a second of all dialects:
+ * Measures how much scrapes cost the streams. With 1,000 streams and 60 scrapes per second of all dialects, it reports:
  *
- * - CPU of the loop's thread per scrape: short windows with and without scrapes in turns (off, on, on, off, …), so that
- *   what else the machine does falls on both; the mean of the pairs' differences, and its standard error;
- * - how late steps start in the same windows, with and without;
- * - memory over one whole stretch of scrapes after the same stretch without.
+ * - CPU time of the loop's thread per scrape. Short windows with and without scrapes alternate (off, on, on, off, …), so that
+ *   other work of the machine affects both. The result is the mean difference of the pairs, and its standard error.
+ * - The lateness of steps in the same windows.
+ * - The growth of memory in a longer window without scrapes, then in one with scrapes.
  *
- * Then the same alone, an empty answer, and a profile of streams that nobody scrapes: what counting takes of the loop's
- * thread. The server has all cores, as it has in use: pages are made in a thread beside the loop's.
+ * It also measures scrapes without streams, scrapes of an empty page, and a profile of streams without scrapes, from which
+ * follows the share of counting. The server may use all cores as in production, because a worker thread makes the pages.
  *
  *   bun run bench scrape [--streams 1000] [--rate 60] [--seconds 60] [--pairs 30] [--server "command"] [--no-save]
- *   bun run bench scrape --base REV [--pairs 5]: rounds of whole runs instead, each with 10 pairs of windows.
+ *   bun run bench scrape --base REV [--pairs 5]   (compares whole runs of two revisions, each with 10 pairs of windows)
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { cpus } from "node:os";
 import { BASE_FLAGS, compareWithBase } from "./lib/base.ts";
 import { meanAndError, median, slope } from "./lib/numbers.ts";
-import { has, known, number } from "./lib/options.ts";
+import { has, number, rejectUnknown } from "./lib/options.ts";
 import { Page } from "./lib/page.ts";
 import { CLIENT_CORE, residentBytes, serverCommand, start } from "./lib/process.ts";
 import { chat } from "./lib/prompt.ts";
@@ -25,7 +25,7 @@ import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { results, root, save } from "./lib/results.ts";
 
-known(["--streams", "--rate", "--seconds", "--server", "--no-save", ...BASE_FLAGS]);
+rejectUnknown(["--streams", "--rate", "--seconds", "--server", "--no-save", ...BASE_FLAGS]);
 await compareWithBase({
   name: "scrape",
   script: "bench/scrape.ts",
@@ -48,7 +48,7 @@ interface Line {
 const BAR = { loopUs: 200, mbPerMinute: 5 };
 const PERIOD_MS = 50;
 const PATH = "/metrics/all";
-/** An answer without a body: what being asked so often costs on this machine. */
+/** Path of an answer without a body, whose cost is that of the requests alone. */
 const EMPTY = "/health";
 const LATENESS = "understudy_step_start_lateness_seconds";
 const WRITE = "understudy_step_write_seconds";
@@ -57,19 +57,19 @@ const rate = number("--rate", 60);
 const seconds = number("--seconds", 60);
 const pairs = number("--pairs", 30);
 const WINDOW_S = 2;
-/** Alone there is less to average over. */
+/** Number of pairs without streams. These vary less, so fewer suffice. */
 const alonePairs = Math.ceil(pairs / 3);
-/** The server's, though this process keeps to one. */
+/** Prefix that lets the server use all cores, although this process uses one. */
 const ALL_CORES = ["taskset", "-c", `0-${cpus().length - 1}`];
 const flags = [
   ...["--timing", `constant:ttft=200ms,itl=${PERIOD_MS}ms`, "--max-num-seqs", String(streams)],
   ...["--max-model-len", "16384", "--num-gpu-blocks-override", "1100000", "--disable-uvicorn-access-log"],
 ];
 
-/** CPU of the first thread, which is the loop's. */
+/** Returns the CPU time of the first thread, which runs the loop, in microseconds. */
 const loopUs = (pid: number) => Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1000;
 
-/** Scrapes at a steady pace over one connection, until `stop`; resolves with their number and the last page's length. */
+/** Scrapes at a steady pace over one connection until `stop()`. Counts the scrapes and keeps the length of the last page. */
 class Scraper {
   #stopped = false;
   scrapes = 0;
@@ -110,13 +110,13 @@ interface Window {
   readonly pageBytes: number;
   readonly loopUs: number;
   readonly lateMeanUs: number;
-  /** Observations at most as late as each bound, seconds. */
+  /** Number of steps that were at most as late as each bound, by the bound in seconds. */
   readonly lateness: ReadonlyMap<number, number>;
   readonly writeMeanUs: number;
   readonly residentMb: readonly number[];
 }
 
-/** Observations of a histogram between two pages, cumulative by bound. */
+/** Returns the observations of a histogram between two pages: cumulative counts by bound. */
 function between(before: Page, after: Page, name: string): Map<number, number> {
   const bounds = [...after.text.matchAll(new RegExp(`^${name}_bucket\\{le="([^"]+)"\\}`, "gm"))].map(([, le]) => le!);
   return new Map(
@@ -127,7 +127,7 @@ function between(before: Page, after: Page, name: string): Map<number, number> {
   );
 }
 
-/** Quantile of several windows together: the bound of its bucket. */
+/** Returns a quantile of the lateness in all windows together, in microseconds: the upper bound of its bucket. */
 function pooled(windows: readonly Window[], share: number): number {
   const bounds = [...windows[0]!.lateness.keys()];
   const below = bounds.map((le) => windows.reduce((sum, { lateness }) => sum + lateness.get(le)!, 0));
@@ -168,7 +168,7 @@ async function alternate(withStreams: boolean, count: number, stretchS: number, 
   const on: Window[] = [];
   const off: Window[] = [];
   const stretch: { off?: Window; on?: Window } = {};
-  const what = withStreams ? `${streams} streams` : "idle";
+  const load = withStreams ? `${streams} streams` : "idle";
   try {
     await Bun.sleep(5000);
     const warm = new Scraper();
@@ -177,14 +177,14 @@ async function alternate(withStreams: boolean, count: number, stretchS: number, 
     warm.stop();
     await warming;
     for (let pair = 0; pair < count; pair++) {
-      progress(`scrape: pair ${pair + 1} of ${count}, ${what}, ${path}`);
+      progress(`scrape: pair ${pair + 1} of ${count}, ${load}, ${path}`);
       const offFirst = pair % 2 === 0;
       if (offFirst) off.push(await window(pid, port, null, WINDOW_S));
       on.push(await window(pid, port, path, WINDOW_S));
       if (!offFirst) off.push(await window(pid, port, null, WINDOW_S));
     }
     if (stretchS > 0) {
-      progress(`scrape: ${stretchS} s without scrapes, ${stretchS} s with, ${what}`);
+      progress(`scrape: ${stretchS} s without scrapes, ${stretchS} s with, ${load}`);
       stretch.off = await window(pid, port, null, stretchS);
       stretch.on = await window(pid, port, path, stretchS);
     }
@@ -192,11 +192,11 @@ async function alternate(withStreams: boolean, count: number, stretchS: number, 
     await server.stop();
     await reading;
   }
-  const perScrapeUs = on.map((one, i) => (one.loopUs - off[i]!.loopUs) / one.scrapes);
+  const perScrapeUs = on.map(({ loopUs, scrapes }, i) => (loopUs - off[i]!.loopUs) / scrapes);
   return { on, off, stretch, cost: meanAndError(perScrapeUs) };
 }
 
-/** Samples of the loop's thread by the file that was running, streams alone, nobody scrapes. */
+/** Profiles streams without scrapes. Returns the number of samples of the loop's thread per source file. */
 async function profile(): Promise<Record<string, number>> {
   const folder = `${root}build/bench/scrape-profile`;
   rmSync(folder, { recursive: true, force: true });
@@ -227,10 +227,10 @@ interface Profile {
   }[];
   readonly samples: readonly number[];
 }
-/** Files whose work is counting: they run per step, per request or per scrape, never per token. */
+/** Matches the files that count for metrics. They run per step, request or scrape, never per token. */
 const OBSERVES = /^metrics\/|^accounting|^http-accounts|^engine\/(snapshot|lateness)/;
 
-// Whoever scrapes would be another machine: here it shares a core with the reader of the streams.
+// In production another machine scrapes. Here this process shares a core with the reader of the streams.
 Bun.spawnSync(["taskset", "-a", "-c", "-p", String(CLIENT_CORE), String(process.pid)]);
 const busy = await alternate(true, pairs, seconds);
 const idle = await alternate(false, alonePairs, 0);
@@ -241,8 +241,8 @@ const observing = Object.entries(samples)
   .filter(([file]) => OBSERVES.test(file))
   .reduce((sum, [, count]) => sum + count, 0);
 
-const mean = (windows: readonly Window[], pick: (one: Window) => number) =>
-  windows.reduce((sum, one) => sum + pick(one), 0) / windows.length;
+const mean = (windows: readonly Window[], pick: (window: Window) => number) =>
+  windows.reduce((sum, window) => sum + pick(window), 0) / windows.length;
 const summary = (windows: readonly Window[], lengthS: number) => ({
   loopPercent: mean(windows, ({ loopUs }) => loopUs / lengthS / 10_000),
   lateMeanUs: mean(windows, ({ lateMeanUs }) => lateMeanUs),
@@ -256,8 +256,8 @@ const figures = {
   stretchWithout: summary([busy.stretch.off!], seconds),
   stretchWith: summary([busy.stretch.on!], seconds),
 };
-const row = (name: string, one: ReturnType<typeof summary>) => [name, ...Object.values(one)];
-const growth = (one: Window) => slope(one.residentMb) * 60;
+const row = (name: string, result: ReturnType<typeof summary>) => [name, ...Object.values(result)];
+const growth = (window: Window) => slope(window.residentMb) * 60;
 const growthMb = growth(busy.stretch.on!);
 const growthWithoutMb = growth(busy.stretch.off!);
 table(`${streams} streams, a token every ${PERIOD_MS} ms; ${rate} scrapes a second of ${PATH}`, [
@@ -271,16 +271,16 @@ const scrapesPerSecond = busy.stretch.on!.scrapes / seconds;
 console.log(`  ${scrapesPerSecond.toFixed(1)} scrapes a second of ${Math.round(busy.on[0]!.pageBytes / 1000)} kB`);
 const cost = ({ mean, error }: { mean: number; error: number }) => `${Math.round(mean)} ± ${Math.round(error)} us`;
 console.log(
-  `  loop's thread per scrape: ${cost(busy.cost)} beside streams, ${cost(idle.cost)} alone, an empty answer ${cost(empty.cost)}`,
+  `  loop's thread per scrape: ${cost(busy.cost)} during streams, ${cost(idle.cost)} alone, an empty answer ${cost(empty.cost)}`,
 );
-console.log(`  ${bar("loop's thread per scrape, beside streams", busy.cost.mean, BAR.loopUs, "us")}`);
-// Streams that go on touch blocks of the pool for the first time: what grows without scrapes is theirs.
+console.log(`  ${bar("loop's thread per scrape, during streams", busy.cost.mean, BAR.loopUs, "us")}`);
+// Memory grows without scrapes, too, because long streams touch new blocks of the KV pool.
 const addedMb = growthMb - growthWithoutMb;
 console.log(
   `  growth of memory: ${growthMb.toFixed(2)} MB a minute with scrapes, ${growthWithoutMb.toFixed(2)} without`,
 );
 console.log(`  ${bar("growth of memory that scrapes add", addedMb, BAR.mbPerMinute, "MB a minute")}`);
-console.log(`  ${((100 * observing) / all).toFixed(2)} % of ${all} samples of the loop's thread in files that count`);
+console.log(`  ${((100 * observing) / all).toFixed(2)} % of ${all} samples of the loop's thread count for metrics`);
 save("scrape", {
   ...{ streams, rate, seconds, pairs, figures },
   ...{ besideStreamsUs: busy.cost, aloneUs: idle.cost, emptyAnswerUs: empty.cost },

@@ -1,20 +1,20 @@
 /**
- * What does a short answer in one piece cost? CPU per request against a bare `Bun.serve` that parses the same body and
- * answers the same JSON, in turns in the same run; the median of the turns. Turns are so short that no server rests for a
- * second: after that the allocator gives memory back, and the page faults of the next turn are none of the answers'.
+ * Measures the CPU time of a short answer that is not streamed. A bare `Bun.serve` that parses the same body and answers the
+ * same JSON is measured in turn, and the median of the turns counts. Turns are short, so that no server idles for a second.
+ * After a second the allocator returns memory to the system, and page faults would disturb the next turn.
  *
  *   bun run bench short [--rounds 96] [--requests 1000] [--base REV [--pairs 5]] [--realtime] [--no-save]
  */
 import { rmSync } from "node:fs";
 import { BASE_FLAGS, compareWithBase } from "./lib/base.ts";
 import { median } from "./lib/numbers.ts";
-import { known, number } from "./lib/options.ts";
-import { finelyOf, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { number, rejectUnknown } from "./lib/options.ts";
+import { finelyOf, type RunningServer, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 
-known(["--rounds", "--requests", "--realtime", "--no-save", ...BASE_FLAGS]);
+rejectUnknown(["--rounds", "--requests", "--realtime", "--no-save", ...BASE_FLAGS]);
 await compareWithBase({
   name: "short",
   script: "bench/short.ts",
@@ -26,7 +26,7 @@ await compareWithBase({
 
 const BAR = 2;
 const CONNECTIONS = 8;
-/** Rounds before those that count. */
+/** Number of warm-up rounds. */
 const WARM = 24;
 const rounds = number("--rounds", 96);
 const requests = number("--requests", 1000);
@@ -35,16 +35,16 @@ const QUIET = "--disable-uvicorn-access-log";
 const body = { model: "m", messages: [{ role: "user", content: "Is this short?" }], max_tokens: 8, ignore_eos: true };
 const answerFile = `${root}build/bench/answer-${process.pid}.json`;
 
-/** CPU of the server per request, microseconds. */
-async function cost({ pid, port }: Running): Promise<number> {
+/** Returns the CPU time of the server per request, in microseconds. */
+async function cost({ pid, port }: RunningServer): Promise<number> {
   const beforeUs = finelyOf(pid);
   const each = requests / CONNECTIONS;
-  const seen = await read({ port, body, streams: CONNECTIONS, requests: each, path: "/v1/chat/completions" });
-  if (seen.completed !== requests || seen.refused > 0) throw new Error(JSON.stringify(seen));
+  const result = await read({ port, body, streams: CONNECTIONS, requests: each, path: "/v1/chat/completions" });
+  if (result.completed !== requests || result.refused > 0) throw new Error(JSON.stringify(result));
   return (finelyOf(pid) - beforeUs) / requests;
 }
 
-const servers: Running[] = [];
+const servers: RunningServer[] = [];
 const run = async (command: readonly string[]) => {
   const server = await start(command, { core: SERVER_CORE });
   servers.push(server);
@@ -75,12 +75,12 @@ try {
 
 const times = (name: keyof typeof costs) => median(costs[name].map((us, i) => us / costs.bare[i]!));
 table(`${requests} requests on ${CONNECTIONS} connections, answers of ${answerBytes} bytes`, [
-  ["CPU of the server", "us a request", "times bare"],
+  ["CPU time of the server", "us per request", "÷ bare"],
   ["bare Bun.serve", median(costs.bare), 1],
   ["ours", median(costs.ours), times("ours")],
   ["ours, with its access log", median(costs.logging), times("logging")],
 ]);
-console.log(`  ${bar("CPU against the bare server", times("ours"), BAR, "times")}`);
+console.log(`  ${bar("CPU time ÷ that of the bare server", times("ours"), BAR, "times")}`);
 save("short", {
   requests,
   connections: CONNECTIONS,

@@ -1,7 +1,9 @@
 /**
- * What do constrained answers cost, and do they hold anybody up? CPU per streamed token with a schema against plain text, in
- * turns; what of a request with a schema runs on the loop's thread, against the same request whose schema is only carried
- * along; and the longest gap in streams beside such requests, which on a busy machine says more of the machine.
+ * Measures how much constrained answers cost, and how long they delay other requests:
+ *
+ * - CPU time per streamed token with a schema and with plain text, in turn.
+ * - Time on the loop's thread to read a request with a schema, minus that of a request whose schema is in an unused field.
+ * - The longest gap in other streams during such requests. On a busy machine this mostly measures the machine.
  *
  *   bun run bench structured [--rounds 7] [--requests 640] [--schemas 500] [--timing none] [--no-save]
  */
@@ -11,13 +13,13 @@ import { chatPieces, readChat } from "../src/servers/vllm/openai/read.ts";
 import { LIMITS } from "../test/limits.ts";
 import { schemas } from "../test/text/grammar/schemas.ts";
 import { median } from "./lib/numbers.ts";
-import { known, number, text } from "./lib/options.ts";
-import { cpuOf, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
+import { number, rejectUnknown, text } from "./lib/options.ts";
+import { cpuOf, type RunningServer, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { save } from "./lib/results.ts";
 
-known(["--rounds", "--requests", "--schemas", "--timing", "--no-save"]);
+rejectUnknown(["--rounds", "--requests", "--schemas", "--timing", "--no-save"]);
 
 const CPU_BAR = 1.2;
 const HOLD_BAR_MS = 5;
@@ -33,7 +35,7 @@ const PATH = "/v1/chat/completions";
 const messages = [{ role: "user", content: "What is there to say?" }];
 const format = (schema: unknown) => ({ type: "json_schema", json_schema: { name: "x", schema } });
 
-/** About 220 tokens: five texts and as many numbers, each time. */
+/** A schema of five texts and five numbers, whose answers have about 220 tokens. */
 const SCHEMA = {
   type: "object",
   properties: Object.fromEntries(
@@ -46,15 +48,18 @@ const SCHEMA = {
   additionalProperties: false,
 };
 
-/** CPU of the server per event of a stream, microseconds; and events per answer. */
-async function cost({ pid, port }: Running, more: object): Promise<{ readonly us: number; readonly events: number }> {
+/** Returns the CPU time of the server per event of a stream, in microseconds, and the number of events per answer. */
+async function cost(
+  { pid, port }: RunningServer,
+  more: object,
+): Promise<{ readonly us: number; readonly events: number }> {
   const body = { model: "m", messages, stream: true, ...more };
   const before = cpuOf(pid);
-  const seen = await read({ port, body, streams: CONNECTIONS, requests: requests / CONNECTIONS, path: PATH });
-  if (seen.completed !== requests || seen.refused > 0) throw new Error(JSON.stringify(seen));
+  const result = await read({ port, body, streams: CONNECTIONS, requests: requests / CONNECTIONS, path: PATH });
+  if (result.completed !== requests || result.refused > 0) throw new Error(JSON.stringify(result));
   const after = cpuOf(pid);
   const us = after.userUs + after.systemUs - before.userUs - before.systemUs;
-  return { us: us / seen.events, events: seen.events / requests };
+  return { us: us / result.events, events: result.events / requests };
 }
 
 async function cpu(): Promise<{ plain: number[]; schema: number[]; events: number }> {
@@ -66,7 +71,7 @@ async function cpu(): Promise<{ plain: number[]; schema: number[]; events: numbe
       progress(`structured: round ${round + 1} of ${rounds}`);
       const schema = await cost(server, { response_format: format(SCHEMA) });
       const plain = await cost(server, { max_tokens: Math.round(schema.events) - 3, ignore_eos: true });
-      if (round < 0) continue; // the first one warms up
+      if (round < 0) continue; // warm-up
       costs.schema.push(schema.us);
       costs.plain.push(plain.us);
       events = schema.events;
@@ -77,22 +82,22 @@ async function cpu(): Promise<{ plain: number[]; schema: number[]; events: numbe
   return { ...costs, events };
 }
 
-/** Longest gap between two events of eight streams while requests of `fields` are answered; milliseconds. */
-async function longestGap({ port }: Running, fields: readonly object[]): Promise<number> {
+/** Returns the longest gap, in milliseconds, between two events of eight streams while requests with `fields` are answered. */
+async function longestGap({ port }: RunningServer, fields: readonly object[]): Promise<number> {
   let over = false;
   const watching = (async () => {
     let worst = 0;
     while (!over) {
       const body = { model: "m", messages, stream: true, max_tokens: 300, ignore_eos: true };
-      const seen = await read({ port, body, streams: WATCHED, requests: 1, path: PATH, gaps: true });
-      worst = Math.max(worst, seen.gapUs?.max ?? 0);
+      const { gapUs } = await read({ port, body, streams: WATCHED, requests: 1, path: PATH, gaps: true });
+      worst = Math.max(worst, gapUs?.max ?? 0);
     }
     return worst / 1000;
   })();
-  const left = [...fields];
+  const unsent = [...fields];
   const ask = async () => {
-    for (let one = left.pop(); one !== undefined; one = left.pop()) {
-      const body = JSON.stringify({ model: "m", messages, max_tokens: 20, ...one });
+    for (let some = unsent.pop(); some !== undefined; some = unsent.pop()) {
+      const body = JSON.stringify({ model: "m", messages, max_tokens: 20, ...some });
       const headers = { "content-type": "application/json" };
       const answer = await fetch(`http://127.0.0.1:${port}${PATH}`, { method: "POST", headers, body });
       await answer.text();
@@ -115,7 +120,7 @@ const tools = Array.from({ length: 10_000 }, (_, i) => ({
   function: { name: `f${i}`, parameters: { type: "object" } },
 }));
 
-/** Schemas that double at each level, expressions that repeat repetitions: refused after so much work. */
+/** Schemas that would grow without bound: references that double per level, nested repetitions. The server refuses them. */
 const blowUps = [
   {
     $defs: Object.fromEntries(
@@ -131,7 +136,7 @@ const blowUps = [
   { type: "string", pattern: "((((a?){1000}){1000}){1000}){1000}" },
 ];
 
-/** Pairs of requests: with the constraint, and with the same carried in a field that nobody reads. */
+/** Pairs of requests: one with the constraint, the other with the same JSON in a field that the server does not read. */
 const KINDS: readonly (readonly [name: string, constrained: object[], carried: object[]])[] = [
   pair(
     `${count} schemas`,
@@ -185,8 +190,8 @@ function pair(name: string, constrained: object[]): readonly [string, object[], 
 const TRIES = 5;
 
 /**
- * Milliseconds that the longest piece of reading and checking a request takes on the loop's thread, each piece the best of
- * some tries: what the machine does besides falls upon another one each time. Short bodies are one piece.
+ * Returns the time, in milliseconds, of the longest piece of reading and checking a request on the loop's thread. Short bodies
+ * are one piece. Each piece counts with the best of `TRIES`, because the machine disturbs a different piece each time.
  */
 function reading(fields: object): number {
   const body = new TextEncoder().encode(JSON.stringify({ model: "m", messages, ...fields }));
@@ -217,10 +222,10 @@ function inPieces(body: Uint8Array): number[] {
   }
 }
 
-/** Rows by kind: longest piece of reading with the constraint, and most that it adds. */
+/** Returns a row per kind: the longest piece of reading with the constraint, and the largest difference to the pair's other. */
 function readings(): (readonly [string, number, number])[] {
   return KINDS.map(([name, constrained, carried]) => {
-    const pairs = constrained.map((one, i) => [reading(one), reading(carried[i]!)] as const);
+    const pairs = constrained.map((fields, i) => [reading(fields), reading(carried[i]!)] as const);
     return [
       name,
       Math.max(...pairs.map(([with_]) => with_)),
@@ -251,21 +256,21 @@ async function holds(): Promise<(readonly [string, number, number])[]> {
 
 const { plain, schema, events } = await cpu();
 const ratio = median(schema.map((us, i) => us / plain[i]!));
-table(`CPU of the server, streams of ${Math.round(events)} events, ${requests} a round`, [
-  ["", "us an event"],
+table(`CPU time of the server, ${requests} streams of ${Math.round(events)} events per round`, [
+  ["", "us per event"],
   ["plain text", median(plain)],
   ["with a schema", median(schema)],
 ]);
-console.log(`  ${bar("CPU per event with a schema, against plain text", ratio, CPU_BAR, "times")}`);
+console.log(`  ${bar("CPU time per event with a schema ÷ with plain text", ratio, CPU_BAR, "times")}`);
 const read_ = readings();
 table("reading a request on the loop's thread, longest piece, ms", [
-  ["", "constrained", "beyond the carried"],
+  ["", "with the constraint", "minus without"],
   ...read_.map(([name, with_, beyond]) => [name, with_, beyond]),
 ]);
-for (const [name, , beyond] of read_) console.log(`  ${bar(`held by ${name}`, beyond, HOLD_BAR_MS, "ms")}`);
+for (const [name, , beyond] of read_) console.log(`  ${bar(`delay by ${name}`, beyond, HOLD_BAR_MS, "ms")}`);
 const gaps = await holds();
 table("longest gap in eight streams of a token every 5 ms, ms", [
-  ["beside", "constrained", "carried along"],
+  ["during", "with the constraint", "without"],
   ...gaps.map(([name, with_, without]) => [name, with_, without]),
 ]);
 save("structured", { timing, requests, events, plain, schema, ratio, readings: read_, gaps });

@@ -1,7 +1,10 @@
 /**
- * What does Triton's HTTP cost? A request to `/infer` (16 integers) beside one that the same front answers at once, and a
- * token of `generate_stream` beside one of our own OpenAI stream, in turns in the same run; the median of the turns. Who asks
- * for whole answers never sleeps: to wake a client costs a server half of a bare answer, and the more often the slower it is.
+ * Measures the CPU time of Triton's HTTP. A request to `/infer` (16 integers) is compared with a request that the same front end
+ * answers at once. A token of `generate_stream` is compared with a token of our OpenAI stream. Both run in turn, and the median
+ * of the turns counts.
+ *
+ * The client of unstreamed requests never sleeps, because waking a client costs the server half a bare answer, and a slower
+ * server wakes it more often.
  *
  *   bun run bench triton [--rounds 40] [--requests 1000] [--tokens 250] [--realtime] [--no-save]
  */
@@ -9,60 +12,60 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { median } from "./lib/numbers.ts";
-import { known, number } from "./lib/options.ts";
+import { number, rejectUnknown } from "./lib/options.ts";
 import { finelyOf, onOneProcessor, pinned, SERVER_CORE } from "./lib/process.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { save } from "./lib/results.ts";
 
-known(["--rounds", "--requests", "--tokens", "--realtime", "--no-save", "--results"]);
+rejectUnknown(["--rounds", "--requests", "--tokens", "--realtime", "--no-save", "--results"]);
 const rounds = number("--rounds", 40);
 const requests = number("--requests", 1000);
 const tokens = number("--tokens", 250);
 const BARS = { infer: 1.5, stream: 1.2 };
-/** Rounds before those that count. */
+/** Number of warm-up rounds. */
 const WARM = 24;
 const CONNECTIONS = 8;
 const STREAMS = 64;
 const TIMING = "--timing=constant:ttft=10ms,itl=10ms";
 
-interface Started {
+interface RunningServer {
   readonly pid: number;
   readonly port: number;
   stop(): Promise<void>;
 }
 
-/** Where it listens stands in its banner. */
-async function started(flags: readonly string[]): Promise<Started> {
+/** Starts a server and reads its port from its banner. */
+async function started(flags: readonly string[]): Promise<RunningServer> {
   const command = [process.execPath, "src/main.ts", "serve", ...flags];
   const streams = { stdout: "pipe", stderr: "inherit" } as const;
   const child = Bun.spawn(pinned(SERVER_CORE, command), { ...streams, env: onOneProcessor() });
   const listening = Promise.withResolvers<number>();
-  // What it says later is read too: it would end where nobody does.
-  const heard = (async () => {
-    let said = "";
+  // Later output is read, too, because the server would end if its pipe were closed.
+  const reading = (async () => {
+    let output = "";
     const decoder = new TextDecoder();
     for await (const part of child.stdout) {
-      said += decoder.decode(part, { stream: true });
-      const port = /listening +http:\S+:(\d+)/.exec(said)?.[1];
+      output += decoder.decode(part, { stream: true });
+      const port = /listening +http:\S+:(\d+)/.exec(output)?.[1];
       if (port !== undefined) listening.resolve(Number(port));
     }
   })();
-  void child.exited.then((code) => listening.reject(new Error(`${command.join(" ")} ended with ${code}`)));
+  void child.exited.then((code) => listening.reject(new Error(`${command.join(" ")}: exited with code ${code}`)));
   return {
     pid: child.pid,
     port: await listening.promise,
     async stop() {
       child.kill("SIGTERM");
-      await Promise.all([child.exited, heard]);
+      await Promise.all([child.exited, reading]);
     },
   };
 }
 
-async function costOf(server: Started, path: string, body: object, streams: number, each: number, units: number) {
+async function costOf(server: RunningServer, path: string, body: object, streams: number, each: number, units: number) {
   const beforeUs = finelyOf(server.pid);
-  const seen = await read({ port: server.port, body, streams, requests: each, path, awake: each > 1 });
-  if (seen.completed !== streams * each || seen.refused > 0) throw new Error(JSON.stringify(seen));
+  const result = await read({ port: server.port, body, streams, requests: each, path, awake: each > 1 });
+  if (result.completed !== streams * each || result.refused > 0) throw new Error(JSON.stringify(result));
   return (finelyOf(server.pid) - beforeUs) / units;
 }
 
@@ -70,7 +73,7 @@ const DATA = Array.from({ length: 16 }, (_, at) => at);
 const INFER = {
   inputs: ["INPUT0", "INPUT1"].map((name) => ({ name, shape: [1, 16], datatype: "INT32", data: DATA })),
 };
-/** Triton's model `simple`: 16 integers, in batches of up to 8. */
+/** Configuration of Triton's example model `simple`, which takes 16 integers and batches of up to 8. */
 const SIMPLE = `backend: "python" max_batch_size: 8 dynamic_batching { } instance_group [ { kind: KIND_CPU } ]
 input [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ 16 ] }, { name: "INPUT1" data_type: TYPE_INT32 dims: [ 16 ] } ]
 output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 16 ] }, { name: "OUTPUT1" data_type: TYPE_INT32 dims: [ 16 ] } ]`;
@@ -84,7 +87,7 @@ const GENERATE = { text_input: "Is this a stream?", ...common };
 const COMPLETION = { model: "m", prompt: "Is this a stream?", ...common };
 
 const ports = ["http", "grpc", "metrics"].map((name) => `--${name}-port=0`);
-const servers: Started[] = [];
+const servers: RunningServer[] = [];
 const run = async (flags: readonly string[]) => {
   const server = await started(flags);
   servers.push(server);
@@ -130,17 +133,17 @@ try {
   rmSync(repository, { recursive: true, force: true });
 }
 
-const times = (name: keyof typeof costs, beside: keyof typeof costs) =>
-  median(costs[name].map((us, at) => us / costs[beside][at]!));
-const infer = times("infer", "bare");
-const stream = times("generate", "openai");
+const ratioOf = (name: keyof typeof costs, to: keyof typeof costs) =>
+  median(costs[name].map((us, i) => us / costs[to][i]!));
+const infer = ratioOf("infer", "bare");
+const stream = ratioOf("generate", "openai");
 table(`${requests} requests on ${CONNECTIONS} connections; ${STREAMS} streams of ${tokens} tokens`, [
-  ["CPU of the server", "us", "times"],
-  ["a bare answer of the front", median(costs.bare), 1],
+  ["CPU time of the server", "us", "ratio"],
+  ["a bare answer of the front end", median(costs.bare), 1],
   ["/infer, 16 integers", median(costs.infer), infer],
   ["a token of our OpenAI stream", median(costs.openai), 1],
   ["a token of generate_stream", median(costs.generate), stream],
 ]);
-console.log(`  ${bar("/infer against a bare answer", infer, BARS.infer, "times")}`);
-console.log(`  ${bar("a token of generate_stream against ours of OpenAI's", stream, BARS.stream, "times")}`);
+console.log(`  ${bar("/infer ÷ a bare answer", infer, BARS.infer, "times")}`);
+console.log(`  ${bar("a token of generate_stream ÷ one of our OpenAI stream", stream, BARS.stream, "times")}`);
 save("triton", { requests, connections: CONNECTIONS, streams: STREAMS, tokens, costs, infer, stream });

@@ -1,7 +1,12 @@
 /**
- * What does the truth cost? CPU of the loop's thread per token, without it, with the rows of the last requests kept, with
- * the log; of the writing thread apart; memory over many requests; and the text of kept rows, for who asks for them.
- * Simulated time, receivers that do nothing, the log in a temporary folder.
+ * Measures how much the truth costs:
+ *
+ * - CPU time per token of the loop's thread without truth, with the last requests kept, and with the log.
+ * - CPU time of the writing thread.
+ * - Memory over many requests.
+ * - Time to serve the kept requests.
+ *
+ * Time is simulated, the receivers of tokens do nothing, and the log is in a temporary folder.
  *
  *   bun bench/truth.ts [--rounds 9] [--requests 1000000] [--no-save]
  */
@@ -20,11 +25,11 @@ import { rowsSince } from "../src/truth/ask.ts";
 import { createTruthLog, type TruthLog } from "../src/truth/log.ts";
 import { RecentRows } from "../src/truth/recent.ts";
 import { median, quantile } from "./lib/numbers.ts";
-import { known, number } from "./lib/options.ts";
+import { number, rejectUnknown } from "./lib/options.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 
-known(["--rounds", "--requests", "--no-save"]);
+rejectUnknown(["--rounds", "--requests", "--no-save"]);
 
 const BAR_NS = 100;
 const SEQUENCES = 256;
@@ -45,10 +50,10 @@ const module = new WebAssembly.Module(readFileSync(`${root}build/core.wasm`));
 const folder = mkdtempSync(join(tmpdir(), "understudy-bench-"));
 const about = { engine: flatEngineConfig(config), engines: 1, epochUs: null };
 
-/** Requests per millisecond that the writing thread is given: simulated time outruns any disk. */
+/** Requests per millisecond of real time. Slows the simulation down, because it is faster than the writing thread. */
 const PACE = 100;
 
-/** A closed loop of `SEQUENCES` at a time; every so often the loop's thread rests, as it does in the server. */
+/** Runs requests, at most `SEQUENCES` at a time. The loop's thread pauses regularly, like in the server. */
 class Work {
   readonly #clock = new VirtualClock();
   readonly #engine: Engine;
@@ -116,14 +121,14 @@ class Work {
   }
 }
 
-/** Nanoseconds of CPU by thread of this process. */
+/** Returns the CPU time of each thread of this process, in nanoseconds by thread id. */
 function threads(): Map<string, number> {
   const used = new Map<string, number>();
   for (const id of readdirSync("/proc/self/task")) {
     try {
       used.set(id, Number(readFileSync(`/proc/self/task/${id}/schedstat`, "utf8").split(" ")[0]));
     } catch {
-      // The process ended since the folder was read.
+      // The thread ended after the folder was read.
     }
   }
   return used;
@@ -136,17 +141,17 @@ const open = (maxBytes = 2 ** 40): TruthLog =>
     throw new Error(line);
   });
 
-async function once(shape: (typeof CASES)[number], how: "off" | "kept" | "log") {
+async function once(shape: (typeof CASES)[number], mode: "off" | "kept" | "log") {
   const before = threads();
-  const log = how === "log" ? open() : null;
-  const kept = how === "kept" ? new RecentRows(TRUTH_REQUESTS, 1, 0, 0) : null;
+  const log = mode === "log" ? open() : null;
+  const kept = mode === "kept" ? new RecentRows(TRUTH_REQUESTS, 1, 0, 0) : null;
   const work = new Work(shape, shape.requests, (log ?? kept)?.observer(0) ?? null);
   const from = loopNs();
   await work.run();
   const ns = loopNs() - from;
   let writerNs = 0;
   if (log) {
-    // Until the writer has all but the last line: afterwards its thread is gone.
+    // The writer needs this time for all lines but the last. Its CPU time is read before `close()` ends its thread.
     await Bun.sleep(100);
     for (const [id, used] of threads()) if (!before.has(id)) writerNs += used;
     await log.close();
@@ -157,19 +162,19 @@ async function once(shape: (typeof CASES)[number], how: "off" | "kept" | "log") 
   return { perToken: ns / work.tokens, writer: writerNs / work.tokens };
 }
 
-/** The text of 10,000 rows and their steps, as somebody gets it who asks a server: microseconds per row and per piece. */
+/** Measures the time to serve 10,000 kept rows with their steps as text: microseconds per row and per piece. */
 async function askAll() {
   const recent = new RecentRows(10_000, 1, 0, 0);
   await new Work({ promptTokens: 16, outputTokens: 200 }, 10_000, recent.observer(0)).run();
   const pieces = rowsSince(recent, about, { since: null, limit: 10_000, steps: true });
   const us: number[] = [];
   for (let done = false; !done; ) {
-    // The scheduler's own account moves only now and then.
+    // The kernel updates a thread's CPU time too rarely for pieces this short, so the wall clock is used.
     const from = Bun.nanoseconds();
     done = pieces.next().done === true;
     us.push((Bun.nanoseconds() - from) / 1000);
   }
-  const allUs = us.reduce((sum, one) => sum + one, 0);
+  const allUs = us.reduce((sum, pieceUs) => sum + pieceUs, 0);
   const figures = { perRowUs: allUs / 10_000, pieces: us.length, p50Us: median(us), p99Us: quantile(us, 0.99) };
   table("10,000 rows of 200 tokens as text, µs", [
     ["", "per row", "pieces", "piece p50", "p99"],
@@ -182,7 +187,7 @@ try {
   const rows = [];
   const rounds = number("--rounds", 9);
   for (const shape of CASES) {
-    for (const how of ["log", "kept", "off"] as const) await once(shape, how);
+    for (const mode of ["log", "kept", "off"] as const) await once(shape, mode);
     const [off, keeps, on, extra, extraKept, writer] = Array.from({ length: 6 }, (): number[] => []) as [
       ...[number[], number[], number[]],
       ...[number[], number[], number[]],
@@ -230,7 +235,7 @@ try {
   table(`Resident memory over ${requests.toLocaleString("en")} requests`, [
     ["", "MiB"],
     ["after a tenth", rss[0]!],
-    ["most after that", Math.max(...rss)],
+    ["largest value", Math.max(...rss)],
     ["at the end", rss.at(-1)!],
   ]);
   console.log(`  dropped: ${JSON.stringify(log.dropped())}`);

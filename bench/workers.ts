@@ -1,16 +1,16 @@
 /**
- * Do the counters of several workers stay true? 10,000 requests over four of them, a tenth of the clients leave, one
- * worker is killed: the metrics against the truth logs, and no counter may fall between scrapes.
+ * Checks that the counters of several workers stay true. Four workers answer 10,000 requests, a tenth of the clients leave, and
+ * one worker is killed. The metrics must agree with the truth logs, and no counter may fall between two scrapes.
  *
  *   bun run bench workers [--workers 4] [--requests 10000] [--concurrency 64] [--no-kill] [--no-save]
  */
-import type { Counted } from "./lib/counted.ts";
-import { has, known, number } from "./lib/options.ts";
+import type { EngineCounters } from "./lib/counted.ts";
+import { has, number, rejectUnknown } from "./lib/options.ts";
 import { bar, table } from "./lib/report.ts";
 import { save } from "./lib/results.ts";
 import { workersRun } from "./lib/workers-run.ts";
 
-known(["--workers", "--requests", "--concurrency", "--no-kill", "--no-save"]);
+rejectUnknown(["--workers", "--requests", "--concurrency", "--no-kill", "--no-save"]);
 
 const workers = number("--workers", 4);
 const requests = number("--requests", 10_000);
@@ -20,7 +20,14 @@ const began = performance.now();
 const run = await workersRun({ workers, requests, concurrency, kill: !has("--no-kill") });
 const seconds = (performance.now() - began) / 1000;
 
-const names: readonly (keyof Counted)[] = ["stop", "length", "outputTokens", "promptTokens", "cachedTokens", "steps"];
+const names: readonly (keyof EngineCounters)[] = [
+  "stop",
+  "length",
+  "outputTokens",
+  "promptTokens",
+  "cachedTokens",
+  "steps",
+];
 const rows = [...run.shown].flatMap(([engine, shown]) =>
   names.map((name) => ({ engine, name, shown: shown[name], counted: run.counted.get(engine)?.[name] ?? 0 })),
 );
@@ -36,8 +43,8 @@ const aborts = run.lives.reduce((sum, life) => sum + life.aborts, 0);
 const counted = ["stop", "length", "abort", "refused", "error"].reduce((sum, name) => sum + outcome(name), 0);
 const died = run.lives.flatMap((life) => {
   if (life.died === null) return [];
-  const of = (which: "counted" | "written", name: keyof Counted) =>
-    [...life[which].values()].reduce((sum, one) => sum + one[name], 0);
+  const of = (which: "counted" | "written", name: keyof EngineCounters) =>
+    [...life[which].values()].reduce((sum, counters) => sum + counters[name], 0);
   const { engines, signal, outcomes } = life.died;
   return [
     {
@@ -52,19 +59,19 @@ const died = run.lives.flatMap((life) => {
     },
   ];
 });
-table("what died with a worker", [
-  ["worker", "running", "waiting", "ended, row not written", "tokens in no row", "steps in no row"],
-  ...died.map((one) => [
-    `${one.worker} ${one.signal}`,
-    one.running,
-    one.waiting,
-    one.endedWithoutRow,
-    one.tokensWithoutRow,
-    one.stepsWithoutRow,
+table("requests lost with a killed worker", [
+  ["worker", "running", "waiting", "ended, row not written", "tokens without row", "steps without row"],
+  ...died.map((death) => [
+    `${death.worker} ${death.signal}`,
+    death.running,
+    death.waiting,
+    death.endedWithoutRow,
+    death.tokensWithoutRow,
+    death.stepsWithoutRow,
   ]),
 ]);
 const { complete, left, refused, cut } = run.endings;
-table("requests by how they ended", [
+table("outcomes of requests", [
   ["", "complete", "client left", "refused", "cut or not counted"],
   ["clients", complete, left, refused, cut],
   [
@@ -76,10 +83,11 @@ table("requests by how they ended", [
   ],
 ]);
 console.log(`\n  ${run.scrapes} scrapes in ${seconds.toFixed(1)} s, ${(requests / seconds).toFixed(0)} requests/s`);
-console.log(`  ${bar("counters that differ from the truth logs", unequal.length, 0, "of them")}`);
+console.log(`  ${bar("counters that differ from the truth logs", unequal.length, 0, "counters")}`);
 console.log(`  ${bar("aborts that differ from the truth logs", Math.abs(outcome("abort") - aborts), 0, "requests")}`);
-console.log(`  ${bar("counters that fell between two scrapes", run.fell.length, 0, "of them")}`);
-for (const one of [...unequal.map((row) => JSON.stringify(row)), ...run.fell].slice(0, 10)) console.log(`    ${one}`);
+console.log(`  ${bar("counters that fell between two scrapes", run.fell.length, 0, "counters")}`);
+for (const fault of [...unequal.map((row) => JSON.stringify(row)), ...run.fell].slice(0, 10))
+  console.log(`    ${fault}`);
 
 const restarts = run.last.get("understudy_worker_restarts_total");
 save("workers", {

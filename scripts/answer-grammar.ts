@@ -2,9 +2,9 @@
  * Defines the sentences that answers consist of. Only the build reads it: `pack-vocabulary.ts` makes the tables of
  * `src/text/answers/answers.ts` from it.
  *
- * Every template is one paragraph. It starts with a capital without a space and ends with a full stop and an empty line, so
- * that any template may follow any other, and the start of an answer reads well. Each word is one token, and encoding the
- * text gives the same tokens again. So a conversation that quotes an answer finds the answer's blocks in the cache.
+ * Every template is one paragraph. It starts with a capital without a space and ends with a full stop and an empty line. So
+ * any template may follow any other, and the start of an answer reads well. Each word is one token, and encoding the text
+ * gives the same tokens again. So a conversation that quotes an answer finds the answer's blocks in the cache.
  */
 
 import { mix } from "../src/base/random.ts";

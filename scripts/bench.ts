@@ -13,7 +13,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   stream: "bench/stream/run.ts",
   writes: "bench/micro/writes.ts",
 };
-/** Measure the packed program, which only a build of the library makes. */
+/** Measure the packed program and the single file, which only a build of the library and scripts/compile.ts make. */
 const PACKED = ["start"];
 
 /** Paths of the benchmarks' programs, by name. */
@@ -35,6 +35,7 @@ if (import.meta.main) {
   }
   const run = (...command: string[]) =>
     Bun.spawnSync([process.execPath, ...command], { cwd: root, stdio: ["inherit", "inherit", "inherit"] }).exitCode;
-  const built = run("scripts/build.ts", ...(PACKED.includes(name) ? ["--library"] : []));
+  const isPacked = PACKED.includes(name);
+  const built = run("scripts/build.ts", ...(isPacked ? ["--library"] : [])) || (isPacked && run("scripts/compile.ts"));
   process.exit(built || run(path, ...words.filter((word) => word !== "--")));
 }

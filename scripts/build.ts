@@ -1,7 +1,10 @@
 /**
- * Builds the files that are missing or older than their sources: both cores, vocabulary, answers, the page of reports and the
- * types of the package's options, in `build/`. `--types`: these types alone. `--library`: also `build/npm/`, the packages as
- * they are published, and `build/hosted/`, which tests start. `--all`: everything, old or not.
+ * Builds the files in `build/` that are missing or older than their sources: both cores, vocabulary, answers, the page of
+ * reports and the types of the package's options.
+ *
+ * - `--types`: builds these types alone.
+ * - `--library`: also builds `build/npm/`, the packages as they are published, and `build/hosted/`, which tests start.
+ * - `--all`: builds everything, also if it is up to date.
  */
 import { existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 
@@ -55,7 +58,7 @@ const targets: readonly Target[] = [
   },
 ];
 
-/** Sources of all that is bundled, and of what lies beside the bundles. */
+/** Sources of the bundles, and of the files next to them. */
 const BUNDLED = [...targets.flatMap(({ from }) => from), "src", "package.json", "scripts/bundles.ts"];
 
 /** They hold what the others make. */
@@ -85,8 +88,8 @@ function isStale({ makes, from }: Target): boolean {
 }
 
 /**
- * asc says so when one more round of its optimizer made the core a few bytes larger. Nothing is wrong then, and whoever builds
- * for the first time should not wonder.
+ * asc prints this when one more round of its optimizer made the core a few bytes larger. This is no error, so the line is
+ * left out.
  */
 const NO_NEWS = "Last converge was suboptimal.\n";
 
@@ -107,7 +110,7 @@ mkdirSync(`${root}build`, { recursive: true });
 const asked = (flag: string) => process.argv.includes(flag);
 const isWhole = asked("--all") || asked("--library");
 const wanted = (some: readonly Target[]) => (asked("--all") ? some : some.filter(isStale));
-// Which are stale is seen before any is made.
+// Find all stale targets before one is built, because a build changes the times of files.
 const [first, then] = [wanted(asked("--types") ? [optionTypes] : targets), wanted(isWhole ? bundles : [])];
 const built =
   (await Promise.all(first.map(build))).every(Boolean) && (await Promise.all(then.map(build))).every(Boolean);

@@ -1,6 +1,6 @@
 /**
- * Makes the bundle that a checkout starts (`fresh-program.ts`). Each bundle is made in a folder of its own, and becomes the
- * one in use when its manifest takes the place of the last one. So nobody sees half a bundle, whoever else makes one.
+ * Makes the bundle that a checkout starts (`fresh-program.ts`). Each bundle is made in a separate folder and becomes the one
+ * in use when its manifest replaces the last manifest. So no process reads an incomplete bundle, even if several make one.
  */
 import { cpSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { relative } from "node:path";

@@ -1,40 +1,48 @@
-/** How is a program bundled? All libraries in it, and what it loads by a path beside it. */
+/** Bundles programs: all libraries go into the bundle, and the files that the program loads by a path lie next to it. */
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import type { BunPlugin } from "bun";
 
 const root = new URL("../", import.meta.url).pathname;
 
-/** What sources load by a path: files and folders that are no code of the bundle, by their names beside it. */
+/** Files and folders that sources load by a path, and that are not code of the bundle, by their names next to the bundle. */
 const beside = new Map<string, string>();
 const LOADED = /new URL\((["`])(\.[^"`]*)\1, import\.meta\.url\)/g;
 
-/** Threads and processes that the sources start, by the names that `renamed` gives them. */
-function threads(): Record<string, string> {
-  const found: Record<string, string> = {};
+/** Yields each file or folder that sources load by a path, from the root. Leaves out built files and the package's own programs. */
+function* loadedByPath(): Generator<string> {
   for (const path of new Bun.Glob("src/**/*.ts").scanSync({ cwd: root })) {
-    for (const [, , to] of readFileSync(root + path, "utf8").matchAll(LOADED)) {
-      if (!to!.endsWith(".ts")) continue;
-      const target = join(dirname(path), to!);
-      found[`${basename(dirname(target))}-${basename(target, ".ts")}`] = target;
-    }
+    for (const [, , to] of readFileSync(root + path, "utf8").matchAll(LOADED))
+      if (!/^(\.\.\/)+(server|build)\//.test(to!)) yield join(dirname(path), to!);
   }
-  return found;
 }
 
-/** `new URL("./x.ts", import.meta.url)`, as the bundle has it: threads lie beside their chunk, built files a folder up. */
-function renamed(path: string, text: string): string {
+/** The name next to a bundle of a file or folder that sources load by a path, without the extension `.ts`. */
+const flatName = (path: string) => `${basename(dirname(path))}-${basename(path, ".ts")}`;
+
+/** Threads and processes that the sources start, by their flat names. */
+const threads = (): Record<string, string> =>
+  Object.fromEntries(
+    [...loadedByPath()].filter((path) => path.endsWith(".ts")).map((path) => [flatName(path), path] as const),
+  );
+
+/**
+ * `new URL("./x.ts", import.meta.url)`, as the bundle has it: threads lie next to their chunk, built files in `builtFolder`,
+ * which is relative to the chunk.
+ */
+function renamed(path: string, text: string, builtFolder: string): string {
   const imports = /import (\w+) from "(?:\.\.\/)+build\/(.*)" with \{ type: "file" \};/g;
-  const files = 'const $1 = Bun.fileURLToPath(new URL("../build/$2", import.meta.url));';
-  return text.replace(imports, files).replace(LOADED, (whole, quote, to: string) => {
-    if (/^\.\.\/(server|build)\//.test(to)) return whole;
+  const files = `const $1 = Bun.fileURLToPath(new URL("${builtFolder}$2", import.meta.url));`;
+  const loaded = text.replace(LOADED, (whole, quote, to: string) => {
+    if (to.startsWith("../server/")) return whole;
     const built = /^(?:\.\.\/)+build\/(.*)$/.exec(to);
     const target = join(dirname(path), to);
-    const flat = `${basename(dirname(target))}-${basename(target).replace(/\.ts$/, ".js")}`;
+    const flat = flatName(target) + (to.endsWith(".ts") ? ".js" : "");
     if (!built && !to.endsWith(".ts")) beside.set(flat, target);
-    const name = built ? `../build/${built[1]}` : `./${flat}`;
+    const name = built ? `${builtFolder}${built[1]}` : `./${flat}`;
     return `new URL(${quote}${name}${quote}, import.meta.url)`;
   });
+  return loaded.replace(imports, files);
 }
 
 /** Packages whose code is in a bundle. */
@@ -42,10 +50,10 @@ export const bundled = new Set<string>();
 
 /** The part of a program that every server loads. */
 const SERVE = "src/cli/serve/serve.ts";
-/** Threads that a server starts before the first scrape, by the names that `renamed` gives them. */
+/** Threads that a server starts before the first scrape, by their flat names. */
 const EARLY_THREADS = ["time-clock-worker", "tokens-encoder-worker", "metrics-worker"];
 
-/** Libraries that no start needs, by names of files beside the bundle. Only modules of ECMAScript keep their names so. */
+/** Libraries that no start needs, by the names of their files next to the bundle. Only ES modules keep these names. */
 const LIBRARIES: Readonly<Record<string, string>> = {
   "library-elysia": "elysia",
   "library-re2js": "re2js",
@@ -63,14 +71,15 @@ const withoutLibraries: BunPlugin = {
   },
 };
 
-const plugin: BunPlugin = {
+/** The plugin of all bundles. `builtFolder`: as in `renamed`. `hasOwnServe`: the server has a bundle of its own next to main's. */
+const packed = (builtFolder: string, hasOwnServe: boolean): BunPlugin => ({
   name: "packed",
   setup(build) {
     build.onResolve({ filter: /\/cli\/serve\/serve\.ts$/ }, ({ importer }) =>
-      importer === `${root}src/main.ts` ? { path: "./serve.js", external: true } : undefined,
+      hasOwnServe && importer === `${root}src/main.ts` ? { path: "./serve.js", external: true } : undefined,
     );
     build.onLoad({ filter: /\/src\/.*\.ts$/ }, async ({ path }) => ({
-      contents: renamed(path, await Bun.file(path).text()),
+      contents: renamed(path, await Bun.file(path).text(), builtFolder),
       loader: "ts",
     }));
     build.onLoad({ filter: /\/node_modules\/.*\.[cm]?js$/ }, ({ path }) => {
@@ -79,7 +88,7 @@ const plugin: BunPlugin = {
       return undefined;
     });
   },
-};
+});
 
 type Bundle = Partial<Parameters<typeof Bun.build>[0]> & {
   readonly entries: Readonly<Record<string, string>>;
@@ -93,10 +102,10 @@ export const BUILT: readonly string[] = [
 ];
 
 /**
- * The program that runs on Bun: these entries, and the threads beside them. A server and its first threads have a file each,
- * with its bytecode: a start from source text takes 45 ms more, most of it in the parser. Bun runs the text if the bytecode is
- * absent, damaged, or made by another version. The format is CommonJS because Bun 1.4.5 has bytecode of ES modules only in
- * executables.
+ * Bundles the program that runs on Bun: these entries, and the files of its threads next to them. A server and its first
+ * threads have a file each, with its bytecode. A start from source text takes 45 ms more, most of it in the parser. Bun runs
+ * the text if the bytecode is absent, damaged, or made by another version. The format is CommonJS because Bun 1.4.5 has
+ * bytecode of ES modules only in executables.
  */
 export async function program(entries: Readonly<Record<string, string>>, to: string): Promise<void> {
   const others = threads();
@@ -114,22 +123,32 @@ export async function program(entries: Readonly<Record<string, string>>, to: str
   });
 }
 
+/** Settings of all bundles. */
+const COMMON = { external: ["fast-check", "vitest"], minify: { whitespace: true, syntax: true } };
+
+/** Writes a file per entry that exports the entry, and returns their paths. Files of a bundle have the names of these files. */
+function stubsOf(entries: Readonly<Record<string, string>>, folder: string): string[] {
+  mkdirSync(folder, { recursive: true });
+  const up = relative(folder, root);
+  return Object.entries(entries).map(([name, path]) => {
+    const stub = `${folder}/${name}.ts`;
+    writeFileSync(stub, `export * from "${path.includes(".ts") ? `${up}/` : ""}${path}";\n`);
+    return stub;
+  });
+}
+
 /** All files of a bundle lie in one folder, so that what they load is found from each of them. */
 async function bundle({ entries, to, ...options }: Bundle): Promise<void> {
   // A name by which the same sources always make the same bundle; two may be made at once.
   const stubs = `${root}build/entries-${to.slice(root.length).replaceAll("/", "-")}`;
   rmSync(stubs, { recursive: true, force: true });
-  mkdirSync(stubs, { recursive: true });
-  for (const [name, path] of Object.entries(entries))
-    writeFileSync(`${stubs}/${name}.ts`, `export * from "${path.includes(".ts") ? "../../" : ""}${path}";\n`);
   const made = await Bun.build({
-    entrypoints: Object.keys(entries).map((name) => `${stubs}/${name}.ts`),
+    ...COMMON,
+    entrypoints: stubsOf(entries, stubs),
     root: stubs,
     outdir: to,
-    external: ["fast-check", "vitest"],
-    minify: { whitespace: true, syntax: true },
     ...options,
-    plugins: [...(options.plugins ?? []), plugin],
+    plugins: [...(options.plugins ?? []), packed("../build/", true)],
     naming: {
       entry: "[name].[ext]",
       chunk: "chunk-[hash].[ext]",
@@ -141,6 +160,52 @@ async function bundle({ entries, to, ...options }: Bundle): Promise<void> {
   if (!made.success) throw new AggregateError(made.logs);
   for (const [name, path] of beside) cpSync(path, `${to}/${name}`, { recursive: true });
   beside.clear();
+}
+
+interface Executable {
+  /** Bun's name of the platform. */
+  readonly target: Bun.Build.CompileTarget;
+  /** Path of Bun's program for that platform. */
+  readonly runtime: string;
+  readonly outfile: string;
+}
+
+/**
+ * Makes one file of Bun, the program with its threads, the built files and the files that sources load by a path. All modules
+ * have their bytecode. The file reads no `.env` and no `bunfig.toml` of the folder in which it is started.
+ *
+ * Modules are split: if each entry has its own copy of the modules that it shares with others, threads of Bun 1.4.5 end without
+ * an error.
+ */
+export async function executable(main: string, { target, runtime, outfile }: Executable): Promise<void> {
+  const stage = `${root}build/single-file-${process.pid}`;
+  try {
+    const beside = [...loadedByPath()].filter((path) => !path.endsWith(".ts"));
+    for (const path of beside) cpSync(root + path, `${stage}/${flatName(path)}`, { recursive: true });
+    for (const name of BUILT) cpSync(`${root}build/${name}`, `${stage}/build/${name}`);
+    const made = await Bun.build({
+      ...COMMON,
+      entrypoints: stubsOf({ main, ...threads() }, stage),
+      root: stage,
+      target: "bun",
+      format: "esm",
+      splitting: true,
+      bytecode: true,
+      naming: { entry: "[name].[ext]", chunk: "chunk-[hash].[ext]" },
+      plugins: [packed("./build/", false)],
+      compile: {
+        target,
+        executablePath: runtime,
+        outfile,
+        assets: ["build", ...beside.map(flatName)].map((name) => `${stage}/${name}`),
+        autoloadDotenv: false,
+        autoloadBunfig: false,
+      },
+    });
+    if (!made.success) throw new AggregateError(made.logs);
+  } finally {
+    rmSync(stage, { recursive: true, force: true });
+  }
 }
 
 /** A file's own place, without a module of Node's: browsers have none. */

@@ -46,8 +46,8 @@ function canBundle(): boolean {
 }
 
 /**
- * Returns the entry of the program: of an up-to-date bundle, which is made if need be, or of the sources if no bundle can be
- * made (the build is missing, the checkout cannot be written to, a source is broken).
+ * Returns the entry of an up-to-date bundle, which is made if necessary. Returns the entry of the sources if no bundle can be
+ * made: the build is missing, the checkout cannot be written to, or a source is broken.
  */
 export function programEntry(): string {
   const fresh = freshProgram();

@@ -1,15 +1,16 @@
 /**
- * Prints how large the map of `src` is: its folders, the imports that point up in the orders of ARCHITECTURE.md, the cycles of
- * value imports, the members of the largest configuration type and of what a server receives, and the way of a streaming chat
- * from the socket's callback to the engine's queue.
+ * Prints the size of the map of `src`:
+ * - its folders, the imports that point up in the orders of ARCHITECTURE.md, and the cycles of value imports,
+ * - the members of the largest configuration type, and of the type that a server receives,
+ * - the way of a streaming chat from the socket's callback to the engine's queue.
  *
  * The way is measured, not read. A server with default options runs in this process, and each function of `src` reports its
  * file when it is called (function-calls.ts). A client sends the same chat 30 times over raw connections; the first ten warm up.
  * Recording starts with the socket's callback and ends when the fleet's `submit` is called, which queues the request. A file is
  * entered when one of its functions is called first. A change of folder is a file that stands in another folder than the file
  * entered before it. Code of other threads is not seen. Helpers count like the functions that call them, so this finds more files
- * than a reader who follows the main calls: 85 instead of 66 when it was written, with 24 changes between folders directly under
- * `src`. Since callers test the fields of rare features themselves, and files that are read together are one, it finds 42 files
+ * than a reader who follows the main calls. When this was written it found 85 instead of 66 files, with 24 changes between
+ * folders directly under `src`. Since callers test the fields of rare features themselves, and files that are read together are one, it finds 42 files
  * and 14 changes. `test/scripts/map-numbers.test.ts` limits both. Of the 20 recorded chats the most frequent way counts, because
  * a timer may run in between. `--files` prints that way.
  */

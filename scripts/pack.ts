@@ -1,6 +1,6 @@
 /**
- * What is published? `npx bun run packages [-- FOLDER]` writes the tarballs of both packages into FOLDER, default `build`, and
- * prints their paths. `npm pack` of the checkout itself would pack sources without their libraries: it is refused.
+ * Packs both published packages: `npx bun run packages [-- FOLDER]` writes their tarballs into FOLDER, default `build`, and
+ * prints the paths. `npm pack` of the checkout itself is refused, because it would pack sources without their libraries.
  */
 import { mkdirSync, readdirSync } from "node:fs";
 import { resolve } from "node:path";

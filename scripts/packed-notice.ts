@@ -1,6 +1,6 @@
 /**
- * Writes the NOTICE of a package: the repository's notice, then the libraries in the bundles, the data in the vocabulary, and
- * Bun.
+ * Writes the NOTICE of a package or a single file: the repository's notice, then the libraries in the bundles, the data in the
+ * vocabulary, and Bun if it is inside.
  */
 import { readdirSync, readFileSync } from "node:fs";
 
@@ -38,13 +38,26 @@ function packageOf(name: string, where: string): { readonly title: string; reado
   return { title: `${name} ${version}: ${where}`, text };
 }
 
-/** Returns the text of NOTICE. `bundled`: packages whose code is in a bundle. `hasVocabulary`: includes the server's data. */
-export function noticeOf(name: string, bundled: readonly string[], hasVocabulary: boolean): string {
+/** Bun's own list of its licences and of its libraries, which its types have as a page of documentation. */
+function bunLicences(): { readonly title: string; readonly text: string } {
+  const types = `${root}node_modules/bun-types`;
+  const { version } = JSON.parse(readFileSync(`${types}/package.json`, "utf8"));
+  const [path] = new Bun.Glob("*/project/license.mdx").scanSync(types);
+  const page = readFileSync(`${types}/${path}`, "utf8");
+  return { title: `bun ${version}: the runtime`, text: page.replace(/^---[\s\S]*?---\n/, "").trim() };
+}
+
+/**
+ * Returns the text of NOTICE. `bundled`: packages whose code is in a bundle. `hasVocabulary`: includes the server's data.
+ * `hasRuntime`: includes Bun.
+ */
+export function noticeOf(name: string, bundled: readonly string[], hasVocabulary: boolean, hasRuntime = false): string {
   const parts = bundled.toSorted().map((dependency) => packageOf(dependency, "bundled"));
   if (hasVocabulary) {
     parts.push(packageOf("gpt-tokenizer", "its table of o200k_harmony, from which build/vocabulary.bin is made"));
     parts.push(packageOf("uplot", "in build/report.js and build/report.css"));
   }
+  if (hasRuntime) parts.push(bunLicences());
   parts.push(TIKTOKEN, packageOf("assemblyscript", "its runtime library, in build/core.wasm"));
   const rule = "-".repeat(100);
   const ours = readFileSync(`${root}NOTICE`, "utf8");

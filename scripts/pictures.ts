@@ -1,7 +1,7 @@
 /**
- * Takes the pictures of the documentation from one real run of `understudy serve`, `load` and `check`, with Debian's Chromium
- * (`apt-get install chromium`): docs/at-work.png for the README (a terminal with some of the lines, next to the report),
- * docs/load-report.png and docs/load-timeline.png for docs/how-to/load.md. CI does not run it. `--keep FILE` keeps the report.
+ * Takes the pictures of the documentation from one real run of `understudy serve`, `load` and `check`. Needs Debian's Chromium
+ * (`apt-get install chromium`). docs/at-work.png, for the README, shows a terminal with some of the lines, next to the report.
+ * docs/load-report.png and docs/load-timeline.png are for docs/reference/load.md. CI does not run it. `--keep FILE` keeps the report.
  */
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,7 +1,7 @@
 /**
- * What is published? Two folders in build/npm, made from this checkout: `llm-understudy` (the command, the server, the
- * library) and `llm-understudy-engine` (the engine alone). Nothing is left to install but Bun's own program: all
- * libraries are in the bundles, so that no package manager's layout matters; NOTICE names them.
+ * Makes the folders of the two published packages in build/npm from this checkout: `llm-understudy` (the command, the server,
+ * the library) and `llm-understudy-engine` (the engine alone). The bundles contain all libraries, which NOTICE names, so only
+ * Bun's own program must be installed, and the layout of the package manager does not matter.
  */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -19,7 +19,7 @@ const PLATFORMS: readonly string[] = Object.keys(
   JSON.parse(readFileSync(`${root}node_modules/bun/package.json`, "utf8")).optionalDependencies,
 );
 
-/** Entries of the program that runs on Bun, beside its threads. */
+/** Entries of the program that runs on Bun, in addition to its threads. */
 const PROGRAMS: Readonly<Record<string, string>> = {
   main: "src/main.ts",
   library: "src/embed/bun.ts",

@@ -1,13 +1,14 @@
 /**
- * `npx bun run start`: builds what is missing, serves, and ends with whoever started it. npm passes a signal on to the shell
- * between it and us; the shell ends without passing it on, and what it ran goes on without an owner (npm 10, dash 0.5). So
- * the processes between us and the runner on top are looked at: when one of them has lost its parent, we end in order.
+ * Implements `npx bun run start`: builds missing files, serves, and ends with the process that started it. npm passes a signal
+ * to the shell that runs this process. The shell ends without passing it on, and this process would continue without a parent
+ * (npm 10, dash 0.5). So this process watches the processes between it and the runner, and ends in order when one of them has
+ * lost its parent.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { programEntry } from "./fresh-program.ts";
 
 const LOOK_MS = 500;
-/** What npm and `bun run` put into the environment of what they run: who has neither was started by a user. */
+/** Matches the environment variables that npm and `bun run` set. A process without both was started by a user. */
 const UNDER_RUNNER = /(^|\0)npm_(command|lifecycle_event)=/;
 
 function read(pid: number, file: "stat" | "environ"): string {

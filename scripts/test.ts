@@ -26,7 +26,7 @@ const WAITING = [
  * recordings, one live server.
  */
 const QUICK_PATHS = [
-  "test/tidy.test.ts",
+  ...["test/tidy.test.ts", "test/tidy-words.test.ts"],
   ...["blocks", "lru", "prefix", "scheduler"].map((name) => `test/assembly/${name}.model.test.ts`),
   "test/golden",
   "test/conformance/fuzzed-requests.test.ts",

@@ -1,7 +1,8 @@
-/** Which command is meant? Each has its file in `cli/`, loaded only when it runs. */
+/** Runs the command that the arguments name. Each command has a file in `cli/`, which is only loaded when it runs. */
 import { existsSync } from "node:fs";
 import { version } from "../package.json";
 import { ignoreClosedOutput } from "./base/output.ts";
+import { restartWithSettings, WORKER_COMMAND } from "./cli/single-file.ts";
 
 const USAGE = `understudy ${version}: stands in for an LLM inference server
 
@@ -33,15 +34,18 @@ function asked(): readonly string[] {
 }
 
 const [command, ...rest] = asked();
+restartWithSettings(command);
+const isWorker = Bun.isStandaloneExecutable && command === WORKER_COMMAND;
 // A server takes its output over itself.
-if (command !== "serve") ignoreClosedOutput();
+if (command !== "serve" && !isWorker) ignoreClosedOutput();
 
 if (NEEDS_BUILT.includes(command ?? "") && !isBuilt()) {
   console.error(
     "understudy: not built yet; build it with: npx bun scripts/build.ts (or npx bun run start, which does)",
   );
   process.exitCode = 1;
-} else if (command === "serve") await (await import("./cli/serve/serve.ts")).runServe(rest);
+} else if (isWorker) await import("./cli/serve/serve-worker.ts");
+else if (command === "serve") await (await import("./cli/serve/serve.ts")).runServe(rest);
 else if (command === "replay") await (await import("./cli/replay/replay.ts")).runReplay(rest);
 else if (command === "load") await (await import("./cli/load/load.ts")).runLoad(rest);
 else if (command === "check") await (await import("./cli/check/check.ts")).runCheck(rest);

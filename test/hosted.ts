@@ -4,11 +4,12 @@
  */
 import { atEnd } from "./at-end.ts";
 import type { HostMessage, HostRequest } from "./host.ts";
-import { host as program } from "./program.ts";
-import type { Listening } from "./server.ts";
+import { host as program, SEPARATE } from "./program.ts";
+import { separateServer } from "./separate-server.ts";
+import type { ServerHandle } from "./server.ts";
 
 /** A running server. `output` returns its banner and log. A log line may arrive after the answer that it describes. */
-export interface Hosted extends Listening {
+export interface HostedServer extends ServerHandle {
   /** URLs of Triton's metrics port and of the HTTP/2 port. Null if the server has no such port. */
   readonly metricsUrl: string | null;
   readonly http2Url: string | null;
@@ -65,14 +66,20 @@ let host: Host | null = null;
 let last = 0;
 
 /** Starts a server with these flags on a free port. Rejects with the error line if the flags are refused. */
-export const hosted = (flags: readonly string[] = [], env: Readonly<Record<string, string>> = {}): Promise<Hosted> =>
-  hostedAs(["--port", "0", ...flags], env);
+export const hosted = (
+  flags: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<HostedServer> => hostedAs(["--port", "0", ...flags], env);
 
 /** Starts a server whose `flags` name the ports. */
-export async function hostedAs(flags: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Hosted> {
+export async function hostedAs(
+  flags: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<HostedServer> {
+  if (program === SEPARATE) return separateServer(flags, env);
   if (host === null || host.isLost) host = new Host();
   const [id, shared] = [++last, host];
-  const ready = Promise.withResolvers<Pick<Hosted, "url" | "metricsUrl" | "http2Url">>();
+  const ready = Promise.withResolvers<Pick<HostedServer, "url" | "metricsUrl" | "http2Url">>();
   const ended = Promise.withResolvers<void>();
   let text = "";
   shared.listen(id, (message) => {

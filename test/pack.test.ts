@@ -285,9 +285,9 @@ test.each(sampled("pack", WAYS, 1))(
   async ({ module, moduleResolution, names }) => {
     for (const file of uses) writeFileSync(file, USE);
     const flags = ["--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022", "--typeRoots", "./none"];
-    const how = ["--module", module, "--moduleResolution", moduleResolution];
+    const resolution = ["--module", module, "--moduleResolution", moduleResolution];
     const tsc = ["node", `${root}node_modules/typescript/bin/tsc`];
-    const { code, out } = await run([...tsc, ...flags, ...how, ...names], folder);
+    const { code, out } = await run([...tsc, ...flags, ...resolution, ...names], folder);
     expect({ code, out }).toEqual({ code: 0, out: "" });
   },
   60_000,

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 const root = new URL("../", import.meta.url).pathname;
 
-/** The environment without the variables that npm and Bun set for scripts. Those would change the programs under test. */
+/** The environment without the variables of npm and Bun for scripts, because they would change the programs under test. */
 export const PLAIN: Record<string, string | undefined> = Object.fromEntries(
   Object.entries(process.env).filter(
     ([name]) => !/^(npm_|bun_|NODE_ENV|NODE_PATH|INIT_CWD|UNDERSTUDY_|VLLM_|TEST_)/i.test(name),

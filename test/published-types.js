@@ -1,7 +1,7 @@
-/** Which public names of a package's declarations have no hover text? Walks them with TypeScript's own API. */
+/** Checks a package's declarations with TypeScript's API: hover texts of public names, and compiler errors. */
 /**
- * Names without a text, as `Engine.submit`: what the entries export, the members of these, and those of all types that
- * are met on the way. Node's and the language's own are not looked at.
+ * Returns the public names without a doc comment, such as `Engine.submit`. Public are the exports of the entries, their members,
+ * and the members of all types that they use. Types of Node and of the language are left out.
  */
 export function bareNames(ts, entries, folder) {
   const program = ts.createProgram([...entries], {
@@ -12,7 +12,7 @@ export function bareNames(ts, entries, folder) {
   const bare = new Set();
   const seen = new Set();
   const isOurs = (symbol) =>
-    symbol.declarations?.some((one) => one.getSourceFile().fileName.startsWith(folder)) === true;
+    symbol.declarations?.some((declaration) => declaration.getSourceFile().fileName.startsWith(folder)) === true;
   const hasText = (symbol) => symbol.getDocumentationComment(checker).some(({ text }) => text.trim() !== "");
 
   function visit(type, name) {
@@ -24,7 +24,7 @@ export function bareNames(ts, entries, folder) {
     for (const part of [...parts, ...typeArguments, ...aliased]) visit(part, name);
     if (parts.length > 0) return;
     const index = [type.getStringIndexType(), type.getNumberIndexType()];
-    for (const one of index) if (one) visit(one, name);
+    for (const indexed of index) if (indexed) visit(indexed, name);
     for (const signature of type.getCallSignatures()) {
       visit(signature.getReturnType(), name);
       for (const parameter of signature.getParameters()) visit(checker.getTypeOfSymbol(parameter), name);
@@ -53,7 +53,7 @@ export function bareNames(ts, entries, folder) {
   return [...bare];
 }
 
-/** What the compiler says of these files, each way of finding modules for itself; all declarations are checked. */
+/** Returns the compiler's errors in these files and all declarations, for each way of module resolution separately. */
 export function complaints(ts, files, ways) {
   const parsed = new Map();
   return ways.map(({ module, moduleResolution, names }) => {

@@ -2,13 +2,13 @@
 import { main } from "./program.ts";
 
 /** A running server, in its own process or in a shared one. */
-export interface Listening {
+export interface ServerHandle {
   readonly url: string;
   /** Returns the output so far. */
   readonly output: () => string;
 }
 
-export interface Server extends Listening {
+export interface Server extends ServerHandle {
   readonly pid: number;
   /** Sends the signal, waits for the exit, and returns the exit code. */
   stop(signal?: NodeJS.Signals): Promise<number>;

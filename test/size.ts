@@ -1,6 +1,6 @@
 /**
- * Decides how much of a long test runs. A long test has two sizes: a seeded sample of at most 20 s, which runs with all
- * tests, and the whole, run by `npx bun run test:NAME` (scripts/test-whole.ts, which sets the variables that are read here).
+ * Decides how much of a long test runs. A long test has two sizes. Its seeded sample takes at most 20 s and runs with all
+ * tests. The whole is run by `npx bun run test:NAME` (scripts/test-whole.ts sets the variables that are read here).
  */
 import { appendFileSync } from "node:fs";
 

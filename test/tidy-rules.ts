@@ -3,7 +3,7 @@
  * rules.
  */
 
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 export interface SourceFile {
   /** Path from the repository's root. */
@@ -44,7 +44,24 @@ export function foldersIn(architecture: string): Map<string, string[][]> {
   );
 }
 
-const ARCHITECTURE = readFileSync(new URL("../ARCHITECTURE.md", import.meta.url), "utf8");
+const ROOT = new URL("../", import.meta.url).pathname;
+/** Folders that are not ours or are generated. */
+const OUTSIDE = ["node_modules", "build", "dist", "coverage", ".git"];
+
+/** Reads a file. The path starts at the repository's root. */
+export const read = (path: string) => readFileSync(ROOT + path, "utf8");
+
+/** Returns the files under a folder of the repository, as paths from its root. "" is the root, other folders end with a slash. */
+export function filesUnder(folder: string): string[] {
+  return readdirSync(ROOT + folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = folder + entry.name;
+    const outside = OUTSIDE.includes(entry.name) || entry.name.startsWith(".venv");
+    if (entry.isDirectory()) return outside ? [] : filesUnder(`${path}/`);
+    return entry.isFile() ? [path] : [];
+  });
+}
+
+const ARCHITECTURE = read("ARCHITECTURE.md");
 /** Files that may read clocks and draw random numbers. */
 const TIME_AND_CHANCE = ["clock", "time/clock-worker", "random"].map((name) => `src/base/${name}.ts`);
 /** The room with the only file that calls the core's schedule. */
@@ -234,8 +251,8 @@ const PURE = ["mix", "seeded"];
 /** Returns the first import of clock.ts or random.ts that should be a parameter instead. */
 export function notHandedIn(text: string): string | undefined {
   const from = /\b(?:import|export)\s+([^;"']*?)\s*\bfrom\s*["'][^"']*\/(?:clock|random)\.ts["']/g;
-  const imported = [...code(text).matchAll(from)].flatMap(([, what = ""]) =>
-    what.startsWith("type ") ? [] : what.replace(/[{}]/g, "").split(","),
+  const imported = [...code(text).matchAll(from)].flatMap(([, names = ""]) =>
+    names.startsWith("type ") ? [] : names.replace(/[{}]/g, "").split(","),
   );
   const values = imported
     .map((name) => name.trim().split(/\s+as\s+/)[0]!)
@@ -251,8 +268,9 @@ export function schedules(text: string): boolean {
 }
 
 const inRoom = (rooms: readonly string[]) => (path: string) => path.startsWith("src/") && rooms.includes(roomOf(path));
-const isSource = (path: string) => /^(src|assembly|test|bench|scripts)\/.*\.(ts|c|h)$/.test(path);
-const RULES_THEMSELVES = /^test\/tidy(-rules|\.test)\.ts$/;
+/** Reports whether a file is code of ours. */
+export const isSource = (path: string) => /^(src|assembly|test|bench|scripts)\/.*\.(ts|c|h)$/.test(path);
+const RULES_THEMSELVES = /^test\/tidy(-rules|-words)?(\.test)?\.ts$/;
 const isText = (path: string) =>
   /\.(ts|c|h|json|jsonl|jsonc|md|toml|yaml|yml|html|py|sh|lock)$|^\.ci\/run$|^bin\//.test(path);
 
@@ -260,16 +278,6 @@ function search(pattern: RegExp, text: string): string | undefined {
   const match = pattern.exec(text);
   return match ? `line ${text.slice(0, match.index).split("\n").length}: ${match[0].trim()}` : undefined;
 }
-
-/** First words without a referent. A comment must name its subject. */
-const VAGUE = "(?:Of|It|Its|The same)\\b";
-/**
- * Matches these words at the start of a block, of a comment after code, and of a line that does not continue the line above.
- */
-const VAGUE_COMMENT = new RegExp(
-  `/\\*[\\s*]*${VAGUE}.*|(?<=\\S[ \\t]+)//[ \\t]*${VAGUE}.*|(?<!^[ \\t]*//.*\\n)^[ \\t]*//[ \\t]*${VAGUE}.*`,
-  "m",
-);
 
 export const rules: readonly Rule[] = [
   {
@@ -321,16 +329,6 @@ export const rules: readonly Rule[] = [
       const lines = text.trimEnd().split("\n").length;
       return lines > 400 ? `${lines} lines` : undefined;
     },
-  },
-  {
-    name: "a file opens with a comment",
-    applies: (path) => /^(src|assembly|scripts|bench)\//.test(path) && isSource(path),
-    wrong: ({ text }) => (/^(#!.*\n)?(\/\*|\/\/)/.test(text) ? undefined : text.split("\n")[0]),
-  },
-  {
-    name: "a comment begins with a noun or a verb",
-    applies: (path) => isSource(path) && !RULES_THEMSELVES.test(path),
-    wrong: ({ text }) => search(VAGUE_COMMENT, text),
   },
   {
     name: "names are kebab-case",

@@ -23,7 +23,7 @@ export class Line {
   /** Tokens that the request's blocks hold after the last plan, and those for which they have room. The room is 0 before the first chunk. */
   held: i32;
   room: i32;
-  /** Where the id of its next token is stored (tokens.ts). 0 if its ids are not kept. */
+  /** Address at which the id of its next token is stored (tokens.ts). 0 if its ids are not kept. */
   keep: i32;
   /** P: tokens of the prompt. A pause adds the generated tokens. */
   context: i32;

@@ -1,19 +1,22 @@
-/** How far is what a tool says of each request from what the server says that it experienced? Durations in milliseconds. */
+/**
+ * Compares a load generator's numbers per request with the server's truth log, so that docs/explanation/measuring.md can state
+ * the tool's error. Durations are in milliseconds.
+ */
 import { TokenTimes } from "../../src/tools/load/token-times.ts";
 import { distributionOf } from "../../src/tools/report/distribution.ts";
 import type { RequestLine, TruthLine } from "../../src/truth/schema.ts";
 
-/** What a tool says of a request, by its own definitions. */
-export interface Observed {
+/** A tool's numbers of one request, by the tool's own definitions. */
+export interface ToolRequest {
   /** `X-Request-Id`, or the answer's `id`. */
   readonly id: string;
   readonly ttftMs: number;
   readonly e2eMs: number;
-  /** Time per output token that the tool tells; null: it has none for this request. */
+  /** Time per output token that the tool reports. Null if it reports none for this request. */
   readonly tpotMs: number | null;
-  /** What it adds to the values that it reports as ITL. */
+  /** The values of this request among those that the tool reports as ITL. */
   readonly itlMs: readonly number[];
-  /** Times between chunks; null: it does not say. */
+  /** Times between chunks. Null if the tool does not report them. */
   readonly gapsMs: readonly number[] | null;
   readonly chunks: number;
 }
@@ -22,7 +25,7 @@ export interface TrueRequest {
   readonly ttftMs: number;
   readonly e2eMs: number;
   readonly preemptions: number;
-  /** When each token was written. */
+  /** Time at which each token was written, in microseconds. */
   readonly tokenUs: readonly number[];
 }
 
@@ -35,20 +38,23 @@ export interface Spread {
 }
 
 export interface Comparison {
-  /** Requests of the tool that the server knew, and those that it did not. */
+  /** Number of the tool's requests with an id that the server knows, and without. */
   readonly requests: number;
   readonly missing: number;
-  /** Chunks with tokens: as the tool counted them, and as they were written. */
+  /** Number of chunks with tokens, as counted by the tool, and as written by the server. */
   readonly chunks: { readonly tool: number; readonly written: number };
   readonly preemptions: number;
-  /** Tool minus truth. `gap`: time between two chunks; only of answers whose chunks the tool counted as they were written. */
+  /** The tool's value minus the truth. `gap` is the time between two chunks, only of answers whose chunk count is right. */
   readonly errors: Readonly<Record<"ttft" | "e2e" | "tpot" | "gap", Spread>>;
-  /** What the tool says of the run by its definitions, and the truth: ITL from token to token. */
+  /** The run's values by the tool's definitions, and the true ones. True ITL is the time from token to token. */
   readonly reported: Readonly<Record<"ttft" | "itl" | "tpot", Spread>>;
   readonly truth: Readonly<Record<"ttft" | "itl" | "tpot", Spread>>;
 }
 
-/** Requests by `X-Request-Id` and by the answer's `id`; `lines` of `GET /understudy/requests` (docs/reference/truth-log.md). */
+/**
+ * Reads `lines` of `GET /understudy/requests` (docs/reference/truth-log.md). Returns each request under its `X-Request-Id` and under the
+ * answer's `id`.
+ */
 export function truthOf(lines: Iterable<string>): Map<string, TrueRequest> {
   const steps = new TokenTimes();
   const rows: RequestLine[] = [];
@@ -76,7 +82,10 @@ export function truthOf(lines: Iterable<string>): Map<string, TrueRequest> {
   return found;
 }
 
-/** Number, from 0, of the last token in each chunk: the first token goes out alone, then `interval` together (vLLM 0.33, v1/engine/output_processor.py). */
+/**
+ * Returns the index of the last token in each chunk. The first chunk has one token, the others have `interval` tokens
+ * (vLLM 0.33, v1/engine/output_processor.py).
+ */
 export function chunkEnds(tokens: number, interval: number): number[] {
   const ends: number[] = [];
   for (let end = 0; end < tokens - 1; end += interval) ends.push(end);
@@ -87,7 +96,7 @@ export function chunkEnds(tokens: number, interval: number): number[] {
 const gapsOf = (us: readonly number[]) => us.slice(1).map((at, i) => (at - us[i]!) / 1000);
 
 export function compare(
-  observed: readonly Observed[],
+  observed: readonly ToolRequest[],
   truth: ReadonlyMap<string, TrueRequest>,
   interval: number,
 ): Comparison {

@@ -1,8 +1,8 @@
 /**
- * A proxy that sends the chunk that holds only the role at once, as servers do that answer before the model has; vLLM and
- * ours send it with the first token. The server's own is left out. Started by run.ts: `early-role.ts SERVER-PORT --port N`.
- * It works on the bytes of a connection, so that every write of the server is one of its own at once; it knows no more of
- * HTTP than clients need that send a head in one piece and one request after the other.
+ * Runs a proxy that sends the chunk with the role at once, before the server answers, and drops the server's role chunk. Some
+ * servers send the role early, while vLLM and ours send it with the first token. Started by run.ts as
+ * `early-role.ts SERVER-PORT --port N`. The proxy copies bytes, so that each write of the server is one write of the proxy. It
+ * supports only clients that send a request's head in one piece and do not pipeline requests.
  */
 import { randomUUID } from "node:crypto";
 import { connect, createServer, type Socket } from "node:net";
@@ -15,23 +15,23 @@ const target = Number(process.argv[2]);
 
 createServer({ noDelay: true }, join).listen(number("--port", 0), "127.0.0.1");
 
-/** Texts are latin1: a character per byte. */
+/** Connects a client with the server. Text is decoded as latin1, a character per byte. */
 function join(client: Socket): void {
   const server = connect({ port: target, host: "127.0.0.1", noDelay: true });
   for (const socket of [client, server]) socket.setEncoding("latin1");
   let answering = false;
-  /** What came of the answer's head and first chunk; null: both are gone. */
+  /** Bytes of the answer's head and first chunk so far. Null if both are complete and dropped. */
   let begun: string | null = null;
 
   client.on("data", (text: string) => {
     if (answering || !text.startsWith(CHAT)) return void server.write(text, "latin1");
     const head = text.slice(0, text.indexOf("\r\n\r\n"));
     // The answer's id follows from the request's, so it is known before the answer.
-    const given = /\r\nx-request-id: *([^\r]+)/i.exec(head)?.[1];
-    const id = given ?? randomUUID();
+    const sentId = /\r\nx-request-id: *([^\r]+)/i.exec(head)?.[1];
+    const id = sentId ?? randomUUID();
     const firstLine = text.indexOf("\r\n") + 2;
     const named = `${text.slice(0, firstLine)}x-request-id: ${id}\r\n${text.slice(firstLine)}`;
-    server.write(given === undefined ? named : text, "latin1");
+    server.write(sentId === undefined ? named : text, "latin1");
     answering = true;
     begun = "";
     client.write(HEAD + chunk(role(`chatcmpl-${id}`)));
@@ -50,12 +50,12 @@ function join(client: Socket): void {
     client.write(rest, "latin1");
   });
 
-  for (const [one, other] of [
+  for (const [socket, other] of [
     [client, server],
     [server, client],
   ] as const) {
-    one.on("error", () => other.destroy());
-    one.on("close", () => other.destroy());
+    socket.on("error", () => other.destroy());
+    socket.on("close", () => other.destroy());
   }
 }
 
@@ -67,11 +67,11 @@ function role(id: string): string {
   return `data: ${JSON.stringify(event)}\n\n`;
 }
 
-/** What follows the head and the first event of a chunked answer; null: they are not complete. */
+/** Returns the text after the head and the first event of a chunked answer. Null if the head or the event is incomplete. */
 function withoutFirstEvent(answer: string): string | null {
   const headEnd = answer.indexOf("\r\n\r\n");
   if (headEnd < 0) return null;
-  if (!answer.startsWith("HTTP/1.1 200 ")) throw new Error(`the server says ${answer.slice(0, headEnd)}`);
+  if (!answer.startsWith("HTTP/1.1 200 ")) throw new Error(`the server answered ${answer.slice(0, headEnd)}`);
   const sizeEnd = answer.indexOf("\r\n", headEnd + 4);
   if (sizeEnd < 0) return null;
   const size = Number.parseInt(answer.slice(headEnd + 4, sizeEnd), 16);

@@ -1,11 +1,12 @@
-/** How do results look on the terminal and in docs/explanation/measuring.md? */
+/** Formats the results of `bench certify` for the terminal and for docs/explanation/measuring.md. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { root } from "../lib/results.ts";
 import type { Comparison, Spread } from "./compare.ts";
 import { type Scenario, scenarios } from "./scenarios.ts";
 import { tools } from "./tools.ts";
 
-export interface Certified extends Comparison {
+/** The result of one tool in one scenario. */
+export interface ToolRun extends Comparison {
   readonly tool: string;
   readonly version: string;
   readonly scenario: string;
@@ -13,10 +14,10 @@ export interface Certified extends Comparison {
 
 /** One line in bench/results/certify.jsonl. */
 export interface Run {
-  readonly rows: readonly Certified[];
+  readonly rows: readonly ToolRun[];
   readonly date: string;
   readonly commit: string;
-  /** Sources had changes that the commit has not. */
+  /** True if the sources had uncommitted changes. */
   readonly changed: boolean;
   readonly realtime: boolean;
   readonly bun: string;
@@ -38,8 +39,8 @@ const error = ({ p50, p99, count }: Spread) => (count === 0 ? "–" : `${ms(p50)
 const spread = ({ p50, p99, max, count }: Spread) => (count === 0 ? "–" : `${ms(p50)} / ${ms(p99)} / ${ms(max)}`);
 const count = (value: number) => value.toLocaleString("en");
 
-/** With a heading, then a row per run. */
-export function errorRows(rows: readonly Certified[]): string[][] {
+/** Returns a heading, then a row per run with the tool's errors. */
+export function errorRows(rows: readonly ToolRun[]): string[][] {
   return [
     ["Scenario", "Tool", "Requests", "TTFT", "E2E", "TPOT", "Gap between chunks"],
     ...rows.map(({ scenario, tool, requests, missing, errors }) => [
@@ -49,8 +50,8 @@ export function errorRows(rows: readonly Certified[]): string[][] {
   ];
 }
 
-/** With a heading, then a row per run. */
-export function meaningRows(rows: readonly Certified[]): string[][] {
+/** Returns a heading, then a row per run with the tool's ITL and TPOT next to the true ones. */
+export function meaningRows(rows: readonly ToolRun[]): string[][] {
   return [
     ["Scenario", "Tool", "Its ITL", "True ITL", "Its TPOT", "True TPOT", "Chunks counted, written"],
     ...rows.map(({ scenario, tool, chunks, reported, truth }) => [
@@ -65,14 +66,14 @@ function markdown([heading, ...rows]: readonly (readonly string[])[]): string {
   return [line(heading!), `|${"---|".repeat(heading!.length)}`, ...rows.map(line)].join("\n");
 }
 
-/** What docs/explanation/measuring.md says between its markers; `run` is a line of bench/results/certify.jsonl. */
+/** Returns the text of each generated section of docs/explanation/measuring.md, by the name in its markers. */
 export function sections(run: Run): Readonly<Record<string, string>> {
   return {
     tools: markdown([
       ["Tool", "Version", "Its ITL is made of"],
       ...tools.map(({ name, itl }) => [name, versionIn(run, name), itl]),
     ]),
-    scenarios: markdown([["Scenario", "What"], ...scenarios.map((one) => [one.name, one.about])]),
+    scenarios: markdown([["Scenario", "What"], ...scenarios.map((scenario) => [scenario.name, scenario.about])]),
     commands: commands(),
     machine: machineLine(run),
     errors: markdown(errorRows(run.rows)),
@@ -85,13 +86,13 @@ const versionIn = ({ rows }: Run, name: string) => rows.find(({ tool }) => tool 
 function machineLine({ date, commit, changed, machine, bun, realtime }: Run): string {
   const { cpu, cores, kernel, loadBefore } = machine;
   const ordinary = tools.filter(({ manyProcesses }) => manyProcesses).map(({ name }) => name);
-  const how = realtime
+  const conditions = realtime
     ? `, \`--realtime\` (server and tools before all else; ${ordinary.join(", ")} with more weight)`
     : "";
-  return `Measured on ${date.slice(0, 10)} at commit ${commit}${changed ? " and uncommitted changes" : ""}, with ${cores} cores of ${cpu}, Linux ${kernel}, Bun ${bun}${how}; the machine was shared, its load average before the run was ${loadBefore}.`;
+  return `Measured on ${date.slice(0, 10)} at commit ${commit}${changed ? " and uncommitted changes" : ""}, with ${cores} cores of ${cpu}, Linux ${kernel}, Bun ${bun}${conditions}; the machine was shared, its load average before the run was ${loadBefore}.`;
 }
 
-/** Server and tools of the first scenario, and what the server is given in the others. */
+/** Returns the commands of the server and the tools in the first scenario, and the server's commands in the other scenarios. */
 function commands(): string {
   const [plain, ...others] = scenarios as [Scenario, ...Scenario[]];
   const serve = ({ serve: flags }: Scenario) => `./bin/understudy serve --served-model-name m ${flags.join(" ")}`;
@@ -99,11 +100,13 @@ function commands(): string {
     const assigned = Object.entries(env ?? {}).map(([name, value]) => `${name}=${value} `);
     return assigned.join("") + command(plain, "http://127.0.0.1:8000", "build").join(" ");
   });
-  const different = others.filter((one) => one.serve !== plain.serve).map((one) => `${serve(one)}   # ${one.name}`);
+  const different = others
+    .filter((scenario) => scenario.serve !== plain.serve)
+    .map((scenario) => `${serve(scenario)}   # ${scenario.name}`);
   return ["```sh", serve(plain), ...different, "", ...shown, "```"].join("\n");
 }
 
-/** The page with its sections filled. */
+/** Returns the page with its generated sections filled in. */
 export function filled(page: string, run: Run): string {
   let text = page;
   for (const [name, section] of Object.entries(sections(run))) {

@@ -1,24 +1,25 @@
 /**
- * How true are the numbers of load generators? Each tool and scenario is one run against a new server, which then says what
- * every request really experienced; docs/explanation/measuring.md explains the tables. Server on one core, tool on the other.
+ * Measures how true the numbers of load generators are. Each tool runs each scenario against a new server, whose truth log has
+ * the real times of every request. docs/explanation/measuring.md explains the tables. The server runs on one core, the tool on the other.
  *
- *   bun run bench certify [--tools "aiperf,vllm bench serve"] [--scenarios "plain,200 streams"] [--write-docs] [--no-save] [--realtime]
+ *   bun run bench certify [--tools "aiperf,vllm bench serve"] [--scenarios "plain,200 streams"] [--write-docs] [--no-save]
+ *                         [--realtime]
  */
 import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { WallClock } from "../../src/base/clock.ts";
 import { ServerTruthSource } from "../../src/tools/load/truth.ts";
-import { has, known, text } from "../lib/options.ts";
+import { has, rejectUnknown, text } from "../lib/options.ts";
 import { CLIENT_CORE, pinned, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
 import { progress, table } from "../lib/report.ts";
 import { root, save } from "../lib/results.ts";
 import { compare, truthOf } from "./compare.ts";
-import { type Certified, errorRows, meaningRows, writeDocs } from "./page.ts";
+import { errorRows, meaningRows, type ToolRun, writeDocs } from "./page.ts";
 import { type Scenario, scenarios } from "./scenarios.ts";
 import { type Tool, tools } from "./tools.ts";
 
-known(["--tools", "--scenarios", "--write-docs", "--no-save", "--realtime"]);
+rejectUnknown(["--tools", "--scenarios", "--write-docs", "--no-save", "--realtime"]);
 
-/** A run takes seconds, most of them the tool's own start. */
+/** Bound on a run. A run takes seconds, most of them for the tool's own start. */
 const TIMEOUT_MS = 90_000;
 const WARM_UP = { requests: 8, tokens: 32 };
 
@@ -31,15 +32,15 @@ for (const { name, needs } of chosenTools) {
 }
 const isWhole = chosenTools === tools && chosenScenarios === scenarios;
 if (has("--write-docs") && (!isWhole || has("--no-save"))) {
-  complain("--write-docs writes what a whole run saved: leave out --tools, --scenarios and --no-save");
+  complain("--write-docs needs the result of a whole run: leave out --tools, --scenarios and --no-save");
 }
 
 function chosen<T extends { readonly name: string }>(option: string, all: readonly T[]): readonly T[] {
   if (!has(option)) return all;
   const names = text(option, "").split(",");
-  const unknown = names.filter((name) => !all.some((one) => one.name === name));
+  const unknown = names.filter((name) => !all.some((known) => known.name === name));
   if (unknown.length > 0) {
-    complain(`${option}: unknown: ${unknown.join(", ")}; there are ${all.map(({ name }) => name).join(", ")}`);
+    complain(`${option}: unknown: ${unknown.join(", ")}; accepted are ${all.map(({ name }) => name).join(", ")}`);
   }
   return all.filter(({ name }) => names.includes(name));
 }
@@ -60,7 +61,7 @@ async function serverOf(scenario: Scenario) {
   return { server, port: proxy.port, stop: () => Promise.all([proxy.stop(), server.stop()]) };
 }
 
-/** The first requests of a process wait for its compiler. */
+/** Sends some requests before the measurement, because the first requests of a process wait for its compiler. */
 async function warmUp(port: number): Promise<void> {
   const messages = [{ role: "user", content: "Hello" }];
   const body = JSON.stringify({ model: "m", messages, stream: true, ignore_eos: true, max_tokens: WARM_UP.tokens });
@@ -73,7 +74,7 @@ async function warmUp(port: number): Promise<void> {
   await Promise.all(Array.from({ length: WARM_UP.requests }, ask));
 }
 
-async function certify(tool: Tool, scenario: Scenario): Promise<Certified> {
+async function certify(tool: Tool, scenario: Scenario): Promise<ToolRun> {
   const folder = `build/bench/certify-${process.pid}`;
   rmSync(root + folder, { recursive: true, force: true });
   mkdirSync(root + folder, { recursive: true });
@@ -87,7 +88,8 @@ async function certify(tool: Tool, scenario: Scenario): Promise<Certified> {
     await runTool(tool, scenario, `http://127.0.0.1:${port}`, folder);
     const observed = tool.read(root + folder);
     const comparison = compare(observed, truthOf(await source.end()), scenario.interval);
-    if (comparison.requests === 0) throw new Error(`${tool.name}: no request of ${observed.length} is the server's`);
+    if (comparison.requests === 0)
+      throw new Error(`${tool.name}: the server knows none of the ${observed.length} request ids`);
     return { tool: tool.name, version: tool.version, scenario: scenario.name, ...comparison };
   } finally {
     clock.close();
@@ -97,8 +99,8 @@ async function certify(tool: Tool, scenario: Scenario): Promise<Certified> {
 }
 
 /**
- * In a real-time class each process of a tool holds the core for 100 ms while its others wait. So with `--realtime` (root)
- * a tool of many processes is only given more weight than what else runs: that of its session, for which it has one.
+ * Command prefix that starts a tool of many processes in a session of its own with the highest weight, for `--realtime` (needs
+ * root). A real-time class would let each process of the tool hold the core for 100 ms while the others wait.
  */
 const WEIGHTED = ["sh", "-c", 'echo -20 > /proc/self/autogroup; exec nice -n -20 "$@"', "sh"];
 
@@ -116,7 +118,7 @@ async function runTool(tool: Tool, scenario: Scenario, url: string, folder: stri
     stdout: "pipe",
     stderr: "pipe",
   });
-  // All processes that it started.
+  // A negative id ends the tool and all processes that it started.
   const timer = setTimeout(() => process.kill(-child.pid, "SIGKILL"), TIMEOUT_MS);
   const [out, err, code] = await Promise.all([
     new Response(child.stdout).text(),
@@ -125,11 +127,11 @@ async function runTool(tool: Tool, scenario: Scenario, url: string, folder: stri
   ]);
   clearTimeout(timer);
   if (code === 0) return;
-  const why = child.signalCode === null ? `ended with ${code}` : `was ended after ${TIMEOUT_MS / 1000} s`;
+  const why = child.signalCode === null ? `exited with code ${code}` : `was killed after ${TIMEOUT_MS / 1000} s`;
   throw new Error(`${tool.name} ${why}, scenario ${scenario.name}:\n${out.slice(-1500)}${err.slice(-1500)}`);
 }
 
-const rows: Certified[] = [];
+const rows: ToolRun[] = [];
 for (const scenario of chosenScenarios) {
   for (const tool of chosenTools) {
     progress(`${scenario.name}: ${tool.name}`);
@@ -137,7 +139,7 @@ for (const scenario of chosenScenarios) {
   }
 }
 table("Tool minus truth, ms: p50 / p99", errorRows(rows));
-table("What it is called, ms: tool's, true", meaningRows(rows));
-// Parts of the table are for looking at: the last line of the results is a whole one.
+table("ITL and TPOT by the tool's definition and by the truth, ms", meaningRows(rows));
+// The page is generated from the last saved line, so a partial run is not saved.
 if (isWhole) save("certify", { rows });
 if (has("--write-docs")) writeDocs();

@@ -1,8 +1,11 @@
-/** Under which circumstances are the tools certified? Each run is a new server with these flags and a closed loop of chats. */
+/**
+ * Lists the scenarios in which load generators are certified. Each run starts a new server with these flags and sends chats,
+ * of which at most `concurrency` are open at a time.
+ */
 
 export interface Scenario {
   readonly name: string;
-  /** What it shows, for docs/explanation/measuring.md. */
+  /** Describes the scenario for docs/explanation/measuring.md. */
   readonly about: string;
   readonly serve: readonly string[];
   readonly concurrency: number;
@@ -11,11 +14,11 @@ export interface Scenario {
   readonly tokens: number;
   /** `--stream-interval` of the server. */
   readonly interval: number;
-  /** The first chunk, which holds a role and no text, comes at once, by a proxy in between: early-role.ts. */
+  /** True if a proxy (early-role.ts) sends the first chunk, which holds a role and no text, before the server answers. */
   readonly earlyRole?: true;
 }
 
-/** An idle server gives its first token after 100 ms, then one every 20 ms to each stream. */
+/** The first token of a stream comes after 100 ms, then a token every 20 ms. */
 const PACE = ["--timing", "constant:ttft=100ms,itl=20ms"];
 const FEW = { concurrency: 8, requests: 40, tokens: 64, interval: 1 };
 

@@ -1,26 +1,26 @@
-/** Which tools are certified, how is each started, and what does it write down about each request? */
+/** Describes the load generators that are certified: the command of each, and a reader of its result file. */
 import { readFileSync } from "node:fs";
 import manifest from "../../package.json";
 import { root } from "../lib/results.ts";
-import type { Observed } from "./compare.ts";
+import type { ToolRequest } from "./compare.ts";
 import type { Scenario } from "./scenarios.ts";
 
 export interface Tool {
   readonly name: string;
   readonly version: string;
-  /** What the tool's "ITL" is made of, for docs/explanation/measuring.md. */
+  /** Describes for docs/explanation/measuring.md which times the tool calls "ITL". */
   readonly itl: string;
-  /** File without which it cannot run, and the command that makes it. */
+  /** A file that the tool needs, and the command that creates it. */
   readonly needs?: { readonly file: string; readonly make: string };
   readonly env?: Readonly<Record<string, string>>;
   readonly manyProcesses?: true;
-  /** From the repository's root; results go to `folder`. */
+  /** Returns the command, to be run in the repository's root. The command writes its results to `folder`. */
   command(scenario: Scenario, url: string, folder: string): string[];
-  read(folder: string): Observed[];
+  read(folder: string): ToolRequest[];
 }
 
 const MODEL = "m";
-/** Tokenizer of the tools. Lengths of prompts may differ a little between them: its words need not be the server's. */
+/** Tokenizer of the tools. The server may use another one, so prompt lengths may differ a little between tools. */
 const TOKENIZER = "test/conformance/model";
 const INPUT = "64";
 
@@ -32,7 +32,7 @@ function environment(name: string, program: string, file: string, flags = "") {
   return { file: `${name}/${program}`, make };
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: somebody's result file, whose fields are looked at one by one
+// biome-ignore lint/suspicious/noExplicitAny: a tool's result file, of which only some fields are read
 type Json = any;
 const json = (path: string): Json => JSON.parse(readFileSync(path, "utf8"));
 const jsonLines = (path: string): Json[] =>
@@ -84,7 +84,7 @@ const vllm: Tool = {
     ...["--max-concurrency", String(concurrency), "--request-id-prefix", "certify-", "--disable-tqdm"],
     ...["--save-result", "--save-detailed", "--result-dir", folder, "--result-filename", "vllm.json"],
   ],
-  // Requests are numbered behind the prefix, and the arrays are in that order.
+  // Request ids are the prefix and a number, and the arrays are in the order of the numbers.
   read: (folder) => {
     const { ttfts, itls, output_lens, errors } = json(`${folder}/vllm.json`);
     return (ttfts as number[]).flatMap((ttft, i) => {

@@ -1,4 +1,4 @@
-"""`vllm bench serve` with the flags given, for an environment without PyTorch. The benchmark is the package's own."""
+"""Runs `vllm bench serve` with its flags in an environment without PyTorch. The benchmark is the package's own code."""
 import pathlib
 import sys
 

@@ -1,11 +1,11 @@
-// A server of gRPC that answers as a Triton does, and a client that asks either: the anchor of bench/grpc.ts.
+// Serves gRPC calls like a Triton server, and loads such a server. bench/grpc.ts compares our server with this one.
 //
-//	anchor serve                      prints its port; code that protoc-gen-go made of the same table of fields
+//	anchor serve                      prints its port; uses code that protoc-gen-go generates from our table of fields
 //	anchor load ADDR MODE CONNECTIONS STREAMS SECONDS SETTLE < request
 //
-// SETTLE above 0: the streams are paced, what comes in their first SETTLE seconds is not counted, and times between answers are. The
-// request's second and third tensor say how many answers there are and how many milliseconds are between them. The client
-// neither encodes nor decodes.
+// SETTLE above 0: the streams are paced. The client skips their first SETTLE seconds and measures the time between answers. The
+// request's second and third tensor are the number of answers and the milliseconds between them. The client neither encodes
+// nor decodes messages.
 package main
 
 import (
@@ -44,7 +44,7 @@ func (raw) Unmarshal(bytes []byte, message any) error {
 }
 func (raw) Name() string { return "proto" }
 
-// A number of the request's tensors; 0 where there is none.
+// number returns the integer in a tensor of the request, or 0 if the request has no such tensor.
 func number(request *inference.ModelInferRequest, at int) int {
 	if contents := request.GetRawInputContents(); at < len(contents) {
 		return int(binary.LittleEndian.Uint32(contents[at]))

@@ -1,4 +1,4 @@
-/** Serves `GET /health` with Elysia and nothing else, on the port after `--port`: the control of `bench start`. */
+/** Serves only `GET /health` with Elysia, on the port after `--port`. `bench start` compares our server with this one. */
 import { Elysia } from "elysia";
 
 const port = Number(process.argv[process.argv.indexOf("--port") + 1]);

@@ -1,8 +1,11 @@
 /**
- * What does a bare `Bun.serve` take? The control of `bench notice` and `bench short`, on the port after `--port`. POST
- * `/stream` sends an event every `--tick-ms`, `/flood` as many as the socket takes; both wait for the body first. GET
- * `/gone` gives and forgets when the clients left, by their X-Request-Id; microseconds since 1970. Any other POST parses
- * its body and answers the JSON of the file `--answer`, GET `/page` the bytes of the file `--page`.
+ * Runs a bare `Bun.serve` on the port after `--port`. `bench notice` and `bench short` compare our server with it. Routes:
+ *
+ * - POST `/stream`: reads the body, then sends an event every `--tick-ms` milliseconds.
+ * - POST `/flood`: reads the body, then sends events as fast as the socket accepts them.
+ * - GET `/gone`: returns and clears the times at which clients left, by X-Request-Id, in microseconds since 1970.
+ * - GET `/page`: returns the bytes of the file after `--page`.
+ * - Any other POST: parses the body and returns the JSON in the file after `--answer`.
  */
 import { readFileSync } from "node:fs";
 import { number, text } from "./options.ts";

@@ -1,10 +1,18 @@
 /**
- * Is this tree faster or slower than an earlier revision? `--base REV --pairs N` on the command line of a bench: REV's own
- * bench in a worktree of REV, the same again, and this tree's, in turns, N times. Everything else on the command line goes
- * to each run.
+ * Compares this tree with an earlier revision, for a bench with `--base REV --pairs N`. Each of the N rounds runs the bench of
+ * REV twice, in a worktree of REV, and the bench of this tree once. All other words of the command line go to each run.
  */
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
-import { type Compared, type Costs, compareRounds, orderOf, passedOn, type Round, type Run } from "./compared.ts";
+import { mkdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import {
+  type Costs,
+  compareRounds,
+  type MetricComparison,
+  orderOf,
+  passedOn,
+  type Round,
+  type Run,
+} from "./compared.ts";
+import { lastLine } from "./kept-lines.ts";
 import { has, number, text } from "./options.ts";
 import { progress, table } from "./report.ts";
 import { git, RESULTS, root, save } from "./results.ts";
@@ -16,18 +24,18 @@ const PAIRS = 5;
 export interface Bench {
   /** Name of the result's file. */
   readonly name: string;
-  /** From the repository's root; a revision that compares has had it in the same place. */
+  /** Path of the bench from the repository's root. Revisions in which the bench has another path cannot be compared. */
   readonly script: string;
-  /** More flags of each run: what rounds repeat needs no repetition within. */
+  /** Additional flags of each run, such as fewer repetitions within a run. */
   readonly flags?: readonly string[];
-  /** The costs in a line of results, also of one that an earlier revision wrote. */
+  /** Reads the costs from a line of results. The line may come from an earlier revision. */
   costs(line: never): Costs;
 }
 
-/** Compares and ends the process where `--base` was given; returns at once otherwise. */
+/** Runs the comparison and ends the process if the command line has `--base`. Returns at once otherwise. */
 export async function compareWithBase(bench: Bench): Promise<void> {
   if (!has("--base")) return;
-  process.exit(await compared(bench));
+  process.exit(await runComparison(bench));
 }
 
 /** Calls `use` with the folder of a built worktree of the revision, and removes the worktree afterwards. */
@@ -43,7 +51,7 @@ export async function atRevision<T>(revision: string, use: (folder: string, comm
 }
 
 const commitOf = (revision: string) => git("rev-parse", "--verify", "--quiet", "--short", `${revision}^{commit}`);
-const noSuch = (revision: string) => `--base ${revision}: no such revision; a commit, tag or branch is taken`;
+const noSuch = (revision: string) => `--base ${revision}: no such revision; must be a commit, tag or branch`;
 
 /** Checks a commit out and builds it. `tidy` removes it; signals that end the bench do, too. */
 async function worktree(commit: string): Promise<{ readonly folder: string; tidy(): void }> {
@@ -67,13 +75,13 @@ async function worktree(commit: string): Promise<{ readonly folder: string; tidy
   return { folder, tidy };
 }
 
-async function compared(bench: Bench): Promise<number> {
+async function runComparison(bench: Bench): Promise<number> {
   const revision = text("--base", "");
   const pairs = number("--pairs", PAIRS);
   const commit = commitOf(revision);
   if (commit === "") return refuse(noSuch(revision));
-  if (!Number.isInteger(pairs) || pairs < 1) return refuse(`--pairs ${pairs}: a whole number of at least 1 is taken`);
-  if (has("--server")) return refuse("--server names one server for all: with --base each tree runs its own");
+  if (!Number.isInteger(pairs) || pairs < 1) return refuse(`--pairs ${pairs}: must be a whole number of at least 1`);
+  if (has("--server")) return refuse("--server: not with --base, which runs the server of each tree");
   const mine = `${root}build/base/tree-${process.pid}/`;
   let done = () => {};
   try {
@@ -99,9 +107,9 @@ async function compared(bench: Bench): Promise<number> {
   }
 }
 
-/** A worktree of the commit, with what it needs to run, built. */
+/** Creates a worktree of the commit, installs its packages and builds it. */
 async function checkOut(commit: string, folder: string): Promise<void> {
-  progress(`base: ${commit} is checked out and built`);
+  progress(`base: checking out and building ${commit}`);
   mkdirSync(`${root}build/base`, { recursive: true });
   await run(["git", "worktree", "add", "--detach", "--force", folder, commit], root);
   const lock = (tree: string) => readFileSync(`${tree}bun.lock`, "utf8");
@@ -110,40 +118,39 @@ async function checkOut(commit: string, folder: string): Promise<void> {
   await run([process.execPath, "scripts/build.ts"], folder);
 }
 
-/** One run of a tree's bench, and what its line of results says; results go to `results`. */
+/** Runs a tree's bench, which writes its line to the folder `results`, and returns the costs in the line. */
 async function costsOf({ name, script, flags = [], costs }: Bench, tree: string, results: string): Promise<Costs> {
   const file = `${results}${name}.jsonl`;
-  const lines = () => (existsSync(file) ? readFileSync(file, "utf8").trimEnd().split("\n") : []);
-  const before = lines().length;
+  const before = lastLine(file);
   const elsewhere = tree === root ? [RESULTS, results] : [];
   await run([process.execPath, script, ...passedOn(process.argv.slice(2)), ...flags, ...elsewhere], tree);
-  const after = lines();
-  if (after.length <= before) throw new Error(`${script} of ${tree} wrote no result`);
-  return costs(JSON.parse(after.at(-1)!) as never);
+  const line = lastLine(file);
+  if (line === undefined || line === before) throw new Error(`${script} of ${tree} wrote no result`);
+  return costs(JSON.parse(line) as never);
 }
 
-/** What it prints is shown where it fails; a bench of an earlier revision may not know a flag. */
+/** Runs a command. If it fails, throws an error with its output, because an earlier revision may not know a flag. */
 async function run(words: readonly string[], cwd: string): Promise<void> {
   const child = Bun.spawn([...words], { cwd, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
   const [out, complaint, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-  if (code !== 0) throw new Error(`${words.join(" ")} in ${cwd} ended with ${code}:\n${out}${complaint}`);
+  if (code !== 0) throw new Error(`${words.join(" ")} in ${cwd}: exited with code ${code}:\n${out}${complaint}`);
 }
 
 function show(name: string, commit: string, rounds: readonly Round[]): number {
   const metrics = compareRounds(rounds);
   if (metrics.length === 0) {
-    console.log(`\n${name}: no run measured anything; on a busy machine runs are void`);
+    console.log(`\n${name}: no round has valid results; runs on a busy machine are void`);
     return 1;
   }
   table(`${name}: this tree against ${commit}, ${rounds.length} rounds; less is better`, [
-    ["", "base to base", "apart at most", "tree to base", "verdict"],
-    ...metrics.map((one) => [one.name, ...ratios(one), one.verdict]),
+    ["", "base ÷ base", "largest difference", "tree ÷ base", "verdict"],
+    ...metrics.map((metric) => [metric.name, ...ratios(metric), metric.verdict]),
   ]);
   save(name, { base: commit, rounds, metrics });
   return 0;
 }
 
-const ratios = ({ baseToBase, apart, treeToBase }: Compared) =>
+const ratios = ({ baseToBase, apart, treeToBase }: MetricComparison) =>
   [baseToBase, apart, treeToBase].map((ratio) => (Number.isFinite(ratio) ? ratio.toFixed(3) : "-"));
 
 function refuse(why: string): number {

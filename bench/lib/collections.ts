@@ -1,12 +1,12 @@
-/** How long do a server's collections of garbage pause its thread? By the runtime's own log (JavaScriptCore, `logGC`). */
+/** Reads how long garbage collections pause a server's thread, from the runtime's log (JavaScriptCore, `logGC`). */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { root } from "./results.ts";
 
-/** Collections of the serving thread, whose log begins with the first of them. */
+/** The garbage collections of the serving thread. The first heap in the log is that thread's. */
 export class Collections {
   readonly #file: string;
   #heap: string | null = null;
-  #seen = 0;
+  #readChars = 0;
 
   constructor(name: string) {
     mkdirSync(`${root}build/bench`, { recursive: true });
@@ -14,16 +14,16 @@ export class Collections {
     writeFileSync(this.#file, "");
   }
 
-  /** What the server is started with. */
+  /** Options with which the server must be started. */
   get start(): { readonly env: Readonly<Record<string, string>>; readonly complaints: string } {
     return { env: { BUN_JSC_logGC: "1" }, complaints: this.#file };
   }
 
-  /** The longest pause since the last call, milliseconds. */
+  /** Returns the longest pause since the last call, in milliseconds. */
   longestMs(): number {
     const text = readFileSync(this.#file, "latin1");
-    const fresh = text.slice(this.#seen);
-    this.#seen = text.length;
+    const fresh = text.slice(this.#readChars);
+    this.#readChars = text.length;
     this.#heap ??= /\[GC<(\w+)>/.exec(fresh)?.[1] ?? null;
     let longest = 0;
     for (const line of fresh.split("\n"))

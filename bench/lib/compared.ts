@@ -1,41 +1,41 @@
 /**
- * Did a revision's figures change by more than they differ from themselves? Pure arithmetic on rounds, each of them one run
- * of the base, the base again and the tree.
+ * Decides whether costs differ between two revisions by more than between two runs of one revision. Each round has a run of the
+ * base, another run of the base, and a run of the tree.
  */
 import { median } from "./numbers.ts";
 
-/** What a run measured, by name. All are costs, positive: less is better. */
+/** The results of a run, by name. All are positive, and less is better. */
 export type Costs = Readonly<Record<string, number>>;
 
 export const RUNS = ["base", "again", "tree"] as const;
 export type Run = (typeof RUNS)[number];
 export type Round = Readonly<Record<Run, Costs>>;
 
-/** Two numbers differ by some chance or other: fewer rounds have nothing to say. */
+/** Smallest number of rounds for a verdict. */
 const ROUNDS = 3;
 
 export type Verdict = "as before" | "better" | "worse" | "too few rounds" | "not measured";
 
-export interface Compared {
+export interface MetricComparison {
   readonly name: string;
-  /** Rounds in which all three runs have the figure. */
+  /** Number of rounds in which all three runs have a result. */
   readonly rounds: number;
-  /** The second run of the base against the first: the median of the rounds. */
+  /** The second run of the base divided by the first, median of the rounds. */
   readonly baseToBase: number;
   /** The largest factor between the two runs of the base in any round, at least 1. */
   readonly apart: number;
-  /** The tree against the geometric mean of the base's two runs: the median of the rounds. */
+  /** The tree divided by the geometric mean of the base's two runs, median of the rounds. */
   readonly treeToBase: number;
   readonly verdict: Verdict;
 }
 
-/** Which run comes first, second and third: each stands in each place, so that what a run leaves behind falls on all. */
+/** Returns the order of the runs in a round. Each run has each place in turn, so that leftovers of a run affect all. */
 export function orderOf(round: number): Run[] {
   const first = round % RUNS.length;
   return [...RUNS.slice(first), ...RUNS.slice(0, first)];
 }
 
-/** The words of a command line that each run gets: without those of the comparison itself. */
+/** Returns the words of the command line for each run, without the options of the comparison. */
 export function passedOn(words: readonly string[]): string[] {
   const isOwn = (word: string | undefined) => word === "--base" || word === "--pairs";
   return words.filter((word, at) => !isOwn(word) && !isOwn(words[at - 1]) && word !== "--no-save");
@@ -44,7 +44,7 @@ export function passedOn(words: readonly string[]): string[] {
 const isMeasured = (value: number | undefined): value is number =>
   value !== undefined && Number.isFinite(value) && value > 0;
 
-export function compareRounds(rounds: readonly Round[]): Compared[] {
+export function compareRounds(rounds: readonly Round[]): MetricComparison[] {
   const names = new Set(rounds.flatMap((round) => RUNS.flatMap((run) => Object.keys(round[run]))));
   return [...names].map((name) => {
     const whole = rounds.filter((round) => RUNS.every((run) => isMeasured(round[run][name])));
@@ -57,7 +57,7 @@ export function compareRounds(rounds: readonly Round[]): Compared[] {
   });
 }
 
-/** A difference counts when it is more than that of the base with itself. */
+/** Returns a verdict. A difference counts if it is larger than the largest difference between two runs of the base. */
 function verdictOf(rounds: number, treeToBase: number, apart: number): Verdict {
   if (rounds < ROUNDS) return rounds === 0 ? "not measured" : "too few rounds";
   if (treeToBase > apart) return "worse";

@@ -1,10 +1,10 @@
-/** What do the truth logs of several workers add up to, and what do the metrics say? Per engine, to the unit. */
+/** Adds up the truth logs of several workers per engine, so that a bench can compare them with the metrics. */
 import { existsSync, readFileSync } from "node:fs";
 import type { DiedLine, HeaderLine, RequestLine, TruthLine } from "../../src/truth/schema.ts";
 import { fileOfWorker } from "../../src/truth/worker-file.ts";
 
-/** Counters that both sides have, of one engine. */
-export interface Counted {
+/** The counters of one engine that both the logs and the metrics have. */
+export interface EngineCounters {
   stop: number;
   length: number;
   outputTokens: number;
@@ -13,35 +13,35 @@ export interface Counted {
   steps: number;
 }
 
-/** One process at a place: from its start to its end. */
+/** One worker process from its start to its end. A killed worker is followed by another life with the same number. */
 export interface Life {
   readonly worker: number;
-  /** Null: it ended in order. */
+  /** Null if the process ended in order. */
   readonly died: DiedLine | null;
   readonly rows: readonly RequestLine[];
-  /** Requests that ended because their clients left; vLLM does not show them per engine. */
+  /** Number of requests that ended because their clients left. vLLM does not report it per engine. */
   readonly aborts: number;
-  /** By engine: what its rows say. */
-  readonly written: ReadonlyMap<number, Counted>;
-  /** By engine: what it counted. Its rows, or where it was killed what the log's last line says. */
-  readonly counted: ReadonlyMap<number, Counted>;
+  /** Sums over the rows of each engine. */
+  readonly written: ReadonlyMap<number, EngineCounters>;
+  /** Counters of each engine: sums over its rows, or the log's last line if the process was killed. */
+  readonly counted: ReadonlyMap<number, EngineCounters>;
 }
 
-const NOTHING: Counted = { stop: 0, length: 0, outputTokens: 0, promptTokens: 0, cachedTokens: 0, steps: 0 };
+const NOTHING: EngineCounters = { stop: 0, length: 0, outputTokens: 0, promptTokens: 0, cachedTokens: 0, steps: 0 };
 
-export function plus(a: Counted, b: Counted): Counted {
-  const names = Object.keys(NOTHING) as (keyof Counted)[];
-  return Object.fromEntries(names.map((name) => [name, a[name] + b[name]])) as unknown as Counted;
+export function plus(a: EngineCounters, b: EngineCounters): EngineCounters {
+  const names = Object.keys(NOTHING) as (keyof EngineCounters)[];
+  return Object.fromEntries(names.map((name) => [name, a[name] + b[name]])) as unknown as EngineCounters;
 }
 
-/** All lives at all places, in no order. Throws where a log that was closed in order lost a row. */
+/** Returns the lives of all workers, in no order. Throws if a log that was closed in order has dropped a row. */
 export function livesOf(file: string, workers: number): Life[] {
   return Array.from({ length: workers }, (_, worker) => worker).flatMap((worker) => {
     const name = fileOfWorker(file, worker);
-    const files = [name, ...Array.from({ length: 99 }, (_, age) => `${name}.${age + 1}`)].filter((one) =>
-      existsSync(one),
+    const files = [name, ...Array.from({ length: 99 }, (_, age) => `${name}.${age + 1}`)].filter((path) =>
+      existsSync(path),
     );
-    return files.map((one) => lifeOf(one, worker));
+    return files.map((path) => lifeOf(path, worker));
   });
 }
 
@@ -53,13 +53,13 @@ function lifeOf(file: string, worker: number): Life {
   const header = lines[0] as HeaderLine;
   const last = lines.at(-1)!;
   if (header.type !== "header" || header.file !== 0 || header.worker !== worker)
-    throw new Error(`${file}: ${lines[0]}`);
+    throw new Error(`${file}: wrong header: ${JSON.stringify(lines[0])}`);
   if (last.type === "end" && Object.values(last.dropped).some((count) => count > 0))
-    throw new Error(`${file}: dropped`);
-  if (last.type !== "end" && last.type !== "died") throw new Error(`${file}: no last line`);
+    throw new Error(`${file}: the log has dropped rows`);
+  if (last.type !== "end" && last.type !== "died") throw new Error(`${file}: the log has no line "end" or "died"`);
   const rows = lines.filter((line) => line.type === "request");
-  const written = new Map<number, Counted>();
-  const add = (engine: number, more: Partial<Counted>) =>
+  const written = new Map<number, EngineCounters>();
+  const add = (engine: number, more: Partial<EngineCounters>) =>
     written.set(engine, plus(written.get(engine) ?? NOTHING, { ...NOTHING, ...more }));
   for (const line of lines) {
     if (line.type === "step" && line.dueUs !== null) add(line.engine, { steps: 1 });
@@ -67,7 +67,7 @@ function lifeOf(file: string, worker: number): Life {
     add(line.engine, {
       ...(line.reason === "stop" || line.reason === "length" ? { [line.reason]: 1 } : {}),
       outputTokens: line.outputTokens,
-      // Counted with the first token.
+      // The metrics count the prompt with the first token.
       ...(line.prefillEndUs === null ? {} : { promptTokens: line.promptTokens, cachedTokens: line.cachedTokens }),
     });
   }
@@ -83,9 +83,9 @@ function lifeOf(file: string, worker: number): Life {
   return { worker, died: last, rows, aborts: last.outcomes.abort, written, counted: new Map(counted) };
 }
 
-/** By engine, over all lives. */
-export function totalsOf(lives: readonly Life[], which: "written" | "counted"): Map<number, Counted> {
-  const totals = new Map<number, Counted>();
+/** Returns the sums over all lives, by engine. */
+export function totalsOf(lives: readonly Life[], which: "written" | "counted"): Map<number, EngineCounters> {
+  const totals = new Map<number, EngineCounters>();
   for (const life of lives) {
     for (const [engine, counted] of life[which]) totals.set(engine, plus(totals.get(engine) ?? NOTHING, counted));
   }

@@ -1,6 +1,6 @@
 /**
- * How much longer is the longest gap of streams beside something than without it? A gap of 10 ms more holds, or of 25 where a
- * collection of garbage is what it is longer by.
+ * Judges how much longer the longest gap of streams becomes through another client. The bound is 10 ms, or 25 ms if a garbage
+ * collection explains the excess.
  */
 import { bar, figure } from "./report.ts";
 
@@ -8,20 +8,21 @@ const GAP_BAR_MS = 10;
 const COLLECTION_BAR_MS = 25;
 const MORE_RUNS = 2;
 
-/** Milliseconds. */
+/** Times in milliseconds. */
 export interface Gaps {
   readonly gapMs: number;
-  /** The gap of streams that nothing is beside. */
+  /** The longest gap without the other client. */
   readonly controlMs: number;
-  /** The longest pause of a collection of garbage. */
+  /** The longest pause by a garbage collection. */
   readonly collectionMs: number;
 }
 
 const beyond = ({ gapMs, controlMs }: Gaps) => gapMs - controlMs;
-const isCollected = (one: Gaps) => beyond(one) > GAP_BAR_MS && beyond(one) - one.collectionMs <= GAP_BAR_MS;
-const barOf = (one: Gaps) => (isCollected(one) ? COLLECTION_BAR_MS : GAP_BAR_MS);
+/** Reports whether a garbage collection explains why the gap exceeds its bound. */
+const isCollected = (gaps: Gaps) => beyond(gaps) > GAP_BAR_MS && beyond(gaps) - gaps.collectionMs <= GAP_BAR_MS;
+const barOf = (gaps: Gaps) => (isCollected(gaps) ? COLLECTION_BAR_MS : GAP_BAR_MS);
 
-/** What more runs gave, where the first one missed. */
+/** Measures twice more if the first run exceeds its bound. Returns the additional runs. */
 export async function moreRuns(first: Gaps, measure: () => Promise<Gaps>): Promise<Gaps[]> {
   const runs: Gaps[] = [];
   while (beyond(first) > barOf(first) && runs.length < MORE_RUNS) {
@@ -31,11 +32,11 @@ export async function moreRuns(first: Gaps, measure: () => Promise<Gaps>): Promi
   return runs;
 }
 
-/** A line that says whether the middle one of the runs holds. */
+/** Returns a line with the verdict on the median of the runs. */
 export function judged(name: string, runs: readonly Gaps[]): string {
   const sorted = [...runs].sort((a, b) => beyond(a) - beyond(b));
-  const one = sorted[sorted.length >> 1]!;
-  const why = isCollected(one) ? `, a collection of ${one.collectionMs.toFixed(1)} ms in it` : "";
-  const note = sorted.length > 1 ? `; the middle one of ${sorted.map((run) => figure(beyond(run))).join(", ")}` : "";
-  return bar(`${name}${why}`, beyond(one), barOf(one), "ms") + note;
+  const median = sorted[sorted.length >> 1]!;
+  const why = isCollected(median) ? `, with a garbage collection of ${median.collectionMs.toFixed(1)} ms` : "";
+  const note = sorted.length > 1 ? `; median of ${sorted.map((run) => figure(beyond(run))).join(", ")}` : "";
+  return bar(`${name}${why}`, beyond(median), barOf(median), "ms") + note;
 }

@@ -1,4 +1,4 @@
-/** What may one client send to hold the others up? Requests that are large in one thing each, and every field that can be large. */
+/** Lists requests with which one client may delay the others: each is large in one respect, or in one field. */
 import { messagesFields } from "../../src/servers/vllm/messages/fields.ts";
 import { chatFields, completionFields } from "../../src/servers/vllm/openai/fields.ts";
 import { responsesFields } from "../../src/servers/vllm/responses/fields.ts";
@@ -8,17 +8,17 @@ import { freePort } from "./process.ts";
 export interface HoldRow {
   readonly name: string;
   readonly path: string;
-  /** The body; made when the row's turn comes. */
+  /** Generates the body. Called once per measurement, so that the bodies of all rows need not be in memory. */
   readonly body: () => string;
-  /** So many at once. */
+  /** Number of requests that are sent at once. Default: 1. */
   readonly count?: number;
-  /** How the request begins; absent: POST with the body. */
+  /** Method of the request. Default: POST with the body. */
   readonly method?: "GET";
-  /** `count` of them on one connection, one behind the other, without waiting; `unread`: it is reset after five seconds. */
+  /** If set, the requests are pipelined on one connection. `unread`: the client does not read, and resets after five seconds. */
   readonly pipelined?: "read" | "unread";
   /** Frames that are sent to the server's HTTP/2 port instead of a request. */
   readonly attack?: { readonly frames: Http2Attack; readonly port: number };
-  /** The server has these flags besides, and is one of its own. */
+  /** Additional flags of the server. A row with flags gets a server of its own. */
   readonly flags?: readonly string[];
 }
 
@@ -26,7 +26,7 @@ const CHAT = "/v1/chat/completions";
 const COMPLETIONS = "/v1/completions";
 const messages = [{ role: "user", content: "What is there to say?" }];
 const times = <T>(count: number, item: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => item(at));
-/** About 10,000 and 100,000 ids, each of which stands in any vocabulary. */
+/** Returns `count` token ids that every vocabulary has. */
 const ids = (count: number) => times(count, (at) => 300 + (at % 500));
 
 const chat = (name: string, more: () => object): HoldRow => ({
@@ -41,7 +41,7 @@ const completion = (name: string, more: () => object): HoldRow => ({
 });
 const manyLong = (name: string, more: object) =>
   completion(name, () => ({ prompt: times(100, () => ids(100_000)), max_tokens: 1, ...more }));
-/** A body whose text JSON.stringify would not write. */
+/** Returns a row with a body that JSON.stringify would not write. */
 const text = (name: string, body: () => string): HoldRow => ({ name, path: CHAT, body });
 const around = (inside: string) => `{"messages":${JSON.stringify(messages)},"max_tokens":5${inside}}`;
 
@@ -153,7 +153,7 @@ const KNOWN: readonly HoldRow[] = [
   { name: "an invocation of 4 MB", path: "/invocations", body: () => around(`,"user":"${"x".repeat(4e6)}"`) },
 ];
 
-/** Ten of them at once, each from a client of its own. */
+/** Names of ten rows that `bench hold` also runs at once, each from its own client. */
 export const AT_ONCE = [
   "script of 18 MB",
   "script of a million steps",
@@ -169,10 +169,10 @@ export const AT_ONCE = [
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** About so many characters of a field. */
+/** Approximate size of a large field, in characters. */
 const FIELD_CHARACTERS = 4e6;
 
-/** A value of about that size that the schema takes; null: there is none, as of a number. */
+/** Returns a value of about that size that the schema accepts. Null if the schema has no large values, as for a number. */
 function large(schema: Schema): unknown {
   const choices = (schema.anyOf ?? schema.oneOf) as readonly Schema[] | undefined;
   if (choices !== undefined) {
@@ -195,7 +195,7 @@ function large(schema: Schema): unknown {
   }
 }
 
-/** A short value that the schema takes, or nearly. */
+/** Returns a short value that most schemas of the same form accept. */
 function small(schema: Schema): unknown {
   const [first] = ((schema.anyOf ?? schema.oneOf) as readonly Schema[] | undefined) ?? [];
   if (first !== undefined) return small(first);
@@ -205,7 +205,7 @@ function small(schema: Schema): unknown {
   return schema.type === "object" ? { type: "object" } : 7;
 }
 
-/** Kinds of requests by their paths: their names here, and what each must say. */
+/** The kinds of requests by path: the name of each, and its required fields. */
 const KINDS: Readonly<Record<string, readonly [string, object]>> = {
   [CHAT]: ["chat", { messages, max_tokens: 5 }],
   [COMPLETIONS]: ["completion", { prompt: "What is there to say?", max_tokens: 5 }],
@@ -213,7 +213,7 @@ const KINDS: Readonly<Record<string, readonly [string, object]>> = {
   "/v1/messages": ["message", { model: "m", messages, max_tokens: 5 }],
 };
 
-/** A row for each field of a table that can be large. */
+/** Returns a row for each field of the table that can be large. */
 function fieldRows(path: string, fields: Readonly<Record<string, { readonly type: { readonly schema: object } }>>) {
   const [kind, other] = KINDS[path]!;
   return Object.entries(fields).flatMap(([name, { type }]): HoldRow[] => {

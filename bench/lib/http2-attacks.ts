@@ -7,7 +7,7 @@ import { FrameFlag, FrameType, PREFACE } from "../../src/wire/http2/frames.ts";
 import { encodeFields, type HeaderField } from "../../src/wire/http2/hpack.ts";
 import { frame, settings, windowUpdate } from "../../test/wire/http2/peer.ts";
 
-/** Frames of a server that end an attack. */
+/** Types of the server's frames that end an attack. */
 const GOAWAY = FrameType.GoAway;
 const PONG = FrameType.Ping;
 const MOST_MS = 60_000;
@@ -25,7 +25,7 @@ export interface Http2Attack {
 const repeated = (count: number, make: (at: number) => Buffer) =>
   Buffer.concat(Array.from({ length: count }, (_, at) => make(at)));
 const idOf = (at: number) => 2 * at + 1;
-/** A payload of one 32-bit number. */
+/** Returns a payload of one 32-bit number. */
 function uint32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32BE(value);
@@ -42,16 +42,16 @@ const requestOf = (path: string): HeaderField[] => [
 const heading = (id: number, block: Uint8Array, ends = false): Buffer =>
   frame(FrameType.Headers, FrameFlag.EndHeaders | (ends ? FrameFlag.EndStream : 0), id, block);
 
-/** A literal of a field named `x` whose value is `bytes` long in Huffman code: letters of 5 bits each. */
+/** Returns a literal field named `x` with a value of about `bytes` bytes of Huffman code, 5 bits per letter. */
 function huffmanField(bytes: number): Buffer {
   const length = bytes - (bytes % 5);
   const value = repeated(length / 5, () => Buffer.from([0x18, 0xc6, 0x31, 0x8c, 0x63]));
   const rest = length - 0x7f;
   return Buffer.concat([Buffer.from([0, 1, 0x78, 0xff, 0x80 | (rest % 128), rest >> 7]), value]);
 }
-/** A literal of a field whose name and value are one letter in Huffman code. */
+/** A literal field whose name and value are one letter in Huffman code. */
 const SHORT_FIELD = Buffer.from([0x00, 0x81, 0x1f, 0x81, 0x1f]);
-/** As above, and the field enters the dynamic table, so that another one leaves it. */
+/** A field that enters the dynamic table, so that an older field leaves the table. */
 const INSERTED_FIELD = Buffer.from([0x40, 0x81, 0x1f, 0x00]);
 const BLOCK_BYTES = 15_000;
 const blocksOf = (path: string, count: number, rest: Buffer) => {
@@ -60,7 +60,7 @@ const blocksOf = (path: string, count: number, rest: Buffer) => {
 };
 const filled = (unit: Buffer, bytes = BLOCK_BYTES) => repeated(Math.floor(bytes / unit.length), () => unit);
 
-/** Values of INITIAL_WINDOW_SIZE in turn, as many as a frame has room for. */
+/** Returns a full SETTINGS frame that sets INITIAL_WINDOW_SIZE to each of the values in turn. */
 const windowSettings = (...values: readonly number[]) =>
   settings(...Array.from({ length: 2730 }, (_, at) => [4, values[at % values.length]!] as const));
 
@@ -148,13 +148,13 @@ export const HTTP2_ATTACKS: readonly Http2Attack[] = [
   },
 ];
 
-/** Runs the attack against a port of 127.0.0.1. Resolves with how it ended, or rejects after a minute. */
+/** Runs the attack against a port of 127.0.0.1. Resolves with its end. Without an end the connection is closed after a minute. */
 export async function attack(
   { name, streams, frames }: Http2Attack,
   port: number,
   path: string,
 ): Promise<"answered" | "closed"> {
-  // Made before the connection, which a server ends that has no stream for a while.
+  // Generated before connecting, because the server closes a connection that has no stream for a while.
   const block = encodeFields(requestOf(path));
   const opening = Buffer.concat([PREFACE, settings(), repeated(streams, (at) => heading(idOf(at), block))]);
   const attacking = frames(path);

@@ -1,4 +1,4 @@
-/** How many files may this process, and the ones it starts, open? */
+/** Reads the number of files that this process, and the processes it starts, may have open. */
 import { readFileSync } from "node:fs";
 
 export function openFileLimit(): number {

@@ -1,30 +1,30 @@
-/** How near do the presets come to what was measured? Tables for docs/explanation/timing.md, from replays of every measured point. */
+/** Compares the presets with measured engines. Makes the tables of docs/explanation/timing.md from a replay of every measured point. */
 import { findPreset } from "../../src/engine/timing/presets.ts";
-import { MEASURED, type Point, type Simulated, simulate } from "./measured.ts";
+import { MEASURED, type Point, type SimulatedTimes, simulate } from "./measured.ts";
 import { median } from "./numbers.ts";
 
-/** The preset whose pool was too small for its load, with the point that a bar is set on. */
+/** The preset whose measured KV pool was too small for its load. */
 export const POOLED = "llama-3.1-70b-fp8-h100-tp2-vllm";
 export const POOLED_POINTS: readonly Point[] = MEASURED[POOLED]!.filter(
   ([isl, concurrency]) => concurrency === 64 || (isl === 8192 && concurrency >= 16),
 );
 export const POOLS = [256_557, 230_000, 210_000] as const;
 
-/** Queues for KV blocks decide about these: they say what the pool was, not how good the preset is. */
+/** Reports whether requests queued for KV blocks at this point. Such a point shows the size of the pool, not of an error. */
 export const isQueued = (point: Point) => point[2] > 6000;
 
 export interface Ratios {
   readonly preset: string;
   readonly points: number;
-  /** Simulated by measured, one per point. */
+  /** Simulated time divided by measured time, one per point. */
   readonly tpot: readonly number[];
   readonly ttft: readonly number[];
-  /** With no request overhead. */
+  /** Ratios of TTFT without the preset's request overhead. */
   readonly ttftBare: readonly number[];
 }
 
 const known = new Map<string, Ratios>();
-/** Simulated once: tests and tables ask for the same ones. */
+/** Returns the ratios of a preset. Cached, because tests and tables request the same presets. */
 export function ratiosOf(preset: string): Ratios {
   const found = known.get(preset) ?? simulatedRatios(preset);
   known.set(preset, found);
@@ -35,7 +35,7 @@ function simulatedRatios(preset: string): Ratios {
   const points = MEASURED[preset]!.filter((point) => !isQueued(point));
   const full = points.map((point) => simulate(preset, point));
   const bare = points.map((point) => simulate(`${preset}:overhead=0ms`, point));
-  const ttft = (simulated: readonly Simulated[]) => simulated.map(({ ttftMs }, i) => ttftMs / points[i]![2]);
+  const ttft = (simulated: readonly SimulatedTimes[]) => simulated.map(({ ttftMs }, i) => ttftMs / points[i]![2]);
   return {
     preset,
     points: points.length,
@@ -48,7 +48,7 @@ function simulatedRatios(preset: string): Ratios {
 const range = (ratios: readonly number[]) =>
   `${median([...ratios]).toFixed(2)} (${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)})`;
 
-/** A row of the table below. */
+/** Returns a row of the table of ratios. */
 export function ratiosRow(preset: string): string {
   const { points, tpot, ttft, ttftBare } = ratiosOf(preset);
   const overheadMs = (findPreset(preset)!.timing.requestOverheadUs ?? 0) / 1000;
@@ -65,7 +65,7 @@ export function ratiosMarkdown(): string {
 }
 
 export function pooledMarkdown(): string {
-  const cell = ({ ttftMs, tpotMs, preemptions }: Simulated) =>
+  const cell = ({ ttftMs, tpotMs, preemptions }: SimulatedTimes) =>
     `${Math.round(ttftMs).toLocaleString("en")}, ${tpotMs.toFixed(1)} (${preemptions})`;
   const rows = POOLED_POINTS.map((point) => {
     const [isl, concurrency, ttftMs, tpotMs] = point;

@@ -1,4 +1,4 @@
-/** What did benchmarks of real engines show, and what do their presets give under the same load? Data, and a replay per point. */
+/** Has published benchmarks of real engines, and replays each of them with the engine's preset. */
 import { readFileSync } from "node:fs";
 import { engineConfig } from "../../src/embed/options.ts";
 import { Replay } from "../../src/tools/replay/replay.ts";
@@ -6,12 +6,13 @@ import { openTrace } from "../../src/workloads/open.ts";
 import { requests } from "../../src/workloads/requests.ts";
 import { root } from "./results.ts";
 
-/** Prompt tokens, requests at once, mean time to first token and per output token in ms. Answers of 1,024 tokens. */
+/** Prompt tokens, concurrent requests, mean time to first token and per output token in ms. Answers have 1,024 tokens. */
 export type Point = readonly [isl: number, concurrency: number, ttftMs: number, tpotMs: number];
 
 /**
- * Closed loops, by preset. Source: aiconfigurator-core 0.12.0, systems/silicon_sample.csv; vLLM's version is stated for gpt-oss
- * alone (0.18.0, 0.11.2), the engine of the h200-tp4-trtllm rows is an older TensorRT-LLM.
+ * Benchmarks with a fixed number of concurrent requests, by preset. Source: aiconfigurator-core 0.12.0,
+ * systems/silicon_sample.csv. It states vLLM's version only for gpt-oss (0.18.0, 0.11.2). The h200-tp4-trtllm rows come from an
+ * older TensorRT-LLM.
  */
 export const MEASURED: Readonly<Record<string, readonly Point[]>> = {
   "llama-3.1-70b-fp8-h100-tp2-vllm": [
@@ -103,11 +104,11 @@ export const MEASURED: Readonly<Record<string, readonly Point[]>> = {
 };
 
 const OSL = 1024;
-/** As the measured ones: lengths even in 0.8 to 1 of the nominal, so many requests per slot. */
+/** As in the benchmarks, lengths are uniform from 0.8 to 1 of the nominal length, with 10 requests per concurrent one. */
 const SHORTEST = 0.8;
 const PER_SLOT = 10;
 
-export interface Simulated {
+export interface SimulatedTimes {
   readonly ttftMs: number;
   readonly tpotMs: number;
   readonly preemptions: number;
@@ -115,18 +116,23 @@ export interface Simulated {
 
 const core = () => new WebAssembly.Module(readFileSync(`${root}build/core.wasm`));
 
-/** Simulated time repeats: several tables and bars look at the same points. */
-const known = new Map<string, Simulated>();
+/** Results so far. Tables and tests request the same points repeatedly. */
+const known = new Map<string, SimulatedTimes>();
 
-/** `timing`: a preset, or its name with another overhead; `poolTokens`: absent, the preset's. */
-export function simulate(timing: string, point: Point, poolTokens?: number, seed = 0): Simulated {
+/** Replays a benchmark. `timing`: a preset, or its name with an overhead. `poolTokens`: default the preset's pool. */
+export function simulate(timing: string, point: Point, poolTokens?: number, seed = 0): SimulatedTimes {
   const key = JSON.stringify([timing, point, poolTokens, seed]);
   const result = known.get(key) ?? replayed(timing, point, poolTokens, seed);
   known.set(key, result);
   return result;
 }
 
-function replayed(timing: string, [isl, concurrency]: Point, poolTokens: number | undefined, seed: number): Simulated {
+function replayed(
+  timing: string,
+  [isl, concurrency]: Point,
+  poolTokens: number | undefined,
+  seed: number,
+): SimulatedTimes {
   const blocks = poolTokens === undefined ? {} : { numGpuBlocksOverride: Math.ceil(poolTokens / 16) + 1 };
   const { engine } = engineConfig({ timing, seed, ...blocks });
   const lengths = (most: number) => `${Math.ceil(SHORTEST * most)}-${most}`;

@@ -1,11 +1,11 @@
-/** What does a trace look like that is like Mooncake's? Conversations that grow, bursts every three seconds; from a fixed seed. */
+/** Generates a trace like Mooncake's from a fixed seed: growing conversations, in bursts every three seconds. */
 import { seeded } from "../../src/base/random.ts";
 import { TRACE_BLOCK } from "../../src/workloads/trace.ts";
 
 const LONGEST_BLOCKS = 240;
 const CONVERSATIONS = 500;
 
-/** JSON Lines. */
+/** Returns the trace as JSON Lines. */
 export function mooncakeTrace(requests: number): string {
   const random = seeded(1);
   const below = (limit: number) => random() % limit;

@@ -1,6 +1,6 @@
-/** Middle values of samples, for figures that a busy machine disturbs. */
+/** Statistics of samples: quantiles and medians, which a busy machine disturbs less than means, and fitted lines. */
 
-/** The value below which `share` (0 to 1) of the samples lie; NaN without samples. */
+/** Returns the value below which `share` (0 to 1) of the samples lie. NaN without samples. */
 export function quantile(samples: ArrayLike<number>, share: number): number {
   const sorted = Float64Array.from(samples).sort();
   return sorted.length === 0 ? Number.NaN : sorted[Math.floor((sorted.length - 1) * share)]!;
@@ -13,7 +13,7 @@ export function median(samples: ArrayLike<number>): number {
   return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
-/** Slope of the straight line through samples that are one apart. */
+/** Returns the slope of the straight line through equidistant samples, per sample. */
 export function slope(samples: readonly number[]): number {
   const middle = (samples.length - 1) / 2;
   const mean = samples.reduce((sum, value) => sum + value, 0) / samples.length;
@@ -26,14 +26,14 @@ export function slope(samples: readonly number[]): number {
   return above / below;
 }
 
-/** Mean of samples and its standard error. */
+/** Returns the mean of the samples, and its standard error. */
 export function meanAndError(samples: readonly number[]): { readonly mean: number; readonly error: number } {
   const mean = samples.reduce((sum, value) => sum + value, 0) / samples.length;
   const variance = samples.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (samples.length - 1);
   return { mean, error: Math.sqrt(variance / samples.length) };
 }
 
-/** Cost of a request that is the same whatever its length, and of each of its tokens. */
+/** The cost of a request as `a + b · tokens`. */
 export interface Line {
   readonly a: number;
   readonly b: number;

@@ -1,4 +1,4 @@
-/** What was asked of a bench: `--name value` and `--switch` on its command line. */
+/** Reads `--name value` and `--switch` from a bench's command line. */
 
 const argv = process.argv.slice(2);
 
@@ -13,14 +13,14 @@ export function text(name: string, fallback: string): string {
 
 export function number(name: string, fallback: number): number {
   const value = Number(text(name, String(fallback)));
-  if (!Number.isFinite(value)) throw new Error(`${name} wants a number`);
+  if (!Number.isFinite(value)) throw new Error(`${name}: must be a number`);
   return value;
 }
 
-/** Ends the bench where an option is unknown: a typing error must not measure something else. */
-export function known(names: readonly string[]): void {
+/** Ends the bench if an option is unknown, because a typing error must not measure something else. */
+export function rejectUnknown(names: readonly string[]): void {
   const unknown = argv.filter((word) => word.startsWith("--") && !names.includes(word));
   if (unknown.length === 0) return;
-  console.error(`unknown: ${unknown.join(" ")}; there are ${names.join(" ")}`);
+  console.error(`unknown options: ${unknown.join(" ")}; accepted are ${names.join(" ")}`);
   process.exit(2);
 }

@@ -1,4 +1,4 @@
-/** What does the server say of itself? One scrape of `/metrics`, read without the server's own code. */
+/** Scrapes `/metrics` and reads values from the page, without the server's own code. */
 
 export class Page {
   constructor(readonly text: string) {}
@@ -7,7 +7,7 @@ export class Page {
     return new Page(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
   }
 
-  /** Sum over all samples of the name whose labels contain each of `labels` (as printed: `outcome="abort"`). */
+  /** Returns the sum of all samples of `name` with each of `labels` (as printed: `outcome="abort"`). NaN without samples. */
   value(name: string, ...labels: string[]): number {
     let sum = Number.NaN;
     for (const line of this.text.split("\n")) {
@@ -20,7 +20,7 @@ export class Page {
     return sum;
   }
 
-  /** Mean of a histogram's observations since an earlier page, and how many there were. */
+  /** Returns the mean and the number of a histogram's observations since an earlier page. */
   since(before: Page, name: string): { readonly mean: number; readonly count: number } {
     const count = this.value(`${name}_count`) - before.value(`${name}_count`);
     return { mean: (this.value(`${name}_sum`) - before.value(`${name}_sum`)) / count, count };

@@ -1,4 +1,4 @@
-/** How are the measured processes built, started on their core, watched and ended? Linux only: it reads /proc. */
+/** Builds, starts, watches and ends the measured processes, each on its core. Works only on Linux, because it reads /proc. */
 
 import { dlopen, FFIType, ptr } from "bun:ffi";
 import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
@@ -9,7 +9,7 @@ import { root } from "./results.ts";
 export const SERVER_CORE = 0;
 export const CLIENT_CORE = 1;
 
-/** User and system time of a process with all its threads; microseconds, in clock ticks of 10 ms. */
+/** User and system time of a process with all its threads, in microseconds. The resolution is 10 ms. */
 export interface Cpu {
   readonly userUs: number;
   readonly systemUs: number;
@@ -26,21 +26,22 @@ const { clock_gettime } = dlopen("libc.so.6", {
 }).symbols;
 
 /**
- * Processor time of a process with all its threads, those that have ended too, microseconds to the nanosecond: for pieces of
- * work too short for the system's ticks. The clock is the one that `clock_getcpuclockid` gives (Linux, include/linux/posix-timers.h).
+ * Returns the CPU time of a process with all its threads, ended ones included, in microseconds. The resolution is a nanosecond,
+ * for work that is shorter than the ticks of `cpuOf`. Throws if the process has ended. Reads the clock of
+ * `clock_getcpuclockid` (Linux, include/linux/posix-timers.h).
  */
 export function finelyOf(pid: number): number {
   const time = new BigInt64Array(2);
-  if (clock_gettime((~pid << 3) | 2, ptr(time)) !== 0) throw new Error(`process ${pid} has no clock: it has ended`);
+  if (clock_gettime((~pid << 3) | 2, ptr(time)) !== 0) throw new Error(`process ${pid}: has ended`);
   return Number(time[0]) * 1e6 + Number(time[1]) / 1e3;
 }
 
-/** Resident memory, bytes. */
+/** Returns the resident memory of a process, in bytes. */
 export function residentBytes(pid: number): number {
   return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "latin1"))![1]) * 1024;
 }
 
-/** Compiles a program of `bench/stream/` where its source is newer, and gives its path. */
+/** Compiles a program of `bench/stream/` if its source is newer, and returns its path. */
 export function program(name: "anchor" | "reader" | "control"): string {
   const folder = `${root}build/bench`;
   const [binary, source] = [`${folder}/${name}`, `${root}bench/stream/${name}.c`];
@@ -53,22 +54,22 @@ export function program(name: "anchor" | "reader" | "control"): string {
 }
 
 /**
- * With `--realtime` (root) a process runs before all ordinary ones: on a busy machine the only way to figures that repeat
- * (`nice` weighs within one session only, where autogroup scheduling is on).
+ * Adds a real-time class to a command, for `--realtime` (needs root). On a busy machine only this gives repeatable results. With
+ * autogroup scheduling, `nice` has an effect only within a session.
  */
 export function scheduled(command: readonly string[]): string[] {
   return has("--realtime") ? ["chrt", "--rr", "5", ...command] : [...command];
 }
 
-/** The environment in which the command on the path starts a server that has one core. */
+/** Returns the environment in which the installed command starts a server that has one core. */
 export const onOneProcessor = () => ({ ...oneProcessor, ...process.env });
 
-/** On one core. Each word before the command execs the next, so the pid is the program's. */
+/** Returns a command that runs on one core. Each prefix execs the next word, so the pid is the program's. */
 export function pinned(core: number, command: readonly string[]): string[] {
   return scheduled(["taskset", "-c", String(core), ...command]);
 }
 
-/** This process and all its threads, from now on, and what it starts. */
+/** Pins this process with all its threads, and the processes that it starts later, to a core. */
 export function pinSelf(core: number): void {
   const words = ["taskset", "--all-tasks", "--pid", "--cpu-list", String(core), String(process.pid)];
   if (Bun.spawnSync(words).exitCode !== 0) throw new Error(words.join(" "));
@@ -81,7 +82,7 @@ export function freePort(): number {
   return port;
 }
 
-export interface Running {
+export interface RunningServer {
   readonly pid: number;
   readonly port: number;
   stop(): Promise<void>;
@@ -90,9 +91,9 @@ export interface Running {
 interface StartOptions {
   readonly core?: number;
   readonly env?: Readonly<Record<string, string>>;
-  /** Words before the command, such as strace's. */
+  /** Words before the command, such as those of strace. */
   readonly under?: readonly string[];
-  /** A file for what it says on its standard error. */
+  /** Path of a file for the program's standard error. */
   readonly complaints?: string;
 }
 
@@ -100,7 +101,7 @@ interface StartOptions {
 export async function start(
   command: readonly string[],
   { core, env, under = [], complaints }: StartOptions = {},
-): Promise<Running> {
+): Promise<RunningServer> {
   const port = freePort();
   const words = [...under, ...command, "--port", String(port)];
   const child = Bun.spawn(core === undefined ? words : pinned(core, words), {
@@ -114,14 +115,14 @@ export async function start(
   let ended = false;
   void child.exited.then(() => (ended = true));
   while (!(await healthy(port))) {
-    if (ended) throw new Error(`${command.join(" ")} ended with ${child.exitCode}:\n${await complaint}`);
+    if (ended) throw new Error(`${command.join(" ")}: exited with code ${child.exitCode}:\n${await complaint}`);
     await Bun.sleep(5);
   }
   return {
     pid: child.pid,
     port,
     stop: async () => {
-      // A tracer keeps SIGTERM to itself: the traced program has to get it.
+      // A tracer does not forward SIGTERM, so the traced program gets it directly.
       const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "latin1").trim().split(" ");
       process.kill(under.length > 0 && children[0] ? Number(children[0]) : child.pid, "SIGTERM");
       await child.exited;
@@ -137,19 +138,19 @@ export async function healthy(port: number): Promise<boolean> {
   }
 }
 
-/** The command of the server under test; `--server "command"` names another one. It is given `--port` and our flags. */
+/** Returns the command of the server under test with `flags`. `--server "command"` replaces our server. */
 export function serverCommand(flags: readonly string[]): string[] {
   const other = text("--server", "");
   return [...(other ? other.split(" ") : [process.execPath, "src/main.ts", "serve"]), ...flags];
 }
 
-/** The bare timer process for some seconds on a core that is otherwise idle. */
+/** Runs the bare timer process for some seconds on a core that is otherwise idle. */
 export async function control(core: number, periodUs: number, seconds: number): Promise<ControlResult> {
   const words = [program("control"), "--period-us", String(periodUs), "--seconds", String(seconds)];
   return Bun.spawn(pinned(core, words), { stdout: "pipe" }).stdout.json() as Promise<ControlResult>;
 }
 
-/** Lateness of wake-ups. */
+/** Number and lateness of the timer process's wake-ups. */
 export interface ControlResult {
   readonly wakes: number;
   readonly p50Us: number;

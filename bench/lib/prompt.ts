@@ -1,11 +1,11 @@
-/** Prompts of a given length for requests that must not share a prefix. */
+/** Generates prompts of a given length that share no prefix. */
 
 const WORDS =
   "the of a model server that request tokens with stream answer queue memory between cache first block every step under load time while measure when clients router window slow again before number result system value other batch latency network schedule length random process machine because compare through signal report counter history average result without another possible".split(
     " ",
   );
 
-/** About `words` English words that begin with the connection's number, the same for the same `seed`. */
+/** Returns `words` words that begin with the connection's number. Equal seeds give equal words. */
 export function prose(words: number, seed = 1): string {
   const parts = ["@@@@@@"];
   let state = seed >>> 0;
@@ -16,12 +16,12 @@ export function prose(words: number, seed = 1): string {
   return parts.join(" ");
 }
 
-/** A chat that streams `tokens` tokens whatever it says. */
+/** Returns the body of a chat that streams exactly `tokens` tokens. */
 export function chat(content: string, tokens: number, more: Readonly<Record<string, unknown>> = {}) {
   return { messages: [{ role: "user", content }], stream: true, max_tokens: tokens, ignore_eos: true, ...more };
 }
 
-/** Words per token of `prose` at this server, from its own count. */
+/** Returns the number of words per token of `prose`, from the server's usage of a request. */
 export async function wordsPerToken(port: number): Promise<number> {
   const words = 2000;
   const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {

@@ -1,4 +1,4 @@
-/** What did the client see? Runs `reader.c` and reads what it wrote. */
+/** Runs the client `bench/stream/reader.c` and reads its result. */
 import { readFileSync } from "node:fs";
 import { CLIENT_CORE, pinned, program } from "./process.ts";
 import { root } from "./results.ts";
@@ -9,19 +9,19 @@ export interface ReaderOptions {
   readonly path?: string;
   readonly streams?: number;
   readonly requests?: number;
-  /** At most this many new connections every `everyMs`. */
+  /** Largest number of new connections every `everyMs`. */
   readonly ramp?: number;
   readonly everyMs?: number;
-  /** Connect all, then send all. */
+  /** True if all connections open before the first request is sent. */
   readonly together?: boolean;
   readonly durationMs?: number;
-  /** From when on events, bytes, reads and gaps count. */
+  /** Time from the start in which events, bytes, reads and gaps do not count. */
   readonly settleMs?: number;
   readonly stallMs?: number;
   readonly rcvbuf?: number;
   readonly cut?: number;
-  readonly how?: "fin" | "rst" | "half";
-  /** Never sleeps: the server does not pay for waking it. */
+  readonly ending?: "fin" | "rst" | "half";
+  /** True if the reader polls and never sleeps, so that the server does not pay for waking it. */
   readonly awake?: boolean;
   readonly gaps?: boolean;
   readonly perStream?: string;
@@ -44,7 +44,7 @@ export interface ReaderResult {
   readonly elapsedUs: number;
   readonly streamingUs: number;
   readonly cpuUs: number;
-  /** How often the reader slept: a send that wakes it costs the server 8 to 10 µs more. */
+  /** Number of times that the reader slept. A send that wakes it costs the server 8 to 10 µs more. */
   readonly slept: number;
   readonly gapUs?: { readonly p50: number; readonly p99: number; readonly max: number };
   readonly status: Readonly<Record<string, number>>;
@@ -53,7 +53,7 @@ export interface ReaderResult {
 
 let bodies = 0;
 
-/** Starts the client on its core; `@@@@@@` in the body becomes the number of the connection. */
+/** Runs the client on its core. `@@@@@@` in the body becomes the number of the connection. */
 export async function read({ body, ...options }: ReaderOptions): Promise<ReaderResult> {
   const binary = program("reader");
   const file = `${root}build/bench/body-${process.pid}-${bodies++}.json`;
@@ -73,13 +73,13 @@ export async function read({ body, ...options }: ReaderOptions): Promise<ReaderR
   return JSON.parse(out) as ReaderResult;
 }
 
-/** Fails where a run did not give what it was to measure. */
+/** Returns the result. Throws unless all `streams` streams are complete. */
 export function complete(result: ReaderResult, streams: number): ReaderResult {
   if (result.completed === streams && result.errors === 0 && result.refused === 0) return result;
-  throw new Error(`${streams} streams wanted, got ${JSON.stringify(result)}`);
+  throw new Error(`not all ${streams} streams are complete: ${JSON.stringify(result)}`);
 }
 
-/** Times of one stream, microseconds of CLOCK_MONOTONIC. */
+/** Times of one stream, in microseconds of CLOCK_MONOTONIC. */
 export interface StreamTimes {
   readonly sentUs: number;
   readonly firstUs: number;
@@ -96,7 +96,7 @@ export function streamTimes(path: string): StreamTimes[] {
   });
 }
 
-/** When the events of each stream came (`stamps`), microseconds of CLOCK_MONOTONIC. */
+/** Returns the arrival times of each stream's events from the file `stamps`, in microseconds of CLOCK_MONOTONIC. */
 export function stampsOf(path: string): Float64Array[] {
   const all = doubles(path);
   const found: Float64Array[] = [];
@@ -108,7 +108,7 @@ export function stampsOf(path: string): Float64Array[] {
   return found;
 }
 
-/** A file of doubles as this machine writes them. */
+/** Reads a file of doubles in this machine's byte order. */
 export function doubles(path: string): Float64Array {
   const bytes = readFileSync(path);
   return new Float64Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));

@@ -1,4 +1,7 @@
-/** How long does the same replay take, again and again in one process? `rounds` and then what `understudy replay` takes; JSON. */
+/**
+ * Runs the same replay several times in one process and prints the time of each as JSON. Arguments: the number of rounds, then
+ * the arguments of `understudy replay`.
+ */
 
 import { parseFlags } from "../../src/cli/options/flags.ts";
 import { optionInput } from "../../src/cli/options/given.ts";

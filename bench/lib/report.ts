@@ -1,11 +1,11 @@
-/** What does a bench show while it runs and when it is done? */
+/** Prints the progress and the results of a bench. */
 
-/** One line that the next one replaces; nothing when no one watches. */
-export function progress(what: string): void {
-  if (process.stderr.isTTY) process.stderr.write(`\r\x1b[2K${what.slice(0, (process.stderr.columns ?? 80) - 1)}`);
+/** Prints a line that the next call replaces. Prints nothing if standard error is not a terminal. */
+export function progress(line: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\x1b[2K${line.slice(0, (process.stderr.columns ?? 80) - 1)}`);
 }
 
-/** Rows of cells under a heading; numbers stand to the right. */
+/** Prints a heading and rows of cells. Numbers are aligned to the right. */
 export function table(heading: string, rows: readonly (readonly (string | number)[])[]): void {
   progress("");
   const cells = rows.map((row) => row.map((cell) => (typeof cell === "number" ? figure(cell) : cell)));
@@ -20,7 +20,7 @@ export function table(heading: string, rows: readonly (readonly (string | number
   }
 }
 
-/** Three significant digits where there are decimals. */
+/** Formats a number: integers whole, other numbers with about three significant digits. */
 export function figure(value: number): string {
   if (!Number.isFinite(value)) return "-";
   if (Number.isInteger(value)) return value.toLocaleString("en");
@@ -28,8 +28,8 @@ export function figure(value: number): string {
   return size >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(size >= 10 ? 1 : size >= 0.1 ? 2 : 3);
 }
 
-/** A bar of the project: printed with its verdict. */
-export function bar(what: string, value: number, limit: number, unit: string): string {
+/** Returns a line with a value, its bound, and whether the bound holds. */
+export function bar(name: string, value: number, limit: number, unit: string): string {
   const holds = value <= limit;
-  return `${holds ? "holds" : "MISSED"}  ${what}: ${figure(value)} ${unit} (bar ${figure(limit)})`;
+  return `${holds ? "holds" : "MISSED"}  ${name}: ${figure(value)} ${unit} (at most ${figure(limit)})`;
 }

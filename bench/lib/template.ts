@@ -1,9 +1,9 @@
-/** Which bytes does our server send, event by event? A capture of one stream, cut into the units that the anchor plays. */
+/** Splits a recorded stream into units of one event, which the C server (anchor.c) replays. */
 import { readFileSync } from "node:fs";
 
 const HEAD_END = Buffer.from("\r\n\r\n");
 
-/** All bytes of a reader's dump, its reads joined. */
+/** Returns all bytes of a reader's dump. */
 export function dumped(path: string): Buffer {
   const file = readFileSync(path);
   const parts: Buffer[] = [];
@@ -16,8 +16,8 @@ export function dumped(path: string): Buffer {
 }
 
 /**
- * One unit per HTTP chunk: what the server hands to one `send`. The response head goes with the first; the end of the
- * body with the last..
+ * Splits a response into units of one HTTP chunk, which the server sends with one `send`. The first unit also has the response
+ * head, and the last unit the end of the body.
  */
 export function units(response: Buffer): Buffer[] {
   const head = response.indexOf(HEAD_END) + HEAD_END.length;
@@ -37,13 +37,13 @@ export function units(response: Buffer): Buffer[] {
   }
 }
 
-/** The anchor's file: count, lengths, bytes. */
+/** Returns the content of the C server's file: count, lengths, bytes. */
 export function packed(parts: readonly Buffer[]): Buffer {
   const lengths = Uint32Array.of(parts.length, ...parts.map((part) => part.length));
   return Buffer.concat([Buffer.from(lengths.buffer), ...parts]);
 }
 
-/** Events (each ends with an empty line) in these bytes. */
+/** Returns the number of events, which end with an empty line. */
 export function eventsIn(bytes: Buffer): number {
   let found = 0;
   for (let at = 0; ; found++) {

@@ -1,45 +1,44 @@
 /**
- * What becomes of the counters of a server with several workers under load, when clients leave and a worker is killed? One
- * run: requests of all kinds, scrapes on new connections all the while, one `kill -9`; then the metrics, the clients' own
- * list and the truth logs.
+ * Loads a server with several workers while clients leave and a worker is killed. Scrapes on new connections run all the time.
+ * Returns the metrics, the clients' list of outcomes, and the sums over the truth logs, which must agree.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Counted, type Life, livesOf, totalsOf } from "./counted.ts";
+import { type EngineCounters, type Life, livesOf, totalsOf } from "./counted.ts";
 import { root } from "./results.ts";
 
 export interface Plan {
   readonly workers: number;
   readonly requests: number;
   readonly concurrency: number;
-  /** A worker is killed when half of the requests have begun. */
+  /** True if a worker is killed with SIGKILL once half of the requests have begun. */
   readonly kill: boolean;
   readonly flags?: readonly string[];
-  /** Which is started; the sources, where none is named. */
+  /** Path of the program to start. Default: `src/main.ts`. */
   readonly program?: string;
 }
 
-/** How a request ended for its client. */
+/** The end of a request for its client: answered, left by the client, refused, or broken off by the server. */
 export type Ending = "complete" | "left" | "refused" | "cut";
 
-/** A scrape, by series as printed. */
+/** The values of a scrape, by series as printed. */
 export type Scrape = ReadonlyMap<string, number>;
 
 export interface Outcome {
   readonly endings: Readonly<Record<Ending, number>>;
-  /** Ids of answers as their clients saw them end. */
+  /** Ids of the answers that clients received whole. */
   readonly complete: ReadonlySet<string>;
   readonly scrapes: number;
-  /** Counters that were smaller than in the scrape before. */
+  /** Descriptions of counters that fell between two scrapes. */
   readonly fell: readonly string[];
   readonly last: Scrape;
   readonly lives: readonly Life[];
-  /** By engine: what the last scrape says, and what the logs add up to. */
-  readonly shown: ReadonlyMap<number, Counted>;
-  readonly counted: ReadonlyMap<number, Counted>;
-  /** What the server said on its standard error. */
-  readonly said: string;
+  /** Counters by engine, in the last scrape and in the logs. */
+  readonly shown: ReadonlyMap<number, EngineCounters>;
+  readonly counted: ReadonlyMap<number, EngineCounters>;
+  /** The server's standard error. */
+  readonly output: string;
   readonly exitCode: number;
 }
 
@@ -50,21 +49,21 @@ const COUNTER = /(_total|_bucket|_count|_sum)(\{|$)/;
 const SCRAPE_EVERY_MS = 10;
 const SUCCESSOR_MS = 1000;
 
-/** Strict enough to notice a torn page: every line is a comment or one series with a finite number, none twice. */
+/** Parses a page. Throws if a page is torn: a series has no number or occurs twice, or the last line does not end. */
 export function parseScrape(text: string): Scrape {
   const series = new Map<string, number>();
-  if (!text.endsWith("\n")) throw new Error("a scrape without an end");
+  if (!text.endsWith("\n")) throw new Error("a scrape does not end with a newline");
   for (const line of text.split("\n")) {
     if (line === "" || line.startsWith("# ")) continue;
     const at = line.lastIndexOf(" ");
     const [name, value] = [line.slice(0, at), Number(line.slice(at + 1))];
-    if (Number.isNaN(value) || series.has(name)) throw new Error(`a wrong line: ${line}`);
+    if (Number.isNaN(value) || series.has(name)) throw new Error(`a scrape has a wrong or repeated line: ${line}`);
     series.set(name, value);
   }
   return series;
 }
 
-/** Counters of `after` that are below their value in `before`, or gone. */
+/** Describes the counters that are smaller in `after` than in `before`, or missing. */
 export function fallen(before: Scrape, after: Scrape): string[] {
   return [...before].flatMap(([name, value]) => {
     const now = after.get(name);
@@ -92,7 +91,7 @@ export async function workersRun({
       while (next < requests) {
         const i = next++;
         if (i === killAt) process.kill(server.pids[i % workers]!, "SIGKILL");
-        await load.one(i);
+        await load.request(i);
       }
     };
     await Promise.all(Array.from({ length: concurrency }, client));
@@ -100,7 +99,7 @@ export async function workersRun({
     const { scrapes, fell, before } = await watched;
     const last = await atRest(server.url);
     fell.push(...fallen(before, last));
-    // The killed one's successor says how it ended only once it serves, some time after its start is counted.
+    // The worker that replaces the killed one writes the last line of its log only once it serves.
     if (kill) await Bun.sleep(SUCCESSOR_MS);
     const exitCode = await server.stop();
     const lives = livesOf(file, workers);
@@ -113,7 +112,7 @@ export async function workersRun({
       lives,
       shown: shownBy(last),
       counted: totalsOf(lives, "counted"),
-      said: server.said(),
+      output: server.output(),
       exitCode,
     };
   } finally {
@@ -128,9 +127,9 @@ async function start(program: string, flags: readonly string[], workers: number,
     stdout: "pipe",
     stderr: "pipe",
   });
-  let said = "";
+  let output = "";
   void (async () => {
-    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) said += chunk;
+    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) output += chunk;
   })();
   let text = "";
   const banner = Promise.withResolvers<void>();
@@ -139,13 +138,13 @@ async function start(program: string, flags: readonly string[], workers: number,
       text += chunk;
       if (/\n {2}try /.test(text)) banner.resolve();
     }
-    banner.reject(new Error(`the server ended:\n${text}${said}`));
+    banner.reject(new Error(`the server ended before its banner:\n${text}${output}`));
   })();
   await banner.promise;
   return {
     url: /http:\/\/[\d.]+:\d+/.exec(text)![0],
     pids: /workers +\d+ processes: ([\d, ]+)/.exec(text)![1]!.split(", ").map(Number),
-    said: () => said,
+    output: () => output,
     stop: () => {
       child.kill("SIGTERM");
       return child.exited;
@@ -153,7 +152,7 @@ async function start(program: string, flags: readonly string[], workers: number,
   };
 }
 
-/** The clients: most read to the end, some leave, some ask what is refused. */
+/** The clients. Most read their answer to its end, some leave earlier, some send a request that is refused. */
 class Load {
   readonly endings: Record<Ending, number> = { complete: 0, left: 0, refused: 0, cut: 0 };
   readonly complete = new Set<string>();
@@ -161,19 +160,19 @@ class Load {
 
   constructor(readonly url: string) {}
 
-  async one(i: number): Promise<void> {
+  async request(i: number): Promise<void> {
     const leaves = i % 10 === 3;
     const stream = leaves || i % 3 !== 0;
     const refused = i % 50 === 7;
     const leave = new AbortController();
     const body = {
       model: "m",
-      // Some share their beginning.
+      // Some prompts share a prefix.
       prompt: `${"more words ".repeat(i % 40)} request ${i}`,
       stream,
       max_tokens: refused ? 0 : 1 + (leaves ? 200 : i % 40),
       ignore_eos: true,
-      // Ends the answer sooner or later, for most of those that ask.
+      // Most of the answers to these requests contain a stop string.
       ...(i % 7 === 2 ? { stop: ["and", "the"] } : {}),
     };
     try {
@@ -182,7 +181,7 @@ class Load {
         headers: { "content-type": "application/json", "x-request-id": `${i}` },
         body: JSON.stringify(body),
         signal: leave.signal,
-        // A new connection each: the kernel spreads them anew, and nothing is sent twice.
+        // With a new connection per request the kernel spreads them over the workers, and fetch repeats none.
         keepalive: false,
       });
       if (response.status === 400) {
@@ -194,7 +193,7 @@ class Load {
       let text = "";
       for await (const chunk of response.body!) {
         text += decoder.decode(chunk as Uint8Array, { stream: true });
-        if (leaves) break; // takes the connection down
+        if (leaves) break; // closes the connection
       }
       if (leaves) {
         leave.abort();
@@ -211,7 +210,7 @@ class Load {
   }
 }
 
-/** Scrapes until the load is over; a scrape that no one answers is none. */
+/** Scrapes until the load is over. A scrape that fails because its worker was killed does not count. */
 async function watch(url: string, load: Load) {
   let before: Scrape = new Map();
   let scrapes = 0;
@@ -228,7 +227,7 @@ async function watch(url: string, load: Load) {
   return { scrapes, fell, before };
 }
 
-/** The worker was killed while it answered. */
+/** Returns null if the worker was killed while it answered. Throws other errors. */
 function unanswered(error: Error & { code?: string }): null {
   if (error.code === "ECONNRESET" || error.code === "ConnectionRefused" || error.code === "ConnectionClosed")
     return null;
@@ -240,7 +239,7 @@ async function scrape(url: string): Promise<Scrape> {
   return parseScrape(await response.text());
 }
 
-/** The scrape after which nothing moves. */
+/** Waits until no request is running or waiting, and returns the scrape. */
 async function atRest(url: string): Promise<Scrape> {
   const busy = /^(vllm:num_requests_(running|waiting)|understudy_streams_open)(\{|$)/;
   for (let tries = 0; tries < 500; tries++) {
@@ -248,11 +247,11 @@ async function atRest(url: string): Promise<Scrape> {
     const now = await scrape(url);
     if (![...now].some(([name, value]) => busy.test(name) && value > 0)) return now;
   }
-  throw new Error("the server does not come to rest");
+  throw new Error("requests still run after 10 s");
 }
 
-function shownBy(scrape: Scrape): Map<number, Counted> {
-  const shown = new Map<number, Counted>();
+function shownBy(scrape: Scrape): Map<number, EngineCounters> {
+  const shown = new Map<number, EngineCounters>();
   for (let engine = 0; scrape.has(`understudy_steps_total{engine="${engine}"}`); engine++) {
     const of = (name: string, labels = "") => scrape.get(`${name}{engine="${engine}"${labels},model_name="m"}`)!;
     const ended = (reason: string) => of("vllm:request_success_total", `,finished_reason="${reason}"`);

@@ -1,4 +1,4 @@
-/** The core under the scheduling calls of the live loop, without clock, sockets or text. Small enough for a test too. */
+/** Runs the core with the scheduling calls of the live loop, but without clock, sockets or text. */
 import { Word } from "../../assembly/layout.ts";
 import { engineConfig } from "../../src/embed/options.ts";
 import { Batch } from "../../src/engine/batch.ts";
@@ -13,15 +13,15 @@ import { root } from "../lib/results.ts";
 const PROMPT_TOKENS = 16;
 const EOS_ID = 200_002;
 
-/** Tokens per request that fit the pool without preemption, at most 1,600. */
+/** Returns the tokens per request that fit the KV pool without preemption, at most 1,600. */
 export function tokensThatFit(sequences: number): number {
   return Math.min(1600, Math.floor((config.numGpuBlocks * config.blockSize) / sequences) - 64);
 }
 
-/** The server's, with the pool of its default preset (a colder one costs more per new block), on a clock of our own. */
+/** The server's configuration with the KV pool of its default preset, but without step times. */
 const { engine: config } = engineConfig({ maxModelLen: 8192, maxNumBatchedTokens: 32_768, timing: "none" });
 
-/** The release core that the configuration needs, with the answers that the server gives. */
+/** Loads the core that the configuration needs, in its release build, with the server's answers. */
 export async function loadDecoding(changed: Partial<EngineConfig> = {}): Promise<Batch> {
   const answers = loadAnswers(await Bun.file(`${root}build/answers.bin`).bytes());
   const decoding = { ...config, ...changed };
@@ -30,7 +30,7 @@ export async function loadDecoding(changed: Partial<EngineConfig> = {}): Promise
   return new Batch(startCore(await WebAssembly.compile(bytes), setup));
 }
 
-export interface Decoded {
+export interface DecodeResult {
   readonly tokens: number;
   readonly steps: number;
   readonly ms: number;
@@ -41,16 +41,16 @@ let order = 0;
 let nowUs = 0;
 
 /**
- * `sequences` requests of `tokens` tokens each, from the step in which all decode to the last. Two steps are open at a
- * time, as the live loop has them by default. The checksum covers the first and last token of each outbox.
+ * Decodes `sequences` requests of `tokens` tokens each. Measures from the first step in which all decode to the last step. Two
+ * steps are planned ahead, like in the live loop by default. The checksum covers the first and last token of each outbox.
  */
-export function decode(batch: Batch, sequences: number, tokens: number): Decoded {
+export function decode(batch: Batch, sequences: number, tokens: number): DecodeResult {
   for (let i = 0; i < sequences; i++) submit(batch, i, tokens);
   const { views } = batch.core;
   batch.plan(nowUs);
   batch.plan(nowUs);
   let [count, steps, checksum] = [0, 0, 0];
-  batch.take(++nowUs); // the prompts
+  batch.take(++nowUs); // the prefill
   batch.plan(nowUs);
   const began = performance.now();
   while (batch.open > 0) {

@@ -1,22 +1,22 @@
 /**
- * Does a step cost the same in a large engine? 256 decoding sequences with 10,000 requests waiting against none, and with
- * a pool of 1 M blocks against 10 k. Pairs of runs, one after the other in one process, so that a busy machine disturbs
- * both; the figure is the median of their ratios.
+ * Measures whether a step costs more in a large engine. 256 sequences decode with 10,000 waiting requests and with none, and in
+ * a pool of 1 M blocks and of 10 k blocks. Both runs of a pair follow each other in one process, so that a busy machine disturbs
+ * both. The result is the median of the pairs' ratios.
  *
  *   bun run bench scale [--pairs 101] [--realtime] [--no-save]
  *
- * The state is a running server's: each block of either pool has held content before, so that a new block first loses its
- * old one, and no two requests are alike. A round decodes 480 tokens for each of the 256 sequences.
+ * The state is that of a server that has run for a while: each block has cached content, which a new allocation evicts first. No
+ * two requests are equal. A round decodes 480 tokens for each of the 256 sequences.
  */
 
 import { median } from "../lib/numbers.ts";
-import { known, number } from "../lib/options.ts";
+import { number, rejectUnknown } from "../lib/options.ts";
 import { bar, progress, table } from "../lib/report.ts";
 import { save } from "../lib/results.ts";
 import { loadDecoding } from "./decode.ts";
-import { Steady } from "./steady.ts";
+import { SteadyLoad } from "./steady.ts";
 
-known(["--pairs", "--realtime", "--no-save"]);
+rejectUnknown(["--pairs", "--realtime", "--no-save"]);
 
 const SEQUENCES = 256;
 const STEPS = 480;
@@ -26,8 +26,8 @@ const POOLS = { small: 10_000, large: 1_000_000 };
 const BAR = { waiting: 1.2, pool: 1.3 };
 const pairs = number("--pairs", 101);
 
-/** One round: all start, decode and end; nanoseconds per step. */
-function round(engine: Steady, waiting: number): number {
+/** Runs one round, in which all sequences start, decode and end. Returns nanoseconds per step. */
+function round(engine: SteadyLoad, waiting: number): number {
   engine.start(SEQUENCES, STEPS + 8);
   engine.wait(waiting);
   const ns = engine.run(STEPS) / STEPS;
@@ -35,8 +35,8 @@ function round(engine: Steady, waiting: number): number {
   return ns;
 }
 
-/** Rounds until each block has had content at least `times` times. */
-function fill(engine: Steady, blocks: number, times: number): void {
+/** Runs rounds until each block has had content at least `times` times. */
+function fill(engine: SteadyLoad, blocks: number, times: number): void {
   const perRound = (SEQUENCES * STEPS) / BLOCK;
   for (let used = 0; used < times * blocks; used += perRound) round(engine, 0);
 }
@@ -54,14 +54,14 @@ function compare(plain: () => number, large: () => number): Pair {
     return [i % 2 === 0 ? first : plain(), second] as const;
   });
   return {
-    plainNs: median(samples.map(([one]) => one)),
-    largeNs: median(samples.map(([, other]) => other)),
-    ratio: median(samples.map(([one, other]) => other / one)),
+    plainNs: median(samples.map(([plainNs]) => plainNs)),
+    largeNs: median(samples.map(([, largeNs]) => largeNs)),
+    ratio: median(samples.map(([plainNs, largeNs]) => largeNs / plainNs)),
   };
 }
 
 const engine = async (numGpuBlocks: number) =>
-  new Steady(await loadDecoding({ numGpuBlocks, maxNumSeqs: SEQUENCES, maxNumActiveSeqs: SEQUENCES }));
+  new SteadyLoad(await loadDecoding({ numGpuBlocks, maxNumSeqs: SEQUENCES, maxNumActiveSeqs: SEQUENCES }));
 
 progress("scale: filling the pools");
 const [small, large] = [await engine(POOLS.small), await engine(POOLS.large)];

@@ -1,36 +1,36 @@
-/** A batch that decodes and does nothing else, as a running server's does between two arrivals: steps to be timed. */
+/** Runs a batch that only decodes, as in a server between two arrivals, so that its steps can be timed. */
 import { NONE, Word } from "../../assembly/layout.ts";
 import type { Batch } from "../../src/engine/batch.ts";
 import { PLAIN } from "../../src/engine/core-request.ts";
 
-/** Prompts of 16 to 31 tokens: a request's block is full in another step than its neighbour's. */
+/** Prompts have 16 to 31 tokens, so that the requests fill their blocks in different steps. */
 const PROMPT_TOKENS = 16;
 const PHASES = 16;
 const ABORT = 2;
 
-export class Steady {
+export class SteadyLoad {
   readonly #handles: number[] = [];
   #order = 0;
   #nowUs = 0;
 
   constructor(readonly batch: Batch) {}
 
-  /** `sequences` requests of `tokens` output tokens start; two steps are open afterwards, and all decode. */
+  /** Starts `sequences` requests with `tokens` output tokens. Afterwards all decode, and two steps are planned ahead. */
   start(sequences: number, tokens: number): void {
     for (let i = 0; i < sequences; i++) this.#submit(tokens);
     this.batch.plan(this.#nowUs);
     this.batch.plan(this.#nowUs);
     this.run(2);
     const running = this.batch.core.views.words[Word.Running]!;
-    if (running !== sequences) throw new Error(`${running} of ${sequences} requests run`);
+    if (running !== sequences) throw new Error(`only ${running} of ${sequences} requests are running`);
   }
 
-  /** Requests that find no place in the batch. */
+  /** Adds requests that must wait, because the batch is full. */
   wait(requests: number): void {
     for (let i = 0; i < requests; i++) this.#submit(PROMPT_TOKENS);
   }
 
-  /** Nanoseconds for `steps` steps. */
+  /** Runs `steps` steps. Returns their time in nanoseconds. */
   run(steps: number): number {
     const { batch } = this;
     const began = performance.now();
@@ -41,7 +41,7 @@ export class Steady {
     return (performance.now() - began) * 1e6;
   }
 
-  /** All end now; what they cached stays. */
+  /** Ends all requests. Their cached blocks stay. */
   stop(): void {
     const { batch } = this;
     for (const handle of this.#handles.splice(0)) batch.close(handle, ABORT, 0, this.#nowUs);
@@ -63,7 +63,7 @@ export class Steady {
       arrivalUs: this.#nowUs,
       queuedUs: this.#nowUs,
     });
-    if (handle === NONE) throw new Error("the core took no more requests");
+    if (handle === NONE) throw new Error("the core has no room for more requests");
     this.#handles.push(handle);
   }
 }

@@ -1,15 +1,15 @@
 /**
- * How many tokens a second does the core alone make, all requests decoding?
+ * Measures how many tokens per second the core alone generates if all requests decode.
  *
  *   bun run bench step [--seconds 1] [--base REV [--pairs 5]] [--no-save]
  */
 import { BASE_FLAGS, compareWithBase } from "../lib/base.ts";
-import { known, number } from "../lib/options.ts";
+import { number, rejectUnknown } from "../lib/options.ts";
 import { bar, progress, table } from "../lib/report.ts";
 import { save } from "../lib/results.ts";
 import { decode, loadDecoding, tokensThatFit } from "./decode.ts";
 
-known(["--seconds", "--no-save", ...BASE_FLAGS]);
+rejectUnknown(["--seconds", "--no-save", ...BASE_FLAGS]);
 interface Row {
   readonly sequences: number;
   readonly nsPerStep: number;
@@ -31,16 +31,16 @@ const rows: { sequences: number; tokensPerSecond: number; nsPerStep: number; che
 for (const sequences of SEQUENCES) {
   progress(`step: ${sequences} sequences`);
   const length = tokensThatFit(sequences);
-  for (let round = 0; round < 3; round++) decode(core, sequences, length); // compiles
+  for (let round = 0; round < 3; round++) decode(core, sequences, length); // warm-up
   let best = 0;
   let [tokens, steps, ms, sum] = [0, 0, 0, 0];
   for (let round = 0; round < ROUNDS || ms < seconds * 1000; round++) {
-    const one = decode(core, sequences, length);
-    tokens += one.tokens;
-    steps += one.steps;
-    ms += one.ms;
-    sum = one.checksum;
-    best = Math.max(best, (one.tokens / one.ms) * 1000);
+    const run = decode(core, sequences, length);
+    tokens += run.tokens;
+    steps += run.steps;
+    ms += run.ms;
+    sum = run.checksum;
+    best = Math.max(best, (run.tokens / run.ms) * 1000);
   }
   rows.push({
     sequences,

@@ -1,6 +1,7 @@
 /**
- * What does an event cost that leaves by the one call of its step, beside one that is a write by itself? One process, the same
- * connections, both ways in turn: a busy machine slows both. A process of its own reads.
+ * Compares the CPU time of an event that is sent together with all events of its step, in one native call, with that of an event
+ * that is written alone. Both run in turn on the same connections of one process, so that a busy machine slows both. Another
+ * process reads.
  *
  *   bun run bench writes [--streams 64] [--pairs 60] [--no-save]
  */
@@ -11,15 +12,15 @@ import type { EventSink } from "../../src/wire/http/sink.ts";
 import { HttpServer } from "../../src/wire/http1/server.ts";
 import { nativeLanes } from "../../src/wire/lanes/native-lanes.ts";
 import { median } from "../lib/numbers.ts";
-import { known, number } from "../lib/options.ts";
+import { number, rejectUnknown } from "../lib/options.ts";
 import { figure, progress, table } from "../lib/report.ts";
 import { save } from "../lib/results.ts";
 
-known(["--streams", "--pairs", "--no-save"]);
+rejectUnknown(["--streams", "--pairs", "--no-save"]);
 const STREAMS = number("--streams", 64);
 const PAIRS = number("--pairs", 60);
 const EVENTS = 40_000;
-/** Until what runs is compiled. */
+/** Number of warm-up pairs, in which the code is compiled. */
 const WARM_PAIRS = 6;
 const READER = `
   const socket = { open: (one) => one.write("GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"), data() {} };
@@ -51,7 +52,7 @@ const prefix = Buffer.alloc(180, "p");
 const suffix = Buffer.alloc(60, "s");
 const pieces = Array.from({ length: 8 }, (_, i) => Buffer.alloc(2 + i, "x"));
 const ids = Int32Array.from({ length: STREAMS }, (_, i) => i % pieces.length);
-/** Rows of an outbox, one plain token each. */
+/** The rows of an outbox, one plain token each. */
 const out = Int32Array.from(Array.from({ length: STREAMS }, (_, slot) => [slot, slot, 1, 0]).flat());
 const taken: Lane[] = streams.map((stream, slot) => lanes.lane(slot, stream.laneEnd!, prefix, suffix)!);
 let step = 0;
@@ -60,17 +61,17 @@ function batchedStep(): number {
   lanes.begin(++step);
   for (let row = 0; row < STREAMS; row++) {
     row = lanes.write(out, ids, row, STREAMS);
-    if (row < STREAMS) one(row);
+    if (row < STREAMS) writeSingle(row);
   }
   return STREAMS;
 }
 
 function singleStep(): number {
-  for (let row = 0; row < STREAMS; row++) one(row);
+  for (let row = 0; row < STREAMS; row++) writeSingle(row);
   return STREAMS;
 }
 
-function one(row: number): void {
+function writeSingle(row: number): void {
   const id = ids[row]!;
   const stream = streams[row]!;
   if (stream.full) return;
@@ -83,7 +84,7 @@ interface Cost {
   readonly systemUs: number;
 }
 
-/** CPU per event of so many steps. */
+/** Runs steps until `EVENTS` events are sent. Returns the CPU time per event. */
 async function run(batched: boolean): Promise<Cost> {
   let events = 0;
   const before = process.cpuUsage();
@@ -112,10 +113,10 @@ const total = ({ userUs, systemUs }: Cost) => userUs + systemUs;
 const ratio = median(pairs.map(({ single, batched }) => total(batched) / total(single)));
 table(`CPU per event, µs, ${STREAMS} streams, median of ${pairs.length} pairs`, [
   ["", "user", "system"],
-  ["each by itself", of("single", "userUs"), of("single", "systemUs")],
+  ["written alone", of("single", "userUs"), of("single", "systemUs")],
   ["one call per step", of("batched", "userUs"), of("batched", "systemUs")],
 ]);
-console.log(`  one call per step ÷ each by itself: ${figure(ratio)}`);
+console.log(`  one call per step ÷ written alone: ${figure(ratio)}`);
 const figures = (way: "single" | "batched") => ({ userUs: of(way, "userUs"), systemUs: of(way, "systemUs") });
 save("writes", { streams: STREAMS, ratio, single: figures("single"), batched: figures("batched") });
 process.exit(0);

@@ -1,14 +1,14 @@
 /*
- * What does a stream of tokens cost when nothing stands between a loop and the kernel?
- * One thread, epoll, one `send` per event, no allocation per event. It plays a recorded answer (`--template`), so its
- * bytes are those of the server it is compared with. Every stream gets one event per step.
+ * Serves streams of tokens from a bare loop over epoll, as the lower bound for the cost of a stream. It has one thread, one
+ * `send` per event, and allocates nothing per event. It replays a recorded answer (`--template`), so its bytes are those of the
+ * server that it is compared with. Every stream gets one event per step.
  *
  *   anchor --port 9000 --template file [--events n] [--wait streams] [--period-us p] [--log file]
  *
- * Template: u32 count, u32 length of each unit, then their bytes; unit 0 holds the response head, the last one the end.
- * `--events`: units per answer; the middle units repeat or are cut. `--wait`: the first step waits for that many streams.
- * `--period-us 0` steps as fast as it can; else step k is due at k periods after the first.
- * `--log`: at SIGTERM, f64 triples (due, start, end of writing), microseconds of CLOCK_MONOTONIC.
+ * Template: u32 count, u32 length of each unit, then the bytes of the units. Unit 0 has the response head, the last one the end.
+ * `--events`: units per answer. The middle units are repeated or cut. `--wait`: the first step waits for this many streams.
+ * `--period-us`: time between two steps. 0: steps follow each other at full speed.
+ * `--log`: file that receives f64 triples (due, start, end of writing) at SIGTERM, in microseconds of CLOCK_MONOTONIC.
  */
 #include "shared.h"
 #include <sys/timerfd.h>
@@ -20,9 +20,9 @@
 typedef struct {
   int fd, active, blocked;
   int used;         /* bytes of the request head in `head` */
-  long body;        /* bytes of the request body still to come */
-  uint32_t at, due; /* next unit to send; units due so far */
-  uint32_t sent;    /* bytes of unit `at` that are gone */
+  long body;        /* bytes of the request body that have not arrived */
+  uint32_t at, due; /* next unit to send, and units due so far */
+  uint32_t sent;    /* bytes of unit `at` that are sent */
   char head[HEAD];
 } Stream;
 
@@ -51,7 +51,7 @@ static void load(const char *path) {
   for (uint32_t i = 0; i < units; i++) unit_bytes[i] = at, at += unit_length[i];
 }
 
-/* The recorded unit that stands for unit `at` of an answer of `events` units. */
+/* Returns the index of the recorded unit to send as unit `at` of an answer of `events` units. */
 static uint32_t recorded(uint32_t at) {
   if (at == 0) return 0;
   if (at == events - 1) return units - 1;
@@ -78,7 +78,7 @@ static void drop(Stream *s) {
   close(s->fd);
 }
 
-/* Sends what is due. False: the stream is complete or gone, it no longer stands in `active`. */
+/* Sends the due units. Returns 0 if the stream is complete or closed, and thus removed from `active`. */
 static int advance(Stream *s) {
   while (s->at < s->due) {
     uint32_t unit = recorded(s->at);
@@ -116,7 +116,7 @@ static void answer(Stream *s) {
   active[active_count++] = s->fd;
 }
 
-/* Takes request bytes; the head is kept, the body only counted. One request at a time per connection. */
+/* Reads request bytes. Keeps the head and only counts the bytes of the body. Clients must not pipeline requests. */
 static void receive(Stream *s) {
   static char buffer[65536];
   for (;;) {

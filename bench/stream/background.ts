@@ -1,9 +1,9 @@
-/** What else goes on while streams are measured: scrapes, and prompts of 100,000 tokens from a second client. */
+/** Adds load while streams are measured: scrapes, and prompts of 100,000 tokens from a second client. */
 import { Page } from "../lib/page.ts";
 import { chat, prose } from "../lib/prompt.ts";
 import { complete, read } from "../lib/reader.ts";
 
-/** Tokens of a prompt, tokens of its answer, and when the first one comes. */
+/** Tokens of a long prompt, tokens of its answer, and the time before the first prompt. */
 const LONG = { tokens: 100_000, streamed: 20, afterMs: 3000 };
 
 export interface Prompts {
@@ -11,7 +11,7 @@ export interface Prompts {
   readonly everyMs: number;
 }
 
-/** One after the other, each unlike all others; tokens per prompt as the server counts them. `perToken`: words. */
+/** Sends different long prompts. `perToken`: words per token. Returns the tokens per prompt, from the server's counter. */
 export async function longPrompts(port: number, perToken: number, { count, everyMs }: Prompts): Promise<number> {
   await Bun.sleep(LONG.afterMs);
   const before = await Page.of(port);
@@ -21,7 +21,7 @@ export async function longPrompts(port: number, perToken: number, { count, every
   return ((await Page.of(port)).value(name) - before.value(name)) / count;
 }
 
-/** A scrape each second until `over` settles; how many. */
+/** Scrapes once per second until `over` settles. Returns the number of scrapes. */
 export async function scrapes(port: number, over: Promise<unknown>): Promise<number> {
   let ended = false;
   const end = () => {

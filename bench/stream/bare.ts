@@ -1,7 +1,7 @@
 /**
- * Bare servers for `--only fit`: what Elysia and Bun's sockets take to send a recorded answer. Each sends one event per
- * stream and turn, as the C loop does, and as many events as the request's `max_tokens` orders. Options: `--port`,
- * `--kind elysia|listen`, `--template` (see anchor.c), `--beside` (units of an answer that are not one token's).
+ * Runs a bare server for `--only fit`, which sends a recorded answer with Elysia or with Bun's sockets. It sends one event per
+ * stream and turn, as the C server does, and `max_tokens` events per answer. Options: `--port`, `--kind elysia|listen`,
+ * `--template` (see anchor.c), `--beside` (number of units of an answer that belong to no token).
  */
 import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
@@ -29,7 +29,8 @@ const first = units[0]!;
 const last = units.at(-1)!;
 const middle = units.slice(1, -1);
 
-interface Playing {
+/** A stream that replays the recorded answer: units left, and index of the next unit. */
+interface Replay {
   left: number;
   at: number;
   send(unit: Buffer): void;
@@ -37,7 +38,7 @@ interface Playing {
 }
 
 /** Streams that have events to send. */
-let playing: Playing[] = [];
+let playing: Replay[] = [];
 
 function play(tokens: number, send: (unit: Buffer) => void, end: () => void): void {
   if (playing.length === 0) setImmediate(step);
@@ -57,7 +58,7 @@ function step(): void {
   if (playing.length > 0) setImmediate(step);
 }
 
-/** Events of a unit: its bytes without the head of the answer and the lines of the chunks. */
+/** Returns the events of a unit: its bytes without the head of the answer and without chunk framing. */
 function eventsOf(unit: Buffer): Buffer {
   const parts: Buffer[] = [];
   let at = unit.subarray(0, 5).toString() === "HTTP/" ? unit.indexOf(HEAD_END) + HEAD_END.length : 0;

@@ -1,4 +1,4 @@
-/** Why were steps late? The server's own truth says it (docs/reference/truth-log.md): asked for after a run, by cause. */
+/** Reads late steps with their causes from the server's truth (docs/reference/truth-log.md) after a run, and summarizes them. */
 import { table } from "../lib/report.ts";
 
 /** A step that began more than a millisecond late. */
@@ -10,14 +10,14 @@ export interface LateStep {
 
 const path = (port: number, query: string) => `http://127.0.0.1:${port}/understudy/requests?${query}`;
 
-/** Where the run begins, for `lateSteps`; null: the server keeps no truth. */
+/** Returns the current position in the server's truth, for `lateSteps`. Null if the server keeps no truth. */
 export async function cursor(port: number): Promise<string | null> {
   const answer = await fetch(path(port, "since=end"));
   const lines = (await answer.text()).trimEnd().split("\n");
   return answer.ok ? JSON.parse(lines.at(-1)!).next : null;
 }
 
-/** The late ones of all steps that requests named which ended since; null: the server keeps no truth. */
+/** Returns the late steps of the requests that ended after `since`. Null if the server keeps no truth. */
 export async function lateSteps(port: number, since: string | null): Promise<LateStep[] | null> {
   if (since === null) return null;
   const late = new Map<string, LateStep>();
@@ -33,15 +33,16 @@ export async function lateSteps(port: number, since: string | null): Promise<Lat
   return [...late.values()];
 }
 
-export interface ByCause {
+/** Number and lateness of the late steps with one cause. */
+export interface CauseSummary {
   readonly cause: string;
   readonly steps: number;
   readonly meanUs: number;
   readonly maxUs: number;
 }
 
-/** The most frequent first. */
-export function byCause(late: readonly LateStep[]): ByCause[] {
+/** Groups late steps by cause, the most frequent cause first. */
+export function byCause(late: readonly LateStep[]): CauseSummary[] {
   const causes = Map.groupBy(late, ({ cause }) => cause);
   return [...causes]
     .map(([cause, steps]) => {
@@ -49,17 +50,17 @@ export function byCause(late: readonly LateStep[]): ByCause[] {
       return {
         cause,
         steps: us.length,
-        meanUs: us.reduce((sum, one) => sum + one, 0) / us.length,
+        meanUs: us.reduce((sum, lateUs) => sum + lateUs, 0) / us.length,
         maxUs: Math.max(...us),
       };
     })
     .toSorted((a, b) => b.steps - a.steps);
 }
 
-/** `steps`: of which they are the late ones. */
-export function showCauses(causes: readonly ByCause[] | null, steps: number): void {
+/** Prints the causes. `steps`: number of all steps, late or not. */
+export function showCauses(causes: readonly CauseSummary[] | null, steps: number): void {
   if (causes === null) return;
-  const late = causes.reduce((sum, one) => sum + one.steps, 0);
+  const late = causes.reduce((sum, cause) => sum + cause.steps, 0);
   if (late === 0) console.log(`  none of ${steps} steps began more than 1 ms late`);
   else {
     table(`Late steps, ${late} of ${steps}, by likely cause, µs`, [

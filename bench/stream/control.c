@@ -1,5 +1,5 @@
 /*
- * How late does this machine wake a process that does nothing else? The bar for every lateness we report.
+ * Measures how late this machine wakes a process that does nothing else. Every reported lateness is compared with this one.
  *
  *   control --period-us 20000 --seconds 10   prints {"wakes","p50Us","p90Us","p99Us","maxUs"}
  */

@@ -1,4 +1,4 @@
-/** What of a line in bench/results/stream.jsonl is compared between revisions? Parts that did not run are left out. */
+/** Reads the costs to compare between revisions from a line of bench/results/stream.jsonl. Omits parts that did not run. */
 import type { Costs } from "../lib/compared.ts";
 
 interface Line {
@@ -22,7 +22,7 @@ export function costs({ cpu, sends, paced = [] }: Line): Costs {
     ["sends per event", sends?.sendsPerEvent],
   ];
   for (const { streams, isVoid, writeRatio, ours } of paced) {
-    // Void: the machine was too busy to say anything.
+    // The machine was too busy for a valid result.
     if (isVoid) continue;
     all.push([`${streams} streams: CPU per event, us`, ours.cpuUs]);
     all.push([`${streams} streams: writing, times the C loop`, writeRatio]);

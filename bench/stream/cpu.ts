@@ -1,7 +1,7 @@
-/** CPU per streamed token of the server and of the bare C server, in turn, with equal bytes and the same client. */
+/** Measures the CPU time per streamed token of our server and of the bare C server, in turn, with equal bytes. */
 import { median } from "../lib/numbers.ts";
 import { has, number } from "../lib/options.ts";
-import { type Cpu, cpuOf, program, type Running, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import { type Cpu, cpuOf, program, type RunningServer, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
 import { chat, prose } from "../lib/prompt.ts";
 import { complete, read } from "../lib/reader.ts";
 import { bar, figure, progress, table } from "../lib/report.ts";
@@ -10,8 +10,8 @@ import { capture, type Template } from "./capture.ts";
 
 const STREAMS = 64;
 /**
- * Fewer reads than this per event: the client had fallen behind. The kernel then joins segments and wakes nobody, and the
- * sender's CPU per event falls to a half; such a run compares nothing and is run again.
+ * Smallest number of reads per event of a valid run. With fewer, the client has fallen behind, the kernel joins segments, and the
+ * sender needs only half the CPU time per event. Such a run is repeated.
  */
 const KEPT_UP = 0.93;
 const BAR = 1.15;
@@ -28,17 +28,17 @@ interface Run {
   readonly perSecond: number;
 }
 
-/** One round: the server, the same with `--stream-writes single` where both are asked for, and the bare one. */
-interface Runs {
+/** The runs of one round: our server, the same with `--stream-writes single` if `--both-writes` is set, and the C server. */
+interface Round {
   readonly ours: Run;
   readonly single?: Run;
   readonly anchor: Run;
 }
 
-/** One run against one server; CPU is per token. */
-async function run({ pid, port }: Running, body: unknown, tokens: number): Promise<Run> {
+/** Runs the streams against one server. Returns CPU time per token. */
+async function run({ pid, port }: RunningServer, body: unknown, tokens: number): Promise<Run> {
   const before: Cpu = cpuOf(pid);
-  const seen = complete(await read({ port, body, streams: STREAMS, together: true }), STREAMS);
+  const result = complete(await read({ port, body, streams: STREAMS, together: true }), STREAMS);
   const after = cpuOf(pid);
   const each = STREAMS * tokens;
   const [userUs, systemUs] = [(after.userUs - before.userUs) / each, (after.systemUs - before.systemUs) / each];
@@ -46,27 +46,27 @@ async function run({ pid, port }: Running, body: unknown, tokens: number): Promi
     userUs,
     systemUs,
     totalUs: userUs + systemUs,
-    readsPerEvent: seen.recvs / seen.events,
-    events: seen.events,
-    bytes: seen.bytes,
-    perSecond: (seen.events / seen.streamingUs) * 1e6,
+    readsPerEvent: result.recvs / result.events,
+    events: result.events,
+    bytes: result.bytes,
+    perSecond: (result.events / result.streamingUs) * 1e6,
   };
 }
 
-/** Body of the request, one for all streams: equal bytes to the last one; `--varied`: each its own text, equal on average. */
+/** Returns the body for all streams. All answers have equal bytes, unless `--varied` gives each stream another text. */
 function streamBody(tokens: number) {
   return has("--varied") ? chat(prose(20), tokens) : chat("Tell me about the weather.", tokens, { seed: 1 });
 }
 
 function checkBytes(ours: Run, anchor: Run, template: Template): string {
   if (ours.events !== template.events * STREAMS) {
-    throw new Error(`${template.events * STREAMS} events wanted, ours sent ${ours.events}: it merged or lost some`);
+    throw new Error(`our server sent ${ours.events} events instead of ${template.events * STREAMS}`);
   }
   const [mine, bare] = [ours.bytes / ours.events, anchor.bytes / anchor.events];
   if (Math.abs(mine / bare - 1) > (has("--varied") ? 0.005 : 0)) {
-    throw new Error(`bytes per event differ: ours ${mine}, anchor ${bare}`);
+    throw new Error(`bytes per event differ: ours ${mine}, C server ${bare}`);
   }
-  return `${mine.toFixed(1)} bytes per event${mine === bare ? ", equal to the byte" : `, anchor ${bare.toFixed(1)}`}`;
+  return `${mine.toFixed(1)} bytes per event${mine === bare ? " from both" : `, C server ${bare.toFixed(1)}`}`;
 }
 
 export async function cpuPerToken() {
@@ -81,17 +81,17 @@ export async function cpuPerToken() {
   const template = await capture(ours.port, body, "cpu");
   const words = [program("anchor"), "--template", root + template.path, "--wait", String(STREAMS)];
   const anchor = await start(words, { core: SERVER_CORE });
-  const runs: Runs[] = [];
+  const runs: Round[] = [];
   let dropped = 0;
   try {
-    await run(ours, body, tokens); // compiles the hot path
+    await run(ours, body, tokens); // warm-up
     if (single) await run(single, body, tokens);
     await run(anchor, body, tokens);
     while (runs.length < pairs && dropped < 4 * pairs + 4) {
       progress(
         `cpu: pair ${runs.length + 1} of ${pairs}${dropped ? `, ${dropped} dropped: the client fell behind` : ""}`,
       );
-      const pair: Runs = {
+      const pair: Round = {
         ours: await run(ours, body, tokens),
         ...(single ? { single: await run(single, body, tokens) } : {}),
         anchor: await run(anchor, body, tokens),
@@ -109,20 +109,20 @@ export async function cpuPerToken() {
   return summary(runs, dropped, checkBytes(runs[0]!.ours, runs[0]!.anchor, template));
 }
 
-function summary(runs: readonly Runs[], dropped: number, bytes: string) {
+function summary(runs: readonly Round[], dropped: number, bytes: string) {
   const both = runs[0]!.single !== undefined;
-  const of = (who: keyof Runs, key: keyof Run) => median(runs.map((pair) => pair[who]![key]));
-  const row = (who: keyof Runs, name: string) => [
+  const of = (side: keyof Round, key: keyof Run) => median(runs.map((pair) => pair[side]![key]));
+  const row = (side: keyof Round, name: string) => [
     name,
-    of(who, "totalUs"),
-    of(who, "userUs"),
-    of(who, "systemUs"),
-    of(who, "readsPerEvent"),
-    Math.round(of(who, "perSecond")),
+    of(side, "totalUs"),
+    of(side, "userUs"),
+    of(side, "systemUs"),
+    of(side, "readsPerEvent"),
+    Math.round(of(side, "perSecond")),
   ];
   const ratio = median(runs.map(({ ours, anchor }) => ours.totalUs / anchor.totalUs));
   table(
-    `CPU per streamed token, ${STREAMS} streams, median of ${runs.length} interleaved pairs (${dropped} dropped); ${bytes}`,
+    `CPU per streamed token, ${STREAMS} streams, median of ${runs.length} alternating pairs (${dropped} dropped); ${bytes}`,
     [
       ["", "µs", "user", "system", "reads/event", "events/s"],
       row("ours", "understudy"),
@@ -136,12 +136,12 @@ function summary(runs: readonly Runs[], dropped: number, bytes: string) {
     const others = runs.map(({ single, anchor }) => single!.totalUs / anchor.totalUs);
     console.log(`  with single writes ${figure(median(others))} ×; pairs: ${others.map(figure).join(" ")}`);
   }
-  const figures = (who: keyof Runs) => ({
-    cpuUs: of(who, "totalUs"),
-    userUs: of(who, "userUs"),
-    systemUs: of(who, "systemUs"),
-    readsPerEvent: of(who, "readsPerEvent"),
-    eventsPerSecond: of(who, "perSecond"),
+  const figures = (side: keyof Round) => ({
+    cpuUs: of(side, "totalUs"),
+    userUs: of(side, "userUs"),
+    systemUs: of(side, "systemUs"),
+    readsPerEvent: of(side, "readsPerEvent"),
+    eventsPerSecond: of(side, "perSecond"),
   });
   return { ratio, pairs: runs.length, dropped, ours: figures("ours"), anchor: figures("anchor"), bytes };
 }

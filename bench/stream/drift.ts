@@ -1,8 +1,9 @@
 /**
- * Does the time of the tokens run away from that of the machine? 100 streams for ten minutes: the grid on which steps are
- * due, how late they start at the end against the beginning, and the time from the first token of a stream to its last but
- * one by the client's clock: by how much more it exceeds what was due than that of short streams does. (With the last token
- * all streams end, which takes time of its own.)
+ * Measures whether the times of tokens drift away from the machine's clock, with 100 streams for ten minutes. The server's log
+ * shows whether steps remain on their grid, and whether they start later at the end than at the beginning.
+ *
+ * The client's clock shows by how much a stream lasts longer than planned, minus the same of a short stream. The time of the last
+ * token does not count, because the end of all streams delays it.
  */
 import { median } from "../lib/numbers.ts";
 import { has } from "../lib/options.ts";
@@ -41,15 +42,15 @@ export async function drift() {
     const body = chat("Tell me about the weather.", tokens, { seed: 1 });
     const options = { port: server.port, body, streams: STREAMS, together: true, stamps, stampsMost: tokens };
     complete(await read(options), STREAMS);
-    // The first event has the role; then there is one for each token.
+    // The first event has the role, and each further event has a token.
     return median(stampsOf(stamps).map((us) => us[tokens - 1]! - us[1]! - (tokens - 2) * PERIOD_US));
   };
   let late: Awaited<ReturnType<typeof lateSteps>>;
   let clientUs: number;
   try {
-    await stream(tokensOf(SECONDS.short)); // warm
+    await stream(tokensOf(SECONDS.short)); // warm-up
     const shortUs = await stream(tokensOf(SECONDS.short));
-    await Bun.sleep(1500); // a pause in the log of steps
+    await Bun.sleep(1500); // separates the runs in the log of steps
     const since = await cursor(server.port);
     clientUs = (await stream(tokens)) - shortUs;
     late = await lateSteps(server.port, since);
@@ -73,14 +74,14 @@ function judge(
   const [startUs, endUs] = [latenessOf(steps.slice(0, part)), latenessOf(steps.slice(-part))];
   const gridUs = steps.at(-1)!.dueUs - steps[0]!.dueUs - (steps.length - 1) * PERIOD_US;
   table(`${STREAMS} streams at ${PERIOD_US / 1000} ms for ${seconds} s: ${steps.length} steps, µs`, [
-    ["", "due grid", "late p50, beginning", "late p50, end", "streams, p50, longer than short ones"],
+    ["", "grid of due times", "lateness p50, beginning", "lateness p50, end", "excess of streams over short ones, p50"],
     ["", gridUs, startUs, endUs, clientUs],
   ]);
   showCauses(causes, steps.length);
   const serverUs = Math.abs(gridUs) + Math.abs(endUs - startUs);
-  console.log(`  ${bar("drift by the server's clock: grid and lateness", serverUs, BAR.driftUs, "µs")}`);
-  console.log(`  ${bar("drift by the client's clock: length of the streams", Math.abs(clientUs), BAR.driftUs, "µs")}`);
-  const isVoid = controls.some((one) => one.p99Us > BAR.controlP99Us);
-  if (isVoid) console.log("  VOID: the control itself was late; the machine is too busy");
+  console.log(`  ${bar("drift of grid and lateness, by the server's clock", serverUs, BAR.driftUs, "µs")}`);
+  console.log(`  ${bar("drift of the streams' length, by the client's clock", Math.abs(clientUs), BAR.driftUs, "µs")}`);
+  const isVoid = controls.some(({ p99Us }) => p99Us > BAR.controlP99Us);
+  if (isVoid) console.log("  VOID: the bare timer process was late, so the machine is too busy");
   return { seconds, steps: steps.length, gridUs, startUs, endUs, clientUs, causes, controls, isVoid };
 }

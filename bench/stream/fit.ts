@@ -1,12 +1,12 @@
 /**
- * What does a request cost, and what each of its tokens? CPU of warm servers for streams of 2 to 1,024 tokens, fitted as
- * a + b · tokens, for this tree, the bare C loop, bare Elysia, bare `Bun.listen` and an earlier revision (`--base`), all in
- * turns in one run. The reader never sleeps, so no send pays for waking it.
+ * Separates the CPU time of a request from that of its tokens. The CPU time of streams of 2 to 1,024 tokens is fitted as
+ * a + b · tokens. The servers are this tree's, the bare C server, bare Elysia, bare `Bun.listen` and an earlier revision's
+ * (`--base`). All are warm and run in turn. The reader never sleeps, so that no send pays for waking it.
  */
 import { atRevision } from "../lib/base.ts";
 import { fitted, median } from "../lib/numbers.ts";
 import { has, number, text } from "../lib/options.ts";
-import { finelyOf, program, type Running, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import { finelyOf, program, type RunningServer, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
 import { chat } from "../lib/prompt.ts";
 import { read } from "../lib/reader.ts";
 import { bar, figure, progress, table } from "../lib/report.ts";
@@ -16,50 +16,51 @@ import { FREE_FLAGS } from "./cpu.ts";
 
 const CONNECTIONS = 64;
 const TOKENS = [2, 4, 8, 16, 32, 64, 128, 256, 1024] as const;
-/** CPU that a server is given per number of tokens and round, microseconds, at a guess of its cost. */
+/** Target CPU time per round and number of tokens, in microseconds. `GUESS` converts it to a number of requests. */
 const SHARE_US = 300_000;
 const GUESS = { requestUs: 50, tokenUs: 6 };
-/** Tokens of the recorded answer, whose middle is repeated or cut. */
+/** Tokens of the recorded answer. Other lengths repeat or cut its middle. */
 const RECORDED = 200;
-/** Tokens of the table's columns, and those at which the reader's reads are counted. */
+/** Numbers of tokens that the table shows. */
 const SHOWN = [2, 8, 32, 128, 1024] as const;
+/** Number of tokens of the streams whose reads per event the table shows. */
 const LONG = 128;
 const LOOP = "C loop";
 const OURS = "understudy";
 const BAR = { a: 3.6, b: 1.03, times: { 32: 1.16, 128: 1.06, 1024: 1.03 } };
 
-/** A measured server: where it answers a number of tokens. */
+/** A measured server. The C server needs one process per number of tokens. */
 interface Candidate {
   readonly name: string;
-  at(tokens: number): Running;
-  readonly all: readonly Running[];
+  at(tokens: number): RunningServer;
+  readonly all: readonly RunningServer[];
 }
 
 interface Cost {
-  /** CPU of the server per request. */
+  /** CPU time of the server per request. */
   readonly us: number;
-  /** How often the reader slept per event that came. */
+  /** Sleeps of the reader per event. */
   readonly slept: number;
   /** Reads per event. If the reader falls behind, the kernel joins events, and sends cost the server less. */
   readonly reads: number;
 }
 
-async function cost({ pid, port }: Running, tokens: number, shareUs: number): Promise<Cost> {
+async function cost({ pid, port }: RunningServer, tokens: number, shareUs: number): Promise<Cost> {
   const perRequestUs = GUESS.requestUs + GUESS.tokenUs * tokens;
   const requests = Math.max(1, Math.round(shareUs / perRequestUs / CONNECTIONS));
   const body = chat("Tell me about the weather.", tokens, { seed: 1 });
   const beforeUs = finelyOf(pid);
-  const seen = await read({ port, body, streams: CONNECTIONS, requests, awake: true });
+  const result = await read({ port, body, streams: CONNECTIONS, requests, awake: true });
   const us = finelyOf(pid) - beforeUs;
   const all = CONNECTIONS * requests;
-  if (seen.completed !== all || seen.refused > 0) throw new Error(`${all} requests: ${JSON.stringify(seen)}`);
-  return { us: us / all, slept: seen.slept / seen.events, reads: seen.recvs / seen.events };
+  if (result.completed !== all || result.refused > 0) throw new Error(`${all} requests: ${JSON.stringify(result)}`);
+  return { us: us / all, slept: result.slept / result.events, reads: result.recvs / result.events };
 }
 
-const single = (name: string, server: Running): Candidate => ({ name, at: () => server, all: [server] });
+const single = (name: string, server: RunningServer): Candidate => ({ name, at: () => server, all: [server] });
 
 async function loopOf(template: Template): Promise<Candidate> {
-  const servers = new Map<number, Running>();
+  const servers = new Map<number, RunningServer>();
   for (const tokens of TOKENS) {
     const events = tokens + template.units - RECORDED;
     const words = [program("anchor"), "--template", root + template.path, "--events", String(events)];
@@ -95,7 +96,7 @@ async function candidates(base: string | null): Promise<Candidate[]> {
   return found;
 }
 
-/** Loads a server until it has had so many seconds of its core: its compilers are done with most of it then. */
+/** Loads a server until it has used `seconds` of CPU time, by which its compilers have compiled most of the code. */
 async function warmUp({ at, name }: Candidate, seconds: number): Promise<void> {
   if (name === LOOP) return;
   for (let [spentUs, i] = [0, 0]; spentUs < seconds * 1e6; i++) {
@@ -112,7 +113,7 @@ async function measured(base: string | null) {
   const all = await candidates(base);
   const costs = new Map(all.map(({ name }) => [name, new Map<number, Cost[]>(TOKENS.map((tokens) => [tokens, []]))]));
   try {
-    for (const one of all) await warmUp(one, number("--warm", has("--quick") ? 5 : 15));
+    for (const candidate of all) await warmUp(candidate, number("--warm", has("--quick") ? 5 : 15));
     for (let round = 0; round < rounds; round++)
       for (const tokens of TOKENS) {
         progress(`fit: round ${round + 1} of ${rounds}, ${tokens} tokens`);
@@ -124,7 +125,7 @@ async function measured(base: string | null) {
             .push(await cost(at(tokens), tokens, SHARE_US));
       }
   } finally {
-    for (const one of all) await Promise.all(one.all.map((server) => server.stop()));
+    for (const { all: servers } of all) await Promise.all(servers.map((server) => server.stop()));
   }
   return summary(costs);
 }
@@ -139,7 +140,7 @@ function summary(costs: Costs) {
         .get(tokens)!
         .map(({ us }) => us),
     );
-  /** A server's cost in that of the C loop next to it, the median of the rounds. */
+  /** A server's cost divided by that of the C server in the same round, median of the rounds. */
   const times = (name: string, tokens: number) =>
     median(
       costs
@@ -156,7 +157,7 @@ function summary(costs: Costs) {
     times: Object.fromEntries(TOKENS.map((tokens) => [tokens, times(name, tokens)])),
   }));
   table(
-    `CPU of a warm server per request, µs: a + b · tokens, and of so many tokens; the reader's sleeps and reads per event`,
+    `CPU time of a warm server per request, µs, as a + b · tokens and for some lengths; sleeps and reads per event`,
     [
       ["", "a", "b", ...SHOWN.map(String), "slept", "reads"],
       ...rows.map(({ name, a, b, us, slept, reads }) => [
@@ -165,15 +166,15 @@ function summary(costs: Costs) {
       ]),
     ],
   );
-  table("times the C loop", [
+  table("CPU time ÷ the C loop's, by number of tokens", [
     ["", ...TOKENS.map(String)],
     ...rows.map(({ name, times }) => [name, ...TOKENS.map((tokens) => times[tokens]!.toFixed(2))]),
   ]);
   const of = (name: string) => rows.find((row) => row.name === name)!;
-  console.log(`  ${bar("a against the C loop", of(OURS).a / of(LOOP).a, BAR.a, "×")}`);
-  console.log(`  ${bar("b against the C loop", of(OURS).b / of(LOOP).b, BAR.b, "×")}`);
+  console.log(`  ${bar("a ÷ the C loop's", of(OURS).a / of(LOOP).a, BAR.a, "×")}`);
+  console.log(`  ${bar("b ÷ the C loop's", of(OURS).b / of(LOOP).b, BAR.b, "×")}`);
   for (const [tokens, most] of Object.entries(BAR.times))
-    console.log(`  ${bar(`${tokens} tokens against the C loop`, of(OURS).times[tokens]!, most, "×")}`);
+    console.log(`  ${bar(`${tokens} tokens ÷ the C loop's`, of(OURS).times[tokens]!, most, "×")}`);
   return rows;
 }
 

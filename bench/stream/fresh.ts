@@ -1,10 +1,10 @@
 /**
- * What does a token cost in the first seconds of a server, while its compilers work? CPU per event of streams of 128 tokens
- * in seconds 2 to 9 of fresh servers, with a reader that sleeps as clients do, beside the bare C loop in turns.
+ * Measures the CPU time of a token in the first seconds of a server, while its compilers work: streams of 128 tokens in seconds 2
+ * to 9 of new servers. The bare C server runs in turn with them. The reader sleeps between events as clients do.
  */
 import { median } from "../lib/numbers.ts";
 import { has, number } from "../lib/options.ts";
-import { finelyOf, program, type Running, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import { finelyOf, program, type RunningServer, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
 import { chat } from "../lib/prompt.ts";
 import { read } from "../lib/reader.ts";
 import { bar, progress, table } from "../lib/report.ts";
@@ -16,18 +16,18 @@ const TOKENS = 128;
 const CONNECTIONS = 64;
 const FROM_MS = 2000;
 const TO_MS = has("--quick") ? 5000 : 9000;
-/** More than a connection sends in the time. */
+/** Requests per connection: more than the time allows. */
 const ENDLESS = 1_000_000;
 const BAR = 1.3;
 
 interface Cost {
-  /** CPU of the server per event. */
+  /** CPU time of the server per event. */
   readonly us: number;
-  /** How often the reader slept per event. */
+  /** Sleeps of the reader per event. */
   readonly slept: number;
 }
 
-async function cost(server: Running): Promise<Cost> {
+async function cost(server: RunningServer): Promise<Cost> {
   try {
     const body = chat("Tell me about the weather.", TOKENS, { seed: 1 });
     const times = { durationMs: TO_MS, settleMs: FROM_MS };
@@ -36,8 +36,8 @@ async function cost(server: Running): Promise<Cost> {
     const beforeUs = finelyOf(server.pid);
     await Bun.sleep(TO_MS - FROM_MS);
     const us = finelyOf(server.pid) - beforeUs;
-    const seen = await reading;
-    return { us: us / seen.events, slept: seen.slept / seen.events };
+    const { events, slept } = await reading;
+    return { us: us / events, slept: slept / events };
   } finally {
     await server.stop();
   }
@@ -57,10 +57,10 @@ export async function fresh() {
     const mine = await cost(await ours());
     costs.push({ ours: mine, loop: await cost(await start(words, { core: SERVER_CORE })) });
   }
-  const row = (name: string, who: "ours" | "loop") => [
+  const row = (name: string, side: "ours" | "loop") => [
     name,
-    median(costs.map((pair) => pair[who].us)),
-    median(costs.map((pair) => pair[who].slept)),
+    median(costs.map((pair) => pair[side].us)),
+    median(costs.map((pair) => pair[side].slept)),
   ];
   table(`${rounds} fresh servers, ${TOKENS} tokens, seconds ${FROM_MS / 1000} to ${TO_MS / 1000}: medians`, [
     ["", "CPU per event, µs", "sleeps of the reader per event"],
@@ -68,6 +68,6 @@ export async function fresh() {
     row("C loop", "loop"),
   ]);
   const times = median(costs.map(({ ours, loop }) => ours.us / loop.us));
-  console.log(`  ${bar("against the C loop", times, BAR, "×")}`);
+  console.log(`  ${bar("CPU per event ÷ the C loop's", times, BAR, "×")}`);
   return { times, costs };
 }

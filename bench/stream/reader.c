@@ -1,22 +1,24 @@
 /*
- * When did which byte of a stream arrive? The client of the benches: opens connections, sends one request body on each,
- * stamps after every `recv`, counts events (each ends with an empty line). Prints one JSON object.
+ * Reads many streams and measures when their events arrive. This client of the benches opens connections, sends a request on
+ * each, takes the time after every `recv`, and counts events, which end with an empty line. Prints one JSON object.
  *
  *   reader --port 8000 --body file [--path /v1/chat/completions] [--streams 1] [--requests 1]
  *
- * `--requests n`: so many per connection, one after the other. `--ramp n`: at most n new connections per millisecond,
- * or per `--every-ms m`.
  * `@@@@@@` in the body becomes the number of the connection, so that prompts differ.
- * `--together 1`: connect all first, then send all. `--duration-ms d`: stop then (what is open is cut, and counted).
- * `--stall-ms s`: after its first event a connection reads nothing for s. `--rcvbuf b`: receive buffer (small: stalls bite).
- * `--cut k --how fin|rst|half`: leave after k events: close with nothing unread, close with RST, or shut down writing.
- * `--settle-ms s`: events, bytes, reads and gaps count from then on.
- * `--awake 1`: asks for events again and again and never sleeps, so that nobody pays for waking it. `slept` in the result
- * counts how often the process slept (voluntary context switches).
- * `--gaps 1`: percentiles of the time between two reads that brought events.
- * `--per-stream file`: f64 rows (sent, first event, last event, events, complete) of each connection's last request.
- * `--stamps file --stamps-most n`: of each connection's last request f64 count, then so many f64 moments of its events.
- * `--dump file`: every read of connection 0: f64 microseconds, f64 length, the bytes.
+ * `--requests n`: requests per connection, one after the other.
+ * `--ramp n`: at most n new connections per millisecond, or per `--every-ms m`.
+ * `--together 1`: open all connections before sending the first request.
+ * `--duration-ms d`: end after this time. Streams that are still open are counted as `open`.
+ * `--stall-ms s`: after its first event a connection reads nothing for this time.
+ * `--rcvbuf b`: receive buffer of a socket. If it is small, the server notices a stall sooner.
+ * `--cut k --ending fin|rst|half`: after k events read the rest and close, close with RST, or shut down writing.
+ * `--settle-ms s`: count events, bytes, reads and gaps only after this time.
+ * `--awake 1`: poll for events and never sleep, so that no sender pays for waking the process. `slept` in the result is the
+ * number of times that the process slept (voluntary context switches).
+ * `--gaps 1`: report percentiles of the time between two reads with events.
+ * `--per-stream file`: write f64 rows (sent, first event, last event, events, complete) of each connection's last request.
+ * `--stamps file --stamps-most n`: write for each connection's last request an f64 count, and as many f64 times of its events.
+ * `--dump file`: write for each read of connection 0 f64 microseconds, f64 length, and the bytes.
  */
 #include "shared.h"
 
@@ -27,9 +29,9 @@ enum { CLOSED, CONNECTING, READY, HEAD, BODY, STALLED };
 
 typedef struct {
   int fd, state, status, requests;
-  long left;               /* of a body with Content-Length; -1 is chunked */
+  long left;               /* bytes left of a body with Content-Length, or -1 for a chunked body */
   uint32_t tail;           /* the last four bytes */
-  uint32_t older;          /* the four before */
+  uint32_t older;          /* the four bytes before `tail` */
   int64_t sent, first, last, wake;
   long events;
   int complete, used;
@@ -42,7 +44,7 @@ static struct {
 } total;
 static Stream *streams;
 static long streams_max, requests, stall, cut_after, live, stamps_most;
-static const char *how, *path, *body;
+static const char *ending, *path, *body;
 static size_t body_length;
 static char *request, error_text[200];
 static size_t request_length, place;
@@ -88,7 +90,7 @@ static void connect_one(Stream *s) {
   if (connect(s->fd, (struct sockaddr *)&address, sizeof address) && errno != EINPROGRESS) die("connect");
 }
 
-/* Requests are small next to a socket's buffer; longer ones are sent by waiting. */
+/* Sends the request. Waits while the socket's buffer is full, which rarely happens, because most requests are small. */
 static void send_request(Stream *s) {
   char number[16];
   if (place) {
@@ -115,14 +117,14 @@ static void send_request(Stream *s) {
 
 static void leave(Stream *s) {
   total.cut++;
-  if (!strcmp(how, "half")) {
+  if (!strcmp(ending, "half")) {
     shutdown(s->fd, SHUT_WR);
     return;
   }
   static char rest[65536];
-  if (!strcmp(how, "rst")) setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
+  if (!strcmp(ending, "rst")) setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
   else
-    while (recv(s->fd, rest, sizeof rest, MSG_DONTWAIT) > 0) continue; /* unread bytes would make it RST */
+    while (recv(s->fd, rest, sizeof rest, MSG_DONTWAIT) > 0) continue; /* with unread bytes the kernel would send RST */
   finish(s);
 }
 
@@ -134,7 +136,7 @@ static void completed(Stream *s) {
   else finish(s);
 }
 
-/* How many events end within these bytes, and does the chunked body end with them? */
+/* Returns the number of events that end within these bytes, and keeps the last eight bytes for `chunks_ended`. */
 static int count_events(Stream *s, const char *bytes, size_t length) {
   int found = 0;
   if (length && bytes[0] == '\n' && (s->tail & 0xff) == '\n') found++;
@@ -147,7 +149,8 @@ static int count_events(Stream *s, const char *bytes, size_t length) {
   return found;
 }
 
-static int chunks_ended(const Stream *s) { /* "\n0\r\n\r\n" */
+/* Reports whether the last bytes are "\n0\r\n\r\n", which end a chunked body. */
+static int chunks_ended(const Stream *s) {
   return s->tail == 0x0d0a0d0au && (s->older & 0xffff) == 0x0a30u;
 }
 
@@ -194,7 +197,7 @@ static void take(Stream *s, const char *bytes, size_t length, int64_t now) {
   else if (cut_after && s->events >= cut_after) leave(s);
 }
 
-/* What came so far is not counted. */
+/* Resets the counters after the settling time. */
 static void begin_anew(void) {
   settle = 0;
   total.events = total.bytes = total.recvs = 0;
@@ -254,7 +257,7 @@ int main(int argc, char **argv) {
   address.sin_port = htons((uint16_t)number(argc, argv, "--port", 8000));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   path = option(argc, argv, "--path", "/v1/chat/completions");
-  how = option(argc, argv, "--how", "fin");
+  ending = option(argc, argv, "--ending", "fin");
   body = slurp(option(argc, argv, "--body", "body.json"), &body_length);
   streams_max = number(argc, argv, "--streams", 1);
   requests = number(argc, argv, "--requests", 1);

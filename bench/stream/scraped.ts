@@ -1,6 +1,7 @@
 /**
- * How long does a scrape take beside 500 streams, all on one core? Against a bare server that gives the same bytes on that
- * core beside the same streams, in turns of half a second; and are the streams later for it? Who scrapes has the reader's core.
+ * Measures how long a scrape takes during 500 streams, with the server on one core, and whether scrapes delay the streams. Every
+ * half second a scrape of our server alternates with a request to a bare server on the same core, which returns the same bytes.
+ * This process shares a core with the reader of the streams.
  */
 import { quantile } from "../lib/numbers.ts";
 import { CLIENT_CORE, pinSelf, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
@@ -13,12 +14,12 @@ const STREAMS = 500;
 const BAR = 2.5;
 const PERIOD_MS = 20;
 /**
- * Scrapes come at all phases of the streams' period: at one and the same, half a second apart, a step was in the way of each
- * scrape of one of the two for half a minute, and of none of the other's.
+ * Returns the phase of a scrape in the streams' period, from 0 to 1. The phases of successive scrapes differ. At equal phases, a
+ * step delayed all scrapes of one server for half a minute, and none of the other's.
  */
 const phaseOf = (scrape: number) => (scrape * 0.618) % 1;
 
-async function took(url: string): Promise<number> {
+async function timeOf(url: string): Promise<number> {
   const fromMs = performance.now();
   const answer = await fetch(url);
   await answer.arrayBuffer();
@@ -46,12 +47,12 @@ export async function scraped(flags: readonly string[], seconds: number) {
       await Bun.sleep(1500);
       for (let i = 0; i < seconds; i++) {
         progress(`view: scrape ${i + 1} of ${seconds}`);
-        for (const [who, url] of [
+        for (const [name, url] of [
           ["ours", page],
           ["bare", `http://127.0.0.1:${bare.port}/page`],
         ] as const) {
-          const ms = await took(url);
-          times[who].push(ms);
+          const ms = await timeOf(url);
+          times[name].push(ms);
           await Bun.sleep(Math.max(0, 500 + PERIOD_MS * phaseOf(i) - ms));
         }
       }
@@ -62,14 +63,14 @@ export async function scraped(flags: readonly string[], seconds: number) {
   } finally {
     await server.stop();
   }
-  const row = (who: "ours" | "bare") => [quantile(times[who], 0.5), quantile(times[who], 0.99)];
-  table(`/metrics beside ${STREAMS} streams at 20 ms, one core, ${seconds} scrapes, ms`, [
+  const row = (name: "ours" | "bare") => [quantile(times[name], 0.5), quantile(times[name], 0.99)];
+  table(`Time of a scrape during ${STREAMS} streams at 20 ms, one core, ${seconds} scrapes, ms`, [
     ["", "p50", "p99"],
     ["understudy", ...row("ours")],
     ["bare server, the same bytes", ...row("bare")],
   ]);
   const ratio = quantile(times.ours, 0.99) / quantile(times.bare, 0.99);
-  console.log(`  ${bar("p99 against the bare server", ratio, BAR, "×")}`);
+  console.log(`  ${bar("p99 ÷ the bare server's", ratio, BAR, "×")}`);
   const gap = { quietMs: quiet.gapUs!.p99 / 1000, scrapedMs: scraping.gapUs!.p99 / 1000 };
   console.log(
     `  gaps of the streams, p99: ${gap.quietMs.toFixed(1)} ms without scrapes, ${gap.scrapedMs.toFixed(1)} ms with`,

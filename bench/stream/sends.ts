@@ -1,4 +1,4 @@
-/** How many events does each `send` carry? A short run of its own under strace, whose slowness would spoil any other. */
+/** Counts the events per `send` in a short run under strace, which is too slow for the other measurements. */
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { SERVER_CORE, serverCommand, start } from "../lib/process.ts";
@@ -14,7 +14,7 @@ const CALLS = "trace=sendto,send,sendmsg,write,writev";
 
 export async function sends() {
   if (!Bun.which("strace")) {
-    console.log("\nsends: strace is not installed, so not shown");
+    console.log("\nsends: skipped, because strace is not installed");
     return { strace: false };
   }
   progress("sends: under strace");
@@ -22,9 +22,9 @@ export async function sends() {
   const under = ["strace", "-f", "-s", "4096", "-e", CALLS, "-o", trace];
   const server = await start(serverCommand(FREE_FLAGS), { core: SERVER_CORE, under });
   const body = chat("Tell me about the weather.", TOKENS, { seed: 1 });
-  const seen = await read({ port: server.port, body, streams: STREAMS, together: true });
+  const result = await read({ port: server.port, body, streams: STREAMS, together: true });
   await server.stop();
-  complete(seen, STREAMS);
+  complete(result, STREAMS);
 
   const carrying = new Map<number, number>();
   for await (const line of createInterface({ input: createReadStream(trace) })) {
@@ -32,10 +32,10 @@ export async function sends() {
     if (events > 0) carrying.set(events, (carrying.get(events) ?? 0) + 1);
   }
   const calls = [...carrying.values()].reduce((sum, count) => sum + count, 0);
-  const one = carrying.get(1) ?? 0;
-  table(`Events per send under strace: ${calls} sends for ${seen.events} events`, [
+  const withOneEvent = carrying.get(1) ?? 0;
+  table(`Events per send under strace: ${calls} sends for ${result.events} events`, [
     ["events", "sends", "per stream"],
     ...[...carrying].sort(([a], [b]) => a - b).map(([events, count]) => [String(events), count, count / STREAMS]),
   ]);
-  return { strace: true, sends: calls, events: seen.events, sendsPerEvent: calls / seen.events, withOneEvent: one };
+  return { strace: true, sends: calls, events: result.events, sendsPerEvent: calls / result.events, withOneEvent };
 }

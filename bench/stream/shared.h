@@ -1,4 +1,4 @@
-/* What do the three C programs of the bench share? Clock, options, and how to give up. */
+/* Shared code of the three C programs of the bench: the clock, options, files, and the exit after an error. */
 #pragma once
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -22,14 +22,14 @@ static inline void die(const char *what) {
   exit(1);
 }
 
-/* CLOCK_MONOTONIC in nanoseconds: the same clock in every process of the machine. */
+/* Returns CLOCK_MONOTONIC in nanoseconds, which is the same in every process of the machine. */
 static inline int64_t now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* `--name value` anywhere on the command line, else `fallback`. */
+/* Returns the value after `--name` on the command line, or `fallback` if the option is missing. */
 static inline const char *option(int argc, char **argv, const char *name, const char *fallback) {
   for (int i = 1; i + 1 < argc; i++)
     if (!strcmp(argv[i], name)) return argv[i + 1];
@@ -41,7 +41,7 @@ static inline long number(int argc, char **argv, const char *name, long fallback
   return text ? strtol(text, NULL, 10) : fallback;
 }
 
-/* A whole file in memory, with its length. */
+/* Reads a whole file into memory. Sets `length` to its length. */
 static inline char *slurp(const char *path, size_t *length) {
   FILE *file = fopen(path, "rb");
   if (!file) die(path);

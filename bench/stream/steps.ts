@@ -1,10 +1,10 @@
-/** What do a log of steps and the client's stamps say about punctuality? */
+/** Computes the punctuality of steps from a log of steps, and that of streams from the client's times. */
 import { quantile } from "../lib/numbers.ts";
 import type { StreamTimes } from "../lib/reader.ts";
 
-/** Left out at both ends of a run: streams still come, or already go. */
+/** Times at both ends of a run that do not count, because streams still begin or already end. */
 const EDGE_US = { start: 2_500_000, end: 500_000 };
-/** A longer pause between two steps separates two runs. */
+/** If two steps are further apart, a new run begins. */
 const PAUSE_US = 1_000_000;
 
 export interface Steps {
@@ -23,7 +23,7 @@ export interface Step {
   readonly endUs: number;
 }
 
-/** The steps of the run with the most writing in a log of triples (due, start, end of writing). */
+/** Returns the steps of the run with the most writing. The log has triples (due, start, end of writing). */
 export function runOf(rows: Float64Array): Step[] {
   const [from, to] = busiest(rows);
   return Array.from({ length: (to - from) / 3 }, (_, i) => {
@@ -32,16 +32,16 @@ export function runOf(rows: Float64Array): Step[] {
   });
 }
 
-/** When the first and the last step of it are due that are measured. */
-export function measured(rows: Float64Array): readonly [firstUs: number, lastUs: number] {
+/** Returns the due times between which steps of that run count. */
+export function measuredRange(rows: Float64Array): readonly [firstUs: number, lastUs: number] {
   const [from, to] = busiest(rows);
   return [rows[from]! + EDGE_US.start, rows[to - 3]! - EDGE_US.end];
 }
 
-/** What is measured of it: the run without its edges. */
+/** Summarizes the run with the most writing, without its edges. */
 export function mainRun(rows: Float64Array): Steps {
   const [from, to] = busiest(rows);
-  const [first, last] = measured(rows);
+  const [first, last] = measuredRange(rows);
   const late: number[] = [];
   const write: number[] = [];
   for (let at = from; at < to; at += 3) {
@@ -61,7 +61,7 @@ export function mainRun(rows: Float64Array): Steps {
   };
 }
 
-/** The runs of a log, in their order: rows between two pauses. */
+/** Splits a log at its pauses. Returns the rows of each run, in order. */
 export function runsIn(rows: Float64Array): Float64Array[] {
   const runs: Float64Array[] = [];
   for (let from = 0, at = 0; at < rows.length; at += 3) {
@@ -72,7 +72,7 @@ export function runsIn(rows: Float64Array): Float64Array[] {
   return runs;
 }
 
-/** First place and end of the rows between two pauses in which most time was spent writing. */
+/** Returns the first index and the end of the run in which most time was spent writing. */
 function busiest(rows: Float64Array): [from: number, to: number] {
   let best: [number, number] = [0, 0];
   let most = -1;
@@ -86,14 +86,14 @@ function busiest(rows: Float64Array): [from: number, to: number] {
 }
 
 /**
- * The worst |(last write − first due) ÷ (last due − first due) − 1| over complete streams of `tokens` tokens, one per step.
- * Last writes are the client's stamps; its clock and the log's differ by a constant, which the last write of all gives.
+ * Returns the largest |(last write − first due) ÷ (last due − first due) − 1| of all complete streams of `tokens` tokens. Last
+ * writes are the client's times. The difference between its clock and that of the log follows from the last write of all.
  */
 export function stretch(streams: readonly StreamTimes[], rows: Float64Array, tokens: number): number {
   const [from, to] = busiest(rows);
   const ends = streams.filter(({ complete }) => complete).map(({ lastUs }) => lastUs);
   const offsetUs = Math.max(...ends) - rows[to - 1]!;
-  // The stamp of the last write may itself be a little late: a quarter of a step does not make another step of it.
+  // The client may take the time of the last write a little late, but by less than a quarter of a step.
   const slackUs = (rows[to - 3]! - rows[to - 6]!) / 4;
   let worst = 0;
   for (const end of ends) {

@@ -7,7 +7,7 @@ export const httpDifferences: readonly DifferenceRow[] = [
     real: "no effective limit",
     ours: "431 without a body above `--h11-max-incomplete-event-size` (4 MiB), or 10,000 lines",
     why: "memory stays bounded",
-    test: "a head that is too large: 431",
+    test: "a head that is too large gets 431",
     file: "test/conformance/limits.test.ts",
   },
   {
@@ -15,7 +15,7 @@ export const httpDifferences: readonly DifferenceRow[] = [
     real: "waited for",
     ours: "the connection is closed after `--body-timeout` (300 s)",
     why: "memory stays bounded",
-    test: "a head that never ends: the connection is closed",
+    test: "the connection is closed if a head never ends",
     file: "test/conformance/limits.test.ts",
   },
   {
@@ -47,7 +47,7 @@ export const httpDifferences: readonly DifferenceRow[] = [
     real: "ignored",
     ours: "400 `Invalid HTTP request received.`",
     why: "an older llhttp, of undici 7.30; vLLM has 9.4.3",
-    test: "every exchange is as uvicorn's, to the byte, and ends as there",
+    test: "every exchange equals uvicorn's to the byte, and ends in the same way",
     file: "test/wire/http1/server.recorded.test.ts",
   },
 ];
@@ -66,21 +66,21 @@ export const routeDifferences: readonly DifferenceRow[] = [
     real: "stays `queued`",
     ours: "`failed`",
     why: "clients would wait for ever",
-    test: "one in the background that fails says so",
+    test: "a background response that fails gets the status failed",
   },
   {
     what: "Items of a response's `input` that fit nothing",
     real: "an error for each member of a union of forty",
     ours: "errors for what the item may be here",
     why: "the union's other members have no use",
-    test: "an item that fits nothing has fewer errors",
+    test: "an input item that fits no type has fewer errors",
   },
   {
     what: "Tools of `/v1/responses` that are not functions",
     real: "run on the server, or called as `custom_tool_call`",
     ours: "repeated in the answer; those of free text (`custom`) can be called as functions",
     why: "no tools run here",
-    test: "tools of other kinds are repeated",
+    test: "tools of other kinds are echoed",
   },
   {
     what: "`/openapi.json`, `/docs`, `/redoc`",
@@ -126,7 +126,7 @@ export const routeDifferences: readonly DifferenceRow[] = [
     real: "the adapter is read",
     ours: "the name counts, not the path; `vllm:lora_requests_info` names the first 1,024 of them, by 256 characters",
     why: "no weights; a label has a limit",
-    test: "without the variable no adapter is loaded by request",
+    test: "without the environment variable no adapter can be loaded by request",
   },
   {
     what: "`/metrics`",
@@ -141,6 +141,6 @@ export const routeDifferences: readonly DifferenceRow[] = [
     real: "the page",
     ours: "405; 404",
     why: "Prometheus asks with GET",
-    test: "/metrics is for GET, and no other path is it",
+    test: "/metrics accepts only GET, and similar paths do not exist",
   },
 ];

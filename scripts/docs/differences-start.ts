@@ -18,7 +18,7 @@ export const startDifferences: readonly DifferenceRow[] = [
     real: "all interfaces",
     ours: "127.0.0.1",
     why: "a stand-in should not be open to the network by accident",
-    test: "help and documentation name every option, its default, and where we listen",
+    test: "help and documentation have every option with its default, and the address on which the server listens",
     file: "test/cli/options/help.test.ts",
   },
   {
@@ -26,7 +26,7 @@ export const startDifferences: readonly DifferenceRow[] = [
     real: "the adapter is read, and refused if it does not fit the model",
     ours: "the name counts, not the path; the text is the same with any adapter",
     why: "no weights",
-    test: "an adapter changes who runs, not what is said",
+    test: "an adapter changes the scheduling, but not the text",
   },
   {
     what: "No model named",
@@ -41,7 +41,7 @@ export const startDifferences: readonly DifferenceRow[] = [
     real: "a client certificate is optional, a bad one refused",
     ours: "refused: 0 or 2",
     why: "Bun checks all or none",
-    test: "--ssl-cert-reqs takes 0 or 2",
+    test: "--ssl-cert-reqs accepts only 0 and 2",
     file: "test/conformance/tls.test.ts",
   },
   {
@@ -56,14 +56,14 @@ export const startDifferences: readonly DifferenceRow[] = [
     real: "guards `/v1`, `/v2`, `/inference`, `/cohere`",
     ours: "`/understudy/` as well; `/metrics` stays open",
     why: "those paths show everybody's requests",
-    test: "the key guards our own paths too",
+    test: "our own paths need the key, too",
   },
   {
     what: "`--max-model-len` above the model's",
     real: "does not start without `VLLM_ALLOW_LONG_MAX_MODEL_LEN=1`",
     ours: "one line of notice, and it starts",
     why: "no weights that could fail",
-    test: "notices for what vLLM warns of",
+    test: "combinations that vLLM warns about get a notice",
     file: "test/cli/serve/resolve.test.ts",
   },
   {
@@ -71,7 +71,7 @@ export const startDifferences: readonly DifferenceRow[] = [
     real: "take effect",
     ours: "accepted, listed once at the start, ignored. `understudy serve --help=WORD` says which",
     why: "they mean nothing here",
-    test: "flags of vllm serve that mean nothing here take their values along and are listed once",
+    test: "flags of vllm serve without an effect here are accepted with their values and listed once",
     file: "test/cli/serve/resolve.test.ts",
   },
   {
@@ -79,7 +79,7 @@ export const startDifferences: readonly DifferenceRow[] = [
     real: "by the GPU's memory and the model's weights",
     ours: "the default preset's, which grows to hold one request of full length",
     why: "nothing is known of the model",
-    test: "its pool grows to hold one request of full length, and the banner says so",
+    test: "the pool grows to hold one request of full length, and the banner says so",
     file: "test/cli/options/vllm-command-lines.test.ts",
   },
   {
@@ -87,7 +87,7 @@ export const startDifferences: readonly DifferenceRow[] = [
     real: "as flags are registered",
     ours: "alphabetical",
     why: "the tables of options are in another order",
-    test: "an ambiguous one is refused with its candidates, in the words of argparse",
+    test: "an ambiguous flag is refused with its candidates, in the words of argparse",
     file: "test/cli/options/vllm-command-lines.test.ts",
   },
   {
@@ -95,7 +95,7 @@ export const startDifferences: readonly DifferenceRow[] = [
     real: "each its own format",
     ours: "the format of a related parser; one line at the start names it",
     why: "only the fields of a call are visible, not its text",
-    test: "every registered name starts; only those in another format give a notice",
+    test: "every registered name is accepted, with a notice if its format is replaced by another one",
     file: "test/cli/options/vllm-command-lines.test.ts",
   },
   {
@@ -114,7 +114,7 @@ export const grpcDifferences: readonly DifferenceRow[] = [
     real: "no limit",
     ours: "RESOURCE_EXHAUSTED above `--grpc-max-message-fields` (16,384), counted as [limits.md](limits.md) says",
     why: "memory stays bounded",
-    test: "a message with more fields than --grpc-max-message-fields is refused, in a stream, too",
+    test: "a message with more fields than --grpc-max-message-fields is refused, also in a stream",
     file: "test/triton/message-memory.test.ts",
   },
   {
@@ -130,7 +130,7 @@ export const grpcDifferences: readonly DifferenceRow[] = [
     real: "2 GiB; no limit",
     ours: "RESOURCE_EXHAUSTED above 512 MiB, unpacked too; 640 MiB",
     why: "memory stays bounded",
-    test: "packed messages are unpacked within the limit, one after the other",
+    test: "compressed messages are decompressed within the limit, one after another",
     file: "test/triton/message-memory.test.ts",
   },
 ];

@@ -8,7 +8,7 @@ import { grpcDifferences, logDifferences, startDifferences } from "./differences
 
 export interface DifferenceRow {
   readonly what: string;
-  /** What the real server does. */
+  /** The behaviour of the real server. */
   readonly real: string;
   readonly ours: string;
   readonly why: string;

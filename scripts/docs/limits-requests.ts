@@ -60,7 +60,7 @@ export const requestLimits: readonly LimitRow[] = [
     what: "Characters of a prompt in which `--answers prompted-json` looks for JSON; nesting there",
     most: "524,288, half at each end; 64 levels",
     beyond: "the rest is not read",
-    test: "a schema in a prompt of megabytes: found at either end, and not in the middle",
+    test: "a schema in a prompt of megabytes is found at either end, but not in the middle",
     file: "test/conformance/prompted-json.test.ts",
   },
   {
@@ -95,7 +95,7 @@ export const requestLimits: readonly LimitRow[] = [
     what: "Scrapes that wait at once",
     most: "256",
     beyond: "503 with `retry-after: 1`",
-    test: "the route answers 503 then",
+    test: "beyond the limit the route answers 503",
     file: "test/metrics/route.test.ts",
   },
   {
@@ -111,7 +111,7 @@ export const requestLimits: readonly LimitRow[] = [
     most: "1 MiB each",
     beyond:
       "dropped and counted in `understudy_log_lines_dropped_total`; a line says how many. If the stream is closed, all are dropped and the server continues",
-    test: "a server whose reader stops continues within a limit, and says how much is missing",
+    test: "a server whose output is not read keeps a limited number of lines, and reports the number of missing ones",
     file: "test/conformance/unread-output.test.ts",
   },
   {
@@ -138,7 +138,7 @@ export const requestLimits: readonly LimitRow[] = [
     what: "Requests, calls and connections whose time is over: time for ending them per turn",
     most: "1 ms",
     beyond: "the others end in later turns",
-    test: "16,000 that are due at once end a millisecond of them in a turn; one that is taken back meanwhile does not",
+    test: "16,000 due items end in turns of one millisecond; one that is forgotten meanwhile does not expire",
     file: "test/wire/http/deadlines.test.ts",
   },
   {

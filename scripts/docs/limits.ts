@@ -9,13 +9,13 @@ import { toolLimits } from "./limits-tools.ts";
 import { tritonLimits } from "./limits-triton.ts";
 
 export interface LimitRow {
-  /** What is limited. */
+  /** The limited property. */
   readonly what: string;
   /** Option that sets the limit. Absent: it is fixed. */
   readonly option?: string;
   /** The limit, or the option's default. */
   readonly most: string;
-  /** What happens beyond it. */
+  /** The consequence beyond the limit. */
   readonly beyond: string;
   /** Name of the test that shows it, or of a bench: `bench NAME`. */
   readonly test: string;

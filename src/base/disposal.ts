@@ -19,12 +19,12 @@ interface Closing {
 /** Makes a base class whose method of that symbol calls `close`. */
 function closedBy<D>(name: "dispose" | "asyncDispose"): abstract new () => D {
   const symbol = (Symbol as unknown as Record<string, symbol | undefined>)[name] ?? Symbol.for(`Symbol.${name}`);
-  class Closed {
+  class ClosingBase {
     [symbol](this: Closing): unknown {
       return this.close();
     }
   }
-  return Closed as unknown as abstract new () => D;
+  return ClosingBase as unknown as abstract new () => D;
 }
 
 export const ClosedByUsing = closedBy<Disposing>("dispose");

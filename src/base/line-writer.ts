@@ -7,7 +7,7 @@ const MAX_WAITING_BYTES = 1 << 20;
 /** A write of at most this many bytes to a pipe is not mixed with writes of other processes (PIPE_BUF of Linux). */
 const MAX_WRITE_BYTES = 4096;
 
-/** How long the end of the process waits for a slow reader. */
+/** Maximum time that the end of the process waits for a slow reader. */
 const MAX_EXIT_WAIT_MS = 100;
 const EXIT_RETRY_MS = 5;
 
@@ -59,7 +59,7 @@ export class LineWriter {
 
   /**
    * Writes the waiting lines before the process ends. Waits at most 100 ms for a reader of a full pipe.
-   * `write` writes bytes at once and returns how many were taken; it throws EAGAIN if there is no room.
+   * `write` writes bytes at once and returns the number of accepted bytes. It throws EAGAIN if there is no room.
    */
   finish(write: (bytes: Uint8Array) => number): void {
     const unwritten = this.#writing?.left === false ? this.#writing.text : "";

@@ -3,8 +3,8 @@
  * stop a server. Bun 1.4.5 helps with neither: `process.stdout.write` raises an uncaught error after EPIPE and keeps unread
  * text without limit, and `console.log` blocks the thread while a pipe is full.
  *
- * Lines leave by a sink of Bun. The streams of Node and its console are made only for a program that uses more of them than
- * lines of text, because loading them takes 10 ms of the start.
+ * Lines leave by a sink of Bun. Loading the streams of Node and its console takes 10 ms of the start. They are only made for
+ * a program that writes more than lines of text to them.
  */
 import { writeSync } from "node:fs";
 import { type LineStream, LineWriter } from "./line-writer.ts";

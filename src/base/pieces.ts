@@ -1,6 +1,6 @@
 /**
- * Reads large bodies without delaying streams: the work is a generator that yields now and then, and after a piece has
- * taken its time, the event loop turns before the next piece.
+ * Reads large bodies without delaying streams. The work is a generator that yields regularly. When a piece has used its time,
+ * the event loop turns before the next piece.
  */
 
 /** Work with a result, which can be interrupted at each `yield`. */
@@ -119,7 +119,7 @@ export interface WorkLine {
  */
 export function atOnceOrInTurns<R>(work: Pieces<R>, turns: EventLoopTurns, line?: WorkLine): R | Promise<R> {
   if (line?.isFull) return line.run(() => inTurns(work, turns));
-  // Most work has one piece, which is often shorter than a look at the clock.
+  // Most work has only one piece, which often takes less time than reading the clock.
   const first = work.next();
   if (first.done) return first.value;
   for (const untilUs = turns.nowUs() + PIECE_US; ; ) {
@@ -145,18 +145,16 @@ export async function inTurns<R>(work: Pieces<R>, turns: EventLoopTurns): Promis
 
 /** Lets asynchronous work give the event loop turns after each piece of time. */
 export class Stops {
-  readonly #turns: EventLoopTurns;
   #untilUs: number;
 
-  constructor(turns: EventLoopTurns) {
-    this.#turns = turns;
+  constructor(private readonly turns: EventLoopTurns) {
     this.#untilUs = turns.nowUs() + PIECE_US;
   }
 
   /** Await it between parts of the work. */
   async look(): Promise<void> {
-    if (this.#turns.nowUs() < this.#untilUs) return;
-    await turn(this.#turns);
-    this.#untilUs = this.#turns.nowUs() + PIECE_US;
+    if (this.turns.nowUs() < this.#untilUs) return;
+    await turn(this.turns);
+    this.#untilUs = this.turns.nowUs() + PIECE_US;
   }
 }

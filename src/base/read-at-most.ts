@@ -1,6 +1,6 @@
 /**
- * Reads a response's body or a file, up to a limit. `Response.text()` and `readFileSync` have no limit: an endless
- * answer, one that decompresses to gigabytes, or `/dev/zero` would fill memory until the process is killed.
+ * Reads a response's body or a file, up to a limit. `Response.text()` and `readFileSync` have no limit. An endless answer,
+ * one that decompresses to gigabytes, or `/dev/zero` would fill memory until the process is killed.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 

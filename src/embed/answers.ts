@@ -125,7 +125,7 @@ export interface ErrorInCode {
 }
 
 /** A fault. Can be added to an answer, or stand alone to disturb the default answer. */
-export interface Disturbed {
+export interface FaultInCode {
   /** Plan of faults for the answer: docs/reference/faults.md. */
   readonly fault?: string;
 }
@@ -133,8 +133,8 @@ export interface Disturbed {
 /** An answer: a text, or an object with text, tool calls, echo, tokens, steps, or an error. */
 export type AnswerInCode =
   | string
-  | (Disturbed & (TextAnswer | CallsAnswer | PromptedAnswer | EchoAnswer | TokensAnswer | StepsAnswer | ErrorInCode))
-  | Required<Disturbed>;
+  | (FaultInCode & (TextAnswer | CallsAnswer | PromptedAnswer | EchoAnswer | TokensAnswer | StepsAnswer | ErrorInCode))
+  | Required<FaultInCode>;
 
 /** A request, as passed to a predicate. */
 export interface AskedRequest {
@@ -142,7 +142,7 @@ export interface AskedRequest {
   readonly path: string;
   /** The model that it names. */
   readonly model: string | null;
-  /** What the user said last; a completion's first prompt. */
+  /** Text of the user's last message, or the first prompt of a completion. */
   readonly user: string | null;
   /** Headers by lower-case name. */
   readonly headers: Readonly<Record<string, string>>;

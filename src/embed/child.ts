@@ -2,13 +2,13 @@
 
 import { ignoreClosedOutput } from "../base/output.ts";
 import type { AskedRequest } from "./answers.ts";
-import { type Deferred, deferred, type Running, type ServerCall } from "./server.ts";
+import { deferred, type OpenPromise, type Running, type ServerCall } from "./server.ts";
 import type { ChildReport, ChildRequest } from "./server-child.ts";
 import { startServer } from "./server-in-process.ts";
 
 const servers = new Map<string, Running>();
 /** Open questions to predicates of all servers. They resolve with null if the predicate has thrown. */
-const questions = new Map<number, Deferred<boolean | null>>();
+const questions = new Map<number, OpenPromise<boolean | null>>();
 let asked = 0;
 
 /** Writes a line: the number of the server, a space, and JSON. */

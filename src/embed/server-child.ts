@@ -3,7 +3,7 @@
 import type { AskedRequest } from "./answers.ts";
 import type { ChildLine, LinkListener } from "./child-link.ts";
 import type { ServerOptions } from "./option-types.ts";
-import { type Deferred, deferred, type Running, type Server, StartingServer } from "./server.ts";
+import { deferred, type OpenPromise, type Running, type Server, StartingServer } from "./server.ts";
 
 type ChildLink = typeof import("./child-link.ts");
 
@@ -23,7 +23,7 @@ export interface ChildRequest {
   readonly args: readonly unknown[];
 }
 
-export interface Listening {
+export interface ServerUrls {
   readonly url: string;
   readonly metricsUrl: string | null;
 }
@@ -53,7 +53,7 @@ export function createServer(options: ServerOptions = {}): Server {
 /** A server in the child process. */
 class Remote implements LinkListener {
   readonly #link: ChildLine;
-  readonly #answers = new Map<number, Deferred<unknown>>();
+  readonly #answers = new Map<number, OpenPromise<unknown>>();
   readonly #ended = deferred<Error | null>();
   readonly #predicates: ((request: AskedRequest) => Promise<boolean>)[] = [];
   #gone: string | null = null;
@@ -64,7 +64,7 @@ class Remote implements LinkListener {
   }
 
   async start(options: ServerOptions): Promise<Running> {
-    const listening = (await this.#call("start", [options])) as Listening;
+    const listening = (await this.#call("start", [options])) as ServerUrls;
     const { promise } = this.#ended;
     let heard: typeof promise | null = null;
     const whileHeard = () => {

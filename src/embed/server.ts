@@ -120,15 +120,15 @@ export interface Running {
   close(): Promise<void>;
 }
 
-export interface Deferred<T> {
+export interface OpenPromise<T> {
   readonly promise: Promise<T>;
   readonly resolve: (value: T) => void;
   readonly reject: (reason: unknown) => void;
 }
 
 /** Replaces `Promise.withResolvers`, which Node 20 lacks. */
-export function deferred<T>(): Deferred<T> {
-  let [resolve, reject]: [Deferred<T>["resolve"], Deferred<T>["reject"]] = [() => {}, () => {}];
+export function deferred<T>(): OpenPromise<T> {
+  let [resolve, reject]: [OpenPromise<T>["resolve"], OpenPromise<T>["reject"]] = [() => {}, () => {}];
   const promise = new Promise<T>((one, other) => {
     [resolve, reject] = [one, other];
   });

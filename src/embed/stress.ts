@@ -88,7 +88,7 @@ export interface StressResult {
   readonly requests: number;
 }
 
-interface Listed {
+interface ListedCase {
   readonly id: string;
   readonly plan: string;
   readonly fault: string;
@@ -103,7 +103,7 @@ export async function stress(client: StressedClient, options: StressOptions = {}
   const { child, url } = await served(options);
   const clock = new WallClock();
   try {
-    const cases = (await (await fetch(`${url}/cases`)).json()) as Listed[];
+    const cases = (await (await fetch(`${url}/cases`)).json()) as ListedCase[];
     const results: StressResult[] = [];
     const waiting = cases.map((one, at) => ({ one, at }));
     const work = async () => {
@@ -118,13 +118,13 @@ export async function stress(client: StressedClient, options: StressOptions = {}
   }
 }
 
-interface Asking {
+interface CaseContext {
   readonly client: StressedClient;
   readonly caseMs: number;
   readonly clock: WallClock;
 }
 
-async function throughCase(asking: Asking, { plan, fault, url, asks, atOnce }: Listed): Promise<StressResult> {
+async function throughCase(asking: CaseContext, { plan, fault, url, asks, atOnce }: ListedCase): Promise<StressResult> {
   const over = new AbortController();
   const ask = () => asked(asking, url, over);
   const seen: object[] = [];
@@ -140,7 +140,7 @@ async function throughCase(asking: Asking, { plan, fault, url, asks, atOnce }: L
   return { plan, fault, ...judged };
 }
 
-async function asked({ client, caseMs, clock }: Asking, url: string, over: AbortController): Promise<object> {
+async function asked({ client, caseMs, clock }: CaseContext, url: string, over: AbortController): Promise<object> {
   let takeBack = () => {};
   const late = new Promise<object>((resolve) => {
     takeBack = clock.at(clock.now() + caseMs * 1000, () => resolve({ text: "", ended: "hung" }));

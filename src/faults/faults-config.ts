@@ -2,7 +2,7 @@
 
 import type { FailureType } from "./failure-types.ts";
 
-/** Which requests fail, and which answers a fault disturbs. */
+/** Settings of failing requests, and of the faults that disturb answers. */
 export interface FaultsConfig {
   /** Percentage of requests that fail. Absent: none. */
   readonly failureRate?: number;

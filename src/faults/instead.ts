@@ -3,7 +3,7 @@
 import type { Plan, PlannedFault } from "./plan/types.ts";
 import { BAD_GATEWAY } from "./stages/http.ts";
 
-/** What the replacement may depend on. */
+/** Values on which the replacement of an answer may depend. */
 export interface Attempt {
   /** Number of earlier attempts of the same request. */
   readonly before: number;

@@ -26,7 +26,7 @@ import {
   NO_HANDLER,
   ROUTE_SECONDS,
 } from "../metrics/rows/http-counts.ts";
-import type { Deadlines, Expiring } from "../wire/http/deadlines.ts";
+import type { Deadlines, TimedItem } from "../wire/http/deadlines.ts";
 import type { HttpRequest } from "../wire/http/request.ts";
 
 const NO_HTTP: HttpView = {
@@ -61,8 +61,11 @@ export class Accounts implements FrontView {
   rejectedByTokens = 0;
   readonly workerRestarts = 0;
 
-  /** `http`: counts of HTTP requests by route. */
-  constructor(readonly http: HttpView = NO_HTTP) {}
+  /** `http`: counts of HTTP requests by route. `moved`: called after each change. */
+  constructor(
+    readonly http: HttpView = NO_HTTP,
+    private readonly moved: () => void = () => {},
+  ) {}
 
   /** Counts lines of the whole process, because all of its servers share standard output. */
   get logLinesDropped(): number {
@@ -71,32 +74,39 @@ export class Accounts implements FrontView {
 
   opened(): void {
     this.requestsOpen++;
+    this.moved();
   }
 
   settled(outcome: Outcome): void {
     this.requestsOpen--;
     this.outcomes[outcome]++;
+    this.moved();
   }
 
   stream(change: 1 | -1): void {
     this.streamsOpen += change;
+    this.moved();
   }
 
   held(bytes: number): void {
     this.bytesHeld += bytes;
+    this.moved();
   }
 
   rejected(by: "requests" | "tokens"): void {
     if (by === "requests") this.rejectedByRequests++;
     else this.rejectedByTokens++;
+    this.moved();
   }
 
   parsed(how: ParsedHow, called: boolean, api: ParsedApi): void {
     this.toolLooks[toolLook(how, called, api)]++;
+    this.moved();
   }
 
   faulted(id: string): void {
     this.faults[id]!++;
+    this.moved();
   }
 
   /** Returns a copy of all numbers. */
@@ -114,40 +124,6 @@ export class Accounts implements FrontView {
   }
 }
 
-/** Returns accounts that call `shown.moved` after each change. */
-export function watched(accounts: Accounts, shown: { readonly moved: () => void }) {
-  return {
-    opened() {
-      accounts.opened();
-      shown.moved();
-    },
-    settled(outcome: Outcome) {
-      accounts.settled(outcome);
-      shown.moved();
-    },
-    stream(change: 1 | -1) {
-      accounts.stream(change);
-      shown.moved();
-    },
-    rejected(by: "requests" | "tokens") {
-      accounts.rejected(by);
-      shown.moved();
-    },
-    parsed(how: ParsedHow, called: boolean, api: ParsedApi) {
-      accounts.parsed(how, called, api);
-      shown.moved();
-    },
-    held(bytes: number) {
-      accounts.held(bytes);
-      shown.moved();
-    },
-    faulted(id: string) {
-      accounts.faulted(id);
-      shown.moved();
-    },
-  };
-}
-
 /** An HTTP request from its head to the end of its answer. */
 export interface HttpVisit {
   /** Counts a complete answer; the first call counts. `responseBytes` is 0 for a stream, which has no content-length. */
@@ -155,8 +131,8 @@ export interface HttpVisit {
 }
 
 /**
- * Key of a request's visit, until whoever ends it takes it: a weak map of thousands a second costs collections their
- * time.
+ * Key under which a request keeps its visit until it ends. A weak map with thousands of entries a second would make garbage
+ * collections slow.
  */
 const VISIT = Symbol("visit");
 type Visiting = HttpRequest & { [VISIT]?: CountedVisit | undefined };
@@ -252,7 +228,7 @@ export class CountedOnce implements Ticket {
   #accounting: Pick<Accounting, "stream"> | null = null;
   #visit: HttpVisit | null = null;
   #deadlines: Deadlines | null = null;
-  #watched: Expiring | null = null;
+  #watched: TimedItem | null = null;
 
   constructor(settled: (outcome: Outcome) => void) {
     this.#settled = settled;
@@ -295,7 +271,7 @@ export class CountedOnce implements Ticket {
   }
 
   /** The answer is to be complete in time, unless it is; `null`: whenever. */
-  within(deadlines: Deadlines | null, answer: Expiring): void {
+  within(deadlines: Deadlines | null, answer: TimedItem): void {
     if (deadlines === null || this.#settled === null) return;
     this.#deadlines = deadlines;
     this.#watched = answer;

@@ -1,4 +1,4 @@
-/** What is told of a request that a client sent? Types only. */
+/** Declares the types of the reports on requests that clients sent. */
 
 /** The way of one generation through the engine. Times are milliseconds since 1970; null: it has not come so far. */
 export interface ClientGeneration {
@@ -14,7 +14,7 @@ export interface ClientGeneration {
   readonly scheduledMs: number | null;
   /** When its first token was due. */
   readonly firstTokenMs: number | null;
-  /** How often it lost its blocks. */
+  /** Number of times that it lost its blocks. */
   readonly preemptions: number;
 }
 

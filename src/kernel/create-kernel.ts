@@ -16,7 +16,7 @@ import type { CannedAnswers } from "../text/canned/canned-answers.ts";
 import type { AnswerRules } from "../text/canned/fixtures/match.ts";
 import type { TextModel } from "../text/text-model.ts";
 import { faultLines } from "../truth/fault-lines.ts";
-import { Accounts, HttpAccounts, watched } from "./accounting.ts";
+import { Accounts, HttpAccounts } from "./accounting.ts";
 import type { Backend } from "./backend.ts";
 import { throwUncaught } from "./broken-engine.ts";
 import { enginePartsOf, type FleetParts } from "./engines.ts";
@@ -33,7 +33,7 @@ import { builtFiles, laidFor, lengthsOf, markedText, textOf } from "./text.ts";
 
 /** Longest wait for the truth log at the end: a disk that hangs must not delay the exit. */
 const TRUTH_CLOSE_MS = 5000;
-/** How often vLLM checks whether its engine is alive. It ends if the engine is not. */
+/** Interval at which vLLM checks whether its engine is alive. vLLM ends if the engine does not live. */
 const WATCHDOG_US = 5_000_000;
 
 export interface KernelOptions {
@@ -141,7 +141,7 @@ export async function createKernel<C extends KernelConfig>(
   const { engines, journals, truth } = fleet;
   const moved = () => pages.shown?.moved();
   const httpAccounts = new HttpAccounts(routes, clock.now.bind(clock), moved);
-  const accounts = new Accounts(httpAccounts);
+  const accounts = new Accounts(httpAccounts, moved);
   const pages = await pagePartsOf({ ...fleet, config, streamWrites, routes, accounts, clock, marks, place, epochUs });
   const { renderer, identity, snapshot } = pages;
   const { alive, died, die } = lifeOf(clock, () => engines.die());
@@ -173,7 +173,7 @@ export async function createKernel<C extends KernelConfig>(
       renderer,
       identity,
       snapshot,
-      accounting: pages.shown ? watched(accounts, pages.shown) : accounts,
+      accounting: accounts,
       httpAccounts,
     },
     pressure: { marks, gaps },
@@ -191,7 +191,7 @@ function punctualityOf(clock: Clock, log: KernelOptions["log"] | null, engines: 
   return new Punctuality({ clock, host: thisHost, steps, log });
 }
 
-/** How a kernel ends: its requests first, then its parts. */
+/** Returns the functions that end a kernel: its requests first, then its parts. */
 function endOf(parts: {
   readonly fleet: FleetParts;
   readonly pages: PageParts;

@@ -96,7 +96,7 @@ export interface KernelConfig {
   readonly text: Omit<TextConfig, "fixtures">;
   readonly faults: Omit<FaultsConfig, "failureRate" | "failureTypes" | "faultRate" | "faultTypes">;
   readonly queue: Pick<QueueConfig, "cacheHitThreshold">;
-  /** What is recorded of iterations. Absent: nothing. */
+  /** Settings of the records of iterations. Absent: nothing is recorded. */
   readonly iterations?: IterationsConfig;
 }
 

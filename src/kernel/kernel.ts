@@ -55,7 +55,7 @@ export interface KernelEngines {
   readonly journals: readonly Journal[];
   /** Records of iterations and requests. null without `config.iterations`. */
   readonly iterations: Iterations | null;
-  /** How events of streams leave, and why. */
+  /** Mode in which events of streams are written, with the reason for it. */
   readonly streamWrites: StreamWrites;
   /** False once a script has killed the engines. */
   readonly alive: LiveValue<boolean>;
@@ -97,7 +97,7 @@ export interface KernelText {
   readonly naturalLength: NaturalLength;
 }
 
-/** What really happened to each request, for tests to compare with. */
+/** Records of the requests as they really happened, with which tests compare. */
 export interface KernelTruth {
   /** The file of `--truth-log`. null: none is written. */
   readonly log: TruthLog | null;

@@ -13,9 +13,9 @@ import type { KvTransferTime, QueueConfig, StartConfig } from "./kernel-config.t
 
 /** Limits of the queue, as in vLLM. */
 export type QueueLimits = Pick<QueueConfig, "maxNumQueuedReqs" | "maxNumQueuedTokens">;
-/** How often requests fail by chance, and how. */
+/** Rate and kinds of requests that fail by chance. */
 export type FailureRate = Pick<FaultsConfig, "failureRate" | "failureTypes">;
-/** How often answers are disturbed by chance, and how. */
+/** Rate and kinds of faults that disturb answers by chance. */
 export type FaultRate = Pick<FaultsConfig, "faultRate" | "faultTypes">;
 
 /** The values that `/admin/config` changes. `KernelConfig`, which a running server reads, does not have them. */
@@ -71,7 +71,7 @@ export interface Admin {
 
 type Changes = Readonly<Record<string, unknown>>;
 
-/** What the routes under `/admin` call. */
+/** Functions that the routes under `/admin` call. */
 export interface AdminOptions {
   readonly key: string;
   /** Returns the current values by names of options. */

@@ -2,7 +2,7 @@
 
 import { UserError } from "../base/start-errors.ts";
 import { Lanes, TokenTexts } from "../engine/interface/lanes.ts";
-import { nativeLanes, triedLanes } from "../wire/lanes/native-lanes.ts";
+import { nativeLanes, tryLanes } from "../wire/lanes/native-lanes.ts";
 import type { StreamWritesMode } from "../wire/lanes/stream-write-modes.ts";
 import type { KernelConfig } from "./kernel-config.ts";
 
@@ -21,13 +21,16 @@ export async function streamWritesOf(
 ): Promise<StreamWrites> {
   if (streamWrites === "single") return { mode: "single", lanes: null };
   const native = tls
-    ? { refused: "TLS is Bun's" }
-    : await (platform === process.platform ? nativeLanes() : triedLanes(platform));
+    ? { refused: "the connections use TLS" }
+    : await (platform === process.platform ? nativeLanes() : tryLanes(platform));
   if (typeof native === "function") {
     const texts = new TokenTexts();
     return { mode: "batched", lanes: () => new Lanes(native, texts) };
   }
   if (streamWrites === "batched")
-    throw new UserError("--stream-writes batched", `not here, ${native.refused}; auto takes what can be done`);
+    throw new UserError(
+      "--stream-writes batched",
+      `not possible here (${native.refused}); auto uses it where possible`,
+    );
   return { mode: "single", lanes: null, why: native.refused };
 }

@@ -17,6 +17,13 @@ const built = (name: string) => Bun.file(new URL(`../../build/${name}`, import.m
 
 /** Reads a file of the build into memory that threads share, so that the thread of the encoder needs no copy. */
 async function shared(name: string): Promise<Uint8Array> {
+  if (Bun.isStandaloneExecutable) {
+    // Bun 1.4.5 does not open a file that is embedded in the program, it only reads it as a whole.
+    const embedded = await built(name).bytes();
+    const bytes = new Uint8Array(new SharedArrayBuffer(embedded.length));
+    bytes.set(embedded);
+    return bytes;
+  }
   const file = await open(new URL(`../../build/${name}`, import.meta.url));
   try {
     const bytes = new Uint8Array(new SharedArrayBuffer((await file.stat()).size));

@@ -1,5 +1,5 @@
 /**
- * Routes of the metrics: `/metrics` has the role's dialect and then our own families, `/metrics/all` every dialect, and
+ * Routes of the metrics. `/metrics` has the role's dialect and then our own families, `/metrics/all` has every dialect, and
  * each dialect has its own path. `GET /metrics` returns the text format whatever Accept says, as vLLM 0.33 does
  * (prometheus-fastapi-instrumentator 8.1). `/metrics/` and our own paths negotiate the format, and
  * `?format=openmetrics` works on all.

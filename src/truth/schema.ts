@@ -104,7 +104,7 @@ export interface FaultLine {
   readonly unkept: number;
   /** Events of the answer: all, removed, written completely, and cut off. */
   readonly events: { readonly came: number; readonly dropped: number; readonly whole: number; readonly cut: number };
-  /** How often each fault of the plan acted. 0: its position was not reached, so the case is void. */
+  /** Number of times that each fault of the plan acted. 0: its position was not reached, so the case is void. */
   readonly acted: readonly (readonly [fault: string, times: number])[];
 }
 

@@ -19,7 +19,7 @@ export function truthLogOf({
   return file === undefined ? null : { file, ...others };
 }
 
-/** What is kept of each request. */
+/** Selects the data that is kept of each request. */
 export interface TruthConfig {
   readonly log: TruthLogConfig | null;
   /** Number of finished requests whose truth is kept in memory. 0: none. */

@@ -1,4 +1,4 @@
-/** The table of servers: each can be loaded, and its code is loaded only when it is started. */
+/** Checks the table of servers: each server can be loaded, and its code is only loaded when it is started. */
 
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { valueImportsOf } from "../tidy-rules.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 
-/** All files that loading this one loads. */
+/** Returns the path of a file and of all files that it imports, directly or through others. */
 function loadedWith(first: string): Set<string> {
   const loaded = new Set<string>();
   const wanted = [first];
@@ -37,7 +37,7 @@ test("a server is not started without a part of the configuration that it reads"
   await expect(loadServer(configOf("trtllm-serve", {}))).rejects.toThrow("has no iterations");
 });
 
-test("what every server loads has no code of a role, nor of a dialect of its API", () => {
+test("the code that every server loads has no code of a role or of an API's dialect", () => {
   const common = [...loadedWith("src/app/create-app.ts")];
   expect(common).toContain("src/engine/loop.ts");
   const ofServers = (path: string) => path.startsWith("src/servers/");

@@ -1,4 +1,7 @@
-/** Compares the block pool with a model made of plain lists, without prefix caching. Requests take blocks, grow and end in any order. */
+/**
+ * Compares the block pool with a model made of plain lists, without prefix caching. Requests take blocks, grow and end in any
+ * order.
+ */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Field, NONE, PAGE_BLOCKS, PAGES, Reason, SLOTS, Status, Word } from "../../assembly/layout.ts";
@@ -88,7 +91,9 @@ class Command implements fc.Command<Model, Real> {
   }
 }
 
-/** Preempts the last requests, whose youngest block goes to the front first, until every running request can have one block more. */
+/**
+ * Preempts the last requests, whose youngest block goes to the front first, until every running request can have one block more.
+ */
 function grow(model: Model): void {
   for (const [handle, table] of [...model.held]) {
     while (model.held.has(handle) && model.free.length === 0) {
@@ -101,7 +106,10 @@ function grow(model: Model): void {
   }
 }
 
-/** A request arrives and takes its blocks in the step in which every other request grows by a block. It is aborted if it does not fit. */
+/**
+ * A request arrives and takes its blocks in the step in which every other request grows by a block. It is aborted if it does not
+ * fit.
+ */
 const admit = (blocks: number) =>
   new Command(`admit ${blocks}`, (model, real) => {
     const handle = real.add(blocks, model.next++);
@@ -163,7 +171,7 @@ describe.each(builds)("%s", (_, module) => {
     fc.assert(property, { numRuns: times(60) });
   });
 
-  test("slots and handles: a handle never names a later request in its slot", () => {
+  test("a handle never refers to a later request in the same slot", () => {
     const real = new Real(50, module);
     const handles = new Set<number>();
     for (let i = 0; i < 3000; i++) {

@@ -1,6 +1,6 @@
 /**
  * Compares the hits of the prefix cache with an exact LRU over a trace's blocks. The model is a list of block ids by
- * last use: a request touches its full blocks from last to first, and the oldest block is dropped if there is no room.
+ * last use. A request touches its full blocks from last to first, and the oldest block is dropped if there is no room.
  * A pool of `--num-gpu-blocks-override N` has N - 1 usable blocks. A prompt's partial last block takes one of them
  * while its request runs and is never found again, so N - 2 are left for full blocks.
  */
@@ -32,7 +32,10 @@ function config(
   });
 }
 
-/** Returns the blocks found over all requests. A Map keeps its keys in order of insertion, so the first key is the least recently used. */
+/**
+ * Returns the blocks found over all requests. A Map keeps its keys in order of insertion, so the first key is the least recently
+ * used.
+ */
 function lruHits(trace: readonly TraceRequest[], usable: number): number {
   const cached = new Map<number, true>();
   let hits = 0;
@@ -110,7 +113,7 @@ const UNLIMITED = 1_000_000;
 const trace = mooncakeLike(7, 1500);
 
 test.each([UNLIMITED, 5000, 1000, 300, 100, LONGEST_BLOCKS + 2])(
-  "hits with %d usable blocks are the model's",
+  "with %d usable blocks the core has as many hits as the model",
   (usable) => {
     const wanted = lruHits(trace, usable);
     expect(wanted).toBeGreaterThan(0);

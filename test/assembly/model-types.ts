@@ -23,7 +23,10 @@ export interface Request {
   readonly tokens: number[];
   outputs: number;
   status: Status;
-  /** Tokens computed or scheduled; outputs expected from steps in flight; tokens in flight; tokens in flight since before a preemption. */
+  /**
+   * Tokens computed or scheduled; outputs expected from steps in flight; tokens in flight; tokens in flight since before a
+   * preemption.
+   */
   computed: number;
   expected: number;
   inFlight: number;
@@ -43,7 +46,8 @@ export interface Request {
   hit: number;
 }
 
-export interface Scheduled {
+/** A request's part of a planned step. */
+export interface PlanRow {
   readonly no: number;
   readonly tokens: number;
   readonly computed: number;
@@ -52,7 +56,7 @@ export interface Scheduled {
 }
 
 export interface PlanResult {
-  readonly rows: Scheduled[];
+  readonly rows: PlanRow[];
   readonly admitted: number;
   readonly preempted: number[];
   readonly undone: number[];

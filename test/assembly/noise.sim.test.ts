@@ -164,9 +164,9 @@ describe("pauses", () => {
       [1_125_000, 40_000],
     ] as const) {
       world.clock.advanceTo(atUs);
-      const heard = world.submit({ maxTokens: 2 })!;
+      const receiver = world.submit({ maxTokens: 2 })!;
       world.clock.drain();
-      expect(heard.tokenUs).toEqual([atUs + pausedUs + 10_000, atUs + pausedUs + 20_000]);
+      expect(receiver.tokenUs).toEqual([atUs + pausedUs + 10_000, atUs + pausedUs + 20_000]);
     }
   });
 });
@@ -195,11 +195,14 @@ describe("speed", () => {
     const noise: StepNoise = { pause: { everyUs: 50_000, forUs: 5000 } };
     const times = [1, 10].map((speed) => {
       const world = new World(configOf({ timing: linear, noise, speed }));
-      const heard = world.submit({ maxTokens: 8 })!;
+      const receiver = world.submit({ maxTokens: 8 })!;
       world.clock.drain();
       const { timeToFirstToken, e2eLatency } = world.engine.snapshot().histograms;
-      expect([timeToFirstToken.sum, e2eLatency.sum]).toEqual([heard.tokenUs[0]! / 1e6, heard.tokenUs.at(-1)! / 1e6]);
-      return heard.tokenUs;
+      expect([timeToFirstToken.sum, e2eLatency.sum]).toEqual([
+        receiver.tokenUs[0]! / 1e6,
+        receiver.tokenUs.at(-1)! / 1e6,
+      ]);
+      return receiver.tokenUs;
     });
     expect(times[0]).toEqual([22_000, 33_000, 44_000, 55_000, 71_000, 82_000, 93_000, 104_000]);
     expect(times[1]).toEqual(times[0]!.map((us) => us / 10));
@@ -207,9 +210,9 @@ describe("speed", () => {
 
   test("a step that computes takes at least 1 µs", () => {
     const world = new World(configOf({ timing: { kind: "constant", ttftUs: 3, itlUs: 3 }, speed: 1000 }));
-    const heard = world.submit({ maxTokens: 4 })!;
+    const receiver = world.submit({ maxTokens: 4 })!;
     world.clock.drain();
-    expect(heard.tokenUs).toEqual([1, 2, 3, 4]);
+    expect(receiver.tokenUs).toEqual([1, 2, 3, 4]);
   });
 });
 
@@ -218,12 +221,12 @@ describe("request overhead", () => {
 
   test("counts in the time to first token, but in no step time, inter-token time or queue time", () => {
     const world = new World(configOf({ timing }));
-    const heard = world.submit({ promptIds: promptOf(50), maxTokens: 3 })!;
+    const receiver = world.submit({ promptIds: promptOf(50), maxTokens: 3 })!;
     world.clock.advanceTo(11_999);
     const before = world.engine.snapshot("now");
     expect([before.waiting, before.running, world.engine.live]).toEqual([0, 0, 1]);
     world.clock.drain();
-    expect(heard.tokenUs).toEqual([13_500, 14_520, 15_540]);
+    expect(receiver.tokenUs).toEqual([13_500, 14_520, 15_540]);
     const { timeToFirstToken, queueTime, prefillTime, e2eLatency } = world.engine.snapshot().histograms;
     const sums = [timeToFirstToken, queueTime, prefillTime, e2eLatency].map(({ sum }) => sum);
     expect(sums).toEqual([0.0135, 0, 0.0015, 0.01554]);
@@ -235,10 +238,10 @@ describe("request overhead", () => {
       const world = new World(configOf({ timing, noise, seed, maxNumSeqs: 8 }), { more: () => ({ rank }) });
       return Array.from({ length: 2000 }, () => {
         const beganUs = world.clock.now();
-        const heard = world.submit({ maxTokens: 2 })!;
+        const receiver = world.submit({ maxTokens: 2 })!;
         world.clock.drain();
-        expect(heard.tokenUs[1]! - heard.tokenUs[0]!).toBe(1000);
-        return heard.tokenUs[0]! - beganUs - 1000;
+        expect(receiver.tokenUs[1]! - receiver.tokenUs[0]!).toBe(1000);
+        return receiver.tokenUs[0]! - beganUs - 1000;
       });
     };
     const drawn = waits({ overheadSigma: 0.2 });
@@ -256,11 +259,11 @@ describe("request overhead", () => {
 
   test("a request can be aborted before it enters the queue", () => {
     const world = new World(configOf({ timing }));
-    const heard = world.submit()!;
+    const receiver = world.submit()!;
     world.clock.advanceTo(5000);
-    heard.cancel();
+    receiver.cancel();
     world.clock.drain();
-    expect(heard.events).toEqual([]);
+    expect(receiver.events).toEqual([]);
     expect(world.engine.live).toBe(0);
   });
 

@@ -41,7 +41,7 @@ export const builds = [
   ["debug core", moduleOf("core.debug.wasm")],
 ] as const;
 
-/** How the core gets a request's outputs: fed by the test, in pages, or drawn by the core. */
+/** A request. If `fed`, the test feeds its outputs, in pages. Otherwise the core draws them from the seed. */
 export interface PairRequest extends Spec {
   readonly fed: boolean;
   readonly seed: number;
@@ -52,7 +52,7 @@ export class Pair {
   readonly batch: Batch;
   readonly model: SchedulerModel;
   readonly #handles = new Map<number, number>();
-  readonly #given = new Map<number, PairRequest>();
+  readonly #requests = new Map<number, PairRequest>();
   readonly #fedUpTo = new Map<number, number>();
   readonly #bySlot = new Map<number, number>();
   #now = 0;
@@ -100,7 +100,7 @@ export class Pair {
     });
     expect(handle).not.toBe(NONE);
     this.#handles.set(spec.no, handle);
-    this.#given.set(spec.no, spec);
+    this.#requests.set(spec.no, spec);
     this.#fedUpTo.set(spec.no, FEED);
     this.#bySlot.set(handle % SLOTS, spec.no);
     this.model.add(spec);
@@ -198,7 +198,7 @@ export class Pair {
     }
     for (const no of feeds) {
       const from = this.#fedUpTo.get(no)!;
-      this.batch.feed(this.#handles.get(no)!, outputs(this.#given.get(no)!, from, FEED_HALF));
+      this.batch.feed(this.#handles.get(no)!, outputs(this.#requests.get(no)!, from, FEED_HALF));
       this.#fedUpTo.set(no, from + FEED_HALF);
     }
     this.#compareState();
@@ -249,9 +249,9 @@ export class Pair {
     const { views } = this.core;
     const count = views.word(Word.Waiting);
     if (this.model.config.schedulingPolicy === "priority") {
-      const given = (slot: number) => this.#given.get(this.#bySlot.get(slot)!)!;
+      const requestOf = (slot: number) => this.#requests.get(this.#bySlot.get(slot)!)!;
       return views.list(Word.HeapAt, count).sort((x, y) => {
-        const [a, b] = [given(x), given(y)];
+        const [a, b] = [requestOf(x), requestOf(y)];
         return a.priority - b.priority || a.arrivalUs - b.arrivalUs || a.no - b.no;
       });
     }

@@ -41,7 +41,9 @@ export class Pool {
     for (const block of blocks) if (block.refs++ === 0) this.free.splice(this.free.indexOf(block), 1);
   }
 
-  /** Releases blocks from last to first. Blocks without content go to the front as a group in this order, the others to the end. */
+  /**
+   * Releases blocks from last to first. Blocks without content go to the front as a group in this order, the others to the end.
+   */
   release(table: readonly Block[]): void {
     const idle = table.toReversed().filter((block) => --block.refs === 0);
     const keeps = (block: Block) => this.caching && block.content !== null;

@@ -15,7 +15,10 @@ setDefaultTimeout(60_000);
 
 const BLOCK = 4;
 
-/** Hashes the 64 bits that name a block's content, like `assembly/hashing.ts`. The low bits of the result are the position in the table. */
+/**
+ * Hashes the 64 bits that name a block's content, like `assembly/hashing.ts`. The low bits of the result are the position in the
+ * table.
+ */
 function seal(words: bigint): bigint {
   const mixed = BigInt.asUintN(64, (words ^ (words >> 29n)) * 0xc4ceb9fe1a85ec53n);
   return mixed ^ (mixed >> 32n);
@@ -109,7 +112,9 @@ class Step implements fc.Command<Pool, Real> {
   check(): boolean {
     return true;
   }
-  /** Plans all prompts in one step, in order, so that a later prompt finds the blocks of an earlier one. Then all requests end. */
+  /**
+   * Plans all prompts in one step, in order, so that a later prompt finds the blocks of an earlier one. Then all requests end.
+   */
   run(pool: Pool, real: Real): void {
     const handles = this.asks.map((ask) => real.add(ask));
     expect(handles).not.toContain(NONE);

@@ -4,7 +4,7 @@
  */
 import { Pause, Reason, Status, Total } from "../../assembly/layout.ts";
 import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
-import type { Output, PlanResult, Request, Scheduled, Spec, TakeResult } from "./model-types.ts";
+import type { Output, PlanResult, PlanRow, Request, Spec, TakeResult } from "./model-types.ts";
 import { Pool } from "./pool-model.ts";
 
 export class SchedulerModel {
@@ -14,7 +14,7 @@ export class SchedulerModel {
   running: Request[] = [];
   waiting: Request[] = [];
   #paused: Pause = Pause.Unpaused;
-  #steps: Scheduled[][] = [];
+  #steps: PlanRow[][] = [];
   #closing: Request[] = [];
   #ended: number[] = [];
   #executed = 0;

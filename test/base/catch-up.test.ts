@@ -1,4 +1,4 @@
-/** Is who should have been woken long ago woken within a turn that lasts, once, in order, and nobody else? */
+/** Tests `catchUp`, which calls overdue callbacks of the wall clock during a long turn of the event loop. */
 import { afterEach, expect, test } from "bun:test";
 import { WallClock } from "../../src/base/clock.ts";
 
@@ -17,7 +17,7 @@ function busyUntil(clock: WallClock, us: number): void {
   while (clock.now() < us);
 }
 
-test("one at a time, the earliest first, and none again when the turn ends", async () => {
+test("each call runs one overdue callback, the earliest first, and no callback runs twice", async () => {
   const clock = started();
   const woken: string[] = [];
   const startUs = clock.now();
@@ -34,7 +34,7 @@ test("one at a time, the earliest first, and none again when the turn ends", asy
   expect(woken).toEqual(["first", "second"]);
 });
 
-test("nobody whose time has not come", () => {
+test("a callback whose time has not come is not called", () => {
   const clock = started();
   const startUs = clock.now();
   clock.at(startUs + 3_600_000_000, () => expect.unreachable());
@@ -42,7 +42,7 @@ test("nobody whose time has not come", () => {
   clock.catchUp();
 });
 
-test("a wait that begins while one is woken is kept, and another that was overdue goes on by itself", async () => {
+test("a timer set within a callback fires later, and another overdue timer fires without catchUp", async () => {
   const clock = started();
   const woken: string[] = [];
   const done = Promise.withResolvers<void>();
@@ -54,7 +54,7 @@ test("a wait that begins while one is woken is kept, and another that was overdu
       done.resolve();
     });
     busyUntil(clock, startUs + 6000);
-    clock.catchUp(); // not within a wake-up
+    clock.catchUp(); // has no effect inside a callback
   });
   clock.at(startUs + 1500, () => woken.push("second"));
   busyUntil(clock, startUs + 3000);
@@ -64,7 +64,7 @@ test("a wait that begins while one is woken is kept, and another that was overdu
   expect(woken).toEqual(["first", "second", "third"]);
 });
 
-test("who was taken back is not woken", () => {
+test("a cancelled timer does not fire", () => {
   const clock = started();
   let woken = 0;
   const startUs = clock.now();
@@ -75,7 +75,7 @@ test("who was taken back is not woken", () => {
   expect(woken).toBe(0);
 });
 
-test("a closed clock wakes nobody", () => {
+test("after close() no timer fires", () => {
   const clock = started();
   const startUs = clock.now();
   clock.at(startUs + 100, () => expect.unreachable());

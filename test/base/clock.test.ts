@@ -1,14 +1,14 @@
-/** Who is woken when, by the wall clock? In which order, never too early, and no longer when it was taken back. */
+/** Tests timers of the wall clock: their order, that none fires too early, and that cancelled timers do not fire. */
 import { expect, test } from "bun:test";
 import { WallClock } from "../../src/base/clock.ts";
 import { createAlarm } from "../../src/base/time/alarm.ts";
 
 const clocks = [
   ["with its alarm", () => new WallClock(createAlarm)],
-  ["without one", () => new WallClock()],
+  ["without an alarm", () => new WallClock()],
 ] as const;
 
-test.each(clocks)("%s: nobody is woken before the time, whichever way it waits", async (_, made) => {
+test.each(clocks)("%s: no timer of `at` or `about` fires before its time", async (_, made) => {
   using clock = made();
   const beganUs = clock.now();
   const waits = Array.from({ length: 60 }, (_, i) => ({ dueUs: beganUs + 97 * i, about: i % 3 !== 0 }));
@@ -22,25 +22,25 @@ test.each(clocks)("%s: nobody is woken before the time, whichever way it waits",
 });
 
 test.each(clocks)(
-  "%s: among those that are due together `at` goes first, and nobody is woken who took it back",
+  "%s: of timers that are due together, those of `at` fire first, and cancelled timers do not fire",
   async (_, made) => {
     using clock = made();
     const order: string[] = [];
     const dueUs = clock.now() + 2000;
     const { promise, resolve } = Promise.withResolvers<void>();
     clock.about(dueUs, () => order.push("about"));
-    clock.about(dueUs, () => order.push("taken back"))();
+    clock.about(dueUs, () => order.push("cancelled"))();
     clock.at(dueUs, () => order.push("at"));
-    clock.at(dueUs, () => order.push("taken back"))();
+    clock.at(dueUs, () => order.push("cancelled"))();
     clock.about(dueUs + 1, () => resolve());
-    // All of them are overdue by the time the clock may look.
+    // Stay busy until all timers are overdue.
     while (clock.now() < dueUs + 2000);
     await promise;
     expect(order).toEqual(["at", "about"]);
   },
 );
 
-test.each(clocks)("%s: who waits by `about` is nothing that is due to others", (_, made) => {
+test.each(clocks)("%s: nextUs() ignores timers of `about` and cancelled timers", (_, made) => {
   using clock = made();
   const dueUs = clock.now() + 1e6;
   clock.about(clock.now() + 1000, () => {});

@@ -1,3 +1,4 @@
+/** Tests the digests of keys and texts, and their comparison. */
 import { expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { isSameDigest, sha256 } from "../../src/base/digest.ts";

@@ -1,10 +1,10 @@
-/** Log lines have the time in front, as the server has it that the role stands in for. */
+/** Checks that log lines begin with the time in the form of the real server. */
 import { expect, test } from "bun:test";
 import { wallUs } from "../../src/base/clock.ts";
 import { timedLine } from "../../src/base/log-time.ts";
 import { endedLine } from "../../src/cli/serve/serve.ts";
 
-// In the zone of the test's machine; Triton's time is UTC.
+// A time in the machine's time zone. Triton logs UTC.
 const at = new Date(2026, 2, 7, 9, 5, 3, 40);
 const utc = at.toISOString().replace(/^\d+-(\d+)-(\d+)T([\d:]+)\.(\d+)Z$/, "$1$2 $3.$4000");
 
@@ -16,7 +16,7 @@ test.each([
   expect(timedLine("a line", role, at)).toBe(wanted);
 });
 
-test("lines of uvicorn have none, as in the real servers", () => {
+test("lines of uvicorn have no time, as in the real servers", () => {
   for (const line of [
     'INFO:     127.0.0.1:5 - "GET /health HTTP/1.1" 200 OK',
     "WARNING:  Invalid HTTP request received.",
@@ -24,7 +24,7 @@ test("lines of uvicorn have none, as in the real servers", () => {
     expect(timedLine(line, "vllm", at)).toBe(line);
 });
 
-test("one request is not called requests", () => {
+test("the last log line has the singular for one open request", () => {
   const since = wallUs();
   expect(endedLine({ role: "vllm" }, 1, since)).toMatch(/ended with 1 request open at the signal, after \d+\.\d s$/);
   expect(endedLine({ role: "vllm" }, 2, since)).toContain("ended with 2 requests open");

@@ -1,4 +1,4 @@
-/** `andThen` and `orElse` continue at once with a value, and later with a promise. */
+/** Tests `andThen` and `orElse`, which continue at once with a value, and later with a promise. */
 import { expect, test } from "bun:test";
 import { andThen, orElse } from "../../src/base/maybe-promise.ts";
 
@@ -27,13 +27,13 @@ test("a chain of values and promises is a promise of the last one", async () => 
   expect(await andThen(andThen(andThen(3, twice), twiceLater), twice)).toBe(24);
 });
 
-test("errors: what is thrown is thrown, a rejection passes through to `orElse`", async () => {
+test("andThen throws synchronous errors, and a rejection passes through to orElse", async () => {
   const fails = () => {
     throw new Error("now");
   };
   expect(() => andThen(1, fails)).toThrow("now");
-  const told = (error: unknown, where: string) => `${(error as Error).message} ${where}`;
-  expect(await orElse(andThen(Promise.resolve(1), fails), told, "later")).toBe("now later");
-  expect(await orElse(andThen(Promise.reject(new Error("no")), list), told, "body")).toBe("no body");
-  expect(await orElse(Promise.resolve(8), told, "never")).toBe(8);
+  const describeError = (error: unknown, where: string) => `${(error as Error).message} ${where}`;
+  expect(await orElse(andThen(Promise.resolve(1), fails), describeError, "later")).toBe("now later");
+  expect(await orElse(andThen(Promise.reject(new Error("no")), list), describeError, "body")).toBe("no body");
+  expect(await orElse(Promise.resolve(8), describeError, "never")).toBe(8);
 });

@@ -1,4 +1,4 @@
-/** All ways to print lead through one writer per descriptor, in the order of the calls. */
+/** Tests that all ways to print share one writer per descriptor, which keeps the order of the calls. */
 import { expect, test } from "bun:test";
 
 const output = JSON.stringify(new URL("../../src/base/output.ts", import.meta.url).pathname);
@@ -10,7 +10,7 @@ async function run(program: string): Promise<{ out: string; err: string }> {
   return { out, err };
 }
 
-test("lines of the console, and what streams are given, keep their order", async () => {
+test("lines of the console and text written to the streams keep their order", async () => {
   const { out, err } = await run(`
     console.log("a %s"); process.stdout.write("b\\n"); console.info("c"); console.log("d", 1); console.log("e");
     console.error("x"); process.stderr.write(Buffer.from("y\\n")); console.warn("z %d", 5);`);
@@ -18,7 +18,7 @@ test("lines of the console, and what streams are given, keep their order", async
   expect(err).toBe("x\ny\nz 5\n");
 });
 
-test("everything else of the console is Node's", async () => {
+test("other methods of the console work like Node's", async () => {
   const { out, err } = await run(`
     console.log("before"); console.group("group"); console.log("inside"); console.groupEnd(); console.log("after");
     console.log({ a: 1 }); console.table([{ a: 1 }]); console.assert(false, "asserted"); console.log();`);
@@ -26,7 +26,7 @@ test("everything else of the console is Node's", async () => {
   expect(err).toBe("Assertion failed: asserted\n");
 });
 
-test("a stream is one to whoever looks", async () => {
+test("process.stdout and process.stderr still behave like streams", async () => {
   const { out } = await run(`
     const { stdout, stderr } = process;
     console.log([stdout.fd, stderr.fd, stdout.isTTY, "write" in stdout, "log" in console].join(" "));
@@ -35,7 +35,7 @@ test("a stream is one to whoever looks", async () => {
   expect(out).toBe("1 2 false true true\nheard 7\ncalled back\nback\n");
 });
 
-test("text that was not written yet leaves at the end of the process", async () => {
+test("text that was not written yet is written when the process exits", async () => {
   const { out } = await run('for (let i = 0; i < 3000; i++) console.log("line " + i); process.exit(0);');
   expect(out.split("\n")).toHaveLength(3001);
 });

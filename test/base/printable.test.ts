@@ -1,4 +1,4 @@
-/** Text from outside becomes text that a terminal only shows; JSON stays the same JSON. */
+/** Tests that text from outside is escaped so that a terminal only displays it, and that JSON keeps its value. */
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ test.each([
   expect(printable(text)).toBe(shown);
 });
 
-test("any text: nothing that a terminal obeys is left, and lines stay lines", () => {
+test("any text: no terminal code is left, and the number of lines stays", () => {
   fc.assert(
     fc.property(anyText, (text) => {
       expect(printable(text)).not.toMatch(UNSAFE);
@@ -36,7 +36,7 @@ test("any text: nothing that a terminal obeys is left, and lines stay lines", ()
   );
 });
 
-test("any JSON: the same value, and nothing that a terminal obeys", () => {
+test("any JSON: the value stays, and no terminal code is left", () => {
   fc.assert(
     fc.property(
       fc.anything({ key: anyText, values: [anyText, fc.double()] }),
@@ -57,7 +57,7 @@ test("a line of more than 4,096 characters is cut, and says by how much", () => 
   expect(shown).toBe(`short\n${"y".repeat(PRINTED_LINE_MOST)}… (5 more characters)`);
 });
 
-test("a line that is rewritten keeps its own codes, and shows those of its text", () => {
+test("a line that replaces itself keeps its own terminal codes, and escapes those in its text", () => {
   let written = "";
   new TerminalLine(true, (text) => {
     written += text;
@@ -65,7 +65,7 @@ test("a line that is rewritten keeps its own codes, and shows those of its text"
   expect(written).toBe("\r\u001b[Kat \\x1b[2J");
 });
 
-test("commands print in one place alone, but for the server's log", () => {
+test("commands print only through print.ts and terminal-line.ts, except for the server's log", () => {
   const root = new URL("../../src/cli/", import.meta.url).pathname;
   const files = readdirSync(root, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
   expect(files.length).toBeGreaterThan(40);

@@ -1,4 +1,4 @@
-/** Errors that nobody expected: how many lines they take, and that a clock outlives those of its callbacks and its alarm. */
+/** Tests unexpected errors: the number of log lines is limited, and a clock survives errors of its callbacks and its alarm. */
 import { expect, test } from "bun:test";
 import { ALARMS_MAX, type Alarm, WallClock } from "../../src/base/clock.ts";
 import { LOGGED_ERRORS_MAX, STACK_LINES_MAX, UnexpectedErrors, WINDOW_MS } from "../../src/base/unexpected.ts";
@@ -20,7 +20,7 @@ test("an error is logged once with its stack, and a storm of errors takes few li
   expect(lines[0]).toContain("planted");
   expect(lines[0]).toContain("unexpected.test.ts");
   for (let i = 1; i < 100_000; i++) errors.log("a timer failed", new Error(`number ${i}`));
-  expect(lines).toHaveLength(LOGGED_ERRORS_MAX + 4); // and at 100, 1000, 10,000, 100,000
+  expect(lines).toHaveLength(LOGGED_ERRORS_MAX + 4); // and a line at 100, 1000, 10,000 and 100,000 errors
   expect(lines.at(-1)).toContain("100000 unexpected errors");
   nowMs += WINDOW_MS + 1;
   errors.log("a timer failed", new Error("later"));
@@ -54,7 +54,7 @@ test("a callback that throws is reported, and all others are still called", asyn
   clock.about(clock.now(), throws("about"));
   clock.turn(throws("turn"));
   clock.soon(throws("soon"));
-  // Whoever waits by `about` may come after those that wait by `at`, on a busy machine milliseconds after.
+  // Timers of `about` may fire after those of `at`, on a busy machine by milliseconds.
   const look = () => (called.length < 4 ? clock.at(clock.now() + 3000, look) : done.resolve());
   look();
   await done.promise;
@@ -62,7 +62,7 @@ test("a callback that throws is reported, and all others are still called", asyn
   expect(failed.sort()).toEqual(["Error: about", "Error: at", "Error: soon", "Error: turn"]);
 });
 
-test("an alarm that dies is made again for the time that is asked for, and timers take its place in the end", async () => {
+test("a dead alarm is replaced by a new one, and by timers after several deaths", async () => {
   let made = 0;
   const dies = (_ring: () => void, died: () => string): Alarm => {
     made++;
@@ -77,7 +77,7 @@ test("an alarm that dies is made again for the time that is asked for, and timer
   expect(made).toBe(ALARMS_MAX);
 });
 
-test("what an engine's callback throws is reported as broken, and does not reach the owner of the clock", () => {
+test("an error in an engine's callback is reported as a broken engine, and does not reach the clock's owner", () => {
   const broke: unknown[] = [];
   const whole = new VirtualClock();
   const clock = new EngineClock(whole, (error) => broke.push(error));

@@ -2,13 +2,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import fc from "fast-check";
-import { chunkEnds, compare, type Observed, type TrueRequest, truthOf } from "../../bench/certify/compare.ts";
+import { chunkEnds, compare, type ToolRequest, type TrueRequest, truthOf } from "../../bench/certify/compare.ts";
 import { DOCS, filled, lastRun } from "../../bench/certify/page.ts";
 import { scenarios } from "../../bench/certify/scenarios.ts";
 import { tools } from "../../bench/certify/tools.ts";
 import { freePort } from "../../bench/lib/process.ts";
 import manifest from "../../package.json";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
@@ -33,7 +33,7 @@ const LINES = [
   { type: "page", requests: 1, steps: 5, next: "x", more: false, missed: 0 },
 ].map((line) => JSON.stringify(line));
 
-const seen: Observed = {
+const seen: ToolRequest = {
   ...{
     id: "r",
     ttftMs: 101,
@@ -86,7 +86,7 @@ describe("compare", () => {
         const gapsMs = ends.slice(1).map((at, i) => (at - ends[i]!) / 1000);
         const tpotMs = tokenUs.length > 1 ? (e2eMs - ttftMs) / (tokenUs.length - 1) : null;
         const request: TrueRequest = { ttftMs, e2eMs, preemptions: 0, tokenUs };
-        const tool: Observed = { id: "r", ttftMs, e2eMs, tpotMs, itlMs: gapsMs, gapsMs, chunks: ends.length };
+        const tool: ToolRequest = { id: "r", ttftMs, e2eMs, tpotMs, itlMs: gapsMs, gapsMs, chunks: ends.length };
         const { errors, chunks } = compare([tool], new Map([["r", request]]), interval);
         expect(chunks.tool).toBe(chunks.written);
         expect(errors.gap.count).toBe(gapsMs.length);
@@ -104,7 +104,7 @@ describe("compare", () => {
 });
 
 describe("early-role.ts", () => {
-  let server: Hosted;
+  let server: HostedServer;
   let proxy: Bun.Subprocess;
   const port = freePort();
   const url = `http://127.0.0.1:${port}`;

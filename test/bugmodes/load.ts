@@ -3,7 +3,7 @@
  * kind, idle periods, and clients that all disconnect at the same time.
  */
 import type { Scrape } from "../../src/tools/check/index.ts";
-import { eventually, type Listening } from "../server.ts";
+import { eventually, type ServerHandle } from "../server.ts";
 
 /**
  * Flags of the server: a pool for two and a half answers, so that some are preempted, and steps of at least 2 ms, so that
@@ -36,7 +36,7 @@ export interface Scrapes {
   readonly all: readonly Scrape[];
 }
 
-export async function drive(server: Listening): Promise<Scrapes> {
+export async function drive(server: ServerHandle): Promise<Scrapes> {
   const all: Scrape[] = [];
   /** Scrapes the server. `rest`: no request is running, and none was since the scrape before. */
   const look = async (rest = false) => void all.push(await scrape(server, rest));
@@ -99,21 +99,21 @@ export async function drive(server: Listening): Promise<Scrapes> {
   return { clean, all };
 }
 
-async function scrape(server: Listening, rest: boolean): Promise<Scrape> {
+async function scrape(server: ServerHandle, rest: boolean): Promise<Scrape> {
   const answer = await fetch(`${server.url}/metrics/all`, { keepalive: false });
   const text = await answer.text();
   const atS = (performance.timeOrigin + performance.now()) / 1000;
   return { text, contentType: answer.headers.get("content-type") ?? "", atS, rest };
 }
 
-async function underway({ url }: Listening): Promise<number> {
+async function underway({ url }: ServerHandle): Promise<number> {
   const page = await (await fetch(`${url}/metrics`, { keepalive: false })).text();
   const gauges = page.matchAll(/^vllm:num_requests_(?:running|waiting)\{.*\} (\S+)$/gm);
   return gauges.reduce((sum, [, value]) => sum + Number(value), 0);
 }
 
 /** Waits until no engine steps and all delayed gauges are up to date. */
-async function atRest({ url }: Listening): Promise<void> {
+async function atRest({ url }: ServerHandle): Promise<void> {
   const steps = async () => {
     const page = await (await fetch(`${url}/metrics/understudy`, { keepalive: false })).text();
     return page.match(/^understudy_steps_total.*$/gm)!.join();

@@ -1,4 +1,4 @@
-/** How does the command on the path start Bun? Replay and load get the compiler's options that are measured to be best for them. */
+/** Tests how the installed command starts Bun: `replay` and `load` get the compiler options that were measured to be best. */
 import { beforeAll, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,17 +8,20 @@ import oneProcessorOptions from "../../bin/one-processor-options.json";
 import options from "../../bin/replay-options.json";
 import { eventually } from "../server.ts";
 
-// The environment of another process is in Linux's /proc alone.
+// Only Linux shows the environment of another process (in /proc).
 const linux = process.platform === "linux";
 const bin = new URL("../../bin/understudy", import.meta.url).pathname;
 
-/** Without options of Bun's own: a run of all tests sets some (scripts/test-lanes.ts). */
+/** The environment without options of Bun, because a run of all tests sets some (scripts/test-lanes.ts). */
 const plain = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^BUN_JSC_/.test(name)));
 
-// The first start of changed sources makes their bundle.
+// The first start after a change of the sources builds their bundle.
 beforeAll(() => void Bun.spawnSync(["node", bin, "version"]), 60_000);
 
-/** Environment of the Bun that the command has started, while it waits for its input; `ends`: it does not end with that. */
+/**
+ * Runs the command and returns the environment of the Bun that it starts. `ends`: the command needs a signal to exit, because it
+ * does not exit at the end of its input.
+ */
 async function environmentOf(
   args: readonly string[],
   env: Record<string, string> = {},
@@ -31,7 +34,7 @@ async function environmentOf(
     stderr: "ignore",
     env: { ...plain, ...env },
   });
-  // Held from the start: an input that nobody holds may be closed at any time, and a replay ends with it.
+  // Keep a reference to the input. Otherwise it may be collected and closed, and a replay ends at the end of its input.
   const { pid, stdin } = command;
   try {
     const child = () => readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").trim();
@@ -44,7 +47,7 @@ async function environmentOf(
   }
 }
 
-test.skipIf(!linux)("a replay's own options, below the user's", async () => {
+test.skipIf(!linux)("a replay gets its compiler options, unless the user sets them", async () => {
   const all = Object.entries(options).map(([name, value]) => `${name}=${value}`);
   expect(all.length).toBeGreaterThan(0);
   expect(await environmentOf(["replay", "-"])).toEqual(expect.arrayContaining(all));
@@ -52,8 +55,8 @@ test.skipIf(!linux)("a replay's own options, below the user's", async () => {
   expect(await environmentOf(["replay", "-"], { [first!]: "1" })).toContain(`${first}=1`);
 });
 
-test.skipIf(!linux)("those of load", async () => {
-  // This server does not answer: the command waits.
+test.skipIf(!linux)("load gets its compiler options", async () => {
+  // This server does not answer, so the command waits.
   const silent = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
   const waiting = ["load", "--url", `http://127.0.0.1:${silent.port}`];
   try {
@@ -64,21 +67,25 @@ test.skipIf(!linux)("those of load", async () => {
   }
 });
 
-// Without util-linux nobody is put on one processor here.
-test.skipIf(!linux || Bun.which("taskset") === null)("those of a server that has one processor", async () => {
-  const [first] = /^Cpus_allowed_list:\s*(\d+)/m.exec(readFileSync("/proc/self/status", "latin1"))!.slice(1);
-  const all = Object.entries(oneProcessorOptions).map(([name, value]) => `${name}=${value}`);
-  const one = await environmentOf(["serve", "--port", "0"], {}, true, ["taskset", "-c", first!]);
-  expect(one).toEqual(expect.arrayContaining(all));
-});
+// taskset, of util-linux, restricts a process to one processor.
+test.skipIf(!linux || Bun.which("taskset") === null)(
+  "a server on one processor gets its compiler options",
+  async () => {
+    const [first] = /^Cpus_allowed_list:\s*(\d+)/m.exec(readFileSync("/proc/self/status", "latin1"))!.slice(1);
+    const all = Object.entries(oneProcessorOptions).map(([name, value]) => `${name}=${value}`);
+    const environment = await environmentOf(["serve", "--port", "0"], {}, true, ["taskset", "-c", first!]);
+    expect(environment).toEqual(expect.arrayContaining(all));
+  },
+);
 
-test.skipIf(!linux)("other commands are started as they are", async () => {
+test.skipIf(!linux)("other commands get no compiler options", async () => {
   const environment = await environmentOf(["check", "-"]);
-  for (const name of Object.keys(options)) expect(environment.some((one) => one.startsWith(`${name}=`))).toBe(false);
+  for (const name of Object.keys(options))
+    expect(environment.some((entry) => entry.startsWith(`${name}=`))).toBe(false);
 });
 
-test.skipIf(!linux)("a signal that comes as soon as there is a Bun ends both", async () => {
-  // A library of Node's that is loaded first: whoever starts a process gets the signal at once.
+test.skipIf(!linux)("a signal just after the start of Bun ends both processes", async () => {
+  // A module, preloaded into Node, that sends the signal as soon as the command starts a process.
   const folder = mkdtempSync(join(tmpdir(), "understudy-bin-"));
   const early = join(folder, "early.cjs");
   writeFileSync(

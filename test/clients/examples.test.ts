@@ -1,6 +1,6 @@
 /**
- * Runs the examples for tests in other languages. Those of Go and JUnit only run in the whole, if Go and Maven are installed.
- * Vitest's examples run in Bun's test runner, which knows its names.
+ * Runs the examples for tests in other languages. The examples of Go and JUnit only run in the whole, if Go and Maven are
+ * installed. Vitest's examples run in Bun's test runner, which knows its names.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdtempSync, rmSync } from "node:fs";

@@ -94,7 +94,7 @@ for (const client of chosen) {
   const { name, packages, command, env, build, toolchain } = client;
   const checks = client.isRunByCheck ? sampled("clients", client.checks, 1) : client.checks;
   test.skipIf(isLeftOut(client))(
-    `${name}: ${packages.join(", ")}`,
+    `${name} passes its checks: ${packages.join(", ")}`,
     async () => {
       const program = toolchain === undefined ? null : found.get(toolchain)!;
       const withProgram = (words: readonly string[]) =>

@@ -35,7 +35,7 @@ export interface Client {
 }
 
 /** A client that does not run, with the reason. */
-export interface Missing {
+export interface MissingClient {
   readonly name: string;
   readonly packages: readonly string[];
   readonly why: string;
@@ -188,7 +188,7 @@ function goModule(): string {
   return `${name} ${version}`;
 }
 
-export const missing: readonly Missing[] = [
+export const missing: readonly MissingClient[] = [
   {
     name: "genai-perf",
     packages: ["genai-perf 0.0.16"],

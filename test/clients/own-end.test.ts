@@ -7,7 +7,7 @@ import { existsSync } from "node:fs";
 import { seeded } from "../../src/base/random.ts";
 import { naturalLength } from "../../src/text/answers/answers.ts";
 import { parseOutputLengths } from "../../src/text/answers/length-forms.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { sized } from "../size.ts";
 
 setDefaultTimeout(60_000);
@@ -15,7 +15,7 @@ setDefaultTimeout(60_000);
 const SEED = 4096;
 const LENGTHS = "lognormal:mean=200,sigma=0.5";
 const root = new URL("../../", import.meta.url).pathname;
-let server: Hosted;
+let server: HostedServer;
 /**
  * Returns the seed of the next request. These requests have no seed, so each gets the next one of `--seed`, in order of
  * arrival.
@@ -56,16 +56,22 @@ for (const [command, ends] of runs) {
   const [program = ""] = command;
   // CI must have the virtual environments; on other machines they are optional.
   const missing = program.includes("/") && !existsSync(root + program);
-  test.skipIf(missing && process.env.CI === undefined)(`${command.slice(0, 2).join(" ")}`, async () => {
-    const words = command.map((word) => (word === "URL" ? server.url : word));
-    const child = Bun.spawn(words, { cwd: root, stdout: "pipe", stderr: "pipe" });
-    const [out, complaint] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-    const drawn = naturalLength(parseOutputLengths(LENGTHS)!, null);
-    const wanted = ends.map(([client, end]) => ({ client, end, tokens: drawn(nextSeed()) }));
-    const seen = out
-      .split("\n")
-      .filter((line) => line.startsWith('{"client"'))
-      .map((line) => JSON.parse(line));
-    expect([seen, seen.length > 0 ? "" : complaint]).toEqual([wanted, ""]);
-  });
+  test.skipIf(missing && process.env.CI === undefined)(
+    `answers for ${command.slice(0, 2).join(" ")} end by themselves`,
+    async () => {
+      const words = command.map((word) => (word === "URL" ? server.url : word));
+      const child = Bun.spawn(words, { cwd: root, stdout: "pipe", stderr: "pipe" });
+      const [out, complaint] = await Promise.all([
+        new Response(child.stdout).text(),
+        new Response(child.stderr).text(),
+      ]);
+      const drawn = naturalLength(parseOutputLengths(LENGTHS)!, null);
+      const wanted = ends.map(([client, end]) => ({ client, end, tokens: drawn(nextSeed()) }));
+      const seen = out
+        .split("\n")
+        .filter((line) => line.startsWith('{"client"'))
+        .map((line) => JSON.parse(line));
+      expect([seen, seen.length > 0 ? "" : complaint]).toEqual([wanted, ""]);
+    },
+  );
 }

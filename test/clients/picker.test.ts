@@ -3,7 +3,7 @@
  * server.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
 import { parse, type Reading, read, readLora, saturation, scores } from "./picker.ts";
 
@@ -17,8 +17,8 @@ const FLAGS = [
 ];
 const ENGINES = { vllm: "/metrics", "triton-tensorrt-llm": "/metrics/trtllm" } as const;
 
-let busy: Hosted;
-let idle: Hosted;
+let busy: HostedServer;
+let idle: HostedServer;
 beforeAll(async () => {
   [busy, idle] = await Promise.all([hosted(FLAGS), hosted(FLAGS)]);
 });
@@ -26,12 +26,12 @@ afterAll(async () => {
   await Promise.all([busy.stop(), idle.stop()]);
 });
 
-const page = async (server: Hosted, path: string) => (await fetch(server.url + path)).text();
-const see = async (server: Hosted, engine: keyof typeof ENGINES = "vllm"): Promise<Reading> =>
+const page = async (server: HostedServer, path: string) => (await fetch(server.url + path)).text();
+const see = async (server: HostedServer, engine: keyof typeof ENGINES = "vllm"): Promise<Reading> =>
   read(await page(server, ENGINES[engine]), engine);
 
 /** Starts requests that run until `leave` is called. */
-function load(server: Hosted, count: number, model = "m", tokens = 900) {
+function load(server: HostedServer, count: number, model = "m", tokens = 900) {
   const controller = new AbortController();
   const all = Array.from({ length: count }, (_, seed) =>
     fetch(`${server.url}/v1/completions`, {

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { wire } from "../conformance/http-conversation.ts";
 import { RawSocket } from "../conformance/raw-socket.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 
 setDefaultTimeout(60_000);
@@ -29,7 +29,7 @@ const BUFFERING = "gzip on; gzip_types text/event-stream; gzip_min_length 0; loc
 const TEMPORARY = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
 const TOKENS = 30;
 
-let server: Hosted;
+let server: HostedServer;
 let folder: string;
 let proxy: Bun.Subprocess | undefined;
 let ports: { readonly usual: number; readonly documented: number; readonly buffering: number };

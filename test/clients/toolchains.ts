@@ -13,7 +13,7 @@ export interface Toolchain {
   readonly programs: readonly string[];
   readonly version: readonly string[];
   readonly least: readonly [major: number, minor: number];
-  /** Where to get the toolchain. */
+  /** The source of the toolchain, with the command that installs it. */
   readonly from: string;
 }
 

@@ -6,13 +6,13 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 import { eventually } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Hosted;
+let server: HostedServer;
 let folder: string;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "understudy-admin-"));
@@ -42,7 +42,7 @@ const ask = (content = "Hello", more: object = {}) =>
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ model: "m", messages: [{ role: "user", content }], max_tokens: 8, ...more }),
   });
-const said = async (response: Response) =>
+const bodyOf = async (response: Response) =>
   ((await response.json()) as { choices: { message: { content: string } }[] }).choices[0]!.message.content;
 
 test("the path needs the key, and does not exist without the option", async () => {
@@ -57,7 +57,7 @@ test("the path needs the key, and does not exist without the option", async () =
 
 test("the timing changes during a stream, and its text does not", async () => {
   const wanted = { max_tokens: 120, seed: 4, ignore_eos: true };
-  const whole = await said(await ask("Tell", wanted));
+  const whole = await bodyOf(await ask("Tell", wanted));
   const stream = await ask("Tell", { ...wanted, stream: true });
   const times: number[] = [];
   let text = "";
@@ -82,10 +82,12 @@ test("the timing changes during a stream, and its text does not", async () => {
 
 test("pages with the engine's configuration show the current timing", async () => {
   const flags = "--served-model-name m --timing constant:ttft=1ms,itl=1ms --jitter 0.2 --admin-key secret".split(" ");
-  const own = await hosted(flags, { VLLM_SERVER_DEV_MODE: "1" });
+  const server = await hosted(flags, { VLLM_SERVER_DEV_MODE: "1" });
   const stated = async () => {
-    const info = (await (await fetch(`${own.url}/server_info?config_format=json`)).json()) as { vllm_config: object };
-    const lines = (await (await fetch(`${own.url}/understudy/requests`)).text()).split("\n");
+    const info = (await (await fetch(`${server.url}/server_info?config_format=json`)).json()) as {
+      vllm_config: object;
+    };
+    const lines = (await (await fetch(`${server.url}/understudy/requests`)).text()).split("\n");
     return { info: info.vllm_config, header: (JSON.parse(lines[0]!) as { engine: object }).engine };
   };
   const pace = (ttftUs: number) => ({ timing: { kind: "constant", ttftUs, itlUs: 1000 } });
@@ -93,12 +95,12 @@ test("pages with the engine's configuration show the current timing", async () =
   expect(await stated()).toMatchObject({ info: before, header: before });
   const body = JSON.stringify({ timing: "constant:ttft=9ms,itl=1ms", jitter: null, speed: 3 });
   const headers = { authorization: "Bearer secret" };
-  expect((await fetch(`${own.url}/admin/config`, { method: "POST", headers, body })).status).toBe(200);
+  expect((await fetch(`${server.url}/admin/config`, { method: "POST", headers, body })).status).toBe(200);
   const after = { ...pace(9000), speed: 3 };
   const { info, header } = await stated();
   expect({ info, header }).toMatchObject({ info: after, header: after });
   expect([info, header].filter((engine) => "noise" in engine)).toEqual([]);
-  await own.stop();
+  await server.stop();
 });
 
 test("admission limits apply from the next request on, with the refusal that the change sets", async () => {
@@ -131,7 +133,7 @@ test("waiting prompts are limited by their tokens", async () => {
   await change({ timing: "constant:ttft=10ms,itl=10ms" });
 });
 
-test("streams are limited, and each form of refusal says when to retry", async () => {
+test("streams are limited, and each form of refusal has the time of a retry", async () => {
   const long = { max_tokens: 100, ignore_eos: true, stream: true };
   await change({ "max-streams": 1, "retry-after": 2, "retry-after-form": ["ms", "date"] });
   const first = await ask("Tell", long);
@@ -160,9 +162,9 @@ test("a new folder of fixtures is watched, and a missing one changes nothing", a
   expect(await missing.json()).toMatchObject({ error: { param: "fixtures" } });
   expect(await holds()).toEqual(before);
   expect((await change({ fixtures: folder })).status).toBe(200);
-  expect(await said(await ask())).toBe("From the folder");
+  expect(await bodyOf(await ask())).toBe("From the folder");
   await change({ fixtures: null });
-  expect(await said(await ask())).not.toBe("From the folder");
+  expect(await bodyOf(await ask())).not.toBe("From the folder");
 });
 
 test("logs can be switched on and off", async () => {
@@ -181,7 +183,7 @@ test("logs can be switched on and off", async () => {
 });
 
 test("the log level changes during a stream, and above info requests have no line", async () => {
-  const heard = (mark: string) => server.output().includes(`${mark} HTTP`);
+  const logged = (mark: string) => server.output().includes(`${mark} HTTP`);
   const stream = await ask("Tell", { max_tokens: 60, ignore_eos: true, stream: true });
   expect((await change({ "uvicorn-log-level": "warning" })).status).toBe(200);
   await fetch(`${server.url}/health?quiet`);
@@ -189,8 +191,8 @@ test("the log level changes during a stream, and above info requests have no lin
   expect(await holds()).toMatchObject({ "uvicorn-log-level": "warning" });
   await change({ "uvicorn-log-level": "debug" });
   await fetch(`${server.url}/health?loud`);
-  await eventually(() => heard("/health?loud"));
-  expect(heard("/health?quiet")).toBe(false);
+  await eventually(() => logged("/health?loud"));
+  expect(logged("/health?quiet")).toBe(false);
   expect(await stream.text()).toEndWith("data: [DONE]\n\n");
   await change({ "uvicorn-log-level": null });
 });

@@ -4,7 +4,7 @@
  */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import OpenAI from "openai";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
 
@@ -16,7 +16,7 @@ const BUSY =
 const BACKLOG =
   "The engine has reached its prefill token backlog limit. Please try again later or on a different instance.";
 
-let server: Hosted;
+let server: HostedServer;
 let others: RawSocket[] = [];
 afterEach(async () => {
   for (const other of others) other.destroy();
@@ -93,7 +93,7 @@ test("--max-num-queued-reqs: one more is refused", async () => {
 test.each([
   ["--max-num-queued-reqs 6000", BUSY],
   ["--max-num-queued-tokens 8000", BACKLOG],
-])("%s: a request whose choices are on their way counts with all of them", async (flags, message) => {
+])("%s: a request counts with all its choices before they reach the engine", async (flags, message) => {
   server = await hosted([...FLAGS, ...flags.split(" ")]);
   const many = { n: 5000, temperature: 1, prompt: [1, 2] };
   const answers = await Promise.all([post(many), post(many)]);
@@ -145,7 +145,7 @@ const FORMS: readonly {
     want: [true, true, "30000"],
   },
 ];
-test.each(FORMS)("$flags", async ({ flags, status, headers, want }) => {
+test.each(FORMS)("a refusal has the status and headers of $flags", async ({ flags, status, headers, want }) => {
   await filled([...flags.split(" "), "--max-num-queued-reqs", "1"], [long(true)]);
   const answer = await post();
   expect(headers(answer.headers, Date.now())).toEqual(want);

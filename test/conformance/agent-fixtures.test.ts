@@ -1,9 +1,9 @@
-/** Fixtures that drive a coding agent: a tool call, then the end, selected by User-Agent; and refusals before an answer. */
+/** Tests fixtures for a coding agent, selected by User-Agent: a tool call, then the end, and refusals before an answer. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(60_000);
 
@@ -52,7 +52,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-function asking(server: Hosted) {
+function asking(server: HostedServer) {
   return (path: string, agent: string, body: object): Promise<Response> =>
     fetch(server.url + path, {
       method: "POST",
@@ -64,7 +64,7 @@ function asking(server: Hosted) {
 const schema = { type: "object", properties: { command: { type: "string" } } };
 
 describe("two turns", () => {
-  let server: Hosted;
+  let server: HostedServer;
   beforeAll(async () => {
     server = await hosted([...FLAGS, ...TOOLS, "--fixtures", join(folder, "two-turns")]);
   });

@@ -1,4 +1,4 @@
-/** With --allowed-hosts every HTTP port of every role refuses other hosts. Without the option no host is refused. */
+/** Tests that with --allowed-hosts every HTTP port of every role refuses other hosts, and that without it none is refused. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:http2";

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PARTS_MOST } from "../../src/text/answers/answer-parts.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(60_000);
 
@@ -22,7 +22,7 @@ const PARTS: readonly Part[] = [
 const saidIn = (kind: string) => PARTS.map((part) => (part as Record<string, string>)[kind] ?? "").join("");
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-parts-"));
-const servers: Hosted[] = [];
+const servers: HostedServer[] = [];
 beforeAll(async () => {
   const script = join(folder, "scripts.json");
   writeFileSync(script, JSON.stringify({ scripts: [{ name: "turns", parts: PARTS }, { parts: PARTS.slice(0, 2) }] }));
@@ -37,7 +37,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-async function ask(server: Hosted, path: string, body: object, user = "x") {
+async function ask(server: HostedServer, path: string, body: object, user = "x") {
   const chatInput = path === "/v1/completions" ? { prompt: user } : { messages: [{ role: "user", content: user }] };
   const input = path === "/v1/responses" ? { input: user } : chatInput;
   const response = await fetch(server.url + path, {
@@ -67,7 +67,7 @@ const WANTED = turnsOf(PARTS.map((part) => Object.entries(part)[0]!));
 const ORDER = { understudy: { script: { parts: PARTS } } };
 
 test.each([0, 1])(
-  "chat, server %d: the stream alternates, no chunk has both; a whole answer has all of each",
+  "chat, server %d: a chunk has reasoning or content, and a whole answer has all of both",
   async (at) => {
     const chunks = await eventsOf(await ask(servers[at]!, "/v1/chat/completions", { stream: true, ...ORDER }));
     const deltas = chunks.map(({ choices }) => choices[0].delta as Record<string, string>);
@@ -91,7 +91,7 @@ test.each([0, 1])(
   },
 );
 
-test("a script of the file, by name and in its turn; a fixture, with its finish reason", async () => {
+test("parts may come from a script of the file, by name or in turn, and from a fixture with its finish reason", async () => {
   for (const [body, user, wanted, finish] of [
     [{ understudy: { play: "turns" } }, "x", WANTED, "stop"],
     [{}, "x", WANTED.slice(0, 2), "stop"],
@@ -106,7 +106,7 @@ test("a script of the file, by name and in its turn; a fixture, with its finish 
   }
 });
 
-test("messages and responses open a block, or an item, for each turn; a completion says all as text", async () => {
+test("messages have a block per part, responses an item per part, and a completion has all parts as text", async () => {
   const messages = await eventsOf(await ask(servers[0]!, "/v1/messages", { stream: true, ...ORDER }));
   const blocks = messages.flatMap(({ type, delta }) =>
     type !== "content_block_delta" || delta.type === "signature_delta"
@@ -142,7 +142,7 @@ test.each([
   [{ parts: [{ content: "x", reasoning: "y" }] }, "script.parts[0] must be"],
   [{ parts: [{ content: "" }] }, "script.parts[0] must be"],
   [{ parts: [{ content: "x" }], sequences: [] }, 'script: only one of "parts" and "sequences"'],
-])("400 for %j", async (script, why) => {
+])("invalid parts get 400: %j", async (script, why) => {
   const response = await ask(servers[0]!, "/v1/chat/completions", { understudy: { script } });
   expect([response.status, (await response.text()).includes(JSON.stringify(why).slice(1, -1))]).toEqual([400, true]);
 });

@@ -68,8 +68,8 @@ async function both(method: string, path: string, more: object = {}) {
 const TELLS_TIME = /^\/(metrics|understudy)/;
 
 for (const [path, methods] of Object.entries(ROUTES))
-  for (const method of methods.filter((one) => one !== "HEAD"))
-    test(`${method} ${path}`, async () => {
+  for (const method of methods.filter((name) => name !== "HEAD"))
+    test(`${method} ${path} answers the same without a socket`, async () => {
       const { over, handled } = await both(method, path);
       // Pages with times or with earlier requests always differ. Their headers equal those of the socket; those of other
       // routes equal the handler's.
@@ -79,7 +79,7 @@ for (const [path, methods] of Object.entries(ROUTES))
       if (path in BODIES) expect(handled.status).toBe(200);
     });
 
-test.each(STREAMS)("a stream of %s", async (path) => {
+test.each(STREAMS)("a stream of %s is the same without a socket", async (path) => {
   const { over, handled } = await both("POST", path, { stream: true });
   expect(handled).toEqual(over);
   expect(handled.type).toStartWith("text/event-stream");

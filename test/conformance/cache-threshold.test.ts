@@ -1,6 +1,6 @@
 /** Tests `--cache-hit-threshold`: a request whose prompt is cached too little ends without a token. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 
 setDefaultTimeout(30_000);
@@ -9,7 +9,7 @@ const CHAT = "/v1/chat/completions";
 const COMPLETION = "/v1/completions";
 const HEADER = "x-cache-threshold-finish-reason";
 
-let server: Hosted;
+let server: HostedServer;
 let fresh = 0;
 
 const post = (path: string, body: object, headers: Record<string, string> = {}, url = server.url) =>
@@ -21,7 +21,7 @@ const post = (path: string, body: object, headers: Record<string, string> = {}, 
 
 /** Returns 64 ids, four blocks, with a new first id, so that no earlier prompt has the same beginning. */
 const unseen = () => Array.from({ length: 64 }, (_, i) => (i === 0 ? 500 + fresh++ : 300 + i));
-/** Returns a new text for paths that take texts. */
+/** Returns a prompt that differs from all earlier ones, for routes that accept only text. */
 const words = () => `${fresh++} ${"over and over ".repeat(30)}`;
 
 interface Body {
@@ -66,7 +66,7 @@ describe("--cache-hit-threshold 0.5", () => {
     ["above 1 it says nothing", 1.5, "cache_threshold"],
     ["below 0 it says nothing", -1, "cache_threshold"],
     ["null says nothing", null, "cache_threshold"],
-  ])("the field wins over the option: %s", async (_, cache_hit_threshold, reason) => {
+  ])("the field overrides the option: %s", async (_, cache_hit_threshold, reason) => {
     expect(await reasons(await post(COMPLETION, { prompt: unseen(), cache_hit_threshold }))).toEqual([reason]);
     const messages = [{ role: "user", content: words() }];
     expect(await reasons(await post(CHAT, { messages, cache_hit_threshold }))).toEqual([reason]);
@@ -116,8 +116,8 @@ describe("--cache-hit-threshold 0.5", () => {
     expect(await reasons(await post(COMPLETION, { prompt: unseen(), repetition_detection: watch }))).toEqual([
       "cache_threshold",
     ]);
-    const said = await read(await post(COMPLETION, { prompt: unseen(), understudy: { script: "Hello there" } }));
-    expect(said.choices).toMatchObject([{ finish_reason: "cache_threshold", text: "" }]);
+    const body = await read(await post(COMPLETION, { prompt: unseen(), understudy: { script: "Hello there" } }));
+    expect(body.choices).toMatchObject([{ finish_reason: "cache_threshold", text: "" }]);
     const sequences = [{ steps: [[5], [6]] }, { steps: [[5], [6]] }];
     const script = { burst: true, sequences };
     const both = { prompt: [cached, unseen()], understudy: { script }, ignore_eos: false };

@@ -2,12 +2,12 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import OpenAI from "openai";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 const python = new URL("../../.venv/bin/python", import.meta.url).pathname;
 const script = new URL("clients/client.py", import.meta.url).pathname;
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   // Longer than any limit below, so that every limit cuts the answer.
   server = await hosted(["--timing", "none", "--served-model-name", "m", "--output-tokens", "constant:100000"]);

@@ -1,11 +1,11 @@
 /** Checks that a server started with the flags of another stand-in behaves like it. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const flags =
     "--compat llm-d-inference-sim --host 127.0.0.1 --model m --mode echo --max-num-seqs 1 --max-waiting-queue-length 1";
@@ -94,7 +94,7 @@ test.each<[string, object, RegExp]>([
   ["a call on order", { tools: [FUNCTION], understudy: { call: true } }, /"finish_reason":"tool_calls"/],
   ["a tool that may be called", { tools: [FUNCTION] }, /"content":"One two"/],
   ["a constraint", { structured_outputs: { choice: ["yes", "no"] } }, /"content":"(yes|no)"/],
-])("tools need no flag, and what must have a form is no echo: %s", async (_, fields, answer) => {
+])("tools need no flag, and an answer with a required form is not an echo: %s", async (_, fields, answer) => {
   const body = { model: "m", messages: [{ role: "user", content: "One two" }], ...fields };
   const headers = { "content-type": "application/json" };
   const request = { method: "POST", headers, body: JSON.stringify(body) };

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { hosted } from "../hosted.ts";
-import { type Listening, type Server, serve } from "../server.ts";
+import { type Server, type ServerHandle, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
@@ -50,7 +50,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-function post({ url }: Listening, path: string, body: object): Promise<Response> {
+function post({ url }: ServerHandle, path: string, body: object): Promise<Response> {
   const headers = { "content-type": "application/json" };
   return fetch(url + path, { method: "POST", headers, body: JSON.stringify(body) });
 }
@@ -65,10 +65,10 @@ interface Body {
 async function asked(path: string, body: object): Promise<Body> {
   return (await (await post(server, path, { model: "m", ...body })).json()) as Body;
 }
-const said = ({ choices }: Body) =>
+const textOf = ({ choices }: Body) =>
   choices.map(({ text, message, finish_reason }) => `${text ?? message!.content} (${finish_reason})`);
-const chat = async (body: object) => said(await asked("/v1/chat/completions", body));
-const complete = async (body: object) => said(await asked("/v1/completions", body));
+const chat = async (body: object) => textOf(await asked("/v1/chat/completions", body));
+const complete = async (body: object) => textOf(await asked("/v1/completions", body));
 
 test("the server prints a summary of the dataset, and no warning", () => {
   expect(server.output()).toContain('dataset: 4 rows of "my"');
@@ -115,7 +115,7 @@ test("a prompt without a row gets a fitting row, the same for the same seed", as
   const rest: string[][] = [];
   for (const seed of seeds.slice(5)) rest.push(await chat({ messages: [user("Who?")], seed }));
   const found = new Set([...drawn, ...rest].flat());
-  expect([...found].filter((one) => !all.includes(one))).toEqual([]);
+  expect([...found].filter((text) => !all.includes(text))).toEqual([]);
   expect(found.size).toBeGreaterThan(1);
   expect(await chat({ messages: [user("Who?")], seed: 0 })).toEqual(drawn[0]!);
 });
@@ -143,14 +143,14 @@ test.each([
   ["nothing", [], "nothing: cannot be read (ENOENT)"],
   ["text.txt", [], "text.txt: not a database that can be read (file is not a database)"],
   ["rows.sqlite3", [], 'rows.sqlite3: there is no table "llmd"'],
-])("a file that cannot be used is one line and code 2: %s", async (name, flags, line) => {
+])("an invalid file ends the start with one line and exit code 2: %s", async (name, flags, line) => {
   writeFileSync(join(folder, "text.txt"), "Hello ".repeat(1000));
   const started = serve(["--timing", "none", "--dataset", join(folder, name), ...flags]);
-  const said = await started.then(
+  const output = await started.then(
     () => "it started",
     (error: Error) => error.message,
   );
-  expect(said).toContain("ended with 2");
-  expect(said).toContain(`understudy serve: --dataset ${join(folder, "")}`);
-  expect(said).toContain(line);
+  expect(output).toContain("ended with 2");
+  expect(output).toContain(`understudy serve: --dataset ${join(folder, "")}`);
+  expect(output).toContain(line);
 });

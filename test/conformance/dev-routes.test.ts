@@ -1,7 +1,7 @@
 /** Checks that pause, resume and the resets answer like the real server, and have the stated effect, over real sockets. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 import { exchange, type RawRequest } from "./raw-client.ts";
 
@@ -35,7 +35,7 @@ const clean = (text: string) =>
 const FLAGS = ["--served-model-name", "golden", "--no-async-scheduling", "--num-gpu-blocks-override", "512"];
 const SLOW = ["--timing", "linear:base=4ms,prefill=0ms,decode=0ms", "--max-model-len", "4096"];
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted([...FLAGS, ...SLOW], { VLLM_SERVER_DEV_MODE: "1" });
 });
@@ -79,14 +79,14 @@ async function expectRecorded({ request, response }: Exchange): Promise<void> {
 }
 
 describe("recorded", () => {
-  test.each(names.filter((name) => !recorded(name).background))("%s", async (name) => {
+  test.each(names.filter((name) => !recorded(name).background))("%s is reproduced", async (name) => {
     const { exchanges, ...alone } = recorded(name);
     const all = (exchanges ?? [alone]).filter(({ request }) => !OTHER.test(request.path));
     expect(all.length).toBeGreaterThan(0);
-    for (const one of all) await expectRecorded(one);
+    for (const exchange of all) await expectRecorded(exchange);
   });
 
-  test("dev-pause-abort-in-stream", async () => {
+  test("dev-pause-abort-in-stream is reproduced", async () => {
     const { background, ...pause } = recorded("dev-pause-abort-in-stream");
     const request = { ...background!.request, body: { ...(background!.request.body as object), ignore_eos: true } };
     const behind = exchange(request, portOf(server.url));
@@ -103,7 +103,7 @@ describe("recorded", () => {
     expect(usage.completion_tokens).toBe(frames.length - 4);
   });
 
-  test("dev-pause-abort-plain", async () => {
+  test("dev-pause-abort-plain is reproduced", async () => {
     const { background, ...pause } = recorded("dev-pause-abort-plain");
     const request = { ...background!.request, body: { ...(background!.request.body as object), ignore_eos: true } };
     const behind = exchange(request, portOf(server.url));
@@ -155,8 +155,8 @@ describe("queries", () => {
   });
 
   test("other methods get 405", async () => {
-    const got = await fetch(`${server.url}/pause`);
-    expect([got.status, got.headers.get("allow"), await got.text()]).toEqual([
+    const answer = await fetch(`${server.url}/pause`);
+    expect([answer.status, answer.headers.get("allow"), await answer.text()]).toEqual([
       405,
       "POST",
       '{"detail":"Method Not Allowed"}',
@@ -169,9 +169,9 @@ describe("effects", () => {
     const first = answer(generate({ prompt: "Wait", max_tokens: 150, ignore_eos: true }));
     await running(1);
     let answered = false;
-    const pause = post("/pause?mode=wait").then((got) => {
+    const pause = post("/pause?mode=wait").then((answer) => {
       answered = true;
-      return got;
+      return answer;
     });
     await eventually(async () => (await isPaused()).is_paused);
     expect((await generate({ prompt: "Late" })).status).toBe(503);
@@ -189,7 +189,7 @@ describe("effects", () => {
     "keep, clear_cache=%s: requests pause, new ones queue, and all continue on resume",
     async (clear) => {
       const preemptions = await metric("num_preemptions_total");
-      const one = answer(generate({ prompt: "Keep this", max_tokens: 120, ignore_eos: true, seed: 5 }));
+      const pending = answer(generate({ prompt: "Keep this", max_tokens: 120, ignore_eos: true, seed: 5 }));
       await running(1);
       await post(`/pause?mode=keep&clear_cache=${clear}`);
       const before = await tokens();
@@ -198,7 +198,7 @@ describe("effects", () => {
       expect(await tokens()).toBe(before);
       await post("/resume");
       expect((await two).usage.completion_tokens).toBe(3);
-      const { choices, usage } = await one;
+      const { choices, usage } = await pending;
       expect([choices[0]!.finish_reason, usage.completion_tokens]).toEqual(["length", 120]);
       // Clearing the cache takes the blocks of paused requests.
       expect((await metric("num_preemptions_total")) - preemptions).toBe(clear === "true" ? 1 : 0);

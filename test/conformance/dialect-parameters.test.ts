@@ -1,15 +1,15 @@
 /**
- * Checks that each field of messages and responses has the effect of its row: the accepted value gets 200, the refused one
- * the error of docs/reference/parameters.md, and every field of a table has a row.
+ * Checks that each field of messages and responses has the effect of its row. The accepted value gets 200, and the refused
+ * value the error of docs/reference/parameters.md. Every field of a table has a row.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { dialectRefusal, dialectTables } from "../../scripts/docs/dialect-tables.ts";
 import { FAIL, State } from "../../src/servers/pydantic/types.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted(["--served-model-name", "m", "--timing", "none", "--max-model-len", "4096"]);
 });
@@ -30,29 +30,35 @@ const rows = CASES.flatMap(({ path, fields, examples, plain }) =>
   Object.keys(fields).map((name) => [path, name, examples[name]!, plain] as const),
 );
 
-test.each(rows)("%s: %s", async (path, name, { taken, refused, beside }, plain) => {
-  const given = await ask(path, { ...plain, ...beside, [name]: taken });
-  expect([given.status, given.text.slice(0, 300)]).toEqual([200, given.text.slice(0, 300)]);
-  if (refused === undefined) return;
-  const wrong = await ask(path, { ...plain, [name]: refused });
-  const wanted = dialectRefusal(CASES.find((table) => table.path === path)!, name)!;
-  expect([wrong.status, wrong.text]).toEqual([wanted.status, wanted.body]);
-});
+test.each(rows)(
+  "%s: a valid value of %s is accepted, and an invalid one refused",
+  async (path, name, { accepted, refused, others }, plain) => {
+    const answer = await ask(path, { ...plain, ...others, [name]: accepted });
+    expect([answer.status, answer.text.slice(0, 300)]).toEqual([200, answer.text.slice(0, 300)]);
+    if (refused === undefined) return;
+    const wrong = await ask(path, { ...plain, [name]: refused });
+    const wanted = dialectRefusal(CASES.find((table) => table.path === path)!, name)!;
+    expect([wrong.status, wrong.text]).toEqual([wanted.status, wanted.body]);
+  },
+);
 
 test.each(CASES.map((table) => [table.path, table] as const))(
   "%s: each field has an example whose value fits",
-  (_, one) => {
-    for (const [name, { type }] of Object.entries(one.fields))
-      expect([name, type.check(one.examples[name]!.taken as never, new State(true)) === FAIL]).toEqual([name, false]);
+  (_, dialect) => {
+    for (const [name, { type }] of Object.entries(dialect.fields))
+      expect([name, type.check(dialect.examples[name]!.accepted as never, new State(true)) === FAIL]).toEqual([
+        name,
+        false,
+      ]);
   },
 );
 
 test("fields that affect an answer change it", async () => {
-  const said = async (path: string, fields: object) => {
-    const { text } = await ask(path, { ...CASES.find((one) => one.path === path)!.plain, ...fields });
+  const textOf = async (path: string, fields: object) => {
+    const { text } = await ask(path, { ...CASES.find((dialect) => dialect.path === path)!.plain, ...fields });
     return JSON.parse(text);
   };
-  const respond = (fields: object) => said("/v1/responses", fields);
+  const respond = (fields: object) => textOf("/v1/responses", fields);
   const plain = await respond({});
   const words = plain.output[0].content[0].text as string;
   expect((await respond({ instructions: "Be short." })).usage.input_tokens).toBeGreaterThan(plain.usage.input_tokens);
@@ -63,7 +69,7 @@ test("fields that affect an answer change it", async () => {
   expect((await respond({ stop })).output[0].content[0].text).toBe(words.slice(0, words.indexOf(stop)));
   expect((await respond({ request_id: "mine" })).id).toBe("mine");
   expect((await respond({ include: ["message.output_text.logprobs"] })).output[0].content[0].logprobs.length).toBe(12);
-  const create = (fields: object) => said("/v1/messages", fields);
+  const create = (fields: object) => textOf("/v1/messages", fields);
   const message = await create({ temperature: 0 });
   expect((await create({ temperature: 0 })).content).toEqual(message.content);
   expect((await create({ system: "Be short." })).usage.input_tokens).toBeGreaterThan(message.usage.input_tokens);

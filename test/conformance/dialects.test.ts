@@ -1,9 +1,9 @@
 /**
- * Tests parts of responses, messages and thinking that cannot be recorded, on live servers: the amount of thinking, the
- * contents of a store, answers in the background, and the cost of an image.
+ * Tests parts of responses, messages and thinking that cannot be recorded: the amount of thinking, the contents of a store,
+ * answers in the background, and the cost of an image.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
 
 setDefaultTimeout(30_000);
@@ -11,9 +11,9 @@ setDefaultTimeout(30_000);
 // biome-ignore lint/suspicious/noExplicitAny: JSON of several shapes
 type Json = any;
 const NAMED = ["--served-model-name", "m"];
-let thinking: Hosted;
-let storing: Hosted;
-let seeing: Hosted;
+let thinking: HostedServer;
+let storing: HostedServer;
+let seeing: HostedServer;
 beforeAll(async () => {
   [thinking, storing, seeing] = await Promise.all([
     hosted([...NAMED, "--timing", "none", "--reasoning-parser", "qwen3"]),
@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => Promise.all([thinking, storing, seeing].map((server) => server.stop())));
 
 async function call(
-  server: Hosted,
+  server: HostedServer,
   path: string,
   body?: object,
   method = "POST",
@@ -41,11 +41,11 @@ async function think(fields: object) {
   return { ...message, finish, tokens, all: json.usage.completion_tokens as number };
 }
 
-test("the seed decides what is thought and how much; it can be ordered, or limited", async () => {
-  const [one, again, other] = await Promise.all([think({}), think({}), think({ seed: 4 })]);
-  expect([one.reasoning, one.content, one.tokens]).toEqual([again.reasoning, again.content, again.tokens]);
-  expect(other.reasoning).not.toBe(one.reasoning);
-  expect(one.finish).toBe("stop");
+test("the thinking and its length follow from the seed, and can be ordered or limited", async () => {
+  const [first, again, other] = await Promise.all([think({}), think({}), think({ seed: 4 })]);
+  expect([first.reasoning, first.content, first.tokens]).toEqual([again.reasoning, again.content, again.tokens]);
+  expect(other.reasoning).not.toBe(first.reasoning);
+  expect(first.finish).toBe("stop");
   expect((await think({ understudy: { reasoning: 7 } })).tokens).toBe(7);
   expect((await think({ thinking_token_budget: 5 })).tokens).toBe(5);
   expect((await think({ thinking_token_budget: 5, understudy: { reasoning: 3 } })).tokens).toBe(3);
@@ -59,7 +59,7 @@ test("max_tokens can cut the thinking: no content, finish reason length", async 
   expect(cut.reasoning.length).toBeGreaterThan(0);
 });
 
-test("enable_thinking false, effort none and messages without thinking: text alone", async () => {
+test("enable_thinking false, effort none and messages without thinking give text without thinking", async () => {
   for (const fields of [{ chat_template_kwargs: { enable_thinking: false } }, { reasoning_effort: "none" }])
     expect((await think(fields)).reasoning).toBeNull();
   const { json } = await call(thinking, "/v1/messages", {
@@ -72,18 +72,18 @@ test("enable_thinking false, effort none and messages without thinking: text alo
 });
 
 test("an ordered text follows its thinking", async () => {
-  const said = await think({ understudy: { script: "Some text.", reasoning: 4 } });
-  expect([said.content, said.tokens]).toEqual(["Some text.", 4]);
+  const answer = await think({ understudy: { script: "Some text.", reasoning: 4 } });
+  expect([answer.content, answer.tokens]).toEqual(["Some text.", 4]);
 });
 
 const respond = (fields: object) =>
   call(storing, "/v1/responses", { model: "m", input: "Hello", max_output_tokens: 3, ...fields });
-const got = (id: string) => call(storing, `/v1/responses/${id}`, undefined, "GET");
+const stored = (id: string) => call(storing, `/v1/responses/${id}`, undefined, "GET");
 
 test("a store keeps a limited number of responses and drops the oldest", async () => {
   const ids: string[] = [];
   for (let i = 0; i < 4; i++) ids.push((await respond({})).json.id);
-  const statuses = await Promise.all(ids.map(async (id) => (await got(id)).status));
+  const statuses = await Promise.all(ids.map(async (id) => (await stored(id)).status));
   expect(statuses).toEqual([404, 200, 200, 200]);
   expect((await respond({ previous_response_id: ids[0] })).status).toBe(404);
   expect((await respond({ previous_response_id: ids[3] })).json.previous_response_id).toBe(ids[3]);
@@ -92,8 +92,8 @@ test("a store keeps a limited number of responses and drops the oldest", async (
 test("a background response is queued at once and completes by itself", async () => {
   const { json } = await respond({ background: true, max_output_tokens: 10, ignore_eos: true });
   expect([json.status, json.output]).toEqual(["queued", []]);
-  await eventually(async () => (await got(json.id)).json.status === "incomplete");
-  const done = (await got(json.id)).json;
+  await eventually(async () => (await stored(json.id)).json.status === "incomplete");
+  const done = (await stored(json.id)).json;
   expect([done.usage.output_tokens, done.output[0].type]).toEqual([10, "message"]);
   expect((await call(storing, `/v1/responses/${json.id}/cancel`)).status).toBe(400);
 });
@@ -105,7 +105,7 @@ test("a background response can be cancelled, which frees its place in the engin
   const running = async () =>
     /^vllm:num_requests_running\{[^}]*\} (\S+)$/m.exec(await (await fetch(`${storing.url}/metrics`)).text())?.[1];
   await eventually(async () => (await running()) === "0.0");
-  expect((await got(json.id)).json.status).toBe("cancelled");
+  expect((await stored(json.id)).json.status).toBe("cancelled");
   expect((await call(storing, `/v1/responses/${json.id}/cancel`)).status).toBe(400);
 });
 

@@ -5,7 +5,7 @@ import { differences } from "../../scripts/docs/differences.ts";
 import { naturalLength } from "../../src/text/answers/answers.ts";
 import { DEFAULT_OUTPUT_LENGTHS } from "../../src/text/answers/length-forms.ts";
 import { TOOL_FORMATS } from "../../src/text/grammar/parsers.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
 import { exchange } from "./raw-client.ts";
 
@@ -21,7 +21,7 @@ const row = (name: string, show: () => Promise<void> | void) => {
   test(name, show);
 };
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted(["--served-model-name", "m", "--timing", "none", "--api-key", "a", "--api-key", "b"], {
     VLLM_SERVER_DEV_MODE: "1",
@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await server.stop();
 });
-const portOf = ({ url }: Hosted) => Number(new URL(url).port);
+const portOf = ({ url }: HostedServer) => Number(new URL(url).port);
 
 const headers = { "Content-Type": "application/json", Authorization: "Bearer a" };
 async function post(path: string, body: object): Promise<{ status: number; json: Answer }> {
@@ -68,7 +68,7 @@ async function unknownPaths(paths: readonly string[]): Promise<void> {
     }
   }
 }
-row("one in the background that fails says so", async () => {
+row("a background response that fails gets the status failed", async () => {
   const kept = await hosted(["--served-model-name", "m", "--timing", "none", "--response-store", "5"]);
   try {
     const script = { sequences: [{ steps: [[5]], finish: "error" }] };
@@ -83,11 +83,11 @@ row("one in the background that fails says so", async () => {
     await kept.stop();
   }
 });
-row("an item that fits nothing has fewer errors", async () => {
+row("an input item that fits no type has fewer errors", async () => {
   const { status, json } = await post("/v1/responses", { model: "m", input: [{ foo: 1 }] });
   expect([status, json.error.message.split("\n")[0]]).toEqual([400, "3 validation errors:"]);
 });
-row("tools of other kinds are repeated", async () => {
+row("tools of other kinds are echoed", async () => {
   const tools = [{ type: "web_search_preview" }, { type: "custom", name: "c" }];
   const { json } = await post("/v1/responses", {
     model: "m",
@@ -101,14 +101,16 @@ row("tools of other kinds are repeated", async () => {
     "custom",
   ]);
 });
-row("without the variable no adapter is loaded by request", () => unknownPaths(["/v1/load_lora_adapter"]));
+row("without the environment variable no adapter can be loaded by request", () =>
+  unknownPaths(["/v1/load_lora_adapter"]),
+);
 row("routes of dev mode that are not served are unknown paths", async () => {
   const paths = named("Other routes of `VLLM_SERVER_DEV_MODE`");
   expect(paths).toContain("/collective_rpc");
   await unknownPaths(paths);
 });
 
-row("/metrics is for GET, and no other path is it", async () => {
+row("/metrics accepts only GET, and similar paths do not exist", async () => {
   const status = async (method: string, path: string) =>
     (await exchange({ method, path, headers }, portOf(server))).status;
   expect([await status("GET", "/metrics"), await status("GET", "/metrics/")]).toEqual([200, 200]);
@@ -116,50 +118,50 @@ row("/metrics is for GET, and no other path is it", async () => {
   expect(await status("GET", "/metricsx")).toBe(404);
 });
 
-row("an empty text is echoed as nothing", async () => {
+row("an empty prompt is echoed as an empty text", async () => {
   // An empty text is no prompt with the built-in vocabulary. This model's tokenizer adds a token at the start.
   const folder = new URL("model", import.meta.url).pathname;
-  const own = await hosted(["--served-model-name", "m", "--timing", "none", "--tokenizer", folder]);
+  const server = await hosted(["--served-model-name", "m", "--timing", "none", "--tokenizer", folder]);
   const ask = async (echo: boolean) => {
     const body = JSON.stringify({ ...FIXED, prompt: ["", "a"], echo });
     const init = { method: "POST", headers: { "content-type": "application/json" }, body };
-    return texts({ json: (await (await fetch(`${own.url}/v1/completions`, init)).json()) as Answer });
+    return texts({ json: (await (await fetch(`${server.url}/v1/completions`, init)).json()) as Answer });
   };
   const [plain, echoed] = [await ask(false), await ask(true)];
-  await own.stop();
+  await server.stop();
   expect(echoed).toEqual([plain[0]!, `a${plain[1]!}`]);
 });
 
 row("a whole float in a tool's schema is an integer in the prompt", async () => {
-  const own = await hosted(["--timing", "none", "--tokenizer", new URL("model", import.meta.url).pathname]);
+  const server = await hosted(["--timing", "none", "--tokenizer", new URL("model", import.meta.url).pathname]);
   const tokens = async (minimum: string) => {
     const tool = `{"type":"function","function":{"name":"f","parameters":{"minimum":${minimum}}}}`;
     const body = `{"messages":[{"role":"user","content":"x"}],"tools":[${tool}]}`;
     const init = { method: "POST", headers: { "content-type": "application/json" }, body };
-    return ((await (await fetch(`${own.url}/tokenize`, init)).json()) as { tokens: number[] }).tokens;
+    return ((await (await fetch(`${server.url}/tokenize`, init)).json()) as { tokens: number[] }).tokens;
   };
   const [float, integer, half] = [await tokens("1.0"), await tokens("1"), await tokens("1.5")];
-  await own.stop();
+  await server.stop();
   expect(float).toEqual(integer);
   expect(half).not.toEqual(integer);
 });
 
-row("the seed alone decides the text", async () => {
-  const [one, ...others] = await Promise.all([
+row("the text follows from the seed alone", async () => {
+  const [first, ...others] = await Promise.all([
     complete(),
     complete({ temperature: 0 }),
     complete({ temperature: 1.9, prompt: "Something else" }),
   ]);
-  for (const other of others) expect(texts(other)).toEqual(texts(one!));
-  expect(texts(await complete({ seed: 6 }))).not.toEqual(texts(one!));
+  for (const other of others) expect(texts(other)).toEqual(texts(first!));
+  expect(texts(await complete({ seed: 6 }))).not.toEqual(texts(first!));
   const unseeded = await Promise.all([0, 1].map(() => complete({ seed: null, max_tokens: 40 })));
   expect(texts(unseeded[0]!)).not.toEqual(texts(unseeded[1]!));
 });
 
-row("at temperature 0 without a seed the prompt decides the text", async () => {
+row("at temperature 0 without a seed the text follows from the prompt", async () => {
   const greedy = (prompt: string | number[], more: object = {}) =>
     complete({ seed: null, temperature: 0, max_tokens: 40, prompt, ...more });
-  const [one, again, low, other, swapped, straight] = await Promise.all([
+  const [first, again, low, other, swapped, straight] = await Promise.all([
     greedy("Hello"),
     greedy("Hello", { stream: false, top_p: 0.3, priority: 1 }),
     greedy("Hello", { temperature: 0.001 }),
@@ -167,10 +169,10 @@ row("at temperature 0 without a seed the prompt decides the text", async () => {
     greedy([5, 6]),
     greedy([6, 5]),
   ]);
-  expect(texts(again)).toEqual(texts(one));
+  expect(texts(again)).toEqual(texts(first));
   // vLLM raises the value to 0.01, which samples.
-  expect(texts(low)).not.toEqual(texts(one));
-  expect(texts(other)).not.toEqual(texts(one));
+  expect(texts(low)).not.toEqual(texts(first));
+  expect(texts(other)).not.toEqual(texts(first));
   expect(texts(swapped)).not.toEqual(texts(straight));
   const chats = await Promise.all(
     [0, 1].map(() => chat({ seed: null, temperature: 0, max_tokens: null, ignore_eos: false })),
@@ -178,7 +180,7 @@ row("at temperature 0 without a seed the prompt decides the text", async () => {
   expect(contents(chats[0]!)).toEqual(contents(chats[1]!));
 });
 
-row("the seed decides when an answer ends", async () => {
+row("the length of an answer follows from the seed", async () => {
   const drawn = naturalLength(DEFAULT_OUTPUT_LENGTHS, null);
   const ends = (limit: number | null) =>
     Promise.all(
@@ -192,7 +194,7 @@ row("the seed decides when an answer ends", async () => {
   expect(await ends(100)).toEqual(lengths.map((length) => (length <= 100 ? ["stop", length] : ["length", 100])));
 });
 
-row("a chat costs 4 tokens a message and 3 more", async () => {
+row("the prompt of a chat has 4 more tokens per message and 3 more in all", async () => {
   const tokens = async (answer: Promise<{ json: Answer }>) => (await answer).json.usage.prompt_tokens;
   const hello = await tokens(complete());
   expect(await tokens(chat())).toBe(hello + 4 + 3);
@@ -214,7 +216,7 @@ row("sampling fields are checked and have no effect", async () => {
     expect([fields, (await complete(fields)).status]).toEqual([fields, 400]);
 });
 
-row("a logit bias forces or forbids, or is nothing", async () => {
+row("a logit bias forces or forbids a token, or has no effect", async () => {
   const ids = async (fields: object) => {
     const { json } = await complete({ return_token_ids: true, ...fields });
     return (json.choices[0] as unknown as { readonly token_ids: readonly number[] }).token_ids;
@@ -227,7 +229,7 @@ row("a logit bias forces or forbids, or is nothing", async () => {
   expect(without.slice(0, 3)).toEqual(plain.slice(0, 3));
 });
 
-row("structured outputs: a value that fits, by the seed", async () => {
+row("a structured output is a value that fits the schema, by the seed", async () => {
   const schema = (value: object) => ({ type: "json_schema", json_schema: { name: "x", schema: value } });
   const number = { response_format: schema({ type: "integer", minimum: 3, maximum: 90 }) };
   const drawn = await Promise.all([1, 1, 2, 3, 4].map(async (seed) => contents(await chat({ ...number, seed }))[0]!));
@@ -240,16 +242,16 @@ row("structured outputs: a value that fits, by the seed", async () => {
   expect([long.status, long.json.error.message]).toEqual([400, expect.stringMatching(/^understudy: .* 65536/)]);
 });
 
-row("tools: refused without a parser, called by the seed with one", async () => {
+row("tools are refused without a parser, and called by the seed with one", async () => {
   const tools = [{ type: "function", function: { name: "weather" } }];
   const refused = await chat({ tools });
   expect([refused.status, refused.json.error.message]).toEqual([
     400,
     '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
   ]);
-  const [plain, told] = [await chat(), await chat({ tools, tool_choice: "none" })];
-  expect(contents(told)).toEqual(contents(plain));
-  expect(told.json.usage.prompt_tokens).toBeGreaterThan(plain.json.usage.prompt_tokens);
+  const [plain, withTools] = [await chat(), await chat({ tools, tool_choice: "none" })];
+  expect(contents(withTools)).toEqual(contents(plain));
+  expect(withTools.json.usage.prompt_tokens).toBeGreaterThan(plain.json.usage.prompt_tokens);
   // test/conformance/structured.test.ts counts the answers with calls.
   const document = read("docs/how-to/tools.md");
   for (const parser of TOOL_FORMATS) expect(document).toContain(`| \`${parser}\` |`);
@@ -262,15 +264,15 @@ row("beam search gives independent answers", async () => {
   expect((await complete({ use_beam_search: true, stream: true })).status).toBe(400);
 });
 
-row("repetition_detection ends nothing", async () => {
+row("repetition_detection has no effect", async () => {
   const found = await complete({ repetition_detection: { max_pattern_size: 4, min_count: 2 }, max_tokens: 400 });
   expect(found.json.choices[0]!.finish_reason).toBe("length");
 });
 
-row("log probabilities are made up, and the same again", async () => {
+row("log probabilities are made up, and repeat for the same request", async () => {
   const ask = () => complete({ logprobs: 3, prompt_logprobs: 3 });
-  const [one, again, other] = [await ask(), await ask(), await complete({ logprobs: 3, seed: 6 })];
-  const [choice] = one.json.choices;
+  const [first, again, other] = [await ask(), await ask(), await complete({ logprobs: 3, seed: 6 })];
+  const [choice] = first.json.choices;
   expect(choice!.logprobs).toEqual(again.json.choices[0]!.logprobs);
   expect(choice!.logprobs.token_logprobs).not.toEqual(other.json.choices[0]!.logprobs.token_logprobs);
   choice!.logprobs.top_logprobs.forEach((top, i) => {
@@ -278,14 +280,14 @@ row("log probabilities are made up, and the same again", async () => {
   });
 });
 
-row("no pictures, no suffix", async () => {
+row("images and suffixes are refused", async () => {
   const picture = { type: "image_url", image_url: { url: "http://127.0.0.1/x.png" } };
   const refused = await chat({ messages: [{ role: "user", content: [picture] }] });
   expect([refused.status, refused.json.error.message]).toEqual([400, "m is not a multimodal model"]);
   expect((await complete({ suffix: "the end" })).status).toBe(400);
 });
 
-row("fields for plugins and templates are taken without effect", async () => {
+row("fields for plugins and templates are accepted without effect", async () => {
   const plain = contents(await chat());
   for (const fields of [
     { kv_transfer_params: { do_remote_decode: true } },
@@ -309,7 +311,7 @@ row("every --api-key counts", async () => {
   expect([await status("a"), await status("b"), await status("c")]).toEqual([200, 200, 401]);
 });
 
-row("the key guards our own paths too", async () => {
+row("our own paths need the key, too", async () => {
   const status = async (key: string) => {
     const paths = ["/understudy/requests", "/understudy/requests/none", "/understudy/no"];
     const headers = { Authorization: `Bearer ${key}` };
@@ -322,7 +324,7 @@ row("the key guards our own paths too", async () => {
   expect((await fetch(`${server.url}/metrics`)).status).toBe(200);
 });
 
-row("an adapter changes who runs, not what is said", async () => {
+row("an adapter changes the scheduling, but not the text", async () => {
   const flags = [
     "--enable-lora",
     "--lora-modules",

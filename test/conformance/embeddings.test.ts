@@ -2,12 +2,12 @@
  * Checks that `/v1/embeddings` returns vectors in OpenAI's form, the same for the same input, and refuses like other routes.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
-import { type Listening, sample, serve } from "../server.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
+import { type ServerHandle, sample, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const flags = ["--timing", "none", "--served-model-name", "m", "--max-model-len", "64", "--api-key", "k"];
   server = await hosted([...flags, "--embedding-dimensions", "16"]);
@@ -23,16 +23,17 @@ interface Body {
   readonly usage: object;
   readonly error: { readonly message: string; readonly type: string; readonly param: string | null };
 }
-function post(body: object | string, { url }: Listening = server, headers: Record<string, string> = {}) {
+function post(body: object | string, { url }: ServerHandle = server, headers: Record<string, string> = {}) {
   return fetch(`${url}/v1/embeddings`, {
     method: "POST",
     headers: { "content-type": "application/json", authorization: "Bearer k", ...headers },
     body: typeof body === "string" ? body : JSON.stringify(body),
   });
 }
-const embed = async (body: object, at?: Listening) => (await (await post(body, at)).json()) as Body;
-const vectors = async (body: object, at?: Listening) => (await embed(body, at)).data.map(({ embedding }) => embedding);
-const numbers = async (body: object, at?: Listening) => (await vectors(body, at)) as number[][];
+const embed = async (body: object, at?: ServerHandle) => (await (await post(body, at)).json()) as Body;
+const vectors = async (body: object, at?: ServerHandle) =>
+  (await embed(body, at)).data.map(({ embedding }) => embedding);
+const numbers = async (body: object, at?: ServerHandle) => (await vectors(body, at)) as number[][];
 const length = (vector: readonly number[]) => Math.hypot(...vector);
 
 test("an answer has OpenAI's form", async () => {
@@ -101,7 +102,7 @@ describe("refused", () => {
     ["an empty text", { input: ["a", ""] }, 400, "The decoder prompt cannot be empty"],
     ["no ids", { input: [[]] }, 400, "The decoder prompt cannot be empty"],
     ["a number", { input: 5 }, 400, "Input should be a valid"],
-    ["an id that is none", { input: [201_088] }, 400, "Token id 201088 is out of vocabulary"],
+    ["an id outside the vocabulary", { input: [201_088] }, 400, "Token id 201088 is out of vocabulary"],
     ["an id of more than 32 bits", { input: [[2 ** 40]] }, 400, `Token id ${2 ** 40} is out of vocabulary`],
     ["a text that is too long", { input: "word ".repeat(65) }, 400, "maximum context length is 64 tokens"],
     ["ids that are too long", { input: Array(66).fill(5) }, 400, "contains 66 input tokens"],
@@ -110,7 +111,7 @@ describe("refused", () => {
     ["another form", { input: "a", encoding_format: "bytes" }, 400, "Input should be 'float' or 'base64'"],
     ["another model", { input: "a", model: "x" }, 404, "The model `x` does not exist"],
     ["no JSON", "{", 400, "JSON decode error"],
-  ])("%s", async (_, body, status, message) => {
+  ])("the request is refused: %s", async (_, body, status, message) => {
     const answer = await post(body);
     expect(answer.status).toBe(status);
     expect(((await answer.json()) as Body).error.message).toContain(message);
@@ -148,8 +149,8 @@ test("--compat llm-d-inference-sim: vectors have 384 dimensions, or the number o
   const plain = await hosted(flags);
   expect((await numbers({ input: "Hello" }, plain))[0]).toHaveLength(384);
   await plain.stop();
-  const told = await serve([...flags, "--default-embedding-dimensions", "12"]);
-  expect((await numbers({ input: "Hello" }, told))[0]).toHaveLength(12);
-  expect(told.output()).not.toContain("not supported");
-  await told.stop();
+  const sized = await serve([...flags, "--default-embedding-dimensions", "12"]);
+  expect((await numbers({ input: "Hello" }, sized))[0]).toHaveLength(12);
+  expect(sized.output()).not.toContain("not supported");
+  await sized.stop();
 });

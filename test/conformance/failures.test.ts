@@ -4,14 +4,14 @@
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { FAILURE_TYPES } from "../../src/faults/failure-types.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);
 
 const FLAGS = "--timing none --served-model-name m --max-model-len 100 --overload-status 429 --admin-key key".split(
   " ",
 );
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted([...FLAGS, "--seed", "5", "--failure-injection-rate", "50"]);
 });

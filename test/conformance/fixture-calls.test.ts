@@ -13,7 +13,7 @@ import { toolParserKind } from "../../src/servers/openai/tool-calls/tool-parsers
 import { orderedCallsText } from "../../src/text/grammar/given-call.ts";
 import { TOOL_FORMATS } from "../../src/text/grammar/parsers.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(60_000);
 
@@ -45,7 +45,7 @@ const fixtures = [
 ];
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-calls-"));
-const servers: Record<string, Hosted> = {};
+const servers: Record<string, HostedServer> = {};
 beforeAll(async () => {
   writeFileSync(join(folder, "calls.yaml"), JSON.stringify({ fixtures }));
   const flags = ["--timing", "none", "--served-model-name", "m", "--fixtures", folder];
@@ -86,7 +86,7 @@ async function messageOf(server: string, user: string, more?: object) {
     message: { content: string | null; reasoning?: string; tool_calls?: Call[] };
     finish_reason: string;
   };
-  const calls = (message.tool_calls ?? []).map(({ function: { name, arguments: given } }) => [name, given]);
+  const calls = (message.tool_calls ?? []).map(({ function: { name, arguments: args } }) => [name, args]);
   return { ...message, calls, finish };
 }
 
@@ -115,7 +115,7 @@ async function streamedOf(server: string, user: string, more: object = { tools: 
 const finishOf = (events: { choices: { finish_reason: string | null }[] }[]) =>
   events.flatMap(({ choices }) => choices.flatMap(({ finish_reason: finish }) => finish ?? [])).at(-1);
 
-const parsed = (calls: readonly (readonly string[])[]) => calls.map(([name, given]) => [name, JSON.parse(given!)]);
+const parsed = (calls: readonly (readonly string[])[]) => calls.map(([name, args]) => [name, JSON.parse(args!)]);
 const TWO = [
   ["look", GIVEN],
   ["close", {}],
@@ -167,18 +167,18 @@ test("without tools or a parser, the text of the calls is content", async () => 
 });
 
 test("the parser finds calls in parts, and ignores parts of content and reasoning", async () => {
-  const said = "I look. <tool_call> is text here. ";
+  const content = "I look. <tool_call> is text here. ";
   const whole = await messageOf("hermes", "parts");
   expect([whole.reasoning, whole.content, parsed(whole.calls), whole.finish]).toEqual([
     "Hm. And then? ",
-    said,
+    content,
     TWO,
     "tool_calls",
   ]);
   const stream = await streamedOf("hermes", "parts");
-  expect([stream.reasoning, stream.content, parsed(stream.calls)]).toEqual(["Hm. And then? ", said, TWO]);
+  expect([stream.reasoning, stream.content, parsed(stream.calls)]).toEqual(["Hm. And then? ", content, TWO]);
   const plain = await messageOf("none", "parts", {});
-  expect([plain.reasoning, plain.content!.startsWith(`${said}<tool_call>`)]).toEqual(["Hm. And then? ", true]);
+  expect([plain.reasoning, plain.content!.startsWith(`${content}<tool_call>`)]).toEqual(["Hm. And then? ", true]);
 });
 
 test("messages have blocks of type tool_use, whole and streamed", async () => {
@@ -244,22 +244,25 @@ const use: ToolUse = {
   autoEnabled: true,
 };
 
-test.each(TOOL_FORMATS)("%s: an object and its JSON text give the same call, and the parser reads both", (format) => {
-  const kind = toolParserKind(format, bytes, idsOf(null));
-  for (const isText of [false, true]) {
-    const calls = [{ name: "look", arguments: JSON.stringify(GIVEN), isText }];
-    const text = orderedCallsText(format, { text: "", spaced: true }, calls);
-    const message = new OutputParser(use, kind.make(use)).message(text);
-    expect(parsed(message.calls.map(({ name, arguments: given }) => [name, given]))).toEqual(TWO.slice(0, 1));
-  }
-});
+test.each(TOOL_FORMATS)(
+  "%s: arguments as an object and as JSON text give the same call, and the parser reads both",
+  (format) => {
+    const kind = toolParserKind(format, bytes, idsOf(null));
+    for (const isText of [false, true]) {
+      const calls = [{ name: "look", arguments: JSON.stringify(GIVEN), isText }];
+      const text = orderedCallsText(format, { text: "", spaced: true }, calls);
+      const message = new OutputParser(use, kind.make(use)).message(text);
+      expect(parsed(message.calls.map(({ name, arguments: args }) => [name, args]))).toEqual(TWO.slice(0, 1));
+    }
+  },
+);
 
 test.each(TOOL_FORMATS)("%s: arguments that are not JSON stay in the text unchanged, and no parser fails", (format) => {
   const kind = toolParserKind(format, bytes, idsOf(null));
-  for (const given of [BROKEN, "", "no JSON at all", "[1]", "}}}", "[".repeat(100_000)]) {
-    const calls = [{ name: "look", arguments: given, isText: true }];
+  for (const args of [BROKEN, "", "no JSON at all", "[1]", "}}}", "[".repeat(100_000)]) {
+    const calls = [{ name: "look", arguments: args, isText: true }];
     const text = orderedCallsText(format, { text: "", spaced: true }, calls);
-    expect(text).toContain(given);
+    expect(text).toContain(args);
     expect(() => new OutputParser(use, kind.make(use)).message(text)).not.toThrow();
   }
 });

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { eventually, type Listening, serve } from "../server.ts";
+import { eventually, type ServerHandle, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
@@ -25,23 +25,33 @@ interface Body {
     readonly finish_reason: string;
   }[];
 }
-function post(server: Listening, path: string, body: object, headers: Record<string, string> = {}): Promise<Response> {
+function post(
+  server: ServerHandle,
+  path: string,
+  body: object,
+  headers: Record<string, string> = {},
+): Promise<Response> {
   return fetch(server.url + path, {
     method: "POST",
     headers: { "content-type": "application/json", ...headers },
     body: JSON.stringify(body),
   });
 }
-async function ask(server: Listening, path: string, body: object, headers?: Record<string, string>): Promise<string> {
+async function ask(
+  server: ServerHandle,
+  path: string,
+  body: object,
+  headers?: Record<string, string>,
+): Promise<string> {
   const { choices } = (await (await post(server, path, body, headers)).json()) as Body;
-  const said = choices[0]!.text ?? choices[0]!.message!.content;
-  return `${said} (${choices[0]!.finish_reason})`;
+  const content = choices[0]!.text ?? choices[0]!.message!.content;
+  return `${content} (${choices[0]!.finish_reason})`;
 }
-const chat = (server: Listening, content: string, more: object = {}, headers?: Record<string, string>) =>
+const chat = (server: ServerHandle, content: string, more: object = {}, headers?: Record<string, string>) =>
   ask(server, "/v1/chat/completions", { messages: [{ role: "user", content }], max_tokens: 50, ...more }, headers);
 
 describe("the folder of examples", () => {
-  let server: Hosted;
+  let server: HostedServer;
   beforeAll(async () => {
     server = await hosted([...FLAGS, "--fixtures", EXAMPLES]);
   });
@@ -82,8 +92,8 @@ describe("the folder of examples", () => {
 
   test("Anthropic's dialect gets texts, errors in its form, and whole bodies unchanged", async () => {
     const message = (content: string) => ({ model: "m", max_tokens: 50, messages: [{ role: "user", content }] });
-    const said = (await (await post(server, "/v1/messages", message("the weather"))).json()) as object;
-    expect(said).toMatchObject({
+    const answer = (await (await post(server, "/v1/messages", message("the weather"))).json()) as object;
+    expect(answer).toMatchObject({
       content: [{ type: "text", text: "It is 21 °C and sunny." }],
       stop_reason: "end_turn",
     });
@@ -122,13 +132,13 @@ describe("the folder of examples", () => {
 });
 
 test("the priority is header, body, fixtures, scripts without a name, ordinary answer", async () => {
-  const own = join(folder, "order");
-  cpSync(EXAMPLES, own, { recursive: true });
-  writeFileSync(join(own, "0.yaml"), "match: { user: play }\nanswer: { play: greeting }");
+  const ordered = join(folder, "order");
+  cpSync(EXAMPLES, ordered, { recursive: true });
+  writeFileSync(join(ordered, "0.yaml"), "match: { user: play }\nanswer: { play: greeting }");
   const scripts = join(folder, "scripts.json");
   const script = (id: number) => ({ sequences: [{ steps: [[id]] }] });
   writeFileSync(scripts, JSON.stringify({ scripts: [{ name: "greeting", ...script(13225) }, script(2375)] }));
-  const server = await hosted([...FLAGS, "--fixtures", own, "--script", scripts]);
+  const server = await hosted([...FLAGS, "--fixtures", ordered, "--script", scripts]);
   const body = { model: "echo", understudy: { script: "from the body" } };
   const header = { "X-Understudy": '{"script":"from the header"}' };
   expect(await chat(server, "Said", body, header)).toBe("from the header (stop)");
@@ -156,8 +166,10 @@ describe("while the server runs", () => {
       expect(await chat(server, "x")).toBe("first x (stop)");
       // Each connection may reach a different worker.
       const all = async (wanted: string) => {
-        const said = await Promise.all(Array.from({ length: 8 }, () => chat(server, "y", {}, { connection: "close" })));
-        return said.every((one) => one.startsWith(wanted));
+        const answers = await Promise.all(
+          Array.from({ length: 8 }, () => chat(server, "y", {}, { connection: "close" })),
+        );
+        return answers.every((line) => line.startsWith(wanted));
       };
       write("a.yaml", both("second"));
       await eventually(() => all("second y"));
@@ -201,8 +213,8 @@ describe("while the server runs", () => {
     const asker = async (user: string) => {
       let seen = 0;
       while (asking) {
-        const said = await chat(server, user);
-        const [, now] = /^v(\d+) . \(stop\)$/.exec(said) ?? [];
+        const answer = await chat(server, user);
+        const [, now] = /^v(\d+) . \(stop\)$/.exec(answer) ?? [];
         expect(Number(now)).toBeGreaterThanOrEqual(seen);
         seen = Number(now);
       }
@@ -223,8 +235,8 @@ test.each(["1", "2"])("a missing folder ends the start with one line, with %s wo
   const nowhere = join(folder, "nowhere");
   const command = [process.execPath, main, "serve", ...FLAGS, "--workers", workers, "--fixtures", nowhere];
   const child = Bun.spawn(command, { stdout: "pipe", stderr: "pipe" });
-  const [said, code] = await Promise.all([child.stderr.text(), child.exited]);
-  expect([code, said]).toEqual([
+  const [output, code] = await Promise.all([child.stderr.text(), child.exited]);
+  expect([code, output]).toEqual([
     2,
     `understudy serve: --fixtures ${nowhere}: cannot be read (ENOENT); a folder of YAML files is needed\n`,
   ]);

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import { holding } from "../long/fuzz.ts";
+import { resourcesOf } from "../long/fuzz.ts";
 import { type Server, serve } from "../server.ts";
 
 interface FuzzedCase {
@@ -33,11 +33,14 @@ async function ask(server: Server, path: string, body: object): Promise<[status:
   return [response.status, await response.text()];
 }
 
-test.each(cases.map((recorded) => [recorded.name, recorded] as const))("%s", async (_, { request, response }) => {
-  const { status, body, frames } = response;
-  const text = body ?? frames!.map((frame) => `${frame}\n\n`).join("");
-  expect(await ask(model, request.path, request.body)).toEqual([status, text]);
-});
+test.each(cases.map((recorded) => [recorded.name, recorded] as const))(
+  "%s gets the recorded answer",
+  async (_, { request, response }) => {
+    const { status, body, frames } = response;
+    const text = body ?? frames!.map((frame) => `${frame}\n\n`).join("");
+    expect(await ask(model, request.path, request.body)).toEqual([status, text]);
+  },
+);
 
 // The built-in vocabulary adds no token at the start, so these prompts were empty: the core trapped and the process ended.
 test.each([
@@ -88,10 +91,10 @@ test.each(["1e30", "[1e30]", "-1e300"])("a large float in vllm_xargs is no integ
 
 test("more choices than places get 503 at once", async () => {
   const body = (n: number) => ({ prompt: Array(1024).fill("a"), n, max_tokens: 1 });
-  const before = holding(builtIn.pid).residentMb;
+  const before = resourcesOf(builtIn.pid).residentMb;
   const [status, text] = await ask(builtIn, "/v1/completions", body(16_384));
   expect([status, JSON.parse(text).error.type]).toEqual([503, "Service Unavailable"]);
   // Before the repair this check used 3 GB.
-  expect(holding(builtIn.pid).residentMb).toBeLessThan(before + 200);
+  expect(resourcesOf(builtIn.pid).residentMb).toBeLessThan(before + 200);
   expect((await ask(builtIn, "/v1/completions", body(2)))[0]).toBe(200);
 });

@@ -2,7 +2,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { samplingDefaults } from "../../src/servers/openai/request/sampling-defaults.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
 
 setDefaultTimeout(30_000);
@@ -18,7 +18,7 @@ const PATHS = {
   "/v1/completions": { prompt: "x" },
   "/v1/chat/completions": { messages: [{ role: "user", content: "x" }] },
 };
-async function post(server: Hosted, path: keyof typeof PATHS, body: object): Promise<[number, string]> {
+async function post(server: HostedServer, path: keyof typeof PATHS, body: object): Promise<[number, string]> {
   const response = await fetch(server.url + path, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -28,7 +28,7 @@ async function post(server: Hosted, path: keyof typeof PATHS, body: object): Pro
 }
 
 /** Returns the parameters of the request with this id from the server's log. */
-async function loggedOf(server: Hosted, id: string): Promise<string> {
+async function loggedOf(server: HostedServer, id: string): Promise<string> {
   await eventually(() => server.output().includes(id));
   return server
     .output()
@@ -56,9 +56,9 @@ test("fields that are absent or null get these defaults, and other values of a r
         "repetition_penalty=1.1, temperature=0.5, top_p=0.9, top_k=40, min_p=0.05",
       );
     }
-    const own = { temperature: 0.7, top_p: 0.8, top_k: 0, min_p: 0, repetition_penalty: 1, max_tokens: 3 };
+    const values = { temperature: 0.7, top_p: 0.8, top_k: 0, min_p: 0, repetition_penalty: 1, max_tokens: 3 };
     const id = `own${path.length}`;
-    const [, text] = await post(server, path, { ...own, ignore_eos: true, request_id: id });
+    const [, text] = await post(server, path, { ...values, ignore_eos: true, request_id: id });
     expect(JSON.parse(text).usage.completion_tokens).toBe(3);
     expect(await loggedOf(server, id)).toContain(
       "repetition_penalty=1.0, temperature=0.7, top_p=0.8, top_k=0, min_p=0.0",
@@ -69,8 +69,8 @@ test("fields that are absent or null get these defaults, and other values of a r
 
 test("with temperature 0 an equal prompt has an equal answer, and n above 1 is refused", async () => {
   const server = await start({ temperature: 0 });
-  const said = async () => JSON.parse((await post(server, "/v1/completions", { max_tokens: 20 }))[1]).choices[0].text;
-  expect(await said()).toBe(await said());
+  const textOf = async () => JSON.parse((await post(server, "/v1/completions", { max_tokens: 20 }))[1]).choices[0].text;
+  expect(await textOf()).toBe(await textOf());
   const [status, text] = await post(server, "/v1/completions", { n: 2 });
   expect([status, JSON.parse(text).error.message]).toEqual([400, "n must be 1 when using greedy sampling, got 2."]);
   expect((await post(server, "/v1/completions", { n: 2, temperature: 1 }))[0]).toBe(200);

@@ -26,14 +26,14 @@ async function verdicts(folder: Folder, names: ReadonlySet<string>): Promise<Ver
   const play = async () => {
     const all: Verdict[] = [];
     const tell = (verdict: Verdict) => all.push(verdict);
-    await playAll(folder, tell, (one) => mutated(one, SEED));
+    await playAll(folder, tell, (testCase) => mutated(testCase, SEED));
     return all;
   };
   if (!played.has(folder)) played.set(folder, play());
   return (await played.get(folder)!).filter(({ name }) => names.has(name));
 }
 /**
- * PlayedAnswer together, because each group of flags needs a server. The dialects' corner cases need its prefix cache in the state
+ * Played together, because each group of flags needs a server. The dialects' corner cases need its prefix cache in the state
  * that they left.
  */
 const listedAndCorners: Folder = { ...recorded, cases: [...recorded.cases, ...corners.cases] };

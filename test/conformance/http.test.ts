@@ -5,9 +5,9 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
 import net from "node:net";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { eventually, type Listening, sample, serve } from "../server.ts";
+import { eventually, type ServerHandle, sample, serve } from "../server.ts";
 import { headFirst, inTurn, statuses, wire } from "./http-conversation.ts";
 import { exchange } from "./raw-client.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
@@ -15,7 +15,7 @@ import { posted, RawSocket } from "./raw-socket.ts";
 setDefaultTimeout(30_000);
 
 const FLAGS = ["--served-model-name", "m", "--max-model-len", "131072"];
-let server: Hosted;
+let server: HostedServer;
 /** Seconds until the server closes an idle connection. Measured while the other tests run. */
 let idleSeconds: Promise<number>;
 beforeAll(async () => {
@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await server.stop();
 });
-const portOf = ({ url }: Listening) => Number(new URL(url).port);
+const portOf = ({ url }: ServerHandle) => Number(new URL(url).port);
 const sent = async (text: string) => (await wire(text, portOf(server))).join("");
 
 async function idle(): Promise<number> {
@@ -85,7 +85,7 @@ test("bytes that are not HTTP get uvicorn's refusal", async () => {
   expect(server.output()).not.toContain("FOO");
 });
 
-test("HTTP/1.0: the connection closes after the answer, and the log says 1.0", async () => {
+test("after an HTTP/1.0 request the connection closes, and the log line has 1.0", async () => {
   const answer = await sent("GET /version?ten HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
   expect(answer).toStartWith("HTTP/1.1 200 OK\r\n");
   expect(answer).toContain("\r\nconnection: close\r\n");
@@ -121,7 +121,7 @@ test("a connection serves one request after the other, including refusals and st
   expect(statuses(await inTurn(parts, portOf(server)))).toEqual([200, 200, 400, 404, 200]);
 });
 
-test("pipelined requests are answered in order, however long each takes", async () => {
+test("pipelined requests are answered in order, also if a later one is faster", async () => {
   const text = await sent(
     short({ max_tokens: 3000 }) + short({ stream: true }) + get("/health") + get("/version", LAST),
   );
@@ -234,7 +234,7 @@ test("a WebSocket handshake is answered as a plain request", async () => {
   expect(statuses(await inTurn(parts, portOf(server)))).toEqual([200, 200]);
 });
 
-test("pipelined requests are answered only as fast as they are read, others are served meanwhile, and none after a disconnect", async () => {
+test("unread answers to pipelined requests stop further ones, other clients are served, and a disconnect drops the rest", async () => {
   const answered = async () =>
     (await sample(server.url, 'http_requests_total{handler="/openapi.json",method="GET",status="2xx"}')) || 0;
   /** Returns the count when it no longer rises. */
@@ -374,8 +374,8 @@ test("a client that disconnects while pipelined requests wait ends its stream", 
     const fields = { model: "m", prompt: "Hello", max_tokens: 2000, ignore_eos: true, stream: true };
     const body = JSON.stringify(fields);
     const head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
-    const one = `${head}Content-Length: ${body.length}\r\n\r\n${body}`;
-    const socket = net.connect(Number(new URL(server.url).port), "127.0.0.1", () => socket.write(one + one));
+    const request = `${head}Content-Length: ${body.length}\r\n\r\n${body}`;
+    const socket = net.connect(Number(new URL(server.url).port), "127.0.0.1", () => socket.write(request + request));
     socket.on("error", () => {});
     await new Promise((seen) => socket.once("data", seen));
     socket.resetAndDestroy();

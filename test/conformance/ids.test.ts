@@ -53,21 +53,23 @@ const ASKS: Readonly<Record<string, Ask>> = {
 async function answer({ url }: Pick<App, "url">, [path, body]: Ask): Promise<string> {
   const headers = { "content-type": "application/json" };
   const asked = body && { method: "POST", body: JSON.stringify(body), headers };
-  const got = await fetch(url + path, asked);
-  return [got.status, ...[...got.headers].map((header) => header.join(": ")), await got.text()].join("\n");
+  const response = await fetch(url + path, asked);
+  return [response.status, ...[...response.headers].map((header) => header.join(": ")), await response.text()].join(
+    "\n",
+  );
 }
 
 async function answers(app: Pick<App, "url">): Promise<Record<string, string>> {
-  const got: Record<string, string> = {};
-  for (const [name, ask] of Object.entries(ASKS)) got[name] = await answer(app, ask);
-  return got;
+  const found: Record<string, string> = {};
+  for (const [name, ask] of Object.entries(ASKS)) found[name] = await answer(app, ask);
+  return found;
 }
 
 const ID =
   /\b(?:chatcmpl-tool|chatcmpl|cmpl|embd|modelperm|resp|msg|rs|fc)[-_]([0-9a-f]{16})\b|(?:"signature":"|x-request-id: )([0-9a-f]{32})\b/g;
 /** Returns the random parts of all ids. */
-const idsIn = (got: Readonly<Record<string, string>>) =>
-  new Set(Object.values(got).flatMap((text) => [...text.matchAll(ID)].map(([, short, long]) => short ?? long!)));
+const idsIn = (found: Readonly<Record<string, string>>) =>
+  new Set(Object.values(found).flatMap((text) => [...text.matchAll(ID)].map(([, short, long]) => short ?? long!)));
 
 /** Kinds of ids that must have been checked, and the answers with them. */
 const SEEN = {
@@ -87,16 +89,16 @@ const SEEN = {
 
 for (const seed of ["7", "0"])
   test(`--seed ${seed}: the same requests get the same bytes from another server`, async () => {
-    const [one, other] = await Promise.all([started("--seed", seed), started("--seed", seed)]);
-    const got = await answers(one!);
-    for (const [name, ids] of Object.entries(SEEN)) for (const id of ids) expect(got[name]).toContain(id);
-    expect(await answers(other!)).toEqual(got);
+    const [first, second] = await Promise.all([started("--seed", seed), started("--seed", seed)]);
+    const found = await answers(first!);
+    for (const [name, ids] of Object.entries(SEEN)) for (const id of ids) expect(found[name]).toContain(id);
+    expect(await answers(second!)).toEqual(found);
     // A server also returns no id twice.
-    const again = await answers(one!);
-    expect([...idsIn(again)].filter((id) => idsIn(got).has(id))).toEqual([]);
+    const again = await answers(first!);
+    expect([...idsIn(again)].filter((id) => idsIn(found).has(id))).toEqual([]);
   });
 
-test("the page's times are those of the given wall clock", async () => {
+test("times on the metrics page follow the given wall clock", async () => {
   const app = await started("--seed", "7");
   await answer(app, ASKS["a completion"]!);
   const values = async (series: RegExp) => {
@@ -118,7 +120,7 @@ test("the page's times are those of the given wall clock", async () => {
 test("two servers share no id without --seed or with different seeds", async () => {
   const all = await Promise.all([started(), started(), started("--seed", "1"), started("--seed", "2")]);
   const ids = await Promise.all(all.map(async (app) => [...idsIn(await answers(app))]));
-  for (const own of ids) expect(own.length).toBeGreaterThan(25);
+  for (const id of ids) expect(id.length).toBeGreaterThan(25);
   expect(new Set(ids.flat()).size).toBe(ids.flat().length);
 });
 
@@ -127,13 +129,13 @@ test("mistral's ids of nine characters also repeat", async () => {
     const app = await started("--seed", "7", "--tool-call-parser", "mistral");
     return answer(app, ASKS["a tool call"]!);
   };
-  const got = await calls();
-  expect(got).toMatch(/"id":"[0-9A-Za-z]{9}"/);
-  expect(await calls()).toBe(got);
+  const text = await calls();
+  expect(text).toMatch(/"id":"[0-9A-Za-z]{9}"/);
+  expect(await calls()).toBe(text);
 });
 
 test("createServer({ seed }) behaves like the flag", async () => {
-  const own = async (options: { readonly seed?: number }) => {
+  const idsFor = async (options: { readonly seed?: number }) => {
     const server = createServer({ ...options, timing: "none", servedModelName: ["m"] });
     try {
       await server.ready;
@@ -143,8 +145,8 @@ test("createServer({ seed }) behaves like the flag", async () => {
       await server.close();
     }
   };
-  expect(await own({ seed: 7 })).toBe(idsOf(mix(7, 0))(8));
-  expect(await own({})).not.toBe(await own({}));
+  expect(await idsFor({ seed: 7 })).toBe(idsOf(mix(7, 0))(8));
+  expect(await idsFor({})).not.toBe(await idsFor({}));
 });
 
 test("--workers 2 --seed 7: each worker has different ids, and they repeat", async () => {
@@ -153,8 +155,8 @@ test("--workers 2 --seed 7: each worker has different ids, and they repeat", asy
     const body = JSON.stringify(ASKS["a completion"]![1]);
     const headers = { "content-type": "application/json", connection: "close" };
     const asked = Array.from({ length: 40 }, async () => {
-      const got = await fetch(`${server.url}/v1/completions`, { method: "POST", body, headers, keepalive: false });
-      return ((await got.json()) as { id: string }).id.slice("cmpl-".length);
+      const response = await fetch(`${server.url}/v1/completions`, { method: "POST", body, headers, keepalive: false });
+      return ((await response.json()) as { id: string }).id.slice("cmpl-".length);
     });
     const ids = new Set(await Promise.all(asked));
     expect(ids.size).toBe(40);

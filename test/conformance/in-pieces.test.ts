@@ -3,11 +3,11 @@
  * stays after a disconnect.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 import { posted, RawSocket, WAYS } from "./raw-socket.ts";
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const room = ["--max-model-len", "131072", "--num-gpu-blocks-override", "65536"];
   const tools = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"];
@@ -47,8 +47,8 @@ test("in a stream of 3,000 choices each starts with its role and ends once", asy
   const seen = new Map<number, string>();
   for (const { choices } of events) {
     const [{ index, delta, finish_reason: finish }] = choices;
-    const what = "role" in delta ? "role" : finish === null ? "token" : "end";
-    seen.set(index, `${seen.get(index) ?? ""} ${what}`);
+    const kind = "role" in delta ? "role" : finish === null ? "token" : "end";
+    seen.set(index, `${seen.get(index) ?? ""} ${kind}`);
   }
   expect(seen.size).toBe(3000);
   // Tokens that arrive while the first events are written are joined with the next event.
@@ -57,11 +57,11 @@ test("in a stream of 3,000 choices each starts with its role and ends once", asy
 
 test.each(["whole", "stream"])(
   "%s: a client that disconnects while its choices are submitted leaves no state",
-  async (how) => {
+  async (kind) => {
     const prompt = Array.from({ length: 100 }, () => ids(20_000));
     const bodies = [
-      posted(CHAT, { model: "m", messages, n: 8000, max_tokens: 50, stream: how === "stream" }),
-      posted(COMPLETIONS, { model: "m", prompt, max_tokens: 50, stream: how === "stream" }),
+      posted(CHAT, { model: "m", messages, n: 8000, max_tokens: 50, stream: kind === "stream" }),
+      posted(COMPLETIONS, { model: "m", prompt, max_tokens: 50, stream: kind === "stream" }),
     ];
     for (const [at, way] of [...WAYS, ...WAYS].entries()) {
       const socket = await RawSocket.connect(Number(new URL(server.url).port));
@@ -100,9 +100,9 @@ test.each([3, 200])(
       return entry;
     };
     type Entry = { bytes: number[]; top_logprobs: { bytes: number[] }[] };
-    const shown = (logprobs as Entry[]).map((one) => ({
-      ...withoutBytes(one),
-      top_logprobs: one.top_logprobs.map(withoutBytes),
+    const shown = (logprobs as Entry[]).map((entry) => ({
+      ...withoutBytes(entry),
+      top_logprobs: entry.top_logprobs.map(withoutBytes),
     }));
     expect(of("output_text.delta").flatMap((event) => event.logprobs)).toEqual(shown);
     expect(of("output_item.done")[0].item.content[0].logprobs).toEqual(logprobs);

@@ -1,4 +1,4 @@
-/** Every URL that a server prints or writes has an IPv6 address in brackets, so that clients can use it as it stands. */
+/** Tests that every URL that a server prints or writes has an IPv6 address in brackets, so that clients can use it unchanged. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { networkInterfaces, tmpdir } from "node:os";
@@ -33,16 +33,16 @@ for (const [name, words] of Object.entries(SERVERS)) {
     const file = join(folder, name);
     const server = Bun.spawn([process.execPath, main, ...words.split(" "), "--ready-file", file], { stderr: "pipe" });
     try {
-      let said = "";
+      let output = "";
       void (async () => {
-        for await (const chunk of server.stdout) said += Buffer.from(chunk).toString();
+        for await (const chunk of server.stdout) output += Buffer.from(chunk).toString();
       })();
-      await eventually(() => /\[::1\]/.test(said), 1500);
+      await eventually(() => /\[::1\]/.test(output), 1500);
       await eventually(() => /"url"/.test(readFileSync(file, "utf8")), 500);
       const urls = Object.entries(JSON.parse(readFileSync(file, "utf8"))).filter(([, url]) => typeof url === "string");
       for (const [, url] of urls) expect(url).toMatch(/^http:\/\/\[::1\]:\d+$/);
       expect(urls.length).toBeGreaterThan(0);
-      expect(said.replaceAll("[::1]:", "")).not.toContain("::1");
+      expect(output.replaceAll("[::1]:", "")).not.toContain("::1");
       if (name === "vllm")
         expect((await fetch(`${JSON.parse(readFileSync(file, "utf8")).url}/health`)).status).toBe(200);
     } finally {

@@ -1,7 +1,10 @@
-/** Checks over HTTP that Understudy does not have known bugs of other stand-ins and engines; `test/engine/known-bugs.sim.test.ts` has the others. */
+/**
+ * Checks over HTTP that Understudy does not have known bugs of other stand-ins and engines. `test/engine/known-bugs.sim.test.ts`
+ * has the bugs that do not need HTTP.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { type ParsedFamily, parseExposition } from "../metrics/parse.ts";
 import { eventually } from "../server.ts";
 
@@ -9,7 +12,7 @@ setDefaultTimeout(30_000);
 
 /** A model name with characters that labels must escape. */
 const ODD = 'a "quoted" \\ name, {le="1"} 17';
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const pool = ["--max-num-seqs", "4", "--num-gpu-blocks-override", "400", "--max-model-len", "4096"];
   server = await hosted(["--served-model-name", ODD, "--timing", "constant:ttft=5ms,itl=5ms", ...pool]);
@@ -24,7 +27,7 @@ const ask = (fields: object, signal?: AbortSignal) =>
     ...(signal ? { signal } : {}),
   });
 const page = async (): Promise<ParsedFamily[]> => parseExposition(await (await fetch(`${server.url}/metrics`)).text());
-const family = (families: readonly ParsedFamily[], name: string) => families.find((one) => one.name === name)!;
+const family = (families: readonly ParsedFamily[], name: string) => families.find((family) => family.name === name)!;
 const gauges = ["vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"];
 const loadOf = (families: readonly ParsedFamily[]) => gauges.map((name) => family(families, name).samples[0]!.value);
 
@@ -76,7 +79,7 @@ test("production-stack's fake server, vllm#29928, vllm#22545, sglang#4244: when 
   expect(family(await page(), "understudy_steps_total").samples[0]!.value).toBe(steps);
 });
 
-test("gpustack#6218, vllm#56919: a strict parser reads the page, whatever the model is called", async () => {
+test("gpustack#6218, vllm#56919: a strict parser reads the page for any model name", async () => {
   await (await ask({ max_tokens: 3 })).text();
   const families = await page();
   const named = families
@@ -86,7 +89,7 @@ test("gpustack#6218, vllm#56919: a strict parser reads the page, whatever the mo
   for (const { labels } of named) expect(new Map(labels).get("model_name")).toBe(ODD);
 });
 
-test("aiperf's mock: the bounds of TTFT and of E2E are two lists, those of the real server, and no label is missing", async () => {
+test("aiperf's mock: TTFT and E2E have the real server's separate bounds, and no label is missing", async () => {
   const recorded = parseExposition(readFileSync(`${import.meta.dir}/recorded/vllm-0.33-server-exposition.txt`, "utf8"));
   const families = await page();
   const bounds = (of: readonly ParsedFamily[], name: string) =>

@@ -3,7 +3,7 @@
  * the right time.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);
 
@@ -14,7 +14,7 @@ const DECODE = { kv_transfer_params: { do_remote_decode: true, do_remote_prefill
 const PREFILL = { kv_transfer_params: { do_remote_prefill: true } };
 const messages = [{ role: "user", content: "One two" }];
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const flags = "--model m --timing constant:ttft=400ms,itl=1ms --kv-transfer-time base=20ms,token=1ms,step=1ms";
   server = await hosted([...flags.split(" "), "--cache-hit-threshold", "0"]);
@@ -38,7 +38,7 @@ const read = async (answer: Response) => (await answer.json()) as Body;
 test.each([
   ["chat", CHAT, { messages }],
   ["completions", COMPLETION, { prompt: "One two" }],
-])("%s: an answer that another server goes on with says so, and where", async (_, path, body) => {
+])("%s: an answer that another server continues has the parameters for it", async (_, path, body) => {
   const answer = await read(await post(path, { ...body, ...DECODE, n: 2 }));
   expect(answer.choices.map(({ finish_reason }) => finish_reason)).toEqual(["remote_decode", "remote_decode"]);
   expect(answer.usage.completion_tokens).toBe(2);
@@ -66,8 +66,8 @@ test("a prompt that is cached too little is reported first", async () => {
 test("a prompt from another server takes its transfer time instead of its prefill time", async () => {
   const onceUs = async (tokens: number, fields: object) => {
     const prompt = Array.from({ length: tokens }, (_, i) => 300 + i);
-    const told = (await post(COMPLETION, { prompt, ...fields }, { [TRUTH]: "summary" })).headers.get(TRUTH)!;
-    return (JSON.parse(told)[0] as { ttftUs: { due: number } }).ttftUs.due;
+    const summary = (await post(COMPLETION, { prompt, ...fields }, { [TRUTH]: "summary" })).headers.get(TRUTH)!;
+    return (JSON.parse(summary)[0] as { ttftUs: { due: number } }).ttftUs.due;
   };
   // Take the minimum, because a host that stalls moves the engine's time.
   const dueUs = async (tokens: number, fields: object) =>

@@ -1,4 +1,4 @@
-/** The largest accepted bodies, whatever they contain, take less memory than the limit. */
+/** Tests that the largest accepted bodies, of any content, need less memory than the limit. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { type Server, serve } from "../server.ts";
@@ -36,7 +36,7 @@ const BODIES: Readonly<Record<string, readonly [string, () => string, string]>> 
 const textOf = (unit: string) => `{"prompt":"${unit.repeat(30_000_000 / unit.length)}"}`;
 
 test.each(Object.entries(BODIES))(
-  "%s",
+  "%s is answered within the memory limit",
   async (_, [path, body, start]) => {
     const answer = await fetch(server.url + path, { method: "POST", body: body(), headers: JSON_TYPE });
     const bytes = Buffer.from(await answer.arrayBuffer());

@@ -153,7 +153,7 @@ const PHASES: readonly Phase[] = [
   },
 ];
 
-/** How the tests write and read a dialect. The other dialects must end in the same way. */
+/** Writes requests of a dialect and reads its answers. All dialects must end in the same way. */
 interface DialectForm {
   readonly name: string;
   readonly ask: (fields: { readonly prompt?: string; readonly tokens: number; readonly stream: boolean }) => string;

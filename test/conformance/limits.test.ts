@@ -8,9 +8,9 @@ import { checkHelp } from "../../src/cli/check/check-options.ts";
 import { serveHelp } from "../../src/cli/options/help.ts";
 import { tritonServerOptions } from "../../src/cli/options/triton-server-options.ts";
 import { stressHelp } from "../../src/cli/stress/stress-options.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { eventually, type Listening, sample, serve } from "../server.ts";
+import { eventually, type ServerHandle, sample, serve } from "../server.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
 
 setDefaultTimeout(60_000);
@@ -25,7 +25,7 @@ const row = (name: string, show: () => Promise<void>) => {
 
 const FLAGS = ["--served-model-name", "m", "--max-model-len", "120000", "--num-gpu-blocks-override", "16384"];
 describe("a server with limits", () => {
-  let server: Hosted;
+  let server: HostedServer;
   /** Starts at once and runs during the other tests. */
   let silence: Promise<readonly [idle: string, head: string]>;
   beforeAll(async () => {
@@ -45,7 +45,7 @@ describe("a server with limits", () => {
   afterAll(async () => {
     await server.stop();
   });
-  const portOf = ({ url }: Listening) => Number(new URL(url).port);
+  const portOf = ({ url }: ServerHandle) => Number(new URL(url).port);
 
   /** Returns everything received until the server closes. */
   function wire(parts: readonly (string | Buffer)[], port = portOf(server)): Promise<string> {
@@ -71,10 +71,10 @@ describe("a server with limits", () => {
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ model: "m", prompt: "x", ignore_eos: true, ...fields }),
     });
-  const counted = (outcome: string, { url }: Listening = server) =>
+  const counted = (outcome: string, { url }: ServerHandle = server) =>
     sample(url, `understudy_requests_total{outcome="${outcome}"`);
   /** Waits until no refused request is left. */
-  const rest = ({ url }: Listening = server) =>
+  const rest = ({ url }: ServerHandle = server) =>
     eventually(async () => {
       const names = ["understudy_requests_open", "understudy_streams_open", "vllm:num_requests_running"];
       const values = await Promise.all(names.map((name) => sample(url, name)));
@@ -83,7 +83,7 @@ describe("a server with limits", () => {
   const residentMb = (pid: number) =>
     Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "latin1"))![1]) / 1024;
 
-  row("a head that is too large: 431", async () => {
+  row("a head that is too large gets 431", async () => {
     expect(await wire([get("/version", `X: ${"x".repeat(4_000_000)}\r\n`)])).toStartWith("HTTP/1.1 200 OK\r\n");
     // The server does not read the rest, so the client may miss the refusal while it writes.
     expect(["", TOO_LARGE]).toContain(await wire([get("/version", `X: ${"x".repeat(5_000_000)}\r\n`)]));
@@ -96,14 +96,14 @@ describe("a server with limits", () => {
     }
   });
 
-  row("too many header lines: 431", async () => {
+  row("too many header lines get 431", async () => {
     const many = (count: number) => Array.from({ length: count }, (_, i) => `X${i}: 1\r\n`).join("");
     // Host and Connection are two more lines.
     expect(await wire([get("/version", many(LINES_MOST - 2))])).toStartWith("HTTP/1.1 200 OK\r\n");
     expect(await wire([get("/version", many(LINES_MOST - 1))])).toBe(TOO_LARGE);
   });
 
-  row("too large a body: 413, and the next request is answered", async () => {
+  row("a body that is too large gets 413, and the next request is answered", async () => {
     const mebibyte = Buffer.alloc(2 ** 20, "x");
     // This server has time to read and drop the rest of the body. A busy machine needs more than half a second.
     const patient = await serve([...FLAGS, "--timing", "none", "--max-body-mb", "1"]);
@@ -129,7 +129,7 @@ describe("a server with limits", () => {
     await patient.stop();
   });
 
-  row("a body that never ends: 408", async () => {
+  row("a body that never ends gets 408", async () => {
     for (const path of ["/v1/completions", "/tokenize"]) {
       const drip = net.connect(portOf(server), "127.0.0.1");
       let text = "";
@@ -153,7 +153,7 @@ describe("a server with limits", () => {
     await rest();
   });
 
-  row("an answer that takes too long: 504, or an error in its stream", async () => {
+  row("an answer that takes too long gets 504, or an error in its stream", async () => {
     const message = "Request took longer than 1 s (--request-timeout).";
     const error = { message, type: "GatewayTimeout", param: null, code: 504 };
     const before = await counted("error");
@@ -172,7 +172,7 @@ describe("a server with limits", () => {
     await rest();
   });
 
-  test("an answer that takes too long for a client that does not read: broken off", async () => {
+  test("an answer is ended if its client does not read for too long", async () => {
     const fast = await hosted([
       ...FLAGS,
       "--timing",
@@ -219,8 +219,8 @@ describe("a server with limits", () => {
         // The encoder's thread and the thread for large bodies have not started yet.
         const [first, second] = [await RawSocket.connect(port), await RawSocket.connect(port)];
         const both = [...Array.from({ length: 100 }, () => port), ...Array.from({ length: 100 }, () => http2Port)];
-        const tried = await Promise.allSettled(both.map((one) => RawSocket.connect(one)));
-        const idle = tried.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+        const tried = await Promise.allSettled(both.map((port) => RawSocket.connect(port)));
+        const idle = tried.flatMap((attempt) => (attempt.status === "fulfilled" ? [attempt.value] : []));
         await eventually(() => idle.filter(({ closed }) => !closed).length <= 120 - 64 - 2);
         first.write(completion({ max_tokens: 100_000, stream: true }));
         await eventually(() => first.text.includes("data: "));
@@ -245,7 +245,7 @@ describe("a server with limits", () => {
     expect(answered).toStartWith("HTTP/1.1 200 OK\r\n");
   });
 
-  row("a head that never ends: the connection is closed", async () => {
+  row("the connection is closed if a head never ends", async () => {
     const [, halfHead] = await silence;
     expect(halfHead).toBe("");
   });

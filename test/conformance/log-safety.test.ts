@@ -109,16 +109,16 @@ test("no request creates a series or a file", async () => {
     await fetch(`${app.url}/nothing`, { method });
   const [before, files] = [await series(), here()];
   await fc.assert(
-    fc.asyncProperty(nasty, nasty, async (one, other) => {
-      const body = { model: one, prompt: "x", max_tokens: 1, request_id: other, user: other, cache_salt: other };
+    fc.asyncProperty(nasty, nasty, async (name, other) => {
+      const body = { model: name, prompt: "x", max_tokens: 1, request_id: other, user: other, cache_salt: other };
       await (await post("/v1/completions", JSON.stringify(body))).text();
       await (await post("/v1/completions", JSON.stringify({ ...body, model: "m" }))).text();
-      await (await fetch(`${app.url}/${encodeURIComponent(one.toWellFormed())}`)).text();
+      await (await fetch(`${app.url}/${encodeURIComponent(name.toWellFormed())}`)).text();
     }),
     { numRuns: times(40) },
   );
   // Series of the first answer with a status may be new.
-  const unknown = (await series()).filter((one) => !before.includes(one));
-  expect(unknown.filter((one) => !/^http_\w+\{(?:[a-z]+="[\w/.+]*",?)*\}$/.test(one))).toEqual([]);
+  const unknown = (await series()).filter((sample) => !before.includes(sample));
+  expect(unknown.filter((sample) => !/^http_\w+\{(?:[a-z]+="[\w/.+]*",?)*\}$/.test(sample))).toEqual([]);
   expect(here()).toEqual(files);
 });

@@ -1,8 +1,8 @@
 /** Checks that long prompts, which are validated, encoded and returned in pieces, are answered like short ones. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const flags = ["--served-model-name", "m", "--timing", "none", "--max-model-len", "131072"];
   server = await hosted([...flags, "--num-gpu-blocks-override", "32768"]);
@@ -39,13 +39,13 @@ async function streamed(fields: object): Promise<readonly Choice[]> {
   const { text } = await post({ ...fields, stream: true });
   const all: Choice[] = prompts.map((_, index) => ({ index, text: "", prompt_token_ids: null, token_ids: null }));
   for (const line of text.split("\n\n").filter((event) => event.startsWith("data: {")))
-    for (const given of (JSON.parse(line.slice(6)) as { readonly choices: readonly Choice[] }).choices) {
-      const { index, text, prompt_token_ids, token_ids } = all[given.index]!;
+    for (const part of (JSON.parse(line.slice(6)) as { readonly choices: readonly Choice[] }).choices) {
+      const { index, text, prompt_token_ids, token_ids } = all[part.index]!;
       all[index] = {
         index,
-        text: text + given.text,
-        prompt_token_ids: given.prompt_token_ids ?? prompt_token_ids,
-        token_ids: given.token_ids === null ? token_ids : [...(token_ids ?? []), ...given.token_ids],
+        text: text + part.text,
+        prompt_token_ids: part.prompt_token_ids ?? prompt_token_ids,
+        token_ids: part.token_ids === null ? token_ids : [...(token_ids ?? []), ...part.token_ids],
       };
     }
   return all;

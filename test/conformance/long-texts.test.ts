@@ -1,4 +1,4 @@
-/** A text of megabytes in any place of a request is refused or read, and uses memory of at most a few times its size. */
+/** Tests that a text of megabytes in any place of a request is refused or read, with memory of at most a few times its size. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { type Server, serve } from "../server.ts";
@@ -32,8 +32,8 @@ const CASES: Readonly<Record<string, readonly [path: string, body: object, statu
   "a stop string": ["/v1/completions", { prompt: "a", stop: [TEXT], max_tokens: 2 }, 200],
 };
 
-for (const [what, [path, body, status]] of Object.entries(CASES))
-  test(`${what} of 16 MiB takes at most ${COPIES_MOST} times its bytes`, async () => {
+for (const [name, [path, body, status]] of Object.entries(CASES))
+  test(`${name} of 16 MiB takes at most ${COPIES_MOST} times its bytes`, async () => {
     server = await serve(["--served-model-name", "m"]);
     const ask = (sent: string) =>
       fetch(server.url + path, { method: "POST", body: sent, headers: { "content-type": "application/json" } });

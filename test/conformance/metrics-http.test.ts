@@ -5,10 +5,10 @@
  * http_request_duration_seconds.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const flags = "--timing constant:ttft=5ms,itl=5ms --api-key secret --max-model-len 256 --disable-uvicorn-access-log";
   server = await hosted(flags.split(" "));

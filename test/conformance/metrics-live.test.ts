@@ -9,7 +9,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { parseExposition } from "../metrics/parse.ts";
 import type { Request } from "./api/cases.ts";
 import { compact, slice } from "./api/json-slices.ts";
@@ -45,7 +45,7 @@ const FLAGS = [
 ];
 const plain = (body: string) => body;
 
-let server: Hosted;
+let server: HostedServer;
 let folder: string;
 let port: number;
 beforeAll(async () => {
@@ -140,7 +140,7 @@ async function act({ action, request, script, ...step }: Step): Promise<number |
 
 test("the whole sequence is played", () => expect(steps.length).toBe(28));
 
-test.each(steps.map((step) => [step.action, step] as const))("%s", async (_, step) => {
+test.each(steps.map((step) => [step.action, step] as const))("%s: the samples change as recorded", async (_, step) => {
   const status = await act(step);
   expect(status).toEqual(step.status as never);
   expect(rounded(await delta())).toEqual(rounded(step.delta));

@@ -1,9 +1,9 @@
 /** Runs a real server under a small load and checks that every listed metric family moves. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { parseExposition } from "../metrics/parse.ts";
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   // A pool for two and a half long answers, so that some are preempted, and a prompt of several blocks, so that some are
   // cached.

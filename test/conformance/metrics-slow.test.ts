@@ -62,9 +62,9 @@ test("with scrapers that never read, another stream gets all tokens, and memory 
   await stream(50);
   const before = await resident();
   const sockets: net.Socket[] = [];
-  const beside = stream(1000);
+  const streaming = stream(1000);
   for (let i = 0; i < 200; i++) sockets.push(stalled("GET /metrics/all HTTP/1.1"));
-  expect(await beside).toBe(1000);
+  expect(await streaming).toBe(1000);
   expect(await sample(server.url, 'understudy_requests_total{outcome="length"')).toBeGreaterThan(0);
   // The pages of 200 scrapers, 100 kB each, and the same amount for the runtime.
   expect((await resident()) - before).toBeLessThan(200e6);
@@ -73,7 +73,7 @@ test("with scrapers that never read, another stream gets all tokens, and memory 
 
 test("of a thousand scrapes at once each is answered or gets 503, and another stream gets all tokens", async () => {
   const before = await resident();
-  const beside = stream(1000);
+  const streaming = stream(1000);
   const scrape = async () => {
     const answer = await fetch(`${server.url}/metrics/all`);
     const text = await answer.text();
@@ -81,7 +81,7 @@ test("of a thousand scrapes at once each is answered or gets 503, and another st
   };
   const answered = await Promise.all(Array.from({ length: 1000 }, scrape));
   expect(answered.every(Boolean)).toBe(true);
-  expect(await beside).toBe(1000);
+  expect(await streaming).toBe(1000);
   expect((await resident()) - before).toBeLessThan(300e6);
   expect(await sample(server.url, "understudy_requests_open")).toBe(0);
 }, 30_000);

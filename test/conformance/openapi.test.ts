@@ -13,12 +13,12 @@ import { anthropicOperations as anthropic } from "../../src/servers/vllm/message
 import { openaiOperations as openai } from "../../src/servers/vllm/openai/operations.ts";
 import { type ChatKind, parameterOf } from "../../src/servers/vllm/openai/parameters.ts";
 import { responsesOperations as responses } from "../../src/servers/vllm/responses/operations.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { exampleOf } from "./parameter-examples.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted(["--timing", "none", "--embedding-dimensions", "8"], { VLLM_SERVER_DEV_MODE: "1" });
 });
@@ -70,13 +70,13 @@ test("each field's schema accepts the values that the validator accepts", () => 
   for (const kind of ["chat", "completions"] as const satisfies ChatKind[]) {
     for (const name of namesOf(kind)) {
       const { bounds } = parameterOf(kind, name);
-      const { refused, taken } = exampleOf(kind, name);
+      const { refused, accepted } = exampleOf(kind, name);
       const { type, default: value } = FIELDS[kind][name]!;
       const schema = { ...type.schema, ...bounds };
-      expect([name, validates(schema, taken)]).toEqual([name, true]);
+      expect([name, validates(schema, accepted)]).toEqual([name, true]);
       if (bounds !== undefined && name !== "logprob_token_ids")
         expect([name, validates(schema, refused)]).toEqual([name, false]);
-      expect(type.check(taken as never, new State(true))).not.toBe(FAIL);
+      expect(type.check(accepted as never, new State(true))).not.toBe(FAIL);
       if (value !== undefined && name !== "request_id") expect([name, validates(schema, value)]).toEqual([name, true]);
     }
   }

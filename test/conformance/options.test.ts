@@ -1,7 +1,7 @@
 /** Checks that scheduling options of requests and flags take effect over HTTP. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
-import { eventually, type Listening, sample, serve } from "../server.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
+import { eventually, type ServerHandle, sample, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
@@ -10,7 +10,7 @@ interface Completion {
 }
 
 const asks =
-  (server: () => Listening) =>
+  (server: () => ServerHandle) =>
   async (body: object, headers: Record<string, string> = {}): Promise<Completion> => {
     const response = await fetch(`${server().url}/v1/completions`, {
       method: "POST",
@@ -22,8 +22,8 @@ const asks =
   };
 
 /** Starts a server for all tests of a block. */
-function served(...flags: string[]): () => Hosted {
-  let server: Hosted;
+function served(...flags: string[]): () => HostedServer {
+  let server: HostedServer;
   beforeAll(async () => {
     server = await hosted(["--served-model-name", "m", ...flags]);
   });
@@ -128,7 +128,7 @@ describe("-dp 3", () => {
     Promise.all([0, 1, 2].map((rank) => sample(server().url, `vllm:${name}{engine="${rank}",model_name="m"}`)));
   const generated = () => each("generation_tokens_total");
 
-  test("every engine is on the page, and a named rank takes the request", async () => {
+  test("the page has every engine, and a request with a rank goes to that engine", async () => {
     expect(await generated()).toEqual([0, 0, 0]);
     await ask({ prompt: "x", max_tokens: 3, ignore_eos: true }, { "X-data-parallel-rank": "2" });
     await ask({ prompt: "x", max_tokens: 5, ignore_eos: true }, { "X-data-parallel-rank": "0" });

@@ -3,11 +3,11 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Hosted;
+let server: HostedServer;
 let folder: string;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "understudy-orders-"));
@@ -154,7 +154,7 @@ test.each([
   ["in the header as Python's json.dumps writes it", '{"release": true}', null],
   ["in the header with blanks and other members", '{ "echo" : false,\t"release" :\ttrue }', null],
   ["in the body of a request for an answer", null, { release: true }],
-] as const)("with all, an engine that a request stopped goes on by the order release %s", async (_, header, order) => {
+] as const)("with all, the order release %s continues an engine that a request stopped", async (_, header, order) => {
   const server = await hosted(["--timing", "none", "--allow-request-orders", "all"]);
   const post = (body: object, headers: object = {}) =>
     fetch(`${server.url}/v1/completions`, {

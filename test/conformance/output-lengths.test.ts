@@ -11,7 +11,7 @@ import { naturalLength } from "../../src/text/answers/answers.ts";
 import { DEFAULT_OUTPUT_LENGTHS, type OutputLengths } from "../../src/text/answers/length-forms.ts";
 import { thinkingLength } from "../../src/text/answers/thinking.ts";
 import { HARMONY } from "../../src/text/tokens/vocabulary.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { sized } from "../size.ts";
 
 setDefaultTimeout(60_000);
@@ -46,15 +46,15 @@ interface AnswerEnds {
   readonly incomplete_details: { readonly reason: string } | null;
 }
 
-async function post(server: Hosted, path: string, body: object): Promise<AnswerEnds> {
+async function post(server: HostedServer, path: string, body: object): Promise<AnswerEnds> {
   const answer = await fetch(server.url + path, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ model: "m", ...body }),
   });
-  const told = (await answer.json()) as AnswerEnds;
-  if (answer.status !== 200) throw new Error(JSON.stringify(told));
-  return told;
+  const ends = (await answer.json()) as AnswerEnds;
+  if (answer.status !== 200) throw new Error(JSON.stringify(ends));
+  return ends;
 }
 
 interface Dialect {
@@ -65,9 +65,9 @@ interface Dialect {
 }
 
 /** Reports whether the finish word means a natural end. Throws for a word other than the dialect's two. */
-function stops(word: unknown, own: string, cut: string): boolean {
-  if (word !== own && word !== cut) throw new Error(`ended with ${word}`);
-  return word === own;
+function stops(word: unknown, stop: string, cut: string): boolean {
+  if (word !== stop && word !== cut) throw new Error(`ended with ${word}`);
+  return word === stop;
 }
 
 const dialects: Readonly<Record<string, Dialect>> = {
@@ -114,7 +114,7 @@ function logNormalShare(most: number, { meanTokens, sigma }: Extract<OutputLengt
 }
 
 describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, end }) => {
-  let server: Hosted;
+  let server: HostedServer;
   let next: () => number;
   const SEED = 29;
   beforeAll(async () => {
@@ -148,17 +148,17 @@ describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, 
       seen.push(end(await post(server, path, { ...body(limit), ...more })));
     }
     const after = await counted();
-    const stopped = seen.filter(({ stops: one }) => one).length;
+    const stopped = seen.filter(({ stops }) => stops).length;
     expect(after.map((count, i) => count - before[i]!)).toEqual([stopped, chats - stopped]);
     return { seen, wanted };
   }
 
-  test.each([4000, 32])("max_tokens %i: each answer ends where it was drawn to", async (limit) => {
+  test.each([4000, 32])("max_tokens %i: each answer ends at its drawn length or at the limit", async (limit) => {
     const { seen, wanted } = await ends(CHATS, limit);
     expect(seen).toEqual(wanted);
     if (DEFAULT_OUTPUT_LENGTHS.kind !== "lognormal") throw new Error("the default has another form");
     const share = logNormalShare(limit, DEFAULT_OUTPUT_LENGTHS);
-    const stopped = seen.filter(({ stops: one }) => one).length;
+    const stopped = seen.filter(({ stops }) => stops).length;
     // The tolerance is four standard deviations of a binomial count, plus the tails cut by `normal` in
     // text/answers/answers.ts.
     expect(Math.abs(stopped - share * CHATS)).toBeLessThan(4 * Math.sqrt(CHATS * share * (1 - share)) + 2);
@@ -168,7 +168,7 @@ describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, 
     // Each answer shows whether the flag works, so this needs fewer answers than a distribution.
     const { seen, wanted } = await ends(200, 200, { ignore_eos: true });
     expect(seen).toEqual(wanted);
-    if (takesIgnoreEos) expect(seen.every(({ stops: one, tokens }) => !one && tokens === 200)).toBe(true);
+    if (takesIgnoreEos) expect(seen.every(({ stops, tokens }) => !stops && tokens === 200)).toBe(true);
   });
 });
 
@@ -178,7 +178,7 @@ function seedOfLength(wanted: (length: number) => boolean): number {
 }
 
 describe("limits", () => {
-  let server: Hosted;
+  let server: HostedServer;
   beforeAll(async () => {
     server = await hosted([...FLAGS, "--max-model-len", "2000"]);
   });
@@ -231,7 +231,7 @@ describe("limits", () => {
       stops: stops(choice.finish_reason, "stop", "length"),
     }));
     expect(ends).toEqual([...wanted, ...wanted]);
-    expect(new Set(wanted.map(({ stops: one }) => one)).size).toBe(2);
+    expect(new Set(wanted.map(({ stops }) => stops)).size).toBe(2);
     expect(whole.usage.completion_tokens).toBe(2 * wanted.reduce((sum, { tokens }) => sum + tokens, 0));
     const answer = await fetch(`${server.url}/v1/completions`, {
       method: "POST",
@@ -254,7 +254,7 @@ describe("limits", () => {
 });
 
 describe("other lengths", () => {
-  async function withServer(flags: readonly string[], work: (server: Hosted) => Promise<void>): Promise<void> {
+  async function withServer(flags: readonly string[], work: (server: HostedServer) => Promise<void>): Promise<void> {
     const server = await hosted([...FLAGS, ...flags]);
     try {
       await work(server);
@@ -262,7 +262,7 @@ describe("other lengths", () => {
       await server.stop();
     }
   }
-  const tokensOf = async (server: Hosted, body: object) => {
+  const tokensOf = async (server: HostedServer, body: object) => {
     const { choices, usage } = await post(server, "/v1/chat/completions", { messages, ...body });
     return [usage.completion_tokens, choices[0]!.finish_reason];
   };

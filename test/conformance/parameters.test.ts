@@ -6,14 +6,14 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { FIELDS, namesOf, PATHS, PLAIN, refusalOf } from "../../scripts/docs/parameters.ts";
 import type { Parameter } from "../../src/servers/openai/docs/parameter.ts";
 import { type ChatKind, type openaiParameters, parameterOf } from "../../src/servers/vllm/openai/parameters.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { exampleOf } from "./parameter-examples.ts";
 
 setDefaultTimeout(30_000);
 
 const FLAGS = ["--served-model-name", "m", "--timing", "none", "--enable-prompt-tokens-details", "--block-size", "16"];
 const LORA = ["--enable-lora", "--lora-modules", "tuned=no/such/path", "--max-model-len", "4096"];
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted([...FLAGS, ...LORA]);
 });
@@ -84,7 +84,7 @@ const idsOf = ({ json }: Answer) => json.choices[0]!.token_ids!;
 const promptOf = ({ json }: Answer) => json.prompt_token_ids ?? json.choices[0]!.prompt_token_ids!;
 
 /** Checks the answers without and with the field. `own` sends further requests to the same route with other fields. */
-type AnswerCheck = (without: Answer, with_: Answer, own: (fields: object) => Promise<Answer>) => void | Promise<void>;
+type AnswerCheck = (without: Answer, with_: Answer, ask: (fields: object) => Promise<Answer>) => void | Promise<void>;
 /** The check of a row, or the file and name of a test elsewhere. */
 type Evidence = AnswerCheck | readonly [file: string, test: string];
 
@@ -103,36 +103,36 @@ const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
   prompt: (without, with_) => {
     expect([without.json.choices.length, with_.json.choices.length]).toEqual([1, 2]);
   },
-  model: async (without, _, own) => {
-    expect([without.json.model, (await own({ model: null })).json.model]).toEqual(["m", "m"]);
-    expect((await own({ model: "tuned" })).json.model).toBe("tuned");
+  model: async (without, _, ask) => {
+    expect([without.json.model, (await ask({ model: null })).json.model]).toEqual(["m", "m"]);
+    expect((await ask({ model: "tuned" })).json.model).toBe("tuned");
   },
   echo: (without, with_) => {
     const front = with_.json.choices[0]!.message === undefined ? "Hello there, how are you today?" : "So";
     expect(textOf(with_)).toBe(front + textOf(without));
   },
-  logit_bias: async (without, with_, own) => {
+  logit_bias: async (without, with_, ask) => {
     expect(textOf(with_)).not.toBe(textOf(without));
-    expect(new Set(idsOf(await own({ logit_bias: { 5: 100 }, return_token_ids: true })))).toEqual(new Set([5]));
-    const [first] = idsOf(await own({ return_token_ids: true }));
-    const barred = await own({ logit_bias: { [first!]: -100 }, return_token_ids: true });
+    expect(new Set(idsOf(await ask({ logit_bias: { 5: 100 }, return_token_ids: true })))).toEqual(new Set([5]));
+    const [first] = idsOf(await ask({ return_token_ids: true }));
+    const barred = await ask({ logit_bias: { [first!]: -100 }, return_token_ids: true });
     expect(idsOf(barred)).not.toContain(first!);
-    expect(textOf(await own({ logit_bias: { [first!]: -99.5, 5: 99.5 } }))).toBe(textOf(without));
+    expect(textOf(await ask({ logit_bias: { [first!]: -99.5, 5: 99.5 } }))).toBe(textOf(without));
   },
-  allowed_token_ids: async (_, __, own) => {
-    const ids = idsOf(await own({ allowed_token_ids: [5, 7], max_tokens: 40, return_token_ids: true }));
+  allowed_token_ids: async (_, __, ask) => {
+    const ids = idsOf(await ask({ allowed_token_ids: [5, 7], max_tokens: 40, return_token_ids: true }));
     expect([ids.length, new Set(ids)]).toEqual([40, new Set([5, 7])]);
   },
-  bad_words: async (without, with_, own) => {
+  bad_words: async (without, with_, ask) => {
     const word = /\w+/.exec(textOf(without))![0];
-    expect(textOf(await own({ bad_words: [word] }))).not.toMatch(new RegExp(`(^| )${word}( |$)`));
+    expect(textOf(await ask({ bad_words: [word] }))).not.toMatch(new RegExp(`(^| )${word}( |$)`));
     expect(textOf(with_)).not.toContain(" river");
-    const [one, two] = textOf(without).split(" ");
-    const pair = textOf(await own({ bad_words: [`${one} ${two}`] }));
-    expect(pair).toStartWith(`${one} `);
-    expect(pair).not.toContain(`${one} ${two}`);
+    const [first, second] = textOf(without).split(" ");
+    const pair = textOf(await ask({ bad_words: [`${first} ${second}`] }));
+    expect(pair).toStartWith(`${first} `);
+    expect(pair).not.toContain(`${first} ${second}`);
     const many = Array.from({ length: 129 }, (_, i) => `w${i}`);
-    expect((await own({ bad_words: many })).raw).toContain("Too many bad words after tokenization: 129");
+    expect((await ask({ bad_words: many })).raw).toContain("Too many bad words after tokenization: 129");
   },
   logprobs: (without, with_) => {
     expect(without.json.choices[0]!.logprobs).toBeNull();
@@ -146,13 +146,13 @@ const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
       expect(top_logprobs[0]!.token).toBe(token);
     }
   },
-  logprob_token_ids: async (_, with_, own) => {
+  logprob_token_ids: async (_, with_, ask) => {
     const { content, top_logprobs } = with_.json.choices[0]!.logprobs!;
     const candidates =
       content?.map((entry) => entry.top_logprobs.length) ?? top_logprobs.map((top) => Object.keys(top).length);
     expect(candidates).toEqual(Array(12).fill(3));
     const fields = { logprobs: content ? true : 1, logprob_token_ids: [5, 7], return_tokens_as_token_ids: true };
-    const named = (await own(fields)).json.choices[0]!.logprobs!;
+    const named = (await ask(fields)).json.choices[0]!.logprobs!;
     const first = content
       ? named.content[0]!.top_logprobs.map(({ token }) => token)
       : Object.keys(named.top_logprobs[0]!);
@@ -163,13 +163,13 @@ const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
   n: (without, with_) => {
     expect(with_.json.choices.length).toBe(2);
     expect(with_.json.usage.completion_tokens).toBe(24);
-    const [one, two] = textOf(with_).split("|");
-    expect(one).toBe(textOf(without));
-    expect(two).not.toBe(one);
+    const [first, second] = textOf(with_).split("|");
+    expect(first).toBe(textOf(without));
+    expect(second).not.toBe(first);
   },
-  seed: async (without, with_, own) => {
+  seed: async (without, with_, ask) => {
     expect(textOf(with_)).not.toBe(textOf(without));
-    expect(textOf(await own({ seed: 6 }))).toBe(textOf(with_));
+    expect(textOf(await ask({ seed: 6 }))).toBe(textOf(with_));
   },
   stop: (without, with_) => {
     const [choice] = with_.json.choices;
@@ -183,15 +183,15 @@ const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
     expect(without.json.usage.completion_tokens).toBeLessThan(8);
     expect(with_.json.usage.completion_tokens).toBeGreaterThanOrEqual(8);
   },
-  stop_token_ids: async (_, __, own) => {
-    const ids = idsOf(await own({ return_token_ids: true }));
-    const stopped = await own({ stop_token_ids: [ids[4]!], return_token_ids: true });
+  stop_token_ids: async (_, __, ask) => {
+    const ids = idsOf(await ask({ return_token_ids: true }));
+    const stopped = await ask({ stop_token_ids: [ids[4]!], return_token_ids: true });
     expect([stopped.json.choices[0]!.stop_reason, idsOf(stopped)]).toEqual([ids[4]!, ids.slice(0, 5)]);
   },
-  ignore_eos: async (without, with_, own) => {
+  ignore_eos: async (without, with_, ask) => {
     expect(without.json.choices[0]!.finish_reason).toBe("stop");
     expect(with_.json.choices[0]!.finish_reason).toBe("length");
-    const long = await own({ ignore_eos: true, max_tokens: 600 });
+    const long = await ask({ ignore_eos: true, max_tokens: 600 });
     expect(long.json.usage.completion_tokens).toBe(600);
   },
   skip_special_tokens: (without, with_) => {
@@ -202,22 +202,22 @@ const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
     expect(with_.raw).toEndWith("data: [DONE]\n\n");
     expect(with_.chunks.length).toBeGreaterThanOrEqual(12);
   },
-  stream_options: async (without, with_, own) => {
+  stream_options: async (without, with_, ask) => {
     expect(without.chunks.some(({ usage }) => usage)).toBe(false);
     expect(with_.chunks.at(-1)!.choices).toEqual([]);
     expect(with_.chunks.filter(({ usage }) => usage).length).toBe(1);
     const options = { include_usage: true, continuous_usage_stats: true };
-    const all = (await own({ stream: true, stream_options: options })).chunks;
+    const all = (await ask({ stream: true, stream_options: options })).chunks;
     expect(all.every(({ usage }) => usage)).toBe(true);
   },
   stream_interval: (without, with_) => {
     // Chunks are the first token, then every four tokens, and the last one.
     expect(with_.chunks.length).toBeLessThan(without.chunks.length - 6);
   },
-  temperature: async (without, with_, own) => {
-    expect(textOf(with_)).toBe(textOf(await own({ temperature: 0, seed: null })));
+  temperature: async (without, with_, ask) => {
+    expect(textOf(with_)).toBe(textOf(await ask({ temperature: 0, seed: null })));
     expect(textOf(with_)).not.toBe(textOf(without));
-    expect(textOf(await own({ temperature: 1.5 }))).toBe(textOf(await own({})));
+    expect(textOf(await ask({ temperature: 1.5 }))).toBe(textOf(await ask({})));
   },
   tools: otherPrompt,
   tool_choice: (without, with_) => {
@@ -226,8 +226,8 @@ const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
   truncate_prompt_tokens: (_, with_) => {
     expect(with_.json.usage.prompt_tokens).toBe(2);
   },
-  truncation_side: async (without, with_, own) => {
-    const all = promptOf(await own({ return_token_ids: true }));
+  truncation_side: async (without, with_, ask) => {
+    const all = promptOf(await ask({ return_token_ids: true }));
     expect([promptOf(without), promptOf(with_)]).toEqual([all.slice(-2), all.slice(0, 2)]);
   },
   prompt_logprobs: (without, with_) => {
@@ -262,11 +262,11 @@ const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
   request_id: (_, with_) => {
     expect(with_.json.id).toMatch(/^(chatcmpl|cmpl)-mine$/);
   },
-  cache_salt: async (_, __, own) => {
+  cache_salt: async (_, __, ask) => {
     const content = "one two three four five six ".repeat(10);
     const long = { prompt: content, messages: [{ role: "user", content }] };
     const cached = async (cache_salt: string) =>
-      (await own({ ...long, cache_salt })).json.usage.prompt_tokens_details.cached_tokens;
+      (await ask({ ...long, cache_salt })).json.usage.prompt_tokens_details.cached_tokens;
     const salt = "pepper";
     expect(await cached(salt)).toBe(0);
     expect(await cached(salt)).toBeGreaterThanOrEqual(32);
@@ -279,19 +279,19 @@ const LOOKS: Readonly<Partial<Record<Name, Evidence>>> = {
     expect([choice!.finish_reason, choice!.stop_reason]).toEqual(["repetition", "repetition_detected"]);
     expect(with_.json.usage.completion_tokens).toBe(3);
   },
-  response_format: async (_, with_, own) => {
+  response_format: async (_, with_, ask) => {
     expect(typeof JSON.parse(textOf(with_))).toBe("object");
     const schema = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
-    const asked = await own({ response_format: { type: "json_schema", json_schema: { name: "x", schema } } });
+    const asked = await ask({ response_format: { type: "json_schema", json_schema: { name: "x", schema } } });
     expect(JSON.parse(textOf(asked)).n).toBeInteger();
   },
-  structured_outputs: async (_, with_, own) => {
+  structured_outputs: async (_, with_, ask) => {
     expect(textOf(with_)).toMatch(/^[0-9]+$/);
-    expect(["yes", "no"]).toContain(textOf(await own({ structured_outputs: { choice: ["yes", "no"] } })));
+    expect(["yes", "no"]).toContain(textOf(await ask({ structured_outputs: { choice: ["yes", "no"] } })));
   },
   thinking_token_budget: [
     "test/conformance/dialects.test.ts",
-    "the seed decides what is thought and how much; it can be ordered, or limited",
+    "the thinking and its length follow from the seed, and can be ordered or limited",
   ],
   include_reasoning: [
     "test/servers/openai/tool-calls/reasoning.test.ts",
@@ -308,15 +308,15 @@ const rows = (["chat", "completions"] as const).flatMap((kind) =>
   namesOf(kind).map((name): [ChatKind, Name, Parameter] => [kind, name, parameterOf(kind, name)]),
 );
 
-test.each(rows)("%s: %s", async (kind, name, row) => {
-  const { taken, refused, beside = {} } = exampleOf(kind, name);
+test.each(rows)("%s: the field %s has its documented effect and refusal", async (kind, name, row) => {
+  const { accepted, refused, others = {} } = exampleOf(kind, name);
   if (refused !== undefined) {
     const refusal = refusalOf(kind, name);
     expect(refusal).not.toBeNull();
     const answer = await ask(kind, { [name]: refused });
     expect([answer.status, answer.raw]).toEqual([refusal!.status, refusal!.body]);
   }
-  const [without, with_] = [await ask(kind, beside), await ask(kind, { ...beside, [name]: taken })];
+  const [without, with_] = [await ask(kind, others), await ask(kind, { ...others, [name]: accepted })];
   expect([name, with_.status]).toEqual([name, 200]);
   const look = LOOKS[name];
   if (!("seen" in row.effect)) {

@@ -7,12 +7,12 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Ajv from "ajv/dist/2020.js";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(60_000);
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-json-"));
-const servers: Record<string, Hosted> = {};
+const servers: Record<string, HostedServer> = {};
 beforeAll(async () => {
   const fixtures = [
     { match: { headers: { "x-json": "yes" } }, answer: { prompted_json: true } },
@@ -63,7 +63,7 @@ async function chat(server: string, body: object, headers?: Record<string, strin
   };
   return choices[0]!;
 }
-const said = async (...given: Parameters<typeof chat>) => (await chat(...given)).message.content;
+const contentOf = async (...args: Parameters<typeof chat>) => (await chat(...args)).message.content;
 const eventsOf = async (response: Response) =>
   (await response.text())
     .split("\n")
@@ -78,7 +78,7 @@ const isJson = (text: string) => {
 };
 
 test.each(["json", "trtllm"])(
-  "%s: a chat, whole and streamed token by token, and no prompt that asks for nothing",
+  "%s: a chat that asks for JSON gets it, whole and streamed, and others get prose",
   async (server) => {
     const { message, finish_reason: finish } = await chat(server, user(PROMPT));
     expect([fits(JSON.parse(message.content)), finish]).toEqual([true, "stop"]);
@@ -87,13 +87,13 @@ test.each(["json", "trtllm"])(
       choices.map(({ delta }: never) => (delta as { content?: string }).content ?? ""),
     );
     expect([pieces.join(""), pieces.length > 5]).toEqual([message.content, true]);
-    expect(isJson(await said(server, user("Where?")))).toBe(false);
+    expect(isJson(await contentOf(server, user("Where?")))).toBe(false);
   },
 );
 
 test("without the option such a prompt gets prose", async () => {
-  expect(isJson(await said("plain", user(PROMPT)))).toBe(false);
-  expect(await said("plain", user("Where?"))).toBe(await said("json", user("Where?")));
+  expect(isJson(await contentOf("plain", user(PROMPT)))).toBe(false);
+  expect(await contentOf("plain", user("Where?"))).toBe(await contentOf("json", user("Where?")));
 });
 
 test("messages and responses, with their separate instructions, and completions get JSON", async () => {
@@ -129,28 +129,28 @@ test("each choice of a request has a different value", async () => {
 });
 
 test("max_tokens cuts the JSON, and a stop string ends it", async () => {
-  const whole = await said("json", user(PROMPT));
+  const whole = await contentOf("json", user(PROMPT));
   const { message, finish_reason: finish } = await chat("json", { ...user(PROMPT), max_tokens: 4 });
   expect([whole.startsWith(message.content), isJson(message.content), finish]).toEqual([true, false, "length"]);
-  expect(await said("json", { ...user(PROMPT), stop: [","] })).toBe(whole.split(",")[0]!);
+  expect(await contentOf("json", { ...user(PROMPT), stop: [","] })).toBe(whole.split(",")[0]!);
 });
 
 test("response_format has priority, and json_object uses the prompt's schema if it is an object", async () => {
-  const own = { type: "object", properties: { z: { const: 1 } }, required: ["z"], additionalProperties: false };
-  const format = { type: "json_schema", json_schema: { name: "z", schema: own } };
-  expect(JSON.parse(await said("json", { ...user(PROMPT), response_format: format }))).toEqual({ z: 1 });
+  const schema = { type: "object", properties: { z: { const: 1 } }, required: ["z"], additionalProperties: false };
+  const format = { type: "json_schema", json_schema: { name: "z", schema } };
+  expect(JSON.parse(await contentOf("json", { ...user(PROMPT), response_format: format }))).toEqual({ z: 1 });
   const object = { response_format: { type: "json_object" } };
   for (let seed = 0; seed < 5; seed++)
-    expect(fits(JSON.parse(await said("json", { ...user(PROMPT), ...object, seed })))).toBe(true);
-  expect(fits(JSON.parse(await said("plain", { ...user(PROMPT), ...object })))).toBe(false);
+    expect(fits(JSON.parse(await contentOf("json", { ...user(PROMPT), ...object, seed })))).toBe(true);
+  expect(fits(JSON.parse(await contentOf("plain", { ...user(PROMPT), ...object })))).toBe(false);
   for (const prompt of [
     'JSON schema: {"type": "array"}',
     "Where?",
     '{"type": "string", "minLength": 2, "maxLength": 1}',
   ])
-    expect(await said("json", { ...user(prompt), ...object })).toStartWith("{");
+    expect(await contentOf("json", { ...user(prompt), ...object })).toStartWith("{");
   const choice = { structured_outputs: { choice: ["yes"] } };
-  expect(await said("json", { ...user(PROMPT), ...choice })).toBe("yes");
+  expect(await contentOf("json", { ...user(PROMPT), ...choice })).toBe("yes");
 });
 
 test("called tools have priority, and other answers are JSON after their thinking", async () => {
@@ -162,11 +162,11 @@ test("called tools have priority, and other answers are JSON after their thinkin
   expect([fits(JSON.parse(message.content)), message.reasoning === ""]).toEqual([true, false]);
 });
 
-test("tools that the prompt describes, as Qwen-Agent does: a call in the content, then text when it was answered", async () => {
+test("tools described in the prompt, as by Qwen-Agent, get a call in the content, and after its result text", async () => {
   const tool = JSON.stringify({ type: "function", function: { name: "look", parameters: SCHEMA } });
   const system = `# Tools\n<tools>\n${tool}\n</tools>\nFor each function call, return a json object within <tool_call></tool_call> tags`;
   const messages = [{ role: "system", content: system }, ...user("Where?").messages];
-  const content = await said("json", { messages, understudy: { call: true } });
+  const content = await contentOf("json", { messages, understudy: { call: true } });
   expect(JSON.parse(/<tool_call>\n(.*)\n<\/tool_call>/s.exec(content)![1]!).name).toBe("look");
   const answered = [
     ...messages,
@@ -174,25 +174,25 @@ test("tools that the prompt describes, as Qwen-Agent does: a call in the content
     { role: "user", content: "<tool_response>\n12\n</tool_response>" },
   ];
   for (let seed = 0; seed < 5; seed++)
-    expect(await said("json", { messages: answered, seed })).not.toContain("<tool_call>");
+    expect(await contentOf("json", { messages: answered, seed })).not.toContain("<tool_call>");
 });
 
-test("a fixture asks for it: as the prompt says, else any object; a text of a fixture wins over the prompt", async () => {
+test("a fixture may order JSON by the prompt or any object, and a fixture's text overrides the prompt", async () => {
   const asking = { "x-json": "yes" };
-  expect(fits(JSON.parse(await said("fixtures", user(PROMPT), asking)))).toBe(true);
-  expect(JSON.parse(await said("fixtures", user("Where?"), asking))).toBeObject();
-  expect(isJson(await said("fixtures", user(PROMPT)))).toBe(false);
-  expect(await said("fixtures", user(PROMPT), { "x-json": "text" })).toBe("as it is");
-  expect(await said("json", { ...user(PROMPT), understudy: { script: "ordered" } })).toBe("ordered");
+  expect(fits(JSON.parse(await contentOf("fixtures", user(PROMPT), asking)))).toBe(true);
+  expect(JSON.parse(await contentOf("fixtures", user("Where?"), asking))).toBeObject();
+  expect(isJson(await contentOf("fixtures", user(PROMPT)))).toBe(false);
+  expect(await contentOf("fixtures", user(PROMPT), { "x-json": "text" })).toBe("as it is");
+  expect(await contentOf("json", { ...user(PROMPT), understudy: { script: "ordered" } })).toBe("ordered");
 });
 
-test("a schema in a prompt of megabytes: found at either end, and not in the middle", async () => {
+test("a schema in a prompt of megabytes is found at either end, but not in the middle", async () => {
   const long = "Some more text. ".repeat(40_000);
   const limits = await hosted(["--timing", "none", "--answers", "prompted-json", "--max-model-len", "450000"]);
   servers.long = limits;
   const ask = async (messages: readonly string[]) => {
     const all = messages.map((content, at) => ({ role: at === 0 ? "system" : "user", content }));
-    return isJson(await said("long", { messages: all, model: null }));
+    return isJson(await contentOf("long", { messages: all, model: null }));
   };
   expect([await ask([PROMPT, long]), await ask([long, PROMPT])]).toEqual([true, true]);
   expect([await ask([`${long}${PROMPT}${long}`]), await ask([`${PROMPT}${long}`])]).toEqual([false, true]);
@@ -200,7 +200,7 @@ test("a schema in a prompt of megabytes: found at either end, and not in the mid
 
 test("an unsupported schema gets prose, and one line in the log", async () => {
   const broken = user('JSON schema: {"type": "string", "minLength": 2, "maxLength": 1}');
-  for (let seed = 0; seed < 3; seed++) expect(isJson(await said("json", { ...broken, seed }))).toBe(false);
+  for (let seed = 0; seed < 3; seed++) expect(isJson(await contentOf("json", { ...broken, seed }))).toBe(false);
   await Bun.sleep(50);
   const lines = servers
     .json!.output()

@@ -7,7 +7,7 @@ const python = `${root}.venv/bin/python`;
 
 // `npx bun run test` prints a line if .venv is missing.
 test.skipIf(!existsSync(python))(
-  "examples/pytest",
+  "the example for pytest passes",
   async () => {
     const child = Bun.spawn([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "."], {
       cwd: `${root}examples/pytest`,

@@ -38,9 +38,9 @@ export class RawSocket {
     this.#socket.write(text);
   }
 
-  leave(how: Way): void {
-    if (how === "rst") this.#socket.resetAndDestroy();
-    else if (how === "fin") this.#socket.destroy();
+  leave(ending: Way): void {
+    if (ending === "rst") this.#socket.resetAndDestroy();
+    else if (ending === "fin") this.#socket.destroy();
     else this.#socket.end();
   }
 

@@ -94,7 +94,7 @@ describe("requests", () => {
     ["a broken script", CHAT, chat({ understudy: { script: [[1], []] } }), 400],
     ["an id beyond the vocabulary", CHAT, chat({ understudy: { script: [[1], [2, 999_999]] } }), 400],
     ["tools", CHAT, chat({ tools, tool_choice: "required" }), 200],
-    ["tools that are not to be called", CHAT, chat({ tools, tool_choice: "none" }), 200],
+    ["tools with tool_choice none", CHAT, chat({ tools, tool_choice: "none" }), 200],
     [
       "a schema",
       CHAT,
@@ -113,21 +113,21 @@ describe("requests", () => {
     ["names of a template", CHAT, chat({ chat_template_kwargs: { a: 1.5 }, documents: [{ title: "t" }] }), 200],
     ["another model", CHAT, chat({ model: "nobody" }), 404],
     ["a prompt that is too long", CHAT, chat({ messages: [{ role: "user", content: "word ".repeat(6000) }] }), 400],
-    ["messages with something wrong", CHAT, chat({ messages: [{ role: "user" }, 7, { content: 5 }] }), 400],
+    ["messages with errors", CHAT, chat({ messages: [{ role: "user" }, 7, { content: 5 }] }), 400],
     ["a completion", COMPLETIONS, completion(), 200],
-    ["several, two of each", COMPLETIONS, completion({ prompt: ["Hello", "World", ""], n: 2 }), 400],
+    ["several prompts with two choices each", COMPLETIONS, completion({ prompt: ["Hello", "World", ""], n: 2 }), 400],
     ["prompts of ids with echo", COMPLETIONS, completion({ prompt: [ids(5), ids(6)], echo: true, logprobs: 2 }), 200],
     ["a text with echo", COMPLETIONS, completion({ echo: true, stream: true }), 200],
     ["an unknown id", COMPLETIONS, completion({ prompt: [5, 999_999] }), 400],
-    ["one of more than 32 bits", COMPLETIONS, completion({ prompt: [5, 2 ** 40] }), 400],
+    ["an id of more than 32 bits", COMPLETIONS, completion({ prompt: [5, 2 ** 40] }), 400],
     ["half a character", COMPLETIONS, completion({ prompt: "\ud800" }), 400],
     ["a batch", `${CHAT}/batch`, chat({ messages: [messages, messages.slice(1)] }), 200],
-    ["a batch of one too few", `${CHAT}/batch`, chat({ messages: [messages, []] }), 400],
+    ["a batch with an empty conversation", `${CHAT}/batch`, chat({ messages: [messages, []] }), 400],
     ["an invocation", "/invocations", completion({ model: "whoever" }), 200],
-    ["another", "/invocations", chat(), 200],
+    ["an invocation of a chat", "/invocations", chat(), 200],
     ["a response", RESPONSES, response(), 200],
     [
-      "a response that repeats what it was asked",
+      "a response that echoes many fields",
       RESPONSES,
       response({
         ...{ instructions: 'Be "short".', metadata: { a: "b", __proto__x: "c" }, user: "u", max_tool_calls: 3 },
@@ -194,7 +194,7 @@ describe("bodies that vLLM was sent", () => {
     return body !== undefined && routes.includes(request.path) ? [[name, request.path, body] as const] : [];
   });
   test("the recordings contain such bodies", () => expect(found.length).toBeGreaterThan(100));
-  test.each(found)("%s", async (_, path, body) => {
+  test.each(found)("%s gets the same answer from the reading thread", async (_, path, body) => {
     const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
     // Drawn values differ between requests, so use temperature 0.
     const isDrawn = isObject && ["number", "object", "undefined"].includes(typeof body.temperature);
@@ -210,7 +210,7 @@ test.each([
   ["Python's own numbers", '{"messages":[],"temperature":NaN}'],
   ["too many digits", `{"messages":[],"seed":${"1".repeat(5000)}}`],
   ["too deep", `{"messages":${"[".repeat(2000)}${"]".repeat(2000)}}`],
-])("%s", async (_, body) => {
+])("a body that is %s gets the same answer from the reading thread", async (_, body) => {
   for (const path of [CHAT, RESPONSES, MESSAGES, "/invocations", "/detokenize"])
     for (const type of ["application/json", "text/plain", "application/merge-patch+json"]) await both(path, body, type);
 });

@@ -31,12 +31,12 @@ async function tritonsFile(file: string, ...more: string[]) {
   const command = [process.execPath, main, "serve", ...flags, ...more, "--ready-file", file];
   const server = Bun.spawn(command, { stdout: "ignore", stderr: "ignore" });
   await eventually(() => existsSync(file), 3000);
-  return { server, said: JSON.parse(readFileSync(file, "utf8")) };
+  return { server, content: JSON.parse(readFileSync(file, "utf8")) };
 }
 
 test("a Triton server's file has the address of each listener", async () => {
-  const { server, said } = await tritonsFile(join(folder, "triton.json"));
-  const { url, metricsUrl, grpcUrl, openaiUrl, pid } = said;
+  const { server, content } = await tritonsFile(join(folder, "triton.json"));
+  const { url, metricsUrl, grpcUrl, openaiUrl, pid } = content;
   expect([(await fetch(`${url}/v2/health/ready`)).status, (await fetch(`${metricsUrl}/metrics`)).status]).toEqual([
     200, 200,
   ]);
@@ -47,8 +47,8 @@ test("a Triton server's file has the address of each listener", async () => {
 
 test("a disabled listener is null in the file, also HTTP", async () => {
   const off = ["--allow-http=false", "--allow-grpc=false"];
-  const { server, said } = await tritonsFile(join(folder, "off.json"), ...off);
-  const { url, http2Url, grpcUrl, openaiUrl } = said;
+  const { server, content } = await tritonsFile(join(folder, "off.json"), ...off);
+  const { url, http2Url, grpcUrl, openaiUrl } = content;
   expect({ url, http2Url, grpcUrl, openaiUrl }).toEqual({ url: null, http2Url: null, grpcUrl: null, openaiUrl: null });
   server.kill();
   await server.exited;

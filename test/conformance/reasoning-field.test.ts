@@ -2,11 +2,11 @@
  * Tests `--reasoning-field`: reasoning has the name of the given server version, in messages and deltas, and for null values.
  */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);
 
-const servers: Hosted[] = [];
+const servers: HostedServer[] = [];
 afterAll(async () => {
   for (const server of servers) await server.stop();
 });
@@ -42,18 +42,19 @@ async function served(line: string) {
 }
 
 const names = (members: Members) => Object.keys(members).filter((name) => name.startsWith("reasoning"));
-const said = (deltas: readonly Members[], name: string) => deltas.map((delta) => delta[name] ?? "").join("");
+const joined = (deltas: readonly Members[], name: string) => deltas.map((delta) => delta[name] ?? "").join("");
 
 test.each([
   ["reasoning", "--reasoning-parser deepseek_r1", ["reasoning"]],
   ["reasoning", "--reasoning-parser qwen3 --reasoning-field reasoning", ["reasoning"]],
   ["reasoning_content", "--reasoning-parser deepseek_r1 --reasoning-field reasoning_content", ["reasoning_content"]],
   ["reasoning_content", "--reasoning-parser qwen3 --reasoning-field both", ["reasoning", "reasoning_content"]],
-] as const)("%s: %s", async (name, line, wanted) => {
+] as const)("the field is %s with %s", async (name, line, wanted) => {
   const { message, deltas } = await served(line);
   expect(names(message)).toEqual([...wanted]);
   expect(message[name]).toBeString();
-  for (const one of wanted) expect([message[one], said(deltas, one)]).toEqual([message[name], message[name] as string]);
+  for (const field of wanted)
+    expect([message[field], joined(deltas, field)]).toEqual([message[name], message[name] as string]);
   // As exclude_unset writes them: the version that copies both writes a null into every other delta.
   const others = deltas.filter((delta) => !("reasoning" in delta) && (delta.reasoning_content ?? null) === null);
   expect(others.length).toBeGreaterThan(2);
@@ -73,11 +74,11 @@ test.each([
   ["", ["reasoning_content"], { reasoning: null }],
   [" --reasoning-field reasoning", ["reasoning"], { reasoning_content: null }],
   [" --reasoning-field both", ["reasoning_content", "reasoning"], {}],
-] as const)("trtllm-serve%s", async (field, wanted, nulls) => {
+] as const)("trtllm-serve has its default field or the given one:%s", async (field, wanted, nulls) => {
   const { message, deltas } = await served(`--role trtllm-serve --reasoning_parser deepseek-r1${field}`);
   expect(message).toMatchObject(nulls);
   for (const name of wanted)
-    expect([message[name] !== "", said(deltas, name)]).toEqual([true, message[name] as string]);
+    expect([message[name] !== "", joined(deltas, name)]).toEqual([true, message[name] as string]);
   // Each delta with content has the fields, as "" if there is no reasoning.
-  for (const delta of deltas.filter((one) => "content" in one)) expect(names(delta)).toEqual([...wanted]);
+  for (const delta of deltas.filter((delta) => "content" in delta)) expect(names(delta)).toEqual([...wanted]);
 });

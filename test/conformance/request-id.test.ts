@@ -1,10 +1,10 @@
 /** Tests where a client's `X-Request-Id` is returned. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted(["--served-model-name", "m", "--timing", "none", "--api-key", "a"]);
 });
@@ -13,7 +13,7 @@ afterAll(async () => {
 });
 
 test("X-Request-Id is always in the answer's id, and is a header only with its flag", async () => {
-  const ask = async (from: Hosted, id: string | null) => {
+  const ask = async (from: HostedServer, id: string | null) => {
     const headers = {
       "content-type": "application/json",
       Authorization: "Bearer a",

@@ -1,9 +1,9 @@
 /** Tests the log lines of `--enable-log-requests` on a live server. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted([
     ...["--served-model-name", "m", "--enable-log-requests", "--max-model-len", "4096"],

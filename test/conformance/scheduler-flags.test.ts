@@ -171,16 +171,19 @@ const rows: Row[] = [
   },
 ];
 
-test.each(rows.map((row) => [row.option, row] as const))("%s", async (option, row) => {
-  const { prompts, maxTokens = 3, alike = false, both = {}, without, withIt } = row;
-  const flags = ["--no-async-scheduling", ...Object.entries({ ...SMALL, ...both }).flat()];
-  const [plain, changed] = await Promise.all([
-    seen(flags, prompts, maxTokens, alike),
-    seen([...flags, ...option.split(" ")], prompts, maxTokens, alike),
-  ]);
-  expect(plain).toMatchObject(without);
-  expect(changed).toMatchObject(withIt);
-});
+test.each(rows.map((row) => [row.option, row] as const))(
+  "%s changes the behaviour of the scheduler",
+  async (option, row) => {
+    const { prompts, maxTokens = 3, alike = false, both = {}, without, withIt } = row;
+    const flags = ["--no-async-scheduling", ...Object.entries({ ...SMALL, ...both }).flat()];
+    const [plain, changed] = await Promise.all([
+      seen(flags, prompts, maxTokens, alike),
+      seen([...flags, ...option.split(" ")], prompts, maxTokens, alike),
+    ]);
+    expect(plain).toMatchObject(without);
+    expect(changed).toMatchObject(withIt);
+  },
+);
 
 test("--async-scheduling, the default, plans one step ahead, so a busy period ends with empty steps", async () => {
   const flags = Object.entries(SMALL).flat();
@@ -195,7 +198,7 @@ test("--async-scheduling, the default, plans one step ahead, so a busy period en
 test.each([
   [["--enable-lora"], 1, 1],
   [["--enable-lora", "--max-loras", "2"], 2, 0],
-])("%j: how many adapters run at once", async (flags, running, deferred) => {
+])("%j limits the adapters that run at a time", async (flags, running, deferred) => {
   const modules = ["one", "two"].map((name) => `${name}=adapters/${name}`);
   const timing = ["--timing", "linear:base=4ms,prefill=0ms,decode=0ms"];
   const server = await hosted(["--served-model-name", "m", ...timing, ...flags, "--lora-modules", ...modules]);

@@ -25,7 +25,7 @@ export interface Script {
 const EOS = 1;
 const BLOCK = 16;
 
-interface Running {
+interface ScriptedRequest {
   readonly generation: Generation;
   readonly promptIds: readonly number[];
   readonly receiver: Receiver;
@@ -43,7 +43,7 @@ export class ScriptedEngine implements Backend {
   holdAfter = Number.POSITIVE_INFINITY;
   /** Number of tokens after which repetition is detected. */
   repetitionAt = Number.POSITIVE_INFINITY;
-  readonly received: Running[] = [];
+  readonly received: ScriptedRequest[] = [];
   readonly #script: Script;
   /** Blocks in the prefix cache, by all ids up to their end. */
   readonly cache: Set<string>;
@@ -69,7 +69,7 @@ export class ScriptedEngine implements Backend {
     const sequence = this.#script.sequences[this.received.length];
     const steps = sequence?.steps ?? [];
     const promptIds = [...generation.promptIds];
-    const running: Running = {
+    const running: ScriptedRequest = {
       generation,
       promptIds,
       receiver,
@@ -108,7 +108,7 @@ export class ScriptedEngine implements Backend {
     this.#busy = false;
   }
 
-  #play(running: Running): void {
+  #play(running: ScriptedRequest): void {
     const stepTokens = running.steps[running.step++] ?? [EOS];
     const ids: number[] = [];
     let finish: Finish | null = null;

@@ -46,7 +46,7 @@ test("a stopped process appears in the row, its step, the metrics and the log, a
     await server.stop();
   }
   // Reports that are still pending are printed at the end.
-  const said = server.output().match(/late: .*/g)!;
-  expect(said.length).toBeGreaterThan(0);
-  expect(said.join("\n")).toMatch(/likely causes: .*; engine time was moved on by \d+\.\d+ s in all/);
+  const lines = server.output().match(/late: .*/g)!;
+  expect(lines.length).toBeGreaterThan(0);
+  expect(lines.join("\n")).toMatch(/likely causes: .*; engine time was moved on by \d+\.\d+ s in all/);
 });

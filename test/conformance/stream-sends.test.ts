@@ -1,10 +1,10 @@
 /**
  * Tests which parts of a stream arrive together at a raw reader: the opening with the first token, each further token alone,
- * the last token with the end. uvicorn writes a head at once; it writes the end without waiting between its parts.
+ * the last token with the end. The head is sent at once, as by uvicorn, which also writes the parts of the end without a pause.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import net from "node:net";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { posted } from "./raw-socket.ts";
 
 const TOKENS = 4;
@@ -31,10 +31,10 @@ function reads(port: number, body: object): Promise<string[]> {
 
 /** Returns the number of events in these bytes. */
 const events = (bytes: string) => bytes.split("data: ").length - 1;
-const portOf = ({ url }: Hosted) => Number(new URL(url).port);
+const portOf = ({ url }: HostedServer) => Number(new URL(url).port);
 
-let paced: Hosted;
-let free: Hosted;
+let paced: HostedServer;
+let free: HostedServer;
 beforeAll(async () => {
   paced = await hosted(["--timing", "constant:ttft=150ms,itl=100ms"]);
   free = await hosted(["--timing", "none"]);

@@ -155,10 +155,10 @@ class Crowd {
   #serve(request: HttpRequest): Response {
     const id = Number(new URL(request.url).pathname.slice(1));
     const client = this.clients[id]!;
-    const stream = this.#server.open(request, { onDrain: () => {}, onGone: () => one.leave() }, null);
-    const one = new ServedStream(stream, client);
-    one.live = this.#outbox.add(one);
-    this.served.set(id, one);
+    const stream = this.#server.open(request, { onDrain: () => {}, onGone: () => served.leave() }, null);
+    const served = new ServedStream(stream, client);
+    served.live = this.#outbox.add(served);
+    this.served.set(id, served);
     return this.#server.begin(request, 200, {});
   }
 
@@ -185,29 +185,29 @@ class Crowd {
 
   /** Sends an event to each stream that is not full, and sometimes ends or disturbs one. */
   step(): void {
-    for (const one of this.served.values()) {
-      if (one.over) continue;
-      one.live.settle();
-      if (one.stream.full) {
+    for (const served of this.served.values()) {
+      if (served.over) continue;
+      served.live.settle();
+      if (served.stream.full) {
         this.short++;
         // If all streams are full, none gets a row.
         if (this.#draw() % 500 === 0) this.#disturb();
       } else {
         // A receiver is called for two tokens of one step, so this stream can disturb the step.
         const disturbs = this.#draw() % 500 === 0;
-        const id = one.sent % TEXTS;
-        if (disturbs) one.disturb = () => this.#disturb();
+        const id = served.sent % TEXTS;
+        if (disturbs) served.disturb = () => this.#disturb();
         this.#outbox.row(
-          one.live,
-          disturbs ? [id, (id + 1) % TEXTS] : one.client.paused && id % 4 === 0 ? [LONG] : [id],
+          served.live,
+          disturbs ? [id, (id + 1) % TEXTS] : served.client.paused && id % 4 === 0 ? [LONG] : [id],
         );
         this.events++;
       }
     }
     this.#outbox.deliver();
-    for (const [id, one] of this.served) {
-      if (!one.over) continue;
-      this.direct += one.direct;
+    for (const [id, served] of this.served) {
+      if (!served.over) continue;
+      this.direct += served.direct;
       this.served.delete(id);
     }
     const live = this.clients.length - this.#gone;
@@ -220,18 +220,18 @@ class Crowd {
 
   #disturb(): void {
     const all = [...this.served.values()].filter(({ over }) => !over);
-    const one = all[this.#draw() % Math.max(1, all.length)];
-    if (one === undefined) return;
-    const { client, stream } = one;
-    const what = this.#draw() % 7;
-    if (what === 0) client.socket?.terminate();
-    else if (what === 1) client.socket?.end();
-    else if (what === 2) this.open();
-    else if (what === 3) this.#pause(client);
-    else if (what === 4) this.#resume(all);
-    else if (what === 5) this.#end(one);
+    const served = all[this.#draw() % Math.max(1, all.length)];
+    if (served === undefined) return;
+    const { client, stream } = served;
+    const action = this.#draw() % 7;
+    if (action === 0) client.socket?.terminate();
+    else if (action === 1) client.socket?.end();
+    else if (action === 2) this.open();
+    else if (action === 3) this.#pause(client);
+    else if (action === 4) this.#resume(all);
+    else if (action === 5) this.#end(served);
     else {
-      one.leave();
+      served.leave();
       stream.reset();
     }
   }
@@ -250,17 +250,17 @@ class Crowd {
     client.socket?.pause();
   }
 
-  #end(one: ServedStream): void {
-    one.leave();
-    this.ended.push(one);
-    one.stream.end();
+  #end(served: ServedStream): void {
+    served.leave();
+    this.ended.push(served);
+    served.stream.end();
   }
 
   async close(): Promise<void> {
     for (const { socket } of this.clients) socket?.resume();
     await eventually(() => {
       // Streams whose request arrives only now are ended, too.
-      for (const one of this.served.values()) if (!one.over) this.#end(one);
+      for (const served of this.served.values()) if (!served.over) this.#end(served);
       return [...this.served.values()].every(({ client }) => client.ended || client.closed);
     });
     await this.#server.stop(true);
@@ -345,7 +345,7 @@ test.skipIf(process.platform !== "linux")(
       await server.stop();
     }
     expect(serve(["--stream-writes", "batched", "--self-signed-certs"])).rejects.toThrow(
-      "understudy serve: --stream-writes batched: not here, TLS is Bun's; auto takes what can be done",
+      "understudy serve: --stream-writes batched: not possible here (the connections use TLS); auto uses it where possible",
     );
   },
 );

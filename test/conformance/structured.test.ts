@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import fc from "fast-check";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 import { figure, sized } from "../size.ts";
 import { schemas } from "../text/grammar/schemas.ts";
@@ -25,7 +25,7 @@ const FLAGS = ["--served-model-name", "m", "--timing", "none", "--disable-uvicor
 const AUTO = ["--enable-auto-tool-choice", "--tool-call-parser"];
 const MODEL = new URL("model", import.meta.url).pathname;
 
-const servers = new Map<string, Hosted>();
+const servers = new Map<string, HostedServer>();
 beforeAll(async () => {
   const started = PARSERS.map(async (parser) => [parser, await hosted([...FLAGS, ...AUTO, parser])] as const);
   const folder = hosted([...FLAGS, ...AUTO, "hermes", "--tokenizer", MODEL, "--max-model-len", "8192"]);
@@ -84,7 +84,7 @@ async function streamed(server: string, body: object): Promise<Choice & { readon
   return {
     message: {
       content: chunks.map(({ delta }) => delta.content ?? "").join(""),
-      tool_calls: calls.map((one) => ({ function: one })),
+      tool_calls: calls.map((call) => ({ function: call })),
     },
     finish_reason: chunks.at(-1).finish_reason,
     chunks: chunks.length,
@@ -105,7 +105,7 @@ const WEATHER = tool("weather", {
 });
 const TIME = tool("time", { type: "object", properties: { zone: { enum: ["UTC", "CET"] } }, required: ["zone"] });
 const callsOf = ({ message }: Choice) =>
-  (message.tool_calls ?? []).map(({ function: { name, arguments: given } }) => [name, given]);
+  (message.tool_calls ?? []).map(({ function: { name, arguments: args } }) => [name, args]);
 const fits = (schema: object, text: string) => {
   const validate = ajv.compile(schema);
   if (!validate(JSON.parse(text))) throw new Error(`${text}: ${JSON.stringify(validate.errors)}`);
@@ -143,25 +143,28 @@ test(`${SCHEMAS} generated schemas as tool parameters: arguments fit them, in th
     const drawn = PARSERS[seed % PARSERS.length]!;
     const parser = drawn === "qwen3_coder" && !properties.every(typed) ? "mistral" : drawn;
     const { choices } = await ask(parser, body);
-    const [[name, given] = []] = callsOf(choices[0]!);
+    const [[name, args] = []] = callsOf(choices[0]!);
     expect(name).toBe("f");
-    fits(schema, given!);
+    fits(schema, args!);
   }
 });
 
-test.each([...PARSERS, "folder"])("%s: streamed calls are those of the whole answer, and fit", async (server) => {
-  const tools = { tools: [WEATHER, TIME], understudy: { call: ["time", "weather"] } };
-  for (let seed = 0; seed < 20; seed++) {
-    const body = { ...tools, seed };
-    const whole = (await ask(server, body)).choices[0]!;
-    const stream = await streamed(server, body);
-    expect(callsOf(whole).map(([name]) => name)).toEqual(["time", "weather"]);
-    expect(callsOf(stream)).toEqual(callsOf(whole));
-    expect([whole.finish_reason, stream.finish_reason]).toEqual(["tool_calls", "tool_calls"]);
-    fits(TIME.function.parameters, callsOf(whole)[0]![1]!);
-    fits(WEATHER.function.parameters, callsOf(whole)[1]![1]!);
-  }
-});
+test.each([...PARSERS, "folder"])(
+  "%s: streamed calls equal those of the whole answer, and fit their schemas",
+  async (server) => {
+    const tools = { tools: [WEATHER, TIME], understudy: { call: ["time", "weather"] } };
+    for (let seed = 0; seed < 20; seed++) {
+      const body = { ...tools, seed };
+      const whole = (await ask(server, body)).choices[0]!;
+      const stream = await streamed(server, body);
+      expect(callsOf(whole).map(([name]) => name)).toEqual(["time", "weather"]);
+      expect(callsOf(stream)).toEqual(callsOf(whole));
+      expect([whole.finish_reason, stream.finish_reason]).toEqual(["tool_calls", "tool_calls"]);
+      fits(TIME.function.parameters, callsOf(whole)[0]![1]!);
+      fits(WEATHER.function.parameters, callsOf(whole)[1]![1]!);
+    }
+  },
+);
 
 test.each([...PARSERS, "folder"])("%s: forced calls are streamed, too", async (server) => {
   const forcedBy = ["required", { type: "function", function: { name: "time" } }];
@@ -175,7 +178,7 @@ test.each([...PARSERS, "folder"])("%s: forced calls are streamed, too", async (s
     }
 });
 
-test("tool_choice: none, required, named; one call where they may not be parallel", async () => {
+test("tool_choice none, required and a named tool are obeyed, and parallel_tool_calls false gives one call", async () => {
   const tools = { tools: [WEATHER, TIME] };
   for (let seed = 0; seed < 30; seed++) {
     const [none, required, named, single] = await Promise.all([
@@ -192,7 +195,7 @@ test("tool_choice: none, required, named; one call where they may not be paralle
   }
 });
 
-test("auto calls by the seed, about half of the time, one tool or another, sometimes two; orders decide it", async () => {
+test("with tool_choice auto the seed draws about half of the answers as calls, unless an order decides", async () => {
   const tools = { tools: [WEATHER, TIME], max_tokens: 80 };
   const seen = new Map<number, number>();
   const names = new Set<string>();
@@ -213,7 +216,7 @@ test("auto calls by the seed, about half of the time, one tool or another, somet
   }
 });
 
-test("--tool-call-share decides how many answers call", async () => {
+test("--tool-call-share sets the share of answers with calls", async () => {
   const [never, always] = await Promise.all(
     ["0", "1"].map((share) => hosted([...FLAGS, ...AUTO, "hermes", "--tool-call-share", share])),
   );
@@ -246,8 +249,8 @@ test("--tool-arguments sets the number and arguments of calls", async () => {
 test.each(PARSERS)("%s: a conversation with a call and its result continues with text", async (server) => {
   const asked = { tools: [TIME], understudy: { call: true } };
   const { message } = (await ask(server, asked)).choices[0]!;
-  const given = message.tool_calls!.map(({ id }) => ({ role: "tool", tool_call_id: id, content: "12:00" }));
-  const messages = [...PLAIN.messages, { role: "assistant", ...message }, ...given];
+  const toolMessages = message.tool_calls!.map(({ id }) => ({ role: "tool", tool_call_id: id, content: "12:00" }));
+  const messages = [...PLAIN.messages, { role: "assistant", ...message }, ...toolMessages];
   for (let seed = 0; seed < 10; seed++) {
     const next = (await ask(server, { tools: [TIME], messages, seed, max_tokens: 30 })).choices[0]!;
     expect(next.message.tool_calls).toBeUndefined();

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import tls from "node:tls";
 import OpenAI from "openai";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 import { eventually, serve } from "../server.ts";
 import { posted } from "./raw-socket.ts";
@@ -27,7 +27,7 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-tls-"));
 const both = join(folder, "both.pem");
 writeFileSync(both, pem("server.pem") + pem("server.key"));
 
-const portOf = ({ url }: Hosted) => Number(new URL(url).port);
+const portOf = ({ url }: HostedServer) => Number(new URL(url).port);
 const get = (url: string, more: object = {}) => fetch(url, { tls: { ca, ...more } });
 test("--self-signed-certs makes a certificate for this machine, and no file", async () => {
   const server = await hosted([...FLAGS, "--self-signed-certs"]);
@@ -51,7 +51,7 @@ test("--self-signed-certs makes a certificate for this machine, and no file", as
 afterAll(() => rmSync(folder, { recursive: true }));
 
 describe("a server with a certificate", () => {
-  let server: Hosted;
+  let server: HostedServer;
   beforeAll(async () => {
     server = await hosted([...FLAGS, ...PAIR]);
   });
@@ -92,7 +92,7 @@ describe("a server with a certificate", () => {
     expect(await promise).toBe("");
   });
 
-  test.each(["end", "destroy"] as const)("a client's disconnect is noticed: %s", async (how) => {
+  test.each(["end", "destroy"] as const)("a client's disconnect is noticed: %s", async (method) => {
     const https = { port: portOf(server), host: "127.0.0.1", ca };
     const aborts = async () => Number(/outcome="abort"\S* (\d+)/.exec(await page())?.[1] ?? Number.NaN);
     const page = async () => (await get(`${server.url}/metrics`)).text();
@@ -104,13 +104,13 @@ describe("a server with a certificate", () => {
       posted("/v1/completions", { model: "m", prompt: "x", max_tokens: 4000, ignore_eos: true, stream: true }),
     );
     await first;
-    socket[how]();
+    socket[method]();
     await eventually(async () => (await aborts()) === before + 1);
     await eventually(async () => /vllm:num_requests_running\{\S* 0/.test(await page()));
   });
 });
 
-test("--ssl-cert-reqs takes 0 or 2", () => {
+test("--ssl-cert-reqs accepts only 0 and 2", () => {
   const taken = (value: number) => {
     const argv = [...PAIR, "--ssl-ca-certs", file("ca.pem"), "--ssl-cert-reqs", String(value)];
     return "config" in resolveServeConfig(argv, {}, () => "");
@@ -136,8 +136,8 @@ test("a client certificate is checked if required", async () => {
   try {
     const ask = (name: string | null) =>
       new Promise<string>((done) => {
-        const own = name === null ? {} : { cert: pem(`${name}.pem`), key: pem(`${name}.key`) };
-        const socket = tls.connect({ port: portOf(strict), host: "127.0.0.1", ca, ...own });
+        const files = name === null ? {} : { cert: pem(`${name}.pem`), key: pem(`${name}.key`) };
+        const socket = tls.connect({ port: portOf(strict), host: "127.0.0.1", ca, ...files });
         let text = "";
         socket.on("data", (data) => {
           text += data.toString("latin1");
@@ -168,18 +168,18 @@ const REFUSED: readonly (readonly [flags: string, line: string])[] = [
   ],
   [`--ssl-certfile ${folder}/none.pem`, `--ssl-certfile ${folder}/none.pem: cannot be read (ENOENT)`],
   [`--ssl-certfile ${folder}`, `--ssl-certfile ${folder}: cannot be read (EISDIR)`],
-  [`--ssl-certfile ${notPem}`, `--ssl-certfile ${notPem}: is no certificate; it takes a PEM file`],
+  [`--ssl-certfile ${notPem}`, `--ssl-certfile ${notPem}: is not a certificate in PEM format`],
   [
     `--ssl-certfile ${file("server.pem")}`,
-    `--ssl-certfile ${file("server.pem")}: holds no private key beside the certificate; give --ssl-keyfile`,
+    `--ssl-certfile ${file("server.pem")}: has a certificate but no private key; set --ssl-keyfile`,
   ],
   [
     `--ssl-certfile ${file("server.pem")} --ssl-keyfile ${notPem}`,
-    `--ssl-keyfile ${notPem}: is no private key; it takes a PEM file`,
+    `--ssl-keyfile ${notPem}: is not a private key in PEM format`,
   ],
   [
     `--ssl-certfile ${file("server.pem")} --ssl-keyfile ${file("encrypted.key")}`,
-    `--ssl-keyfile ${file("encrypted.key")}: is encrypted, and vllm serve has no option for its password; it takes a PEM file`,
+    `--ssl-keyfile ${file("encrypted.key")}: is encrypted; must not be, because vllm serve has no option for a password`,
   ],
   [
     `--ssl-certfile ${file("server.pem")} --ssl-keyfile ${file("other.key")}`,
@@ -187,10 +187,10 @@ const REFUSED: readonly (readonly [flags: string, line: string])[] = [
   ],
   [
     `${PAIR.join(" ")} --ssl-ca-certs ${notPem} --ssl-cert-reqs 2`,
-    `--ssl-ca-certs ${notPem}: is no certificate; it takes a PEM file`,
+    `--ssl-ca-certs ${notPem}: is not a certificate in PEM format`,
   ],
 ];
-test.each(REFUSED)("%s: one line, exit 2", (flags, line) => {
+test.each(REFUSED)("%s is refused with one line and exit code 2", (flags, line) => {
   for (const workers of ["1", "2"]) {
     const words = [process.execPath, main, "serve", "--port", "0", "--workers", workers, ...flags.split(" ")];
     const { exitCode, stderr, stdout } = Bun.spawnSync(words, { env: { ...process.env } });

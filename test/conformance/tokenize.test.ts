@@ -1,6 +1,6 @@
 /** Checks that `/tokenize` and `/detokenize` of a live server agree with each other and with the usage of prompts. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
 interface Tokens {
   readonly count: number;
@@ -9,7 +9,7 @@ interface Tokens {
   readonly token_strs: string[] | null;
 }
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted([
     "--served-model-name",
@@ -63,9 +63,11 @@ test("a conversation has as many tokens as its usage", async () => {
 });
 
 test("thousands of messages have as many tokens as each of them has", async () => {
-  const said = (count: number) => ({ messages: new Array(count).fill({ role: "user", content: "Hello" }) });
-  const [one, two, many] = await Promise.all([1, 2, 5000].map(async (count) => (await tokenize(said(count))).count));
-  expect(many! - one!).toBe(4999 * (two! - one!));
+  const conversation = (count: number) => ({ messages: new Array(count).fill({ role: "user", content: "Hello" }) });
+  const [oneWord, twoWords, many] = await Promise.all(
+    [1, 2, 5000].map(async (count) => (await tokenize(conversation(count))).count),
+  );
+  expect(many! - oneWord!).toBe(4999 * (twoWords! - oneWord!));
 });
 
 test("a text longer than the context is not an error", async () => {

@@ -1,8 +1,8 @@
-/** Checks that a request for too many choices is refused at once, whatever each choice needs. */
+/** Checks that a request for too many choices is refused at once, with any other fields. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted(["--served-model-name", "m", "--enable-auto-tool-choice", "--tool-call-parser", "hermes"]);
 });
@@ -15,11 +15,11 @@ const schema = { type: "json_schema", json_schema: { name: "s", schema: { type: 
 test.each([
   ["a named tool", { tools, tool_choice: { type: "function", function: { name: "w" } } }],
   ["any tool", { tools, tool_choice: "required" }],
-  ["tools, perhaps", { tools }],
+  ["tools with automatic choice", { tools }],
   ["a schema", { response_format: schema }],
   ["a pattern", { structured_outputs: { regex: "a+" } }],
   ["nothing else", {}],
-])("%s", async (_, more) => {
+])("too many choices are refused at once with %s", async (_, more) => {
   const [messages, model] = [[{ role: "user", content: "x" }], "m"];
   for (const n of [16385, 2 ** 31, 2 ** 53]) {
     const body = JSON.stringify({ model, messages, n, ...more });

@@ -56,11 +56,11 @@ const use: ToolUse = {
 /** Returns the delta as vLLM writes it. Random ids become "ID"; ids from the model stay. */
 function shown(delta: Delta | null): object | null {
   if (delta === null) return null;
-  const calls = delta.calls.map(({ id, typed, index, name, arguments: given }) => ({
+  const calls = delta.calls.map(({ id, typed, index, name, arguments: args }) => ({
     ...(id === undefined ? {} : { id: id.startsWith("functions.") ? id : "ID" }),
     ...(typed ? { type: "function" } : {}),
     index,
-    function: { ...(name === undefined ? {} : { name }), ...(given === undefined ? {} : { arguments: given }) },
+    function: { ...(name === undefined ? {} : { name }), ...(args === undefined ? {} : { arguments: args }) },
   }));
   const content = delta.content === undefined ? {} : { content: delta.content };
   return { ...content, ...(calls.length === 0 ? {} : { tool_calls: calls }) };
@@ -76,24 +76,24 @@ function parserOf({ parser, special, steps }: RecordedAnswer) {
   return { made, idOf: (word: string) => words.indexOf(word) };
 }
 
-for (const parser of [...new Set(recorded.map((one) => one.parser))]) {
-  const own = recorded.filter((one) => one.parser === parser);
-  test(`${parser}: ${own.length} answers give the recorded deltas`, () => {
-    expect(own.length).toBeGreaterThanOrEqual(10);
-    for (const one of own) {
-      const { made, idOf } = parserOf(one);
-      const deltas = one.steps.map((words, at) =>
-        shown(made.push(words.join(""), words.map(idOf), at === one.steps.length - 1)),
+for (const parser of [...new Set(recorded.map((row) => row.parser))]) {
+  const rows = recorded.filter((row) => row.parser === parser);
+  test(`${parser}: ${rows.length} answers give the recorded deltas`, () => {
+    expect(rows.length).toBeGreaterThanOrEqual(10);
+    for (const row of rows) {
+      const { made, idOf } = parserOf(row);
+      const deltas = row.steps.map((words, at) =>
+        shown(made.push(words.join(""), words.map(idOf), at === row.steps.length - 1)),
       );
-      expect(JSON.stringify(deltas)).toBe(JSON.stringify(one.deltas));
+      expect(JSON.stringify(deltas)).toBe(JSON.stringify(row.deltas));
     }
   });
 
   test(`${parser}: whole answers give the recorded message`, () => {
-    for (const one of own) {
-      const message = parserOf(one).made.message(one.steps.flat().join(""));
-      const calls = message.calls.map(({ name, arguments: given }) => [name, given]);
-      expect({ content: message.content, calls }).toEqual(one.whole as never);
+    for (const row of rows) {
+      const message = parserOf(row).made.message(row.steps.flat().join(""));
+      const calls = message.calls.map(({ name, arguments: args }) => [name, args]);
+      expect({ content: message.content, calls }).toEqual(row.whole as never);
     }
   });
 }
@@ -106,19 +106,19 @@ const bytes = vocabularyOf(
 );
 
 test.each(TOOL_FORMATS)("%s: written calls are read back, whole and in pieces of any size", (format) => {
-  const given = [
+  const examples = [
     { city: 'Rome "x" <y> {z}\nb', n: -3, b: true, list: [1, 2], at: { x: 1.5, s: "p q" } },
     { zone: null },
     {},
   ];
-  const calls: WrittenCall[] = given.map((one, at) => ({
+  const calls: WrittenCall[] = examples.map((call, at) => ({
     name: at === 1 ? "get_weather" : ["get_weather", "", "get_time"][at]!,
-    args: fromPlain(one) as WrittenCall["args"],
+    args: fromPlain(call) as WrittenCall["args"],
   }));
   const text = CALL_FORMS[format]({ text: "", spaced: true, callsBefore: 4 }, calls);
   const kind = toolParserKind(format, bytes, idsOf(null));
   const whole = new OutputParser(use, kind.make(use)).message(text);
-  expect(whole.calls.map(({ arguments: json }) => JSON.parse(json))).toEqual(given);
+  expect(whole.calls.map(({ arguments: json }) => JSON.parse(json))).toEqual(examples);
   // The result of llama3_json for several calls depends on where outputs end; its recordings show that.
   for (const size of format === "llama3_json" ? [] : [1, 3, 7, 1000]) {
     const streaming = new OutputParser(use, kind.make(use));
@@ -133,7 +133,7 @@ test.each(TOOL_FORMATS)("%s: written calls are read back, whole and in pieces of
         sent[index].json += more ?? "";
       }
     }
-    expect(sent.map(({ json }) => JSON.parse(json))).toEqual(given);
+    expect(sent.map(({ json }) => JSON.parse(json))).toEqual(examples);
     expect([sent.map(({ name }) => name), content.trim()]).toEqual([["get_weather", "get_weather", "get_time"], ""]);
     expect(new Set(sent.map(({ id }) => id)).size).toBe(3);
     if (format === "kimi_k2") expect(sent[2]!.id).toBe("functions.get_time:6");
@@ -144,7 +144,7 @@ test.each([
   ["kimi_k2", /^functions\.get_weather:1$/, /^\{/],
   ["openai", /^chatcmpl-tool-[0-9a-f]{16}$/, /^$/],
   ["glm47", /^chatcmpl-tool-[0-9a-f]{16}$/, /^$/],
-])("a server with %s: ids, and the arguments of the first delta", async (parser, id, first) => {
+])("a server with %s has the recorded ids and arguments in the first delta", async (parser, id, first) => {
   const flags = `--timing none --served-model-name m --enable-auto-tool-choice --tool-call-parser ${parser}`;
   const server = await hosted(flags.split(" "));
   const called = { id: "a", type: "function", function: { name: "get_time", arguments: "{}" } };

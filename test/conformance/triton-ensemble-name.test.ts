@@ -32,7 +32,7 @@ test.each([
   ['Qwen/"a"', ["--served-model-name", 'Qwen/"a"']],
   // A model of that name is a step of the ensemble.
   ["ensemble", ["--served-model-name", "tensorrt_llm"]],
-] as const)("%s with %p", async (name, flags) => {
+] as const)("the ensemble has the name %s with the flags %p", async (name, flags) => {
   const app = await started(...flags);
   expect((await ask(app, flags[1] ?? "")).status).toBe(200);
   const text = await page(app);
@@ -87,13 +87,15 @@ function pageOf(queuedUs: Readonly<Record<string, number>>): string {
 }
 
 test.each([
-  ["as recorded, the one model beside the steps", RECORDED_US, {}, true],
-  ["with the script beside it", { ...RECORDED_US, tensorrt_llm_bls: 300 }, {}, true],
-  ["a model that queues is no ensemble", { ...RECORDED_US, x: 280 }, {}, false],
-  ["two of them: it is not known which", { ...RECORDED_US, y: 7 }, {}, false],
-  ["without its steps", { x: 7, tensorrt_llm: 139 }, {}, false],
-  ["what the user says holds", RECORDED_US, { ensembles: ["other"] }, false],
-] as const)("%s", (_, queuedUs, parameters: Parameters, told) => {
+  ["a recorded page with one model in addition to the steps", RECORDED_US, {}, true],
+  ["the same with tensorrt_llm_bls", { ...RECORDED_US, tensorrt_llm_bls: 300 }, {}, true],
+  ["a model with queue time is not an ensemble", { ...RECORDED_US, x: 280 }, {}, false],
+  ["two candidates, so the ensemble is unknown", { ...RECORDED_US, y: 7 }, {}, false],
+  ["a page without the steps", { x: 7, tensorrt_llm: 139 }, {}, false],
+  ["the user's setting has priority", RECORDED_US, { ensembles: ["other"] }, false],
+] as const)("the ensemble is recognized by its behaviour: %s", (_, queuedUs, parameters: Parameters, recognized) => {
   const { violated } = checkScrapes([{ text: pageOf(queuedUs) }], { parameters });
-  expect(violated.flatMap(({ id, violations }) => (id === "N06" ? violations.length : []))).toEqual(told ? [1] : []);
+  expect(violated.flatMap(({ id, violations }) => (id === "N06" ? violations.length : []))).toEqual(
+    recognized ? [1] : [],
+  );
 });

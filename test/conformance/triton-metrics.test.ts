@@ -7,12 +7,12 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { metricsDialects } from "../../src/metrics/dialects.ts";
 import { checkScrapes } from "../../src/tools/check/index.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { parseExposition } from "../metrics/parse.ts";
 import { identity } from "../metrics/snapshots.ts";
 import { serve } from "../server.ts";
 
-let server: Hosted;
+let server: HostedServer;
 let port: string;
 beforeAll(async () => {
   // A pool for two and a half long answers, so that some are preempted.
@@ -150,10 +150,10 @@ test("--allow-metrics=false removes the port and the families, and the server wo
   }
 });
 
-test("a port in use ends the start with one line and exit code 2, and no listener stays", async () => {
+test("a port in use ends the start with one line after the notice and exit code 2, and no listener stays", async () => {
   const taken = new URL(port).port;
   const start = serve(["--metrics-port", taken]);
   await expect(start).rejects.toThrow(
-    `the server ended with 2:\nunderstudy serve: --metrics-port ${taken}: 127.0.0.1:${taken} is in use; choose another port\n`,
+    `with all of these metrics\nunderstudy serve: --metrics-port ${taken}: 127.0.0.1:${taken} is in use; choose another port\n`,
   );
 });

@@ -59,7 +59,7 @@ test("a parser finds calls without further options, also if the choice is null",
         json(chat({ seed, tools, max_tokens: 200, ignore_eos: false, ...more }, parsing)),
       ),
     );
-    const called = answers.filter(({ choices: [one] }) => one.message.tool_calls.length > 0);
+    const called = answers.filter(({ choices: [choice] }) => choice.message.tool_calls.length > 0);
     expect(called.length).toBeGreaterThan(0);
     expect(called[0].choices[0].finish_reason).toBe("tool_calls");
   }
@@ -93,22 +93,22 @@ test("a named tool gets the text as its arguments, with any parser", async () =>
     const whole = choices.map(({ message }: Json) => message.tool_calls[0].function.arguments);
     expect(whole[0].length).toBeGreaterThan(0);
     const streamed = await chunks(chat({ tools, tool_choice: NAMED, seed: 1, n: 2, stream: true }, app));
-    const said = ["", ""];
+    const contents = ["", ""];
     for (const { choices } of streamed.slice(2)) {
       const [{ index, delta }] = choices;
       expect(delta).toEqual({
         tool_calls: [{ type: "function", index, function: { name: "weather", arguments: expect.any(String) } }],
       });
-      said[index] += delta.tool_calls[0].function.arguments;
+      contents[index] += delta.tool_calls[0].function.arguments;
     }
-    expect(said).toEqual(whole);
+    expect(contents).toEqual(whole);
   }
 });
 
 test("a named tool need not exist, and may be combined with a format", async () => {
   const more = { tools, tool_choice: { type: "function", function: { name: "other" } } };
-  const called = async (given: object, app?: RenewableApp) =>
-    (await json(chat({ ...more, ...given }, app))).choices[0].message.tool_calls[0].function;
+  const called = async (fields: object, app?: RenewableApp) =>
+    (await json(chat({ ...more, ...fields }, app))).choices[0].message.tool_calls[0].function;
   const response_format = { type: "regex", regex: "[ab]{3}" };
   for (const [app, tool_choice, name] of [
     [plain, more.tool_choice, "other"],
@@ -121,7 +121,7 @@ test("a named tool need not exist, and may be combined with a format", async () 
   expect((await called({ ignore_eos: false }, parsing)).arguments.length).toBeGreaterThan(0);
 });
 
-test("/v1/responses: a named tool gives a call, also with a format", async () => {
+test("in /v1/responses a named tool gives a call, also with a format", async () => {
   const schema = { type: "object", properties: { a: { const: 1 } }, required: ["a"] };
   const text = { format: { type: "json_schema", name: "s", schema } };
   const named = { tools: [{ type: "function", name: "weather", parameters: { type: "object", properties: {} } }] };

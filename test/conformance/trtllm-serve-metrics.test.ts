@@ -100,9 +100,9 @@ test("/kv_cache_events has numbered events, each read once: created, stored with
     window_size: 1024,
   });
   const stored = events.filter(({ data }: Json) => data.type === "stored").map(({ data }: Json) => data);
-  const mine = stored.find(({ blocks: [one] }: Json) => one.tokens[0]?.token_id === prompt[0]);
+  const mine = stored.find(({ blocks: [block] }: Json) => block.tokens[0]?.token_id === prompt[0]);
   expect(mine).toMatchObject({ parent_hash: null });
-  expect(mine.blocks.flatMap(({ tokens }: Json) => tokens.map((one: Json) => one.token_id))).toEqual(
+  expect(mine.blocks.flatMap(({ tokens }: Json) => tokens.map((token: Json) => token.token_id))).toEqual(
     prompt.slice(0, 64),
   );
   expect(mine.blocks[0]).toMatchObject({ type: "stored_block", cache_level: 0, priority: 35 });
@@ -120,8 +120,8 @@ test("choices of a prompt count as one request, reported when the last has ended
   expect(usage.completion_tokens).toBe(24);
   await complete(app, { prompt: ids(0, 7) });
   // A request has the number of its first choice.
-  const told = await drain(app, "/perf_metrics");
-  expect(told.map(({ request_id }: Json) => request_id).sort()).toEqual([1, 4, 7]);
+  const metrics = await drain(app, "/perf_metrics");
+  expect(metrics.map(({ request_id }: Json) => request_id).sort()).toEqual([1, 4, 7]);
   const text = await page(app);
   for (const [name, value] of [
     ["e2e_request_latency_seconds_count", 3],
@@ -158,14 +158,14 @@ test("with --enable-iter-req-stats a record has each request's stage, progress a
     await complete(app, { prompt: ids(0, 100), max_tokens: 3 });
     const text = await (await fetch(`${app.url}/metrics`)).text();
     const records = JSON.parse(text) as Json[];
-    const told = records.map(({ requestStats: [one] }) => [
-      one.id,
-      one.stage,
-      one.contextPrefillPosition,
-      one.numGeneratedTokens,
-      one.scheduled,
+    const rows = records.map(({ requestStats: [stats] }) => [
+      stats.id,
+      stats.stage,
+      stats.contextPrefillPosition,
+      stats.numGeneratedTokens,
+      stats.scheduled,
     ]);
-    expect(told).toEqual([
+    expect(rows).toEqual([
       [1, "CONTEXT_IN_PROGRESS", 64, 0, true],
       [1, "GENERATION_IN_PROGRESS", 100, 1, true],
       [1, "GENERATION_IN_PROGRESS", 100, 2, true],
@@ -243,7 +243,7 @@ test("the 65 families are those in the table and at most 15 with a reason", () =
 const familiesOn = (text: string) => [...text.matchAll(/^# TYPE trtllm_(\w+) /gm)].map(([, name]) => name!);
 /** Returns the first sample of a family. */
 function sampleOf(text: string, name: string): number {
-  const line = text.split("\n").find((one) => one.startsWith(`trtllm_${name}{`));
+  const line = text.split("\n").find((line) => line.startsWith(`trtllm_${name}{`));
   return line === undefined ? Number.NaN : Number(line.slice(line.lastIndexOf(" ") + 1));
 }
 

@@ -46,18 +46,18 @@ test("requests join and leave the batch at each iteration, so the shorter of two
 });
 
 test("missing and refused options of the role give one line each", () => {
-  const said = (line: string) => {
+  const resolved = (line: string) => {
     const resolved = resolveServeConfig(line.split(" "), {}, () => "");
     return "error" in resolved ? resolved.error : resolved;
   };
-  expect(said("--return-perf-metrics")).toBe("--return-perf-metrics: needs --role trtllm-serve");
-  expect(said("--role trtllm-serve --workers 2")).toBe(
+  expect(resolved("--return-perf-metrics")).toBe("--return-perf-metrics: needs --role trtllm-serve");
+  expect(resolved("--role trtllm-serve --workers 2")).toBe(
     "--workers: must be 1 with --role trtllm-serve, which has one engine",
   );
-  expect(said("--role trtllm-serve --max-num-seqs 5")).toContain("--max-batch-size");
-  expect(said("--role trtllm-serve --metrics-port 9")).toContain("--metrics-port: only for Triton's metrics");
-  expect(said("--role trtllm-serve --http2-port 0")).toContain("--http2-port: only for --role vllm");
-  expect(said("--role trtllm-serve --max_batch_size 7 --max_seq_len 512 --max_num_tokens 256")).toMatchObject({
+  expect(resolved("--role trtllm-serve --max-num-seqs 5")).toContain("--max-batch-size");
+  expect(resolved("--role trtllm-serve --metrics-port 9")).toContain("--metrics-port: only for Triton's metrics");
+  expect(resolved("--role trtllm-serve --http2-port 0")).toContain("--http2-port: only for --role vllm");
+  expect(resolved("--role trtllm-serve --max_batch_size 7 --max_seq_len 512 --max_num_tokens 256")).toMatchObject({
     config: {
       engine: {
         ...{ maxNumSeqs: 7, maxModelLen: 512, maxNumBatchedTokens: 256, blockSize: 32, enableChunkedPrefill: false },
@@ -67,14 +67,14 @@ test("missing and refused options of the role give one line each", () => {
   });
 });
 
-test("options of trtllm-serve alone: parsers by its names, those that mean nothing are ignored, those not built refused", () => {
+test("the role's own options are read, those without an effect are ignored, and unsupported ones are refused", () => {
   const resolve = (line: string, file = "") => resolveServeConfig(line.split(" "), {}, () => file);
-  const own =
+  const flags =
     "m --role trtllm-serve --backend pytorch --tp_size 1 --pp_size 2 --ep_size 2 --cp_size 1 --cluster_size 1";
   const more =
     "--max_beam_width 1 --custom_module_dirs a --custom_module_dirs b --trust_remote_code --enable_attention_dp";
   const parsers = "--tool_parser qwen3 --reasoning_parser deepseek-r1";
-  expect(resolve(`${own} ${more} --num_postprocess_workers 4 --hf_revision x ${parsers}`)).toMatchObject({
+  expect(resolve(`${flags} ${more} --num_postprocess_workers 4 --hf_revision x ${parsers}`)).toMatchObject({
     config: {
       models: { model: "m" },
       text: { toolCallParser: "hermes", reasoningParser: "deepseek_r1" },
@@ -86,40 +86,42 @@ test("options of trtllm-serve alone: parsers by its names, those that mean nothi
       ...["--enable-attention-dp", "--num-postprocess-workers", "--revision"],
     ],
   });
-  const said = (line: string, file?: string) => {
+  const resolved = (line: string, file?: string) => {
     const resolved = resolve(line, file);
     return "error" in resolved ? resolved.error : resolved;
   };
-  expect(said("--backend pytorch")).toBe("--backend: needs --role trtllm-serve");
+  expect(resolved("--backend pytorch")).toBe("--backend: needs --role trtllm-serve");
   for (const flag of ["--pp-size", "--hf-revision", "--ep-size", "--attn-backend"])
-    expect(said(`m ${flag} 2`)).toBe(`${flag}: needs --role trtllm-serve`);
-  expect(said("m --backen 2 --ep_size 2")).toStartWith("--backen: unknown flag;");
+    expect(resolved(`m ${flag} 2`)).toBe(`${flag}: needs --role trtllm-serve`);
+  expect(resolved("m --backen 2 --ep_size 2")).toStartWith("--backen: unknown flag;");
   expect(
-    said("m --tp_size 1 --free_gpu_memory_fraction 0.5 --capacity-scheduler-policy MAX_UTILIZATION"),
+    resolved("m --tp_size 1 --free_gpu_memory_fraction 0.5 --capacity-scheduler-policy MAX_UTILIZATION"),
   ).toMatchObject({
     config: { models: { model: "m" } },
   });
-  expect(said("m --config f.yaml", "pp_size: 2\n")).toBe("f.yaml:1: pp_size: needs --role trtllm-serve");
-  expect(said("--tool-call-parser qwen3")).toMatch(
+  expect(resolved("m --config f.yaml", "pp_size: 2\n")).toBe("f.yaml:1: pp_size: needs --role trtllm-serve");
+  expect(resolved("--tool-call-parser qwen3")).toMatch(
     /^--tool-call-parser: takes apertus, beam, .* or xlam, not "qwen3"$/,
   );
-  expect(said("--role trtllm-serve --tool_parser nope")).toStartWith(
+  expect(resolved("--role trtllm-serve --tool_parser nope")).toStartWith(
     "--tool_parser: takes deepseek_v3, deepseek_v31, ",
   );
-  expect(said("--role trtllm-serve --frobnicate")).toContain("trtllm-serve does not have it either");
-  expect(said("--role trtllm-serve --server_role CONTEXT")).toBe("--server_role: disaggregated serving is not built");
+  expect(resolved("--role trtllm-serve --frobnicate")).toContain("trtllm-serve does not have it either");
+  expect(resolved("--role trtllm-serve --server_role CONTEXT")).toBe(
+    "--server_role: disaggregated serving is not built",
+  );
   const file = "cuda_graph_config:\n  enable_padding: true\nspeculative_config:\n  decoding_type: Eagle\n";
   const extra = "--role trtllm-serve --extra_llm_api_options extra.yaml";
-  expect(said(extra, file)).toMatchObject({ ignored: ["--cuda-graph-config", "--speculative-config"] });
+  expect(resolved(extra, file)).toMatchObject({ ignored: ["--cuda-graph-config", "--speculative-config"] });
   const devices = ["peft_cache_config", "sparse_attention_config", "force_dynamic_quantization", "enable_min_latency"];
   const others = ["batch_wait_timeout_ms", "batch_wait_timeout_iters", "kv_connector_config", "orchestrator_type"];
   const rest = ["env_overrides", "postprocess_tokenizer_dir", "attention_dp_enable_balance", "max_stats_len"];
   for (const key of [...devices, ...others, ...rest, "disable_mm_encoder"])
-    expect(said(extra, `${key}: 1\n`)).toMatchObject({ ignored: [`--${key.replaceAll("_", "-")}`] });
-  expect(said(extra, "cache_transceiver_config: {backend: UCX}\n")).toBe(
+    expect(resolved(extra, `${key}: 1\n`)).toMatchObject({ ignored: [`--${key.replaceAll("_", "-")}`] });
+  expect(resolved(extra, "cache_transceiver_config: {backend: UCX}\n")).toBe(
     "extra.yaml:1: cache_transceiver_config: disaggregated serving is not built",
   );
-  expect(said(extra, "host_pool: 1\n")).toContain(
+  expect(resolved(extra, "host_pool: 1\n")).toContain(
     "extra.yaml:1: host_pool: unknown key; trtllm-serve does not have it either",
   );
   const blocks = (dtype: string) => {
@@ -147,7 +149,7 @@ test("a disconnect is noticed at the next whole second of its request", async ()
   await slow.close(0);
 });
 
-test("/steady_clock_offset: two readings a fifth of a second apart; an offset is taken, its absence is not", async () => {
+test("/steady_clock_offset returns two times a fifth of a second apart, and requires an offset when it is set", async () => {
   const { receive_ts, transmit_ts } = await json(get("/steady_clock_offset"));
   expect(transmit_ts - receive_ts).toBeGreaterThanOrEqual(0.2);
   expect((await post("/steady_clock_offset", { offset: 1.5 })).status).toBe(200);
@@ -207,12 +209,12 @@ max_seq_len: 4096
 test("a role that only the file sets decides which keys are read, at any place in the file", () => {
   const read = (file: string, line = "m --config f.yaml") => resolveServeConfig(line.split(" "), {}, () => file);
   expect(read("pp_size: 2\nrole: trtllm-serve\n")).toMatchObject({ ignored: ["--pipeline-parallel-size"] });
-  const said = (file: string, line?: string) => {
+  const resolved = (file: string, line?: string) => {
     const resolved = read(file, line);
     return "error" in resolved ? resolved.error : resolved;
   };
-  expect(said("role: trtllm-serve\nbogus_key: 1\n")).toContain("trtllm-serve does not have it either");
-  expect(said("role: trtllm-serve\npp_size: 2\n", "m --config f.yaml --role vllm")).toBe(
+  expect(resolved("role: trtllm-serve\nbogus_key: 1\n")).toContain("trtllm-serve does not have it either");
+  expect(resolved("role: trtllm-serve\npp_size: 2\n", "m --config f.yaml --role vllm")).toBe(
     "f.yaml:2: pp_size: needs --role trtllm-serve",
   );
 });

@@ -80,7 +80,7 @@ test.each([
 });
 
 test("numbers that JSON does not have are never repeated", async () => {
-  const said = async (member: string) => {
+  const textOf = async (member: string) => {
     const response = await fetch(`${app.url}/v1/responses`, {
       method: "POST",
       body: `{"model":"m","input":"a","max_output_tokens":2,${member}}`,
@@ -89,8 +89,8 @@ test("numbers that JSON does not have are never repeated", async () => {
     return [response.status, await response.text()];
   };
   for (const member of ['"temperature":Infinity', '"temperature":NaN', '"top_p":NaN', '"temperature":1e999'])
-    expect(await said(member)).toEqual([500, "Internal Server Error"]);
-  expect(await said('"top_p":Infinity')).toEqual([
+    expect(await textOf(member)).toEqual([500, "Internal Server Error"]);
+  expect(await textOf('"top_p":Infinity')).toEqual([
     400,
     JSON.stringify(flat("require 0 <= top_p <= 1, got top_p=inf")[1]),
   ]);
@@ -175,11 +175,11 @@ test.each([
     const response = await fetch(counting.url + path, { method: "POST", body, headers });
     expect([response.status, (await response.text()).length > 0]).toEqual([200, true]);
   };
-  const told = async (path: string) => (await (await fetch(counting.url + path)).json()) as Json[];
+  const rowsOf = async (path: string) => (await (await fetch(counting.url + path)).json()) as Json[];
   await post("/v1/completions", { prompt: "One", max_tokens: 4 });
   for (const stream of [false, true]) await post("/v1/responses", { input: "Two", max_output_tokens: 4, stream });
   await post("/v1/chat/completions", { messages: [{ role: "user", content: "Three" }], max_tokens: 4 });
-  expect((await told("/perf_metrics")).length).toBe(requests);
+  expect((await rowsOf("/perf_metrics")).length).toBe(requests);
   const text = await (await fetch(`${counting.url}/prometheus/metrics`)).text();
   const sumOf = (name: string) =>
     [...text.matchAll(new RegExp(`^trtllm_${name}\\{[^}]*\\} (\\S+)$`, "gm"))].reduce(
@@ -188,6 +188,6 @@ test.each([
     );
   expect([sumOf("request_success_total"), sumOf("e2e_request_latency_seconds_count")]).toEqual([requests, requests]);
   // Iterations count, whichever route caused them.
-  expect((await told("/metrics")).length + sumOf("num_requests_completed_total")).toBeGreaterThan(0);
+  expect((await rowsOf("/metrics")).length + sumOf("num_requests_completed_total")).toBeGreaterThan(0);
   await counting.close(0);
 });

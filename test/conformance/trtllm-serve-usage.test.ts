@@ -33,13 +33,13 @@ const json = async (response: Promise<Response>): Promise<Json> => (await respon
 const events = async (response: Promise<Response>) => (await (await response).text()).split(/(?<=\n\n)/);
 const chunk = (event: string) => JSON.parse(event.slice("data: ".length));
 
-test("answers to several prompts are put together: usage is the sum, the model its own name", async () => {
+test("answers to several prompts are joined, with the sum of the usage and the served model's name", async () => {
   const prompt = Array.from({ length: 100 }, (_, i) => 100 + i);
   await complete({ prompt });
-  const one = await json(complete({ prompt }));
-  const cached = one.usage.prompt_tokens_details.cached_tokens;
+  const answer = await json(complete({ prompt }));
+  const cached = answer.usage.prompt_tokens_details.cached_tokens;
   expect(cached).toBeGreaterThan(0);
-  expect([one.model, one.prompt_token_ids]).toEqual(["m", null]);
+  expect([answer.model, answer.prompt_token_ids]).toEqual(["m", null]);
   const both = await json(complete({ prompt: [prompt, prompt], n: 2 }));
   expect([both.model, both.prompt_token_ids]).toEqual(["meta-llama/Llama-3.1-8B-Instruct", []]);
   expect(both.usage).toMatchObject({ prompt_tokens: 200, total_tokens: 216, completion_tokens: 16 });
@@ -55,14 +55,14 @@ test("in a stream each of several prompts has a separate id, and its usage after
   const numbers: number[] = [];
   for (const [prompt, tokens] of [3, 1, 2].entries()) {
     const indices = [2 * prompt, 2 * prompt + 1];
-    const [{ id }] = chunks.filter(({ choices: [one] }) => one?.index === indices[0]);
-    const own = chunks.filter((one) => one.id === id);
+    const [{ id }] = chunks.filter(({ choices: [choice] }) => choice?.index === indices[0]);
+    const choiceChunks = chunks.filter((chunk) => chunk.id === id);
     numbers.push(Number(/^cmpl-(\d+)$/.exec(id)![1]));
-    expect(own.slice(0, -1).map(({ choices: [one] }) => one.index)).toEqual(
+    expect(choiceChunks.slice(0, -1).map(({ choices: [choice] }) => choice.index)).toEqual(
       expect.arrayContaining([...indices, ...indices]),
     );
-    expect(own.slice(0, -1).every(({ usage }) => usage === null)).toBe(true);
-    const { choices, usage } = own.at(-1);
+    expect(choiceChunks.slice(0, -1).every(({ usage }) => usage === null)).toBe(true);
+    const { choices, usage } = choiceChunks.at(-1);
     expect(choices).toEqual([]);
     expect(usage).toEqual({
       ...{ prompt_tokens: tokens, total_tokens: tokens + 4, completion_tokens: 4 },
@@ -75,20 +75,20 @@ test("in a stream each of several prompts has a separate id, and its usage after
   expect(without).toHaveLength(3 * 2 * 2 + 1);
 });
 
-test("cached tokens of a prompt in a stream are those of its first choice, whichever ends first", async () => {
+test("the cached tokens of a streamed prompt are those of its first choice, in any order of ends", async () => {
   // Requests wait for others, so a second choice may start with blocks that the first has cached.
   const narrow = await start("--max-seq-len 200 --max-num-tokens 200 --max-batch-size 2");
   for (let seed = 0; seed < 12; seed++) {
     const prompt = [0, 1, 2, 3].map((at) => Array.from({ length: 150 }, (_, i) => 1000 + 800 * seed + 200 * at + i));
     const asked = { prompt, n: 2, seed, max_tokens: 50, stream: true, stream_options: {} };
-    const told = (await events(post("/v1/completions", asked, narrow))).slice(0, -1).map(chunk);
-    const cached = told.flatMap(({ usage }) => (usage ? [usage.prompt_tokens_details.cached_tokens] : []));
+    const chunks = (await events(post("/v1/completions", asked, narrow))).slice(0, -1).map(chunk);
+    const cached = chunks.flatMap(({ usage }) => (usage ? [usage.prompt_tokens_details.cached_tokens] : []));
     expect(cached).toEqual([0, 0, 0, 0]);
   }
   await narrow.close(0);
 });
 
-test("continuous usage of a chat: its first event knows the cached tokens", async () => {
+test("with continuous usage the first event of a chat has the cached tokens", async () => {
   const messages = [{ role: "user", content: "word ".repeat(120) }];
   await chat({ messages });
   const all = await events(chat({ messages, stream: true, stream_options: { continuous_usage_stats: true } }));

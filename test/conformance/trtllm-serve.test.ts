@@ -40,7 +40,7 @@ const json = async (response: Promise<Response>): Promise<Json> => (await respon
 const events = async (response: Promise<Response>) => (await (await response).text()).split(/(?<=\n\n)/);
 const chunk = (event: string) => JSON.parse(event.slice("data: ".length));
 
-test("/health: 200 without a body; an engine that has died: 503 with a text, and no generation", async () => {
+test("/health answers 200 without a body, and 503 with a text after the engine has died", async () => {
   const healthy = await get("/health");
   expect([healthy.status, await healthy.text(), healthy.headers.get("content-type")]).toEqual([200, "", null]);
   const dying = await start("--timing none");
@@ -119,7 +119,7 @@ test("an error of the arguments is flat; a prompt beyond an iteration prints its
   expect(await refused.json()).toMatchObject({ object: "error", type: "BadRequestError", param: null, code: 400 });
 });
 
-test("a body that does not fit the schema: the text of Python's list of errors", async () => {
+test("a body that does not fit the schema gets the text of Python's list of errors", async () => {
   const error = async (asked: Promise<Response>) => {
     const response = await asked;
     return [response.status, ((await response.json()) as Json).error];
@@ -141,11 +141,11 @@ test("a body that does not fit the schema: the text of Python's list of errors",
 });
 
 test("stream_options without a stream are refused, in a chat even null members of it count", async () => {
-  for (const [response, said] of [
+  for (const [response, message] of [
     [chat({ stream_options: {} }), "stream_options can only be set if stream is true"],
     [complete({ stream_options: { include_usage: true } }), "Stream options can only be defined when stream is true."],
   ] as const)
-    expect((await json(response)).error).toContain(said);
+    expect((await json(response)).error).toContain(message);
 });
 
 test("without max_tokens an answer continues to max_seq_len, and larger limits are cut silently", async () => {
@@ -205,7 +205,7 @@ test("a chat's stream: a first event per choice with a blank before its end, nul
     expect(Object.keys(chunk(event).choices[0].delta)).toEqual(["content", "reasoning_content"]);
   }
   const ends = between.map(chunk).filter(({ choices }) => choices[0].finish_reason);
-  expect(ends.map(({ choices: [one] }) => [one.index, one.finish_reason]).sort()).toEqual([
+  expect(ends.map(({ choices: [choice] }) => [choice.index, choice.finish_reason]).sort()).toEqual([
     [0, "length"],
     [1, "length"],
   ]);
@@ -232,7 +232,7 @@ test("a completion's stream prints nulls, and the index identifies the prompt", 
   const { id } = chunk(all[0]!);
   expect(id).toMatch(/^cmpl-\d+$/);
   const texts = all.slice(0, -1).map(chunk);
-  expect(new Set(texts.map(({ choices: [one] }) => one.index))).toEqual(new Set([0, 1]));
+  expect(new Set(texts.map(({ choices: [choice] }) => choice.index))).toEqual(new Set([0, 1]));
   expect(all[0]).toMatch(
     /"text":"[^"]*","token_ids":null,"logprobs":null,"finish_reason":null,"stop_reason":null,"avg_decoded_tokens_per_iter":1.0\}\],"usage":null\}\n\n$/,
   );
@@ -254,7 +254,7 @@ test("finish reasons: stop with its string, tool_calls with a parsed call, reaso
   });
   const streamed = (await events(chat({ ...asked, stream: true }))).slice(0, -1).map(chunk);
   expect(streamed.at(-1).choices[0].finish_reason).toBe("tool_calls");
-  expect(streamed.some(({ choices: [one] }) => one.delta.tool_calls)).toBe(true);
+  expect(streamed.some(({ choices: [choice] }) => choice.delta.tool_calls)).toBe(true);
 });
 
 test("log probabilities of chats and completions", async () => {
@@ -264,12 +264,12 @@ test("log probabilities of chats and completions", async () => {
   const answer: Json = await json(fetch(`${plain.url}/v1/chat/completions`, { method: "POST", body, headers }));
   await plain.close(0);
   const { content } = answer.choices[0].logprobs;
-  expect(content.map((one: Json) => one.top_logprobs.length)).toEqual([2, 2, 2]);
+  expect(content.map((entry: Json) => entry.top_logprobs.length)).toEqual([2, 2, 2]);
   const [other] = (await json(complete({ logprobs: 1 }))).choices;
   expect(other.logprobs.tokens).toHaveLength(4);
 });
 
-test("fields that TensorRT-LLM has and vLLM has not are taken", async () => {
+test("fields of TensorRT-LLM that vLLM lacks are accepted", async () => {
   const both = {
     ...{
       top_k: 0,
@@ -302,9 +302,9 @@ test("fields that TensorRT-LLM has and vLLM has not are taken", async () => {
   expect(await json(complete({ response_format: { type: "ebnf" } }))).toMatchObject({ object: "error", code: 400 });
 });
 
-test("without detokenize ids stand in the text's place", async () => {
-  const [one] = (await json(complete({ detokenize: false }))).choices;
-  expect([one.text, one.token_ids.length]).toEqual(["", 4]);
+test("without detokenize the answer has ids instead of text", async () => {
+  const [choice] = (await json(complete({ detokenize: false }))).choices;
+  expect([choice.text, choice.token_ids.length]).toEqual(["", 4]);
   const [first] = await events(complete({ detokenize: false, stream: true }));
   expect(chunk(first!).choices[0]).toMatchObject({ text: "", token_ids: [expect.any(Number)] });
 });
@@ -372,7 +372,7 @@ test.each([
   { temperature: null, top_p: null },
   { presence_penalty: 3, frequency_penalty: -9.5 },
   { min_tokens: 9, max_tokens: 3 },
-])("sampling parameters %j are taken", async (more) => {
+])("sampling parameters %j are accepted", async (more) => {
   for (const asked of [chat, complete]) expect((await asked(more)).status).toBe(200);
 });
 

@@ -20,7 +20,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const file = join(folder, "truth.jsonl");
 const LIMIT_BYTES = Math.ceil(0.02 * 2 ** 20);
 
-/** What one client received: its answer's id, the bytes of its body, and the number of tokens in its usage. */
+/** A client's answer: its id, the bytes of its body, and the number of tokens in its usage. */
 interface ClientObservation {
   readonly id: string;
   readonly choices: number;
@@ -42,10 +42,10 @@ const tokensOf = ({ runs }: RequestLine) => sum(runs, ([, steps, width = 1]) => 
 const metric = (name: string, wanted: Record<string, string> = {}, sample = name) =>
   sum(
     page
-      .find((one) => one.name === name)!
+      .find((family) => family.name === name)!
       .samples.filter(
-        (one) =>
-          one.name === sample && Object.entries(wanted).every(([key, value]) => new Map(one.labels).get(key) === value),
+        (row) =>
+          row.name === sample && Object.entries(wanted).every(([key, value]) => new Map(row.labels).get(key) === value),
       ),
     ({ value }) => value,
   );
@@ -193,7 +193,7 @@ describe("requests", () => {
         true,
       ]);
     }
-    const given = new Map<StepLine, number>();
+    const stepTokens = new Map<StepLine, number>();
     for (const row of ofType("request")) {
       let last = 0;
       for (const [first, count, width = 1] of row.runs) {
@@ -201,7 +201,7 @@ describe("requests", () => {
         last = first + count - 1;
         for (let at = first; at <= last; at++) {
           const step = steps.get(`${row.engine}/${at}`)!;
-          given.set(step, (given.get(step) ?? 0) + width);
+          stepTokens.set(step, (stepTokens.get(step) ?? 0) + width);
         }
       }
       if (row.runs.length > 0) expect(row.prefillEndUs).toBe(steps.get(`${row.engine}/${row.runs[0]![0]}`)!.dueUs);
@@ -214,7 +214,7 @@ describe("requests", () => {
       expect(times).toEqual(times.toSorted((a, b) => a - b));
       expect(row.preempted.length).toBe(row.preemptions);
     }
-    for (const step of steps.values()) expect([step.step, given.get(step) ?? 0]).toEqual([step.step, step.tokens]);
+    for (const step of steps.values()) expect([step.step, stepTokens.get(step) ?? 0]).toEqual([step.step, step.tokens]);
   });
 });
 
@@ -229,9 +229,9 @@ test.each(["0", "1"])("totals of rank %s equal the page", (engine) => {
   // vLLM counts a preemption with the request's next output. A request that ends before that loses the count.
   const preemptions = sum(rows, (row) => row.preemptions);
   const ran = rows.filter(({ reason }) => reason === "length");
-  const told = metric("vllm:num_preemptions_total", mine);
+  const counted = metric("vllm:num_preemptions_total", mine);
   expect(sum(steps, (step) => step.preemptions)).toBe(preemptions);
-  expect(told).toBeWithin(
+  expect(counted).toBeWithin(
     sum(ran, (row) => row.preemptions),
     preemptions + 1,
   );
@@ -294,8 +294,8 @@ function documented(): Map<string, string[]> {
     sections.map((section) => {
       const rows = section.split("\n").filter((line) => line.startsWith("| `"));
       const fields = rows.flatMap((row) => [...row.split("|")[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!));
-      const said = [...section.split("\n\n")[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!);
-      return [/`(\w+)`/.exec(section)![1]!, rows.length > 0 ? fields : said];
+      const listed = [...section.split("\n\n")[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!);
+      return [/`(\w+)`/.exec(section)![1]!, rows.length > 0 ? fields : listed];
     }),
   );
 }
@@ -318,7 +318,8 @@ test("every line has the documented fields, no more and no less, each of its typ
     seed: count,
     engine: (value) => count(value) || typeof value === "object",
     runs: (value) => (value as unknown[][]).every((run) => run.length >= 2 && run.length <= 3 && run.every(count)),
-    preempted: (value) => (value as Record<string, unknown>[]).every((one) => us(one.us) && us(one.resumedUs)),
+    preempted: (value) =>
+      (value as Record<string, unknown>[]).every((preemption) => us(preemption.us) && us(preemption.resumedUs)),
     dropped: (value) => ["run", "step", "request"].every((kind) => count((value as Record<string, unknown>)[kind])),
   };
   // With one process there is no worker. The counts are inside `dropped`.

@@ -37,13 +37,16 @@ async function list(url: string, query = "") {
   };
 }
 
-async function one(url: string, id: string): Promise<{ status: number; requests: ExpandedRequest[]; error?: object }> {
+async function truthOf(
+  url: string,
+  id: string,
+): Promise<{ status: number; requests: ExpandedRequest[]; error?: object }> {
   const response = await fetch(`${url}/understudy/requests/${encodeURIComponent(id)}`);
   const { requests = [], error } = (await response.json()) as { requests?: ExpandedRequest[]; error?: object };
   return { status: response.status, requests, ...(error ? { error } : {}) };
 }
 
-test("rows by id and in pages: those of the truth log, with the times of their tokens", async () => {
+test("rows by id and in pages equal those of the truth log, with the times of their tokens", async () => {
   const folder = await mkdtemp(join(tmpdir(), "understudy-requests-"));
   const file = join(folder, "truth.jsonl");
   const server = await hosted([...FLAGS, "--truth-log", file]);
@@ -57,17 +60,17 @@ test("rows by id and in pages: those of the truth log, with the times of their t
     await (await say(server.url, "four", { prompt: ["One", "Two"], n: 2 })).text();
 
     // The row exists when the client has the end of its answer.
-    const { status, requests } = await one(server.url, "four");
+    const { status, requests } = await truthOf(server.url, "four");
     expect([status, requests.map(({ id }) => id)]).toEqual([
       200,
       ["0_cmpl-four-0", "1_cmpl-four-0", "0_cmpl-four-1", "1_cmpl-four-1"],
     ]);
-    expect((await one(server.url, "cmpl-four")).requests).toEqual(requests);
-    expect((await one(server.url, "1_cmpl-four-0")).requests).toEqual([requests[1]!]);
-    expect((await one(server.url, chat.id)).requests).toEqual((await one(server.url, "chat/1 ü")).requests);
-    expect((await one(server.url, chat.id)).requests).toMatchObject([{ requestId: "chat/1 ü", outputTokens: 8 }]);
+    expect((await truthOf(server.url, "cmpl-four")).requests).toEqual(requests);
+    expect((await truthOf(server.url, "1_cmpl-four-0")).requests).toEqual([requests[1]!]);
+    expect((await truthOf(server.url, chat.id)).requests).toEqual((await truthOf(server.url, "chat/1 ü")).requests);
+    expect((await truthOf(server.url, chat.id)).requests).toMatchObject([{ requestId: "chat/1 ü", outputTokens: 8 }]);
 
-    const [row] = (await one(server.url, "stream")).requests as [ExpandedRequest];
+    const [row] = (await truthOf(server.url, "stream")).requests as [ExpandedRequest];
     const { dueUs, writeStartUs, writeEndUs } = row.tokens;
     expect([dueUs.length, writeStartUs.length, writeEndUs.length]).toEqual([40, 40, 40]);
     expect([dueUs[0]!, dueUs.at(-1)!]).toEqual([row.prefillEndUs!, row.endUs!]);
@@ -130,7 +133,7 @@ test("only the last N are kept, missed rows are counted, and unknown ids and bad
     expect(requests.map(({ requestId }) => requestId)).toEqual(["r2", "r3", "r4"]);
     expect(page).toMatchObject({ requests: 3, more: false, missed: 2, keeps: 3 });
     const type = "NotFoundError";
-    expect(await one(server.url, "r1")).toMatchObject({ status: 404, error: { type, param: "id", code: 404 } });
+    expect(await truthOf(server.url, "r1")).toMatchObject({ status: 404, error: { type, param: "id", code: 404 } });
     for (const [query, param] of [
       ["limit=0", "limit"],
       ["limit=10001", "limit"],
@@ -173,7 +176,7 @@ test("clients that disconnect, or send all queries at once, exhaust nothing", as
       else expect(status).toBe(503);
     }
     await eventually(async () => (await fetch(`${server.url}/understudy/requests/many`)).status === 200);
-    expect((await one(server.url, "many")).requests).toHaveLength(500);
+    expect((await truthOf(server.url, "many")).requests).toHaveLength(500);
   } finally {
     await server.stop();
   }
@@ -184,7 +187,7 @@ test("--truth-requests 0 keeps nothing", async () => {
   try {
     await (await say(server.url, "a", { prompt: "Hello" })).text();
     expect((await fetch(`${server.url}/understudy/requests`)).status).toBe(404);
-    expect((await one(server.url, "a")).status).toBe(404);
+    expect((await truthOf(server.url, "a")).status).toBe(404);
   } finally {
     await server.stop();
   }
@@ -214,10 +217,10 @@ test.skipIf(process.platform !== "linux")(
       }
       expect(found.toSorted()).toEqual(ids.toSorted());
       for (const id of ids) {
-        const { requests } = await one(server.url, id);
+        const { requests } = await truthOf(server.url, id);
         expect(requests.map(({ requestId, tokens }) => [requestId, tokens.dueUs.length])).toEqual([[id, 8]]);
       }
-      expect((await one(server.url, "other")).status).toBe(404);
+      expect((await truthOf(server.url, "other")).status).toBe(404);
 
       const pids = /\d processes: ([\d, ]+)/.exec(server.output())![1]!.split(/[, ]+/).filter(Boolean).map(Number);
       process.kill(pids[1]!, "SIGKILL");

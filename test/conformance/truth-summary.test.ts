@@ -81,13 +81,13 @@ describe("a server", () => {
     ["with a stop string", { stop: ["e"], max_tokens: 400 }],
     ["with usage, chat", { stream_options: { include_usage: true }, messages: [{ role: "user", content: "Hi" }] }],
     ["several tokens in a chunk", { max_tokens: 30, stream_interval: 7 }],
-  ])("the numbers are the row's: %s", async (name, body) => {
+  ])("the numbers equal those of the row: %s", async (name, body) => {
     const path = "messages" in body ? "/v1/chat/completions" : "/v1/completions";
-    const given = { ...ASKED, "x-request-id": name.replaceAll(/\W/g, "") };
-    const [summary] = ofStream(await (await say({ ...body, stream: true }, given, path)).text());
+    const headers = { ...ASKED, "x-request-id": name.replaceAll(/\W/g, "") };
+    const [summary] = ofStream(await (await say({ ...body, stream: true }, headers, path)).text());
     await expectRow(summary!);
     if ("stream_options" in body) return;
-    const whole = await say(body, { ...ASKED, "x-request-id": `${given["x-request-id"]}whole` }, path);
+    const whole = await say(body, { ...ASKED, "x-request-id": `${headers["x-request-id"]}whole` }, path);
     await whole.text();
     await expectRow((JSON.parse(whole.headers.get("x-understudy-truth")!) as Summary[])[0]!);
   });

@@ -31,7 +31,7 @@ async function isServed(): Promise<void> {
   socket.destroy();
 }
 
-test("small bodies whose rest does not come, 64 MiB in sum: the oldest give way with 503, others are served, one that ends is", async () => {
+test("64 MiB of incomplete small bodies: the oldest requests get 503, and all others are served", async () => {
   const whole = posted("/v1/completions", { ...completion, prompt: "word ".repeat(180_000) });
   const crowded = await crowd(100, whole.slice(0, -10));
   await isServed();
@@ -51,7 +51,7 @@ test("small bodies whose rest does not come, 64 MiB in sum: the oldest give way 
   await isServed();
 });
 
-test("heads whose rest does not come, 64 MiB in sum: the oldest are closed, others are served", async () => {
+test("64 MiB of incomplete heads: the oldest connections are closed, and other requests are served", async () => {
   const lines = Array.from({ length: 95 }, (_, at) => `h${at}: ${"a".repeat(40_000)}\r\n`).join("");
   const crowded = await crowd(30, `GET /health HTTP/1.1\r\n${lines}`);
   await isServed();

@@ -1,4 +1,4 @@
-/** Servers whose standard output is closed or unread continue to serve, drop lines within a limit, and count them. */
+/** Tests that servers with a closed or unread standard output continue to serve, and drop and count lines above a limit. */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -57,8 +57,8 @@ const CLOSED = [
 const SERVERS = ["--port 0", "--port 0 --workers 2", "--role trtllm-serve --port 0"];
 
 for (const flags of SERVERS) {
-  for (const [what, rest] of CLOSED) {
-    test(`serve ${flags} continues to serve if ${what}`, async () => {
+  for (const [name, rest] of CLOSED) {
+    test(`serve ${flags} continues to serve if ${name}`, async () => {
       const server = await startInShell(flags, rest);
       await get(server.url, "/v1/models", 20);
       if (rest.includes("|") && !flags.includes("trtllm")) {
@@ -71,7 +71,7 @@ for (const flags of SERVERS) {
 }
 
 describe.each(SERVERS)("serve %s", (flags) => {
-  test("a server whose reader stops continues within a limit, and says how much is missing", async () => {
+  test("a server whose output is not read keeps a limited number of lines, and reports the number of missing ones", async () => {
     const [go, read] = [join(folder, `go-${started}`), join(folder, `read-${started}`)];
     const server = await startInShell(flags, `2>&1 | (while [ ! -e ${go} ]; do sleep 0.02; done; cat >${read})`);
     await get(server.url, LONG, 400);
@@ -99,8 +99,8 @@ const TALKATIVE = `export default { async execute(requests) {
   return requests.map(({ inputs }) => ({ outputs: [{ ...inputs.get("x"), name: "y" }] }));
 } };`;
 
-for (const [what, rest] of [...CLOSED, ["nothing reads it", "2>&1 | (sleep 1000 & echo $! >sleeper; wait)"]] as const) {
-  test(`a Triton server with a model.ts that prints continues to serve if ${what}`, async () => {
+for (const [name, rest] of [...CLOSED, ["nothing reads it", "2>&1 | (sleep 1000 & echo $! >sleeper; wait)"]] as const) {
+  test(`a Triton server with a model.ts that prints continues to serve if ${name}`, async () => {
     const models = join(folder, "models");
     mkdirSync(join(models, "talkative", "1"), { recursive: true });
     writeFileSync(

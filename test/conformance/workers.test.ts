@@ -195,7 +195,7 @@ describe("the port", () => {
     for (const taken of [`${alone.port}`, `${sharing.port}`, port(ours), port(single)]) {
       expect(await refused(["--workers", "2", "--port", taken])).toEqual({ code: 2, out: "", lines: inUse(taken) });
     }
-    // The reverse case.
+    // One process cannot share the port of several either.
     expect(await refused(["--port", port(ours)])).toEqual({ code: 2, out: "", lines: inUse(port(ours)) });
     await Promise.all([alone.stop(true), sharing.stop(true)]);
   });
@@ -235,10 +235,10 @@ describe("the port", () => {
       children.map((child) => Promise.race([child.exited, Bun.sleep(3000).then(() => "serves")])),
     );
     for (const child of children) child.kill();
-    const said = await Promise.all(children.map((child) => child.stderr.text()));
+    const outputs = await Promise.all(children.map((child) => child.stderr.text()));
     expect(ends.filter((end) => end === "serves").length).toBeLessThanOrEqual(1);
     ends.forEach((end, i) => {
-      if (end !== "serves") expect([end, said[i]!.trimEnd().split("\n")]).toEqual([2, inUse(`${free}`)]);
+      if (end !== "serves") expect([end, outputs[i]!.trimEnd().split("\n")]).toEqual([2, inUse(`${free}`)]);
     });
   });
 
@@ -247,7 +247,7 @@ describe("the port", () => {
     ["--host", ["--host", "192.0.2.1"]],
     ["--metrics-address", ["--workers", "2", "--metrics-port", "8002", "--metrics-address", "192.0.2.1"]],
     ["--metrics-address", ["--metrics-port", "8002", "--metrics-address", "192.0.2.1"]],
-  ])("what cannot listen is refused in one line that names %s", async (flag, options) => {
+  ])("an address without a listener is refused in one line that names %s", async (flag, options) => {
     const { code, lines } = await refused(["--port", "0", ...options]);
     expect([code, lines.length]).toEqual([2, 1]);
     expect(lines[0]).toStartWith(`understudy serve: ${flag} 192.0.2.1: cannot listen there`);
@@ -260,7 +260,7 @@ describe("the port", () => {
   });
 
   test.each(["darwin", "win32", "freebsd"])(
-    "on %s, where the kernel does not balance, it is refused with words",
+    "on %s, where the kernel does not balance connections, --workers is refused with the reason",
     async (platform) => {
       const program = `await (await import("../../src/cli/serve/serve.ts")).runServe(["--workers", "2"], "${platform}")`;
       const child = Bun.spawn([process.execPath, "--eval", program], { cwd: import.meta.dir, stderr: "pipe" });
@@ -332,7 +332,7 @@ describe("one truth", () => {
   });
 
   const requests = sized("workers", { sample: 500, whole: 1000 });
-  test(`${requests} requests over two workers, clients that leave, one kill: counters and truth logs agree to the unit`, async () => {
+  test(`${requests} requests, disconnects and a killed worker: the counters equal the truth logs exactly`, async () => {
     const run = await workersRun({ workers: 2, requests, concurrency: 24, kill: true, program: main });
     expect(run.fell).toEqual([]);
     expect(run.exitCode).toBe(0);
@@ -365,7 +365,7 @@ describe("one truth", () => {
       sum(killed!.died!.engines.map((engine) => engine[name])),
     );
     const died = running! + waiting! > 0 ? `${running} running and ${waiting} waiting requests died with it; ` : "";
-    expect(run.said).toMatch(
+    expect(run.output).toMatch(
       new RegExp(`^understudy serve: worker \\d \\(process \\d+\\) was killed by SIGKILL; ${died}started anew`),
     );
   });

@@ -18,7 +18,7 @@ import { laws } from "../../src/tools/check/index.ts";
 
 const root = new URL("../../", import.meta.url);
 const pages = [...new Bun.Glob("docs/**/*.md").scanSync(root.pathname)].sort();
-const documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", ...pages];
+const documents = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", ...pages];
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
 /** Removes code blocks and the backquotes of inline code, where `](…)` is no link and `#` no heading. */
 const prose = (text: string) =>
@@ -140,7 +140,9 @@ function commandsOf(text: string): string[][] {
         )
         .map((line) => line.replace(/ #.*$/, "").replace(/ &$/, "")),
     )
-    .map((line) => [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, one, two, bare]) => one ?? two ?? bare!));
+    .map((line) =>
+      [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, single, double, bare]) => single ?? double ?? bare!),
+    );
 }
 
 const HELP: Readonly<Record<string, () => string>> = {

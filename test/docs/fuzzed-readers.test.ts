@@ -1,7 +1,7 @@
 /**
  * Feeds the parsers of `load`, `check`, `stress`, `proxy`, `replay` and `timing fit` with random bytes, mutations of valid
- * input and long repetitions, in pieces of any size. Each parser must end without an internal error, its CPU time per byte
- * must not grow with the input, and its memory must stay within a small multiple of the input.
+ * input and long repetitions, in pieces of any size. Each parser must end without an internal error. Its CPU time per byte must
+ * not grow with the input, and its memory must stay within a small multiple of the input.
  */
 import { heapStats } from "bun:jsc";
 import { expect, setDefaultTimeout, test } from "bun:test";

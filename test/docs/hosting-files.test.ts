@@ -38,7 +38,7 @@ describe.each(workflows)("%s", (path) => {
     expect(checkouts.map((step) => step.with?.["persist-credentials"])).toEqual(checkouts.map(() => false));
   });
 
-  test("each action is pinned to a commit, with its version beside it, and each job has a time limit", () => {
+  test("each action is pinned to a commit, with its version in a comment, and each job has a time limit", () => {
     const uses = read(path).match(/uses: .*/g) ?? [];
     expect(uses.filter((line) => !/^uses: [\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(line))).toEqual([]);
     for (const job of Object.values(jobs)) expect(job["timeout-minutes"]).toBeLessThanOrEqual(60);
@@ -101,7 +101,8 @@ test("the changelog has Added, Changed and Fixed, and a line for each entry", ()
   for (const { name, lines } of versions) {
     expect(name).toMatch(/^(Unreleased|\d+\.\d+\.\d+( \(\d{4}-\d\d-\d\d\))?)$/);
     expect(lines[0]).toMatch(/^### /);
-    const wrong = lines.filter((line) => !/^### (Added|Changed|Fixed)$/.test(line) && !/^- .{10,200}$/.test(line));
+    const texts = lines.map((line) => line.replace(/\]\([^)]*\)/g, "]")); // a reader does not see the paths of links
+    const wrong = texts.filter((line) => !/^### (Added|Changed|Fixed)$/.test(line) && !/^- .{10,200}$/.test(line));
     expect(wrong).toEqual([]);
   }
 });

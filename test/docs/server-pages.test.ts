@@ -25,7 +25,7 @@ const exists = (path: string) =>
 
 test("there is a server folder for each role", () => expect(servers).toHaveLength(ROLE_NAMES.length));
 
-test.each(servers)("%s/README.md", (folder) => {
+test.each(servers)("%s/README.md has the required sections", (folder) => {
   const page = `${folder}/README.md`;
   const text = readFileSync(root + page, "utf8");
   expect(text.split("\n").length).toBeLessThanOrEqual(80);

@@ -6,7 +6,7 @@ import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 import { hostTriton } from "../triton/child.ts";
 
@@ -49,7 +49,7 @@ function patternOf(line: string): RegExp {
 }
 
 /** Starts the server of a page in the folder, on free ports. */
-function start(flags: string, cwd: string): Promise<Hosted> {
+function start(flags: string, cwd: string): Promise<HostedServer> {
   const words = [...flags.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, bare]) => quoted ?? bare!);
   const at = words.indexOf("--model-repository");
   if (at !== -1) words[at + 1] = join(cwd, words[at + 1]!);
@@ -62,7 +62,7 @@ test.each(pages)("%s", async (name) => {
   mkdirSync(join(cwd, "bin"), { recursive: true });
   writeFileSync(join(cwd, "bin/understudy"), `#!/bin/sh\nexec ${process.execPath} ${main} "$@"\n`);
   chmodSync(join(cwd, "bin/understudy"), 0o755);
-  let server: Hosted | undefined;
+  let server: HostedServer | undefined;
   let printed = "";
   const atServer = (text: string) => text.replaceAll("http://127.0.0.1:8000", server?.url ?? "http://127.0.0.1:8000");
   const parts = partsOf(readFileSync(tutorials + name, "utf8"));

@@ -1,4 +1,4 @@
-/** Many requests and large bodies, in Bun and in Node alike: what the server keeps of them. */
+/** Sends many requests and large bodies to a server, in Bun or in Node, and returns how much of them the server keeps. */
 const headers = { "content-type": "application/json" };
 const post = async (server, text) => {
   const response = await fetch(`${server.url}/v1/completions`, { method: "POST", headers, body: text });
@@ -26,7 +26,7 @@ export async function bounds(createServer, count, megabytes) {
   await server.close();
   return {
     ...{ kept: kept.length, statuses: [...statuses], generationTokens, refused, after, small },
-    /** Requests that come at once may be counted in another order. */
+    /** True if the newest requests are kept. Concurrent requests may be counted in any order. */
     newest: Math.min(...numbers) >= count - kept.length - 8 && new Set(numbers).size === kept.length,
     outcomes: sent.map(({ outcome, bodyBytes }) => [outcome, bodyBytes === large.length]),
     bodies: sent.map(({ body }) => (body === null ? null : body.prompt.length)),

@@ -1,4 +1,4 @@
-/** Is what a server keeps of its clients bounded, and does it go on, however many or large requests are? */
+/** Tests that a server keeps a bounded number of requests and bytes, and continues after many or large requests. */
 import { beforeAll, expect, test } from "bun:test";
 import { createServer } from "../../src/embed/bun.ts";
 import { done } from "../packed.ts";
@@ -11,7 +11,7 @@ const { count, megabytes } = sized("library", {
   sample: { count: 1100, megabytes: 3 },
   whole: { count: 10_000, megabytes: 51 },
 });
-/** Two such bodies have room, or the newer one alone. */
+/** True if the server keeps both large bodies. False if it keeps only the newer one. */
 const bothFit = 2 * megabytes * 1_000_000 < 64 * 2 ** 20;
 const prompt = megabytes * 1_000_000;
 const wanted = {
@@ -24,11 +24,11 @@ beforeAll(async () => {
   await done([process.execPath, "scripts/build.ts", "--library"], root);
 }, 120_000);
 
-test("in Bun", async () => {
+test("the number of kept requests and bytes is bounded in Bun", async () => {
   expect(await bounds(createServer, count, megabytes)).toEqual(wanted);
 }, 120_000);
 
-test("in Node", async () => {
+test("the number of kept requests and bytes is bounded in Node", async () => {
   const program = `
     import { createServer } from "llm-understudy";
     import { bounds } from ${JSON.stringify(`${root}test/embed/bounds.js`)};

@@ -1,4 +1,4 @@
-/** Runs each block of code of the pages on the library as it is, in a process of its own, in Bun. */
+/** Tests that the code blocks of the pages on the library run unchanged, each in a separate process of Bun. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { run } from "../packed.ts";
@@ -8,12 +8,12 @@ const page = ["how-to/tests", "reference/library"]
   .map((name) => readFileSync(`${root}docs/${name}.md`, "utf8"))
   .join("\n");
 const blocks = [...page.matchAll(/```js\n([\s\S]*?)```/g)].map(([, block]) => block!);
-/** In the checkout, so that the package is found by its name. */
+/** A folder inside the checkout, so that the package is found by its name. */
 const folder = `${root}build/docs-library/`;
 mkdirSync(folder, { recursive: true });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** What stands around a part of a program, so that its names are there. */
+/** Code before a block that is only a part of a program. It defines the names that the blocks use. */
 const AROUND = `
 import { createEngine, createServer, latencies, VirtualClock } from "llm-understudy";
 const options = { timing: "constant:ttft=20ms,itl=1ms", maxNumSeqs: 1, toolCallParser: "hermes", enableAutoToolChoice: true };
@@ -30,7 +30,7 @@ const load = Promise.all(Array.from({ length: 8 }, ask));
 const END = "\nawait load.catch(() => {});\nawait server.close();\n";
 
 test.each(blocks.filter((block) => !block.includes("vitest")).map((block) => [block.split("\n")[0]!, block] as const))(
-  "runs: %s",
+  "the block runs: %s",
   async (_, block) => {
     const whole = block.startsWith("import");
     const file = `${folder}${Bun.hash(block)}${block.includes("node:test") ? ".test" : ""}.mjs`;
@@ -42,13 +42,13 @@ test.each(blocks.filter((block) => !block.includes("vitest")).map((block) => [bl
   30_000,
 );
 
-test("what is of Vitest stands in a program that is run", () => {
-  const [block = ""] = blocks.filter((one) => one.includes("vitest"));
+test("the block for Vitest is part of a program that another test runs", () => {
+  const [block = ""] = blocks.filter((text) => text.includes("vitest"));
   expect(readFileSync(`${root}examples/programs/client.test.js`, "utf8")).toContain(block);
 });
 
-// The one in TypeScript needs a client of the reader's own: test/tools/stress/library.test.ts has such a program.
-test("blocks that are no programs of ours are few", () => {
+// The block in TypeScript needs the reader's own client. test/tools/stress/library.test.ts has such a program.
+test("only three blocks of the page are not run: Python, shell and TypeScript", () => {
   const others = [...page.matchAll(/```(\w*)\n/g)]
     .map(([, language]) => language)
     .filter((language) => language !== "js");

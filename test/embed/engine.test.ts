@@ -1,11 +1,14 @@
-/** What does the library promise to those who embed its engine? From the sources, in Bun, over the core that checks itself; or TEST_ENGINE, a package's file. */
+/**
+ * Tests the library's engine. Runs the sources with the debug core, which checks its invariants, or the package's file in
+ * TEST_ENGINE.
+ */
 import { beforeAll, expect, test } from "bun:test";
 import type * as library from "../../src/embed/bun.ts";
 import type { EngineOptions } from "../../src/embed/engine-browser.ts";
 import type { Run } from "../../src/embed/run.ts";
 import { loadVocabulary } from "../../src/text/tokens/vocabulary.ts";
 
-// Not through the name: a static import would be of the sources.
+// A static import would always load the sources.
 const { createEngine, Engine, latencies, VirtualClock, WallClock }: typeof library = await import(
   process.env.TEST_ENGINE ?? "../../src/embed/bun.ts"
 );
@@ -20,20 +23,20 @@ beforeAll(async () => {
 const small = (options: EngineOptions, clock?: library.VirtualClock) =>
   createEngine({ maxModelLen: 1024, numGpuBlocksOverride: 100, ...options }, { core, clock });
 
-test("a run on the virtual clock: tokens, times, listener, snapshot", async () => {
+test("a run on the virtual clock has tokens and times, calls its listener, and counts in the snapshot", async () => {
   const clock = new VirtualClock();
   const engine = await small({ maxNumSeqs: 8, timing: CONSTANT }, clock);
-  const heard: number[][] = [];
+  const received: number[][] = [];
   const run = engine.submit(
     { promptTokens: 100, maxTokens: 16, ignoreEos: true },
-    { onTokens: (ids) => heard.push([...ids]) },
+    { onTokens: (ids) => received.push([...ids]) },
   );
   expect(run).toMatchObject({ finish: null, firstTokenUs: null, endUs: null, refused: null, tokens: [] });
   clock.drain();
   expect(run).toMatchObject({ finish: "length", firstTokenUs: 200_000, endUs: 500_000, promptTokens: 100 });
   expect(run.tokens).toHaveLength(16);
-  expect(heard.map((ids) => ids.length)).toEqual(Array(16).fill(1));
-  expect(heard.flat()).toEqual([...run.tokens]);
+  expect(received.map((ids) => ids.length)).toEqual(Array(16).fill(1));
+  expect(received.flat()).toEqual([...run.tokens]);
   expect(await run.done).toBe(run);
   const { generationTokens, promptTokens, running, blocksUsed, finished } = engine.snapshot();
   expect({ generationTokens, promptTokens, running, blocksUsed, finished }).toEqual({
@@ -45,7 +48,7 @@ test("a run on the virtual clock: tokens, times, listener, snapshot", async () =
   });
 });
 
-test("step by step: each step says what came out, and null is the end", async () => {
+test("step() returns the outcome of each step, and null at the end", async () => {
   const engine = await small({
     timing: "linear:base=10ms,prefill=1ms,decode=1ms",
     asyncScheduling: false,
@@ -67,7 +70,7 @@ test("step by step: each step says what came out, and null is the end", async ()
   expect(engine.live).toBe(0);
 });
 
-test("a pool that is too small for two preempts one, and both finish", async () => {
+test("a KV pool that is too small for two runs preempts one of them, and both finish", async () => {
   const engine = await small({ maxModelLen: 256, numGpuBlocksOverride: 17, timing: CONSTANT });
   const runs = [1, 2].map(() => engine.submit({ promptTokens: 96, maxTokens: 100, ignoreEos: true }));
   let preemptions = 0;
@@ -77,7 +80,7 @@ test("a pool that is too small for two preempts one, and both finish", async () 
   expect(runs.map(({ finish, tokens }) => [finish, tokens.length])).toEqual(Array(2).fill(["length", 100]));
 });
 
-test("equal prompts share blocks; prompts given by length, and salted ones, do not", async () => {
+test("equal prompts share blocks, but prompts of a given length and salted prompts do not", async () => {
   const engine = await small({ timing: "none" });
   const promptIds = Array.from({ length: 70 }, (_, i) => i);
   const cached = (request: Parameters<library.Engine["submit"]>[0]) => {
@@ -94,31 +97,30 @@ test("equal prompts share blocks; prompts given by length, and salted ones, do n
   expect(cached({ promptTokens: 70 })).toBe(0);
 });
 
-test("cancel: blocks are free within one step, the listener is not called again", async () => {
+test("cancel() frees blocks within one step, and the listener is not called again", async () => {
   const engine = await small({ timing: CONSTANT });
   let calls = 0;
   const count = { onTokens: () => calls++ };
-  const [one, other] = [1, 2].map(() => engine.submit({ promptTokens: 64, maxTokens: 50, ignoreEos: true }, count)) as [
-    Run,
-    Run,
-  ];
-  while (one.tokens.length < 3) engine.step();
+  const [first, second] = [1, 2].map(() =>
+    engine.submit({ promptTokens: 64, maxTokens: 50, ignoreEos: true }, count),
+  ) as [Run, Run];
+  while (first.tokens.length < 3) engine.step();
   const before = calls;
-  engine.cancel(one);
-  other.cancel();
-  other.cancel();
-  expect(one).toMatchObject({ finish: "abort", endUs: engine.clock.now() });
+  engine.cancel(first);
+  second.cancel();
+  second.cancel();
+  expect(first).toMatchObject({ finish: "abort", endUs: engine.clock.now() });
   engine.step();
   expect(engine.snapshot()).toMatchObject({ blocksUsed: 0, running: 0, finished: [0, 0, 2, 0, 0] });
   expect(calls).toBe(before);
-  expect((await other.done).finish).toBe("abort");
+  expect((await second.done).finish).toBe("abort");
 });
 
-test("a blocked run waits for its release in its place, and others pass it", async () => {
+test("a blocked run keeps its place in the queue until its release, and others overtake it", async () => {
   const engine = await small({ timing: CONSTANT, maxNumSeqs: 1, asyncScheduling: false });
   const request = { promptTokens: 32, maxTokens: 3, ignoreEos: true };
-  const [blocked, first, second] = [{ ...request, blocked: true }, request, request].map((one) =>
-    engine.submit(one),
+  const [blocked, first, second] = [{ ...request, blocked: true }, request, request].map((fields) =>
+    engine.submit(fields),
   ) as [Run, Run, Run];
   while (first.tokens.length < 2) engine.step();
   expect(engine.snapshot()).toMatchObject({ running: 1, waiting: 1, deferred: 1 });
@@ -129,7 +131,7 @@ test("a blocked run waits for its release in its place, and others pass it", asy
   expect([blocked, first, second].map(({ tokens }) => tokens.length)).toEqual([3, 3, 3]);
 });
 
-test("while all that remains is blocked, steps are empty and a millisecond long; what ends without release is gone", async () => {
+test("while all runs are blocked, steps are empty and last a millisecond; a blocked run can be cancelled", async () => {
   for (const timing of [CONSTANT, "none"] as const) {
     const engine = await small({ timing, asyncScheduling: false });
     const run = engine.submit({ promptTokens: 32, maxTokens: 3, blocked: true });
@@ -145,7 +147,7 @@ test("while all that remains is blocked, steps are empty and a millisecond long;
   }
 });
 
-test("a run released while it is still held back before the queue is not blocked in it", async () => {
+test("a run that is released before it reaches the queue does not wait there", async () => {
   const engine = await small({ timing: CONSTANT });
   const run = engine.submit({ promptTokens: 32, maxTokens: 3, blocked: true });
   run.release();
@@ -159,7 +161,7 @@ test("on a wall clock without simulated time a blocked run does not make the loo
   const run = engine.submit({ promptTokens: 32, maxTokens: 3, blocked: true });
   await Bun.sleep(50);
   expect(run.tokens).toEqual([]);
-  // A turn of the event loop is a few microseconds: thousands of steps, if it did not wait. Two are open at a time.
+  // A turn of the event loop takes microseconds, so a loop that does not wait would run thousands of steps.
   expect(engine.snapshot().steps).toBeLessThanOrEqual(2 * (clock.now() / 1000) + 4);
   run.release();
   expect((await run.done).tokens).toHaveLength(3);
@@ -167,7 +169,7 @@ test("on a wall clock without simulated time a blocked run does not make the loo
   clock.close();
 });
 
-test("scripts, stop ids, and lengths that nobody limits", async () => {
+test("scripts and stop ids are followed, and unlimited answers end by themselves", async () => {
   const engine = await small({ timing: "none", meanOutputTokens: 20 });
   const scripted = engine.submit({ promptTokens: 5, script: [7, 8, 9] });
   const stopped = engine.submit({ promptTokens: 5, script: [7, 8, 9], stopTokenIds: [8] });
@@ -182,13 +184,13 @@ test("scripts, stop ids, and lengths that nobody limits", async () => {
   expect(new Set(free.map(({ tokens }) => tokens.length)).size).toBeGreaterThan(5);
 });
 
-test("a length that is given is kept, as a trace says it; one that is not is drawn as a server draws it", async () => {
+test("a given maxTokens is the length of the answer; without it the length is drawn like in a server", async () => {
   const engine = await small({ timing: "none", outputTokens: "constant:7" });
-  const [given, free, least] = [{ maxTokens: 40 }, {}, { minTokens: 20 }].map((more) =>
+  const [fixed, free, least] = [{ maxTokens: 40 }, {}, { minTokens: 20 }].map((more) =>
     engine.submit({ promptTokens: 5, ...more }),
   );
   while (engine.step());
-  expect([given, free, least].map((run) => [run!.tokens.length, run!.finish])).toEqual([
+  expect([fixed, free, least].map((run) => [run!.tokens.length, run!.finish])).toEqual([
     [40, "length"],
     [7, "stop"],
     [21, "stop"],
@@ -197,7 +199,7 @@ test("a length that is given is kept, as a trace says it; one that is not is dra
   await expect(traced).rejects.toThrow("outputTokens: an engine takes constant:N or lognormal:mean=N,sigma=X");
 });
 
-test("the same calls give the same answers; another seed gives others; the seed of a request decides alone", async () => {
+test("equal calls return equal answers, another seed changes them, and a request's seed overrides both", async () => {
   const answers = async (seed: number, own?: number) => {
     const engine = await small({ timing: "none", seed });
     const request = { promptTokens: 9, ...(own === undefined ? {} : { seed: own }) };
@@ -223,7 +225,7 @@ test("ids are those of the built-in vocabulary, the end of sequence included", a
   expect(run.tokens.every((id) => id < size)).toBe(true);
 });
 
-test("what the engine does not take is refused, and says why", async () => {
+test("a request that is too long or too late is refused with a reason", async () => {
   const engine = await small({ timing: "none" });
   expect(engine.submit({ promptTokens: 1024 }).refused).toBe("tooLong");
   expect(engine.submit({ promptTokens: 10, maxTokens: 1025 }).refused).toBe("tooLong");
@@ -252,12 +254,12 @@ test.each<[object, string]>([
   [{ promptTokens: 1, stopTokenIds: 5 }, "stopTokenIds: takes token ids"],
   [{ promptTokens: 1, ignoreEos: "yes" }, 'ignoreEos: takes true or false, not "yes"'],
   [{ promptTokens: 1, adapter: -1 }, "adapter: takes a whole number of at least 0, not -1"],
-])("no request can have %j, and it is thrown", async (request, message) => {
+])("submit() throws for the request %j", async (request, message) => {
   const engine = await small({ timing: "none" });
   expect(() => engine.submit(request)).toThrow(message);
 });
 
-test("requests that come later come then, and their times tell percentiles without a listener", async () => {
+test("requests with a later arrival start then, and latencies() computes percentiles without a listener", async () => {
   const engine = await small({ timing: CONSTANT, asyncScheduling: false });
   const runs = [0, 1_000_000, 2_000_000].map((at) =>
     engine.submit({ at, promptTokens: 32, maxTokens: 3, ignoreEos: true }),
@@ -292,7 +294,7 @@ test("requests that come later come then, and their times tell percentiles witho
   expect(never.finish).toBe("abort");
 });
 
-test("using closes an engine", async () => {
+test("`using` closes an engine", async () => {
   let run: Run;
   {
     using engine = await small({ timing: CONSTANT });
@@ -301,20 +303,20 @@ test("using closes an engine", async () => {
   expect(run.finish).toBe("abort");
 });
 
-test("a clock goes on to a time or by some time, and neither backwards nor nowhere", () => {
+test("a virtual clock advances to a time or by a duration, and refuses earlier times and NaN", () => {
   const clock = new VirtualClock();
-  const heard: number[] = [];
-  for (const us of [10, 20, 30]) clock.at(us, () => heard.push(clock.now()));
+  const received: number[] = [];
+  for (const us of [10, 20, 30]) clock.at(us, () => received.push(clock.now()));
   clock.advanceBy(10);
   clock.advanceBy(5);
-  expect([clock.now(), ...heard]).toEqual([15, 10]);
+  expect([clock.now(), ...received]).toEqual([15, 10]);
   clock.advanceTo(20);
-  expect([clock.now(), ...heard]).toEqual([20, 10, 20]);
+  expect([clock.now(), ...received]).toEqual([20, 10, 20]);
   for (const us of [Number.NaN, 19])
     expect(() => clock.advanceTo(us)).toThrow(`advanceTo: must be at least 20 us, not ${us}`);
   for (const us of [Number.NaN, -1])
     expect(() => clock.advanceBy(us)).toThrow(`advanceBy: must be at least 0 microseconds, not ${us}`);
-  expect(heard).toHaveLength(2);
+  expect(received).toHaveLength(2);
 });
 
 test.each<[object, string]>([
@@ -324,7 +326,7 @@ test.each<[object, string]>([
   [{ timing: "constant:ttft=5" }, 'timing: "constant:ttft=5": '],
   [{ maxNumSeqs: 8, maxNumBatchedTokens: 4 }, "maxNumBatchedTokens is 4: it must be at least maxNumSeqs (8)"],
   [{ port: 1 }, "port: no such option"],
-])("a wrong option is one line: %j", async (options, message) => {
+])("a wrong option is refused with a reason: %j", async (options, message) => {
   await expect(createEngine(options)).rejects.toThrow(message);
   await expect(createEngine(options)).rejects.toBeInstanceOf(TypeError);
 });
@@ -334,7 +336,7 @@ test.each([22_369_622, 400_000_000, 2_147_483_647])("a pool of %p blocks is refu
   await expect(engine).rejects.toThrow(`the core holds at most 22369621 KV blocks, not ${blocks}`);
 });
 
-test("defaults are those of understudy serve; the engine is the one that createEngine makes", async () => {
+test("createEngine returns an Engine with the defaults of understudy serve", async () => {
   const engine = await createEngine();
   expect(engine).toBeInstanceOf(Engine);
   expect(engine.config).toMatchObject({ maxNumSeqs: 1024, maxModelLen: 131072, blockSize: 16, asyncScheduling: true });
@@ -343,12 +345,12 @@ test("defaults are those of understudy serve; the engine is the one that createE
   expect(run.tokens).toHaveLength(4);
 });
 
-test("using closes a clock: nobody is woken any more", async () => {
+test("`using` closes a clock, after which no timer fires", async () => {
   let woken = 0;
   const clocks = [new VirtualClock(), new WallClock()];
   for (const clock of clocks) {
-    using held = clock;
-    held.at(held.now() + 1, () => woken++);
+    using closing = clock;
+    closing.at(closing.now() + 1, () => woken++);
   }
   await Bun.sleep(5);
   expect(woken).toBe(0);

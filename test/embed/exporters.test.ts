@@ -1,4 +1,4 @@
-/** Does the example of the documentation, as it stands, find exporters that are broken in one way each, and never accuse a right one? */
+/** Tests that the documentation's example finds the bug of each broken exporter, and reports no violation of a correct one. */
 import { expect, test } from "bun:test";
 import { run } from "../packed.ts";
 import { figure, sampled, sized } from "../size.ts";
@@ -9,7 +9,7 @@ const check = (url: string, runs: number) =>
   run([process.execPath, "examples/programs/exporter.js", url, String(runs)], root);
 
 test.each(sampled("library", Object.entries(BUGS), 3))(
-  "found, in a load of at most three requests: %s",
+  "the bug is found with a load of at most three requests: %s",
   async (name, bug) => {
     await using exporter = exporterWith(bug);
     const { code, out, err } = await check(exporter.url, 100);
@@ -22,7 +22,7 @@ test.each(sampled("library", Object.entries(BUGS), 3))(
   60_000,
 );
 
-test("a right one is never accused: rest, load, rest", async () => {
+test("a correct exporter is never reported, with load and idle phases", async () => {
   const runs = sized("library", { sample: 15, whole: 1000 });
   await using exporter = exporterWith({});
   const { code, out, err } = await check(exporter.url, runs);

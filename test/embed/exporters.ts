@@ -1,4 +1,4 @@
-/** A server with completions and an exporter of its own, right or broken in one way: for examples/programs/exporter.js. */
+/** Runs a server with completions and its own metrics, correct or with one bug, as a target for examples/programs/exporter.js. */
 
 interface Counts {
   requests: number;
@@ -8,13 +8,13 @@ interface Counts {
   seconds: number;
   buckets: number[];
   ids: string[];
-  /** Seconds of those that finished. */
+  /** Durations of the finished requests in seconds. */
   ended: number[];
 }
 
-/** What a bug makes of counts and page; each is one that exporters have had. */
+/** A bug that real exporters have had, as a change of the counts or of the page. */
 interface Bug {
-  /** What becomes of a client that has left. */
+  /** Counts a client that has left. */
   readonly leaves?: (counts: Counts) => void;
   readonly page?: (text: string, counts: Counts) => string;
 }
@@ -22,33 +22,33 @@ interface Bug {
 const BOUNDS = [0.005, 0.01, 0.1, 10];
 
 export const BUGS: Readonly<Record<string, Bug>> = {
-  "no line end behind the last line": { page: (text) => text.trimEnd() },
-  "a series twice, once somebody has left": {
+  "no line end after the last line": { page: (text) => text.trimEnd() },
+  "a repeated series once a client has left": {
     page: (text, { left }) => (left > 0 ? text.replace(/^app_left_total .*\n/m, "$&$&") : text),
   },
-  "a mean of nothing, where nothing has ended since the last look": {
+  "a mean without values if no request has ended since the last scrape": {
     page: (text, counts) => {
       const ended = counts.ended.splice(0);
-      return `${text}# TYPE app_mean_seconds gauge\napp_mean_seconds ${ended.reduce((sum, one) => sum + one, 0) / ended.length}\n`;
+      return `${text}# TYPE app_mean_seconds gauge\napp_mean_seconds ${ended.reduce((sum, seconds) => sum + seconds, 0) / ended.length}\n`;
     },
   },
-  "buckets that do not add up": {
+  "buckets that are not cumulative": {
     page: (text, { buckets }) => replaced(text, (i) => buckets[i]!),
   },
-  "no bucket for all": { page: (text) => text.replace(/^app_seconds_bucket\{le="\+Inf"\} .*\n/m, "") },
-  "who has left is counted in no bucket": {
+  "no bucket +Inf": { page: (text) => text.replace(/^app_seconds_bucket\{le="\+Inf"\} .*\n/m, "") },
+  "clients that have left are missing in the buckets": {
     page: (text, { finished, left }) => text.replace(/^app_seconds_count .*/m, `app_seconds_count ${finished + left}`),
   },
-  "milliseconds among seconds": {
+  "milliseconds instead of seconds": {
     page: (text, { seconds }) => text.replace(/^app_seconds_sum .*/m, `app_seconds_sum ${seconds * 1000}`),
   },
-  "bounds that follow the load": {
+  "bucket bounds that change with the load": {
     page: (text, { finished }) => text.replace('le="10"', `le="${10 + finished}"`),
   },
-  "a counter of what is open": {
+  "a counter of the open requests": {
     page: (text, { open }) => `${text}# TYPE app_active_total counter\napp_active_total ${open}\n`,
   },
-  "a series that goes when nothing is open": {
+  "a series that disappears when no request is open": {
     page: (text, { open }) =>
       open === 0 ? text : `${text}# TYPE app_busy_seconds_total counter\napp_busy_seconds_total{model="m"} 1\n`,
   },
@@ -56,14 +56,14 @@ export const BUGS: Readonly<Record<string, Bug>> = {
     page: (text, { ids }) =>
       `${text}# TYPE app_seen_total counter\n${ids.map((id) => `app_seen_total{request_id="${id}"} 1\n`).join("")}`,
   },
-  "who leaves is taken off twice": {
+  "a client that leaves is subtracted twice": {
     leaves: (counts) => {
       counts.open -= 2;
       counts.left++;
     },
   },
-  "who leaves is counted nowhere": { leaves: (counts) => void counts.open-- },
-  "a share of more than all": {
+  "a client that leaves is counted nowhere": { leaves: (counts) => void counts.open-- },
+  "a share above 1": {
     page: (text, { open }) => `${text}# TYPE app_utilization gauge\napp_utilization ${open}\n`,
   },
 };
@@ -97,7 +97,7 @@ function leaves(counts: Counts): void {
   counts.left++;
 }
 
-/** Streams as many tokens as are asked for, and counts. */
+/** Starts a server that streams `max_tokens` tokens and counts its requests. */
 export function exporterWith(bug: Bug) {
   const counts: Counts = {
     ...{ requests: 0, open: 0, finished: 0, left: 0, seconds: 0 },

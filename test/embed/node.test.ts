@@ -1,4 +1,4 @@
-/** Does the library work where there is no Bun: compiled, in Node, and the engine in a browser? Needs `node` on the path. */
+/** Tests the compiled library without Bun: in Node, and the engine in a browser. Needs `node` on the path. */
 import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,11 +7,11 @@ import { createContext, runInContext } from "node:vm";
 import { eventually } from "../server.ts";
 import { SCENARIOS } from "./scenarios.ts";
 
-/** Each starts a process or two. */
+/** Each test starts one or two processes. */
 setDefaultTimeout(30_000);
 
 const root = new URL("../../", import.meta.url).pathname;
-/** As a user's shell has it, with flags in the environment that must not count. */
+/** The environment of a user's shell, with variables that the library must ignore. */
 const env = { ...process.env, UNDERSTUDY_PORT: "1", UNDERSTUDY_API_KEY: "nobody", VLLM_API_KEY: "nobody" };
 const start = (command: readonly string[], cwd = root) =>
   Bun.spawn([...command], { cwd, env, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
@@ -22,7 +22,7 @@ async function run(command: readonly string[], cwd = root): Promise<{ code: numb
   return { code: await child.exited, out, err };
 }
 
-/** A module that Node runs, with the library's names in it. */
+/** Returns a command with which Node runs `text` as a module that imports the library. */
 const node = (text: string) => [
   "node",
   "--input-type=module",
@@ -41,7 +41,7 @@ beforeAll(async () => {
   if (code !== 0) throw new Error(out + err);
 });
 
-test.each(["engine", "server"])("examples/%s.js says the same in Node and in Bun", async (name) => {
+test.each(["engine", "server"])("examples/%s.js prints the same in Node and in Bun", async (name) => {
   const [inNode, inBun] = await Promise.all(
     ["node", process.execPath].map((runtime) => run([runtime, `examples/${name}.js`])),
   );
@@ -50,7 +50,7 @@ test.each(["engine", "server"])("examples/%s.js says the same in Node and in Bun
   expect(inNode!.out.split("\n").length).toBeGreaterThan(2);
 });
 
-test("a server in Node: refusals as in Bun, and nothing is left when it is closed", async () => {
+test("a server in Node refuses like in Bun, and leaves nothing behind when it is closed", async () => {
   const { code, out, err } = await run(
     node(`
       const thrown = (act) => { try { act(); } catch (error) { return error.name + ": " + error.message; } };
@@ -79,7 +79,7 @@ test("a server in Node: refusals as in Bun, and nothing is left when it is close
   });
 });
 
-/** A folder of a test's own in which the package can be imported by its name. */
+/** Creates a temporary folder with these files, in which the package can be imported by its name. */
 async function projectOf(files: Readonly<Record<string, string>>) {
   const folder = mkdtempSync(join(tmpdir(), "understudy-library-"));
   mkdirSync(join(folder, "node_modules"));
@@ -88,11 +88,11 @@ async function projectOf(files: Readonly<Record<string, string>>) {
   return { folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) };
 }
 
-test("a server in Node: paths are those of the caller's folder", async () => {
+test("in Node relative paths start at the caller's folder", async () => {
   using project = await projectOf({
     "answers/hello.yaml": "fixtures:\n  - answer: from a fixture\n",
     "lengths.jsonl": '{"timestamp": 0, "input_length": 16, "output_length": 7, "hash_ids": [1]}\n',
-    // Read by a Bun that starts here, and by no library.
+    // Bun reads these files if it starts in this folder, but the library must not.
     ".env": "UNDERSTUDY_MAX_NUM_SEQS=1\n",
     "bunfig.toml": 'preload = ["./missing.ts"]\n',
   });
@@ -124,7 +124,7 @@ test("a server in Node: paths are those of the caller's folder", async () => {
   expect(await Bun.file(join(project.folder, "truth.jsonl")).text()).toContain('"type":"request"');
 });
 
-test("a server in Node: its owner changes it, and compat has the other stand-in's defaults", async () => {
+test("in Node adminKey changes a running server, and compat applies the other stand-in's defaults", async () => {
   const { code, out, err } = await run(
     node(`
       const own = await createServer({ timing: "none", adminKey: "secret" }).ready;
@@ -139,7 +139,7 @@ test("a server in Node: its owner changes it, and compat has the other stand-in'
   expect(JSON.parse(out)).toEqual([200, "none", 1024]);
 });
 
-test.each(["SIGKILL", "SIGTERM"] as const)("the server goes when its Node is ended by %s", async (signal) => {
+test.each(["SIGKILL", "SIGTERM"] as const)("the server exits when its Node process is ended by %s", async (signal) => {
   const parent = start(
     node(`
       const { url } = await createServer({ timing: "constant:ttft=10ms,itl=10ms" }).ready;
@@ -148,7 +148,7 @@ test.each(["SIGKILL", "SIGTERM"] as const)("the server goes when its Node is end
       const reader = stream.getReader();
       await reader.read();
       console.log(url);
-      // Whoever drops a stream closes it, and a program with nothing left to do ends by itself.
+      // Keeps the stream open and the program running. A collected stream would be closed.
       setInterval(() => reader, 60_000);
     `),
   );
@@ -161,7 +161,7 @@ test.each(["SIGKILL", "SIGTERM"] as const)("the server goes when its Node is end
   await eventually(() => isGone(url));
 });
 
-test.each(SCENARIOS)("in Node as in Bun: %s", async (name, _, expected) => {
+test.each(SCENARIOS)("the scenario has the same result in Node as in Bun: %s", async (name, _, expected) => {
   const { code, out, err } = await run(
     node(`
       import * as scenarios from ${JSON.stringify(`${root}test/embed/scenario.js`)};
@@ -174,7 +174,7 @@ test.each(SCENARIOS)("in Node as in Bun: %s", async (name, _, expected) => {
   expect(JSON.parse(out)).toEqual(expected);
 });
 
-test("a child killed from outside: every server of it says what happened, and the next start works", async () => {
+test("if the child process is killed, all its servers report the reason, and the next start works", async () => {
   const { code, out, err } = await run(
     node(`
       import { execFileSync } from "node:child_process";
@@ -194,7 +194,7 @@ test("a child killed from outside: every server of it says what happened, and th
   expect(JSON.parse(out)).toEqual({ children: 1, ended: [why, why], asked: why, status: 200 });
 });
 
-test("servers that nobody closes do not keep Node alive, nor does a stream that nobody ends", async () => {
+test("open servers do not keep Node alive", async () => {
   const { code, out } = await run(
     node(`
       const server = await createServer({ timing: "constant:ttft=10ms,itl=10ms" }).ready;
@@ -205,7 +205,7 @@ test("servers that nobody closes do not keep Node alive, nor does a stream that 
   expect({ code, out }).toEqual({ code: 0, out: "done\n" });
 });
 
-test("closed before it was ready: ready rejects; an engine that dies ends its server, and its owner hears it", async () => {
+test("ready rejects if the server was closed before, and ended reports a dead engine", async () => {
   const { code, out, err } = await run(
     node(`
       const early = createServer({ timing: "none" });
@@ -230,7 +230,7 @@ test("closed before it was ready: ready rejects; an engine that dies ends its se
   });
 }, 30_000);
 
-test("an engine on Node's own wall clock", async () => {
+test("an engine runs in Node on a wall clock", async () => {
   const { code, out, err } = await run(
     node(`
       const clock = new WallClock();
@@ -244,7 +244,7 @@ test("an engine on Node's own wall clock", async () => {
   expect({ code, out, err }).toEqual({ code: 0, out: "5\n", err: "" });
 });
 
-test("the browser's face asks for nothing but what browsers have", async () => {
+test("the browser's entry needs no API of Node or Bun", async () => {
   using project = await projectOf({
     "page.js": 'import * as face from "llm-understudy";\nglobalThis.face = face;\n',
   });
@@ -254,7 +254,7 @@ test("the browser's face asks for nothing but what browsers have", async () => {
     conditions: ["browser"],
     format: "iife",
     external: ["node:*"],
-    // What an iife has no place for.
+    // A script without modules has no import.meta.
     define: { "import.meta.url": JSON.stringify("file:///index.js") },
   });
   expect(success).toBe(true);

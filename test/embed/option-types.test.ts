@@ -1,4 +1,4 @@
-/** Types, hover texts and checks of the package's options agree. All are made from one table of options. */
+/** Tests that types, hover texts and checks of the package's options agree. All are generated from the table of options. */
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import type { HumanNumber } from "../../build/option-types/engine-option-types.ts";
@@ -12,7 +12,7 @@ import { serverSetup } from "../../src/embed/server-options.ts";
 type Camel<Name extends string> = Name extends `${infer Head}-${infer Tail}`
   ? `${Head}${Capitalize<Camel<Tail>>}`
   : Name;
-/** Written as text, while their values are structures. */
+/** Options that are written as texts, although their values are objects. */
 type Texts =
   | "kv-transfer-time"
   | "tool-arguments"
@@ -21,20 +21,20 @@ type Texts =
   | "custom-histogram-buckets"
   | "override-generation-config"
   | "metrics-profile";
-type Here = Exclude<OptionName, keyof typeof NOT_HERE | Texts>;
-/** Options whose values the type refuses. */
-type Refused = {
-  [Name in Here]: ServeValues[Name] extends ServerOptions[Camel<Name> & keyof ServerOptions] ? never : Name;
-}[Here];
-type Is<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
+type LibraryOption = Exclude<OptionName, keyof typeof NOT_HERE | Texts>;
+/** Names of the options whose values the type does not accept. */
+type OptionsWithWrongType = {
+  [Name in LibraryOption]: ServeValues[Name] extends ServerOptions[Camel<Name> & keyof ServerOptions] ? never : Name;
+}[LibraryOption];
+type SameType<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
 
-test("what the table reads, the types take; compiled, not run", () => {
-  const none: Is<Refused, never> = true;
+test("the types accept the values that the table reads (a check of the compiler)", () => {
+  const none: SameType<OptionsWithWrongType, never> = true;
   const exact: [
-    Is<ServerOptions["allowedOrigins"], readonly string[] | undefined>,
-    Is<ServerOptions["maxModelLen"], HumanNumber | "auto" | undefined>,
-    Is<ServerOptions["kvTransferTime"], string | undefined>,
-    Is<ServerOptions["overloadStatus"], 503 | "503" | 429 | "429" | undefined>,
+    SameType<ServerOptions["allowedOrigins"], readonly string[] | undefined>,
+    SameType<ServerOptions["maxModelLen"], HumanNumber | "auto" | undefined>,
+    SameType<ServerOptions["kvTransferTime"], string | undefined>,
+    SameType<ServerOptions["overloadStatus"], 503 | "503" | 429 | "429" | undefined>,
   ] = [true, true, true, true];
   expect([none, ...exact]).toEqual([true, true, true, true, true]);
 });
@@ -57,20 +57,21 @@ test("every option has a hover text with its default", () => {
       /^ {2}readonly [a-z]\w*\?: .* \| undefined;$/.test(line) && !/^ {2}\/\*\* \S.* \*\/$/.test(lines[at - 1]!),
   );
   expect(bare).toEqual([]);
-  for (const name of Object.keys(serveOptions).filter((one) => !Object.hasOwn(NOT_HERE, one)))
+  for (const name of Object.keys(serveOptions).filter((option) => !Object.hasOwn(NOT_HERE, option)))
     expect(optionTypes).toMatch(new RegExp(`\\*\\* .* Default: .*\\n {2}readonly ${camelCase(name)}\\?: `));
 });
 
-/** A value of each kind of type that an option may have in the file. */
+/** The options whose type is a union of literals, and these literals. */
 const literals = [...optionTypes.matchAll(/readonly (\w+)\?: (\(?(?:(?:"[\w.-]+"|\d+)(?: \| )?)+) \| undefined;/g)].map(
-  ([, key, union]) => [key!, union!.split(" | ").map((one) => JSON.parse(one))] as const,
+  ([, key, union]) => [key!, union!.split(" | ").map((literal) => JSON.parse(literal))] as const,
 );
 
-const BESIDE: Readonly<Record<string, object>> = {
+/** Options that another option needs. */
+const NEEDED: Readonly<Record<string, object>> = {
   sslCertReqs: { sslCertfile: "c.pem", sslKeyfile: "k.pem", sslCaCerts: "a.pem" },
 };
 
-test.each(literals)("each value that the type of %s names is taken", (key, values) => {
+test.each(literals)("each literal in the type of %s is accepted", (key, values) => {
   expect(literals.length).toBeGreaterThan(10);
   const name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   const option: Option = serveOptions[name as OptionName];
@@ -88,7 +89,7 @@ test.each<ServerOptions>([
   { customHistogramBuckets: { request_latency: [0.1, 1] } },
   { fakeMetrics: { "running-requests": 1 } },
   { loraModules: [{ name: "a", path: "b" }, "c=d"], enableLora: true },
-  { sslCertReqs: 2, ...BESIDE.sslCertReqs },
-])("typed, and taken: %j", (options) => {
+  { sslCertReqs: 2, ...NEEDED.sslCertReqs },
+])("the type and the server accept %j", (options) => {
   expect(serverSetup(options).config).toBeDefined();
 });

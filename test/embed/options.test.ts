@@ -1,4 +1,4 @@
-/** Does every option of a server in the library work, or is it refused in words? Here in Bun; test/embed/node.test.ts has Node. */
+/** Tests that every option of a library server has an effect or is refused with a reason. In Bun; node.test.ts covers Node. */
 import { expect, test } from "bun:test";
 import type { Option } from "../../src/cli/options/option.ts";
 import { serveOptions } from "../../src/cli/options/serve-options.ts";
@@ -19,8 +19,8 @@ const refused = [
   "exit-with-parent",
 ];
 
-/** What an option needs beside it, and values that the pool below does not have. */
-const BESIDE: Readonly<Record<string, ServerOptions>> = {
+/** Other options that an option needs. */
+const NEEDED: Readonly<Record<string, ServerOptions>> = {
   "enable-auto-tool-choice": { toolCallParser: "hermes" },
   "lora-modules": { enableLora: true },
   "max-loras": { enableLora: true },
@@ -37,15 +37,15 @@ const BESIDE: Readonly<Record<string, ServerOptions>> = {
   "show-hidden-metrics-for-version": { metricsProfile: "vllm-0.12" },
   "retry-after-form": { retryAfter: 5 },
 };
-/** Without it none of its group means anything. */
+/** The option that all other options of TensorRT-LLM's scheduler need. */
 const SCHEDULER = "capacity-scheduler-policy";
-const beside = (name: string): ServerOptions => {
+const neededBy = (name: string): ServerOptions => {
   if (Object.hasOwn(trtllmServeOptions, name)) return { role: "trtllm-serve", maxModelLen: 4096 };
   return Object.hasOwn(trtllmOptions, name) && name !== SCHEDULER
     ? { capacitySchedulerPolicy: "MAX_UTILIZATION", maxModelLen: 4096 }
-    : (BESIDE[name] ?? {});
+    : (NEEDED[name] ?? {});
 };
-/** Texts of all kinds: some option takes each of them. */
+/** Example texts. Each option accepts one of them with an effect. */
 const POOL = [
   ...[
     "1",
@@ -102,19 +102,19 @@ const POOL = [
     "16",
   ],
 ];
-/** Their values are no JSON: only the text is taken, and typed. */
+/** Options that the library accepts only as texts. */
 const TEXT_ONLY = ["kv-transfer-time", "tool-arguments"];
 
-const without = (name: string) => setup(beside(name));
+const without = (name: string) => setup(neededBy(name));
 const shown = (value: unknown) => Bun.inspect(value, { depth: 9 });
 
-/** A text whose value changes the server. */
+/** Returns an example text that changes the server's configuration. */
 function effective(name: string, option: Option): string | undefined {
   const plain = shown(without(name));
   return POOL.find((text) => {
     if (option.read([text]) === undefined) return false;
     try {
-      return shown(setup({ ...beside(name), [camel(name)]: text })) !== plain;
+      return shown(setup({ ...neededBy(name), [camel(name)]: text })) !== plain;
     } catch {
       return false;
     }
@@ -123,22 +123,22 @@ function effective(name: string, option: Option): string | undefined {
 
 const options = Object.entries<Option>(serveOptions).filter(([name]) => !refused.includes(name));
 
-test.each(options)("%s has an effect, said as a text or as its value", (name, option) => {
+test.each(options)("%s has an effect, as a text and as a value", (name, option) => {
   const text = effective(name, option);
   expect(text).toBeDefined();
   if (TEXT_ONLY.includes(name)) return;
-  const as = (value: unknown) => shown(setup({ ...beside(name), [camel(name)]: value }));
-  // Toggles and lists have texts on the command line; here their values count.
+  const as = (value: unknown) => shown(setup({ ...neededBy(name), [camel(name)]: value }));
+  // The library accepts the value that the command line's text stands for.
   expect(as(option.read([text!]))).toBe(as(text));
 });
 
-test.each(refused)("%s has no meaning in the library and is refused in words", (name) => {
+test.each(refused)("%s has no meaning in the library and is refused with a reason", (name) => {
   expect(() => setup({ [camel(name)]: serveOptions[name as "config"].arity === "toggle" ? true : "1" })).toThrow(
     new RegExp(`^${camel(name)}: no such option here; \\w.* `),
   );
 });
 
-test("adminKey: its owner changes the running server, nobody else", async () => {
+test("with adminKey, requests with the key change the running server, and others are refused", async () => {
   await using server = await started({ timing: "constant:ttft=20ms,itl=10ms", adminKey: "secret" });
   const change = (key: string) =>
     fetch(`${server.url}/admin/config`, {
@@ -154,7 +154,7 @@ test("adminKey: its owner changes the running server, nobody else", async () => 
   expect((await fetch(`${plain.url}/admin/config`)).status).toBe(404);
 });
 
-test("compat: the other stand-in's flags and defaults, on this machine alone", async () => {
+test("compat applies the other stand-in's flags and defaults, but listens only on this machine", async () => {
   const { config, admin } = setup({
     compat: "llm-d-inference-sim",
     model: "my/model",
@@ -193,12 +193,12 @@ test.each<[object, string]>([
   [{ workers: 2 }, "workers: no such option here; a server of the library is one process"],
   [{ compat: "other" }, 'compat: takes llm-d-inference-sim, not "other"'],
   [{ maxNumSeqs: 0 }, "maxNumSeqs: takes a whole number from 1 to 65536, not "],
-])("with compat %j is refused in words", (more, why) => {
+])("with compat %j is refused with a reason", (more, why) => {
   expect(() => setup({ compat: "llm-d-inference-sim", model: "m", ...more })).toThrow(why);
   expect(() => setup({ compat: "llm-d-inference-sim", model: "m", ...more })).toThrow(TypeError);
 });
 
-test("without compat its flags are none of ours", () => {
+test("without compat the other stand-in's flags are refused", () => {
   expect(() => setup({ timeToFirstToken: "30ms" })).toThrow("timeToFirstToken: no such option; there are model,");
 });
 

@@ -1,4 +1,4 @@
-/** What a test author does with a server, in Bun and in Node alike: what came of it, without times. */
+/** Scenarios of a test author's work with a server, for Bun and Node. Each returns its results without times. */
 
 const json = { "content-type": "application/json", authorization: "Bearer secret" };
 
@@ -6,7 +6,7 @@ export const post = (server, body, path = "/v1/chat/completions", more = {}) =>
   fetch(server.url + path, { method: "POST", headers: { ...json, ...more }, body: JSON.stringify(body) });
 
 export const chat = (content, more = {}) => ({ messages: [{ role: "user", content }], max_tokens: 40, ...more });
-const said = async (server, content, more) =>
+const answerTo = async (server, content, more) =>
   (await (await post(server, chat(content, more))).json()).choices[0].message.content;
 const thrown = (promise) =>
   promise.then(
@@ -14,7 +14,7 @@ const thrown = (promise) =>
     (error) => `${error.name}: ${error.message}`,
   );
 
-/** `await using`, which Node 20 does not know. */
+/** Does the same as `await using`, which Node 20 does not support. */
 async function using(starting, act) {
   const server = await starting.ready;
   try {
@@ -24,7 +24,7 @@ async function using(starting, act) {
   }
 }
 
-/** Requests as the server saw them. */
+/** Sends requests of different outcomes and returns the server's records of them. */
 export const requests = (createServer) => using(createServer({ timing: "none", apiKey: ["secret"], seed: 1 }), seen);
 
 async function seen(server) {
@@ -53,7 +53,7 @@ async function seen(server) {
   };
 }
 
-/** Answers in code. */
+/** Sets answers in code: rules, queued answers, errors, tool calls, tokens. */
 export const answers = (createServer) =>
   using(createServer({ timing: "none", toolCallParser: "hermes", enableAutoToolChoice: true }), answered);
 
@@ -62,10 +62,10 @@ async function answered(server) {
   await server.on(({ body, headers }) => body.temperature === 0 || headers["x-who"] === "me", { text: "Cold." });
   await server.next("First.");
   await server.next({ error: { status: 429, message: "Slow down.", headers: { "retry-after": 7 } } });
-  const first = await said(server, "weather");
+  const first = await answerTo(server, "weather");
   const limited = await post(server, chat("weather"));
   const error = (await limited.json()).error.message;
-  const rules = [await said(server, "what weather"), await said(server, "x", { temperature: 0 })];
+  const rules = [await answerTo(server, "what weather"), await answerTo(server, "x", { temperature: 0 })];
   await server.next({ toolCalls: [{ name: "look", arguments: { at: "Rome", days: [1, 2] } }] });
   const tools = [{ type: "function", function: { name: "look", parameters: { type: "object", properties: {} } } }];
   const called = (await (await post(server, chat("x", { tools }))).json()).choices[0];
@@ -78,7 +78,7 @@ async function answered(server) {
     await thrown(server.next({ error: 200 })),
   ];
   await server.reset();
-  const free = await said(server, "what weather");
+  const free = await answerTo(server, "what weather");
   return {
     ...{ first, status: limited.status, retry: limited.headers.get("retry-after"), error, rules },
     ...{ call: [call.function.name, JSON.parse(call.function.arguments), called.finish_reason] },
@@ -86,7 +86,7 @@ async function answered(server) {
   };
 }
 
-/** A predicate that throws: 500 to the client, the error to the owner. */
+/** Uses a predicate that throws: the client gets 500, and the next call of the test gets the error. */
 export async function throwing(createServer) {
   const server = await createServer({ timing: "none" }).ready;
   await server.on(() => {
@@ -99,7 +99,7 @@ export async function throwing(createServer) {
   return { status, told, after, closed, late: await thrown(server.reset()) };
 }
 
-/** Everything as after the start. */
+/** Resets a server, also under load, and checks that it behaves like after its start. */
 export async function resets(createServer) {
   const server = await createServer({ timing: "constant:ttft=5ms,itl=5ms", seed: 7, maxNumSeqs: 1 }).ready;
   const round = async () => {
@@ -137,7 +137,7 @@ export async function resets(createServer) {
   const third = await round();
   await server.close();
   return {
-    same: [second, third].every((one) => JSON.stringify(one) === JSON.stringify(first)),
+    same: [second, third].every((round) => JSON.stringify(round) === JSON.stringify(first)),
     first: { ...first, id: first.id.length > 9, text: first.text.length > 0 },
     loaded: [loaded.running, loaded.waiting],
     ends: ends.length,
@@ -146,7 +146,7 @@ export async function resets(createServer) {
   };
 }
 
-/** Tokens leave at their times, not before; the server closed in mid-stream: the stream ends, and whoever waits hears it. */
+/** Streams tokens at ordered times. Then closes the server in mid-stream, which ends the stream and rejects `until`. */
 export async function streams(createServer) {
   const server = await createServer({ timing: "none" }).ready;
   const began = performance.now();
@@ -183,7 +183,7 @@ export async function streams(createServer) {
   };
 }
 
-/** What a test shows of a server when it fails. */
+/** Returns the timeline that a failed test prints about its server. */
 export const tells = (createServer) => using(createServer({ timing: "none", seed: 1 }), told);
 
 async function told(server) {
@@ -193,7 +193,7 @@ async function told(server) {
   const [{ generations, arrivalMs, endMs }] = await server.requests();
   const [{ queuedMs, scheduledMs, firstTokenMs, promptTokens }] = generations;
   const times = [arrivalMs, queuedMs, scheduledMs, firstTokenMs, endMs];
-  // The two clocks differ by less than that.
+  // The two clocks differ by less than 5 ms.
   const rising = times.every((ms, i) => i === 0 || ms >= times[i - 1] - 5);
   for (let i = 0; i < 30; i++) await (await fetch(`${server.url}/v1/models`)).text();
   return {

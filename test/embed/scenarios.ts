@@ -1,4 +1,4 @@
-/** What each of test/embed/scenario.js comes to. */
+/** The expected result of each scenario in test/embed/scenario.js. */
 import { expect } from "bun:test";
 import type { createServer } from "../../src/embed/bun.ts";
 // @ts-expect-error a program for Node and Bun alike, without types

@@ -1,4 +1,4 @@
-/** What may a test author ask of a server? Here in Bun, in this process; test/embed/node.test.ts runs the same in Node. */
+/** Tests a server of the library in this process of Bun. node.test.ts runs the same scenarios in Node. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,11 +8,11 @@ import type { ServerOptions } from "../../src/embed/server-face.ts";
 import { eventually } from "../server.ts";
 import { SCENARIOS } from "./scenarios.ts";
 
-test.each(SCENARIOS)("%s", async (_, scenario, expected) => {
+test.each(SCENARIOS)("the scenario has the expected result: %s", async (_, scenario, expected) => {
   expect(await scenario(createServer)).toEqual(expected);
 });
 
-test("a truth log that cannot be written rejects `ready`, as nothing is printed", async () => {
+test("`ready` rejects if the truth log cannot be written", async () => {
   const server = createServer({ truthLog: "/nowhere/truth.jsonl" });
   await expect(server.ready).rejects.toThrow("truthLog /nowhere/truth.jsonl: there is no folder /nowhere");
 });
@@ -34,17 +34,17 @@ test.each<[ServerOptions, string]>([
   [{ faultPlan: bad }, `faultPlan ${bad}: line 1: `],
   [{ truthLog: folder }, `truthLog ${folder}: it is a folder`],
   [{ sslCertfile: "/no/c.pem" }, "sslCertfile /no/c.pem: cannot be read (ENOENT)"],
-  [{ sslCertfile: bad }, `sslCertfile ${bad}: is no certificate`],
+  [{ sslCertfile: bad }, `sslCertfile ${bad}: is not a certificate in PEM format`],
   [{ sslCertfile: bad, sslKeyfile: "/no/k.pem" }, "sslKeyfile /no/k.pem: cannot be read (ENOENT)"],
   [{ outputTokens: "trace:/no/t.jsonl" }, 'outputTokens trace: cannot read "/no/t.jsonl" (ENOENT)'],
   [{ outputTokens: `trace:${bad}` }, `outputTokens trace: ${bad}: its format is not recognised`],
   [{ host: "256.1.1.1" }, "host 256.1.1.1: cannot listen there"],
-])("what cannot be read or listened on is named with its option: %j", async (options, why) => {
+])("an unreadable file or unusable address is reported with its option: %j", async (options, why) => {
   const server = createServer({ timing: "none", ...options });
   await expect(server.ready).rejects.toThrow(why);
 });
 
-test("a port that is taken is named with its option", async () => {
+test("a port in use is reported with its option", async () => {
   await using taken = await createServer({ timing: "none" }).ready;
   const port = Number(new URL(taken.url).port);
   for (const name of ["port", "metricsPort"] as const) {
@@ -54,13 +54,13 @@ test("a port that is taken is named with its option", async () => {
   }
 });
 
-test("a server takes the flags that an engine has, and refuses a file of them", () => {
+test("a server checks the engine's options, and refuses a configuration file", () => {
   expect(() => createServer({ maxNumSeqs: 0 })).toThrow("maxNumSeqs: takes");
   expect(() => createServer({ bug: ["worker-saw-tooth"] })).toThrow("--workers of at least 2");
   expect(() => createServer({ config: "x.yaml" } as ServerOptions)).toThrow("config: no such option");
 });
 
-test("a server in this process: ready, answers, gone", async () => {
+test("a server in this process becomes ready, answers, and is gone after close()", async () => {
   const options = { model: "my/model", timing: "none", apiKey: ["secret"], outputTokens: "constant:4" };
   const server = createServer({ ...options, devMode: true });
   expect(() => server.url).toThrow("await server.ready");
@@ -70,12 +70,12 @@ test("a server in this process: ready, answers, gone", async () => {
   const models = await fetch(`${server.url}/v1/models`, { headers: { authorization: "Bearer secret" } });
   expect(await models.json()).toMatchObject({ data: [{ id: "my/model" }] });
   expect((await fetch(`${server.url}/is_paused`)).status).toBe(200);
-  const told = await fetch(`${server.url}/v1/completions`, {
+  const answer = await fetch(`${server.url}/v1/completions`, {
     method: "POST",
     headers: { authorization: "Bearer secret", "content-type": "application/json" },
     body: JSON.stringify({ model: "my/model", prompt: "Hello", max_tokens: 50 }),
   });
-  expect(await told.json()).toMatchObject({ choices: [{ finish_reason: "stop" }], usage: { completion_tokens: 4 } });
+  expect(await answer.json()).toMatchObject({ choices: [{ finish_reason: "stop" }], usage: { completion_tokens: 4 } });
   const second = createServer({ port: Number(new URL(server.url).port) });
   await expect(second.ready).rejects.toMatchObject({ code: "EADDRINUSE" });
   await second.close();

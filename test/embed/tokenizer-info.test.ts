@@ -1,4 +1,4 @@
-/** What does GET /tokenizer_info say, and what is said of scale-out, which is not built? */
+/** Tests GET /tokenizer_info, and the refusal of scale-out, which is not implemented. */
 import { expect, test } from "bun:test";
 import { createServer } from "../../src/embed/bun.ts";
 import type { ServerOptions } from "../../src/embed/server-face.ts";
@@ -13,7 +13,7 @@ async function ask(options: ServerOptions, path: string, init: RequestInit = {})
   return { status: answer.status, body };
 }
 
-test("a folder: what transformers 5.20 made of it, through vLLM's TokenizerInfo", async () => {
+test("for a model's folder the answer equals that of vLLM's TokenizerInfo with transformers 5.20", async () => {
   const { status, body } = await ask({ tokenizer: MODEL, enableTokenizerInfoEndpoint: true }, "/tokenizer_info");
   const { chat_template: template } = await Bun.file(`${MODEL}tokenizer_config.json`).json();
   const added = "<|bos|> <|eos|> <|pad|> <|system|> <|user|> <|assistant|> <|tool|> <|end|>".split(" ");
@@ -40,13 +40,13 @@ test("a folder: what transformers 5.20 made of it, through vLLM's TokenizerInfo"
   expect(Object.keys(body)[0]).toBe("tokenizer_class");
 });
 
-test("the built-in vocabulary names its own end; without the flag there is no such path", async () => {
+test("the built-in vocabulary reports its end of sequence, and without the flag the path is 404", async () => {
   const { body } = await ask({ enableTokenizerInfoEndpoint: true }, "/tokenizer_info");
   expect(body).toMatchObject({ tokenizer_class: "CachedTokenizersBackend", eos_token: "<|return|>" });
   expect(await ask({}, "/tokenizer_info")).toEqual({ status: 404, body: { detail: "Not Found" } });
 });
 
-test("scale-out: the real server's 403, and with the flag a 501 that does not send the reader back to it", async () => {
+test("scale-out answers 403 like the real server, and 501 with the flag", async () => {
   const generate = (options: ServerOptions) => ask(options, "/inference/v1/generate", { method: "POST" });
   expect((await generate({})).status).toBe(403);
   const { status, body } = await generate({ enableScaleOut: true });

@@ -1,4 +1,7 @@
-/** Checks on a virtual clock that LoRA adapters limit the running requests, share no blocks, and appear in the snapshot as in vLLM. */
+/**
+ * Checks on a virtual clock that LoRA adapters limit the running requests, share no blocks, and appear in the snapshot as in
+ * vLLM.
+ */
 import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { createEngine } from "../../src/embed/bun.ts";
@@ -98,17 +101,19 @@ describe("any history", () => {
           else runs.push({ run: engine.submit(request(op.adapter, op.length)), adapter: op.adapter });
           if (op !== "step") continue;
           const { running, waiting, deferred, adapters } = engine.snapshot();
-          const shown = adapters.filter((one) => one.running > 0).length;
+          const shown = adapters.filter((adapter) => adapter.running > 0).length;
           expect(shown).toBeLessThanOrEqual(maxLoras);
-          expect(adapters.reduce((sum, one) => sum + one.running, 0)).toBeLessThanOrEqual(running);
-          expect(adapters.reduce((sum, one) => sum + one.waiting, 0)).toBeLessThanOrEqual(waiting + deferred);
-          const heard = adapters.flatMap((one, i) => (one.heard > 0 ? [i + 1] : []));
+          expect(adapters.reduce((sum, adapter) => sum + adapter.running, 0)).toBeLessThanOrEqual(running);
+          expect(adapters.reduce((sum, adapter) => sum + adapter.waiting, 0)).toBeLessThanOrEqual(waiting + deferred);
+          const active = adapters.flatMap((adapter, i) => (adapter.heard > 0 ? [i + 1] : []));
           const speaking = runs.filter(({ run }) => run.finish === null && run.tokens.length > 0);
-          expect(heard).toEqual([...new Set(speaking.map(({ adapter }) => adapter))].filter(Boolean).sort());
+          expect(active).toEqual([...new Set(speaking.map(({ adapter }) => adapter))].filter(Boolean).sort());
         }
         while (engine.step());
         expect(engine.live).toBe(0);
-        expect(engine.snapshot().adapters.every((one) => one.running + one.waiting + one.heard === 0)).toBe(true);
+        expect(
+          engine.snapshot().adapters.every((adapter) => adapter.running + adapter.waiting + adapter.heard === 0),
+        ).toBe(true);
       },
     );
     await fc.assert(property, { numRuns: times(60) });

@@ -1,4 +1,7 @@
-/** Checks that a request gets its own answer, independent of other requests: default text, scripts, stop ids, min_tokens and end of sequence. */
+/**
+ * Checks that a request gets its own answer, independent of other requests: default text, scripts, stop ids, min_tokens and end
+ * of sequence.
+ */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { SAME_STEP, STEP_IDS_MOST } from "../../src/base/core-limits.ts";
@@ -13,9 +16,9 @@ setDefaultTimeout(60_000);
 /** Returns the ids and the finish reason of one request on an idle engine. */
 function alone(changes: Parameters<World["submit"]>[0], module = debug) {
   const world = new World(configOf({ maxModelLen: 4096, numGpuBlocks: 300 }), { module });
-  const heard = world.submit(changes)!;
+  const receiver = world.submit(changes)!;
   world.clock.drain();
-  const { ids, finish, events } = heard;
+  const { ids, finish, events } = receiver;
   return { ids, finish, stopTokenId: events.at(-1)!.stopTokenId };
 }
 
@@ -23,7 +26,7 @@ describe("default text", () => {
   test.each([
     ["release", release],
     ["debug", debug],
-  ] as const)("is what nextToken of content/ says, %s core", (_, module) => {
+  ] as const)("equals the second implementation in TypeScript, %s core", (_, module) => {
     const seeds = fc.oneof(fc.integer(), fc.constantFrom(0, -1, 2 ** 31 - 1, -(2 ** 31)), fc.nat(2 ** 32 - 1));
     const property = fc.property(seeds, fc.integer({ min: 1, max: 300 }), (seed, maxTokens) => {
       const wanted = Array.from({ length: maxTokens }, (__, position) => nextToken(answers, seed, position));
@@ -34,18 +37,19 @@ describe("default text", () => {
 
   test("is the same with and without prefix caching, in other pools and modes", () => {
     const requests = fc.array(anyRequest, { minLength: 4, maxLength: 25, size: "max" });
-    const property = fc.property(anyConfig, anyConfig, requests, (one, other, list) => {
-      const [first, second] = [one, { ...other, enablePrefixCaching: !one.enablePrefixCaching }].map((config) => {
+    const property = fc.property(anyConfig, anyConfig, requests, (config, other, list) => {
+      const [first, second] = [config, { ...other, enablePrefixCaching: !config.enablePrefixCaching }].map((config) => {
         const world = new World(config);
         run(world, list);
-        return world.heard;
+        return world.receivers;
       });
-      first!.forEach((heard, i) => {
+      first!.forEach((receiver, i) => {
         const also = second![i]!;
-        const length = Math.min(heard.ids.length, also.ids.length);
-        expect(heard.ids.slice(0, length)).toEqual(also.ids.slice(0, length));
+        const length = Math.min(receiver.ids.length, also.ids.length);
+        expect(receiver.ids.slice(0, length)).toEqual(also.ids.slice(0, length));
         // Either the client disconnected at some time, or the whole answer came.
-        if (!heard.ended && !also.ended) expect([heard.ids.length, heard.finish]).toEqual([length, also.finish]);
+        if (!receiver.ended && !also.ended)
+          expect([receiver.ids.length, receiver.finish]).toEqual([length, also.finish]);
       });
     });
     fc.assert(property, { numRuns: times(40) });
@@ -167,13 +171,13 @@ describe("scripts", () => {
         for (let i = at; i < at + size - 1; i++) script[i]! += SAME_STEP;
         at += size;
       }
-      const heard = world.submit({ script, maxTokens })!;
+      const receiver = world.submit({ script, maxTokens })!;
       world.clock.drain();
       const all = [...ids, EOS].slice(0, maxTokens);
       const steps: number[] = [];
       for (let left = all.length, i = 0; left > 0; left -= steps[i++]!) steps.push(Math.min(left, list[i] ?? 1));
-      expect(heard.ids).toEqual(all);
-      expect(heard.events.map(({ ids }) => ids.length)).toEqual(steps);
+      expect(receiver.ids).toEqual(all);
+      expect(receiver.events.map(({ ids }) => ids.length)).toEqual(steps);
       expect(world.engine.snapshot().generationTokens).toBe(all.length);
       expect(world.engine.snapshot().blocksUsed).toBe(0);
     });

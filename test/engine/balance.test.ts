@@ -1,4 +1,6 @@
-/** Compares the choice among data-parallel ranks with vLLM's: a worked example, each term of the score, and the age of the counts. */
+/**
+ * Compares the choice among data-parallel ranks with vLLM's: a worked example, each term of the score, and the age of the counts.
+ */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/base/virtual-clock.ts";
@@ -10,7 +12,7 @@ const MS = 1000;
 const idle = () => 0;
 
 /** Returns a balance whose front end got these counts at time 0. */
-function heard(counts: readonly Counts[], clientCount = 1, clientIndex = 0): Balance {
+function balanceWith(counts: readonly Counts[], clientCount = 1, clientIndex = 0): Balance {
   const balance = new Balance(counts.length, -1000 * MS, clientCount, clientIndex);
   for (const [engine, [waiting, running, kvUsage]] of counts.entries())
     balance.publish(engine, waiting, running, kvUsage, -500 * MS);
@@ -23,7 +25,7 @@ const picks = (balance: Balance, count: number, inFlight = idle as (engine: numb
 test("a worked example: 5 running against 2 running and 2 waiting with a pool that is 90 % full", () => {
   // Scores 5 and 4 + 2 · 6 · 0.4 = 8.8; then 6 and 8.8, and so on. The front end's own addition raises the score of
   // engine 0 by one each time.
-  const balance = heard([
+  const balance = balanceWith([
     [0, 5, 0.2],
     [2, 2, 0.9],
   ]);
@@ -33,28 +35,28 @@ test("a worked example: 5 running against 2 running and 2 waiting with a pool th
 });
 
 test("of equal engines the first from the start wins, and the start moves with every choice", () => {
-  expect(picks(heard([[0, 0, 0], [0, 0, 0], [0, 0, 0]]), 7)).toEqual([0, 1, 2, 0, 1, 2, 0]); // biome-ignore format: a table
+  expect(picks(balanceWith([[0, 0, 0], [0, 0, 0], [0, 0, 0]]), 7)).toEqual([0, 1, 2, 0, 1, 2, 0]); // biome-ignore format: a table
   // The scan starts at 1 after the first choice, and at 0 again when both engines have one request.
-  expect(picks(heard([[0, 0, 0], [0, 1, 0]]), 3)).toEqual([0, 1, 0]); // biome-ignore format: a table
+  expect(picks(balanceWith([[0, 0, 0], [0, 1, 0]]), 3)).toEqual([0, 1, 0]); // biome-ignore format: a table
 });
 
 test("several front ends start at different engines, and each counts for all", () => {
   const none: Counts[] = [[0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]; // biome-ignore format: a table
-  expect([0, 1, 2].map((client) => heard(none, 3, client).choose(idle, 0))).toEqual([0, 1, 2]);
+  expect([0, 1, 2].map((client) => balanceWith(none, 3, client).choose(idle, 0))).toEqual([0, 1, 2]);
   // 3 · 1 in flight is more than 2 running. The choice adds 3.
-  const balance = heard([[0, 0, 0], [0, 2, 0]], 3); // biome-ignore format: a table
+  const balance = balanceWith([[0, 0, 0], [0, 2, 0]], 3); // biome-ignore format: a table
   expect(picks(balance, 2, (engine) => (engine === 0 ? 1 : 0))).toEqual([1, 0]);
 });
 
 test("requests in flight count if they are more than the reported requests", () => {
-  expect(heard([[0, 3, 0], [0, 0, 0]]).choose((engine) => [0, 4][engine]!, 0)).toBe(0); // biome-ignore format: a table
-  expect(heard([[0, 3, 0], [0, 0, 0]]).choose((engine) => [0, 2][engine]!, 0)).toBe(1); // biome-ignore format: a table
+  expect(balanceWith([[0, 3, 0], [0, 0, 0]]).choose((engine) => [0, 4][engine]!, 0)).toBe(0); // biome-ignore format: a table
+  expect(balanceWith([[0, 3, 0], [0, 0, 0]]).choose((engine) => [0, 2][engine]!, 0)).toBe(1); // biome-ignore format: a table
 });
 
 test("a full pool has no weight without waiting requests", () => {
-  expect(heard([[0, 1, 1], [0, 2, 0]]).choose(idle, 0)).toBe(0); // biome-ignore format: a table
-  expect(heard([[1, 0, 1], [0, 2, 0]]).choose(idle, 0)).toBe(1); // biome-ignore format: a table
-  expect(heard([[1, 0, 0.5], [0, 2, 0]]).choose(idle, 0)).toBe(0); // biome-ignore format: a table
+  expect(balanceWith([[0, 1, 1], [0, 2, 0]]).choose(idle, 0)).toBe(0); // biome-ignore format: a table
+  expect(balanceWith([[1, 0, 1], [0, 2, 0]]).choose(idle, 0)).toBe(1); // biome-ignore format: a table
+  expect(balanceWith([[1, 0, 0.5], [0, 2, 0]]).choose(idle, 0)).toBe(0); // biome-ignore format: a table
 });
 
 test("a change arrives at once after a quiet time, otherwise after 100 ms, and replaces the front end's own additions", () => {
@@ -77,7 +79,7 @@ test("a change of the pool's use alone sends no report", () => {
 /** The coordinator as vLLM runs it, with timers: the counts that the front end gets, event by event. */
 class Coordinator {
   readonly published: number[][];
-  heard: number[][];
+  received: number[][];
   #changed = false;
   #lastUs: number;
   #timer = 0;
@@ -87,7 +89,7 @@ class Coordinator {
     readonly clock: VirtualClock,
   ) {
     this.published = Array.from({ length: engines }, () => [0, 0, 0]);
-    this.heard = this.published.map((counts) => [...counts]);
+    this.received = this.published.map((counts) => [...counts]);
     this.#lastUs = clock.now();
     this.#arm();
   }
@@ -105,7 +107,7 @@ class Coordinator {
     const dueUs = this.#lastUs + (this.#changed ? 100 : 5000) * MS;
     const send = () => {
       if (timer !== this.#timer) return;
-      this.heard = this.published.map((one) => [...one]);
+      this.received = this.published.map((counts) => [...counts]);
       this.#changed = false;
       this.#lastUs = this.clock.now();
       this.#arm();
@@ -135,14 +137,14 @@ test("without a timer it gets the same reports as from a coordinator with timers
         balance.publish(engine, ...(counts as [number, number, number]), clock.now());
         continue;
       }
-      const scores = coordinator.heard.map(
+      const scores = coordinator.received.map(
         ([waiting, running, kvUsage], at) =>
           Math.max(inFlight[at]!, waiting! + running!) + waiting! * 6 * Math.max(0, kvUsage! - 0.5),
       );
       const scan = [0, 1, 2].map((i) => (start + i) % 3);
       const expected = scan.find((at) => scores[at] === Math.min(...scores))!;
       start = (start + 1) % 3;
-      coordinator.heard[expected]![0]!++;
+      coordinator.received[expected]![0]!++;
       expect(balance.choose((at) => inFlight[at]!, clock.now())).toBe(expected);
     }
   });

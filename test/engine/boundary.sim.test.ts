@@ -25,9 +25,9 @@ function busy(asyncScheduling: boolean) {
   world.clock.advanceTo(5 * STEP);
   return { world, all, running: all.slice(0, 2), waiting: all.slice(2) };
 }
-const whole = (heard: RecordingReceiver) => {
-  const { ids, finish } = answerOf(heard.generation, 512);
-  expect([heard.ids, heard.finish, heard.callsAfterEnd]).toEqual([ids, finish, 0]);
+const whole = (receiver: RecordingReceiver) => {
+  const { ids, finish } = answerOf(receiver.generation, 512);
+  expect([receiver.ids, receiver.finish, receiver.callsAfterEnd]).toEqual([ids, finish, 0]);
 };
 const tokens = (list: readonly RecordingReceiver[]) => list.map(({ ids }) => ids.length);
 
@@ -48,7 +48,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     const resumedUs = world.clock.now();
     world.engine.resume();
     world.clock.drain();
-    for (const heard of [...all, late]) whole(heard);
+    for (const receiver of [...all, late]) whole(receiver);
     expect(Math.min(...all.flatMap(({ tokenUs }) => tokenUs.filter((us) => us > resumedUs)))).toBe(resumedUs + STEP);
   });
 
@@ -145,18 +145,18 @@ test("pauses, resets and aborts at any moment do not change answers", () => {
   const acts = fc.array(
     fc.record({
       atUs: fc.nat(80_000),
-      what: fc.constantFrom("keep" as const, "wait" as const, "resume" as const, "reset" as const, "force" as const),
+      order: fc.constantFrom("keep" as const, "wait" as const, "resume" as const, "reset" as const, "force" as const),
     }),
     { maxLength: 12 },
   );
   const requests = fc.array(anyRequest, { minLength: 1, maxLength: 25, size: "max" });
   const property = fc.property(anyConfig, requests, acts, (config, list, doings) => {
     const world = new World(config);
-    for (const { atUs, what } of doings) {
+    for (const { atUs, order } of doings) {
       world.clock.at(atUs, () => {
-        if (what === "resume") world.engine.resume();
-        else if (what === "reset" || what === "force") world.engine.resetPrefixCache(what === "force");
-        else world.engine.pause(what);
+        if (order === "resume") world.engine.resume();
+        else if (order === "reset" || order === "force") world.engine.resetPrefixCache(order === "force");
+        else world.engine.pause(order);
       });
     }
     const least = config.schedulingPolicy === "priority" ? 1 : 0;
@@ -167,12 +167,12 @@ test("pauses, resets and aborts at any moment do not change answers", () => {
     world.clock.drain(2_000_000);
     world.engine.resume();
     world.clock.drain(2_000_000);
-    expect(world.heard.length + world.refused).toBe(list.length);
-    for (const heard of world.heard) {
-      const { ids, finish } = answerOf(heard.generation, config.maxModelLen);
-      expect(heard.callsAfterEnd).toBe(0);
-      if (heard.ended) expect(heard.ids).toEqual(ids.slice(0, heard.ids.length));
-      else expect([heard.ids, heard.finish]).toEqual([ids, finish]);
+    expect(world.receivers.length + world.refused).toBe(list.length);
+    for (const receiver of world.receivers) {
+      const { ids, finish } = answerOf(receiver.generation, config.maxModelLen);
+      expect(receiver.callsAfterEnd).toBe(0);
+      if (receiver.ended) expect(receiver.ids).toEqual(ids.slice(0, receiver.ids.length));
+      else expect([receiver.ids, receiver.finish]).toEqual([ids, finish]);
     }
     expect(world.engine.live).toBe(0);
     expect(world.engine.snapshot()).toMatchObject({ running: 0, waiting: 0, deferred: 0, blocksUsed: 0 });

@@ -42,21 +42,21 @@ function watched(config: EngineConfig, from: number, act: () => void): Core {
 }
 
 /** Checks that each request ended once and got its own ids, complete or cut where the front end ended it. */
-function checkAnswer(heard: RecordingReceiver, config: EngineConfig): void {
-  const answer = answerOf(heard.generation, config.maxModelLen);
-  expect(heard.callsAfterEnd).toBe(0);
-  const finishes = heard.events.filter(({ finish }) => finish !== null).length;
-  if (heard.ended) {
+function checkAnswer(receiver: RecordingReceiver, config: EngineConfig): void {
+  const answer = answerOf(receiver.generation, config.maxModelLen);
+  expect(receiver.callsAfterEnd).toBe(0);
+  const finishes = receiver.events.filter(({ finish }) => finish !== null).length;
+  if (receiver.ended) {
     expect(finishes).toBe(0);
-    expect(heard.ids).toEqual(answer.ids.slice(0, heard.ids.length));
+    expect(receiver.ids).toEqual(answer.ids.slice(0, receiver.ids.length));
     return;
   }
   expect(finishes).toBe(1);
-  expect({ ids: heard.ids, finish: heard.finish! }).toEqual(answer);
+  expect({ ids: receiver.ids, finish: receiver.finish! }).toEqual(answer);
 }
 
 /** Checks that nothing is left at rest and every request is counted once. */
-function checkRest({ engine, heard }: World, core: Core | undefined, from: number): void {
+function checkRest({ engine, receivers }: World, core: Core | undefined, from: number): void {
   const snapshot = engine.snapshot();
   expect(engine.live).toBe(0);
   expect([snapshot.running, snapshot.waiting, snapshot.deferred, snapshot.blocksUsed, snapshot.kvUsage]).toEqual([
@@ -70,11 +70,11 @@ function checkRest({ engine, heard }: World, core: Core | undefined, from: numbe
   const [stop, length, abort, error, repetition] = snapshot.finished.map((n) => n - from) as [number, ...number[]];
   expect(stop + length! + abort! + error! + repetition!).toBe(totals[Total.Submitted]!);
   // Requests that were cancelled while held never reached the core.
-  const leftEarly = heard.length - totals[Total.Submitted]!;
+  const leftEarly = receivers.length - totals[Total.Submitted]!;
   expect(leftEarly).toBeGreaterThanOrEqual(0);
-  expect(leftEarly).toBeLessThanOrEqual(heard.filter(({ ended, events }) => ended && !events.length).length);
-  const frontStops = heard.filter(({ stopped }) => stopped).length;
-  const ends = (finish: Finish) => heard.filter((each) => each.finish === finish).length;
+  expect(leftEarly).toBeLessThanOrEqual(receivers.filter(({ ended, events }) => ended && !events.length).length);
+  const frontStops = receivers.filter(({ stopped }) => stopped).length;
+  const ends = (finish: Finish) => receivers.filter((each) => each.finish === finish).length;
   expect([stop, length]).toEqual([ends(Finish.Stop) + frontStops, ends(Finish.Length)]);
   expect(totals[Total.PrefixResets]).toBe(0);
   const { histograms } = snapshot;
@@ -96,8 +96,8 @@ test("every request ends once with its own answer, nothing is left over, and not
       const world = new World(config);
       const core = watched(config, 0, () => run(world, requests));
       expect(world.refused).toBe(0);
-      expect(world.heard.length).toBe(requests.length);
-      for (const heard of world.heard) checkAnswer(heard, config);
+      expect(world.receivers.length).toBe(requests.length);
+      for (const receiver of world.receivers) checkAnswer(receiver, config);
       checkRest(world, core, 0);
       requestCount += requests.length;
       preempted += core?.total(Total.Preemptions) ?? 0;
@@ -149,7 +149,7 @@ test("the same seeds give the same answers and times, byte for byte", () => {
   fc.assert(property, { numRuns: times(30) });
 });
 
-test("a thousand requests at once, then a thousand over time, with disconnecting clients", () => {
+test("a thousand simultaneous requests, then a thousand over time, all end with disconnecting clients", () => {
   const config = configOf({ maxNumSeqs: 64, maxNumBatchedTokens: 512, numGpuBlocks: 400 });
   const draw = seeded(7);
   const below = (n: number) => draw() % n;
@@ -181,8 +181,8 @@ test("a thousand requests at once, then a thousand over time, with disconnecting
       Array.from({ length: 1000 }, () => lifeOf(below(4000))),
     );
   });
-  expect(world.heard.length).toBe(2000);
-  for (const heard of world.heard) checkAnswer(heard, config);
+  expect(world.receivers.length).toBe(2000);
+  for (const receiver of world.receivers) checkAnswer(receiver, config);
   checkRest(world, core, 0);
 });
 
@@ -196,7 +196,7 @@ test("receivers that only need ends get the same ends at the same times, with th
     const history = (endsOnly: boolean) => {
       const world = new World(config, { endsOnly });
       run(world, deaf);
-      const ends = world.heard.map(({ events, ended }) => {
+      const ends = world.receivers.map(({ events, ended }) => {
         const last = ended ? undefined : events.at(-1);
         return last && [last.us, last.finish, last.stopTokenId];
       });

@@ -21,7 +21,7 @@ import {
 class Ranks {
   readonly clock = new VirtualClock(1_000_000);
   readonly fleet: Fleet;
-  readonly heard: RecordingReceiver[] = [];
+  readonly receivers: RecordingReceiver[] = [];
 
   constructor(engines: number, config: EngineConfig) {
     const { clock } = this;
@@ -29,12 +29,12 @@ class Ranks {
   }
 
   submit(changes: Partial<Generation> = {}): RecordingReceiver | null {
-    const heard = new RecordingReceiver(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock);
-    const taken = this.fleet.submit(heard.generation, heard);
+    const receiver = new RecordingReceiver(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock);
+    const taken = this.fleet.submit(receiver.generation, receiver);
     if ("refused" in taken) return null;
-    heard.submission = taken;
-    this.heard.push(heard);
-    return heard;
+    receiver.submission = taken;
+    this.receivers.push(receiver);
+    return receiver;
   }
 
   live(): number[] {
@@ -42,8 +42,8 @@ class Ranks {
   }
 }
 
-const digest = (heard: readonly RecordingReceiver[]) =>
-  heard.map(({ events }) => events.map((e) => `${e.us}:${e.ids}:${e.finish}`).join(" ")).join("\n");
+const digest = (receivers: readonly RecordingReceiver[]) =>
+  receivers.map(({ events }) => events.map((e) => `${e.us}:${e.ids}:${e.finish}`).join(" ")).join("\n");
 
 /** Requests at random times with random lengths. */
 function traffic(ranks: { clock: VirtualClock; submit(changes: Partial<Generation>): unknown }, count: number): void {
@@ -65,7 +65,7 @@ test("a fleet with one engine behaves like that engine", () => {
   traffic(ranks, 150);
   const world = new World(config, { startUs: 1_000_000 });
   traffic(world, 150);
-  expect(digest(ranks.heard)).toBe(digest(world.heard));
+  expect(digest(ranks.receivers)).toBe(digest(world.receivers));
 });
 
 test("with three engines all requests get the same answers as alone, each engine does its share, and a second run is equal", () => {
@@ -75,11 +75,11 @@ test("with three engines all requests get the same answers as alone, each engine
     traffic(ranks, 400);
     return ranks;
   };
-  const { heard, fleet } = run();
-  for (const { generation, ids, finish } of heard)
+  const { receivers, fleet } = run();
+  for (const { generation, ids, finish } of receivers)
     expect({ ids, finish: finish! }).toEqual(answerOf(generation, config.maxModelLen));
   const snapshots = fleet.snapshots();
-  const tokens = heard.reduce((sum, { ids }) => sum + ids.length, 0);
+  const tokens = receivers.reduce((sum, { ids }) => sum + ids.length, 0);
   expect(snapshots.reduce((sum, { generationTokens }) => sum + generationTokens, 0)).toBe(tokens);
   for (const { finished, generationTokens, blocksUsed } of snapshots) {
     expect(finished[Finish.Length] + finished[Finish.Stop]).toBeGreaterThan(400 / 6);
@@ -87,7 +87,7 @@ test("with three engines all requests get the same answers as alone, each engine
     expect(blocksUsed).toBe(0);
   }
   expect(fleet.live).toBe(0);
-  expect(digest(run().heard)).toBe(digest(heard));
+  expect(digest(run().receivers)).toBe(digest(receivers));
 });
 
 test("a burst is distributed in turn, independent of reports in between", () => {
@@ -154,12 +154,17 @@ describe("all together", () => {
       settled = true;
     });
     expect(ranks.submit()).toBeNull();
-    expect(ranks.heard.map(({ finish }) => finish)).toEqual([null, null, null, null]);
+    expect(ranks.receivers.map(({ finish }) => finish)).toEqual([null, null, null, null]);
     await Promise.resolve();
     expect(settled).toBe(false);
     ranks.clock.drain();
     await done;
-    expect(ranks.heard.map(({ finish }) => finish)).toEqual([Finish.Abort, Finish.Abort, Finish.Abort, Finish.Abort]);
+    expect(ranks.receivers.map(({ finish }) => finish)).toEqual([
+      Finish.Abort,
+      Finish.Abort,
+      Finish.Abort,
+      Finish.Abort,
+    ]);
     expect(ranks.fleet.paused).toBe(true);
     ranks.fleet.resume();
     const after = ranks.submit({ promptIds: promptOf(33, 0) })!;
@@ -172,7 +177,7 @@ describe("all together", () => {
     const done = ranks.fleet.pause("wait", false);
     ranks.clock.drain();
     await done;
-    expect(ranks.heard.map(({ finish, ids }) => [finish, ids.length])).toEqual(Array(4).fill([Finish.Length, 50]));
+    expect(ranks.receivers.map(({ finish, ids }) => [finish, ids.length])).toEqual(Array(4).fill([Finish.Length, 50]));
     ranks.fleet.resume();
     const ranksOf = [0, 1].map((rank) => ranks.submit({ promptIds: promptOf(33, rank), rank })!);
     ranks.clock.drain();
@@ -188,7 +193,7 @@ describe("all together", () => {
     expect(ranks.live()).toEqual([2, 2]);
     ranks.fleet.resume();
     ranks.clock.drain();
-    for (const { generation, ids, finish } of ranks.heard)
+    for (const { generation, ids, finish } of ranks.receivers)
       expect({ ids, finish: finish! }).toEqual(answerOf(generation, 512));
   });
 
@@ -201,6 +206,6 @@ describe("all together", () => {
     ranks.clock.drain();
     expect([await busy, await forced]).toEqual([false, true]);
     expect(await ranks.fleet.resetPrefixCache(false)).toBe(true);
-    expect(ranks.heard[0]!.ids).toHaveLength(50);
+    expect(ranks.receivers[0]!.ids).toHaveLength(50);
   });
 });

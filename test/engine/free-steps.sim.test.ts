@@ -60,46 +60,46 @@ function engineOn(lookUs: number) {
     },
     loopObservers: [{ delivered: () => void steps.push(turn) }],
   });
-  const heard: { ids: number; turns: number[]; endedIn: number | null }[] = [];
+  const records: { ids: number; turns: number[]; endedIn: number | null }[] = [];
   const add = (maxTokens: number, gathers: boolean) => {
-    const one = { ids: 0, turns: [] as number[], endedIn: null as number | null };
-    heard.push(one);
-    const promptIds = promptOf(20, heard.length);
-    engine.submit(generationOf({ promptIds, maxTokens, seed: heard.length }), {
+    const record = { ids: 0, turns: [] as number[], endedIn: null as number | null };
+    records.push(record);
+    const promptIds = promptOf(20, records.length);
+    engine.submit(generationOf({ promptIds, maxTokens, seed: records.length }), {
       gathers,
       onTokens(_, __, count, finish) {
-        one.ids += count;
-        one.turns.push(turn);
-        if (finish !== null) one.endedIn = turn;
+        record.ids += count;
+        record.turns.push(turn);
+        if (finish !== null) record.endedIn = turn;
       },
     });
   };
   const turns = (most = 10_000) => {
     while (most-- > 0 && clock.take()) turn++;
   };
-  return { add, turns, steps, heard };
+  return { add, turns, steps, records };
 }
 
 test("whole answers that are requested within two turns share their steps and end in one turn", () => {
-  const { add, turns, steps, heard } = engineOn(1);
+  const { add, turns, steps, records } = engineOn(1);
   add(8, true);
   turns(1);
   add(8, true);
   turns(1);
   add(8, true);
   turns();
-  expect(heard.map(({ ids }) => ids)).toEqual([8, 8, 8]);
-  expect(new Set(heard.map(({ endedIn }) => endedIn)).size).toBe(1);
+  expect(records.map(({ ids }) => ids)).toEqual([8, 8, 8]);
+  expect(new Set(records.map(({ endedIn }) => endedIn)).size).toBe(1);
   // Two steps are planned before the other requests arrive, and two before the last end is known. Alone, the requests
   // would take 30 steps.
   expect(steps.length).toBeLessThanOrEqual(8 + 4);
 });
 
 test("a stream gets each step in a turn of its own, and the first without delay", () => {
-  const { add, turns, heard } = engineOn(1);
+  const { add, turns, records } = engineOn(1);
   add(8, false);
   turns();
-  expect(heard[0]!.turns).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+  expect(records[0]!.turns).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
 });
 
 test("a turn ends after the step in which 250 us are exceeded, for any step duration, and all requests end", () => {
@@ -108,13 +108,13 @@ test("a turn ends after the step in which 250 us are exceeded, for any step dura
       fc.integer({ min: 1, max: 400 }),
       fc.array(fc.tuple(fc.integer({ min: 1, max: 90 }), fc.nat(3)), { minLength: 1, maxLength: 6 }),
       (lookUs, asked) => {
-        const { add, turns, steps, heard } = engineOn(lookUs);
+        const { add, turns, steps, records } = engineOn(lookUs);
         for (const [maxTokens, after] of asked) {
           add(maxTokens, true);
           turns(after);
         }
         turns();
-        expect(heard.map(({ ids }) => ids)).toEqual(asked.map(([maxTokens]) => maxTokens));
+        expect(records.map(({ ids }) => ids)).toEqual(asked.map(([maxTokens]) => maxTokens));
         const inTurn = new Map<number, number>();
         for (const turn of steps) inTurn.set(turn, (inTurn.get(turn) ?? 0) + 1);
         // Each step reads the clock at least twice.

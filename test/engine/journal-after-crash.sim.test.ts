@@ -1,4 +1,7 @@
-/** Checks the journal of a core that broke, and that replaying it breaks again. The error is provoked through the server's own calls. */
+/**
+ * Checks the journal of a core that broke, and that replaying it breaks again. The error is provoked through the server's own
+ * calls.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -65,18 +65,18 @@ describe.each(modes)("a pool that is far too small, %s", (_, changes) => {
   const { world, core, plans } = crowded(changes);
   const totals = totalsOf(core);
 
-  test("BLIS #963: no livelock", () => {
+  test("BLIS #963: all requests end, without a livelock", () => {
     expect(totals[Total.Preemptions]!).toBeGreaterThan(10);
     expect(world.engine.live).toBe(0);
-    expect(world.heard.map(({ finish }) => finish)).toEqual(world.heard.map(() => Finish.Length));
+    expect(world.receivers.map(({ finish }) => finish)).toEqual(world.receivers.map(() => Finish.Length));
     // Only steps that compute prompts have no token, so there are far fewer steps than tokens.
     expect(plans).toBeLessThan(40 * 120);
   });
 
   test("BLIS #1321: preemption during decode conserves tokens", () => {
-    const inDecode = world.heard.filter(({ gapsUs }) => Math.max(...gapsUs) > 10_000);
+    const inDecode = world.receivers.filter(({ gapsUs }) => Math.max(...gapsUs) > 10_000);
     expect(inDecode.length).toBeGreaterThan(0);
-    for (const heard of world.heard) expect(heard.ids).toEqual(answerOf(heard.generation, 256).ids);
+    for (const receiver of world.receivers) expect(receiver.ids).toEqual(answerOf(receiver.generation, 256).ids);
     expect(totals[Total.GenerationTokens]!).toBe(40 * 120);
     // Recomputed tokens do not count as prompt tokens again.
     expect(totals[Total.PromptTokens]!).toBe(40 * 70);
@@ -161,7 +161,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
       const world = new World(config);
       for (let i = 0; i < 9; i++) world.submit({ promptIds: promptOf(40 + 40 * i, i), maxTokens: 100 });
       world.clock.advanceTo(us);
-      for (const heard of world.heard) heard.cancel();
+      for (const receiver of world.receivers) receiver.cancel();
       const ended = world.clock.now();
       world.clock.drain();
       expect(gauges(world)).toEqual([0, 0, 0, 0, 0]);
@@ -176,7 +176,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     frozen.engine.pause("keep");
     frozen.clock.drain();
     expect(gauges(frozen)).toEqual([3, 2, 0, 9 / 128, 9]);
-    for (const heard of frozen.heard) heard.cancel();
+    for (const receiver of frozen.receivers) receiver.cancel();
     expect(gauges(frozen)).toEqual([0, 0, 0, 0, 0]);
   });
 });
@@ -206,7 +206,7 @@ test("BLIS #183: submitted = finished + running + waiting + aborted at every ste
         run(world, list.slice(list.length >> 1));
       });
       expect(world.refused).toBe(1);
-      expect(world.heard.length).toBe(list.length);
+      expect(world.receivers.length).toBe(list.length);
       expect(world.engine.live).toBe(0);
     }),
     { numRuns: times(60) },
@@ -243,22 +243,22 @@ test("llm-d-sim #631, llm-d-sim #633: the counters contain every event of ten th
   const below = (limit: number) => draw() % limit;
   for (let i = 0; i < 10_000; i++) {
     world.clock.advanceTo(world.clock.now() + below(4000));
-    const heard = world.submit({
+    const receiver = world.submit({
       promptIds: promptOf(1 + below(100), below(9)),
       maxTokens: 1 + below(30),
       seed: i,
       stopTokenIds: below(4) === 0 ? [200, 300, 400] : [],
     })!;
     const leaves = below(10) === 0 ? 1 + below(20) : NONE;
-    heard.afterwards = () => {
-      if (heard.finish === null && heard.ids.length === leaves) heard.cancel();
+    receiver.afterwards = () => {
+      if (receiver.finish === null && receiver.ids.length === leaves) receiver.cancel();
     };
   }
   world.clock.drain(5_000_000);
   const { finished, generationTokens, promptTokens, histograms, prefixQueries } = world.engine.snapshot();
-  const sum = (of: (heard: (typeof world.heard)[number]) => number) =>
-    world.heard.reduce((all, one) => all + of(one), 0);
-  const ends = (finish: Finish) => sum((heard) => Number(heard.finish === finish));
+  const sum = (of: (receiver: (typeof world.receivers)[number]) => number) =>
+    world.receivers.reduce((all, request) => all + of(request), 0);
+  const ends = (finish: Finish) => sum((receiver) => Number(receiver.finish === finish));
   const left = sum(({ ended }) => Number(ended));
   expect(left).toBeGreaterThan(300);
   expect(finished).toEqual([ends(Finish.Stop), ends(Finish.Length), left, 0, 0]);

@@ -5,7 +5,7 @@ import { configOf, promptOf, World, watchPlans } from "./simulated-engine.ts";
 
 const timing: Timing = { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20, requestOverheadUs: 12_000 };
 
-test("it is held for this time at the engine's speed, and others for the usual time", () => {
+test("a transferred prompt waits for its transfer time at the engine's speed, and others for the usual time", () => {
   const noise: StepNoise = { overheadSigma: 0.2 };
   for (const changes of [{}, { noise }, { timing: { ...timing, requestOverheadUs: 0 } }, { speed: 10 }]) {
     const { speed = 1 } = changes as { speed?: number };
@@ -17,18 +17,18 @@ test("it is held for this time at the engine's speed, and others for the usual t
   }
   const world = new World(configOf({ timing }));
   world.submit({ promptIds: promptOf(50), maxTokens: 1, transferUs: 30_000 });
-  const own = world.submit({ promptIds: promptOf(50), maxTokens: 1 })!;
+  const local = world.submit({ promptIds: promptOf(50), maxTokens: 1 })!;
   world.clock.drain();
-  expect(own.tokenUs).toEqual([13_500]);
+  expect(local.tokenUs).toEqual([13_500]);
 });
 
 test("its prompt lengthens no step, whole or in chunks, with any other requests", () => {
   const world = new World(configOf({ timing: { ...timing, requestOverheadUs: 0 } }));
   const remote = world.submit({ promptIds: promptOf(300), maxTokens: 2, transferUs: 0 })!;
-  const own = world.submit({ promptIds: promptOf(50, 1), maxTokens: 1 })!;
+  const local = world.submit({ promptIds: promptOf(50, 1), maxTokens: 1 })!;
   world.clock.drain();
   // 128 tokens per step: two steps of this request alone, then its last 44 tokens together with 50 of the other.
-  expect([remote.tokenUs, own.tokenUs]).toEqual([[3500, 4520], [3500]]);
+  expect([remote.tokenUs, local.tokenUs]).toEqual([[3500, 4520], [3500]]);
 });
 
 test("a preempted request is computed here", () => {

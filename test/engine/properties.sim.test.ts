@@ -32,11 +32,11 @@ const STEPS_LEAST = 10_000;
 /** Returns every request in the core, by slot. */
 function inside(world: World, { views }: Core): Map<number, RecordingReceiver> {
   const found = new Map<number, RecordingReceiver>();
-  for (const heard of world.heard) {
-    const { handle } = heard.submission as LiveRequest;
+  for (const receiver of world.receivers) {
+    const { handle } = receiver.submission as LiveRequest;
     const slot = handle % SLOTS;
     if (handle === NONE || views.field(Field.Status, slot) === Status.Free) continue;
-    if (((views.field(Field.Generation, slot) << SLOT_BITS) | slot) === handle) found.set(slot, heard);
+    if (((views.field(Field.Generation, slot) << SLOT_BITS) | slot) === handle) found.set(slot, receiver);
   }
   return found;
 }
@@ -47,13 +47,13 @@ function checkBlocks(world: World, core: Core): void {
   const { numGpuBlocks, blockSize } = world.config;
   const refsOf = (block: number) =>
     views.i32[((views.word(Word.BlocksAt) >>> 0) >> 2) + block * (BLOCK_BYTES >> 2) + BlockField.Refs]!;
-  const holders = new Map<number, { readonly heard: RecordingReceiver; readonly at: number }[]>();
+  const holders = new Map<number, { readonly receiver: RecordingReceiver; readonly at: number }[]>();
   /** Blocks with content. Other blocks have no reference count and at most one holder. */
   const cached = new Set<number>();
-  for (const [slot, heard] of inside(world, core)) {
+  for (const [slot, receiver] of inside(world, core)) {
     for (const [at, block] of views.blockTable(slot).entries()) {
       const held = holders.get(block) ?? [];
-      held.push({ heard, at });
+      held.push({ receiver, at });
       if (at < views.field(Field.CachedCount, slot)) cached.add(block);
       holders.set(block, held);
     }
@@ -67,15 +67,15 @@ function checkBlocks(world: World, core: Core): void {
   expect(free.filter((block) => holders.has(block))).toEqual([]);
   expect([holders.size + free.length, views.word(Word.BlocksFree)]).toEqual([numGpuBlocks - 1, free.length]);
   for (const [first, ...others] of holders.values()) {
-    for (const { heard, at } of others) {
+    for (const { receiver, at } of others) {
       const until = (at + 1) * blockSize;
-      const [a, b] = [first!.heard, heard].map(({ generation: { promptIds, cacheSalt } }) => [
+      const [a, b] = [first!.receiver, receiver].map(({ generation: { promptIds, cacheSalt } }) => [
         cacheSalt,
         ...promptIds.subarray(0, until),
       ]);
       expect(at).toBe(first!.at);
       // After the prompt comes an answer, and two answers are only equal with the same seed.
-      if (until <= Math.min(first!.heard.generation.promptIds.length, heard.generation.promptIds.length))
+      if (until <= Math.min(first!.receiver.generation.promptIds.length, receiver.generation.promptIds.length))
         expect(b).toEqual(a!);
     }
   }
@@ -124,14 +124,14 @@ test("answers are equal with and without prefix caching", () => {
       const world = new World({ ...config, enablePrefixCaching });
       run(world, list);
       hits += world.engine.snapshot().prefixHits;
-      return world.heard;
+      return world.receivers;
     });
-    for (const [i, heard] of on!.entries()) {
+    for (const [i, receiver] of on!.entries()) {
       const other = off![i]!;
       if (list[i]!.leaving.kind === "after") {
-        const least = Math.min(heard.ids.length, other.ids.length);
-        expect(heard.ids.slice(0, least)).toEqual(other.ids.slice(0, least));
-      } else expect([heard.ids, heard.finish, heard.ended]).toEqual([other.ids, other.finish, other.ended]);
+        const least = Math.min(receiver.ids.length, other.ids.length);
+        expect(receiver.ids.slice(0, least)).toEqual(other.ids.slice(0, least));
+      } else expect([receiver.ids, receiver.finish, receiver.ended]).toEqual([other.ids, other.finish, other.ended]);
     }
   });
   fc.assert(property, { numRuns: times(60) });

@@ -123,7 +123,7 @@ export function live(world: World, request: RandomRequest): RecordingReceiver | 
     request.script === null
       ? undefined
       : Uint32Array.from({ length: request.script }, (_, i) => 500_000 + (seed % 1000) * 1000 + i);
-  const heard = world.submit({
+  const receiver = world.submit({
     promptIds: promptOf(prompt, stream),
     maxTokens,
     minTokens: script ? Math.min(minTokens, script.length) : minTokens,
@@ -136,22 +136,22 @@ export function live(world: World, request: RandomRequest): RecordingReceiver | 
     skipReadingPrefixCache: request.skip,
     ...(script ? { script } : {}),
   });
-  if (!heard) return null;
+  if (!receiver) return null;
   if (leaving.kind === "after") {
     const leave = () => {
-      if (heard.finish === null) heard.cancel();
-      else heard.submission.cancel(); // too late: nothing happens
+      if (receiver.finish === null) receiver.cancel();
+      else receiver.submission.cancel(); // too late: nothing happens
     };
     if (leaving.us === 0) leave();
     else world.clock.at(world.clock.now() + leaving.us, leave);
   } else if (leaving.kind !== "never") {
-    heard.afterwards = () => {
-      if (heard.finish !== null || heard.ids.length !== leaving.tokens) return;
-      if (leaving.kind === "leaves") heard.cancel();
-      else heard.stopAfter(leaving.tokens);
+    receiver.afterwards = () => {
+      if (receiver.finish !== null || receiver.ids.length !== leaving.tokens) return;
+      if (leaving.kind === "leaves") receiver.cancel();
+      else receiver.stopAfter(leaving.tokens);
     };
   }
-  return heard;
+  return receiver;
 }
 
 /**

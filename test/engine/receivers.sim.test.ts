@@ -4,7 +4,7 @@ import { Finish } from "../../src/engine/interface/types.ts";
 import { answerOf, configOf, promptOf, type RecordingReceiver, World } from "./simulated-engine.ts";
 
 const modes = [true, false] as const;
-const whole = (heard: RecordingReceiver) => ({ ids: heard.ids, finish: heard.finish! });
+const whole = (receiver: RecordingReceiver) => ({ ids: receiver.ids, finish: receiver.finish! });
 
 describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
   const config = configOf({ asyncScheduling });
@@ -14,14 +14,15 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     let left = 200;
     const next = () => {
       if (left-- <= 0) return;
-      const heard = world.submit({ promptIds: promptOf(10, left), maxTokens: 1 + (left % 7), seed: left })!;
-      heard.afterwards = () => heard.finish !== null && next();
+      const receiver = world.submit({ promptIds: promptOf(10, left), maxTokens: 1 + (left % 7), seed: left })!;
+      receiver.afterwards = () => receiver.finish !== null && next();
     };
     // Several requests end in one step, so the slot of a later row may be free before its receiver is called.
     for (let i = 0; i < 6; i++) next();
     world.clock.drain();
-    expect(world.heard.length).toBe(200);
-    for (const heard of world.heard) expect(whole(heard)).toEqual(answerOf(heard.generation, config.maxModelLen));
+    expect(world.receivers.length).toBe(200);
+    for (const receiver of world.receivers)
+      expect(whole(receiver)).toEqual(answerOf(receiver.generation, config.maxModelLen));
     expect(world.engine.live).toBe(0);
     expect(world.engine.snapshot().finished[Finish.Length]).toBe(200);
   });
@@ -57,10 +58,10 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
 
   test("a receiver may end itself with its first token", () => {
     const world = new World(config);
-    const heard = world.submit()!;
-    heard.afterwards = () => heard.stopAfter(1);
+    const receiver = world.submit()!;
+    receiver.afterwards = () => receiver.stopAfter(1);
     world.clock.drain();
-    expect([heard.ids.length, heard.callsAfterEnd]).toEqual([1, 0]);
+    expect([receiver.ids.length, receiver.callsAfterEnd]).toEqual([1, 0]);
     expect(world.engine.snapshot().finished).toEqual([1, 0, 0, 0, 0]);
     expect(world.engine.snapshot().histograms.generationTokens.sum).toBe(1);
   });

@@ -19,32 +19,32 @@ const change = (world: World, pace: StepPacing) => world.engine.between(() => wo
 
 test("open steps keep their ends, and later ones have the new duration", () => {
   const world = new World(configOf({ timing: constant(10) }));
-  const heard = world.submit({ maxTokens: 12, ignoreEos: true })!;
+  const receiver = world.submit({ maxTokens: 12, ignoreEos: true })!;
   world.clock.advanceTo(55_000);
   change(world, { timing: constant(4) });
   world.clock.advanceTo(1_000_000);
   // Two steps are open, because asynchronous scheduling has also planned the next one.
-  expect(heard.gapsUs.map((us) => us / 1000)).toEqual([10, 10, 10, 10, 10, 10, 4, 4, 4, 4, 4]);
+  expect(receiver.gapsUs.map((us) => us / 1000)).toEqual([10, 10, 10, 10, 10, 10, 4, 4, 4, 4, 4]);
 });
 
 test("later requests wait before the queue by the new pace", () => {
   const world = new World(configOf({ timing: constant(10, 10) }));
   change(world, { timing: constant(10, 50) });
-  const heard = world.submit({ maxTokens: 2 })!;
+  const receiver = world.submit({ maxTokens: 2 })!;
   world.clock.advanceTo(1_000_000);
-  expect(heard.ttftUs).toBe(50_000);
+  expect(receiver.ttftUs).toBe(50_000);
 });
 
 test("the speed applies, and jitter can be switched on and off", () => {
   const world = new World(configOf({ timing: constant(10) }));
-  const heard = world.submit({ maxTokens: 400, ignoreEos: true })!;
+  const receiver = world.submit({ maxTokens: 400, ignoreEos: true })!;
   change(world, { timing: constant(10), speed: 10 });
   world.clock.advanceTo(100_000);
   change(world, { timing: constant(10), noise: { jitterSigma: 0.3 } });
   world.clock.advanceTo(500_000);
   change(world, { timing: constant(10) });
   world.clock.advanceTo(10_000_000);
-  const kinds = heard.gapsUs.map((us) => (us === 1000 ? "fast" : us === 10_000 ? "plain" : "strays"));
+  const kinds = receiver.gapsUs.map((us) => (us === 1000 ? "fast" : us === 10_000 ? "plain" : "strays"));
   const runs = kinds.filter((kind, i) => kind !== kinds[i - 1]);
   expect(runs.filter((kind) => kind !== "plain" || runs.indexOf(kind) === runs.lastIndexOf(kind))).toContain("fast");
   expect(kinds.slice(0, 50).every((kind) => kind === "fast")).toBe(true);

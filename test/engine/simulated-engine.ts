@@ -142,7 +142,7 @@ export interface WorldOptions {
 export class World {
   readonly clock: VirtualClock;
   readonly engine: Engine;
-  readonly heard: RecordingReceiver[] = [];
+  readonly receivers: RecordingReceiver[] = [];
   readonly #endsOnly: boolean;
   refused = 0;
 
@@ -159,24 +159,24 @@ export class World {
 
   /** Submits a request now. Returns null if it was refused. */
   submit(changes: Partial<Generation> = {}): RecordingReceiver | null {
-    const heard = new RecordingReceiver(
+    const receiver = new RecordingReceiver(
       generationOf({ arrivalUs: this.clock.now(), ...changes }),
       this.clock,
       this.#endsOnly,
     );
-    const taken = this.engine.submit(heard.generation, heard);
+    const taken = this.engine.submit(receiver.generation, receiver);
     if ("refused" in taken) {
       this.refused++;
       return null;
     }
-    heard.submission = taken;
-    this.heard.push(heard);
-    return heard;
+    receiver.submission = taken;
+    this.receivers.push(receiver);
+    return receiver;
   }
 
   /** Returns everything that was delivered, with times from the clock's start. Equal runs give equal text. */
   digest(fromUs = 0): string {
-    return this.heard
+    return this.receivers
       .map(({ events }) => events.map((e) => `${e.us - fromUs}:${e.ids}:${e.finish ?? ""}:${e.stopTokenId}`).join(" "))
       .join("\n");
   }

@@ -23,7 +23,7 @@ class FailingReceiver implements Receiver {
   }
 }
 
-class Breaking extends FailingReceiver {
+class BreakCounter extends FailingReceiver {
   breaks = 0;
   broken(): void {
     this.breaks++;
@@ -59,12 +59,12 @@ function notedFaults() {
 test.each([FAILS_AT, TOKENS])("a receiver that throws at token %d only ends its own request", (at) => {
   const { broke, failed, faults } = notedFaults();
   const { clock, engine, submit } = engineWith(faults);
-  const receivers = [new FailingReceiver(), new FailingReceiver(at), new Breaking(at), new FailingReceiver()];
+  const receivers = [new FailingReceiver(), new FailingReceiver(at), new BreakCounter(at), new FailingReceiver()];
   for (const receiver of receivers) submit(receiver);
   clock.drain();
   expect(receivers.map(({ tokens }) => tokens)).toEqual([TOKENS, at, at, TOKENS]);
   expect(receivers[1]!.finish).toBe(Finish.Error);
-  expect((receivers[2] as Breaking).breaks).toBe(1);
+  expect((receivers[2] as BreakCounter).breaks).toBe(1);
   expect(receivers[3]!.finish).toBe(Finish.Length);
   expect(failed.map(String)).toEqual(["Error: planted in a receiver", "Error: planted in a receiver"]);
   expect(broke).toEqual([]);

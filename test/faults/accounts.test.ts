@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { FaultLine, RequestLine, WireLine } from "../../src/truth/schema.ts";
 import { posted } from "../conformance/raw-socket.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 import { readWire } from "./wire.ts";
 
@@ -13,7 +13,7 @@ setDefaultTimeout(60_000);
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-faults-"));
 const log = join(folder, "truth.jsonl");
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const flags = "--timing constant:ttft=5ms,itl=5ms --served-model-name m --allow-request-orders all";
   server = await hosted([...flags.split(" "), "--truth-log", log, "--truth-wire"]);
@@ -65,27 +65,27 @@ test("the truth log has a line per disturbed answer: plan, operations in order, 
   await server.stop();
   const lines = readFileSync(log, "utf8").trim().split("\n");
   const rows = lines.map((line) => JSON.parse(line) as FaultLine | RequestLine | WireLine);
-  const told = rows.find((row): row is FaultLine => row.type === "fault" && row.key === "told")!;
-  expect(told.plan).toBe(`${plan}#seed=0,key=told`);
-  expect(told.end).toBe("rst");
-  const sent = told.operations.filter(([, kind]) => kind === "bytes");
+  const account = rows.find((row): row is FaultLine => row.type === "fault" && row.key === "told")!;
+  expect(account.plan).toBe(`${plan}#seed=0,key=told`);
+  expect(account.end).toBe("rst");
+  const sent = account.operations.filter(([, kind]) => kind === "bytes");
   expect(sent.reduce((sum, [, , , length]) => sum + length, 0)).toBeGreaterThanOrEqual(seen.bytes.length);
   expect(sent.map(([, , offset]) => offset)).toEqual(
-    sent.map((_, at) => sent.slice(0, at).reduce((sum, one) => sum + one[3], 0)),
+    sent.map((_, at) => sent.slice(0, at).reduce((sum, row) => sum + row[3], 0)),
   );
   const wire = rows.filter((row): row is WireLine => row.type === "wire" && row.key === "told");
   const left = Buffer.concat(wire.map(({ base64 }) => Buffer.from(base64, "base64")));
   expect(left.subarray(0, seen.bytes.length).equals(seen.bytes)).toBe(true);
   expect(left.length).toBe(sent.reduce((sum, [, , , length]) => sum + length, 0));
-  const times = told.operations.map(([us]) => us);
+  const times = account.operations.map(([us]) => us);
   expect(times).toEqual(times.toSorted((a, b) => a - b));
-  const [waited] = told.operations.filter(([, kind]) => kind === "wait");
-  const next = told.operations[told.operations.indexOf(waited!) + 1]!;
+  const [waited] = account.operations.filter(([, kind]) => kind === "wait");
+  const next = account.operations[account.operations.indexOf(waited!) + 1]!;
   expect(waited![3]).toBe(50_000);
   expect(next[0] - waited![0]).toBeGreaterThanOrEqual(50_000);
-  const { came, dropped, whole, cut } = told.events;
+  const { came, dropped, whole, cut } = account.events;
   expect(dropped + whole + cut).toBe(came);
-  expect(told.acted.map(([, times]) => times)).toEqual([1, 1, 0]);
+  expect(account.acted.map(([, times]) => times)).toEqual([1, 1, 0]);
   const request = rows.find((row): row is RequestLine => row.type === "request" && row.requestId === "told")!;
   expect(request.reason).toBe("abort");
   // The engine continued while the answer paused.

@@ -1,7 +1,7 @@
 /** Plays the acts of clients (C1 to C3, T6) and checks the server's behaviour. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { posted, RawSocket, WAYS, type Way } from "../conformance/raw-socket.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 import { drawn, figure, seed, sized } from "../size.ts";
 
@@ -10,7 +10,7 @@ setDefaultTimeout(60_000);
 /** Far more tokens than any of these clients waits for. */
 const TOKENS = 400;
 
-let server: Hosted;
+let server: HostedServer;
 let port: number;
 beforeAll(async () => {
   const flags = "--timing constant:ttft=5ms,itl=2ms --served-model-name m --enable-request-id-headers";
@@ -28,11 +28,11 @@ async function expectRest(): Promise<void> {
     await eventually(async () => (await sample(server.url, name)) === 0);
 }
 
-const said = [{ role: "user", content: "x" }];
+const messages = [{ role: "user", content: "x" }];
 const ASKED: Readonly<Record<string, readonly [path: string, body: object]>> = {
-  chat: ["/v1/chat/completions", { messages: said, max_tokens: TOKENS, ignore_eos: true }],
+  chat: ["/v1/chat/completions", { messages, max_tokens: TOKENS, ignore_eos: true }],
   completions: ["/v1/completions", { prompt: "x", max_tokens: TOKENS, ignore_eos: true }],
-  messages: ["/v1/messages", { messages: said, max_tokens: TOKENS }],
+  messages: ["/v1/messages", { messages, max_tokens: TOKENS }],
   responses: ["/v1/responses", { input: "x", max_output_tokens: TOKENS }],
 };
 const eventsIn = (text: string) => text.match(/^data: /gm)?.length ?? 0;
@@ -55,7 +55,15 @@ const leavings: LeaveCase[] = Object.keys(ASKED).flatMap((asked) =>
 
 const chosen = sized("faults", { sample: drawn(leavings, 8, seed), whole: leavings });
 test.each(
-  chosen.map((one) => [`${one.asked}, ${one.streams ? "a stream" : "whole"}`, one.after, one.way, one] as const),
+  chosen.map(
+    (testCase) =>
+      [
+        `${testCase.asked}, ${testCase.streams ? "a stream" : "whole"}`,
+        testCase.after,
+        testCase.way,
+        testCase,
+      ] as const,
+  ),
 )(
   "C1, C2: the client of %s leaves after %d events by %s: an abort, and all is free",
   async (_, after, way, { asked, streams }) => {

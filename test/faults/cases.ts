@@ -11,24 +11,24 @@ const tools = ["first", "second"].map((name) => ({
   type: "function",
   function: { name, parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] } },
 }));
-const said = { role: "user", content: "Say it" };
+const message = { role: "user", content: "Say it" };
 
 /** Requests by the kind of their answer. */
 export const ASKED: Readonly<Record<string, { readonly path: string; readonly body: object; readonly order: object }>> =
   {
-    chat: { path: "/v1/chat/completions", body: { messages: [said] }, order: { script: SAID } },
+    chat: { path: "/v1/chat/completions", body: { messages: [message] }, order: { script: SAID } },
     calls: {
       path: "/v1/chat/completions",
-      body: { messages: [said], tools, seed: 4 },
+      body: { messages: [message], tools, seed: 4 },
       order: { call: ["first", "second"] },
     },
     reasoned: {
       path: "/v1/chat/completions",
-      body: { messages: [said] },
+      body: { messages: [message] },
       order: { script: { parts: [{ reasoning: "First, the umlauts." }, { content: SAID }] } },
     },
     completions: { path: "/v1/completions", body: { prompt: "Say it", max_tokens: 60 }, order: { script: SAID } },
-    messages: { path: "/v1/messages", body: { messages: [said], max_tokens: 60 }, order: { script: SAID } },
+    messages: { path: "/v1/messages", body: { messages: [message], max_tokens: 60 }, order: { script: SAID } },
     responses: { path: "/v1/responses", body: { input: "Say it" }, order: { script: SAID } },
   };
 
@@ -62,7 +62,7 @@ export function faultCases(over: "1.1" | "2" = "1.1"): FaultCase[] {
 }
 
 const casesOf = (row: FaultRow): FaultCase[] =>
-  plansOf(row).flatMap((plan) => asked(row).map((one) => ({ plan, id: row.id, asked: one, streams: true })));
+  plansOf(row).flatMap((plan) => asked(row).map((dialect) => ({ plan, id: row.id, asked: dialect, streams: true })));
 
 /** Returns a plan per word of the fault. */
 export function plansOf(row: FaultRow): string[] {
@@ -80,6 +80,6 @@ function placeFor({ id, position }: FaultRow, way: string): string {
 function asked({ id, stage, dialects }: FaultRow): FaultCase["asked"][] {
   if (id === "J7" || id === "J16") return ["calls"];
   if (id === "J19") return ["reasoned"];
-  if (stage === "events") return dialects.filter((one) => one !== "generate");
+  if (stage === "events") return dialects.filter((dialect) => dialect !== "generate");
   return ["chat"];
 }

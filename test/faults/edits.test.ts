@@ -30,8 +30,8 @@ function bodyOf(plan: string, events: readonly string[]): string {
 const deltasOf = (body: string) =>
   body
     .split("\n\n")
-    .filter((one) => one.startsWith("data: {"))
-    .map((one) => JSON.parse(one.slice(6)).choices[0].delta);
+    .filter((line) => line.startsWith("data: {"))
+    .map((line) => JSON.parse(line.slice(6)).choices[0].delta);
 const callsOf = (plan: string) => deltasOf(bodyOf(plan, CALLS)).flatMap(({ tool_calls: calls = [] }) => calls);
 
 test("J16 writes tool-call deltas without function, with blank or null fields, with all fields, and with objects", () => {
@@ -41,11 +41,11 @@ test("J16 writes tool-call deltas without function, with blank or null fields, w
     { index: 0, function: { name: "f0", arguments: "" } },
     { index: 0, function: { arguments: '{"a": ' } },
   ]);
-  for (const [how, empty] of [
+  for (const [variant, empty] of [
     ["blank", ""],
     ["null", null],
   ] as const)
-    expect(callsOf(`J16,${how}`).slice(0, 2)).toEqual([
+    expect(callsOf(`J16,${variant}`).slice(0, 2)).toEqual([
       { ...first, function: { name: "f0", arguments: "" } },
       { index: 0, id: empty, type: empty, function: { name: empty, arguments: '{"a": ' } },
     ]);

@@ -11,10 +11,11 @@ import { main } from "../program.ts";
 setDefaultTimeout(120_000);
 
 const ordered = [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client");
-const wordsOf = (one: FaultParameter) => (one.type === "word" ? one.words.map((word) => `,${one.name}=${word}`) : [""]);
+const wordsOf = (parameter: FaultParameter) =>
+  parameter.type === "word" ? parameter.words.map((word) => `,${parameter.name}=${word}`) : [""];
 /** Returns each combination of the words that the fault accepts. */
 const waysOf = ({ id, parameters }: FaultRow): string[] =>
-  parameters.reduce((plans, one) => plans.flatMap((plan) => wordsOf(one).map((word) => plan + word)), [id]);
+  parameters.reduce((plans, parameter) => plans.flatMap((plan) => wordsOf(parameter).map((word) => plan + word)), [id]);
 
 /** Removes the header that names the plan. */
 const bare = (lines: readonly string[]) => lines.map((line) => line.replace(/x-understudy-fault: .*?(\\r|…|$)/, ""));

@@ -7,7 +7,7 @@ import type { WireOperation } from "../../src/faults/plan/types.ts";
 import { STREAM_CODES } from "../../src/faults/rows/row.ts";
 import { headIn } from "../../src/faults/stages/heads.ts";
 import { FrameType } from "../../src/wire/http2/frames.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample, serve } from "../server.ts";
 import { figure, sampled } from "../size.ts";
 import { frame, windowUpdate } from "../wire/http2/peer.ts";
@@ -17,7 +17,7 @@ import { accountOf, atSecondOf, type CleanAnswer, difference, predicted } from "
 
 setDefaultTimeout(60_000);
 
-let server: Hosted;
+let server: HostedServer;
 let url: string;
 let port: number;
 beforeAll(async () => {
@@ -28,8 +28,8 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** What a client saw of one answer in frames. */
-interface SeenAnswer {
+/** An answer in frames, as a client received it. */
+interface FramedAnswer {
   /** Heads with their fields as HTTP/1 writes them, and the body. */
   readonly head: string;
   readonly body: Buffer;
@@ -44,7 +44,7 @@ async function ask(
   { asked, streams }: Pick<FaultCase, "asked" | "streams">,
   key: string,
   fault?: string,
-): Promise<SeenAnswer> {
+): Promise<FramedAnswer> {
   const { path, body, order } = ASKED[asked]!;
   const client = await WireClient.connect(port);
   const understudy = { ...order, ...(fault === undefined ? {} : { fault }) };
@@ -52,12 +52,12 @@ async function ask(
   await client.until(() => client.isOver(id));
   const [reset] = client.of(id, FrameType.RstStream);
   const away = client.frames.findIndex(({ type }) => type === FrameType.GoAway);
-  const before = client.frames.slice(0, away).filter((one) => one.type === FrameType.Data && one.id === id);
-  const head = client.of(id, FrameType.Headers).map((one) => {
-    const [[, status] = ["", ""], ...fields] = client.fields.get(one) ?? [];
+  const before = client.frames.slice(0, away).filter((frame) => frame.type === FrameType.Data && frame.id === id);
+  const head = client.of(id, FrameType.Headers).map((frame) => {
+    const [[, status] = ["", ""], ...fields] = client.fields.get(frame) ?? [];
     return `HTTP/2 ${status}\r\n${fields.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n`;
   });
-  const seen: SeenAnswer = {
+  const seen: FramedAnswer = {
     head: head.join(""),
     body: client.body(id),
     end: reset ? "reset" : client.end === "open" ? "done" : client.end,
@@ -76,7 +76,7 @@ async function ask(
 }
 
 /** Converts an answer to a clean answer for the pipeline. */
-function cleanOf({ head, body }: SeenAnswer, at: SeenAnswer): CleanAnswer {
+function cleanOf({ head, body }: FramedAnswer, at: FramedAnswer): CleanAnswer {
   const all = atSecondOf(
     Buffer.concat([Buffer.from(head, "latin1"), body]),
     Buffer.concat([Buffer.from(at.head, "latin1"), at.body]),
@@ -88,14 +88,18 @@ function cleanOf({ head, body }: SeenAnswer, at: SeenAnswer): CleanAnswer {
 }
 
 const bytesWhere = (operations: readonly WireOperation[], wanted: (event: number) => boolean): Buffer =>
-  Buffer.concat(operations.map((one) => (one.kind === "bytes" && wanted(one.event) ? one.bytes : Buffer.alloc(0))));
+  Buffer.concat(
+    operations.map((operation) =>
+      operation.kind === "bytes" && wanted(operation.event) ? operation.bytes : Buffer.alloc(0),
+    ),
+  );
 
 /** Returns complete heads as frames have them, without the fields that only HTTP/1 has. */
 function headsIn(bytes: Buffer): string {
   const whole = bytes
     .toString("latin1")
     .split(/(?<=\r\n\r\n)/)
-    .filter((one) => one.endsWith("\r\n\r\n"));
+    .filter((text) => text.endsWith("\r\n\r\n"));
   return whole
     .map(headIn)
     .map(
@@ -108,14 +112,14 @@ function headsIn(bytes: Buffer): string {
     .join("");
 }
 
-async function expectAsPredicted(one: FaultCase, key: string): Promise<WireOperation[]> {
-  let [clean, faulty] = [await ask(one, key), await ask(one, key, one.plan)];
+async function expectAsPredicted(testCase: FaultCase, key: string): Promise<WireOperation[]> {
+  let [clean, faulty] = [await ask(testCase, key), await ask(testCase, key, testCase.plan)];
   // The second is part of the encoded body and cannot be replaced, so both answers are requested in the same second.
-  const dateOf = ({ head }: SeenAnswer) => /^date: .*$/m.exec(head)?.[0];
-  for (let tries = 0; one.id === "H6" && tries < 20 && dateOf(clean) !== dateOf(faulty); tries++)
-    [clean, faulty] = [await ask(one, key), await ask(one, key, one.plan)];
+  const dateOf = ({ head }: FramedAnswer) => /^date: .*$/m.exec(head)?.[0];
+  for (let tries = 0; testCase.id === "H6" && tries < 20 && dateOf(clean) !== dateOf(faulty); tries++)
+    [clean, faulty] = [await ask(testCase, key), await ask(testCase, key, testCase.plan)];
   const answer = cleanOf(clean, faulty);
-  const operations = predicted(answer, one.plan, key, true);
+  const operations = predicted(answer, testCase.plan, key, true);
   expect(
     difference(
       faulty.body,
@@ -131,7 +135,7 @@ async function expectAsPredicted(one: FaultCase, key: string): Promise<WireOpera
   const op = operations[away];
   const before = bytesWhere(operations.slice(0, away), (event) => event >= 0).length;
   expect(faulty.goAway).toEqual(op?.kind === "goaway" ? [before, op.unserved ? 0 : 1, op.code] : null);
-  expect(accountOf(answer, one.plan, key, true).fired[0]!.times).toBeGreaterThan(0);
+  expect(accountOf(answer, testCase.plan, key, true).fired[0]!.times).toBeGreaterThan(0);
   return operations;
 }
 
@@ -142,10 +146,10 @@ const cases = sampled(
   25,
 );
 
-test.each(cases.map((one) => [`${one.asked} ${one.plan}`, one] as const))(
+test.each(cases.map((testCase) => [`${testCase.asked} ${testCase.plan}`, testCase] as const))(
   "%s has the frames that the pipeline predicts",
-  async (name, one) => {
-    await expectAsPredicted(one, `key-${Bun.hash(name)}`);
+  async (name, testCase) => {
+    await expectAsPredicted(testCase, `key-${Bun.hash(name)}`);
   },
 );
 
@@ -189,8 +193,8 @@ test("faults of the other HTTP version do nothing, and their case is void, not p
 });
 
 test("over HTTP/2, faults that end the connection affect other answers and need permission", async () => {
-  const own = await hosted(["--timing", "none", "--served-model-name", "m", "--http2-port", "0"]);
-  const client = await WireClient.connect(Number(new URL(own.http2Url!).port));
+  const server = await hosted(["--timing", "none", "--served-model-name", "m", "--http2-port", "0"]);
+  const client = await WireClient.connect(Number(new URL(server.http2Url!).port));
   const status = async (fault: string) => {
     const id = client.post("/v1/completions", { model: "m", prompt: "x", max_tokens: 2, understudy: { fault } });
     await client.until(() => client.isOver(id));
@@ -199,7 +203,7 @@ test("over HTTP/2, faults that end the connection affect other answers and need 
   for (const fault of ["E6", "E7@e1", "T2", "E10,goaway"]) expect([fault, await status(fault)]).toEqual([fault, "403"]);
   expect([await status("S2"), await status("E10@b20,reset")]).toEqual(["200", "200"]);
   client.leave();
-  await own.stop();
+  await server.stop();
 });
 
 test("E9 ends the connection when its next stream opens, and E8 closes the next connection when it opens", async () => {
@@ -219,7 +223,7 @@ test("E9 ends the connection when its next stream opens, and E8 closes the next 
 
 test("Node's client reads whole answers, streams and errors on one connection", async () => {
   const session = http2.connect(url);
-  const said = (path: string, body: object) => {
+  const contentOf = (path: string, body: object) => {
     const { promise, resolve, reject } = Promise.withResolvers<readonly [number, string]>();
     const stream = session.request({ ":method": "POST", ":path": path, "content-type": "application/json" });
     let [status, text] = [0, ""];
@@ -232,15 +236,15 @@ test("Node's client reads whole answers, streams and errors on one connection", 
   };
   const chat = { model: "m", messages: [{ role: "user", content: "x" }], understudy: { script: SAID } };
   const [whole, stream, wrong, unknown] = await Promise.all([
-    said("/v1/chat/completions", chat),
-    said("/v1/chat/completions", { ...chat, stream: true }),
-    said("/v1/chat/completions", { ...chat, max_tokens: "x" }),
-    said("/nowhere", {}),
+    contentOf("/v1/chat/completions", chat),
+    contentOf("/v1/chat/completions", { ...chat, stream: true }),
+    contentOf("/v1/chat/completions", { ...chat, max_tokens: "x" }),
+    contentOf("/nowhere", {}),
   ]);
   session.close();
   expect(JSON.parse(whole[1]).choices[0].message.content).toBe(SAID);
-  const deltas = stream[1].split("\n\n").filter((one) => one.startsWith("data: {"));
-  expect(deltas.map((one) => JSON.parse(one.slice(6)).choices[0]?.delta.content ?? "").join("")).toBe(SAID);
+  const deltas = stream[1].split("\n\n").filter((event) => event.startsWith("data: {"));
+  expect(deltas.map((event) => JSON.parse(event.slice(6)).choices[0]?.delta.content ?? "").join("")).toBe(SAID);
   expect([whole[0], stream[0], wrong[0], unknown[0]]).toEqual([200, 200, 400, 404]);
 });
 
@@ -286,12 +290,12 @@ test.skipIf(!existsSync(python) && process.env.CI === undefined)(
       Buffer.from(text, "latin1")
         .toString()
         .split(/\r?\n\r?\n/)
-        .filter((one) => one.startsWith("data: {"))
-        .map((one) => JSON.parse(one.slice(6)).choices[0]?.delta.content ?? "")
+        .filter((event) => event.startsWith("data: {"))
+        .map((event) => JSON.parse(event.slice(6)).choices[0]?.delta.content ?? "")
         .join("");
     for (const [at, plan] of plans.entries()) {
       const { version, status, text, error } = seen[at]!;
-      const wrong = BROKEN.find(([one]) => one === plan)?.[1];
+      const wrong = BROKEN.find(([broken]) => broken === plan)?.[1];
       // A reset may come before httpx has reported the head.
       if (wrong !== undefined) expect(error, plan).toMatch(wrong);
       else expect([plan, version, status, error, textOf(text)]).toEqual([plan, "HTTP/2", 200, null, SAID]);
@@ -319,15 +323,15 @@ test("bytes for a client with closed windows are held and counted, and are sent 
 test("HTTP/2 works with TLS and ALPN, and an idle connection ends with GOAWAY after its timeout", async () => {
   const file = (name: string) => new URL(`../conformance/tls/${name}`, import.meta.url).pathname;
   const flags = "--timing none --http2-port 0 --timeout-keep-alive 1".split(" ");
-  const own = await hosted([...flags, "--ssl-certfile", file("server.pem"), "--ssl-keyfile", file("server.key")]);
+  const server = await hosted([...flags, "--ssl-certfile", file("server.pem"), "--ssl-keyfile", file("server.key")]);
   const ca = readFileSync(file("ca.pem"));
-  const session = http2.connect(own.http2Url!, { ca });
+  const session = http2.connect(server.http2Url!, { ca });
   const away = new Promise<number>((resolve) => session.once("goaway", resolve));
   const stream = session.request({ ":path": "/health" });
   expect(await new Promise((resolve) => stream.once("response", (head) => resolve(head[":status"])))).toBe(200);
   stream.resume();
   expect([session.alpnProtocol, await away]).toEqual(["h2", 0]);
-  await own.stop();
+  await server.stop();
 });
 
 test("nothing is left behind: no generation and no waiting bytes", async () => {
@@ -338,17 +342,17 @@ test("nothing is left behind: no generation and no waiting bytes", async () => {
 
 test("a reset stream counts as a client that disconnected, and the connection continues; a shutdown sends GOAWAY and lets the answer finish", async () => {
   const flags = "--timing constant:ttft=5ms,itl=20ms --served-model-name m --http2-port 0 --shutdown-timeout 20";
-  const own = await serve(flags.split(" "));
-  await eventually(() => own.output().includes("HTTP/2"));
-  const client = await WireClient.connect(Number(/HTTP\/2 +http:\S+:(\d+)/.exec(own.output())![1]));
+  const server = await serve(flags.split(" "));
+  await eventually(() => server.output().includes("HTTP/2"));
+  const client = await WireClient.connect(Number(/HTTP\/2 +http:\S+:(\d+)/.exec(server.output())![1]));
   const body = (tokens: number) => ({ model: "m", prompt: "x", stream: true, max_tokens: tokens, ignore_eos: true });
   const left = client.post("/v1/completions", body(5000));
   const id = client.post("/v1/completions", body(40));
   await client.until(() => client.body(left).length > 0 && client.body(id).length > 0);
   client.send(frame(FrameType.RstStream, 0, left, Buffer.from([0, 0, 0, 8])));
-  await eventually(async () => (await sample(own.url, "understudy_streams_open")) === 1);
-  expect(await sample(own.url, 'understudy_requests_total{outcome="abort"}')).toBe(1);
-  const code = own.stop();
+  await eventually(async () => (await sample(server.url, "understudy_streams_open")) === 1);
+  expect(await sample(server.url, 'understudy_requests_total{outcome="abort"}')).toBe(1);
+  const code = server.stop();
   await client.until(() => client.frames.some(({ type }) => type === FrameType.GoAway));
   expect(client.isOver(id)).toBe(false);
   await client.until(() => client.end !== "open");

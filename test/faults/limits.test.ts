@@ -57,7 +57,9 @@ test("a file of rules has at most 64 KiB and 200 rules", () => {
 
 test("a wait lasts at most an hour, jitter at most 10 s", () => {
   const waits = (line: string, count: number) =>
-    account(line, Array(count).fill(event(1))).operations.flatMap((one) => (one.kind === "wait" ? [one.us] : []));
+    account(line, Array(count).fill(event(1))).operations.flatMap((operation) =>
+      operation.kind === "wait" ? [operation.us] : [],
+    );
   expect(waits("T7,for=forever", 1)).toEqual([3600e6]);
   expect(() => parsePlan("T7,for=3601s")).toThrow("character 4:");
   expect(() => parsePlan("T5,median=11s")).toThrow("character 4:");
@@ -66,15 +68,15 @@ test("a wait lasts at most an hour, jitter at most 10 s", () => {
 
 test("silences in an answer write at most 12,288 comments, and then wait without comments", () => {
   const { operations } = account("T7,comments,for=1h,every=1ms;S5@*,for=1h,every=1ms", Array(3).fill(event(1)));
-  const waits = operations.flatMap((one) => (one.kind === "wait" ? [one.us] : []));
+  const waits = operations.flatMap((operation) => (operation.kind === "wait" ? [operation.us] : []));
   expect(waits.filter((us) => us === 1000)).toHaveLength(12_288);
   expect(waits.reduce((sum, us) => sum + us, 0)).toBe(4 * 3600e6);
 });
 
 test("a plan adds at most 12 MiB to an answer", () => {
-  const one = event(10);
-  const clean = account("B4@done", [one, one, one]).bytes.length;
-  const { bytes, fired } = account("S12@*,7MiB", [one, one, one]);
+  const chunk = event(10);
+  const clean = account("B4@done", [chunk, chunk, chunk]).bytes.length;
+  const { bytes, fired } = account("S12@*,7MiB", [chunk, chunk, chunk]);
   expect(fired).toEqual([1]);
   expect(bytes.length - clean).toBeGreaterThan(6 * MIB);
   expect(bytes.length - clean).toBeLessThan(ADDED_MOST);
@@ -104,8 +106,8 @@ function stream(
   plan: string,
   takes: boolean,
   more: Partial<FaultWitness> = {},
-): { sink: FaultyStream; told: DisturbedAnswer[]; pass(): void } {
-  const told: DisturbedAnswer[] = [];
+): { sink: FaultyStream; reports: DisturbedAnswer[]; pass(): void } {
+  const reports: DisturbedAnswer[] = [];
   let nowUs = 0;
   const due: (() => void)[] = [];
   const timer = {
@@ -119,12 +121,12 @@ function stream(
     },
   };
   const output = { send: (_: Uint8Array, length: number) => (takes ? 0 : length), leave() {}, cut() {} };
-  const witness = { told: (answer: DisturbedAnswer) => void told.push(answer), ...more };
+  const witness = { told: (answer: DisturbedAnswer) => void reports.push(answer), ...more };
   const sink = new FaultyStream(new FaultPipeline(parsePlan(plan), "k"), output, timer, witness);
   sink.begin(HEAD);
   return {
     sink,
-    told,
+    reports,
     pass: () => {
       for (let act = due.shift(); act !== undefined; act = due.shift()) act();
     },
@@ -144,22 +146,22 @@ test("at most 4 MiB of a disturbed answer wait, then its sender is paused", () =
 });
 
 test("at most 1,000 operations of an answer are recorded, the others are only counted", () => {
-  const { sink, told, pass } = stream("B4", true);
+  const { sink, reports, pass } = stream("B4", true);
   for (let i = 0; i < 800; i++) sink.write(event(10));
   sink.end();
   pass();
-  expect(told).toHaveLength(1);
-  expect(told[0]!.operations).toHaveLength(1000);
-  expect(told[0]!.unkept).toBeGreaterThan(600);
+  expect(reports).toHaveLength(1);
+  expect(reports[0]!.operations).toHaveLength(1000);
+  expect(reports[0]!.unkept).toBeGreaterThan(600);
 });
 
-test("an observer that needs no operations gets none, but everything else", () => {
-  const { sink, told, pass } = stream("B4", true, { isBrief: true });
+test("an observer without interest in operations gets everything else", () => {
+  const { sink, reports, pass } = stream("B4", true, { isBrief: true });
   for (let i = 0; i < 20; i++) sink.write(event(10));
   sink.end();
   pass();
-  expect(told).toHaveLength(1);
-  const [{ operations, unkept, account, end }] = told as [DisturbedAnswer];
+  expect(reports).toHaveLength(1);
+  const [{ operations, unkept, account, end }] = reports as [DisturbedAnswer];
   expect([operations, unkept, account.came, account.fired[0]!.times, end]).toEqual([[], 0, 20, 20, "done"]);
 });
 
@@ -179,10 +181,10 @@ test("the memory that a disturbed answer needs is counted, and untouched pieces 
   expect(consumed("S12@e5,bytes=1MiB")).toBeGreaterThan(MIB);
 });
 
-test("an answer in parts of more than 64 MiB is sent unchanged, and the plan's observer is told", async () => {
+test("an answer of more than 64 MiB in parts is sent unchanged, and the plan's observer is called", async () => {
   const clock = new WallClock();
   const part = Buffer.alloc(MIB, 120);
-  const told: DisturbedAnswer[] = [];
+  const reports: DisturbedAnswer[] = [];
   const server = new HttpServer(
     {
       fetch: async (request) => {
@@ -190,7 +192,7 @@ test("an answer in parts of more than 64 MiB is sent unchanged, and the plan's o
         await server.disturb(request, {
           plan: parsePlan("E6@b10"),
           key: "k",
-          told: (one) => void told.push(one),
+          told: (line) => void reports.push(line),
         });
         const whole = (bytes: number) => server.beginWhole(request, owner, 200, {}, bytes);
         let left = parts;
@@ -221,7 +223,7 @@ test("an answer in parts of more than 64 MiB is sent unchanged, and the plan's o
     (await (await fetch(`http://127.0.0.1:${server.port}/?mib=${mib}`)).arrayBuffer()).byteLength;
   await expect(bytesOfAnswer(1)).rejects.toThrow();
   expect(await bytesOfAnswer(65)).toBe(65 * MIB);
-  expect(told.map(({ end, account }) => [end, account.fired[0]!.times])).toEqual([
+  expect(reports.map(({ end, account }) => [end, account.fired[0]!.times])).toEqual([
     ["fin", 1],
     ["done", 0],
   ]);

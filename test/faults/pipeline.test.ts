@@ -34,8 +34,12 @@ const bodyOf = (line: string) => unchunked(bytesOf(run(new FaultPipeline(parsePl
 const whole = Buffer.from(clean.events.join(""));
 
 /** Formats operations so that they can be compared. */
-const told = (operations: readonly WireOperation[]): string =>
-  operations.map((one) => (one.kind === "bytes" ? `${one.event} ${Bun.hash(one.bytes)}` : JSON.stringify(one))).join();
+const textOf = (operations: readonly WireOperation[]): string =>
+  operations
+    .map((operation) =>
+      operation.kind === "bytes" ? `${operation.event} ${Bun.hash(operation.bytes)}` : JSON.stringify(operation),
+    )
+    .join();
 
 test("a cut at any byte of an event or of the body leaves the bytes unchanged and adds a segment", () => {
   const segments = run(new FaultPipeline(parsePlan("B4@head"), "k"), clean).length;
@@ -72,18 +76,18 @@ test("gzip and brotli bodies can be decoded at every flush", () => {
 
 test("a plan gives the same result, independent of the grouping of events and of other requests", () => {
   const plans = Array.from({ length: 100 }, (_, i) => anyPlan(i, 4));
-  const first = plans.map((plan) => told(run(new FaultPipeline(parsePlan(plan), "k"), clean)));
+  const first = plans.map((plan) => textOf(run(new FaultPipeline(parsePlan(plan), "k"), clean)));
   for (let round = 0; round < 19; round++) {
     const order = [...plans.keys()].toSorted(
       (a, b) => ((a * 7919 + round * 104_729) % 101) - ((b * 7919 + round * 104_729) % 101),
     );
     const pipelines = order.map((at) => ({ at, pipeline: new FaultPipeline(parsePlan(plans[at]!), "k") }));
-    for (const { at, pipeline } of pipelines) expect(told(run(pipeline, clean))).toBe(first[at]!);
+    for (const { at, pipeline } of pipelines) expect(textOf(run(pipeline, clean))).toBe(first[at]!);
   }
   const keyed = new FaultPipeline(parsePlan("B4@*#seed=3"), "another key");
-  expect(told(run(keyed, clean))).not.toBe(told(run(new FaultPipeline(parsePlan("B4@*#seed=3"), "k"), clean)));
-  expect(told(run(new FaultPipeline(parsePlan(keyed.line), "whatever"), clean))).toBe(
-    told(run(new FaultPipeline(parsePlan("B4@*#seed=3"), "another key"), clean)),
+  expect(textOf(run(keyed, clean))).not.toBe(textOf(run(new FaultPipeline(parsePlan("B4@*#seed=3"), "k"), clean)));
+  expect(textOf(run(new FaultPipeline(parsePlan(keyed.line), "whatever"), clean))).toBe(
+    textOf(run(new FaultPipeline(parsePlan("B4@*#seed=3"), "another key"), clean)),
   );
 });
 
@@ -126,7 +130,7 @@ function passedBy(plan: string, key: string, events: (typeof DIALECT_STREAMS)[nu
     const index = quick.account().came - 1;
     return [{ kind: "bytes", bytes: chunkOf(event), event: index, pace: null }];
   });
-  if (told(seen) !== told(wanted)) throw new Error(`${plan}: other bytes`);
+  if (textOf(seen) !== textOf(wanted)) throw new Error(`${plan}: other bytes`);
   expect(quick.account()).toEqual(usual.account());
   return passed;
 }
@@ -146,14 +150,16 @@ test("letting unchanged pieces bypass the stages changes nothing else", () => {
 
 test("E1 removes the last event in each dialect, and E1,bare also the finish reason", () => {
   const lasts = /\[DONE\]|"(message_stop|response\.completed)"/;
-  for (const [how, says] of [
+  for (const [variant, says] of [
     ["", true],
     [",bare", false],
   ] as const) {
     for (const events of DIALECT_STREAMS) {
-      const pipeline = new FaultPipeline(parsePlan(`E1${how}`), "k");
+      const pipeline = new FaultPipeline(parsePlan(`E1${variant}`), "k");
       const operations = run(pipeline, { head: HEAD, events, streams: true });
-      const body = operations.map((one) => (one.kind === "bytes" ? Buffer.from(one.bytes).toString() : "")).join("");
+      const body = operations
+        .map((operation) => (operation.kind === "bytes" ? Buffer.from(operation.bytes).toString() : ""))
+        .join("");
       expect(events.join("")).toMatch(lasts);
       expect(body).not.toMatch(lasts);
       const saysOnce = /"(finish|stop)_reason":"/.test(events.join(""));
@@ -168,7 +174,9 @@ test("faults at `done` act before the last event, with any framing", () => {
       const pipeline = new FaultPipeline(parsePlan(plan + more), "k");
       const operations = run(pipeline, { head: HEAD, events: DIALECT_STREAMS[0]!, streams: true });
       const at = operations.findIndex(({ kind }) => kind === "wait" || kind === "end");
-      const before = operations.slice(0, at).flatMap((one) => (one.kind === "bytes" ? [Buffer.from(one.bytes)] : []));
+      const before = operations
+        .slice(0, at)
+        .flatMap((operation) => (operation.kind === "bytes" ? [Buffer.from(operation.bytes)] : []));
       const text = Buffer.concat(before)
         .toString()
         .replaceAll(/\r\n[0-9a-f]+\r\n/g, "");

@@ -30,12 +30,14 @@ function anyFault(row: FaultRow, below: (end: number) => number): string {
     drawn: `?${1 + below(12)}`,
     chance: `~0.${1 + below(9)}`,
   };
-  const values = row.parameters.filter(() => below(2) === 0).map((one) => `${one.name}=${anyValue(one, below)}`);
+  const values = row.parameters
+    .filter(() => below(2) === 0)
+    .map((parameter) => `${parameter.name}=${anyValue(parameter, below)}`);
   return [`${row.id}@${places[kind]}${inside}${below(8) === 0 ? `x${1 + below(5)}` : ""}`, ...values].join(",");
 }
 
-function anyValue(one: FaultParameter, below: (end: number) => number): string {
-  if (one.type === "word") return one.words[below(one.words.length)]!;
-  const value = one.least + below(Math.min(one.most - one.least + 1, 300_000));
-  return one.type === "time" ? `${value}us` : `${value}`;
+function anyValue(parameter: FaultParameter, below: (end: number) => number): string {
+  if (parameter.type === "word") return parameter.words[below(parameter.words.length)]!;
+  const value = parameter.least + below(Math.min(parameter.most - parameter.least + 1, 300_000));
+  return parameter.type === "time" ? `${value}us` : `${value}`;
 }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
@@ -28,7 +28,7 @@ faults:
     every: 1h
     burst: 30m
 `;
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   mkdirSync(join(folder, "fixtures"));
   const fixtures =

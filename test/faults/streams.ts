@@ -26,8 +26,8 @@ const chunk = (delta: object, reason: string | null = null, more: object = {}) =
   });
 
 export function chatStream(text: string): string[] {
-  const said = pieces(text).map((content) => chunk({ content }));
-  return [chunk({ role: "assistant", content: "" }), ...said, chunk({ content: "" }, "stop"), "data: [DONE]\n\n"];
+  const chunks = pieces(text).map((content) => chunk({ content }));
+  return [chunk({ role: "assistant", content: "" }), ...chunks, chunk({ content: "" }, "stop"), "data: [DONE]\n\n"];
 }
 
 function callStream(): string[] {
@@ -46,7 +46,7 @@ function callStream(): string[] {
 }
 
 function completionStream(text: string): string[] {
-  const said = pieces(text).map((piece, i, all) =>
+  const chunks = pieces(text).map((piece, i, all) =>
     json({
       id: "c",
       object: "text_completion",
@@ -55,7 +55,7 @@ function completionStream(text: string): string[] {
       choices: [{ index: 0, text: piece, finish_reason: i === all.length - 1 ? "stop" : null }],
     }),
   );
-  return [...said, "data: [DONE]\n\n"];
+  return [...chunks, "data: [DONE]\n\n"];
 }
 
 function messageStream(text: string): string[] {

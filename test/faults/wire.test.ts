@@ -3,15 +3,24 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import net from "node:net";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { posted } from "../conformance/raw-socket.ts";
-import { type Hosted, hosted } from "../hosted.ts";
+import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 import { figure, sampled } from "../size.ts";
 import { ASKED, type FaultCase, faultCases } from "./cases.ts";
-import { accountOf, atSecondOf, bytesOf, cleanAnswer, difference, predicted, readWire, type SeenWire } from "./wire.ts";
+import {
+  accountOf,
+  atSecondOf,
+  bytesOf,
+  cleanAnswer,
+  difference,
+  predicted,
+  type ReceivedAnswer,
+  readWire,
+} from "./wire.ts";
 
 setDefaultTimeout(60_000);
 
-let server: Hosted;
+let server: HostedServer;
 let port: number;
 beforeAll(async () => {
   const flags = "--timing none --served-model-name m --allow-request-orders all --disable-uvicorn-access-log";
@@ -20,7 +29,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-function ask({ asked, streams }: FaultCase, key: string, fault?: string, enough?: number): Promise<SeenWire> {
+function ask({ asked, streams }: FaultCase, key: string, fault?: string, enough?: number): Promise<ReceivedAnswer> {
   const { path, body, order } = ASKED[asked]!;
   const understudy = { ...order, ...(fault === undefined ? {} : { fault }) };
   const whole = { model: "m", stream: streams, ...body, understudy };
@@ -28,48 +37,51 @@ function ask({ asked, streams }: FaultCase, key: string, fault?: string, enough?
   return readWire(port, posted(path, whole, [`X-Request-Id: ${key}`, ...closes]), enough);
 }
 
-const dateOf = ({ bytes }: SeenWire) => /^date: .*$/m.exec(bytes.toString("latin1"))?.[0];
+const dateOf = ({ bytes }: ReceivedAnswer) => /^date: .*$/m.exec(bytes.toString("latin1"))?.[0];
 
 const cases = sampled("faults", faultCases(), 80);
 
-test.each(cases.map((one) => [`${one.asked} ${one.plan}`, one] as const))("%s", async (name, one) => {
-  const key = `key-${Bun.hash(name)}`;
-  const { row } = parsePlan(one.plan).faults[0]!;
-  if (row.id === "A3") return expectBusyOnly(one, key);
-  if (row.stage === "instead" || /^H8.*50|^H9.*30/.test(one.plan)) {
-    const { bytes } = await ask(one, key, one.plan, 1);
-    expect(bytes.toString()).toMatch(/^HTTP\/1\.1 [345]\d\d /);
-    expect(bytes.toString()).toContain("x-understudy-fault: ");
-    return;
-  }
-  let clean = await ask(one, key);
-  if (one.plan.includes("accept")) return expectRefusal(one, key);
-  const operations = (bytes: Buffer) => predicted(cleanAnswer(bytes), one.plan, key);
-  const end = operations(clean.bytes).at(-1)!;
-  const stays = end.kind === "end" && end.how === "done";
-  const enough = stays ? bytesOf(operations(atSecondOf(clean.bytes, clean.bytes))).length : undefined;
-  let faulty = await ask(one, key, one.plan, enough);
-  // The second is part of the encoded body and cannot be replaced, so both answers are requested in the same second.
-  for (let tries = 0; row.id === "H6" && tries < 20 && dateOf(clean) !== dateOf(faulty); tries++) {
-    clean = await ask(one, key);
-    faulty = await ask(one, key, one.plan, enough);
-  }
-  expect(difference(faulty.bytes, bytesOf(operations(atSecondOf(clean.bytes, faulty.bytes))))).toBeNull();
-  expect(accountOf(cleanAnswer(clean.bytes), one.plan, key).fired[0]!.times).toBeGreaterThan(0);
-  expect(faulty.end).toBe(end.kind === "end" && !stays ? (end.how as "fin" | "rst") : "open");
-});
+test.each(cases.map((testCase) => [`${testCase.asked} ${testCase.plan}`, testCase] as const))(
+  "%s",
+  async (name, testCase) => {
+    const key = `key-${Bun.hash(name)}`;
+    const { row } = parsePlan(testCase.plan).faults[0]!;
+    if (row.id === "A3") return expectBusyOnly(testCase, key);
+    if (row.stage === "instead" || /^H8.*50|^H9.*30/.test(testCase.plan)) {
+      const { bytes } = await ask(testCase, key, testCase.plan, 1);
+      expect(bytes.toString()).toMatch(/^HTTP\/1\.1 [345]\d\d /);
+      expect(bytes.toString()).toContain("x-understudy-fault: ");
+      return;
+    }
+    let clean = await ask(testCase, key);
+    if (testCase.plan.includes("accept")) return expectRefusal(testCase, key);
+    const operations = (bytes: Buffer) => predicted(cleanAnswer(bytes), testCase.plan, key);
+    const end = operations(clean.bytes).at(-1)!;
+    const stays = end.kind === "end" && end.how === "done";
+    const enough = stays ? bytesOf(operations(atSecondOf(clean.bytes, clean.bytes))).length : undefined;
+    let faulty = await ask(testCase, key, testCase.plan, enough);
+    // The second is part of the encoded body and cannot be replaced, so both answers are requested in the same second.
+    for (let tries = 0; row.id === "H6" && tries < 20 && dateOf(clean) !== dateOf(faulty); tries++) {
+      clean = await ask(testCase, key);
+      faulty = await ask(testCase, key, testCase.plan, enough);
+    }
+    expect(difference(faulty.bytes, bytesOf(operations(atSecondOf(clean.bytes, faulty.bytes))))).toBeNull();
+    expect(accountOf(cleanAnswer(clean.bytes), testCase.plan, key).fired[0]!.times).toBeGreaterThan(0);
+    expect(faulty.end).toBe(end.kind === "end" && !stays ? (end.how as "fin" | "rst") : "open");
+  },
+);
 
 /** Expects a connection to be closed when it opens. */
-async function expectRefusal(one: FaultCase, key: string): Promise<void> {
-  await ask(one, key, one.plan, 1);
+async function expectRefusal(testCase: FaultCase, key: string): Promise<void> {
+  await ask(testCase, key, testCase.plan, 1);
   // RST if the request had already arrived.
-  const { bytes, end } = await ask(one, key);
+  const { bytes, end } = await ask(testCase, key);
   expect([bytes.length, end === "open"]).toEqual([0, false]);
 }
 
 /** Expects status 429 only while another request is served. */
-async function expectBusyOnly(one: FaultCase, key: string): Promise<void> {
-  const status = async () => (await ask(one, key, "A3,open=1", 1)).bytes.toString().slice(9, 12);
+async function expectBusyOnly(testCase: FaultCase, key: string): Promise<void> {
+  const status = async () => (await ask(testCase, key, "A3,open=1", 1)).bytes.toString().slice(9, 12);
   const script = { sequences: [{ steps: [[13225], [13225]] }], hold_after: 1, release_after_s: 1 };
   const held = { model: "m", prompt: "x", stream: true, understudy: { script } };
   const other = readWire(port, posted("/v1/completions", held, ["Connection: close"]));
@@ -80,9 +92,10 @@ async function expectBusyOnly(one: FaultCase, key: string): Promise<void> {
 }
 
 test("A5 fails the first attempts of a request, and then counts from the start again", async () => {
-  const one = { plan: "A5,2,503", id: "A5", asked: "chat", streams: true } as const;
+  const testCase = { plan: "A5,2,503", id: "A5", asked: "chat", streams: true } as const;
   const statuses: string[] = [];
-  for (let i = 0; i < 6; i++) statuses.push((await ask(one, "attempts", one.plan, 1)).bytes.toString().slice(9, 12));
+  for (let i = 0; i < 6; i++)
+    statuses.push((await ask(testCase, "attempts", testCase.plan, 1)).bytes.toString().slice(9, 12));
   expect(statuses).toEqual(["503", "503", "200", "503", "503", "200"]);
 });
 
@@ -104,18 +117,18 @@ test.each(["fin", "rst"])("E9 ends the connection with %s when its next request 
 });
 
 test("without permission a request cannot order faults that affect others, and a wrong plan is 400 with the position of the error", async () => {
-  const own = await hosted(["--timing", "none", "--served-model-name", "m"]);
+  const server = await hosted(["--timing", "none", "--served-model-name", "m"]);
   const status = async (fault: string) => {
     const body = JSON.stringify({ model: "m", prompt: "x", max_tokens: 2, understudy: { fault } });
     const headers = { "content-type": "application/json" };
-    const response = await fetch(`${own.url}/v1/completions`, { method: "POST", headers, body });
+    const response = await fetch(`${server.url}/v1/completions`, { method: "POST", headers, body });
     return [response.status, await response.text()] as const;
   };
   expect((await status("E9"))[0]).toBe(403);
   expect((await status("B1"))[0]).toBe(200);
   const [code, text] = await status("B1;J1@foo");
   expect([code, text.includes("fault plan, character 7")]).toEqual([400, true]);
-  await own.stop();
+  await server.stop();
 });
 
 test("nothing is left behind: no generation and no waiting bytes", async () => {

@@ -5,7 +5,8 @@ import { type FaultAccount, FaultPipeline } from "../../src/faults/pipeline.ts";
 import type { WireOperation } from "../../src/faults/plan/types.ts";
 import { headIn } from "../../src/faults/stages/heads.ts";
 
-export interface SeenWire {
+/** An answer as a client received it from a socket. */
+export interface ReceivedAnswer {
   readonly bytes: Buffer;
   readonly segments: number;
   readonly end: "fin" | "rst" | "open";
@@ -20,12 +21,12 @@ export function readWire(
   port: number,
   text: string | Uint8Array,
   enough = Number.POSITIVE_INFINITY,
-): Promise<SeenWire> {
+): Promise<ReceivedAnswer> {
   const parts: Buffer[] = [];
   let bytes = 0;
-  const { promise, resolve } = Promise.withResolvers<SeenWire>();
+  const { promise, resolve } = Promise.withResolvers<ReceivedAnswer>();
   const socket = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
-  const over = (end: SeenWire["end"]) => {
+  const over = (end: ReceivedAnswer["end"]) => {
     clearTimeout(patience);
     socket.destroy();
     resolve({ bytes: Buffer.concat(parts), segments: parts.length, end });
@@ -86,7 +87,7 @@ export function accountOf(clean: CleanAnswer, line: string, key: string, http2 =
 }
 
 export const bytesOf = (operations: readonly WireOperation[]): Buffer =>
-  Buffer.concat(operations.map((one) => (one.kind === "bytes" ? one.bytes : new Uint8Array())));
+  Buffer.concat(operations.map((operation) => (operation.kind === "bytes" ? operation.bytes : new Uint8Array())));
 
 /** Random digits of fixed length. */
 const IDS = /\b(resp|msg|rs|fc|call|chatcmpl-tool)[_-][0-9a-f]{16,}\b/g;

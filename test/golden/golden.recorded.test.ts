@@ -33,6 +33,6 @@ test("all recordings exist", () => {
   expect(small.length).toBe(189);
 });
 
-test.each(traces)("%s", (name) => expect(verdict(name, release)).toBe(""));
+test.each(traces)("%s is reproduced", (name) => expect(verdict(name, release)).toBe(""));
 
-test.each(small)("%s, debug core", (name) => expect(verdict(name, debug)).toBe(""));
+test.each(small)("%s is reproduced by the debug core", (name) => expect(verdict(name, debug)).toBe(""));

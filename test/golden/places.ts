@@ -76,7 +76,7 @@ function scenariosOf(text: string): readonly Scenario[] | string {
 
 export function textOf(path: string): string {
   const bytes = readFileSync(path);
-  // The first bytes show whether the file is packed, whatever its name is.
+  // The first bytes show whether the file is packed. Its name may be any.
   const packed = bytes[0] === 0x1f && bytes[1] === 0x8b;
   return new TextDecoder().decode(packed ? gunzipSync(bytes) : bytes);
 }

@@ -368,10 +368,10 @@ export class Runner {
     return slots.map((slot) => this.#bySlot.get(slot)!.spec.r);
   }
 
-  #gone(r: number, how: string): void {
+  #gone(r: number, outcome: string): void {
     this.#live.delete(r);
     this.#ended.add(r);
-    this.#sum({ [how]: 1 });
+    this.#sum({ [outcome]: 1 });
   }
   #sum(values: Record<string, number>): void {
     for (const [key, value] of Object.entries(values)) {

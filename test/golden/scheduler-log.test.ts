@@ -20,9 +20,12 @@ test("the recording has 34 scenarios, 4 of them with requests that wait for a gr
 });
 
 for (const [build, module] of builds) {
-  test.each(scenarios.map((scenario) => [scenario.name, scenario] as const))(`%s, ${build}`, (_, scenario) => {
-    expect(firstDifference(ofScenario(scenario), module)).toBeNull();
-  });
+  test.each(scenarios.map((scenario) => [scenario.name, scenario] as const))(
+    `%s is reproduced by the ${build}`,
+    (_, scenario) => {
+      expect(firstDifference(ofScenario(scenario), module)).toBeNull();
+    },
+  );
 }
 
 test("a changed number in any row is noticed", () => {

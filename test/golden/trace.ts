@@ -106,9 +106,9 @@ function objectOf(line: string, where: string): Row {
   return value as Row;
 }
 
-export function refuseOthers(object: object, known: readonly string[], what: string): void {
+export function refuseOthers(object: object, known: readonly string[], owner: string): void {
   const other = Object.keys(object).find((key) => !known.includes(key));
-  if (other !== undefined) throw new Error(`${what} has an unknown key: ${other}`);
+  if (other !== undefined) throw new Error(`${owner} has an unknown key: ${other}`);
 }
 
 /** Base of the stream numbers of the requests' outputs. */

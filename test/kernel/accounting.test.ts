@@ -1,4 +1,4 @@
-/** A request that cannot be counted still ends: its ticket reports the error and does the rest. */
+/** Tests that a request whose end cannot be counted still ends: its ticket reports the error and completes the other steps. */
 import { expect, spyOn, test } from "bun:test";
 import * as unexpected from "../../src/base/unexpected.ts";
 import type { Outcome } from "../../src/engine/interface/types.ts";
@@ -7,9 +7,9 @@ import { CountedOnce } from "../../src/kernel/accounting.ts";
 test.each(["settled", "told", "stream"])("a ticket whose %s throws settles all the same, once", (wrong) => {
   const logged = spyOn(unexpected, "logUnexpected").mockImplementation(() => {});
   const done: string[] = [];
-  const note = (what: string) => {
-    done.push(what);
-    if (what === wrong) throw new Error(`planted in ${what}`);
+  const note = (event: string) => {
+    done.push(event);
+    if (event === wrong) throw new Error(`planted in ${event}`);
   };
   try {
     const ticket = new CountedOnce((outcome: Outcome) => note(outcome === "stop" ? "settled" : "another outcome"));

@@ -1,5 +1,6 @@
-/** A kernel made by hand, for tests of routes that need only a part of one. */
+/** Makes an incomplete kernel for tests of routes that need only some of its members. */
 
+import type { Outcome } from "../../src/engine/interface/types.ts";
 import type { StartConfig } from "../../src/kernel/kernel-config.ts";
 import { LiveSettings } from "../../src/kernel/live-settings.ts";
 import type { OpenAiKernel } from "../../src/servers/openai/request/openai-config.ts";
@@ -9,28 +10,44 @@ type FakeText = Partial<Omit<OpenAiKernel["text"], "model">> & {
   readonly model: Partial<OpenAiKernel["text"]["model"]>;
 };
 
-/** The members that a test gives. Each group may lack members that the test does not reach. */
+/** The members that a test sets. Each group may lack members that the test does not use. */
 export type FakeKernel = Partial<Pick<OpenAiKernel, "log" | "backend">> & {
   readonly config: object;
   readonly text?: FakeText;
 } & { readonly [Group in Exclude<Groups, "text">]?: Partial<OpenAiKernel[Group]> };
 
-/** Counts nothing. */
+/** Accounting that counts nothing. */
 const NO_HTTP = { came() {}, take: () => undefined };
 
-export function fakeKernel(given: FakeKernel): OpenAiKernel {
-  const { config, text, metrics } = given;
+export function fakeKernel(fake: FakeKernel): OpenAiKernel {
+  const { config, text, metrics } = fake;
   return {
     log: () => {},
-    ...given,
+    ...fake,
     live: new LiveSettings(config as StartConfig),
-    engines: { alive: { get: () => true }, ...given.engines },
-    time: { epochSeconds: () => 1, ...given.time },
-    chance: { nextSeed: () => 7, ...given.chance },
+    engines: { alive: { get: () => true }, ...fake.engines },
+    time: { epochSeconds: () => 1, ...fake.time },
+    chance: { nextSeed: () => 7, ...fake.chance },
     text: { canned: {}, naturalLength: () => 1000, ...text },
-    truth: { ...given.truth },
+    truth: { ...fake.truth },
     metrics: { httpAccounts: NO_HTTP, ...metrics },
-    pressure: { ...given.pressure },
-    lifecycle: { ...given.lifecycle },
+    pressure: { ...fake.pressure },
+    lifecycle: { ...fake.lifecycle },
   } as unknown as OpenAiKernel;
+}
+
+/** Accounting that only adds to these counts: requests that were opened, and the outcomes of requests. */
+export function fakeAccounting(counts: {
+  opened: number;
+  readonly outcomes: Outcome[];
+}): OpenAiKernel["metrics"]["accounting"] {
+  const accounting: Pick<OpenAiKernel["metrics"]["accounting"], "stream" | "held" | "opened" | "settled"> = {
+    stream() {},
+    held() {},
+    opened: () => {
+      counts.opened++;
+    },
+    settled: (outcome) => void counts.outcomes.push(outcome),
+  };
+  return accounting as OpenAiKernel["metrics"]["accounting"];
 }

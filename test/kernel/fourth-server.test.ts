@@ -1,4 +1,4 @@
-/** A server of at most 60 lines over the kernel starts, streams, counts, and ends. */
+/** Tests that a server of at most 60 lines over the kernel starts, streams, counts, and ends. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -28,7 +28,7 @@ type Event = { readonly id: number; readonly text: string } | { readonly finish:
 const eventsOf = (body: string): Event[] =>
   [...body.matchAll(/^data: (.*)$/gm)].map(([, json]) => JSON.parse(json!) as Event);
 
-/** The value of a metric, of all its samples together. */
+/** Returns the sum of all samples of a metric. */
 async function metric(name: string): Promise<number> {
   const page = await (await fetch(`${app.url}/metrics`)).text();
   const samples = [...page.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, "gm"))];
@@ -36,13 +36,13 @@ async function metric(name: string): Promise<number> {
   return samples.reduce((sum, [, value]) => sum + Number(value), 0);
 }
 
-test("it has at most 60 lines, and imports nothing of another server or of the app", () => {
+test("the server has at most 60 lines, and imports no other server and not the app", () => {
   expect(text.trimEnd().split("\n").length).toBeLessThanOrEqual(60);
   const rooms = new Set(importsOf({ path: FILE, text }).map(roomOf));
   expect([...rooms].sort()).toEqual(["engine", "kernel", "wire"]);
 });
 
-test("it streams an event per token, and the metrics count them", async () => {
+test("the server streams an event per token, and the metrics count the tokens", async () => {
   const [promptsBefore, tokensBefore] = [
     await metric("vllm:prompt_tokens_total"),
     await metric("vllm:generation_tokens_total"),
@@ -64,7 +64,7 @@ test("it streams an event per token, and the metrics count them", async () => {
   expect(app.snapshot().front.outcomes.length).toBe(1);
 });
 
-test("it says what is wrong with a request", async () => {
+test("the server refuses invalid requests with 400", async () => {
   for (const tokens of [0, -1, 1e9, "x", undefined]) {
     const response = await post({ prompt: "Hi", tokens });
     expect([tokens, response.status]).toEqual([tokens, 400]);
@@ -72,7 +72,7 @@ test("it says what is wrong with a request", async () => {
   expect((await post({ prompt: "", tokens: 1 })).status).toBe(400);
 });
 
-test("tokens leave one by one, and a client that leaves frees the engine", async () => {
+test("tokens are sent one by one, and a client that disconnects frees the engine", async () => {
   const leaving = new AbortController();
   const response = await post({ prompt: "Tell a long story.", tokens: 4000 }, leaving.signal);
   const first = await response.body!.getReader().read();
@@ -84,7 +84,7 @@ test("tokens leave one by one, and a client that leaves frees the engine", async
   expect(app.snapshot().front.outcomes.abort).toBe(1);
 });
 
-test("it begins anew behind its listener", async () => {
+test("renew() starts a new kernel and keeps the listener", async () => {
   const before = app.kernel;
   await app.renew({ log: () => {} }, () => {});
   expect(app.kernel).not.toBe(before);

@@ -1,4 +1,4 @@
-/** A fourth server, as small as one can be. It streams the tokens of an answer over HTTP and shows metrics. */
+/** Implements a minimal fourth server, which streams the tokens of an answer over HTTP and serves metrics. */
 
 import { Finish } from "../../src/engine/interface/types.ts";
 import type { Kernel } from "../../src/kernel/kernel.ts";
@@ -16,7 +16,7 @@ function routesOf(kernel: Kernel): RouteTable {
   return { routes: [...metricsRoutes(kernel), ...routes(generate)] };
 }
 
-/** Answers `{"prompt": "…", "tokens": 9}` with an event per token and a last one that says why the answer ends. */
+/** Answers `{"prompt": "…", "tokens": 9}` with an event per token and a last event with the finish reason. */
 async function answer(kernel: Kernel, { request, front }: Context): Promise<Response> {
   const { backend, config, text, metrics } = kernel;
   const { encoder, vocabulary } = text.model;
@@ -48,7 +48,7 @@ async function answer(kernel: Kernel, { request, front }: Context): Promise<Resp
     submission.cancel();
     metrics.accounting.settled("abort");
   };
-  // An answer is short, so what a slow client does not read yet may wait in the connection.
+  // Answers are short, so the unread part for a slow client may wait in the connection.
   const stream = front.open(request, { onDrain() {}, onGone }, metrics.accounting);
   return front.begin(request, 200, { "content-type": "text/event-stream" });
 }

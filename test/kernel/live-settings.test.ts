@@ -1,4 +1,4 @@
-/** `/admin/config` changes the live values, and leaves the configuration of the start as it was. */
+/** Tests that `/admin/config` changes the live values, but not the configuration of the start. */
 import { expect, test } from "bun:test";
 import type { RunningConfig } from "../../src/app/config/serve-config.ts";
 import { LiveOptions } from "../../src/cli/serve/live-options.ts";
@@ -22,7 +22,7 @@ function setUp() {
   return { config, live: live.values, admin, paces };
 }
 
-/** A change of options for each live value, and the value that follows. */
+/** For each live value a change of options, and the expected value. */
 const CHANGES: {
   readonly [Name in keyof Omit<LiveConfig, "kvTransferTime">]: readonly [changes: object, value: unknown];
 } = {
@@ -54,7 +54,7 @@ const CHANGES: {
   logsWarnings: [{ "uvicorn-log-level": "error" }, false],
 };
 
-test.each(Object.entries(CHANGES))("%s: changes, and goes back to its default", async (name, [changes, value]) => {
+test.each(Object.entries(CHANGES))("%s: changes, and null restores its default", async (name, [changes, value]) => {
   const { config, live, admin } = setUp();
   const before = structuredClone(config);
   // Readers keep the object, so a change must not replace it.

@@ -1,17 +1,17 @@
-/** Does work that is wrapped become the cause of a step that it held up, and does the wrapping change nothing else? */
+/** Tests that wrapped work becomes the cause of a step that it delayed, and that the wrapper changes nothing else. */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import { CAUSE_NAMES, Cause, Causes } from "../../src/engine/lateness/causes.ts";
 import { Marks, thisHost } from "../../src/kernel/marks.ts";
 import type { Encoder } from "../../src/text/tokens/types.ts";
 
-/** The thread has slept, other threads of ours have worked. */
+/** A host on which the loop's thread slept while other threads of this process worked. */
 const host = { threadUs: () => 0, processUs: () => 1e9 };
 
 function world() {
   const clock = new VirtualClock();
   const causes = new Causes(host);
-  /** Work of so long. */
+  /** Simulates work of `us` microseconds. */
   const busy = (us: number) => clock.skip(clock.now() + us);
   return { clock, causes, marks: new Marks(causes, clock), busy };
 }
@@ -22,7 +22,7 @@ test.each([
   ["scrape", Cause.Scrape],
   ["collection", Cause.Collection],
   ["truth", Cause.Truth],
-])("work on this thread: %s", (name, cause) => {
+])("wrapped work on this thread is the cause: %s", (name, cause) => {
   const { causes, marks, busy } = world();
   const work = () => {
     busy(8000);
@@ -30,7 +30,7 @@ test.each([
   };
   expect(marks.timed(cause, work)).toBe(7);
   expect(named(causes.of(500, 8000))).toBe(name);
-  // Work that fails took its time, too.
+  // Work that throws also counts.
   expect(() =>
     marks.timed(cause, () => {
       busy(8000);
@@ -40,7 +40,7 @@ test.each([
   expect(named(causes.of(8500, 16_000))).toBe(name);
 });
 
-test("lines of the log, and work of other threads while it lasts", () => {
+test("printing a log line is a cause, and so is other threads' work while it lasts", () => {
   const { clock, causes, marks, busy } = world();
   const lines: string[] = [];
   marks.log((line) => {
@@ -57,7 +57,7 @@ test("lines of the log, and work of other threads while it lasts", () => {
   expect(named(causes.of(50_000, 60_000))).toBe("host");
 });
 
-test("an encoder's thread, and what follows a gap in the same turn", async () => {
+test("an encoder's thread is a cause while it encodes, and so is work after a gap in the same turn", async () => {
   const { clock, causes, marks, busy } = world();
   const encoding = Promise.withResolvers<Uint32Array>();
   let closed = 0;
@@ -87,20 +87,20 @@ test("an encoder's thread, and what follows a gap in the same turn", async () =>
   expect(named(causes.of(31_000, 36_000))).toBe("tokenization");
 });
 
-test("what an encoder's thread writes for a constraint is written there, and known as its work", async () => {
+test("ids for a constraint are generated on the encoder's thread, and count as its work", async () => {
   const { clock, causes, marks } = world();
   const writing = Promise.withResolvers<Uint32Array[]>();
-  const given: unknown[] = [];
+  const calls: unknown[] = [];
   const { write } = marks.encoder({
     encode: async () => new Uint32Array(),
     write(structure, seeds) {
-      given.push(structure, seeds);
+      calls.push(structure, seeds);
       return writing.promise;
     },
     close() {},
   });
   const ids = write!({ kind: "object" }, [1, 2]);
-  expect(given).toEqual([{ kind: "object" }, [1, 2]]);
+  expect(calls).toEqual([{ kind: "object" }, [1, 2]]);
   clock.advanceTo(10_000);
   expect(named(causes.of(5000, 10_000))).toBe("tokenization");
   writing.resolve([new Uint32Array([1])]);
@@ -109,7 +109,7 @@ test("what an encoder's thread writes for a constraint is written there, and kno
   expect(named(causes.of(25_000, 30_000))).toBe("host");
 });
 
-test("this thread's processor time moves when it works, and the process has used as much at least", () => {
+test("this thread's CPU time rises when it works, and that of the process is at least as large", () => {
   const [thread, all] = [thisHost.threadUs(), thisHost.processUs()];
   for (let i = 0, until = thread + 2000; thisHost.threadUs() < until && i < 1e8; i++);
   expect(thisHost.threadUs() - thread).toBeGreaterThanOrEqual(2000);

@@ -6,7 +6,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { main as program } from "../program.ts";
 import { type Server, serve } from "../server.ts";
 import { figure } from "../size.ts";
-import { fuzz, type Holding, holding, underWay } from "./fuzz.ts";
+import { fuzz, type ProcessResources, resourcesOf, underWay } from "./fuzz.ts";
 import { inputs as inputsInAll, seconds as secondsInAll, seed } from "./plan.ts";
 
 setDefaultTimeout(3_600_000);
@@ -35,7 +35,7 @@ interface Lateness {
 }
 
 /** Runs `load` while a separate process reads a stream. Returns the result and the delays of the stream. */
-async function beside<T>(server: Server, load: Promise<T>): Promise<readonly [T, Lateness]> {
+async function withLateness<T>(server: Server, load: Promise<T>): Promise<readonly [T, Lateness]> {
   const script = new URL("steady-stream.ts", import.meta.url).pathname;
   const child = Bun.spawn([process.execPath, script, server.url, String(ITL_MS)], { stdin: "pipe", stdout: "pipe" });
   const done = await load;
@@ -48,7 +48,7 @@ function check(url: string, args: readonly string[]) {
     stdout: "pipe",
     stderr: "pipe",
   });
-  return { child, said: child.stdout.text() };
+  return { child, output: child.stdout.text() };
 }
 
 /** Waits up to 30 s until the value is as wanted, and fails with the last value otherwise. */
@@ -75,18 +75,18 @@ test(name, async () => {
       seconds: Math.max(1, seconds / 5),
       plain: true,
     });
-    const [plain, usual] = await beside(server, control);
+    const [plain, usual] = await withLateness(server, control);
     expect(plain.wrong).toEqual([]);
     // By now threads that start with the first request run, and all connections have closed.
     await settled(
       () => underWay(server.url),
       (left) => left === 0,
     );
-    const before = holding(server.pid);
+    const before = resourcesOf(server.pid);
 
-    const held: Holding[] = [];
-    const tenth = () => void held.push(holding(server.pid));
-    const [spoiled, late] = await beside(server, fuzz(server, { seed, inputs, seconds, tenth }));
+    const held: ProcessResources[] = [];
+    const tenth = () => void held.push(resourcesOf(server.pid));
+    const [spoiled, late] = await withLateness(server, fuzz(server, { seed, inputs, seconds, tenth }));
     figure("fuzz", { plain: plain.sent, usual, ...spoiled, late, held });
     expect(spoiled.wrong).toEqual([]);
     expect(spoiled.sent).toBeGreaterThan(100);
@@ -102,17 +102,17 @@ test(name, async () => {
     // Idle connections close after 5 to 9 s. Those of this test's scrapes stay.
     const most = before.descriptors + 4;
     await settled(
-      () => holding(server.pid).descriptors,
+      () => resourcesOf(server.pid).descriptors,
       (open) => open <= most,
     );
-    const after = holding(server.pid);
+    const after = resourcesOf(server.pid);
     const middle = held[Math.floor(held.length / 2)] ?? after;
     expect(after.residentMb).toBeLessThan(middle.residentMb * 1.1 + GROWTH_MB);
 
     watch.child.kill("SIGINT");
-    expect([await watch.child.exited, await watch.said]).toEqual([0, expect.any(String)]);
+    expect([await watch.child.exited, await watch.output]).toEqual([0, expect.any(String)]);
     const rest = check(server.url, ["--rest", "--max-model-len", "1024", "--max-num-seqs", "1024"]);
-    expect([await rest.child.exited, await rest.said]).toEqual([0, expect.any(String)]);
+    expect([await rest.child.exited, await rest.output]).toEqual([0, expect.any(String)]);
   } finally {
     watch.child.kill("SIGKILL"); // no effect if the process has exited
     await server.stop();

@@ -37,10 +37,11 @@ const STATUSES = new Set([200, 307, 400, 401, 403, 404, 405, 413, 431, 500, 505]
 
 /**
  * Matches the accepted messages of status 500. vLLM answers 500 with Python's text if it accesses an attribute that a value's
- * type lacks: `structured_outputs` that is not an object, or a tool without `function` or `name`. The text is empty for an
- * integer that does not fit the message to the engine (recordings p-top-k-64, p-interval-70-stream). 503, and 500 for a
- * failed engine, need a full queue, a pause or a failure, which the fuzzed server never has (recordings queue-*, dev-pause-*,
- * err-engine-error*, engine-dies-*).
+ * type lacks. Examples are `structured_outputs` that is not an object, and a tool without `function` or `name`. The text is
+ * empty for an integer that does not fit the message to the engine (recordings p-top-k-64, p-interval-70-stream).
+ *
+ * The fuzzed server has no full queue, pause or failure, so it never answers 503, or 500 for a failed engine (recordings queue-*,
+ * dev-pause-*, err-engine-error*, engine-dies-*).
  */
 const PYTHON_ERRORS = /^(?:'(?:\w+' object has no attribute 'get|function|name)')?$/;
 
@@ -97,9 +98,9 @@ export async function fuzz(
     answers.forEach((answer, i) => {
       count(statuses, String(answer.status));
       // The last answer may be cut if the client disconnected.
-      const what = i === answers.length - 1 && !closed && answer.status < 500 ? null : wrongWith(answer);
-      if (what === null || (answer.status === 500 && ordersAgainstItself(inFlight.get(index)))) return;
-      if (wrong.length < WRONG_MOST) wrong.push(`${index}: ${what}`);
+      const fault = i === answers.length - 1 && !closed && answer.status < 500 ? null : wrongWith(answer);
+      if (fault === null || (answer.status === 500 && ordersAgainstItself(inFlight.get(index)))) return;
+      if (wrong.length < WRONG_MOST) wrong.push(`${index}: ${fault}`);
     });
   };
   const sendInputs = async () => {
@@ -150,12 +151,12 @@ function alive(pid: number): boolean {
 }
 
 /** Resources of a process. */
-export interface Holding {
+export interface ProcessResources {
   readonly descriptors: number;
   readonly residentMb: number;
 }
 
-export function holding(pid: number): Holding {
+export function resourcesOf(pid: number): ProcessResources {
   const resident = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
   return { descriptors: readdirSync(`/proc/${pid}/fd`).length, residentMb: Number(resident) / 1024 };
 }

@@ -1,7 +1,7 @@
 /**
- * Generates the fuzzer's inputs. Input number `index` of a seed always has the same bytes: a recorded request, with mutated
- * JSON, framing, head and bytes, alone or with others on one connection, in one or more writes, from a client that waits or
- * disconnects.
+ * Generates the fuzzer's inputs. Input number `index` of a seed always has the same bytes. An input is a recorded request with
+ * mutated JSON, framing, head and bytes, alone or with others on one connection. It is sent in one or more writes, by a client
+ * that waits or disconnects.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { type Random, seeded } from "../../src/base/random.ts";
@@ -155,8 +155,10 @@ function chunked(body: string, draw: Draw): string {
     const piece = body.slice(at, at + size);
     at += size;
     const digits = piece.length.toString(16);
-    const said = draw.chance(97) ? digits : draw.of(["zz", "-1", "ffffffffffffffffff", `${digits}x`, "", `0${digits}`]);
-    out += `${said}${draw.chance(4) ? ";a=b" : ""}\r\n${piece}${draw.chance(98) ? "\r\n" : ""}`;
+    const stated = draw.chance(97)
+      ? digits
+      : draw.of(["zz", "-1", "ffffffffffffffffff", `${digits}x`, "", `0${digits}`]);
+    out += `${stated}${draw.chance(4) ? ";a=b" : ""}\r\n${piece}${draw.chance(98) ? "\r\n" : ""}`;
   }
   return out + draw.of(["0\r\n\r\n", "0\r\n\r\n", "0\r\n\r\n", "0\r\n\r\n", "0\r\nA: b\r\n\r\n", "0\r\n", ""]);
 }

@@ -6,7 +6,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { type Server, serve } from "../server.ts";
 import { figure } from "../size.ts";
-import { holding, underWay, wrongWith } from "./fuzz.ts";
+import { resourcesOf, underWay, wrongWith } from "./fuzz.ts";
 import { seconds, seed } from "./plan.ts";
 
 setDefaultTimeout(3_600_000);
@@ -38,10 +38,10 @@ async function run(server: Server, name: string, document: string, share: number
     ...["--report", "ndjson", "--report-ndjson-path", report],
   ];
   const child = Bun.spawn([program, "run", schema, ...flags], { cwd: folder, stdout: "pipe", stderr: "inherit" });
-  const [said, code] = await Promise.all([child.stdout.text(), child.exited]);
+  const [output, code] = await Promise.all([child.stdout.text(), child.exited]);
   // Exit code 1 means that it found failures, which are judged below.
-  expect([code, said.slice(-3000)]).toEqual([code === 1 ? 1 : 0, expect.any(String)]);
-  figure(`schemathesis, ${name}`, /Test cases:\n\s*(.*)/.exec(said)?.[1]);
+  expect([code, output.slice(-3000)]).toEqual([code === 1 ? 1 : 0, expect.any(String)]);
+  figure(`schemathesis, ${name}`, /Test cases:\n\s*(.*)/.exec(output)?.[1]);
   return failuresIn(readFileSync(report, "utf8"));
 }
 
@@ -92,33 +92,36 @@ function failuresIn(report: string): Failure[] {
   return failures;
 }
 
-test.skipIf(!existsSync(program) && !process.env.CI)(`schemathesis, seed ${seed}`, async () => {
-  const server = await serve(FLAGS);
-  try {
-    const document = await (await fetch(`${server.url}/openapi.json`)).text();
-    // Require a served model, and null in fields whose other values are always refused, so that requests pass the first
-    // checks.
-    const narrowed = document
-      .replaceAll(/"model":\{[^{}]*"anyOf":\[[^\]]*\]/g, '"model":{"enum":["golden",null]')
-      .replaceAll(
-        /"(suffix|prompt_embeds|chat_template|thinking_token_budget)":\{"anyOf":\[[^\]]*\]/g,
-        '"$1":{"type":"null"',
-      );
-    expect(narrowed).not.toBe(document);
-    const failures = [
-      ...(await run(server, "document", document, 0.4)),
-      ...(await run(server, "narrowed", narrowed, 0.6)),
-    ];
-    figure("refusals of the server's own that schemathesis takes for errors", failures.length);
-    expect(
-      failures.filter(
-        ({ check, status, body }) => check !== "not_a_server_error" || wrongWith({ status, body }) !== null,
-      ),
-    ).toEqual([]);
-    expect((await fetch(`${server.url}/health`)).status).toBe(200);
-    expect(await underWay(server.url)).toBe(0);
-    expect(holding(server.pid).descriptors).toBeGreaterThan(0);
-  } finally {
-    await server.stop();
-  }
-});
+test.skipIf(!existsSync(program) && !process.env.CI)(
+  `schemathesis finds no error of the server, seed ${seed}`,
+  async () => {
+    const server = await serve(FLAGS);
+    try {
+      const document = await (await fetch(`${server.url}/openapi.json`)).text();
+      // Require a served model, and null in fields whose other values are always refused, so that requests pass the first
+      // checks.
+      const narrowed = document
+        .replaceAll(/"model":\{[^{}]*"anyOf":\[[^\]]*\]/g, '"model":{"enum":["golden",null]')
+        .replaceAll(
+          /"(suffix|prompt_embeds|chat_template|thinking_token_budget)":\{"anyOf":\[[^\]]*\]/g,
+          '"$1":{"type":"null"',
+        );
+      expect(narrowed).not.toBe(document);
+      const failures = [
+        ...(await run(server, "document", document, 0.4)),
+        ...(await run(server, "narrowed", narrowed, 0.6)),
+      ];
+      figure("refusals of the server's own that schemathesis takes for errors", failures.length);
+      expect(
+        failures.filter(
+          ({ check, status, body }) => check !== "not_a_server_error" || wrongWith({ status, body }) !== null,
+        ),
+      ).toEqual([]);
+      expect((await fetch(`${server.url}/health`)).status).toBe(200);
+      expect(await underWay(server.url)).toBe(0);
+      expect(resourcesOf(server.pid).descriptors).toBeGreaterThan(0);
+    } finally {
+      await server.stop();
+    }
+  },
+);

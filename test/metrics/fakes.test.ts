@@ -45,11 +45,11 @@ test("named families show fake values, all others true ones, and pages stay vali
       const values = (name: string, want: Readonly<Record<string, string>> = {}) =>
         families
           .flatMap(({ samples }) => samples)
-          .filter((one) => {
-            const labels = Object.fromEntries(one.labels);
-            return one.name === name && Object.entries(want).every(([label, text]) => labels[label] === text);
+          .filter((sample) => {
+            const labels = Object.fromEntries(sample.labels);
+            return sample.name === name && Object.entries(want).every(([label, text]) => labels[label] === text);
           })
-          .map((one) => one.value);
+          .map((sample) => sample.value);
       const each = (value: number) => snapshot.engines.map(() => value);
       expect(values("vllm:num_requests_running")).toEqual(each(16));
       expect(values("vllm:num_requests_waiting")).toEqual(each(3));

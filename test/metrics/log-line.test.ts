@@ -1,3 +1,4 @@
+/** Tests the log line with the engine's throughput and queue, which vLLM prints every ten seconds. */
 import { expect, test } from "bun:test";
 import type { EngineSnapshot } from "../../src/engine/interface/types.ts";
 import { type LogState, logLines } from "../../src/metrics/log-line.ts";
@@ -49,11 +50,11 @@ test("the hit rate forgets intervals beyond 1,000 requests, except the newest", 
   const rate = (lines: string[]) => /hit rate: (\S+)%/.exec(lines[0]!)?.[1];
   const at = (requests: number, prefixQueries: number, prefixHits: number) =>
     withFirstTokens(requests, { prefixQueries, prefixHits, generationTokens: requests });
-  const one = after([], at(600, 100, 0));
-  const two = after(one.state, at(1000, 200, 100));
-  const three = after(two.state, at(1001, 300, 200));
-  const four = after(three.state, at(9000, 400, 200));
-  expect([one, two, three, four].map(({ lines }) => rate(lines))).toEqual(["0.0", "50.0", "100.0", "0.0"]);
+  const first = after([], at(600, 100, 0));
+  const second = after(first.state, at(1000, 200, 100));
+  const third = after(second.state, at(1001, 300, 200));
+  const fourth = after(third.state, at(9000, 400, 200));
+  expect([first, second, third, fourth].map(({ lines }) => rate(lines))).toEqual(["0.0", "50.0", "100.0", "0.0"]);
 });
 
 test("a tie is rounded to the even digit, as in Python", () => {

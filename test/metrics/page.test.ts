@@ -32,7 +32,7 @@ test("a snapshot is unchanged after the conversion for the worker and fills its 
     }),
   ));
 
-test("random snapshots give valid pages: no series twice, buckets cumulative, +Inf equal to the count", () =>
+test("random snapshots give valid pages: unique series, cumulative buckets, +Inf equal to the count", () =>
   fc.assert(
     fc.asyncProperty(anySnapshot, fc.nat(5), fc.string(), async (snapshot, engineFirst, modelName) => {
       const render = pages({ ...identity, engineFirst, modelName });
@@ -63,8 +63,8 @@ test("random snapshots give valid pages: no series twice, buckets cumulative, +I
 
 test("an idle engine shows every series at 0", async () => {
   const families = parseExposition(await pages(identity)("role", () => emptySnapshot()));
-  const own = families.filter(({ name }) => name.startsWith("understudy_"));
-  expect(own.map(({ name, type, samples }) => [name, type, samples.length])).toEqual([
+  const ours = families.filter(({ name }) => name.startsWith("understudy_"));
+  expect(ours.map(({ name, type, samples }) => [name, type, samples.length])).toEqual([
     ["understudy_requests_total", "counter", 5],
     ["understudy_requests_open", "gauge", 1],
     ["understudy_streams_open", "gauge", 1],
@@ -103,11 +103,11 @@ test("two engines have a series each, in order", async () => {
 
 test("--disable-log-stats leaves vLLM only its HTTP families, and Understudy all", async () => {
   const render = pages({ ...identity, disableLogStats: true });
-  const [role, vllm, own] = await Promise.all(
+  const [role, vllm, ours] = await Promise.all(
     (["role", "vllm", "understudy"] as const).map((view) => render(view, () => emptySnapshot())),
   );
   expect(parseExposition(vllm!).every(({ name }) => name.startsWith("http_"))).toBe(true);
-  expect(role).toBe(vllm! + own!);
+  expect(role).toBe(vllm! + ours!);
 });
 
 test("a row reads the copy of its refresh class, and a repeated name is refused", async () => {

@@ -1,7 +1,6 @@
 /**
- * A strict reader of the text format for tests. Throws for errors that a lenient scraper accepts: a repeated series,
- * samples outside their family, buckets that are not cumulative, a missing +Inf bucket, or one that differs from the
- * count.
+ * Reads the text format strictly, for tests. Throws for errors that a lenient scraper accepts: a repeated series, samples
+ * outside their family, buckets that are not cumulative, and a missing or wrong +Inf bucket.
  */
 export interface ParsedSample {
   readonly name: string;

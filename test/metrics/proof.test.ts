@@ -11,7 +11,7 @@ const rows = dialectNames.flatMap((dialect) =>
   metricsDialects[dialect].rows(identity).map((row) => [`${dialect} ${row.name}`, row] as const),
 );
 
-test.each(rows)("%s", (_, { name, proof }) => {
+test.each(rows)("%s names the test that changes it, or a reason", (_, { name, proof }) => {
   if ("still" in proof) {
     expect(proof.still.length).toBeGreaterThan(10);
     return;

@@ -58,15 +58,15 @@ test("a thread that waits for the next order ignores the late notify of the last
   const url = URL.createObjectURL(new Blob([script], { type: "application/typescript" }));
   const worker = new Worker(url);
   const turns: number[] = [];
-  const heard = Promise.withResolvers<void>();
+  const answered = Promise.withResolvers<void>();
   worker.onmessage = ({ data }: MessageEvent<number>) => {
     turns.push(data);
-    if (data === 3) heard.resolve();
+    if (data === 3) answered.resolve();
     else if (data === due.turn) due.order(0);
   };
   notifyLate();
   worker.postMessage(due.shared);
-  await heard.promise;
+  await answered.promise;
   worker.terminate();
   URL.revokeObjectURL(url);
   expect(turns).toEqual([0, 1, 2, 3]);

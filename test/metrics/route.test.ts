@@ -65,8 +65,8 @@ test.each([
 });
 
 test.each([Number.POSITIVE_INFINITY, 1000, 300, 1, -50])("a page is made %d us before a step", async (leftUs) => {
-  const one = renderer(() => leftUs);
-  expect(steps(await one.page("understudy"))).toBe(scrapes);
+  const pages = renderer(() => leftUs);
+  expect(steps(await pages.page("understudy"))).toBe(scrapes);
 });
 
 test("a page that is not finished when a step is due pauses once until just after the step", () => {
@@ -98,10 +98,10 @@ test("a page that is not finished when a step is due pauses once until just afte
 });
 
 test("a scrape that arrives while a page is made shares the next page, which is not older than the scrape", async () => {
-  const one = renderer();
+  const pages = renderer();
   const before = scrapes;
-  const first = one.page("understudy");
-  const others = Array.from({ length: 50 }, () => one.page("understudy"));
+  const first = pages.page("understudy");
+  const others = Array.from({ length: 50 }, () => pages.page("understudy"));
   expect(scrapes - before).toBe(1);
   expect(steps(await first)).toBe(before + 1);
   expect(new Set((await Promise.all(others)).map(steps))).toEqual(new Set([before + 2]));
@@ -109,16 +109,16 @@ test("a scrape that arrives while a page is made shares the next page, which is 
 
 test("spare pages are made between scrapes until the stop, and do not change real pages", async () => {
   const clock = new WallClock();
-  const one = new Renderer(numbers, setup, clock);
+  const pages = new Renderer(numbers, setup, clock);
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom("understudy", "role", "all"),
       fc.integer({ min: 0, max: 60 }),
       async (view, ms) => {
         await Bun.sleep(ms);
-        const page = one.page(view);
+        const page = pages.page(view);
         const at = scrapes;
-        const again = one.page("understudy");
+        const again = pages.page("understudy");
         if (view !== "role") expect(steps(await page)).toBe(at);
         expect(steps(await again)).toBeGreaterThan(at);
       },
@@ -128,7 +128,7 @@ test("spare pages are made between scrapes until the stop, and do not change rea
   const before = scrapes;
   for (let i = 0; i < 200 && scrapes < before + 3; i++) await Bun.sleep(10);
   expect(scrapes).toBeGreaterThan(before + 2);
-  one.stop();
+  pages.stop();
   const stopped = scrapes;
   await Bun.sleep(300);
   expect(scrapes).toBe(stopped);
@@ -136,20 +136,20 @@ test("spare pages are made between scrapes until the stop, and do not change rea
 });
 
 test("no view waits for ever for another", async () => {
-  const one = renderer();
-  const answers = await Promise.all((["vllm", "understudy", "role", "understudy"] as const).map((v) => one.page(v)));
+  const pages = renderer();
+  const answers = await Promise.all((["vllm", "understudy", "role", "understudy"] as const).map((v) => pages.page(v)));
   expect(answers.map((bytes) => bytes.length > 100)).toEqual([true, true, true, true]);
 });
 
 test("a scrape beyond the limit is refused at once, and the limit is free again later", async () => {
-  const one = renderer();
-  const waiting = Array.from({ length: WAITING_MAX }, () => one.page("role"));
-  await expect(one.page("role")).rejects.toBeInstanceOf(TooManyScrapes);
+  const pages = renderer();
+  const waiting = Array.from({ length: WAITING_MAX }, () => pages.page("role"));
+  await expect(pages.page("role")).rejects.toBeInstanceOf(TooManyScrapes);
   await Promise.all(waiting);
-  expect((await one.page("role")).length).toBeGreaterThan(0);
+  expect((await pages.page("role")).length).toBeGreaterThan(0);
 });
 
-test("the route answers 503 then", async () => {
+test("beyond the limit the route answers 503", async () => {
   const answers = await Promise.all(Array.from({ length: WAITING_MAX + 10 }, () => get("/metrics")));
   const refused = answers.filter(({ status }) => status === 503);
   expect(refused.length).toBe(10);
@@ -158,25 +158,25 @@ test("the route answers 503 then", async () => {
 });
 
 test("a stop fails waiting scrapes, and the next scrape starts a new worker", async () => {
-  const one = renderer();
-  const waiting = [one.page("role"), one.page("role")];
-  one.stop();
+  const pages = renderer();
+  const waiting = [pages.page("role"), pages.page("role")];
+  pages.stop();
   const ends = await Promise.allSettled(waiting);
   expect(ends.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
-  expect((await one.page("role")).length).toBeGreaterThan(0);
+  expect((await pages.page("role")).length).toBeGreaterThan(0);
 });
 
 test("a failed worker fails waiting scrapes and is replaced", async () => {
-  const one = renderer();
-  const waiting = [one.page("none" as View), one.page("role")];
+  const pages = renderer();
+  const waiting = [pages.page("none" as View), pages.page("role")];
   const ends = await Promise.allSettled(waiting);
   expect(ends.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
-  expect((await one.page("role")).length).toBeGreaterThan(0);
+  expect((await pages.page("role")).length).toBeGreaterThan(0);
 });
 
 test("a failed snapshot fails its scrape and not the next", async () => {
   let broken = true;
-  const one = new Renderer(
+  const pages = new Renderer(
     () => {
       if (broken) throw new Error("no engine");
       return heldOf(emptySnapshot());
@@ -184,8 +184,8 @@ test("a failed snapshot fails its scrape and not the next", async () => {
     setup,
     atRest,
   );
-  renderers.push(one);
-  await expect(one.page("role")).rejects.toThrow("no engine");
+  renderers.push(pages);
+  await expect(pages.page("role")).rejects.toThrow("no engine");
   broken = false;
-  expect((await one.page("role")).length).toBeGreaterThan(0);
+  expect((await pages.page("role")).length).toBeGreaterThan(0);
 });

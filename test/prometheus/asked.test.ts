@@ -14,11 +14,11 @@ const query = (must: MetricsQuery["must"], range?: MetricsQuery["range"]): Metri
   ...(range ? { range } : {}),
 });
 
-test.each<[what: string, query: MetricsQuery, waiting: boolean, answer: readonly Sample[], wrong: string | undefined]>([
+test.each<[name: string, query: MetricsQuery, waiting: boolean, answer: readonly Sample[], wrong: string | undefined]>([
   ["has a value", query("filled"), false, oneSample(0), undefined],
   ["empty, must be filled", query("filled"), false, [], "must not be empty"],
   ["nothing but NaN", query("filled"), false, oneSample(Number.NaN), "must not be NaN"],
-  ["NaN beside a number", query("filled"), false, [...oneSample(Number.NaN), ...oneSample(1)], undefined],
+  ["NaN and a number", query("filled"), false, [...oneSample(Number.NaN), ...oneSample(1)], undefined],
   ["empty, must be empty", query("empty"), false, [], undefined],
   ["filled, must be empty", query("empty"), false, oneSample(1), "must be empty"],
   ["either", query("either"), false, [], undefined],
@@ -28,9 +28,9 @@ test.each<[what: string, query: MetricsQuery, waiting: boolean, answer: readonly
   ["an alert outside its range", query("either", [0, 1]), false, oneSample(2), "2 is outside"],
   ["not there yet", query("filled"), true, [], undefined],
   ["there by now", query("filled"), true, oneSample(1), "it works now: take it out of not-yet.json"],
-])("%s", (_, question, waiting, answer, what) => {
+])("the result of a query is judged: %s", (_, question, waiting, answer, expected) => {
   const found = wrong(question, waiting, answer);
-  expect(found === undefined ? undefined : found.slice(0, what?.length)).toBe(what!);
+  expect(found === undefined ? undefined : found.slice(0, expected?.length)).toBe(expected!);
 });
 
 test("Grafana's variables and label_values become PromQL", () => {

@@ -162,9 +162,9 @@ test("promtool reads every page, and has the same complaints about our vLLM page
 });
 
 test("no sample is lost, duplicate, late or out of order", async () => {
-  const own = await (await fetch(`${prometheus.url}/metrics`)).text();
+  const page = await (await fetch(`${prometheus.url}/metrics`)).text();
   const counts = [
-    ...own.matchAll(/^(prometheus_target_scrapes_\w+_total|prometheus_target_scrape_pool\w*_failed_total) (\S+)$/gm),
+    ...page.matchAll(/^(prometheus_target_scrapes_\w+_total|prometheus_target_scrape_pool\w*_failed_total) (\S+)$/gm),
   ];
   expect(counts.length).toBeGreaterThan(4);
   expect(counts.filter(([, , value]) => value !== "0").map(([line]) => line)).toEqual([]);

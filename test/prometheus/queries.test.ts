@@ -24,8 +24,8 @@ async function complaints(selected: readonly MetricsQuery[], { prometheus } = lo
   for (const query of selected) {
     if (query.must === "none" || LIVE_ONLY.test(query.expr) || ofTriton(query)) continue;
     const answer = await prometheus.query(promql(query.expr), END_S);
-    const what = wrong(query, waiting.has(query.id), answer);
-    if (what) found.push(`${query.id}: ${what}`);
+    const fault = wrong(query, waiting.has(query.id), answer);
+    if (fault) found.push(`${query.id}: ${fault}`);
   }
   return found;
 }
@@ -35,12 +35,12 @@ test("requests of the hour end in every way", () => {
   expect(loaded.output).toMatch(/preemptions +[1-9]/);
 });
 
-test("queries of articles, dashboards, alerts and autoscalers return what they must", async () => {
+test("queries of articles, dashboards, alerts and autoscalers have the expected results", async () => {
   expect(queries.length).toBe(236);
   expect(await complaints(queries)).toEqual([]);
 });
 
-test("expressions of public dashboards, scaling rules and alerts return what they must", async () => {
+test("expressions of public dashboards, scaling rules and alerts have the expected results", async () => {
   expect(expressions.length).toBeGreaterThan(170);
   expect(await complaints(expressions)).toEqual([]);
 });

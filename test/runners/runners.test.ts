@@ -150,7 +150,7 @@ const FORGETS = 'test("a server that is forgotten", () => whole(createServer({ t
 
 const SHARES = `
 shared("the first that shares", whole);
-shared("the second, with a server that is new to it", whole);
+shared("the second, with a reset server", whole);
 `;
 const FAILS = `
 shared("a test that fails", async (server) => {
@@ -204,7 +204,7 @@ function nodeOf(node: Case["node"]): string {
 }
 
 test.each(chosen.map((entry) => [entry.node, entry.runner.name, entry] as const))(
-  "Node %i, %s",
+  "with Node %i, tests in %s can use the server",
   async (node, name, { runner }) => {
     const folder = join(all.folder, `${node}-${name.replaceAll(/\W+/g, "-")}`);
     const manifest = {
@@ -227,7 +227,7 @@ test.each(chosen.map((entry) => [entry.node, entry.runner.name, entry] as const)
     const command = [runner.program?.() ?? nodeOf(node), ...words];
     const began = performance.now();
     const { code, out, err } = await run(command, folder, runner.env, 120_000);
-    expect({ code, said: code === 0 ? "" : out + err }).toEqual({ code: 0, said: "" });
+    expect({ code, output: code === 0 ? "" : out + err }).toEqual({ code: 0, output: "" });
     figure(`Node ${node}, ${name}`, Math.round((performance.now() - began) / 100) / 10);
     for (const name of ["closes", "forgets", "shares"]) rmSync(join(folder, runner.file(name)));
     rmSync(join(folder, "stress.test.ts"), { force: true });
@@ -245,7 +245,7 @@ test.each(chosen.map((entry) => [entry.node, entry.runner.name, entry] as const)
 const ofVitest = chosen.length > HERE.length ? EXAMPLE.filter((name) => name.includes(".test.")) : [];
 
 test.each(ofVitest)(
-  "examples/programs/%s",
+  "examples/programs/%s passes in Vitest",
   async () => {
     const folder = join(all.folder, "example");
     mkdirSync(folder);
@@ -256,7 +256,7 @@ test.each(ofVitest)(
       ["node", join(tools(), "vitest/vitest.mjs"), "run", "--no-cache", SLOW],
       folder,
     );
-    expect({ code, said: code === 0 ? "" : out + err }).toEqual({ code: 0, said: "" });
+    expect({ code, output: code === 0 ? "" : out + err }).toEqual({ code: 0, output: "" });
   },
   150_000,
 );

@@ -1,7 +1,7 @@
 /**
- * Preloaded into each thread of a program under test (`bun --preload`): makes the thread lose its core before and after
- * each `Atomics` operation, posted message and write, for times that the seed in the shared page draws. A thread loses
- * its core for real, as it sleeps in `Atomics.wait`. Also makes one thread fail on order.
+ * Delays each thread of a program under test, into which it is preloaded (`bun --preload`). Each `Atomics` operation, posted
+ * message and write has a random delay before and after it, by the seed in the shared page. A delayed thread sleeps in
+ * `Atomics.wait`, so it really loses its core. Also makes one thread fail on order.
  */
 import { isMainThread } from "node:worker_threads";
 import { FAILURES, hashOf, mapPage, mix, PAGE_PATH, Word } from "./page.ts";
@@ -20,7 +20,7 @@ const asleep = new Int32Array(new SharedArrayBuffer(4));
 
 /** Main thread of a server, or of the process above those of `--workers`. */
 const mainName = process.argv.includes("--workers") ? "parent" : "loop";
-/** `mainName`, or a worker's program by its folder and its file, as `metrics/worker`. */
+/** Name of this thread. A worker is named by the folder and file of its program, such as `metrics/worker`. */
 const name = isMainThread ? mainName : (/([^/]+\/[^/]+)\.ts$/.exec(process.argv[1] ?? "")?.[1] ?? "");
 const thread = hashOf(name);
 

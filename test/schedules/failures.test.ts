@@ -184,7 +184,7 @@ async function failIn(
     const failures = await Promise.race([load.failures(seed), ended, Bun.sleep(HANGS_MS).then(() => null)]);
     expect(failures, `no end of the load; ${failure} after ${points}: ${program.output.slice(printed)}`).not.toBeNull();
     answers.push(...failures!.map(String));
-    const unexpected = answers.filter((what) => allowed === null || !allowed.test(what));
+    const unexpected = answers.filter((answer) => allowed === null || !allowed.test(answer));
     expect(unexpected).toEqual([]);
   }
   page.seed = 0;

@@ -6,7 +6,7 @@ import { encoded, TritonClient } from "../triton/grpc-client.ts";
 import { flagsIn, LONG, Load, MODEL, streamed, writeFixture } from "./load.ts";
 import { bodyOf, type LoadRequest, pageOf, post, RoleLoad, type ServerLoad, WrongAnswer } from "./role-load.ts";
 
-/** How to start a server, and its load. */
+/** The flags that start a server, and the load for it. */
 export interface Setup {
   /** Returns the server's flags. `folder` is for its files. */
   readonly flags: (folder: string) => string[];

@@ -140,9 +140,9 @@ export class DelayedServer {
   }
 }
 
-export interface Find {
+export interface SeedFailure {
   readonly seed: number;
-  readonly what: string;
+  readonly failure: string;
   /** Number of further runs of the seed that failed, and of all further runs. */
   readonly again: number;
   readonly of: number;
@@ -155,8 +155,8 @@ const AGAIN = 20;
  * Runs the seeds in order on a server with these flags, and starts a new server after each failure. Ends after `findsMax`
  * failures.
  */
-export async function findsOf(seeds: Iterable<number>, flags: readonly string[], findsMax = 3): Promise<Find[]> {
-  const finds: Find[] = [];
+export async function findsOf(seeds: Iterable<number>, flags: readonly string[], findsMax = 3): Promise<SeedFailure[]> {
+  const finds: SeedFailure[] = [];
   let server = await DelayedServer.start(vllm(flags));
   const failureOf = async (seed: number): Promise<string | null> => {
     try {
@@ -169,19 +169,19 @@ export async function findsOf(seeds: Iterable<number>, flags: readonly string[],
     }
   };
   for (const seed of seeds) {
-    const what = await failureOf(seed);
-    if (what === null) continue;
+    const failure = await failureOf(seed);
+    if (failure === null) continue;
     let again = 0;
     for (let run = 0; run < AGAIN; run++) if ((await failureOf(seed)) !== null) again++;
-    finds.push({ seed, what, again, of: AGAIN });
+    finds.push({ seed, failure, again, of: AGAIN });
     if (finds.length === findsMax) break;
   }
   const code = await server.program.stop();
-  if (code !== 0) finds.push({ seed: 0, what: `after SIGTERM the server ended with ${code}`, again: 0, of: 0 });
+  if (code !== 0) finds.push({ seed: 0, failure: `after SIGTERM the server ended with ${code}`, again: 0, of: 0 });
   return finds;
 }
 
 /** Describes a failure with the command that repeats it. */
-export function describeFind({ seed, what, again, of }: Find): string {
-  return `seed ${seed}, again in ${again} of ${of} runs (npx bun run test schedules --from ${seed} --seeds 1): ${what}`;
+export function describeFind({ seed, failure, again, of }: SeedFailure): string {
+  return `seed ${seed}, again in ${again} of ${of} runs (npx bun run test schedules --from ${seed} --seeds 1): ${failure}`;
 }

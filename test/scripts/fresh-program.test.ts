@@ -1,7 +1,8 @@
-/** A checkout starts a bundle of its sources, and never one that is out of date, damaged or half made. */
+/** Tests that a checkout starts a bundle of its sources that is never outdated, damaged or incomplete. */
 import { afterAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import {
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -61,7 +62,7 @@ const manifest = () => JSON.parse(readFileSync(join(checkout, "build/program.jso
 
 /** Changes a text in a file of the bundle in a way that no look at the disk tells. */
 function mark(from: string, to: string): void {
-  for (const path of Object.keys(manifest().files).filter((one) => one.startsWith("build/programs/"))) {
+  for (const path of Object.keys(manifest().files).filter((file) => file.startsWith("build/programs/"))) {
     const file = join(checkout, path);
     const text = readFileSync(file, "latin1");
     if (!text.includes(`"${from}"`)) continue;
@@ -78,7 +79,7 @@ beforeEach(() => {
   for (const [path, text] of Object.entries(SOURCES)) write(path, text);
 });
 
-test("a start makes the bundle, and the next one runs it", async () => {
+test("the first start builds the bundle, and the next start runs it", async () => {
   expect(await run()).toBe("first\n");
   expect(programs()).toHaveLength(1);
   expect(await run("serve")).toBe("serves first\n");
@@ -87,7 +88,7 @@ test("a start makes the bundle, and the next one runs it", async () => {
   expect(await run()).toBe("again\n");
 });
 
-test("two starts at once both run, and leave one bundle in use", async () => {
+test("two simultaneous starts both run, and leave one bundle in use", async () => {
   expect(await Promise.all([run(), run(), run("serve")])).toEqual(["first\n", "first\n", "serves first\n"]);
   const made = programs().length;
   expect(made).toBeGreaterThan(0);
@@ -95,7 +96,7 @@ test("two starts at once both run, and leave one bundle in use", async () => {
   expect(programs()).toHaveLength(made);
 });
 
-const CHANGES: readonly (readonly [what: string, change: () => void, says: string])[] = [
+const CHANGES: readonly (readonly [name: string, change: () => void, says: string])[] = [
   ["a source is newer", () => write("src/said.ts", 'export const SAID = "second";'), "second\n"],
   [
     "a source is another one of the same age",
@@ -110,7 +111,7 @@ const CHANGES: readonly (readonly [what: string, change: () => void, says: strin
   ["a package was installed", () => write("bun.lock", "{}"), "first\n"],
 ];
 
-test.each(CHANGES)("%s: the bundle is made anew", async (_, change, says) => {
+test.each(CHANGES)("%s: the bundle is built again", async (_, change, says) => {
   write("bun.lock", "");
   await run();
   const [before] = programs();
@@ -121,7 +122,7 @@ test.each(CHANGES)("%s: the bundle is made anew", async (_, change, says) => {
   expect(manifest().main).not.toContain(before);
 });
 
-const DAMAGE: readonly (readonly [what: string, harm: (folder: string) => void])[] = [
+const DAMAGE: readonly (readonly [name: string, harm: (folder: string) => void])[] = [
   ["the bundle's entry is cut", (folder) => truncateSync(join(folder, "server/main.js"), 10)],
   ["the server's text is cut", (folder) => truncateSync(join(folder, "server/serve.js"), 200)],
   ["its bytecode is cut", (folder) => truncateSync(join(folder, "server/serve.js.jsc"), 200)],
@@ -130,7 +131,7 @@ const DAMAGE: readonly (readonly [what: string, harm: (folder: string) => void])
   ["its manifest is of another time", () => write("build/program.json", '{"main":1}')],
 ];
 
-test.each(DAMAGE)("%s: another one takes its place", async (_, harm) => {
+test.each(DAMAGE)("%s: the bundle is replaced", async (_, harm) => {
   await run();
   mark("first", "stale");
   harm(join(checkout, "build/programs", programs()[0]!));
@@ -146,7 +147,7 @@ test("the last six bundles are kept", async () => {
   expect(programs()).toHaveLength(6);
 });
 
-test("if no bundle can be made, the sources run", async () => {
+test("if the bundle cannot be built, the sources run", async () => {
   write("build/programs", "a file where the folder should be");
   expect([await run(), await run("serve")]).toEqual(["first\n", "serves first\n"]);
   rmSync(join(checkout, "build/programs"));
@@ -156,3 +157,11 @@ test("if no bundle can be made, the sources run", async () => {
   rmSync(join(checkout, "build"), { recursive: true });
   expect(await run()).toBe("first\n");
 });
+
+test("the bundle of this checkout finds its pinned clients", async () => {
+  const list = () => Bun.$`${process.execPath} scripts/run.ts stress --client list`.cwd(root).text();
+  await list();
+  // The first start made the bundle, so that this one runs it.
+  expect(existsSync(`${root}build/program.json`)).toBe(true);
+  expect(await list()).toContain("openai-node\n");
+}, 60_000);

@@ -11,7 +11,7 @@ function run(body: string): { result: unknown; calls: number } {
   return { result: new Function("called", code)(() => calls++), calls };
 }
 
-test.each<[what: string, body: string, result: unknown, calls: number]>([
+test.each<[name: string, body: string, result: unknown, calls: number]>([
   ["a function", "function f(a: number) { return a; } export default f(2);", 2, 1],
   ["an arrow with a block", "const f = (a: number) => { return a; }; export default f(2);", 2, 1],
   ["an arrow with an expression", "const f = (a: number) => a + 1, b = 5; export default f(2) + b;", 8, 1],

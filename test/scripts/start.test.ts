@@ -61,8 +61,8 @@ test("before the build, the command prints one line with the build command, and 
   cpSync(`${root}build`, join(fresh, "build"), { recursive: true });
   rmSync(join(fresh, "build/core.wasm"));
   const start = [process.execPath, "scripts/start.ts", "--help"];
-  const [code, help, said] = await run(start);
-  expect([code, said]).toEqual([0, "first start: building, which takes from 15 s to a minute\n"]);
+  const [code, help, output] = await run(start);
+  expect([code, output]).toEqual([0, "first start: building, which takes from 15 s to a minute\n"]);
   expect(await run(start)).toEqual([0, help, ""]);
   expect((await run(["node", "bin/understudy", "timing", "list"]))[0]).toBe(0);
 });
@@ -90,14 +90,14 @@ async function endsWithItsShell(command: string, env: Record<string, string>): P
     stderr: "ignore",
     env: { ...process.env, PATH: `${root}node_modules/.bin:${process.env.PATH}`, ...env },
   });
-  let said = "";
+  let output = "";
   const decoder = new TextDecoder();
   const read = (async () => {
-    for await (const piece of shell.stdout) said += decoder.decode(piece);
+    for await (const piece of shell.stdout) output += decoder.decode(piece);
   })();
   try {
-    await eventually(() => said.includes(" listening "));
-    const [url = ""] = /http:\/\/127\.0\.0\.1:\d+/.exec(said) ?? [];
+    await eventually(() => output.includes(" listening "));
+    const [url = ""] = /http:\/\/127\.0\.0\.1:\d+/.exec(output) ?? [];
     expect((await fetch(`${url}/health`)).status).toBe(200);
     shell.kill("SIGTERM");
     await shell.exited;

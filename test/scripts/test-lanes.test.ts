@@ -46,18 +46,18 @@ test("each file is in one chunk, long files are alone and come first, and a new 
 });
 
 test("a free lane takes the next job, and all jobs are done at the end", async () => {
-  const said: string[] = [];
+  const lines: string[] = [];
   const first = Promise.withResolvers<void>();
   const job =
     (name: string, until: Promise<void> = Promise.resolve()) =>
     async () => {
       await until;
-      said.push(name);
+      lines.push(name);
       if (name === "c") first.resolve();
     };
   await inLanes([job("a", first.promise), job("b"), job("c"), job("d")], 2);
-  expect(said.slice(0, 2)).toEqual(["b", "c"]);
-  expect(said.toSorted()).toEqual(["a", "b", "c", "d"]);
+  expect(lines.slice(0, 2)).toEqual(["b", "c"]);
+  expect(lines.toSorted()).toEqual(["a", "b", "c", "d"]);
 });
 
 test.each([
@@ -66,6 +66,6 @@ test.each([
   ["a file did not load", '<testsuites tests="5" failures="0" skipped="0">', false, { passed: 5, failed: 1 }],
   ["a test ended the process", "", false, { passed: 0, failed: 1 }],
   ["nothing ran", '<testsuites tests="0" failures="0" skipped="0">', true, { passed: 0, failed: 1 }],
-])("counts: %s", (_, report, succeeded, count) => {
+])("the report is counted: %s", (_, report, succeeded, count) => {
   expect(countOf(report, succeeded)).toEqual(count);
 });

@@ -59,10 +59,10 @@ export class SoakClient {
   }
 }
 
-async function wholeBody(what: string, answer: Response, statuses: readonly number[]): Promise<string> {
+async function wholeBody(name: string, answer: Response, statuses: readonly number[]): Promise<string> {
   const text = await answer.text();
-  if (!statuses.includes(answer.status)) throw new Error(`${what}: ${answer.status} ${text.slice(0, 300)}`);
+  if (!statuses.includes(answer.status)) throw new Error(`${name}: ${answer.status} ${text.slice(0, 300)}`);
   const isStream = answer.headers.get("content-type")?.startsWith("text/event-stream");
-  if (isStream && !text.endsWith("\n\n")) throw new Error(`${what}: a stream ended with ${text.slice(-200)}`);
+  if (isStream && !text.endsWith("\n\n")) throw new Error(`${name}: a stream ended with ${text.slice(-200)}`);
   return text;
 }

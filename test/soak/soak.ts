@@ -42,7 +42,7 @@ export interface RoleOutcome {
   /** Share of one core that the server used. */
   readonly cores: number;
   readonly traffic: TrafficResult;
-  readonly check: { readonly code: number; readonly said: string };
+  readonly check: { readonly code: number; readonly output: string };
   /** The last lines that the server printed, if it ended early. */
   readonly output: string;
 }
@@ -119,8 +119,8 @@ async function check(server: SoakServer, minutes: number): Promise<RoleOutcome["
     stdout: "pipe",
     stderr: "pipe",
   });
-  const [said, errors] = await Promise.all([child.stdout.text(), child.stderr.text()]);
-  return { code: await child.exited, said: `${errors}${said}` };
+  const [output, errors] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+  return { code: await child.exited, output: `${errors}${output}` };
 }
 
 function holdings(pid: number): Omit<Sample, "minute"> {

@@ -14,8 +14,8 @@ const GROWTH_MB = 5;
 /** Share of requests that may be sent again because their idle connection was just closing. */
 const RESENT_SHARE = 0.0005;
 /**
- * Share of scrapes that may get no answer within 10 s. The machine of a run may stop all its programs for so long, which
- * happened twice in 20,000 scrapes beside other programs at real-time priority.
+ * Share of scrapes that may get no answer within 10 s. The machine of a run may stop all its programs that long. It happened
+ * twice in 20,000 scrapes while other programs had real-time priority.
  */
 const LOST_SCRAPES_SHARE = 0.0005;
 /** Limit of each server's CPU use, in cores. */
@@ -67,8 +67,8 @@ test("every answer without an ordered fault is right", () => {
 
 test("no law of the metrics is violated, and nearly all scrapes are answered", () => {
   for (const { check } of outcomes) {
-    const lost = check.said.split("no complete answer within").length - 1;
-    expect(check).toEqual({ code: lost > 0 ? 2 : 0, said: expect.stringContaining(" 0 violated") });
+    const lost = check.output.split("no complete answer within").length - 1;
+    expect(check).toEqual({ code: lost > 0 ? 2 : 0, output: expect.stringContaining(" 0 violated") });
     expect(lost).toBeLessThanOrEqual(minutes * 60 * LOST_SCRAPES_SHARE);
   }
 });

@@ -1,4 +1,4 @@
-/** What comes of bad folders, bad models and bad requests, item by item? A refusal in Triton's words, and a server that goes on. */
+/** Tests bad folders, models and requests one by one. Each is refused with Triton's message, and the server continues. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -25,7 +25,7 @@ const step = (
 const maps = (input = "x", output = "y") =>
   `input_map { key: "${input}" value: "a" } output_map { key: "${output}" value: "b" }`;
 
-/** The configuration, what a load of it says after "failed to load" or "load failed for model", and a `model.ts`. */
+/** The configuration, the message of a load after "failed to load" or "load failed for model", and a `model.ts`. */
 type Folder = readonly [config: string, said: string, code?: string];
 const POLL = "failed to poll from model repository";
 const FOLDERS: Readonly<Record<string, Folder>> = {
@@ -155,15 +155,15 @@ test.each([
   ["rejects", 200, '"outputs":[]'],
   ["later", 200, '"outputs":[]'],
   ["sleeps", 200, '"outputs":[]'],
-  // The Python backend leaves out what nobody asked for; others have the core refuse it.
+  // The Python backend leaves out outputs that the request did not name. With other backends, the core refuses them.
   ["stray", 200, '"outputs":[{"name":"y","datatype":"FP32","shape":[1],"data":[0.0]}]'],
   ["stray-core", 400, "unexpected inference output 'ZZ' for model 'stray-core'"],
-])("a model that goes wrong: %s", async (name, status, said) => {
+])("a model with an error: %s", async (name, status, said) => {
   const [got, text] = await post(`models/${name}/infer`, INPUT);
   expect([got, text.includes(said)]).toEqual([status, true]);
 });
 
-test("what a model throws behind its answer is named, and a stream that it sends wrongly ends", async () => {
+test("an error that a model throws after its answer is logged, and invalid responses end its stream", async () => {
   await eventually(() => ["late", "later"].every((what) => server.output().includes(`after its answer: ${what}`)));
   const [, stream] = await post("models/sends/generate_stream", { x: 1 });
   expect(stream.split("\n\n").filter(Boolean)).toEqual([
@@ -201,7 +201,7 @@ test.each([
   expect([status, text.includes(said)]).toEqual([500, true]);
 });
 
-test("a client of a stream that does not read: its request is cancelled, others are served", async () => {
+test("a streaming client that does not read: its request is cancelled, others are served", async () => {
   const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
   socket.pause();
   const words = Array.from({ length: 30_000 }, () => "w".repeat(100)).join(" ");
@@ -214,12 +214,12 @@ test("a client of a stream that does not read: its request is cancelled, others 
   expect((await post("models/tokens/generate_stream", { text_input: "a" }))[0]).toBe(200);
 });
 
-test("a flood of requests: each is answered, and nothing stays pending", async () => {
+test("a flood of requests: each is answered, and none stays pending", async () => {
   const all = await Promise.all(Array.from({ length: 500 }, () => post("models/plain/generate", { text_input: "hi" })));
   expect(new Set(all.map(([status]) => status))).toEqual(new Set([200]));
 });
 
-test("the repository vanishes: what is loaded serves on, loads and the index say so", async () => {
+test("without its repository the server keeps serving loaded models, and loads and the index report the error", async () => {
   rmSync(folder, { recursive: true });
   expect(await post("repository/index")).toEqual([500, `{"error":"failed to open directory ${folder}"}`]);
   expect((await post("repository/models/leaf/load"))[1]).toContain(POLL);

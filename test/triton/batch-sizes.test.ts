@@ -1,4 +1,4 @@
-/** The sizes of the batches that a server's models run, by their configuration: what the dynamic batcher is told of it. */
+/** Tests the sizes of batches for several configurations of the dynamic batcher. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,7 +25,7 @@ for (const [name, text] of Object.entries(MODELS)) {
   writeFileSync(join(base, name, "config.pbtxt"), text);
 }
 
-/** Batches of five requests that come every 10 ms, in order of their start: size and milliseconds. */
+/** Sends five requests, 10 ms apart. Returns the size and the start (in milliseconds) of each batch, in order. */
 async function batchesOf(model: keyof typeof MODELS, ...flags: readonly string[]) {
   const clock = new VirtualClock();
   const server = pureServer([`--model-repository=${base}`, ...flags], clock);
@@ -48,7 +48,7 @@ async function batchesOf(model: keyof typeof MODELS, ...flags: readonly string[]
   return starts;
 }
 
-test("a request that does not make the batcher look does not join the batch that waits: 2, 2, 1", async () => {
+test("a request that does not trigger the batcher does not join the waiting batch: 2, 2, 1", async () => {
   const alone = [
     [2, 10],
     [2, 310],
@@ -58,14 +58,14 @@ test("a request that does not make the batcher look does not join the batch that
   expect(await batchesOf("ragged")).toEqual(alone);
 });
 
-test("with an input of variable size the batcher looks at every arrival: 2, 3", async () => {
+test("with an input of variable size each arrival triggers the batcher: 2, 3", async () => {
   expect(await batchesOf("varying")).toEqual([
     [2, 10],
     [3, 310],
   ]);
 });
 
-test("with priorities no batch is made ahead, so the three that wait are looked at together: 2, 2, 1", async () => {
+test("with priorities no batch is formed ahead, so the three waiting requests are considered together: 2, 2, 1", async () => {
   expect(await batchesOf("levels")).toEqual([
     [2, 10],
     [2, 310],
@@ -73,7 +73,7 @@ test("with priorities no batch is made ahead, so the three that wait are looked 
   ]);
 });
 
-test("with the rate limiter the batcher looks when a batch gets its resources", async () => {
+test("with the rate limiter the batcher runs when a batch gets its resources", async () => {
   expect(await batchesOf("fixed", "--rate-limit=execution_count")).toEqual([
     [2, 10],
     [2, 310],

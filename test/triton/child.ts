@@ -1,21 +1,21 @@
-/** A Triton server of ours: as a child process, or in the one that tests' servers share. */
-import { type Hosted, hostedAs } from "../hosted.ts";
+/** Starts a Triton server of ours, as a child process or in the process that all tests' servers share. */
+import { type HostedServer, hostedAs } from "../hosted.ts";
 import { main } from "../program.ts";
 
 interface TritonPorts {
   readonly url: string;
-  /** Port of gRPC; 0: there is none. */
+  /** Port of gRPC; 0 if gRPC is off. */
   readonly grpc: number;
-  /** "": there is no port of its own for it. */
+  /** URL of the metrics port; "" if there is none. */
   readonly metrics: string;
-  /** Where the OpenAI front end listens; "": there is none. */
+  /** URL of the OpenAI front end; "" if it is off. */
   readonly openai: string;
 }
 
-export type TritonHosted = Hosted & TritonPorts;
+export type TritonHosted = HostedServer & TritonPorts;
 
 export interface TritonChild extends TritonPorts {
-  /** Everything it printed so far. */
+  /** Returns everything the process has printed so far. */
   readonly output: () => string;
   readonly pid: number;
   stop(signal?: NodeJS.Signals): Promise<number>;
@@ -23,13 +23,13 @@ export interface TritonChild extends TritonPorts {
 
 const PORTS = ["--http-port=0", "--grpc-port=0", "--metrics-port=0"];
 
-/** Where no process is asked for. Rejects with the line that refuses the flags. */
+/** Starts a server in the shared process. Rejects with the error line if the flags are refused. */
 export async function hostTriton(flags: readonly string[]): Promise<TritonHosted> {
   const server = await hostedAs(["--role", "triton", ...PORTS, ...flags]);
   return { ...server, ...portsIn(server.output()) };
 }
 
-/** As it prints them. */
+/** Reads the addresses from the start message. */
 function portsIn(text: string): TritonPorts {
   const of = (line: string) => new RegExp(`^ {2}${line} +(http://127\\.0\\.0\\.1:\\d+)`, "m").exec(text)?.[1] ?? "";
   return {
@@ -40,10 +40,13 @@ function portsIn(text: string): TritonPorts {
   };
 }
 
-/** Resolves when it listens on free ports; rejects with what it said when it ends before. */
-export async function startTriton(flags: readonly string[]): Promise<TritonChild> {
+/** Starts a child process. Resolves when it listens on free ports; rejects with its output if it ends before. */
+export async function startTriton(
+  flags: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<TritonChild> {
   const command = [process.execPath, main, "serve", "--role", "triton", ...PORTS, ...flags];
-  const child = Bun.spawn(command, { stdout: "pipe", stderr: "pipe" });
+  const child = Bun.spawn(command, { env: { ...process.env, ...env }, stdout: "pipe", stderr: "pipe" });
   let text = "";
   const ready = Promise.withResolvers<void>();
   const read = async (stream: ReadableStream<Uint8Array>) => {

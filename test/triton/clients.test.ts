@@ -1,4 +1,7 @@
-/** Do the real clients of Triton work against us? tritonclient over gRPC and HTTP, synchronous and asyncio, each with its own checks. */
+/**
+ * Tests the real clients of Triton against our server: tritonclient over gRPC and HTTP, synchronous and asyncio. Each runs its
+ * own checks.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { startTriton, type TritonChild } from "./child.ts";
@@ -7,7 +10,7 @@ setDefaultTimeout(120_000);
 
 const root = new URL("../../", import.meta.url).pathname;
 const python = `${root}.venv-triton/bin/python`;
-/** In CI the environment is there (test/clients/requirements/triton.txt); elsewhere it is whoever's choice. */
+/** True if the Python environment is missing outside CI. CI always has it (test/clients/requirements/triton.txt). */
 const isLeftOut = !existsSync(python) && process.env.CI === undefined;
 
 let server: TritonChild;

@@ -1,4 +1,4 @@
-/** What are the tables as a descriptor of protobuf? One file of messages, from which the library reads and writes them. */
+/** Builds a protobuf descriptor of our tables of messages, so that the protobuf library can read and write them. */
 import { create, createFileRegistry, type DescMessage } from "@bufbuild/protobuf";
 import {
   type DescriptorProto,
@@ -15,7 +15,7 @@ import { type ConfigField, enums, messages } from "../../src/servers/triton/mode
 const PACKAGE = "inference";
 const all = new Map([...messages, ...serviceMessages]);
 
-/** A message or an enumeration stands in the message that its name begins with. */
+/** Returns the message that contains this one, according to its dotted name. */
 const ownerOf = (name: string) => name.slice(0, Math.max(0, name.lastIndexOf(".")));
 const shortOf = (name: string) => name.slice(name.lastIndexOf(".") + 1);
 
@@ -29,7 +29,7 @@ function typeOf(name: string) {
 const plainField = (name: string, number: number, type: string) =>
   create(FieldDescriptorProtoSchema, { name, number, label: FieldDescriptorProto_Label.OPTIONAL, ...typeOf(type) });
 
-/** As protobuf's compiler names the message of a map's entries. */
+/** Returns the name that protobuf's compiler gives to the entry message of a map. */
 const entryOf = (name: string) => `${name.replaceAll(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase())}Entry`;
 
 function messageOf(name: string, fields: readonly ConfigField[]): DescriptorProto {
@@ -87,7 +87,7 @@ const registry = createFileRegistry(
   () => undefined,
 );
 
-/** `name`: without its package. */
+/** Returns the descriptor of a message. `name`: without its package. */
 export function messageNamed(name: string): DescMessage {
   const found = registry.getMessage(`${PACKAGE}.${name}`);
   if (found === undefined) throw new Error(`no message ${name}`);

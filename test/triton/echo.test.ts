@@ -1,4 +1,4 @@
-/** A client of the shipped model `echo` cannot make the server unready, unless an option of the behaviour allows it. */
+/** Tests that a client of the shipped model `echo` cannot make the server unready, unless the behaviour's options allow it. */
 import { afterAll, expect, test } from "bun:test";
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ import { startTriton } from "./child.ts";
 const folder = mkdtempSync(join(tmpdir(), "triton-echo-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test("mode kill is a text like others, and ends the model only with options.kill", async () => {
+test("mode kill is ordinary text, and ends the model only with options.kill", async () => {
   for (const name of ["echo", "fragile"])
     cpSync(new URL("../../src/servers/triton/shipped/echo", import.meta.url).pathname, join(folder, name), {
       recursive: true,

@@ -1,4 +1,4 @@
-/** What comes of a model that never ends? The others serve on, it stays pending no further than itself, and the server can end. */
+/** Tests that a model which never answers delays only its own requests, and that the server can still stop. */
 import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import { startTriton } from "./child.ts";
 
 const PBTXT = `backend: "python" input { name: "x" data_type: TYPE_INT32 dims: [ 1 ] } output { name: "y" data_type: TYPE_INT32 dims: [ 1 ] }`;
 
-test("a model.ts that never ends holds its own requests alone, is unloading as long, and does not hold the end", async () => {
+test("a model.ts that never answers delays only its own requests, keeps unloading, and lets the server end", async () => {
   const folder = mkdtempSync(join(tmpdir(), "triton-endless-"));
   for (const name of ["endless", "other"]) {
     mkdirSync(join(folder, name, "1"), { recursive: true });

@@ -1,4 +1,4 @@
-/** Bodies of /infer that are packed wrongly, and errors that quote 64-bit numbers, are as a real server's. */
+/** Compares errors of /infer with those of a real server: invalid compressed bodies, and errors with 64-bit numbers. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { deflateRawSync, deflateSync, gzipSync } from "node:zlib";
 import { hostTriton, type TritonHosted } from "./child.ts";
@@ -19,7 +19,7 @@ async function post(path: string, body: string | Uint8Array, headers: Record<str
 
 const BODY = Buffer.from('{"inputs":[{"name":"text_input","shape":[1],"datatype":"BYTES","data":["hi"]}]}');
 const JUNK = Buffer.from("junk");
-/** The recorded answer of 2.51 to a gzip body that is none: there is nothing in it, and it has no JSON. */
+/** The recorded answer of 2.51 to an invalid gzip body, which it treats like an empty body. */
 const EMPTY = [
   400,
   "[request id: <id_unknown>] Raw request must only have 1 input (found 1) to be deduced but got 3 inputs in 'plain' model configuration",
@@ -48,13 +48,13 @@ const PACKED: Readonly<Record<string, readonly [Uint8Array, readonly unknown[]]>
 };
 
 for (const [name, [body, expected]] of Object.entries(PACKED)) {
-  test(`a packed body: ${name}`, async () => {
+  test(`a compressed body: ${name}`, async () => {
     for (const label of ["gzip", "deflate"])
       expect([label, ...(await post("plain/infer", body, { "content-encoding": label }))]).toEqual([
         label,
         ...expected,
       ]);
-    // The thread of the runtime unpacks larger ones.
+    // A thread of the runtime decompresses larger bodies.
     const large = Buffer.concat([body, Buffer.alloc(8192, 32)]);
     if (name.includes("after it"))
       expect(await post("plain/infer", large, { "content-encoding": "gzip" })).toEqual([...expected]);

@@ -1,4 +1,4 @@
-/** Do the repositories under examples/ load and answer: a classifier in batches, speech as an ensemble, LLM models? */
+/** Tests that the repositories under examples/ load and answer: a batched classifier, speech as an ensemble, and LLM models. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -33,7 +33,7 @@ const sample = async (series: string) => {
   );
 };
 
-test("eight images sent apart make one batch; versions are counted apart", async () => {
+test("eight images sent separately form batches; versions are counted separately", async () => {
   const answers = await Promise.all(
     Array.from({ length: 8 }, () => infer("vision/versions/2", "image", [1, 3, 32, 32])),
   );
@@ -45,14 +45,14 @@ test("eight images sent apart make one batch; versions are counted apart", async
   expect(await sample('nv_inference_exec_count{model="vision",version="1"}')).toBe(1);
 });
 
-test("speech passes both steps of its ensemble", async () => {
+test("a speech request runs both steps of its ensemble", async () => {
   const { outputs } = await infer("voice", "audio", [1, 160]);
   expect(outputs).toMatchObject([{ name: "token_ids", shape: [1, 16] }]);
   for (const name of ["voice", "voice_features", "voice_decoder"])
     expect(await sample(`nv_inference_request_success{model="${name}",version="1"}`)).toBe(1);
 });
 
-test("the writer knows its adapters; the summarizer answers once, and so by /infer too", async () => {
+test("the writer knows its adapters; the summarizer gives one answer, also by /infer", async () => {
   const generate = async (model: string, body: object) =>
     (await (
       await fetch(`${server.url}/v2/models/${model}/generate`, { method: "POST", body: JSON.stringify(body) })
@@ -79,7 +79,7 @@ test("the writer knows its adapters; the summarizer answers once, and so by /inf
   expect(outputs[0]!.data).toEqual([whole.text_output!]);
 });
 
-test("the model of docs/servers/triton.md is one: its configuration, its code, its request", async () => {
+test("the model in docs/servers/triton.md works, with its configuration, code and request", async () => {
   const docs = readFileSync(new URL("../../docs/servers/triton.md", import.meta.url), "utf8");
   const block = (kind: string, holding: string) =>
     [...docs.matchAll(new RegExp(`^\`\`\`${kind}\\n([^\`]*?)^\`\`\`$`, "gm"))]

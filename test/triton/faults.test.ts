@@ -1,4 +1,4 @@
-/** Do the plans of docs/reference/faults.md disturb a Triton server's answers, over HTTP and in calls of gRPC, and what is counted then? */
+/** Tests that the plans of docs/reference/faults.md disturb a Triton server's answers, and are counted. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -47,7 +47,10 @@ function ask(plan: string | null, key: string, enough?: number) {
   return readWire(port, posted(STREAM, { text_input: TEXT }, headers), enough);
 }
 
-/** Streams of Triton have no last event of their own: what acts there alone is void. */
+/**
+ * Rows of faults that apply to generate_stream. Triton's streams have no last event of their own, so faults on that event are
+ * left out.
+ */
 const shown = [...FAULT_ROWS.values()].filter(
   ({ stage, http, dialects, position, excludes }) =>
     stage !== "client" &&
@@ -59,7 +62,7 @@ const shown = [...FAULT_ROWS.values()].filter(
 );
 const plans = sampled("triton", shown.flatMap(plansOf), 6).filter((plan) => !/accept|^H8.*50|^H9.*30|clock/.test(plan));
 
-test.each(plans)("generate_stream, %s: the bytes that the pipeline makes of the clean answer", async (plan) => {
+test.each(plans)("generate_stream, %s: the bytes equal the pipeline's output for the clean answer", async (plan) => {
   const key = `key-${Bun.hash(plan)}`;
   const { head, ...more } = cleanAnswer((await ask(null, key)).bytes);
   const clean = { ...more, head: head.replace("Connection: close\r\n", "") };
@@ -77,7 +80,7 @@ const sent = (path: string, plan: string, body: object) => {
 };
 const INPUTS = [{ name: "text_input", shape: [1], datatype: "BYTES", data: ["hi"] }];
 
-test("answers in place of the server's, in Triton's form; orders that are refused", async () => {
+test("substituted answers have Triton's form; invalid orders are refused", async () => {
   const busy = await sent("plain/infer", "A1", { inputs: INPUTS });
   expect([busy.status, busy.headers.get("retry-after"), await busy.text()]).toEqual([
     429,
@@ -114,7 +117,7 @@ const ordered = (plan: string, id?: string) => {
 
 const unary = (plan: string) => client.call("ModelInfer", plain(), ordered(plan));
 
-/** How many answers came of four, and the status at the end. */
+/** Streams four tokens. Returns the number of answers and the status at the end. */
 function streamed(plan: string, options: CallOptions = {}): Promise<readonly [answers: number, code: string]> {
   let answers = 0;
   return new Promise((done) => {
@@ -142,7 +145,7 @@ test.each([
   expect(await unary(plan)).toMatchObject({ code });
 });
 
-test("ModelInfer whose answer is held back, cut into frames, or comes after a GOAWAY is whole", async () => {
+test("a ModelInfer answer that is delayed, cut into frames, or sent after a GOAWAY is complete", async () => {
   for (const plan of ["T1@e0,20ms", "B6@e0,bytes=3", "E10@e0,goaway,code=none", "E3,for=20ms", "J1"])
     expect(await unary(plan)).toMatchObject({ model_name: "plain" });
   expect(await unary("G3@e0,packed")).not.toHaveProperty("model_name");
@@ -150,7 +153,7 @@ test("ModelInfer whose answer is held back, cut into frames, or comes after a GO
 
 test.each([
   ["G1@e2,internal", [2, "INTERNAL"]],
-  // This client does not notice that a message is cut.
+  // This client does not notice that the message is incomplete.
   ["G3@e2,long", [2, "OK"]],
   ["E10@e2+9,code=internal", [2, "INTERNAL"]],
   ["T1@e2,30ms;T3@e3,rate=20000", [4, "OK"]],
@@ -161,7 +164,7 @@ test.each([
 });
 
 test.each(["B6", "B6,gap=1ms,bytes=64", "T3,rate=20000", "T1@head+9,20ms", "B1@head+9"])(
-  "ModelStreamInfer, %s: a head that leaves in parts is one block of fields, before the messages",
+  "ModelStreamInfer, %s: a head sent in parts is one header block, before the messages",
   async (plan) => {
     const one = new RawClient(server.grpc).greet();
     const fields = grpcHead("ModelStreamInfer", [["x-understudy", JSON.stringify({ fault: plan })]]);
@@ -174,7 +177,7 @@ test.each(["B6", "B6,gap=1ms,bytes=64", "T3,rate=20000", "T1@head+9,20ms", "B1@h
   },
 );
 
-test("a stream that stalls: the client's deadline ends it, and nothing is left behind", async () => {
+test("a stalled stream: the client's deadline ends it, and no request stays pending", async () => {
   expect(await streamed("T1@e2,1h", { deadline: Date.now() + 300 })).toEqual([2, "DEADLINE_EXCEEDED"]);
   const page = async () => (await fetch(`${server.metrics}/metrics`)).text();
   await eventually(async () =>
@@ -182,7 +185,7 @@ test("a stream that stalls: the client's deadline ends it, and nothing is left b
   );
 });
 
-test("a fault that acted is counted, and the truth log has its line; a cut is a client that left", async () => {
+test("a fault that acted is counted and has a line in the truth log; a cut counts as a client that left", async () => {
   const count = async (fault: string) => {
     const page = await (await fetch(`${server.metrics}/metrics`)).text();
     return Number(new RegExp(`^understudy_faults_total{fault="${fault}"} (\\d+)$`, "m").exec(page)?.[1] ?? 0);
@@ -210,7 +213,7 @@ test("a fault that acted is counted, and the truth log has its line; a cut is a 
   expect(line.events).toMatchObject({ dropped: 0, whole: 2 });
 });
 
-test("an error in mid-stream counts where the real server's would: in the executor's model and its ensemble, not in vLLM's or BLS'", async () => {
+test("an error in mid-stream counts as a failure of the executor's model and its ensemble, but not of vLLM's model or BLS", async () => {
   const shipped = await hostTriton(["--allow-request-orders=answers"]);
   const counts = async (model: string) => {
     const text = await (await fetch(`${shipped.metrics}/metrics`)).text();
@@ -241,7 +244,7 @@ test("an error in mid-stream counts where the real server's would: in the execut
   }
 });
 
-test("rules see a request's text and body over gRPC, /infer and /generate", async () => {
+test("rules match a request's text and body over gRPC, /infer and /generate", async () => {
   const plan = join(folder, "rules.yaml");
   const rule = (match: object, fault: string) => ({ match, plan: fault });
   const faults = [

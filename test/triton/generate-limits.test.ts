@@ -1,4 +1,7 @@
-/** Requests to /generate with very many words or parameters are refused, and large bodies are read in pieces as small ones are. */
+/**
+ * Tests that /generate refuses very many words or parameters, and reads large bodies in slices with the same results as small
+ * ones.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { hostTriton, type TritonHosted } from "./child.ts";
 
@@ -17,7 +20,7 @@ async function generate(model: string, fields: object): Promise<[number, string]
 
 const words = (count: number) => Array.from({ length: count }, (_, at) => `word ${at}`);
 
-test("4,096 words of a list are taken, more are refused", async () => {
+test("4,096 words in a list are accepted, more are refused", async () => {
   for (const model of ["ensemble", "tensorrt_llm_bls"])
     for (const list of ["bad_words", "stop_words"]) {
       expect(await generate(model, { [list]: words(4096) })).toEqual([200, ""]);
@@ -28,7 +31,7 @@ test("4,096 words of a list are taken, more are refused", async () => {
     }
 }, 60_000);
 
-test("65,536 bytes of words are taken, more are refused", async () => {
+test("65,536 bytes of words are accepted, more are refused", async () => {
   const lists = [
     ["ensemble", "bad_words"],
     ["ensemble", "stop_words"],
@@ -42,8 +45,8 @@ test("65,536 bytes of words are taken, more are refused", async () => {
   }
 }, 60_000);
 
-test("262,144 characters of sampling parameters are taken, more are refused", async () => {
-  // Blanks before JSON mean nothing.
+test("262,144 characters of sampling parameters are accepted, more are refused", async () => {
+  // Blanks before JSON have no meaning.
   const said = (characters: number) => ({ sampling_parameters: `${" ".repeat(characters - 2)}{}` });
   expect(await generate("vllm_model", said(262_144))).toEqual([200, ""]);
   const [status, error] = await generate("vllm_model", said(262_145));
@@ -52,7 +55,7 @@ test("262,144 characters of sampling parameters are taken, more are refused", as
   expect(stops[0]).toBe(400);
 }, 60_000);
 
-/** The error of a POST, "" if there is none. */
+/** Returns the error of a POST, or "" if it succeeds. */
 async function errorOf(path: string, body: object | string): Promise<string> {
   const text = typeof body === "string" ? body : JSON.stringify(body);
   const answer = await fetch(server.url + path, { method: "POST", body: text });
@@ -60,7 +63,7 @@ async function errorOf(path: string, body: object | string): Promise<string> {
   return answer.ok ? "" : JSON.parse(said).error;
 }
 
-test("a body that changes settings, names shared memory or asks for the index has at most 65,536 bytes", async () => {
+test("bodies of settings, shared memory and the index have at most 65,536 bytes", async () => {
   const paths = [
     ...["/v2/trace/setting", "/v2/models/echo/trace/setting", "/v2/logging", "/v2/repository/index"],
     ...["/v2/systemsharedmemory/region/a/register", "/v2/cudasharedmemory/region/a/register"],
@@ -75,7 +78,7 @@ test("a body that changes settings, names shared memory or asks for the index ha
 
 const tensor = (name: string) => ({ name, datatype: "FP32", shape: [4], data: [1, 2, 3, 4] });
 
-test("10,000 inputs, outputs, parameters and dimensions of /infer are taken, more are refused", async () => {
+test("10,000 inputs, outputs, parameters and dimensions of /infer are accepted, more are refused", async () => {
   const inputs = [tensor("INPUT0"), tensor("INPUT1")];
   const outputs = (count: number) => ({ inputs, outputs: new Array(count).fill({ name: "OUTPUT0" }) });
   const parameters = (count: number) => ({
@@ -108,8 +111,8 @@ test("an id and the name of a tensor have at most 65,536 bytes", async () => {
   expect((await generate("echo", { id: more }))[1]).toBe(refused("id"));
 }, 60_000);
 
-test("10,000 parameters are taken, more are refused", async () => {
-  // `max_tokens` is no input of `echo`, so it counts too.
+test("10,000 parameters are accepted, more are refused", async () => {
+  // `max_tokens` is not an input of `echo`, so it counts as a parameter too.
   const many = (count: number) => Object.fromEntries(words(count - 1).map((word) => [word, 1]));
   expect((await generate("echo", many(10_000)))[0]).toBe(200);
   const refused = [400, "more than 10000 parameters: a stand-in takes no more"];
@@ -119,7 +122,7 @@ test("10,000 parameters are taken, more are refused", async () => {
   );
 }, 60_000);
 
-test("a prompt of 2.4 million tokens is refused by its length", async () => {
+test("a prompt of 2.4 million tokens is refused because of its length", async () => {
   const [status, error] = await generate("ensemble", { text_input: "word ".repeat(2_400_000) });
   expect([status, error]).toEqual([
     400,
@@ -127,7 +130,7 @@ test("a prompt of 2.4 million tokens is refused by its length", async () => {
   ]);
 }, 60_000);
 
-test("a large body says the same of wrong texts, shapes and names as a small one", async () => {
+test("a large body gets the same errors for wrong texts, shapes and names as a small one", async () => {
   const padding = { text_input: "b".repeat(70_000) };
   for (const wrong of [
     { sleep_ms: ["x"] },

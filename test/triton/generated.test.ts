@@ -1,4 +1,7 @@
-/** Do clients work whose code protobuf's compilers made of our table of fields? Go and Java, each method once; grpc-health-probe. */
+/**
+ * Tests clients that protobuf's compilers generate from our tables of fields: Go and Java, each method once, and
+ * grpc-health-probe.
+ */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, mkdirSync } from "node:fs";
 import { findToolchain, missingLine, TOOLCHAINS } from "../clients/toolchains.ts";
@@ -14,10 +17,10 @@ const PROTOC = "com.google.protobuf:protoc:4.36.2:exe:linux-x86_64";
 const PROBE = "github.com/grpc-ecosystem/grpc-health-probe@v0.4.40";
 const CHECKS = ["state", "about", "repository", "settings", "infer", "errors", "stream", "cancel"];
 
-/** Their compilers take a minute. */
+/** True in the whole run only, because the compilers take a minute. */
 const whole = sized("triton", { sample: false, whole: true });
 
-test("the compilers get each message of the service, and those of a model's configuration", () => {
+test("the compilers get each message of the service and of the model configuration", () => {
   expect(protocolFile.messageType.map(({ name }) => name)).toEqual(
     expect.arrayContaining(["ModelInferRequest", "ModelStreamInferResponse", "ModelConfig", "LogSettingsResponse"]),
   );
@@ -32,7 +35,7 @@ if (whole) {
   else javaClient(java);
 }
 
-/** Runs against a server of its own. */
+/** Runs the client against a server that is started for it. */
 async function served(ask: (address: string) => void): Promise<void> {
   const models = ["plain", "batched", "tokens"].map((name) => `--load-model=${name}`);
   const repository = `--model-repository=${root}test/triton/models`;
@@ -44,7 +47,7 @@ async function served(ask: (address: string) => void): Promise<void> {
   }
 }
 
-/** Copies the client's files into a folder where it may be built. */
+/** Copies the client's files into a folder for building. */
 function folderFor(language: string, files: readonly string[]): string {
   const folder = `${built}/${language}`;
   mkdirSync(folder, { recursive: true });

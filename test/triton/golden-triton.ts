@@ -1,8 +1,8 @@
 /**
- * `npx bun run golden triton DIR [--only LIST] [--mutate SEED]`: plays recordings of a real Triton against live servers of
- * ours, a fresh one per scenario. DIR holds `http/`, `grpc/`, `metrics/` or recordings themselves; LIST is names or parts of
- * names, separated by commas or a line each in a file. Each answered step counts one, each metrics scenario one, and so does a
- * name that no recording has. With `--mutate` one thing of each expectation is changed first: then every case must fail.
+ * `npx bun run golden triton DIR [--only LIST] [--mutate SEED]` plays recordings of a real Triton against our servers, with a
+ * new server per scenario. DIR contains `http/`, `grpc/`, `metrics/` or the recordings themselves. LIST is names or parts of
+ * names, separated by commas, or a file with one per line. Each answered step, each metrics scenario, and each name without a
+ * recording counts as one case. `--mutate` first changes one value of each expectation; then every case must fail.
  */
 import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";

@@ -1,4 +1,4 @@
-/** What does a Triton server's page show of GPUs: of themselves, and of the models whose instances are on them? */
+/** Tests the GPU metrics of a Triton server: of the GPUs, and of the models with instances on them. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,7 +19,7 @@ afterAll(async () => {
   rmSync(base, { recursive: true, force: true });
 });
 
-test("a GPU computes while any batch on it does, and a batch that runs counts so far", () => {
+test("a GPU is busy while any batch runs on it, and a running batch counts up to now", () => {
   const gpus = new Gpus(new VirtualClock());
   gpus.addMissing([1, 0]);
   gpus.addMissing([0]);
@@ -33,7 +33,7 @@ test("a GPU computes while any batch on it does, and a batch that runs counts so
   expect([gpus.busyUs(0, 450), gpus.busyUs(1, 450)]).toEqual([0, 250]);
 });
 
-test("jobs on a GPU share its time equally: their ends, of any arrivals, are those of a simulation in small steps", async () => {
+test("jobs on a GPU share its time equally: their ends match a simulation in small steps", async () => {
   const jobs = [
     [0, 100],
     [20, 30],
@@ -57,11 +57,11 @@ test("jobs on a GPU share its time equally: their ends, of any arrivals, are tho
     for (const at of running) if (left[at]! <= 0) wanted[at] = step / 100;
   }
   for (const [at, end] of ends.entries()) expect(Math.abs(end - wanted[at]!)).toBeLessThan(1);
-  // The first is alone for 20 of its 100 ms, then one of two, one of three, one of two.
+  // The first job is alone for 20 of its 100 ms, then one of two, one of three, one of two.
   expect(ends.map(Math.round)).toEqual([210, 110, 720, 30, 580, 2050]);
 });
 
-test("built-in compute times add up on one GPU, and neither on two nor on the processor", async () => {
+test("built-in compute times add up on one GPU, but not on two GPUs or on the processor", async () => {
   const folder = join(base, "shared-gpu");
   const on = { a: "KIND_GPU gpus: 0", b: "KIND_GPU gpus: 0", c: "KIND_GPU gpus: 1", d: "KIND_CPU", e: "KIND_CPU" };
   for (const [name, kind] of Object.entries(on)) {
@@ -95,7 +95,7 @@ test("built-in compute times add up on one GPU, and neither on two nor on the pr
   expect(await took("d", "e", "a")).toEqual([10, 10, 10]);
 });
 
-test("a poll tells shares of the time since the one before, and energy is watts times seconds", () => {
+test("a poll reports shares of the time since the last poll, and energy is watts times seconds", () => {
   const facts = gpuFacts("h100", 80 * GIB + 5);
   const first = pollGpus([{ gpu: 0, busyUs: 500_000, usedBytes: 3 * GIB + 1 }], [], facts, 0, 1_000_000);
   expect(first).toEqual([
@@ -107,7 +107,7 @@ test("a poll tells shares of the time since the one before, and energy is watts 
     [0, 472.5],
     [0.25, 2 * 201.25],
   ]);
-  // One that no poll has found is there at 0, as all are before the first poll.
+  // A GPU that was not polled is shown with 0, like all GPUs before the first poll.
   const rows = gpuRows([0, 2], second, facts).map(([name, , , values]) => [name, values.map(({ value }) => value)]);
   expect(Object.fromEntries(rows)).toEqual({
     nv_energy_consumption: [472.5, 0],
@@ -142,7 +142,7 @@ async function served(...flags: string[]) {
       `/v2/models/${name}/infer`,
       JSON.stringify({ inputs: [{ name: "x", shape: [2, 1], datatype, data: [value, 1] }] }),
     );
-  /** Values by the series' labels but the model's and its version. */
+  /** Returns GPU number and value of each series of a family. */
   const series = async (name: string, of: string) => {
     const text = await (await fetch(`${child.metrics}/metrics`)).text();
     const lines = text.split("\n").filter((line) => line.startsWith(`${name}{`) && line.includes(of));
@@ -151,7 +151,7 @@ async function served(...flags: string[]) {
   return { post, ask, series };
 }
 
-test("a model on GPUs has series of each and of the rest, which add up; memory in use is what models weigh", async () => {
+test("a model on GPUs has a series per GPU and one for the rest; used memory is the weight of the models", async () => {
   const { post, ask, series } = await served(
     "--cache-config=local,size=100000",
     "--metrics-config=summary_latencies=true",
@@ -161,7 +161,7 @@ test("a model on GPUs has series of each and of the rest, which add up; memory i
   const sum = (values: (string | number | undefined)[][]) => values.reduce((all, [, value]) => all + Number(value), 0);
   const success = await series("nv_inference_request_success", "card");
   expect(success.map(([gpu]) => gpu).sort()).toEqual(["", "0", "1"]);
-  // What the cache answered no instance reports.
+  // Answers from the cache are reported without an instance.
   expect([sum(success), success.find(([gpu]) => gpu === "")]).toEqual([4, ["", 1]]);
   expect(sum(await series("nv_inference_count", "card"))).toBe(6);
   expect(sum(await series("nv_inference_queue_summary_us_count", "card"))).toBe(4);
@@ -174,14 +174,14 @@ test("a model on GPUs has series of each and of the rest, which add up; memory i
   expect((await series("nv_inference_request_failure", "card")).length).toBe(12);
 });
 
-test("--allow-gpu-metrics=false: neither the GPUs nor series of them", async () => {
+test("--allow-gpu-metrics=false removes GPU metrics and the series per GPU", async () => {
   const { ask, series } = await served("--allow-gpu-metrics=false");
   expect(await ask("card")).toBe(200);
   expect(await series("nv_inference_request_success", "card")).toEqual([["", 1]]);
   expect(await series("nv_gpu_utilization", "")).toEqual([]);
 });
 
-test("an engine's memory is the same in TensorRT-LLM's families", async () => {
+test("an engine's memory has the same value in TensorRT-LLM's families", async () => {
   const child = await hostTriton(["--metrics-interval-ms=20"]);
   children.push(child);
   const ask = { method: "POST", body: JSON.stringify({ text_input: "Hello", max_tokens: 5 }) };

@@ -1,4 +1,4 @@
-/** What do tests of gRPC ask with? grpc-js for calls, a socket for what no client would send. */
+/** Clients for tests of gRPC: grpc-js for regular calls, a socket for bytes that no client would send. */
 import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
@@ -38,7 +38,7 @@ export class TritonClient {
     this.client = new Client(`localhost:${port}`, by, options);
   }
 
-  /** The answer, or the code and details of the failure. */
+  /** Makes a call. Resolves with the answer, or with code and details of the failure. */
   call(method: string, request: Dict, metadata = new Metadata()): Promise<Dict> {
     const bytes = encoded(`${method}Request`, request);
     const deadline = Date.now() + DEADLINE_MS;
@@ -50,7 +50,7 @@ export class TritonClient {
     });
   }
 
-  /** Makes a call with bytes that are ready, and gives bytes. */
+  /** Makes a call with an encoded message. Resolves with the encoded answer or an error text. */
   bytes(method: string, request: Buffer): Promise<{ readonly bytes: Buffer | null; readonly error: string | null }> {
     const deadline = Date.now() + DEADLINE_MS;
     return new Promise((done) => {
@@ -70,7 +70,7 @@ export class TritonClient {
   }
 }
 
-/** Calls ModelInfer with a message that is packed by gzip already. Resolves with how the call ended. */
+/** Calls ModelInfer with a gzip-compressed message. Resolves with the status of the call. */
 export async function packedCall(port: number, packed: Uint8Array): Promise<string> {
   const session = connectHttp2(`http://127.0.0.1:${port}`);
   session.on("error", () => {});
@@ -108,7 +108,7 @@ export const grpcHead = (method: string, more: readonly HeaderField[] = []): rea
   ...more,
 ];
 
-/** A connection of HTTP/2 by hand: says what it is told to, and keeps the frames that come. */
+/** A raw HTTP/2 connection: sends the frames that a test gives it, and keeps the frames that arrive. */
 export class RawClient {
   readonly frames: { readonly type: number; readonly flags: number; readonly id: number; readonly payload: Buffer }[] =
     [];
@@ -141,7 +141,7 @@ export class RawClient {
     return this.send(headers(id, ends, grpcHead(method)));
   }
 
-  /** Reads nothing until `resume`. */
+  /** Stops reading until `resume`. */
   pause(): void {
     this.#socket.pause();
   }
@@ -150,7 +150,7 @@ export class RawClient {
     this.#socket.resume();
   }
 
-  /** Resolves when it holds; rejects after a while. */
+  /** Waits until a condition holds. Rejects after 20 s. */
   async until(what: string, holds: () => boolean): Promise<void> {
     const deadline = performance.now() + DEADLINE_MS;
     while (!holds()) {
@@ -172,7 +172,7 @@ export class RawClient {
     return this.frames.filter((one) => one.type === type && (id === undefined || one.id === id));
   }
 
-  /** Code of the reset of a stream; undefined: there is none. */
+  /** Returns the code of a stream's reset, or undefined without one. */
   resetOf(id: number): number | undefined {
     return this.of(FrameType.RstStream, id)[0]?.payload.readUInt32BE(0);
   }
@@ -222,7 +222,7 @@ export const framed = (bytes: Uint8Array) => {
   head.writeUInt32BE(bytes.length, 1);
   return Buffer.concat([head, bytes]);
 };
-/** A message as DATA of a stream, in frames of the size that all take. */
+/** Encodes a message as DATA frames of the size that every receiver accepts. */
 export const data = (id: number, bytes: Uint8Array, ends = false): Buffer => {
   const frames: Buffer[] = [];
   for (let at = 0; at === 0 || at < bytes.length; at += 16_384) {

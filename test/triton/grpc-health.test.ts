@@ -1,4 +1,4 @@
-/** What does `grpc.health.v1` answer, and whom? */
+/** Tests the service `grpc.health.v1`. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { startTriton, type TritonChild } from "./child.ts";
 import { TritonClient } from "./grpc-client.ts";
@@ -17,7 +17,7 @@ afterAll(async () => {
 
 const raw = (bytes: Buffer) => bytes;
 
-test("whoever asks for the health may name any service, in a message", async () => {
+test("a health check accepts any service name in a valid message", async () => {
   const asked = (bytes: readonly number[]) =>
     new Promise((resolve) => {
       const path = "/grpc.health.v1.Health/Check";
@@ -35,7 +35,7 @@ test("whoever asks for the health may name any service, in a message", async () 
     expect(await asked(wrong)).toBe("13 Unable to parse request");
 });
 
-test("whoever watches the health is told of each change", async () => {
+test("a health watch reports each change", async () => {
   const watched = client.client.makeServerStreamRequest("/grpc.health.v1.Health/Watch", raw, raw, Buffer.alloc(0));
   const seen: number[] = [];
   watched.on("error", () => {});
@@ -46,7 +46,7 @@ test("whoever watches the health is told of each change", async () => {
   expect(seen).toEqual([1, 2]);
 });
 
-test("2.51 has nobody watch the health", async () => {
+test("2.51 does not support health watches", async () => {
   const old = await startTriton(["--triton-version=2.51", ...MODELS]);
   const asked = new TritonClient(old.grpc);
   try {

@@ -1,4 +1,4 @@
-/** What do gRPC's options do? TLS, keep-alive, restricted protocols, packed answers, and the end of a server. */
+/** Tests the options of gRPC: TLS, keep-alive, restricted protocols, compressed answers, and stopping the server. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,7 +35,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-test("TLS, with and without certificates of clients; a file that is none is one line", async () => {
+test("TLS with and without client certificates; an invalid file is reported in one line", async () => {
   const [own, clients] = [selfSigned(), selfSigned()];
   const files = Object.entries({ cert: own.cert, key: own.key, root: clients.cert }).map(([name, text]) => {
     const path = join(folder, `${name}.pem`);
@@ -70,7 +70,7 @@ test("TLS, with and without certificates of clients; a file that is none is one 
   );
 });
 
-test("keep-alive: who does not answer a ping is cut off; an old connection takes no new call; too many pings", async () => {
+test("keep-alive: silent clients are cut off, old connections get no new calls, too many pings end a connection", async () => {
   const kept = await hostTriton([
     "--grpc-keepalive-time=200",
     "--grpc-keepalive-timeout=200",
@@ -90,7 +90,7 @@ test("keep-alive: who does not answer a ping is cut off; an old connection takes
   expect(eager.of(FrameType.GoAway)[0]!.payload.toString("latin1")).toContain("too_many_pings");
 });
 
-test("one ping at a time: who does not answer is left however long it may take, who does is pinged again and again", async () => {
+test("one ping at a time: a client that does not answer is cut off, one that answers is pinged again and again", async () => {
   const kept = await hostTriton([
     "--grpc-keepalive-time=100",
     "--grpc-keepalive-timeout=400",
@@ -112,7 +112,7 @@ test("one ping at a time: who does not answer is left however long it may take, 
   await kept.stop(0);
 });
 
-test("who sends something else after a ping, but no answer, is left, too", async () => {
+test("a client that sends other frames after a ping, but no answer, is cut off too", async () => {
   const kept = await hostTriton([
     "--grpc-keepalive-time=200",
     "--grpc-keepalive-timeout=200",
@@ -126,7 +126,7 @@ test("who sends something else after a ping, but no answer, is left, too", async
   await kept.stop(0);
 });
 
-test("restricted protocols have headers of their own, packed answers are packed, and gRPC may be left out", async () => {
+test("restricted protocols need their header, answers are compressed, and gRPC can be switched off", async () => {
   const flags = ["--grpc-restricted-protocol=health,logging:k=v", "--grpc-infer-response-compression-level=low"];
   const other = await hostTriton([
     ...flags,
@@ -160,7 +160,7 @@ test("restricted protocols have headers of their own, packed answers are packed,
   await without.stop(0);
 });
 
-test("the end of 2.73: what runs is answered, nobody new is; then the process ends", async () => {
+test("stopping 2.73: running calls are answered, new connections are refused, then the process ends", async () => {
   const ending = await startTriton([
     `--model-repository=${MODELS}`,
     "--model-control-mode=explicit",
@@ -187,7 +187,7 @@ test("the end of 2.73: what runs is answered, nobody new is; then the process en
 });
 
 test.each([false, true])(
-  "an end that --exit-timeout-secs breaks off says so, and the process ends with 1; the model unloads: %p",
+  "an end that --exit-timeout-secs interrupts is reported, and the process ends with 1; the model unloads: %p",
   async (unloads) => {
     const ending = await startTriton([
       "--exit-timeout-secs=0",
@@ -210,23 +210,26 @@ test.each([false, true])(
   },
 );
 
-test.each(["0", "1"])("so it is where the engine generates, after %s s", async (seconds) => {
-  const ending = await startTriton([`--exit-timeout-secs=${seconds}`, "--timing=constant:ttft=20ms,itl=20ms"]);
-  const body = JSON.stringify({ text_input: "Hello", stream: true, max_tokens: 1000, ignore_eos: true });
-  const answer = await fetch(`${ending.url}/v2/models/vllm_model/generate_stream`, { method: "POST", body });
-  const reader = answer.body!.getReader();
-  await reader.read();
-  const ended = ending.stop("SIGTERM");
-  while (!(await reader.read().catch(() => ({ done: true }))).done);
-  expect(await ended).toBe(1);
-});
+test.each(["0", "1"])(
+  "the end is interrupted in the same way while the engine generates, after %s s",
+  async (seconds) => {
+    const ending = await startTriton([`--exit-timeout-secs=${seconds}`, "--timing=constant:ttft=20ms,itl=20ms"]);
+    const body = JSON.stringify({ text_input: "Hello", stream: true, max_tokens: 1000, ignore_eos: true });
+    const answer = await fetch(`${ending.url}/v2/models/vllm_model/generate_stream`, { method: "POST", body });
+    const reader = answer.body!.getReader();
+    await reader.read();
+    const ended = ending.stop("SIGTERM");
+    while (!(await reader.read().catch(() => ({ done: true }))).done);
+    expect(await ended).toBe(1);
+  },
+);
 
-test("a port that is taken is one line", async () => {
+test("a used port is reported in one line", async () => {
   const wrong = await startTriton([`--grpc-port=${server.grpc}`]).catch(({ message }: Error) => message);
   expect(wrong).toContain(`--grpc-port ${server.grpc}: 127.0.0.1:${server.grpc} is in use; choose another port`);
 });
 
-test("headers whose names match in either case become parameters; Triton's own names and what is no pattern are refused", async () => {
+test("headers that match the pattern become parameters; Triton's own names and an invalid pattern are refused", async () => {
   const forwards = await hostTriton([
     `--model-repository=${MODELS}`,
     "--model-control-mode=explicit",
@@ -251,7 +254,7 @@ test("headers whose names match in either case become parameters; Triton's own n
   );
 });
 
-test("metadata whose names match become parameters; Triton's own names and what is no pattern are refused", async () => {
+test("metadata that matches the pattern becomes parameters; Triton's own names and an invalid pattern are refused", async () => {
   const forwards = await hostTriton([
     `--model-repository=${MODELS}`,
     "--model-control-mode=explicit",

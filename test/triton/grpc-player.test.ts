@@ -1,4 +1,4 @@
-/** The player of gRPC recordings returns when a call ends, not after the messages that were still to be sent. */
+/** Tests that the player of gRPC recordings returns when a call ends, without waiting for messages still to be sent. */
 import { expect, test } from "bun:test";
 import { Server, ServerCredentials, type ServerDuplexStream, status } from "@grpc/grpc-js";
 import { grpcCall } from "./golden/grpc-wire.ts";

@@ -1,4 +1,4 @@
-/** Does gRPC hold against what clients do? A live server: bad input, floods, clients that do not read or go away. */
+/** Tests gRPC on a live server against difficult clients: bad input, floods, and clients that do not read or that leave. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { FIRST_WINDOW, FrameFlag, FrameType, Http2Code } from "../../src/wire/http2/frames.ts";
@@ -42,8 +42,8 @@ afterAll(async () => {
 
 const HI = bytesText("HI");
 
-/** Nothing is left of what the clients before asked for. */
-async function nothingPends(): Promise<void> {
+/** Waits until no request is pending, and makes a call to check that the server still works. */
+async function expectNothingPending(): Promise<void> {
   const pending = async () => {
     const page = await (await fetch(`${server.metrics}/metrics`)).text();
     const counts = [...page.matchAll(/^nv_inference_pending_request_count\{.*\} (\d+)$/gm)];
@@ -55,7 +55,7 @@ async function nothingPends(): Promise<void> {
   expect((await client.call("ModelInfer", plain())).raw_output_contents).toEqual([HI]);
 }
 
-test("a message of 2 GB that is declared, bytes that are no message, none at all", async () => {
+test("a message announced with 2 GB, bytes that are not a message, and no message at all", async () => {
   const one = new RawClient(server.grpc).greet();
   one.open(1, "ModelInfer").send(frame(FrameType.Data, 0, 1, Buffer.from([0, 127, 255, 255, 255])));
   one.open(3, "ModelInfer").send(data(3, framed(Buffer.from([255, 255])), true));
@@ -70,10 +70,10 @@ test("a message of 2 GB that is declared, bytes that are no message, none at all
   for (const id of [3, 5]) expect(said(id)).toContain("Unable to parse request");
   expect(one.closed).toBe(false);
   one.close();
-  await nothingPends();
+  await expectNothingPending();
 });
 
-test("bytes that are no message end the requests of a stream: those before them are answered, none behind them", async () => {
+test("bytes that are not a message end the stream: requests before them are answered, requests after them are not", async () => {
   const one = new RawClient(server.grpc).greet();
   const request = framed(encoded("ModelInferRequest", plain()));
   one.open(1, "ModelStreamInfer").send(data(1, framed(Buffer.from([255, 255]))));
@@ -84,10 +84,10 @@ test("bytes that are no message end the requests of a stream: those before them 
     expect(one.of(FrameType.Headers, id).at(-1)!.payload.toString("latin1")).not.toContain("parse");
   expect([1, 3].map((id) => one.of(FrameType.Data, id).length)).toEqual([0, 1]);
   one.close();
-  await nothingPends();
+  await expectNothingPending();
 });
 
-test("what is no HTTP/2 costs its connection alone", async () => {
+test("bytes that are not HTTP/2 end only their own connection", async () => {
   const http = new RawClient(server.grpc).send(Buffer.from("GET /v2 HTTP/1.1\r\nHost: x\r\n\r\n"));
   const noise = new RawClient(server.grpc).greet().send(Buffer.alloc(100_000, 255));
   const half = new RawClient(server.grpc)
@@ -96,10 +96,10 @@ test("what is no HTTP/2 costs its connection alone", async () => {
     .send(Buffer.from([0, 0, 9, 0]));
   await Promise.all([http.until("the end", () => http.closed), noise.until("the end", () => noise.closed)]);
   half.close();
-  await nothingPends();
+  await expectNothingPending();
 });
 
-test("a flood of streams: all are answered, those beyond the limit refused, and nothing is left", async () => {
+test("a flood of streams: all are answered, those above the limit are refused, and none stays pending", async () => {
   const one = new RawClient(server.grpc).greet([4, 1_000_000]).send(windowUpdate(0, 2 ** 30));
   const request = framed(
     encoded("ModelInferRequest", {
@@ -115,17 +115,17 @@ test("a flood of streams: all are answered, those beyond the limit refused, and 
     () => one.of(FrameType.Headers).filter(({ flags }) => flags & FrameFlag.EndStream).length === COUNT,
   );
   expect(one.of(FrameType.Data).length).toBe(COUNT);
-  // Open at a time, without an answer: one more than there may be.
+  // One more stream without an answer than may be open at a time.
   const idle = new RawClient(server.grpc).greet();
   for (let at = 0; at <= 16_384; at++) idle.open(2 * at + 1, "ModelStreamInfer");
   await idle.until("a refusal", () => idle.resetOf(2 * 16_384 + 1) !== undefined);
   expect([idle.resetOf(2 * 16_384 + 1), idle.closed]).toEqual([Http2Code.Refused, false]);
   idle.close();
   one.close();
-  await nothingPends();
+  await expectNothingPending();
 });
 
-test("streams that are opened and reset at once, by thousands: the connection lives", async () => {
+test("thousands of streams that are opened and reset at once leave the connection open", async () => {
   const one = new RawClient(server.grpc).greet();
   const request = framed(encoded("ModelInferRequest", tokens("a b c d", 5)));
   for (let at = 0; at < 3000; at++) {
@@ -138,10 +138,10 @@ test("streams that are opened and reset at once, by thousands: the connection li
   await one.until("an answer", () => one.of(FrameType.Data, 9001).length > 0);
   expect([one.closed, one.of(FrameType.GoAway).length]).toEqual([false, 0]);
   one.close();
-  await nothingPends();
+  await expectNothingPending();
 });
 
-test("reset in the middle of the answers, and a client that vanishes: the requests end", async () => {
+test("a reset between answers and a vanished client both end their requests", async () => {
   const one = new RawClient(server.grpc).greet();
   one.open(1, "ModelStreamInfer").send(data(1, framed(encoded("ModelInferRequest", tokens("a b c d e f g h", 500)))));
   await one.until("an answer", () => one.of(FrameType.Data, 1).length > 0);
@@ -150,7 +150,7 @@ test("reset in the middle of the answers, and a client that vanishes: the reques
   other.open(1, "ModelStreamInfer").send(data(1, framed(encoded("ModelInferRequest", tokens("a b c d e f g h", 500)))));
   await other.until("an answer", () => other.of(FrameType.Data, 1).length > 0);
   other.close();
-  await nothingPends();
+  await expectNothingPending();
   expect(one.of(FrameType.Data, 1).length).toBeLessThan(3);
   one.close();
 });
@@ -162,14 +162,14 @@ const identity = (bytes: number, fill: number) => ({
   raw_input_contents: [Buffer.alloc(bytes, fill).toString("base64")],
 });
 
-test("a client that does not read: its stream is reset when 16 MiB wait, others go on", async () => {
+test("a client that does not read: its stream is reset when 16 MiB wait, others continue", async () => {
   const one = new RawClient(server.grpc).greet([4, 100]);
   one.open(1, "ModelStreamInfer");
   const request = framed(encoded("ModelInferRequest", identity(MIB, 1)));
   const bytes = data(1, Buffer.concat(Array.from({ length: 24 }, () => request)));
   const credit = () =>
     one.of(FrameType.WindowUpdate, 1).reduce((sum, { payload }) => sum + payload.readUInt32BE(0), FIRST_WINDOW);
-  // No more than the client may send ahead.
+  // Sends no more than the flow-control window permits.
   for (let at = 0, sent = 0; at < bytes.length && one.resetOf(1) === undefined; ) {
     const length = bytes.readUIntBE(at, 3);
     await one.until("room, or the end", () => credit() >= sent + length || one.resetOf(1) !== undefined);
@@ -180,13 +180,13 @@ test("a client that does not read: its stream is reset when 16 MiB wait, others 
   await one.until("the reset", () => one.resetOf(1) !== undefined);
   expect([one.resetOf(1), one.closed]).toEqual([Http2Code.Calm, false]);
   one.close();
-  await nothingPends();
+  await expectNothingPending();
 });
 
-/** Runs enough in the whole to meet a stall that comes in one of a hundred. */
+/** In the whole run enough repetitions to find a stall that occurs once in a hundred. */
 const TURNS = sized("triton", { sample: 2, whole: 200 });
 
-test(`${TURNS} times 64 MiB there and back on one connection, behind other calls: none stalls`, async () => {
+test(`${TURNS} echoes of 64 MiB on one connection after other calls: none stalls`, async () => {
   const big = new TritonClient(server.grpc, undefined, {
     "grpc.max_receive_message_length": -1,
     "grpc.max_send_message_length": -1,
@@ -201,10 +201,10 @@ test(`${TURNS} times 64 MiB there and back on one connection, behind other calls
   }
   figure("echoes64MiB", TURNS);
   big.close();
-  await nothingPends();
+  await expectNothingPending();
 }, 3_600_000);
 
-test(`${TURNS} times 20,000 answers flat out on one connection: none stalls`, async () => {
+test(`${TURNS} runs of 20,000 answers at full speed on one connection: none stalls`, async () => {
   const COUNT = 20_000;
   const names = ["max_tokens", "sleep_ms"].map((name) => input(name, "INT32"));
   const request = encoded("ModelInferRequest", {
@@ -224,10 +224,10 @@ test(`${TURNS} times 20,000 answers flat out on one connection: none stalls`, as
     one.close();
   }
   figure("flatOutRuns", TURNS);
-  await nothingPends();
+  await expectNothingPending();
 }, 3_600_000);
 
-test("64 MiB there and back, several times, beside other calls", async () => {
+test("several echoes of 64 MiB in parallel with other calls", async () => {
   const big = new TritonClient(server.grpc, undefined, {
     "grpc.max_receive_message_length": -1,
     "grpc.max_send_message_length": -1,
@@ -242,10 +242,10 @@ test("64 MiB there and back, several times, beside other calls", async () => {
     expect((answer!.raw_output_contents as string[])[0]).toBe(body);
   }
   big.close();
-  await nothingPends();
+  await expectNothingPending();
 });
 
-test("requests of one stream: more than run at a time, errors between them, in order where the model is not decoupled", async () => {
+test("many requests of one stream, with errors between them, are answered in order if the model is not decoupled", async () => {
   const stream = client.stream();
   const answers: { error_message?: string; infer_response?: { id?: string } }[] = [];
   stream.on("data", (bytes: Buffer) => answers.push(decoded("ModelStreamInferResponse", bytes)));
@@ -261,10 +261,10 @@ test("requests of one stream: more than run at a time, errors between them, in o
     Array.from({ length: COUNT }, (_, at) => `${at}`),
   );
   expect(answers.filter(({ error_message }) => error_message !== undefined).length).toBe(Math.ceil((COUNT - 3) / 7));
-  await nothingPends();
+  await expectNothingPending();
 });
 
-test("shared memory of the system, there and back", async () => {
+test("tensors in and out of system shared memory", async () => {
   const key = `/understudy-grpc-${process.pid}`;
   const path = `/dev/shm${key}`;
   writeFileSync(path, Buffer.concat([Buffer.from([1, 2, 3, 4]), Buffer.alloc(4)]));
@@ -327,7 +327,7 @@ test("shared memory of the system, there and back", async () => {
   });
 });
 
-test("2.73: unknown models, and files that a load brings", async () => {
+test("2.73: unknown models, and loads that bring files", async () => {
   expect(await client.call("ModelInfer", { ...plain(), model_name: "nope" })).toEqual({
     code: "INVALID_ARGUMENT",
     details: "Request for unknown model: 'nope' is not found",
@@ -368,7 +368,7 @@ test("2.73: unknown models, and files that a load brings", async () => {
   expect(await client.call("RepositoryModelUnload", { model_name: "brought" })).toEqual({});
 });
 
-test("settings of other kinds are refused in Triton's words", async () => {
+test("settings of a wrong type are refused with Triton's message", async () => {
   const log = (name: string, given: object) => client.call("LogSettings", { settings: { [name]: given } });
   expect(await log("log_info", { string_param: "x" })).toEqual({
     code: "INVALID_ARGUMENT",

@@ -1,4 +1,4 @@
-/** What is too large for `--http-max-input-size`, and in which words? Binary tensors never are. */
+/** Tests which requests `--http-max-input-size` refuses, and the messages. Binary tensors are never refused. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -47,7 +47,7 @@ const tensor = (shape: string, more = '"data":[1]') =>
 const tooMuchJson = (bytes: number) =>
   `request JSON size of ${bytes} bytes exceeds the maximum allowed input size of ${MOST} bytes. ${ADVICE}`;
 
-test("JSON, wherever it is asked for; nothing is done", async () => {
+test("JSON above the limit is refused on every route without an effect", async () => {
   const body = wide("");
   const paths = ["repository/index", "repository/models/same/load", "repository/models/same/unload"];
   paths.push("trace/setting", "logging", INFER, "models/same/generate", "models/same/generate_stream");
@@ -60,7 +60,7 @@ test("JSON, wherever it is asked for; nothing is done", async () => {
   expect((await fetch(`${child.url}/v2/models/same/ready`)).status).toBe(200);
 });
 
-test("JSON before tensors counts, tensors do not", async () => {
+test("JSON before binary tensors counts, the tensors do not", async () => {
   const count = 500;
   const head = tensor(`${count}`, `"parameters":{"binary_data_size":${count * 8}}`);
   const body = Buffer.concat([Buffer.from(head), Buffer.alloc(count * 8)]);
@@ -71,7 +71,7 @@ test("JSON before tensors counts, tensors do not", async () => {
   expect(await said(INFER, `${long}....`, more)).toEqual([400, tooMuchJson(long.length)]);
 });
 
-test("raw input, and what is unpacked", async () => {
+test("raw input and decompressed bodies", async () => {
   const zeros = Buffer.alloc(8000);
   const raw = { "Inference-Header-Content-Length": "0" };
   const tooRaw = `Raw input has a byte_size (8000 bytes) that exceeds the maximum allowed value of ${MOST} bytes. ${ADVICE}`;
@@ -84,7 +84,7 @@ test("raw input, and what is unpacked", async () => {
     }
 });
 
-test("tensors that JSON declares, and those that generate makes", async () => {
+test("tensors in JSON, and those that generate makes", async () => {
   const json = (bytes: number | bigint) =>
     `JSON input 'x' has a byte_size (${bytes} bytes) that exceeds the maximum allowed value of ${MOST} bytes. ${ADVICE}`;
   const most = "9223372036854775807";
@@ -108,7 +108,7 @@ test("tensors that JSON declares, and those that generate makes", async () => {
   expect((await said("models/same/generate", `{"x":[${list.slice(2)}]}`))[0]).toBe(200);
 });
 
-test("a header's length that is no number of 32 bits", async () => {
+test("an Inference-Header-Content-Length that is not a 32-bit number", async () => {
   const of = async (length: string) => (await said(INFER, "{}", { "Inference-Header-Content-Length": length }))[1];
   expect(await of("99999999999")).toBe(
     "Unable to parse Inference-Header-Content-Length, value is out of range [ -2147483648, 2147483647 ], got: 99999999999",
@@ -116,7 +116,7 @@ test("a header's length that is no number of 32 bits", async () => {
   expect(await of("3")).toBe("inference header size should be in range (0, 2), got: 3");
 });
 
-test("2.51 has no such limit, and never names the option", async () => {
+test("2.51 has no such limit and never mentions the option", async () => {
   expect((await said("repository/index", wide(""), {}, old.url))[0]).toBe(200);
   const [status, error] = await said(INFER, tensor("1000000,1000000"), {}, old.url);
   expect([status, String(error).includes("--http-max-input-size")]).toEqual([400, false]);

@@ -1,4 +1,6 @@
-/** Do large bodies of `/infer` come back whole, are they refused in the words for small ones, and do others go on meanwhile? */
+/**
+ * Tests large bodies of `/infer`: they return unchanged, get the same errors as small ones, and do not hold up other requests.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -34,7 +36,7 @@ test.each([
   ["INT32", "INT32", (at: number) => `${at * 7 - 1000}`],
   ["FP32", "FP32", (at: number) => `${at}.5`],
   ["STRING", "BYTES", (at: number) => `"text ${at} \\"\\u00e9"`],
-])("%s there and back", async (type, datatype, one) => {
+])("%s in and out", async (type, datatype, one) => {
   const given = JSON.parse(`[${listed(one)}]`);
   const body = Buffer.from(bodyOf(datatype, COUNT, listed(one)));
   for (const encoding of ENCODINGS) {
@@ -52,7 +54,7 @@ test.each([
   }
 });
 
-test("binary there and back, and texts that were counted in pieces", async () => {
+test("binary tensors in and out, and texts that are counted in slices", async () => {
   const send = async (type: string, datatype: string, count: number, data: Buffer) => {
     const head = `{"inputs":[{"name":"x","shape":[${count}],"datatype":"${datatype}","parameters":{"binary_data_size":${data.length}}}],"parameters":{"binary_data_output":true}}`;
     const headers = { "Inference-Header-Content-Length": `${head.length}` };
@@ -75,7 +77,7 @@ test("binary there and back, and texts that were counted in pieces", async () =>
   );
 });
 
-test("what is wrong is said as of small bodies", async () => {
+test("errors are the same as for small bodies", async () => {
   const said = async (body: string) => {
     const answer = await post("INT32", body);
     return [answer.status, ((await answer.json()) as { error: string }).error];
@@ -94,7 +96,7 @@ test("what is wrong is said as of small bodies", async () => {
   expect((await said(bodyOf("FP32", COUNT, many)))[1]).toContain("data-type is 'FP32', but model 'INT32' expects");
 });
 
-test("a short request that comes behind a large one is answered before it", async () => {
+test("a short request that arrives after a large one is answered first", async () => {
   const order: string[] = [];
   const count = 1_000_000;
   const large = bodyOf("FP32", count, new Array(count).fill("0.123456789").join(","));

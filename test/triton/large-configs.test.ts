@@ -1,4 +1,7 @@
-/** Are large configurations and long lists read and told in pieces, as small ones are, and are others served in between? */
+/**
+ * Tests that large configurations and long lists are processed in slices, with the same results as small ones, while others are
+ * served.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -63,7 +66,7 @@ afterAll(async () => {
   rmSync(base, { recursive: true, force: true });
 });
 
-/** The result, and how often the work could have been left. */
+/** Runs the work to its end. Returns the result and the number of yields. */
 function counted<R>(work: Pieces<R>): { readonly result: R; readonly stops: number } {
   for (let stops = 0; ; stops++) {
     const { done, value } = work.next();
@@ -83,7 +86,7 @@ test.each<[string, string]>([
   ["dimensions", `input { name: "x" data_type: TYPE_INT32 dims: [ ${listed((at) => `${at + 1}`).join(",")} ] }`],
   ["instance groups", many(() => "instance_group { kind: KIND_CPU }")],
   ["what is deep", `sequence_batching { ${many((at) => `control_input { name: "c${at}" }`)} }`],
-])("%s: parsed, filled in, checked, signed and printed with stops", (_, more) => {
+])("%s: parsed, completed, checked, signed and printed in slices", (_, more) => {
   const text = `backend: "python" output ${tensor("y")} ${more}`;
   const read = counted(pbtxtInPieces(text, ROOT, true));
   expect(read.stops).toBeGreaterThan(COUNT / 100);
@@ -91,7 +94,7 @@ test.each<[string, string]>([
   expect(counted(signatureOf(config)).stops).toBeGreaterThan(10);
   const texts = [...configTexts(config, true)];
   const printed = texts.join("");
-  // One of many, whatever is long in it.
+  // Each text is one of many, whichever part of the configuration is long.
   for (const one of texts) expect(one.length).toBeLessThan(10_000);
   const again = counted(configFromJson(JSON.parse(printed), true));
   expect(again.stops).toBeGreaterThan(COUNT / 100);
@@ -104,7 +107,7 @@ test.each<[string, string]>([
     ).toBeGreaterThan(COUNT / 100);
 });
 
-test("an ensemble of thousands of steps: checked with stops, as many as there are steps or so", () => {
+test("an ensemble of thousands of steps is checked with about one yield per step", () => {
   const ensemble = model(
     `platform: "ensemble" input ${tensor("t0")} output ${tensor(`t${CHAIN}`)} ensemble_scheduling { step [ ${listed(step, CHAIN).join(",")} ] }`,
   );
@@ -117,7 +120,7 @@ test("an ensemble of thousands of steps: checked with stops, as many as there ar
   for (const { stops } of [whole, fitting, shapes]) expect(stops).toBeWithin(CHAIN / 100, 4 * CHAIN);
 });
 
-test("what differs is signed otherwise, what is the same alike", () => {
+test("different configurations have different signatures, equal ones the same", () => {
   const signed = (text: string) => atOnce(signatureOf(parsePbtxt(text, ROOT, true)));
   const texts = [
     'name: "a"',
@@ -135,7 +138,7 @@ test("what differs is signed otherwise, what is the same alike", () => {
   expect(signed('name: "a" # text\n backend: "b"')).toBe(signed('name: "a", backend: "b"'));
 });
 
-test("lists that are gone through once are printed as JSON.stringify does it, a few items at a time", () => {
+test("one-pass lists are printed like JSON.stringify, a few items at a time", () => {
   const entries = listed((at) => `m${at}`).map((name) => ({ name, state: "READY" }));
   const texts = [...jsonTexts({ name: 'é"', none: [], models: entries.values(), last: null })];
   expect(texts.join("")).toBe(JSON.stringify({ name: 'é"', none: [], models: entries, last: null }));
@@ -158,8 +161,8 @@ const infer = () =>
     body: '{"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}',
   });
 
-/** Short requests that come behind a long one are answered before it. */
-async function goesBehind(long: Promise<unknown>): Promise<void> {
+/** Checks that short requests that arrive after a long one are answered before it. */
+async function expectAnsweredFirst(long: Promise<unknown>): Promise<void> {
   const order: string[] = [];
   const first = long.then(() => order.push("long"));
   for (let at = 0; at < 5; at++) {
@@ -170,8 +173,8 @@ async function goesBehind(long: Promise<unknown>): Promise<void> {
   expect(order).toEqual(["short", "short", "short", "short", "short", "long"]);
 }
 
-test("a large configuration: loaded with others in between, shown over HTTP and gRPC", async () => {
-  await goesBehind(load("wordy"));
+test("a large configuration is loaded while others are served, and shown over HTTP and gRPC", async () => {
+  await expectAnsweredFirst(load("wordy"));
   const shown = JSON.parse(await get("models/wordy/config"));
   const told = Object.fromEntries(listed((at) => `k${at}`, WORDS).map((key) => [key, { string_value: "v" }]));
   expect(shown.parameters).toEqual(told);
@@ -181,7 +184,7 @@ test("a large configuration: loaded with others in between, shown over HTTP and 
   expect(config).toMatchObject({ name: "wordy", backend: "python", input: [{ name: "x", dims: ["-1"] }] });
 });
 
-test("a load brings a large configuration: the same over HTTP and gRPC, refused as a small one is", async () => {
+test("a load with a large configuration: the same over HTTP and gRPC, refused like a small one", async () => {
   const given = (more = {}) => JSON.stringify({ ...JSON.parse(config), ...more });
   const all = listed((at) => `k${at}`).map((key) => [key, { string_value: "é" }]);
   const config = JSON.stringify({
@@ -190,7 +193,7 @@ test("a load brings a large configuration: the same over HTTP and gRPC, refused 
     output: [{ name: "y", data_type: "TYPE_INT32", dims: [-1] }],
     parameters: Object.fromEntries(all),
   });
-  await goesBehind(load("m0", { config }));
+  await expectAnsweredFirst(load("m0", { config }));
   const overGrpc = { model_name: "m1", parameters: { config: { string_param: config } } };
   expect(await client.call("RepositoryModelLoad", overGrpc)).toEqual({});
   const [zero, one] = [JSON.parse(await get("models/m0/config")), JSON.parse(await get("models/m1/config"))];
@@ -203,14 +206,14 @@ test("a load brings a large configuration: the same over HTTP and gRPC, refused 
       { error: "failed to load 'm2', failed to poll from model repository" },
     ]);
   }
-  // What is cut off within the body is the body's.
+  // A body that is cut off is an error of the body, not of the configuration.
   const cut = JSON.stringify({ parameters: { config } }).slice(0, -1);
   expect(await (await load("m2", cut)).text()).toContain(
     `failed to parse the request JSON buffer: Missing a comma or '}' after an object member. at ${Buffer.byteLength(cut)}`,
   );
 });
 
-test("files that a load brings count as large as they are", async () => {
+test("files in a load count with their decoded size", async () => {
   const bytes = Buffer.alloc(3_000_000, 7);
   const base64 = bytes.toString("base64");
   const config = '{"backend":"tensorrt","instance_group":[{"kind":"KIND_GPU"}]}';
@@ -222,7 +225,7 @@ test("files that a load brings count as large as they are", async () => {
   expect(answer.details).toContain(unfit);
 });
 
-test("many models in the index and in the statistics, many tensors in a model's metadata", async () => {
+test("many models in the index and the statistics, many tensors in a model's metadata", async () => {
   const index = JSON.parse(await (await fetch(`${child.url}/v2/repository/index`, { method: "POST" })).text());
   const { models } = (await client.call("RepositoryIndex", {})) as { models: unknown[] };
   expect(index).toEqual(models);
@@ -239,7 +242,7 @@ test("many models in the index and in the statistics, many tensors in a model's 
   expect(inputs).toHaveLength(COUNT);
 });
 
-/** Time passes at every look, and turns are counted. */
+/** Event-loop turns for tests: each look at the clock takes 100 us, and turns are counted. */
 function watched() {
   let us = 0;
   const seen = {
@@ -254,7 +257,7 @@ function watched() {
   return seen;
 }
 
-test("a poll of many folders, and a large configuration in it, let the event loop turn in between", async () => {
+test("a poll of many folders and of a large configuration yields to the event loop", async () => {
   const read = tritonServerConfig([`--model-repository=${base}`, "--model-control-mode=poll"], "");
   if ("error" in read) throw new Error(read.error);
   const clock = new VirtualClock();
@@ -278,7 +281,7 @@ test("a poll of many folders, and a large configuration in it, let the event loo
   expect(turns.turns - before).toBeGreaterThanOrEqual(wanted);
 });
 
-test("a long answer of JSON is made with turns of the event loop in between, and leaves in parts; a short one is there at once", async () => {
+test("a long JSON answer is made over several turns of the event loop and sent in parts; a short one is made at once", async () => {
   const turns = watched();
   const sent = Promise.withResolvers<readonly [parts: readonly Uint8Array[], bytes: number]>();
   const call = {

@@ -1,4 +1,4 @@
-/** What becomes of requests over HTTP whose clients have left, while they wait? */
+/** Tests HTTP requests whose clients leave while the requests wait. */
 import { afterAll, expect, test } from "bun:test";
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ afterAll(async () => {
   rmSync(base, { recursive: true, force: true });
 });
 
-test("answers in one piece are made to their end: the connection is not looked at before they are written", async () => {
+test("a request for one whole answer runs to its end after its client has left, as in Triton", async () => {
   cpSync(new URL("models/prio", import.meta.url).pathname, join(base, "prio"), { recursive: true });
   child = await hostTriton([`--model-repository=${base}`]);
   const { url, metrics } = child;

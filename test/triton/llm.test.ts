@@ -1,4 +1,4 @@
-/** What do LLM models answer? The vLLM backend's shapes, over `generate` and `generate_stream`. */
+/** Tests the answers of LLM models: the vLLM backend over `generate` and `generate_stream`. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -37,7 +37,7 @@ const ask = (path: string, body: object, model = "vllm_model") =>
   fetch(`${child.url}/v2/models/${model}/${path}`, { method: "POST", body: JSON.stringify(body) });
 const PARAMETERS = '{"max_tokens":"5","ignore_eos":true,"temperature":0}';
 
-test("a stream has one response per token, whose texts are the whole answer behind its prompt", async () => {
+test("a stream has one response per token, and their texts together are the whole answer after its prompt", async () => {
   const asked = { text_input: "Hello", sampling_parameters: PARAMETERS };
   const wishes = { return_finish_reason: true, return_num_input_tokens: true, return_num_output_tokens: true };
   const streamed = await ask("generate_stream", { ...asked, ...wishes, stream: true });
@@ -52,7 +52,7 @@ test("a stream has one response per token, whose texts are the whole answer behi
   expect(whole).toEqual({ model_name: "vllm_model", model_version: "1", text_output: text });
 });
 
-test("a folder that names a backend and nothing else has the backend's tensors, as the shipped one", async () => {
+test("a folder that names only a backend gets the backend's tensors, like the shipped one", async () => {
   const config = (await (await fetch(`${child.url}/v2/models/vllm_model/config`)).json()) as {
     readonly input: readonly { readonly name: string }[];
   };
@@ -68,7 +68,7 @@ test("a folder that names a backend and nothing else has the backend's tensors, 
   expect(again.output).toHaveLength(6);
 });
 
-test("parameters of the request stand in for the tensor, errors are the backend's", async () => {
+test("request parameters replace the tensor of parameters, and errors are the backend's", async () => {
   const answer = await (
     await ask("generate", { text_input: "x", max_tokens: 3, exclude_input_in_output: true })
   ).json();
@@ -85,7 +85,7 @@ interface Token {
   readonly rank: number;
   readonly decoded_token: string;
 }
-interface Generated {
+interface GeneratedText {
   readonly text_output: string;
   readonly logprobs: string;
   readonly cumulative_logprob: number;
@@ -93,7 +93,7 @@ interface Generated {
   readonly error?: string;
 }
 const generated = async (body: object, model?: string) =>
-  (await (await ask("generate", body, model)).json()) as Generated;
+  (await (await ask("generate", body, model)).json()) as GeneratedText;
 
 test("log probabilities are a JSON text per choice, several answers are several elements", async () => {
   const wishes = { return_logprobs: true, return_cumulative_logprob: true, return_num_output_tokens: true };
@@ -116,7 +116,7 @@ test("log probabilities are a JSON text per choice, several answers are several 
   expect([0, 1].map((at) => texts.map((all) => all[at]).join(""))).toEqual([...two.text_output]);
 });
 
-test("adapters are those of multi_lora.json, images are tokens, embeddings stand in the text", async () => {
+test("adapters come from multi_lora.json, images count as tokens, embeddings are JSON in the text", async () => {
   const asked = { text_input: "Hello", max_tokens: 2, exclude_input_in_output: true };
   const adapted = async (model: string, name: string) => (await generated({ ...asked, lora_name: name }, model)).error;
   expect(await adapted("adapted", "chat")).toBeUndefined();
@@ -128,7 +128,7 @@ test("adapters are those of multi_lora.json, images are tokens, embeddings stand
   expect(JSON.parse(vector.text_output)).toHaveLength(4);
 });
 
-test("adapters' files that cannot be read fail a batch of which nothing is begun", async () => {
+test("unreadable adapter files fail the whole batch before any request begins", async () => {
   const folder = mkdtempSync(join(own, "broken-"));
   writeFileSync(join(folder, "model.json"), '{"enable_lora": "true"}');
   writeFileSync(join(folder, "multi_lora.json"), "{");
@@ -147,7 +147,7 @@ test.each([
     { logprobs: 30 },
     "Requested sample logprobs of 30, which is greater than max allowed: 20 (parameter=logprobs, value=30)",
   ],
-])("%p is refused as vLLM's engine refuses it", async (more, why) => {
+])("%p is refused like by vLLM's engine", async (more, why) => {
   const refused = await ask("generate", { text_input: "x", ...more });
   expect(await refused.json()).toEqual({ error: `Error generating stream: ${why}` });
 });
@@ -177,7 +177,7 @@ const WRONG: readonly (readonly [string, string])[] = [
 ];
 
 test.each(WRONG)(
-  "sampling parameters %s: 2.51 tells what is wrong, 2.73 what comes of having none",
+  "sampling parameters %s: 2.51 reports the error, 2.73 fails because it lost them",
   async (text, why) => {
     const lines: string[] = [];
     const log = (line: string) => lines.push(line);
@@ -191,7 +191,7 @@ test.each(WRONG)(
   },
 );
 
-test("sampling parameters that are none of vLLM's fail as the real backend has it; the log says why", async () => {
+test("invalid sampling parameters fail like in the real backend; the log gives the reason", async () => {
   const asked = (text: string) => ask("generate", { text_input: "x", sampling_parameters: text });
   const none = await asked('{"max_token": 5}');
   expect([none.status, await none.json()]).toEqual([
@@ -208,7 +208,7 @@ test("sampling parameters that are none of vLLM's fail as the real backend has i
   expect(await broken("7")).toBe(`${failed}AttributeError: 'int' object has no attribute 'pop'`);
 });
 
-test("values are made what the backend makes of them", () => {
+test("values are converted like by the backend", () => {
   const of = (text: string) => {
     const said = samplingParametersOf({ inputs: new Map(), parameters: text } as unknown as ModelRequest);
     return samplingOf(said, "m", { losesSamplingErrors: true, log: () => {} });
@@ -221,7 +221,7 @@ test("values are made what the backend makes of them", () => {
   expect(of(structure).structure).toEqual({ kind: "regex", pattern: "a+" });
 });
 
-test("tokens that go straight to the client are counted one by one, also while they come", async () => {
+test("tokens that native code sends are counted one by one, also during the stream", async () => {
   const count = async (series: string) => {
     const page = await (await fetch(`${child.metrics}/metrics`)).text();
     return Number(new RegExp(`^vllm:${series}\\{model="vllm_model",version="1"\\} (\\S+)$`, "m").exec(page)![1]);
@@ -242,7 +242,7 @@ test("tokens that go straight to the client are counted one by one, also while t
   expect(pieces.join("")).toBe(whole.text_output);
 });
 
-test("over gRPC each token is a response, whatever its text, and all are the whole answer; also past a window that is full", async () => {
+test("over gRPC each token is a response, and together they are the whole answer, also after a full window", async () => {
   const said = '"a\\"\t\u0007é 漢字 🦙🦙 <b>\n'.repeat(3);
   const parameters = { structured_outputs: JSON.stringify({ choice: [said] }), max_tokens: 200, seed: 5 };
   const request = encoded("ModelInferRequest", {
@@ -286,7 +286,7 @@ interface Response {
   readonly raw_output_contents: readonly [string];
 }
 
-test("how late steps were stands on the metrics page, as on vLLM's", async () => {
+test("the lateness of steps is on the metrics page, as for vLLM", async () => {
   const count = async (what: string) => {
     const page = await (await fetch(`${child.metrics}/metrics`)).text();
     return Number(new RegExp(`^understudy_step_${what}_lateness_seconds_count (\\d+)$`, "m").exec(page)?.[1] ?? 0);
@@ -297,7 +297,7 @@ test("how late steps were stands on the metrics page, as on vLLM's", async () =>
   expect(await count("end")).toBeGreaterThanOrEqual(ends + 20);
 });
 
-test("a client that leaves ends its generation: an orderly end waits for nothing", async () => {
+test("a client that leaves ends its generation, so an orderly end waits for nothing", async () => {
   const leaving = new AbortController();
   const body = JSON.stringify({ text_input: "x", stream: true, max_tokens: 100_000, ignore_eos: true });
   const url = `${child.url}/v2/models/vllm_model/generate_stream`;

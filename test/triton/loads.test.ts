@@ -1,4 +1,4 @@
-/** Which loads fit the memory of the GPUs, what is said of those that do not, and how long do loads take? */
+/** Tests loads of models: whether they fit the memory of the GPUs, the messages if they do not, and the time they take. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,7 +23,7 @@ const model = (more: string) => `backend: "tensorrt" ${more}
   input { name: "x" data_type: TYPE_FP32 dims: 1 } output { name: "y" data_type: TYPE_FP32 dims: 1 }`;
 const weighs = (size: string) => `parameters { key: "understudy_weights" value { string_value: "${size}" } }`;
 
-/** Texts by their path below the repository; numbers: files of so many bytes, none of which is written. */
+/** Creates a repository of text files by path. A number creates an empty file of that size, without writing its bytes. */
 function repository(files: Readonly<Record<string, string | number>>): string {
   const folder = mkdtempSync(join(base, "models-"));
   for (const [path, content] of Object.entries(files)) {
@@ -34,7 +34,7 @@ function repository(files: Readonly<Record<string, string | number>>): string {
   return folder;
 }
 
-/** A server on a clock of its own, whose GPUs have 20 GiB and whose engine needs 12. */
+/** A server on its own virtual clock. Its GPUs have 20 GiB, and its engine needs 12. */
 async function served(files: Readonly<Record<string, string | number>>, ...flags: string[]) {
   const clock = new VirtualClock();
   const lines: string[] = [];
@@ -51,7 +51,7 @@ async function served(files: Readonly<Record<string, string | number>>, ...flags
   const failures = await server.start();
   const states = () => Object.fromEntries(Array.from(server.index(false), ({ name, state }) => [name, state]));
   const reasons = () => Object.fromEntries(Array.from(server.index(false), ({ name, reason = "" }) => [name, reason]));
-  /** Seconds that it took, or why it failed. */
+  /** Loads a model. Returns the seconds it took, or the error message. */
   const load = async (name: string, config: string | null = null, files: LoadOverride["files"] = new Map()) => {
     const fromUs = clock.now();
     let done: number | string | undefined;
@@ -68,7 +68,7 @@ async function served(files: Readonly<Record<string, string | number>>, ...flags
   return { server, clock, failures, lines, reasons, states, load };
 }
 
-test("at the start the engine comes first, whatever the order; who does not fit is not there, with the reason", async () => {
+test("at the start the engine loads first; a model that does not fit is unavailable, with the reason", async () => {
   const { server, failures, reasons, lines } = await served({
     "a/config.pbtxt": model(`${GPU} ${weighs("9GiB")}`),
     "a/1/none": "",
@@ -96,11 +96,11 @@ test("at the start the engine comes first, whatever the order; who does not fit 
   expect(lines).toContain("model llm version 1: the engine, weights of 4.00 GiB and KV blocks of 8.00 GiB on GPU 0");
 });
 
-test("loads, unloads and loads again: by size, and only where there is room for both", async () => {
+test("loads, unloads and repeated loads depend on size, and need room for old and new versions", async () => {
   const { server, load, reasons } = await served(
     {
       "a/config.pbtxt": model(GPU),
-      // No weights are code, configuration and text.
+      // Code, configuration and text do not count as weights.
       "a/1/model.py": 30 * GIB,
       "a/1/vocab.txt": 30 * GIB,
       "a/1/model.plan": 9 * GIB,
@@ -135,7 +135,7 @@ test("loads, unloads and loads again: by size, and only where there is room for 
   );
   server.unload("a", false);
   expect(await load("llm")).toBeCloseTo(1 + 4 / 2, 1);
-  // The engine is there by now.
+  // The engine is already loaded.
   expect(await load("llm2")).toBeCloseTo(1, 1);
   expect(await load("a")).toEqual(
     refused("weights of 11.00 GiB", "5.00 GiB", "the engine's weights 4.00 GiB, its KV blocks 8.00 GiB, b 3.00 GiB"),
@@ -146,7 +146,7 @@ test("loads, unloads and loads again: by size, and only where there is room for 
   expect(await load("a")).toBeCloseTo(1 + 11 / 2, 1);
 });
 
-test("an unload takes its time for each instance: the memory is free, the server is not ready, the series stay", async () => {
+test("an unload takes time per instance: memory is free at once, the server is not ready, and the series stay", async () => {
   const { server, clock, load, states } = await served(
     {
       "a/config.pbtxt": model(`${GPU} ${weighs("20GiB")}`),
@@ -175,7 +175,7 @@ test("an unload takes its time for each instance: the memory is free, the server
   await after(0.04);
   expect([states(), server.ready, series()]).toEqual([{ a: "UNAVAILABLE", b: "READY" }, true, ["b"]]);
 
-  // What is loaded again before it is gone ends behind, twice.
+  // A model that is loaded again during its unload is ready at once. Its next unload takes its full time again.
   server.unload("b", false);
   for (let again = 0; again < 2; again++) {
     expect(await load("a")).toBe(0);
@@ -190,7 +190,7 @@ test("an unload takes its time for each instance: the memory is free, the server
   expect([states().a, series()]).toEqual(["UNAVAILABLE", []]);
 });
 
-test("a model that is loaded again serves until the new one is ready, and there must be room for both", async () => {
+test("a model that is loaded again serves until the new one is ready, and needs room for both", async () => {
   const { server, load, lines } = await served(
     {
       "a/config.pbtxt": model(`${GPU} ${weighs("11GiB")}`),
@@ -226,7 +226,7 @@ test("a model that is loaded again serves until the new one is ready, and there 
   expect(lines.at(-1)).toEndWith(", weights of 2.00 KiB on GPU 0");
 });
 
-test("--model-load-gpu-limit: a load that leaves more taken is rejected in Triton's words, and gives back what it took", async () => {
+test("--model-load-gpu-limit: a load above the limit is rejected with Triton's message and returns its memory", async () => {
   const { load } = await served(
     {
       "a/config.pbtxt": model(`${GPU} ${weighs("5GiB")}`),
@@ -252,7 +252,7 @@ test("--model-load-gpu-limit: a load that leaves more taken is rejected in Trito
   expect(await load("d")).toBe(rejected("d", "d_0_2"));
 });
 
-test("a server: a load that does not fit says the sizes, and so does the index; after an unload it works", async () => {
+test("a live server: a load that does not fit reports the sizes, also in the index; after an unload it works", async () => {
   const folder = repository({
     "large/config.pbtxt": model(GPU),
     "large/1/model.plan": 15 * GIB,
@@ -296,7 +296,7 @@ test("a server: a load that does not fit says the sizes, and so does the index; 
   expect([await ready("health"), await ready("models/ranker")]).toEqual([200, 200]);
 });
 
-test("a model that two repositories have: the start fails; with namespaces the name leads to none, in the real server's words", async () => {
+test("a model in two repositories makes the start fail; with namespacing its name is ambiguous", async () => {
   const one = repository({
     "m/1/model.plan": "",
     "m/config.pbtxt": model(""),
@@ -326,7 +326,7 @@ test("a model that two repositories have: the start fails; with namespaces the n
     [n],
   ]);
 
-  // One of the two goes, the other is loaded: the name still leads to none, but the model is ready.
+  // One copy is removed and the other loaded: the name is still ambiguous, but the model is ready.
   const explicit = [...flags, "--model-namespacing=true", "--model-control-mode=explicit", "--load-time=0"];
   const controlled = pureServer([...explicit, "--triton-version=2.73"], new VirtualClock());
   await controlled.start();
@@ -344,7 +344,7 @@ test("a model that two repositories have: the start fails; with namespaces the n
   expect(() => namespaced.statistics(null, -1)).toThrow(`Request for unknown model: '${one}::n' is not found`);
 });
 
-test("with poll a new model is LOADING for its time, one that failed is tried again at once; a period of 0 is no poll", async () => {
+test("polling: a new model is LOADING for its time, a failed one is tried again at once; period 0 turns it off", async () => {
   const folder = repository({ "a/config.pbtxt": model(""), "a/1/none": "" });
   const flags = [`--model-repository=${folder}`, "--model-control-mode=poll", "--load-time=3"];
   const polled = async (...more: string[]) => {
@@ -352,7 +352,7 @@ test("with poll a new model is LOADING for its time, one that failed is tried ag
     const server = pureServer([...flags, ...more], clock);
     await server.start();
     const states = () => [server.ready, ...Array.from(server.index(false), ({ name, state }) => `${name} ${state}`)];
-    /** As it is after so many seconds. */
+    /** Returns the states after so many seconds. */
     const after = async (seconds: number) => {
       for (let left = seconds * 10; left > 0; left--) {
         clock.advanceBy(1e5);

@@ -1,6 +1,6 @@
 /**
- * Messages of any fields and sizes: those that are accepted take at most eight times their bytes of the heap, as messages and
- * as requests, and no more than the server counts.
+ * Measures the heap memory of messages with any fields and sizes. Accepted messages take at most eight times their bytes, as
+ * messages and as requests, and no more than the server counts.
  */
 import { heapStats } from "bun:jsc";
 import { expect, test } from "bun:test";
@@ -17,22 +17,22 @@ import { entries, field, manyOf, SMALL_FIELDS, withContents, withRaw } from "./w
 
 const FIELDS_MOST = 16_384;
 const KIB = 1024;
-/** A message of many small fields that is longer has too many of them. */
+/** Sizes of the measured messages. Longer messages of many small fields have too many fields. */
 const SIZES = [KIB, 32 * KIB];
-/** Copies of a message that are held at once, to measure one of them. */
+/** Total size of the copies that are kept, so that the memory of one can be measured. */
 const HELD_BYTES = 2 ** 19;
 /** Bytes of the objects of the shortest message. */
 const FIXED_BYTES = 2048;
-/** Bytes that a message may take. A hundredth is for what the collector keeps itself. */
+/** Returns the memory limit of a message. The hundredth is for the garbage collector's own data. */
 const mostOf = ({ length }: Uint8Array): number => 8.08 * length + FIXED_BYTES;
 
 const heapBytes = (): number => {
   Bun.gc(true);
-  // Includes the memory of buffers.
+  // `heapSize` includes the memory of buffers.
   return heapStats().heapSize;
 };
 
-/** Bytes of the heap of one of the results, each held; null: it is refused. */
+/** Returns the heap bytes of one result while all copies are kept; null if the message is refused. */
 function heapOf(make: () => unknown, bytes: number): number | null {
   const copies = Math.max(4, Math.ceil(HELD_BYTES / bytes));
   try {
@@ -66,7 +66,7 @@ const KINDS = [
   ...CONTENTS,
 ];
 
-test.each(KINDS)("%s: eight times the bytes at most, and no more than is counted", (_, body) => {
+test.each(KINDS)("%s: at most eight times the bytes, and no more than is counted", (_, body) => {
   for (const size of SIZES) {
     const given = body(size);
     let counted = 0;
@@ -79,7 +79,7 @@ test.each(KINDS)("%s: eight times the bytes at most, and no more than is counted
     if (taken === null) continue;
     expect(taken, `${size} bytes`).toBeLessThan(mostOf(given));
     expect(counted, `${size} bytes`).toBeLessThan(mostOf(given));
-    // An estimate: objects of the same kind differ.
+    // The count is an estimate, because objects of the same kind differ in size.
     expect(taken, `${size} bytes`).toBeLessThan(1.5 * (counted + given.length) + FIXED_BYTES);
   }
 });
@@ -89,7 +89,7 @@ const around = {
   ...{ config: { overGrpc: { forward: null, messageFields: FIELDS_MOST } }, server: { facts: {} } },
 } as unknown as ServerAround;
 
-/** Any number of these is accepted, whatever the model is. */
+/** Requests with parameters, which are accepted in any number, whatever the model. */
 test.each(KINDS.filter(([name]) => name.includes("parameters")))("a request with %s", (_, body) => {
   const inference = new Inference(around);
   for (const size of SIZES) {
@@ -119,7 +119,7 @@ test("a message whose fields would take more than eight times its bytes is refus
   expect(() => atOnce(readMessage("TraceSettingRequest", settings, room()))).toThrow("take more memory than max (96");
 });
 
-test("no request that a client sends is refused: a thousand inputs of a number each, a hundred parameters", () => {
+test("requests that real clients send are accepted: a thousand inputs of one number, a hundred parameters", () => {
   const inputs = manyOf(SMALL_FIELDS["inputs as a client sends them"]!, 32_000);
   const read = new Inference(around).read(Buffer.concat([field(1, "m"), inputs, entries(4, 100)]), {} as GrpcCall);
   expect(read).toMatchObject({ model: "m", wish: { fields: { parameters: { length: 100 } } } });

@@ -1,4 +1,7 @@
-/** Messages that would take much more memory than their bytes: the server refuses or reads them, stays small, and goes on. */
+/**
+ * Tests messages that could take much more memory than their bytes. The server reads or refuses them, stays small and continues
+ * to serve.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,8 +18,8 @@ const MIB = 2 ** 20;
 const base = mkdtempSync(join(tmpdir(), "triton-memory-"));
 const flags = [`--model-repository=${base}`];
 
-/** A server that is killed above 1 GB, as by a watcher. */
-class Watched {
+/** A server that the test kills when it exceeds 1 GB. */
+class WatchedServer {
   readonly child: TritonChild;
   readonly client: TritonClient;
   mostMib = 0;
@@ -30,8 +33,8 @@ class Watched {
     });
   }
 
-  static async start(): Promise<Watched> {
-    return new Watched(await startTriton(flags));
+  static async start(): Promise<WatchedServer> {
+    return new WatchedServer(await startTriton(flags));
   }
 
   get residentMib(): number {
@@ -39,7 +42,7 @@ class Watched {
     return Number(kib ?? 0) / 1024;
   }
 
-  /** How the call ended. */
+  /** Makes a call. Returns its status. */
   send(method: string, body: Buffer): Promise<string> {
     const path = method.startsWith("/") ? method : SERVICE + method;
     const raw = (bytes: Buffer) => bytes;
@@ -86,11 +89,11 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(base, { recursive: true, force: true }));
 
-/** Garbage that has not been collected, beside what the bar allows. */
+/** Allowance for garbage that has not been collected, in addition to the limit. */
 const SLACK_MIB = 48;
 
-test("each message takes at most eight times its bytes, and the server answers behind it", async () => {
-  const server = await Watched.start();
+test("each message takes at most eight times its bytes, and the server answers afterwards", async () => {
+  const server = await WatchedServer.start();
   try {
     for (const [name, { method, body, isRead }] of Object.entries(ATTACKS)) {
       const bytes = body();
@@ -107,8 +110,8 @@ test("each message takes at most eight times its bytes, and the server answers b
   }
 });
 
-test("packed messages are unpacked within the limit, one after the other", async () => {
-  const server = await Watched.start();
+test("compressed messages are decompressed within the limit, one after another", async () => {
+  const server = await WatchedServer.start();
   try {
     const before = server.residentMib;
     const zeros = Buffer.alloc(300 * MIB);
@@ -136,8 +139,8 @@ const ROUNDS = Object.entries(SMALL_FIELDS).flatMap(([name, unit]) =>
   SIZES.flatMap((size) => [false, true].map((isPacked) => ({ name, unit, size, isPacked }))),
 );
 
-test("messages of all fields and sizes at once, packed or not: each takes at most eight times its bytes", async () => {
-  const server = await Watched.start();
+test("messages of all fields and sizes at once, compressed or not, take at most eight times their bytes", async () => {
+  const server = await WatchedServer.start();
   try {
     for (const { name, unit, size, isPacked } of sampled("triton", ROUNDS, 40)) {
       const part = manyOf(unit, Math.min(size, 32 * KIB));
@@ -153,7 +156,7 @@ test("messages of all fields and sizes at once, packed or not: each takes at mos
       if (size >= MIB)
         expect(ended[0], what).toMatch(/^RESOURCE_EXHAUSTED: Received message with more fields|^INTERNAL/);
       expect(await server.isHealthy(), what).toBe(true);
-      // Garbage is more than the messages if these are short: `message-heap.test.ts` measures those.
+      // With short messages, garbage exceeds the messages. `message-heap.test.ts` measures those.
       const sentMib = Math.max(GARBAGE_MIB, (copies * size) / MIB);
       expect((server.mostMib - before - SLACK_MIB) / sentMib, what).toBeLessThan(8);
     }
@@ -163,7 +166,7 @@ test("messages of all fields and sizes at once, packed or not: each takes at mos
 });
 
 test("many calls with many parameters, and many large messages at once", async () => {
-  const server = await Watched.start();
+  const server = await WatchedServer.start();
   try {
     const wordy = Buffer.concat([field(1, "INT32"), entries(4, 7000)]);
     const all = await Promise.all(Array.from({ length: 200 }, () => server.send("ModelInfer", wordy)));
@@ -179,7 +182,7 @@ test("many calls with many parameters, and many large messages at once", async (
   }
 });
 
-test("a message with more fields than --grpc-max-message-fields is refused, in a stream, too", async () => {
+test("a message with more fields than --grpc-max-message-fields is refused, also in a stream", async () => {
   const server = await hostTriton([...flags, "--grpc-max-message-fields=100"]);
   const client = new TritonClient(server.grpc);
   try {

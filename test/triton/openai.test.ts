@@ -1,4 +1,4 @@
-/** What does Triton's OpenAI front end answer? Each row of what is known of it: routes, errors, defaults, streams, refusals. */
+/** Tests Triton's OpenAI front end: routes, errors, defaults, streams and refusals. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -44,14 +44,14 @@ async function stream(path: string, body: object): Promise<{ chunks: Chunk[]; en
   return { chunks: events.map((event) => JSON.parse(event.slice("data: ".length))), end };
 }
 
-test("the others are closed: KServe's ports need their flag, metrics stand on this one", async () => {
+test("KServe's ports are closed without their flags, and metrics are on this port", async () => {
   expect([child.url, child.grpc, child.metrics]).toEqual([child.openai, 0, ""]);
   expect((await get("/v2")).status).toBe(404);
   const metrics = await (await get("/metrics")).text();
   expect(metrics).toContain('nv_inference_request_success{model="ensemble",version="1"}');
 });
 
-test("ready is an empty 200, models are Triton's, what is not there is FastAPI's 404 and 405", async () => {
+test("ready is an empty 200, models are Triton's, unknown paths and methods get FastAPI's 404 and 405", async () => {
   const ready = await get("/health/ready");
   expect([ready.status, await ready.text(), ready.headers.get("server")]).toEqual([200, "", "uvicorn"]);
   const { data } = (await (await get("/v1/models")).json()) as { data: readonly { id: string }[] };
@@ -69,7 +69,7 @@ test("ready is an empty 200, models are Triton's, what is not there is FastAPI's
   expect([wrong.status, await wrong.json()]).toEqual([405, { detail: "Method Not Allowed" }]);
 });
 
-test("client errors are 400, those of the schema 422, those of the server 500, too large a body 413", async () => {
+test("client errors are 400, schema errors 422, server errors 500, oversized bodies 413", async () => {
   expect(await refused("completions", { model: "x", prompt: "Hi" })).toEqual([400, "Unknown model: x"]);
   expect(await refused("completions", { model: "add_sub", prompt: "Hi" })).toEqual([
     500,
@@ -95,7 +95,7 @@ test("client errors are 400, those of the schema 422, those of the server 500, t
   ]);
 });
 
-test("16 tokens are the default, of a chat too; its id is a completion's, its fingerprint null, its end always stop", async () => {
+test("the default is 16 tokens; a chat has a completion's id, no fingerprint, and always ends with stop", async () => {
   const answer = await (
     await post("chat/completions", { model: "vllm_model", messages: MESSAGES, ignore_eos: true })
   ).json();
@@ -110,7 +110,7 @@ test("16 tokens are the default, of a chat too; its id is a completion's, its fi
   expect(other).toMatchObject({ object: "text_completion", usage: null, choices: [{ finish_reason: "stop" }] });
 });
 
-test("a stream begins with the role, has the fields that were set, and ends with usage where asked and [DONE]", async () => {
+test("a stream begins with the role, has the fields that were set, and ends with usage (if asked for) and [DONE]", async () => {
   const asked = { model: "vllm_model", messages: MESSAGES, max_tokens: 3, ignore_eos: true };
   const { chunks, end } = await stream("chat/completions", { ...asked, stream_options: { include_usage: true } });
   expect(end).toBe("data: [DONE]");
@@ -152,7 +152,7 @@ test.each([
   expect(await refused("completions", { model: "ensemble", prompt: "Hi", ...more })).toEqual([400, why]);
 });
 
-test("what vLLM's backend can do: log probabilities, an adapter by its name, a function's arguments, vectors", async () => {
+test("features of vLLM's backend: log probabilities, an adapter by name, a function's arguments, embeddings", async () => {
   const asked = { model: "vllm_model", prompt: "Hello", seed: 5, max_tokens: 2 };
   const shown = (await (await post("completions", { ...asked, logprobs: 1 })).json()) as {
     readonly choices: readonly { readonly text: string; readonly logprobs: { readonly tokens: readonly string[] } }[];
@@ -181,7 +181,7 @@ test("what vLLM's backend can do: log probabilities, an adapter by its name, a f
   });
 });
 
-test("models are loaded by request only where control is explicit", async () => {
+test("models can be loaded by request only with explicit control", async () => {
   const load = await get("/v1/models/ensemble/load", "POST");
   expect([load.status, await load.json()]).toEqual([
     400,
@@ -189,7 +189,7 @@ test("models are loaded by request only where control is explicit", async () => 
   ]);
 });
 
-test("every model gives the text that vLLM's own route gives for the same prompt and seed", async () => {
+test("every model gives the same text as vLLM's own route for the same prompt and seed", async () => {
   await using vllm = createServer({ seed: 7, timing: "none" });
   await vllm.ready;
   const asked = { prompt: "The river", seed: 42, max_tokens: 12 };

@@ -1,4 +1,4 @@
-/** Are folders taken as users have them, with all that public examples say in them: loaded as they are, inferred, counted? */
+/** Tests that folders with the features of public examples are accepted as they are: loaded, inferred and counted. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import { eventually } from "../server.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";
 
 const FOLDERS: Readonly<Record<string, readonly [config: string, file: string]>> = {
-  // Without a platform: the file tells; a GPU that is named; commas or none.
+  // Without a platform, so that the file determines it; with a named GPU; with and without commas.
   detector: [
     `max_batch_size : 16
      input [ { name: "image", data_type: TYPE_FP32, format: FORMAT_NCHW, dims: [ 3, -1, -1 ] } ]
@@ -91,7 +91,7 @@ afterAll(async () => {
 
 const get = async (path: string) => (await fetch(`${server.url}/v2/models/${path}`)).json();
 
-test("groups have an instance for each of their GPUs, and GPU 0 where they name none", async () => {
+test("instance groups have an instance per named GPU, or GPU 0 if they name none", async () => {
   expect(await get("detector/config")).toMatchObject({
     platform: "onnxruntime_onnx",
     instance_group: [{ name: "detector_0", kind: "KIND_GPU", count: 2, gpus: [0, 1] }],
@@ -106,7 +106,7 @@ const ask = async (name: string, input: string, shape: readonly number[]) => {
   return (await answer.json()) as { outputs?: { name: string; shape: number[] }[] };
 };
 
-test("each is inferred and counted; in an ensemble drawn tensors fit the next step", async () => {
+test("each model answers and is counted; in an ensemble drawn tensors fit the next step", async () => {
   const shapes = async (...asked: Parameters<typeof ask>) =>
     (await ask(...asked)).outputs?.map(({ name, shape }) => [name, shape]);
   expect(await shapes("resnet", "INPUT__0", [3, 8, 8])).toEqual([["OUTPUT__0", [1, 10, 1, 1]]]);
@@ -128,7 +128,7 @@ test("each is inferred and counted; in an ensemble drawn tensors fit the next st
 
 const load = (name: string) => fetch(`${server.url}/v2/repository/models/${name}/load`, { method: "POST" });
 
-test("classes have the labels of the model's file, in an ensemble those of its step; a file that is missing is no load", async () => {
+test("classes have the labels of the model's file, or of the ensemble's step; a missing file makes the load fail", async () => {
   const put = (name: string, config: string) => {
     mkdirSync(join(folder, name, "1"), { recursive: true });
     writeFileSync(join(folder, name, "config.pbtxt"), config);
@@ -170,7 +170,7 @@ test("classes have the labels of the model's file, in an ensemble those of its s
   }
 });
 
-test("a model has its own buckets of times to the first response; other ones come with an unload and a load", async () => {
+test("a model has its own buckets of first-response times; new ones take effect after an unload and a load", async () => {
   const bounds = async () => {
     const page = await (await fetch(`${server.metrics}/metrics`)).text();
     const rows = page.matchAll(/^nv_inference_first_response_histogram_ms_bucket\{model="words",.*le="(.+)"/gm);

@@ -1,10 +1,10 @@
-/** A server of models without ports, on a clock of the test's. */
+/** Creates a server of models without ports, on the test's clock. */
 
 import { tritonServerConfig } from "../../src/cli/options/triton-server-config.ts";
 import type { TritonOptions } from "../../src/servers/triton/inference/options.ts";
 import { TritonServer } from "../../src/servers/triton/inference/server.ts";
 
-/** Not started. `flags` as on the command line; throws with what is wrong with them. */
+/** Creates a server without starting it. `flags`: as on the command line. Throws an error if they are refused. */
 export function pureServer(
   flags: readonly string[],
   clock: TritonOptions["clock"],

@@ -1,28 +1,28 @@
 /**
- * Does a Triton server answer as the recorded one, step by step? The whole plays all recordings and holds their times; the
- * sample has some that do not wait, and may be late.
+ * Compares our answers with recordings of a real Triton, step by step. The whole run plays all recordings and checks their times.
+ * The sample plays a few that do not wait, and tolerates late answers.
  */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { drawn, figure, seed, sized } from "../size.ts";
 import { differences } from "./golden/compare.ts";
 import { mutated } from "./golden/mutate.ts";
-import { type PlayHow, playAll, type Verdict } from "./golden/play.ts";
+import { type PlayOptions, playAll, type Verdict } from "./golden/play.ts";
 import { readRecordings, type Scenario } from "./golden/recordings.ts";
 
 const { scenarios, models } = readRecordings(new URL("recorded", import.meta.url).pathname);
 
-/** What is not as recorded, and why; whatever starts to work leaves the list. */
+/** Cases that are not as recorded, with reasons. A case that starts to work must leave the list. */
 const NOT_YET = JSON.parse(readFileSync(new URL("not-yet.json", import.meta.url), "utf8")) as {
   readonly reason: string;
   readonly waiting: readonly string[];
-  /** Perhaps they are as recorded all the same. */
+  /** True if the cases may also be as recorded. */
   readonly maybe?: boolean;
 }[];
 const waiting = new Set(NOT_YET.flatMap((one) => one.waiting));
 const isWaiting = (name: string) => waiting.has(name);
 
-/** Scenarios that take long: signals, loads and idle times. */
+/** Matches scenarios that take long: signals, loads and idle times. */
 const SLOW = /exiting|explicit|repository|summary_|pending_|cache_gauges|interval_|priority|unload|canceled|queue_|timeout|dynamic_no/;
 const quick = scenarios.filter(({ name }) => !SLOW.test(name));
 const played = sized("triton", {
@@ -31,11 +31,11 @@ const played = sized("triton", {
 });
 const TIMEOUT_MS = 900_000;
 
-const verdictsOf = (all: readonly Scenario[], how: PlayHow): Promise<Verdict[]> =>
-  Array.fromAsync(playAll([...new Set(all)], models, () => {}, how));
+const verdictsOf = (all: readonly Scenario[], options: PlayOptions): Promise<Verdict[]> =>
+  Array.fromAsync(playAll([...new Set(all)], models, () => {}, options));
 
 test(
-  "all that was recorded, but what the list says",
+  "all recordings match, except the listed cases",
   async () => {
     const verdicts = await verdictsOf(played, { late: sized("triton", { sample: true, whole: false }) });
     expect(verdicts.filter(({ name, wrong }) => wrong !== null && !isWaiting(name))).toEqual([]);
@@ -61,7 +61,7 @@ test(
   TIMEOUT_MS,
 );
 
-test("who may be late and cancels late may have read more, and nothing else", () => {
+test("with tolerance for lateness, a call that cancels late may have more answers, but no other differences", () => {
   const step = {
     grpc: { method: "ModelStreamInfer", requests: [], cancel_after_ms: 400 },
     expect: { responses: ["a", "b"], code: "CANCELLED" },

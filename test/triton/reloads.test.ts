@@ -1,4 +1,4 @@
-/** What of its numbers goes on where a model is loaded over itself, and what begins anew? */
+/** Tests which numbers of a model continue when it is loaded again, and which start anew. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -42,14 +42,14 @@ async function ask(value = 1): Promise<void> {
   await answer.text();
 }
 
-/** Values of a family by the labels behind the model's name. */
+/** Returns the values of a family, by the labels without the model's name. */
 async function series(name: string): Promise<Record<string, number>> {
   const page = await (await fetch(`${child.metrics}/metrics`)).text();
   const found = page.matchAll(new RegExp(`^${name}\\{([^}]*)\\} (\\S+)$`, "gm"));
   return Object.fromEntries([...found].map(([, labels, value]) => [labels, Number(value)]));
 }
 
-/** Successes, inferences and executions that the statistics tell. */
+/** Returns the successes, inferences and executions in the statistics. */
 async function told(): Promise<(number | undefined)[]> {
   const { model_stats: stats } = (await (await fetch(`${child.url}/v2/models/m/stats`)).json()) as {
     model_stats: {
@@ -66,7 +66,7 @@ const M = 'model="m",version="1"';
 const success = () => series("nv_inference_request_success");
 const buckets = async () => Object.keys(await series("nv_inference_first_response_histogram_ms_bucket")).length;
 
-test("a changed configuration: the page goes on, in the families and buckets that it had, the statistics begin anew", async () => {
+test("after a changed configuration metrics continue with their families and buckets, statistics start anew", async () => {
   await control("load");
   for (let left = 3; left > 0; left--) await ask();
   expect([await success(), await told(), await buckets()]).toEqual([{ [M]: 3 }, [3, 3, 3], 5]);
@@ -91,7 +91,7 @@ test("a changed configuration: the page goes on, in the families and buckets tha
   expect(await series("nv_cache_num_hits_per_model")).toEqual({ [M]: 0 });
 });
 
-test("other tags are other series: the former ones go, but for failures", async () => {
+test("other tags make other series; the former ones disappear, except failures", async () => {
   await control("load", 'metric_tags { key: "team" value: "blue" }');
   await eventually(async () => Object.keys(await success()).length === 1);
   await ask();
@@ -99,7 +99,7 @@ test("other tags are other series: the former ones go, but for failures", async 
   expect(Object.keys(await series("nv_inference_request_failure")).length).toBe(8);
 });
 
-test("instances on another GPU: the series of the former one goes, that of the core goes on; a load that fails changes neither", async () => {
+test("on another GPU the former GPU's series disappears and the core's continues; a failed load changes neither", async () => {
   const on = (gpus: string) => `instance_group { kind: KIND_GPU gpus: [ ${gpus} ] }`;
   await control("load", on("0, 1"));
   for (let left = 4; left > 0; left--) await ask();

@@ -1,4 +1,4 @@
-/** What do strategies, idle time, control inputs and wrong requests of sequences come to? */
+/** Tests sequences: strategies, idle time, control inputs and invalid requests. */
 import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,7 +22,7 @@ const placed = (batcher: SequenceBatcher<Request>, nowUs: number) =>
     .orders(nowUs)
     .placed!.map(({ rows }) => rows.map(({ request, ready }) => (ready ? request.sequenceId : null)));
 
-test("direct: a slot without a request stands empty, and a batch ends before the next is made", () => {
+test("direct: a slot without a request stays empty, and a batch ends before the next is formed", () => {
   const batcher = of({});
   for (const request of [start(1n), start("two"), next("two")]) batcher.enqueue(request, 0);
   expect(placed(batcher, 0)).toEqual([[1n, "two"]]);
@@ -31,7 +31,7 @@ test("direct: a slot without a request stands empty, and a batch ends before the
   expect(placed(batcher, 20)).toEqual([[null, "two"]]);
 });
 
-test("a sequence without a slot waits for an end, and an idle one loses its slot", () => {
+test("a sequence without a slot waits for another's end, and an idle sequence loses its slot", () => {
   const batcher = of({ slots: 1 });
   batcher.enqueue(start(1n), 0);
   batcher.enqueue(start(2n), 0);
@@ -51,7 +51,7 @@ test("a sequence without a slot waits for an end, and an idle one loses its slot
   );
 });
 
-test("what is cancelled of a sequence that ended does not touch a new one of its name", () => {
+test("cancelling a request of an ended sequence does not affect a new sequence with the same id", () => {
   const batcher = of({});
   const ending = end(1n);
   batcher.enqueue(start(1n), 0);
@@ -66,7 +66,7 @@ test("what is cancelled of a sequence that ended does not touch a new one of its
   expect(placed(batcher, 4)).toEqual([[null, 1n]]);
 });
 
-test("oldest: sequences share a batch, one request of each at a time", () => {
+test("oldest: sequences share a batch, with one request of each at a time", () => {
   const batcher = of({ strategy: OLDEST, slots: 4 });
   const first = [start(1n), start(2n), next(1n)];
   for (const request of first) batcher.enqueue(request, 0);
@@ -76,7 +76,7 @@ test("oldest: sequences share a batch, one request of each at a time", () => {
   expect(placed(batcher, 10)).toEqual([[1n]]);
 });
 
-test("a request waits in the backlog no longer than its timeout; one without a sequence is refused", () => {
+test("a request waits in the backlog at most for its timeout; a request without a sequence is refused", () => {
   const batcher = of({ slots: 1 });
   batcher.enqueue(start(1n), 0);
   const late = new Request(2n, true, false, 100);
@@ -120,7 +120,7 @@ const asked = (id: SequenceId) =>
     { respond: () => {} },
   );
 
-test("a model finds its controls among its inputs; an id of the wrong kind is refused", () => {
+test("a model gets its controls as inputs; an id of a wrong type is refused", () => {
   const shown = (ready: boolean) =>
     [...sequenceInputs(config, { request: asked(300n), slot: 0, ready }).values()].map(({ name, datatype, data }) => [
       name,
@@ -140,7 +140,7 @@ test("a model finds its controls among its inputs; an id of the wrong kind is re
   );
 });
 
-test("control inputs that are wrong are refused in Triton's words", () => {
+test("invalid control inputs are refused with Triton's message", () => {
   const wrong = (...inputs: object[]) => atOnce(wrongControls({ control_input: inputs } as SequenceBatching, "m"));
   const flags = { int32_false_true: [0, 1] };
   const id = { kind: "CONTROL_SEQUENCE_CORRID", data_type: "TYPE_STRING" };
@@ -168,7 +168,7 @@ test("control inputs that are wrong are refused in Triton's words", () => {
   );
 });
 
-/** Sends what it was given, the answer to 1 later than that to 2. */
+/** Returns its input, after 300 ms for 1 and at once for 2. */
 const LATER = `export default {
   execute(requests) {
     for (const request of requests) {
@@ -252,7 +252,7 @@ const REMEMBERS = `export default {
   },
 };`;
 
-test("implicit state: each sequence finds what it left, a new one what is initial; the client does not see it", async () => {
+test("implicit state: each sequence gets its last state, a new one the initial state; clients do not see it", async () => {
   const folder = mkdtempSync(join(tmpdir(), "triton-states-"));
   const state = (more: string) =>
     `state { input_name: "HELD" output_name: "LEFT" data_type: TYPE_INT32 dims: [ -1 ] ${more} }`;
@@ -306,7 +306,7 @@ test("implicit state: each sequence finds what it left, a new one what is initia
   }
 });
 
-test("sequences over HTTP add up, each by itself; wrong ones are refused; each request counts one", async () => {
+test("sequences over HTTP add up separately; invalid ones are refused; each request counts once", async () => {
   const folder = mkdtempSync(join(tmpdir(), "triton-sequences-"));
   for (const [name, strategy] of [
     ["direct", "direct { }"],

@@ -1,4 +1,4 @@
-/** What does a Triton server do beyond the recordings: the later version, models of users, loads, bad requests, shared memory? */
+/** Tests what the recordings do not cover: version 2.73, models of users, loads, bad requests and shared memory. */
 import { afterAll, expect, test } from "bun:test";
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -18,7 +18,7 @@ afterAll(async () => {
 const own = new URL("models", import.meta.url).pathname;
 let repositories = 0;
 
-/** Files by their path below the repository; models of the recordings by name. */
+/** Creates a repository of text files by path, and of copied models of the recordings. */
 function repository(files: Readonly<Record<string, string>>, copied: readonly string[] = []): string {
   const folder = join(base, `${repositories++}`);
   mkdirSync(folder);
@@ -45,7 +45,7 @@ const model = (more: string, output = "TYPE_FP32") => `
   input { name: "x" data_type: TYPE_FP32 dims: [ 2 ] } output { name: "y" data_type: ${output} dims: [ 3, -1 ] } ${more}`;
 const X = { name: "x", shape: [2], datatype: "FP32", data: [1, 2] };
 
-test("2.73 where it differs from 2.51", async () => {
+test("differences of 2.73 from 2.51", async () => {
   const { url, metrics, grpc } = await started(
     repository({}, ["plain", "tokens", "types"]),
     "--metrics-config=histogram_latencies=true",
@@ -90,7 +90,7 @@ test("2.73 where it differs from 2.51", async () => {
   client.client.close();
 });
 
-test("a user's folders as they are: drawn tensors, which repeat with the seed; the start says so", async () => {
+test("folders of users work as they are: drawn tensors repeat with the seed, and the start reports them", async () => {
   const folder = repository({
     "onnx/config.pbtxt": model('platform: "onnxruntime_onnx" max_batch_size: 8 dynamic_batching { }'),
     "onnx/1/model.onnx": "",
@@ -141,7 +141,7 @@ test("a user's folders as they are: drawn tensors, which repeat with the seed; t
 const TS = `backend: "python" input { name: "x" data_type: TYPE_INT32 dims: [ -1 ] }
   output { name: "y" data_type: TYPE_INT32 dims: [ -1 ] }`;
 
-test("a model.ts: what it answers, throws, gets wrong", async () => {
+test("a model.ts: answers, exceptions and errors", async () => {
   const code = (body: string) => `export default class { execute(requests, host) { ${body} } }`;
   const folder = repository({
     "good/config.pbtxt": TS,
@@ -199,7 +199,7 @@ test.each([
     { "a/config.pbtxt": 'backend: "python"', "a/1/f": "", "a/model.ts": "export default 5" },
     "its default export has no execute",
   ],
-])("a model that does not load ends the start in one line: %#", async (files: Record<string, string>, why) => {
+])("a model that does not load ends the start with one line: %#", async (files: Record<string, string>, why) => {
   const folder = repository(files);
   const failed = await startTriton([`--model-repository=${folder}`]).then(
     (child) => child.stop("SIGKILL").then(() => "it started"),
@@ -214,7 +214,7 @@ test.each([
   expect((await fetch(`${url}/v2/health/ready`)).status).toBe(why.startsWith("1:1") ? 200 : 400);
 });
 
-test("with poll the repository is followed", async () => {
+test("polling follows changes of the repository", async () => {
   const folder = repository({}, ["plain"]);
   const { url } = await started(folder, "--model-control-mode=poll", "--repository-poll-secs=1");
   cpSync(join(own, "batched"), join(folder, "batched"), { recursive: true });
@@ -228,7 +228,7 @@ test("with poll the repository is followed", async () => {
   ]);
 });
 
-test("loads: while one is under way, of what unloads, of circles, of a folder that vanishes", async () => {
+test("loads: one under way, one during an unload, circular ensembles, and a vanished folder", async () => {
   const step = (name: string) =>
     `platform: "ensemble" input { name: "a" data_type: TYPE_INT32 dims: 1 } output { name: "b" data_type: TYPE_INT32 dims: 1 }
      ensemble_scheduling { step { model_name: "${name}" model_version: -1 input_map { key: "a" value: "a" } output_map { key: "b" value: "b" } } }`;
@@ -265,7 +265,7 @@ test("loads: while one is under way, of what unloads, of circles, of a folder th
   expect((await fetch(`${url}/v2/models/plain/infer`, ask([TEXT]))).status).toBe(200);
 });
 
-test("shared memory of the system: tensors come from it and go to it", async () => {
+test("tensors in and out of system shared memory", async () => {
   const file = `/dev/shm/understudy-test-${process.pid}`;
   writeFileSync(file, Buffer.concat([Buffer.from([2, 0, 0, 0]), Buffer.from("hi"), Buffer.alloc(58)]));
   try {
@@ -340,7 +340,7 @@ test("preserve_ordering: responses leave in the order of the requests, not of th
   expect(ends).toEqual(["kept first", "kept second", "free second", "free first"]);
 });
 
-/** Sends bytes as they are; gives what comes back until the connection ends or falls silent. */
+/** Sends bytes unchanged. Returns the answer until the connection ends or falls silent. */
 async function raw(url: string, bytes: string): Promise<string> {
   const socket = connect(Number(new URL(url).port), "127.0.0.1");
   let text = "";
@@ -352,7 +352,7 @@ async function raw(url: string, bytes: string): Promise<string> {
   });
 }
 
-test("bad requests: refused, never a crash, and nothing stays pending", async () => {
+test("bad requests are refused without a crash, and none stays pending", async () => {
   const { url, metrics } = await started(
     repository({}, ["plain", "batched", "tokens"]),
     "--http-max-input-size=100000",

@@ -1,4 +1,4 @@
-/** The models that `serve --role triton` has without --model-repository, asked as the clients written for them ask. */
+/** Tests the models that `serve --role triton` has without --model-repository, with requests of the clients written for them. */
 import { expect, test } from "bun:test";
 import { hostTriton } from "./child.ts";
 

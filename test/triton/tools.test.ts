@@ -1,4 +1,6 @@
-/** Do the requests pass that perf_analyzer and genai-perf send? In their order and their shapes; there are no binaries to install. */
+/**
+ * Tests the requests that perf_analyzer and genai-perf send, in the same order and form. Their binaries cannot be installed here.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { hostTriton, type TritonHosted } from "./child.ts";
 import { bytesText, decoded, encoded, input, TritonClient } from "./grpc-client.ts";
@@ -21,7 +23,7 @@ afterAll(async () => {
 
 const get = async (path: string) => (await fetch(`${server.url}/v2${path}`)).json();
 
-test("perf_analyzer over HTTP: what it asks of an ensemble before and after a window", async () => {
+test("perf_analyzer over HTTP: its requests about an ensemble before and after a measurement", async () => {
   expect(await get("")).toMatchObject({ name: "triton", extensions: expect.arrayContaining(["statistics"]) });
   expect(await get("/models/ens")).toMatchObject({ platform: "ensemble", versions: ["1"] });
   const config = (await get("/models/ens/config")) as {
@@ -55,7 +57,7 @@ test("perf_analyzer over HTTP: what it asks of an ensemble before and after a wi
   expect(await counts()).toEqual([1, 1, 1]);
 });
 
-/** Answers of one request on a stream: texts, and how many ends came. */
+/** Sends one request on a stream. Returns the number of texts and of final responses, and the error. */
 function streamed(request: Parameters<typeof encoded>[1]): Promise<{ texts: number; ends: number; error: string }> {
   const seen = { texts: 0, ends: 0, error: "" };
   return new Promise((done) => {
@@ -78,7 +80,7 @@ function streamed(request: Parameters<typeof encoded>[1]): Promise<{ texts: numb
 
 const TRUE = Buffer.from([1]).toString("base64");
 
-test("genai-perf on the vLLM backend: numbers of sampling_parameters are texts, and the answer has so many tokens", async () => {
+test("genai-perf on the vLLM backend: sampling_parameters with numbers as texts, and an answer of that many tokens", async () => {
   const sampling = JSON.stringify({ max_tokens: "16", min_tokens: "16", ignore_eos: true });
   const seen = await streamed({
     model_name: "vllm_model",
@@ -94,7 +96,7 @@ test("genai-perf on the vLLM backend: numbers of sampling_parameters are texts, 
   expect(seen).toEqual({ texts: 16, ends: 1, error: "" });
 });
 
-test("genai-perf's min_length, which no current ensemble has, is refused in Triton's words", async () => {
+test("genai-perf's min_length, which no current ensemble has, is refused with Triton's message", async () => {
   const refused = await client.call("ModelInfer", {
     model_name: "ens",
     inputs: [input("text_input"), input("min_length", "INT32")],

@@ -1,4 +1,7 @@
-/** What do TensorRT-LLM's models answer? The classic ensemble, its parts, BLS and the LLM API, over HTTP, as their repository. */
+/**
+ * Tests TensorRT-LLM's models over HTTP: the classic ensemble and its parts, BLS, and the LLM API. They answer as their
+ * repository defines.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -47,7 +50,7 @@ const successes = async (model: string) => (await statistics(model)).inference_s
 const PROMPT = { text_input: "Hello", max_tokens: 6, seed: 5 };
 const TEXT = "Every river joins every result under";
 
-test("one engine: the same prompt and seed give the same text by every way", async () => {
+test("one engine: the same prompt and seed give the same text on every path", async () => {
   const whole = await generate("ensemble", PROMPT);
   expect(whole).toEqual({
     ...{ model_name: "ensemble", model_version: "1", batch_index: 0, sequence_index: 0 },
@@ -63,7 +66,7 @@ test("one engine: the same prompt and seed give the same text by every way", asy
   ]);
   expect([joined(ensemble), joined(bls), api.at(-1)!.text_output, vllm.text_output]).toEqual([TEXT, TEXT, TEXT, TEXT]);
   expect([ensemble.length, bls.length, api.length]).toEqual([6, 6, 6]);
-  // The LLM API's responses each have the text so far.
+  // Each response of the LLM API has the whole text so far.
   expect(api[1]!.text_output).toBe("Every river");
 });
 
@@ -75,7 +78,7 @@ test("a request counts in the ensemble and in each of its steps; postprocessing 
   expect(after.map((count, at) => count - before[at]!)).toEqual([1, 1, 1, 6]);
 });
 
-test("log probabilities, counts and times come where they are asked for", async () => {
+test("log probabilities, counts and times are returned on request", async () => {
   const wishes = {
     return_log_probs: true,
     return_num_input_tokens: true,
@@ -101,7 +104,7 @@ test("log probabilities, counts and times come where they are asked for", async 
   expect(one).toMatchObject({ output_log_probs: each[0], cum_log_probs: each[0] });
 });
 
-test("stop words end an answer and stay in it, bad words do not come, end_id -1 has no end", async () => {
+test("stop words end an answer and stay in it, bad words do not occur, end_id -1 turns the end off", async () => {
   const asked = { ...PROMPT, exclude_input_in_output: true };
   expect((await generate("ensemble", { ...asked, stop_words: [" joins"] })).text_output).toBe("Every river joins");
   expect((await generate("tensorrt_llm_bls", { ...asked, stop_words: ["joins"] })).text_output).toBe(
@@ -127,7 +130,7 @@ const ids = (body: object) => ({
   ],
 });
 
-test("sequences, beams and rows of a batch are told apart", async () => {
+test("sequences, beams and rows of a batch are distinguished", async () => {
   const direct = { input_ids: [1, 2, 3], input_lengths: 3, request_output_len: 2, exclude_input_in_output: true };
   const several = await stream("tensorrt_llm", { ...direct, num_return_sequences: 2, seed: 1 });
   expect(several.map((one) => one.sequence_index).sort()).toEqual([0, 1]);
@@ -145,7 +148,7 @@ test("sequences, beams and rows of a batch are told apart", async () => {
   expect(await tooMany.text()).toContain("2147483647 sequences are more than the 65536 that the executor holds");
 });
 
-test("an id and stop end a request in the engine: it has what came until then, and counts as a success", async () => {
+test("an id and stop end a request in the engine: it returns the tokens so far and counts as a success", async () => {
   const before = await statistics("tensorrt_llm");
   const running = stream("tensorrt_llm", {
     ...{ id: "mine", input_ids: [1, 2], input_lengths: 2, request_output_len: 5000, streaming: true },
@@ -164,7 +167,7 @@ test("an id and stop end a request in the engine: it has what came until then, a
   expect(api).toEqual({ error: "Request cancelled by client" });
 });
 
-test("a client of the ensemble that leaves ends the generation", async () => {
+test("an ensemble client that leaves ends the generation", async () => {
   const leaving = new AbortController();
   const body = JSON.stringify({ ...PROMPT, max_tokens: 100_000, end_id: -1, stream: true });
   const before = await successes("tensorrt_llm");
@@ -178,7 +181,7 @@ test("a client of the ensemble that leaves ends the generation", async () => {
   while ((await successes("tensorrt_llm")) === before) await Bun.sleep(10);
 });
 
-test("metrics have the executor, and what each backend counts of its requests", async () => {
+test("metrics show the executor, and each backend's counts of its requests", async () => {
   const text = await (await fetch(`${child.metrics}/metrics`)).text();
   const value = (series: string) =>
     Number(
@@ -218,14 +221,14 @@ test.each([
   [0, "0.0"],
   [25, "0.25"],
   [100, "1.0"],
-])("how full the KV cache is is a double, as RapidJSON writes it: %d of 100 blocks", (usedBlocks, written) => {
+])("the use of the KV cache is a double, as RapidJSON writes it: %d of 100 blocks", (usedBlocks, written) => {
   const cache = { usedBlocks, blocks: 100, tokensPerBlock: 32 };
   expect(loadMetrics("json", cache)).toEqual({
     "endpoint-load-metrics": `JSON {"named_metrics":{"kv_cache_utilization":${written},"max_token_capacity":3200}}`,
   });
 });
 
-test("the start tells how to ask a repository that cannot stream", async () => {
+test("the start message shows how to call a repository that cannot stream", async () => {
   const folder = mkdtempSync(join(tmpdir(), "trtllm-whole-"));
   for (const name of ["ensemble", "preprocessing", "tensorrt_llm", "postprocessing"]) {
     cpSync(join(SHIPPED, name), join(folder, name), { recursive: true });
@@ -245,7 +248,7 @@ test("the start tells how to ask a repository that cannot stream", async () => {
   rmSync(folder, { recursive: true });
 });
 
-test("what is wrong has the backend's words", async () => {
+test("errors have the backend's messages", async () => {
   const none = await generate("tensorrt_llm", { input_ids: [1], input_lengths: 1, request_output_len: 0 });
   expect(none).toEqual({ error: "Assertion failed: mMaxNewTokens > 0" });
   const missing = await generate("ensemble", { text_input: "Hello" });
@@ -258,7 +261,7 @@ test("what is wrong has the backend's words", async () => {
   expect(unary.status).toBe(501);
 });
 
-test("over gRPC: a stream of ModelStreamInfer has each token; ModelInfer is none for a decoupled model", async () => {
+test("over gRPC: ModelStreamInfer has each token; ModelInfer is refused for a decoupled model", async () => {
   const client = new TritonClient(child.grpc);
   const request = (name: string, ...more: readonly (readonly [string, string, string])[]) => ({
     model_name: name,

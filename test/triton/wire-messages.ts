@@ -1,18 +1,18 @@
-/** Makes messages of gRPC that no client would send: of many small fields, long lists, packed bytes. */
+/** Makes gRPC messages that no client would send: with many small fields, long lists, or compressed bytes. */
 
 const varint = (value: number): number[] =>
   value < 128 ? [value] : [(value & 127) | 128, ...varint(Math.floor(value / 128))];
 
-/** A field of bytes. */
+/** Encodes a field of bytes. */
 export const field = (number: number, bytes: Uint8Array | string): Buffer => {
   const value = Buffer.from(bytes as string);
   return Buffer.concat([Buffer.from([...varint(number * 8 + 2), ...varint(value.length)]), value]);
 };
-/** The bytes again and again, up to a length. */
+/** Repeats bytes up to a length. */
 export const filled = (unit: readonly number[], length: number): Buffer =>
   Buffer.alloc(length - (length % unit.length), Buffer.from(unit));
 
-/** A request for a model with one input `x`, whose contents are these bytes. */
+/** Encodes a request for a model with one input `x` and these contents. */
 export const withContents = (model: string, datatype: string, count: number, contents: Uint8Array): Buffer => {
   const shape = field(3, Buffer.from(varint(count)));
   return Buffer.concat([
@@ -25,7 +25,7 @@ export const withRaw = (model: string, datatype: string, count: number, raw: Uin
   const input = field(5, Buffer.concat([field(1, "x"), field(2, datatype), shape]));
   return Buffer.concat([field(1, model), input, field(7, raw)]);
 };
-/** Entries of a map, each a key and `true`. */
+/** Encodes entries of a map, each with a key and the value `true`. */
 export const entries = (number: number, count: number): Buffer =>
   Buffer.concat(
     Array.from({ length: count }, (_, at) =>
@@ -33,7 +33,7 @@ export const entries = (number: number, count: number): Buffer =>
     ),
   );
 
-/** A name of three letters that no other number below 46,656 has. */
+/** Returns a name of three letters, different for each number below 46,656. */
 const nameOf = (at: number): string => at.toString(36).padStart(3, "0");
 const entry = (number: number, key: string, value: Uint8Array): Buffer =>
   field(number, Buffer.concat([field(1, key), field(2, value)]));
@@ -42,7 +42,7 @@ const shape = field(3, Buffer.from([1]));
 const input = (...fields: readonly Uint8Array[]): Buffer => field(5, Buffer.concat(fields));
 const CONTENTS = [1, 2, 3, 4, 5].map((list) => field(list, Buffer.from([1])));
 
-/** The smallest fields of a `ModelInferRequest`, each in one way; by their numbers, as many as fit. */
+/** The smallest fields of a `ModelInferRequest` of each kind, made from a running number. */
 export const SMALL_FIELDS: Readonly<Record<string, (at: number) => Buffer>> = {
   "empty inputs": () => input(),
   "inputs with an empty name": () => input(field(1, "")),
@@ -73,7 +73,7 @@ export const SMALL_FIELDS: Readonly<Record<string, (at: number) => Buffer>> = {
   "all in turn": (at) => [input(), field(6, ""), field(7, ""), entry(4, nameOf(at), TRUE)][at % 4]!,
 };
 
-/** A message of such fields, of at most so many bytes. */
+/** Encodes a message of as many such fields as fit into `bytes`. */
 export function manyOf(unit: (at: number) => Buffer, bytes: number): Buffer {
   const parts: Buffer[] = [];
   let length = 0;
@@ -89,12 +89,12 @@ const MIB = 2 ** 20;
 export interface Attack {
   readonly method: string;
   readonly body: () => Buffer;
-  /** Whether the message is within the limits. */
+  /** True if the message is within the limits. */
   readonly isRead: boolean;
 }
 const infer = (body: () => Buffer, isRead = false): Attack => ({ method: "ModelInfer", body, isRead });
 
-/** By name; each of some megabytes. */
+/** Messages by name, each of some megabytes. */
 export const ATTACKS: Readonly<Record<string, Attack>> = {
   "empty inputs": infer(() => filled([0x2a, 0], 16 * MIB)),
   "empty outputs": infer(() => filled([0x32, 0], 16 * MIB)),

@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-truth-docs-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 const docs = readFileSync(new URL("../../docs/reference/truth-log.md", import.meta.url), "utf8");
 
-test("per-token times", () => {
+test("the documented program computes the time of each token", () => {
   // The pool is small enough to preempt requests, so that they have several runs.
   const trace = "synthetic:isl=100,osl=50-150,concurrency=8,requests=40";
   const pool = ["--max-model-len", "256", "--num-gpu-blocks-override", "40"];

@@ -69,12 +69,12 @@ test("the log's totals equal the metrics, and its token times equal the receiver
   await fc.assert(
     fc.asyncProperty(plans, async (plan) => {
       const result = await run(plan);
-      const { steps, requests, heard } = result;
+      const { steps, requests, tokenTimes } = result;
       expectTotals(result);
       expect(requests.length).toBe(plan.requests);
       expect(steps.map(({ step }) => step)).toEqual(steps.map((_, i) => i + 1));
       for (const row of requests) {
-        const times = heard.get(row.id)!;
+        const times = tokenTimes.get(row.id)!;
         // If another request's receiver ends this request in the same step, this request's token was counted but not
         // received.
         expect(dueTimes(row, steps).slice(0, times.length)).toEqual(times);
@@ -145,7 +145,7 @@ test("stopping an engine writes a row for every request in progress", async () =
     fc.asyncProperty(plans, fc.integer({ min: 10_000, max: 60_000 }), async (plan, untilUs) => {
       const result = await run({ ...plan, untilUs });
       for (const { reason, endUs } of result.requests) expect(reason === null).toBe(endUs === null);
-      expect(result.requests.length).toBe(result.heard.size);
+      expect(result.requests.length).toBe(result.tokenTimes.size);
       open += result.requests.filter(({ reason }) => reason === null).length;
       expectTotals(result);
     }),

@@ -43,11 +43,11 @@ function tellAll(recent: RecentRows, limit: number): PageContent {
   const requests: RequestLine[] = [];
   let page: PageLine | null = null;
   while (page === null || page.more) {
-    const told = tell(recent, page === null ? null : Number(page.next), limit);
-    expect([told.page.requests, told.page.steps]).toEqual([told.requests.length, told.steps.length]);
-    for (const step of told.steps) steps.set(step.step, step);
-    requests.push(...told.requests);
-    page = told.page;
+    const answer = tell(recent, page === null ? null : Number(page.next), limit);
+    expect([answer.page.requests, answer.page.steps]).toEqual([answer.requests.length, answer.steps.length]);
+    for (const step of answer.steps) steps.set(step.step, step);
+    requests.push(...answer.requests);
+    page = answer.page;
   }
   return { steps: [...steps.values()].toSorted((a, b) => a.step - b.step), requests, page };
 }
@@ -62,21 +62,21 @@ test("pages of any size together contain the rows of the log and the steps that 
       const recent = new RecentRows(kept, 1, 0, 5000);
       const log = await run({ seed, requests, observer: recent.observer(0) });
       const last = log.requests.slice(-kept);
-      const told = tellAll(recent, limit);
-      expect(told.requests).toEqual(last);
-      expect(told.page.next).toBe(String(5000 + requests));
+      const answer = tellAll(recent, limit);
+      expect(answer.requests).toEqual(last);
+      expect(answer.page.next).toBe(String(5000 + requests));
       const named = new Set(
         last.flatMap(({ runs }) => runs.flatMap(([first, n]) => Array.from({ length: n }, (_, i) => first + i))),
       );
-      expect(told.steps).toEqual(log.steps.filter(({ step }) => named.has(step)));
+      expect(answer.steps).toEqual(log.steps.filter(({ step }) => named.has(step)));
       // Counts the requests that were dropped before they were read.
       expect(tell(recent, 5000, 1000).page.missed).toBe(requests - last.length);
       expect(tell(recent, "end", 10)).toMatchObject({ steps: [], requests: [], page: { more: false } });
-      const one = last[seed % last.length]!;
-      const [found] = JSON.parse(`[${[...rowsOf(recent, one.id)].join("")}]`);
+      const request = last[seed % last.length]!;
+      const [found] = JSON.parse(`[${[...rowsOf(recent, request.id)].join("")}]`);
       const { tokens, ...row } = found;
-      expect(row).toEqual(one);
-      expect(tokens.dueUs).toEqual(dueTimes(one, log.steps));
+      expect(row).toEqual(request);
+      expect(tokens.dueUs).toEqual(dueTimes(request, log.steps));
       expect(tokens.writeStartUs).toHaveLength(tokens.dueUs.length);
     },
   );

@@ -40,7 +40,7 @@ export interface Run {
   readonly end: EndLine;
   readonly snapshot: EngineSnapshot;
   /** Times at which the receiver got each token, by request id. */
-  readonly heard: ReadonlyMap<string, number[]>;
+  readonly tokenTimes: ReadonlyMap<string, number[]>;
 }
 
 export const plain = generationOf({ promptIds: new Uint32Array([1]), ignoreEos: true });
@@ -51,7 +51,10 @@ export const factsOf = (step: number, known: Partial<StepFacts> = {}): StepFacts
   ...{ preemptions: 0, rebasedUs: 0, cause: 0 as const, oldestStep: () => Number.POSITIVE_INFINITY, ...known },
 });
 
-/** Runs requests of all kinds: some are cancelled, some end at a stop string, and some are cancelled while another receives a token. */
+/**
+ * Runs requests of all kinds: some are cancelled, some end at a stop string, and some are cancelled while another receives a
+ * token.
+ */
 export async function run(plan: Plan): Promise<Run> {
   const folder = mkdtempSync(join(tmpdir(), "understudy-truth-"));
   const file = join(folder, "truth.jsonl");
@@ -65,9 +68,9 @@ export async function run(plan: Plan): Promise<Run> {
     });
     const { observer } = observersOf(0, log, plan.observer ? { observer: () => plan.observer! } : null);
     const engine = new Engine({ config, clock, module: debug, eosId: EOS, observer: observer!(0) });
-    const heard = new Map<string, number[]>();
+    const tokenTimes = new Map<string, number[]>();
     if (plan.submit) plan.submit(engine, clock);
-    else submitAll(plan, engine, clock, heard);
+    else submitAll(plan, engine, clock, tokenTimes);
     advance(plan, clock);
     engine.stop();
     await log.close();
@@ -83,14 +86,19 @@ export async function run(plan: Plan): Promise<Run> {
       requests: lines.filter((line) => line.type === "request"),
       end: lines.at(-1) as EndLine,
       snapshot: engine.snapshot("now"),
-      heard,
+      tokenTimes,
     };
   } finally {
     rmSync(folder, { recursive: true });
   }
 }
 
-function submitAll({ seed, requests }: Plan, engine: Engine, clock: VirtualClock, heard: Map<string, number[]>): void {
+function submitAll(
+  { seed, requests }: Plan,
+  engine: Engine,
+  clock: VirtualClock,
+  tokenTimes: Map<string, number[]>,
+): void {
   const random = seeded(seed);
   const below = (limit: number) => random() % limit;
   let lastSubmission: Submission | undefined;
@@ -108,7 +116,7 @@ function submitAll({ seed, requests }: Plan, engine: Engine, clock: VirtualClock
     const priority = below(3);
     clock.at(arrivalUs, () => {
       const times: number[] = [];
-      heard.set(id, times);
+      tokenTimes.set(id, times);
       const victim = kills === 0 ? lastSubmission : undefined;
       let bytes = 0;
       const receiver = {

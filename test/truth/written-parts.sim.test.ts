@@ -92,7 +92,7 @@ test("a step with at least 64 tokens has the time at which each eighth was writt
   }
 });
 
-test("a step that was written in no time has no parts", () => {
+test("a step whose writing takes no time has no parts", () => {
   for (const { writtenUs } of runSteps(100, () => 0).steps) expect(writtenUs).toBeUndefined();
 });
 

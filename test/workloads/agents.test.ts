@@ -53,7 +53,7 @@ describe("weka", () => {
     expect(later!.slice(640, 700)).not.toEqual([...first!].slice(640));
   });
 
-  test("ids are local to their conversation, unless the file says global", () => {
+  test("ids are local to their conversation, unless the file declares them global", () => {
     const ids = (scope: string | undefined) => {
       const each = talk([call(0, [1, 2])], { hash_id_scope: scope });
       return read(lines(each, each)).found.map(({ blockIds }) => blockIds);
@@ -180,7 +180,7 @@ describe("otel", () => {
     ["2026-05-01T10:00:00.000002999Z", 2],
     ["1777629600000004000", 4],
     [[1777629600, 5000], 5],
-  ] as const)("start %j", (start, us) => {
+  ] as const)("the start time %j is parsed", (start, us) => {
     const { found } = read(lines(span("2026-05-01T10:00:00Z"), span(start)));
     expect(found.map(({ arrivalUs }) => arrivalUs)).toEqual([0, us]);
   });
@@ -225,7 +225,7 @@ describe("otel", () => {
     expect(() => read(lines(row), {}, "otel")).toThrow(expected);
   });
 
-  test("the number of calls held for sorting is limited", () => {
+  test("the number of calls kept for sorting is limited", () => {
     const found = [0, 1, 2].map((line) => ({ line, text: JSON.stringify(span("2026-05-01T10:00:00Z")) }));
     expect(() => [...otel(found, () => {}, 2)]).toThrow(
       new TraceError("line 2: more than 2 requests in an otel trace"),

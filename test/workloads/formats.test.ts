@@ -142,8 +142,8 @@ describe("formats", () => {
     const closed = read(null, { format: "synthetic:isl=10,osl=20-22,concurrency=3,requests=500" });
     expect(closed.pace).toEqual({ kind: "closed", concurrency: 3 });
     expect(closed.found.length).toBe(500);
-    expect(new Set(closed.found.map((one) => one.promptTokens))).toEqual(new Set([10]));
-    expect(new Set(closed.found.map((one) => one.outputTokens))).toEqual(new Set([20, 21, 22]));
+    expect(new Set(closed.found.map((request) => request.promptTokens))).toEqual(new Set([10]));
+    expect(new Set(closed.found.map((request) => request.outputTokens))).toEqual(new Set([20, 21, 22]));
     expect(read("synthetic:isl=10,osl=20-22,concurrency=3,requests=500")).toEqual(closed);
     const open = read(null, { format: "synthetic:isl=10,osl=1,rate=20,requests=4000" });
     expect(open.found.at(-1)!.arrivalUs / 4000).toBeWithin(46_000, 54_000);
@@ -154,7 +154,7 @@ describe("formats", () => {
     expect(open.found.every(({ adapter }) => adapter === 0)).toBe(true);
   });
 
-  test("limit and rate scale", () => {
+  test("--limit ends the trace, and --rate-scale divides its times", () => {
     const text = [0, 1000, 2000, 3000].map((ms) => mooncakeLine(ms, 5, 1, [1])).join("\n");
     const { found } = read(file(text), { limit: 3, rateScale: 4 });
     expect(found.map(({ arrivalUs }) => arrivalUs)).toEqual([0, 250_000, 500_000]);
@@ -172,13 +172,13 @@ describe("bad input", () => {
     [mooncakeLine(5, 512, 1, [1, 2]), "at most 1 ids, one per 512 tokens of input_length 512, not 2"],
     [mooncakeLine(5, 512, 1, [-1]), '"hash_ids": whole numbers from 0 to 2^64 - 1, or texts, not -1'],
     [mooncakeLine(4, 600, 1, [1, 2]), "a time not before that of the request ahead of it; it is 1 ms earlier"],
-  ])("mooncake line %s", (line, expected) => {
+  ])("the mooncake line is refused: %s", (line, expected) => {
     const path = file(`${good}\n${line}\n${good}\n`);
     expect(refusal(() => read(path))).toStartWith("t:2: expected ");
     expect(refusal(() => read(path))).toContain(expected);
     const { found, bad } = read(path, { skip: true });
     expect(found.length).toBe(2);
-    expect(bad.map((one) => one.line)).toEqual([2]);
+    expect(bad.map((fault) => fault.line)).toEqual([2]);
   });
 
   test.each([
@@ -186,7 +186,7 @@ describe("bad input", () => {
     ["2023-13-45 18:17:03,1,1", "a time, prompt tokens and output tokens"],
     ["2023-11-16 18:17:03,0,1", "token counts of at least 1"],
     ["2023-11-16 18:17:02,1,1", "a time not before"],
-  ])("azure line %s", (line, expected) => {
+  ])("the azure line is refused: %s", (line, expected) => {
     const path = file(`TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,5,1\n${line}\n`);
     expect(refusal(() => read(path))).toContain(`t:3: expected ${expected}`);
   });
@@ -201,7 +201,7 @@ describe("bad input", () => {
     ['[\n{"conversations": "x"}]', 2],
     ['[{"conversations": []}, 5]', 1],
     ['[\n\n{"conversations": [', 3],
-  ])("sharegpt %s", (text, line) => {
+  ])("the sharegpt file is refused: %s", (text, line) => {
     const wrong = refusal(() => read(file(text), { format: "sharegpt" }));
     expect(wrong).toStartWith(`t:${line}: expected a conversation such as`);
   });
@@ -216,7 +216,7 @@ describe("bad input", () => {
     ["x\n", "sharegpt:rate=1,concurrency=1", "takes concurrency or rate, not both"],
     ["x\n", "sharegpt:speed=1", 'has concurrency, rate, not "speed"'],
     ["x\n", "synthetic:isl=1,osl=1,rate=1", "must not be given"],
-  ])("file %j as %s", (text, format, wrong) => {
+  ])("the file %j is refused with format %s", (text, format, wrong) => {
     expect(refusal(() => read(file(text), format === null ? {} : { format }))).toContain(wrong);
   });
 
@@ -230,22 +230,22 @@ describe("bad input", () => {
     ["synthetic:isl=1,isl=1", "isl is given twice"],
     ["synthetic:isl=1,osl=1,rate=1,requests=x", "requests must be a whole number above 0"],
     ["mooncake", "no trace: give a file"],
-  ])("no file and %s", (format, wrong) => {
+  ])("a command without file is refused with format %s", (format, wrong) => {
     expect(refusal(() => read(null, { format }))).toContain(wrong);
   });
 
-  test("files that cannot be read", () => {
+  test("a file that cannot be read is refused", () => {
     expect(refusal(() => read(join(folder, "nowhere")))).toBe(`cannot read "${join(folder, "nowhere")}" (ENOENT)`);
     expect(refusal(() => read(folder, { format: "mooncake" }))).toBe(`cannot read "${folder}" (EISDIR)`);
   });
 
-  test("nothing good in the file", () => {
+  test("a file without a valid row is refused", () => {
     expect(refusal(() => read(file("x\ny\n"), { format: "mooncake", skip: true }))).toBe("t: no good line, 2 bad ones");
   });
 });
 
 describe("pieces", () => {
-  test("reads lines longer than a piece of the file, and loses none where pieces meet", () => {
+  test("reads lines longer than a piece of the file, and loses none between pieces", () => {
     const lines = Array.from({ length: 300 }, (_, i) => "é".repeat((i * 7919) % 9000) + i);
     const found = [...new TraceFile(file(lines.join("\n"))).lines()];
     expect(found.map(({ text }) => text)).toEqual(lines);

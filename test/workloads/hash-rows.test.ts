@@ -53,7 +53,7 @@ describe("units of time", () => {
     ["fractions and long gaps", [1.5, 300.25, 9000], null],
     ["one request", [1.5], null],
     ["all at once", [1.5, 1.5], null],
-  ] as const)("a warning for %s", (_, stamps, warning) => {
+  ] as const)("a warning is printed for %s", (_, stamps, warning) => {
     const { trace } = read(lines(...stamps.map((stamp) => row(stamp))));
     if (warning === null) expect(trace.times!.warning()).toBeNull();
     else expect(trace.times!.warning()).toMatch(warning);
@@ -274,9 +274,9 @@ describe("tokens per hash id and tokens per engine block", () => {
     [48, 512, 21],
   ])("blocks of %d, ids of %d tokens: %d shared blocks", (blockSize, idTokens, blocks) => {
     const tokens = 5 * idTokens;
-    const [one, other] = [request(tokens, [1, 2, 3, 4, 5]), request(tokens, [1, 2, 9, 4, 5])];
-    expect(shared(blockSize, idTokens, one, other)).toBe(blocks);
-    expect(shared(blockSize, idTokens, one, one)).toBe(Math.floor(tokens / blockSize));
+    const [first, second] = [request(tokens, [1, 2, 3, 4, 5]), request(tokens, [1, 2, 9, 4, 5])];
+    expect(shared(blockSize, idTokens, first, second)).toBe(blocks);
+    expect(shared(blockSize, idTokens, first, first)).toBe(Math.floor(tokens / blockSize));
   });
 
   test("blocks that ids do not fully cover are not shared", () => {

@@ -192,7 +192,7 @@ describe("rows with a session and a pause instead of a time", () => {
 });
 
 describe("gzip", () => {
-  test("a gzip trace is read like a plain one, whatever its name", async () => {
+  test("a gzip trace is read like a plain one under any file name", async () => {
     const { trace, found } = read(traceCase("big2.jsonl.gz"));
     expect([trace.format, found.map(({ blockIds }) => blockIds)]).toEqual([
       "mooncake",

@@ -7,10 +7,10 @@ import { shortenSlices } from "./short-slices.ts";
 
 declare const self: Worker & { onmessage: ((event: MessageEvent<SharedArrayBuffer>) => void) | null };
 
-/** How long before the time the message leaves: it takes some 50 µs to arrive. */
+/** Time by which the message leaves early, because it takes some 50 µs to arrive. */
 const AHEAD_MS = 0.2;
 
-// Whoever has the processor when it wakes need not finish a slice first: the loop would be late by that much.
+// Otherwise another thread would first finish its time slice when this thread wakes, and the loop would be late by that time.
 shortenSlices();
 
 self.onmessage = ({ data }) => {

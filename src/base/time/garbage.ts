@@ -11,8 +11,8 @@ import type { SpareTime } from "./spare-time.ts";
 /** Bytes of bodies after which a collection is ordered. Each body leaves about five times its size. */
 const COLLECT_AFTER_BYTES = 4 * 2 ** 20;
 /**
- * Half streams after which a young collection is ordered. A stream counts half when its request was read and half when
- * it is opened: each leaves as much, and all requests of a burst are read before the first stream is opened.
+ * Half streams after which a young collection is ordered. A stream counts half when its request was read, and half when it
+ * is opened, because both leave about as much. All requests of a burst are read before the first stream is opened.
  */
 const COLLECT_AFTER_HALVES = 512;
 /** Bytes of a body that leaves as much garbage as a stream. */
@@ -22,7 +22,7 @@ const REST_US = 500_000;
 const LITTLE_BYTES = 2 ** 21;
 /** Whole collections take at most 1 part in 50 of the time. */
 const WHOLE_PART = 50;
-/** How long a whole collection takes, until one was made. */
+/** Assumed duration of a whole collection, until the first has been measured. */
 const WHOLE_US = 20_000;
 /** Young collections take at most 1 part in 20 of the time, after the first of a burst. */
 const YOUNG_PART = 20;
@@ -81,14 +81,14 @@ export class Garbage {
   #owed = 0;
   #makingUp = false;
   /**
-   * True if one more whole collection follows: at the last one, requests of a burst were still under way, and Bun 1.4
+   * True if one more whole collection follows, because requests of a burst were still running at the last one. Bun 1.4
    * returns memory to the system before a collection, not after it.
    */
   #again = false;
   /** True while a young collection waits for a gap between steps. */
   #youngWaits = false;
   readonly #wholeShare = new TimeShare(WHOLE_PART, 0);
-  /** How long the last whole collection took: a concurrent one takes about as much of the processor. */
+  /** Duration of the last whole collection. A concurrent one takes about as much processor time. */
   #wholeUs = WHOLE_US;
   readonly #youngShare = new TimeShare(YOUNG_PART, YOUNG_BURST_US);
   /** The lowest resident memory that was seen since the last whole collection. */
@@ -103,7 +103,7 @@ export class Garbage {
 
   /**
    * Counts bytes of a body, or of an answer, that are garbage soon. A young collection follows every 4 MiB of them, whatever
-   * share of the time it takes: a body of megabytes leaves hundreds of them, and one late collection of all takes longer.
+   * share of the time it takes. A body of megabytes leaves hundreds of them, and one late collection of all takes longer.
    */
   readonly add = (bytes: number): void => {
     this.#bodyBytes += bytes;

@@ -1,7 +1,7 @@
 /**
- * Shortens the time slices of a thread, so that the loop gets the processor sooner. The kernel lets a running thread
- * finish a slice, 2.8 ms on two processors, before it runs a thread that has woken, unless that thread asked for shorter
- * slices (Linux 6.12 and later, EEVDF: `sched_setattr` with a runtime). The shares of the processor stay what they were.
+ * Shortens the time slices of a thread, so that the loop gets the processor sooner. The kernel lets a running thread finish
+ * a slice, 2.8 ms on two processors, before it runs a thread that has woken. A thread that asked for shorter slices runs
+ * sooner (Linux 6.12 and later, EEVDF: `sched_setattr` with a runtime). The shares of the processor do not change.
  */
 import { dlopen, FFIType, ptr } from "bun:ffi";
 

@@ -25,8 +25,8 @@ export class SpareTime {
   }
 
   /**
-   * Settles, in order of the calls, at most once per turn of the event loop, when nothing is due for a while; false:
-   * there was no such gap within the patience.
+   * Settles when nothing is due for a while, in order of the calls and at most once per turn of the event loop. Resolves to
+   * false if there was no such gap within the patience.
    */
   pass(): Promise<boolean> {
     return new Promise((go) => {
@@ -58,19 +58,16 @@ export class SpareTime {
 }
 
 /**
- * All that wait for gaps on one clock, with one wake-up among them: whoever waits must not look like something that is due
- * to the others. Two that did woke each other in turn, and no step came between them until one had lost its patience.
+ * The waiting calls of one clock, which share one wake-up. With a wake-up per call, each call would look like due work to the
+ * others. Two such calls woke each other in turn, and no step came between them until one had lost its patience.
  */
 class Gaps {
-  readonly #clock: Clock;
   readonly #waiting = new Set<SpareTime>();
   /** True if `#look` will run in the next turn. */
   #soon = false;
   #later: Cancel | null = null;
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Clock) {}
 
   wait(one: SpareTime): void {
     this.#waiting.add(one);
@@ -80,26 +77,26 @@ class Gaps {
   #lookSoon(): void {
     if (this.#soon) return;
     this.#soon = true;
-    this.#clock.turn(this.#look);
+    this.clock.turn(this.#look);
   }
 
   readonly #look = (): void => {
     this.#soon = false;
     this.#later?.();
     this.#later = null;
-    const nowUs = this.#clock.now();
-    const dueUs = this.#clock.nextUs();
+    const nowUs = this.clock.now();
+    const dueUs = this.clock.nextUs();
     let gone = false;
     for (const one of this.#waiting) {
       gone = one.offer(nowUs, dueUs);
       if (!one.waits) this.#waiting.delete(one);
-      // What it does now takes time: the others look again after it.
+      // The work of this call takes time, so the other calls look for a gap again afterwards.
       if (gone) break;
     }
     if (this.#waiting.size === 0) return;
     if (gone) this.#lookSoon();
     // Behind what is due; by then the next due time is known.
-    else this.#later = this.#clock.at(dueUs, this.#look);
+    else this.#later = this.clock.at(dueUs, this.#look);
   };
 }
 

@@ -3,7 +3,7 @@
  * is translated.
  */
 
-/** How its parser (pflag) reads a flag: one value; values up to the next flag; `--x` or `--x=false`; `--x` and `--no-x`. */
+/** Kinds of flags in its parser (pflag): one value; values up to the next flag; `--x` or `--x=false`; `--x` and `--no-x`. */
 type Takes = "value" | "list" | "switch" | "toggle";
 
 type Topic =

@@ -51,9 +51,9 @@ export function durationOf(said: KeyInput | undefined): number {
 const LATENCY = "kv-cache-transfer-latency";
 
 /**
- * Translates the simulator's ways to compute latencies (`latency-calculator`; if unset, constant if time-to-first-token is set): a
- * constant time to first token, or an overhead and a time per prompt token, each with a factor by which steps grow with the
- * running sequences. Throws `InvalidValue`.
+ * Translates the simulator's latency calculators. `latency-calculator` selects one; if it is unset, the constant one applies if
+ * time-to-first-token is set. A calculator has a constant time to first token, or an overhead and a time per prompt token. Each
+ * also has a factor by which steps grow with the running sequences. Throws `InvalidValue`.
  */
 export function compatTiming(asked: KeyReader, maxNumSeqs: number): CompatTiming {
   const us = (key: string) => durationOf(asked(key));

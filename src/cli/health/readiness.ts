@@ -1,6 +1,8 @@
 /**
- * Asks a server whether it is ready. The routes are those of vLLM and trtllm-serve (`/health`, 200 with an empty body), of Triton
- * (`/v2/health/ready`, 200 or 400 with an empty body) and of Triton's OpenAI front end (`/health/ready`).
+ * Asks a server whether it is ready. Routes:
+ * - vLLM and trtllm-serve: `/health`, 200 with an empty body
+ * - Triton: `/v2/health/ready`, 200 or 400 with an empty body
+ * - Triton's OpenAI front end: `/health/ready`
  */
 
 import type { Clock } from "../../base/clock.ts";

@@ -45,7 +45,7 @@ type LandingRows = Readonly<Record<string, LandingRow>>;
 type RowsWithoutGroup = Readonly<Record<string, Omit<LandingRow, "group">>>;
 
 /** The type of a row's value after its conversion. */
-type ConvertedValue<Row> = Row extends { readonly as: (value: infer Input) => infer Output }
+type Conversion<Row> = Row extends { readonly as: (value: infer Input) => infer Output }
   ? ValueOf<Row> extends Input
     ? Exclude<Output, undefined>
     : Nowhere
@@ -55,7 +55,7 @@ type ConvertedValue<Row> = Row extends { readonly as: (value: infer Input) => in
 type Misfit<Row> = Row extends { readonly lands: infer Path extends string }
   ? MemberAt<ServeConfig, Path> extends Nowhere
     ? `the configuration has no ${Path}`
-    : ConvertedValue<Row> extends Exclude<MemberAt<ServeConfig, Path>, undefined>
+    : Conversion<Row> extends Exclude<MemberAt<ServeConfig, Path>, undefined>
       ? Row extends { readonly initial: infer Initial }
         ? Initial extends MemberAt<ServeConfig, Path>
           ? never

@@ -64,7 +64,7 @@ export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, Opt
 
   /**
    * Finds the format of a name. `ofVllm`: vLLM's parsers, also accepted in the role of trtllm-serve unless the option has that
-   * server's spelling. `unregistered`: the format for names that a plugin file may register; null if there is no plugin file.
+   * server's spelling. `unregistered`: the format for names that a plugin file may register. Null if there is no plugin file.
    */
   function read<F extends string>(
     option: "tool-call-parser" | "reasoning-parser",

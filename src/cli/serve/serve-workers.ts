@@ -17,6 +17,7 @@ import { setupOf } from "../../metrics/setup.ts";
 import { countedBy } from "../../servers/openai/front/served.ts";
 import { fileOfWorker } from "../../truth/worker-file.ts";
 import { printText } from "../print.ts";
+import { workerCommand } from "../single-file.ts";
 import { describe } from "./banner.ts";
 import { endedLine, refusalOf, SAME_SIGNAL_US, startedMs, unwritableTruth } from "./serve.ts";
 
@@ -62,7 +63,7 @@ export async function serveWorkers(
     new Supervisor({
       workers: config.workers,
       clock,
-      entry: ENTRY,
+      command: workerCommand(ENTRY),
       say: warn,
       setup: (index, paused) => {
         const { workers } = config;

@@ -1,5 +1,6 @@
 /** Chooses the client under test: the user's command, our reference client, or a pinned one of the checkout (test/clients/drivers). */
 import { existsSync, readFileSync } from "node:fs";
+import { homepage } from "../../../package.json";
 import type { WallClock } from "../../base/clock.ts";
 import { ALIVE_PROTOCOL, aliveClient } from "../../tools/stress/alive.ts";
 import { commandClient } from "../../tools/stress/command.ts";
@@ -23,17 +24,31 @@ export interface ChosenClient {
   close(): void;
 }
 
-/** Path from this file to the checkout. The published package has no drivers. */
-const CHECKOUT = "../../../";
-const ROOT = Bun.fileURLToPath(new URL(CHECKOUT, import.meta.url));
-const DRIVERS = `${ROOT}test/clients/drivers/drivers.json`;
+const DRIVERS = "test/clients/drivers/drivers.json";
+/** Most folders above this file that are searched. The bundle of a checkout is in `build/programs/NAME/`, less deep than this. */
+const LEVELS_MOST = 6;
 const TIMEOUT_S = 2;
 /** Most characters of a command in the title of a report. */
 const NAME_CHARACTERS = 80;
 
-/** The table of pinned clients; empty outside of a checkout. */
-export const drivers = (): Readonly<Record<string, Driver>> =>
-  existsSync(DRIVERS) ? JSON.parse(readFileSync(DRIVERS, "utf8")) : {};
+/**
+ * Finds the checkout that holds this file or its bundle, and returns its folder with a slash at the end. Returns null for the
+ * published package and for a single file, which have no drivers.
+ */
+function checkout(): string | null {
+  if (Bun.isStandaloneExecutable) return null;
+  for (let level = 0, folder = new URL("./", import.meta.url); level <= LEVELS_MOST; level++) {
+    if (existsSync(new URL(DRIVERS, folder))) return Bun.fileURLToPath(folder);
+    folder = new URL("../", folder);
+  }
+  return null;
+}
+
+/** Returns the table of pinned clients. It is empty outside of a checkout. */
+export function drivers(): Readonly<Record<string, Driver>> {
+  const root = checkout();
+  return root === null ? {} : JSON.parse(readFileSync(root + DRIVERS, "utf8"));
+}
 
 /** Returns the client, or an error message. */
 export function chosenClient(
@@ -56,7 +71,9 @@ export function chosenClient(
 }
 
 const named = (names: readonly string[]) =>
-  names.length === 0 ? "; others exist only in a checkout" : `, ${names.join(", ")}`;
+  names.length === 0
+    ? `; the pinned clients are programs of a checkout (${homepage.replace(/#.*/, "")}, folder test/clients/drivers)`
+    : `, ${names.join(", ")}`;
 
 function reference(clock: WallClock, timeoutMs: number, retries: number | undefined): ChosenClient {
   const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
@@ -81,11 +98,12 @@ function alive(
 
 /** Starts a pinned client. Returns an error message if its program is missing. */
 function pinned(name: string, driver: Driver, timeoutMs: number, retries: number | undefined): ChosenClient | string {
+  const root = checkout()!; // the driver is from its table
   const [program = "", ...words] = driver.command;
-  const path = program === "bun" ? process.execPath : program.includes("/") ? ROOT + program : Bun.which(program);
+  const path = program === "bun" ? process.execPath : program.includes("/") ? root + program : Bun.which(program);
   if (path === null || !existsSync(path))
     return `--client ${name}: ${program} is not there (docs/reference/client-verdicts.md)`;
-  const absolute = words.map((word) => (word.startsWith("test/clients/") ? ROOT + word : word));
+  const absolute = words.map((word) => (word.startsWith("test/clients/") ? root + word : word));
   const env = { ...process.env, ...driver.env };
   return alive(name, [path, ...absolute], env, timeoutMs, retries ?? driver.retries);
 }

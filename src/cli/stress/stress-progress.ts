@@ -3,27 +3,24 @@ import { isRed, type StressVerdict } from "../../tools/stress/verdict.ts";
 import type { TerminalLine } from "../terminal-line.ts";
 
 export class StressProgress {
-  readonly #line: TerminalLine;
   #done = 0;
   #red = 0;
 
-  constructor(line: TerminalLine) {
-    this.#line = line;
-  }
+  constructor(private readonly line: TerminalLine) {}
 
   /** Counts a finished case. `cases`: number of all cases. */
   finished(verdict: StressVerdict, cases: number): void {
     this.#done++;
     if (isRed(verdict)) this.#red++;
-    this.#line.show(`${this.#done} of ${cases} cases, ${this.#red} red`);
+    this.line.show(`${this.#done} of ${cases} cases, ${this.#red} red`);
   }
 
   /** Shows that failed plan `at` of `of` is being shrunk, and how many runs that has taken. */
   shrinking(at: number, of: number, runs: number): void {
-    this.#line.show(`shrinking red plan ${at} of ${of}, ${runs} runs`);
+    this.line.show(`shrinking red plan ${at} of ${of}, ${runs} runs`);
   }
 
   clear(): void {
-    this.#line.clear();
+    this.line.clear();
   }
 }

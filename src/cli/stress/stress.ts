@@ -98,7 +98,7 @@ interface StressOutcome {
 
 function report(
   { name, results, shrunk, notCalled }: StressOutcome,
-  expected: Expected,
+  expected: KnownVerdicts,
   outs: readonly (OutFile | null)[],
   again: (plan: string) => string,
 ): void {
@@ -179,7 +179,7 @@ function casesOf({ faults, replay, random, seed = 1, seeds = 1 }: StressValues):
 }
 
 /** Known verdicts by plan; null: every failed case is an error. */
-type Expected = ReadonlyMap<string, string> | null;
+type KnownVerdicts = ReadonlyMap<string, string> | null;
 
 function expectations(file: string): ReadonlyMap<string, string> {
   try {

@@ -2,7 +2,7 @@
 
 import type { KvCacheDtype } from "./kv-cache-dtypes.ts";
 
-/** What determines the size of the KV pool. */
+/** Values that determine the size of the KV pool. */
 export interface DeploymentConfig {
   /** Measured engine (a name of `profiles/`) that gave the defaults, independent of the timing. */
   readonly preset: string;

@@ -6,6 +6,7 @@
  */
 
 import { OUT_WORDS } from "../../../assembly/layout.ts";
+import { OutWord } from "../../../assembly/outbox-row.ts";
 
 /** A stream to which lanes can write events. */
 export interface LaneEnd {
@@ -27,31 +28,51 @@ export type NativeWrite = (
   call: Int32Array,
 ) => number;
 
-/** Words of a lane before its frame. */
+/** Words of a lane. */
 enum Word {
+  /** File descriptor of the socket plus 1. 0: the receiver must handle each row. */
   Line,
+  /** The step whose token the lane takes next. */
   Next,
+  /** Tokens and bytes sent, and not yet reported to the receiver. */
   Tokens,
   Bytes,
+  /** Lengths of the texts before and after each piece. */
   Prefix,
   Suffix,
+  /** The prefix, then the suffix. */
   Frame,
 }
 const LANE_WORDS = 144;
 /** Largest length of prefix and suffix together, in bytes. */
 export const FRAME_MOST_BYTES = 4 * (LANE_WORDS - Word.Frame);
-/** Words of a call, before the event that was only partly written. */
+/** Words of a call. */
 enum Call {
+  /** Range of rows. */
   From,
   To,
   Step,
+  /** Sizes of the tables of lanes and of texts. */
   Lanes,
   Ids,
+  /** Results: length of an event that was only partly sent, or 0; bytes sent of it, or a negative error number. */
   Length,
   Taken,
+  /** The event. */
   Event,
 }
 const PIECE_MOST_BYTES = 255;
+/**
+ * The layouts as macros for lanes.c, so that they exist only here and in assembly/outbox-row.ts: `LANE_NEXT` is the number of the word
+ * `Next`.
+ */
+export const LANE_MACROS: Readonly<Record<string, string>> = {
+  ...macrosOf("LANE", Word),
+  ...macrosOf("CALL", Call),
+  ...macrosOf("OUT", OutWord),
+  LANE_WORDS: `${LANE_WORDS}`,
+  OUT_WORDS: `${OUT_WORDS}`,
+};
 /** Number of last steps whose due times are kept. */
 export const TIMES_KEPT = 4096;
 const CALL_BYTES = 4 * Call.Event + 16 + FRAME_MOST_BYTES + PIECE_MOST_BYTES;
@@ -78,35 +99,32 @@ export class TokenTexts {
 
 /** The path of a generation's plain tokens to their stream. */
 export class Lane {
-  #slot: number;
-  readonly #lanes: Lanes;
-  readonly #line: LaneEnd;
-
-  constructor(lanes: Lanes, slot: number, line: LaneEnd) {
-    this.#lanes = lanes;
-    this.#slot = slot;
-    this.#line = line;
+  constructor(
+    private readonly lanes: Lanes,
+    private slot: number,
+    private readonly line: LaneEnd,
+  ) {
     line.onLane(this);
   }
 
   /** Opens the lane. The token that was just written has this text. Further plain tokens need no receiver. */
   goOn(id: number, piece: Uint8Array): void {
-    if (this.#slot < 0) return;
-    const { fd } = this.#line;
-    if (fd >= 0) this.#lanes.open(this.#slot, fd, id, piece);
+    if (this.slot < 0) return;
+    const { fd } = this.line;
+    if (fd >= 0) this.lanes.open(this.slot, fd, id, piece);
   }
 
   shut(): void {
-    if (this.#slot >= 0) this.#lanes.shut(this.#slot);
+    if (this.slot >= 0) this.lanes.shut(this.slot);
   }
 
   onPartialWrite(rest: Uint8Array): void {
-    this.#line.onPartialWrite(rest);
+    this.line.onPartialWrite(rest);
   }
 
   /** Returns the due time of one of the last `TIMES_KEPT` steps. */
   dueUs(step: number): number {
-    return this.#lanes.dueUs(step);
+    return this.lanes.dueUs(step);
   }
 
   /** Tokens sent since the last `clear`. `next`: the step after the last of them. */
@@ -124,36 +142,34 @@ export class Lane {
 
   /** Resets the counts after they have been read. */
   clear(): void {
-    this.#lanes.words[this.#slot * LANE_WORDS + Word.Tokens] = 0;
-    this.#lanes.words[this.#slot * LANE_WORDS + Word.Bytes] = 0;
+    this.lanes.words[this.slot * LANE_WORDS + Word.Tokens] = 0;
+    this.lanes.words[this.slot * LANE_WORDS + Word.Bytes] = 0;
   }
 
   /** Closes the lane, because the slot goes to another generation. */
   close(): void {
-    this.#lanes.close(this.#slot);
-    this.#slot = -1;
+    this.lanes.close(this.slot);
+    this.slot = -1;
   }
 
   #word(word: Word): number {
-    return this.#slot < 0 ? 0 : this.#lanes.words[this.#slot * LANE_WORDS + word]!;
+    return this.slot < 0 ? 0 : this.lanes.words[this.slot * LANE_WORDS + word]!;
   }
 }
 
 /** The lanes of one engine, by slot. */
 export class Lanes {
   words = new Int32Array(64 * LANE_WORDS);
-  readonly #native: NativeWrite;
-  readonly #texts: TokenTexts;
   readonly #lanes: (Lane | null)[] = [];
   readonly #call = new Int32Array(Math.ceil(CALL_BYTES / 4));
   readonly #event = new Uint8Array(this.#call.buffer, 4 * Call.Event);
   /** Due time by step. */
   readonly #timesUs = new Float64Array(TIMES_KEPT);
 
-  constructor(native: NativeWrite, texts: TokenTexts) {
-    this.#native = native;
-    this.#texts = texts;
-  }
+  constructor(
+    private readonly native: NativeWrite,
+    private readonly texts: TokenTexts,
+  ) {}
 
   /** Creates a lane, which is shut until `goOn`. Returns null if the frame is too long. */
   lane(slot: number, line: LaneEnd, prefix: Uint8Array, suffix: Uint8Array): Lane | null {
@@ -185,17 +201,17 @@ export class Lanes {
   /** Sends rows `from` to `to` of the outbox. Returns the first row that a receiver must handle, or `to`. `ids`: the outbox's tokens. */
   write(out: Int32Array, ids: Int32Array, from: number, to: number): number {
     const call = this.#call;
-    const { bytes, at } = this.#texts;
+    const { bytes, at } = this.texts;
     call[Call.To] = to;
     call[Call.Lanes] = this.words.length / LANE_WORDS;
     call[Call.Ids] = at.length;
     for (let row = from; row < to; row++) {
       call[Call.From] = row;
-      row = this.#native(this.words, bytes, at, out, ids, call);
+      row = this.native(this.words, bytes, at, out, ids, call);
       const length = call[Call.Length]!;
       if (length === 0) return row;
       // After an error, no byte was accepted. Writing the same bytes again meets the error again or succeeds.
-      const slot = out[row * OUT_WORDS]!;
+      const slot = out[row * OUT_WORDS + OutWord.Slot]!;
       this.#lanes[slot]!.onPartialWrite(this.#event.subarray(Math.max(0, call[Call.Taken]!), length));
     }
     return to;
@@ -207,7 +223,7 @@ export class Lanes {
   }
 
   open(slot: number, fd: number, id: number, piece: Uint8Array): void {
-    this.#texts.learn(id, piece);
+    this.texts.learn(id, piece);
     this.words[slot * LANE_WORDS + Word.Line] = fd + 1;
     this.words[slot * LANE_WORDS + Word.Next] = this.#call[Call.Step]! + 1;
   }
@@ -227,4 +243,13 @@ function grown<T extends Int32Array | Uint8Array>(old: T, kind: new (length: num
   const longer = new kind(Math.max(least, 2 * old.length));
   longer.set(old);
   return longer;
+}
+
+/** Returns a macro for each member of a numeric enum: prefix, underscore, and the name in capitals. */
+function macrosOf(prefix: string, members: Readonly<Record<string, string | number>>): Record<string, string> {
+  const macros: Record<string, string> = {};
+  for (const [name, value] of Object.entries(members))
+    if (typeof value === "number")
+      macros[`${prefix}_${name.replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase()}`] = `${value}`;
+  return macros;
 }

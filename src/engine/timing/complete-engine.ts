@@ -139,8 +139,8 @@ function blocksFor({ maxModelLen, blockSize }: EngineConfig): number {
 }
 
 /**
- * Returns the length of an unknown model: the length of the assumed preset's model, unless a given limit requires less
- * or more. `batched`: limit of tokens in a step if a prompt must fit into one.
+ * Returns the length of an unknown model. This is the length of the assumed preset's model, unless a given limit requires
+ * less or more. `batched`: limit of tokens in a step if a prompt must fit into one.
  */
 function assumedLength(
   { vllm: { longPrefillTokenThreshold } }: EngineInput,

@@ -35,11 +35,11 @@ export type FaultParameter =
       readonly most: number;
     };
 
-/** What a fault writes, and how `stress` judges a client that reads it. */
+/** Defines the bytes that a fault writes, and the judgement of `stress` on a client that reads them. */
 export interface FaultRule {
   /** Effect on the wire, as a noun phrase that stands alone in tables. */
   readonly what: string;
-  /** What a correct client does. */
+  /** The behaviour of a correct client. */
   readonly oracle: string;
   /** Source of the rule. "our rule": no specification says, and we judge by a rule of our own. "policy": no client is judged. */
   readonly text: string;
@@ -84,7 +84,7 @@ export interface Plan {
   readonly key: string | null;
 }
 
-/** How an answer ends. */
+/** The end of an answer: a regular one, or an early end of its connection or stream. */
 export type AnswerEnding =
   /** Regular end. */
   | "done"
@@ -97,7 +97,7 @@ export type AnswerEnding =
 
 /** Effect on the connection, and on other connections, after the answer. */
 export interface ConnectionEffect {
-  /** How the connection ends when its next request arrives. null: it stays. */
+  /** End of the connection when its next request arrives. Null: it stays open. */
   readonly next: "fin" | "rst" | null;
   /** Number of following connections that are closed when they open. */
   readonly refused: number;

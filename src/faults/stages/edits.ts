@@ -1,4 +1,4 @@
-/** What each fault of the first stage does to an event. */
+/** Changes an event as each fault of the first stage does. */
 import { added, type EventJson, jsonOf, type StreamEvent, sameDone, textIn, withData } from "../plan/event.ts";
 import {
   bareError,

@@ -1,4 +1,4 @@
-/** What faults do to the deltas of tool calls. */
+/** Changes the deltas of tool calls as faults do. */
 import { added, type EventJson, jsonOf, type StreamEvent, withData } from "../plan/event.ts";
 import { before, changed, choiceOf, copied, only, reasonOf } from "./editing.ts";
 import type { Edit } from "./events.ts";

@@ -1,28 +1,28 @@
 /**
- * Types of bug modes. A bug mode reproduces in our metrics a defect that a real engine has or had, so that authors of
- * checks have pages that are known to be wrong. `table.ts` lists them.
+ * Types of bug modes. A bug mode reproduces in our metrics a defect that a real engine has or had. So authors of checks have
+ * pages that are known to be wrong. `table.ts` lists the modes.
  */
 
 import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import type { MetricsSource } from "../config/metrics-source.ts";
 import type { Row } from "../rows/table.ts";
 
-/** What is needed to detect the bug, besides `understudy check` and the page, in the words of docs/reference/bug-modes.md. */
+/** Requirements for detecting the bug, besides `understudy check` and the page, in the words of docs/reference/bug-modes.md. */
 export type DetectionNeed = "one scrape" | "two scrapes" | "rest" | "clean, rest";
 
 /** Numbers of an engine that keep their last value once no request runs or waits. */
 export interface StickyFields {
   readonly fields: readonly (keyof EngineSnapshot & string)[];
-  /** How the last request must end for that. From outside: its client disconnected, or the front end found a stop string. */
+  /** Required end of the last request. From outside: its client disconnected, or the front end found a stop string. */
   readonly after: "an end from outside" | "any end";
 }
 
 export interface Bug {
-  /** Where the bug is documented. */
+  /** The thread that documents the bug. */
   readonly thread: string;
-  /** What the real server did. */
+  /** The behaviour of the real server. */
   readonly there: string;
-  /** What Understudy does instead. */
+  /** The behaviour of Understudy instead. */
   readonly here: string;
   /** Families that show the bug. Empty: all families. */
   readonly families: readonly string[];

@@ -43,13 +43,13 @@ export interface Identity {
   readonly bugs: readonly BugName[];
   /** Values that some families show instead of the true ones. */
   readonly fakes?: FakeMetrics;
-  /** How events of streams are written. Absent: no requests are served. */
+  /** Mode in which events of streams are written. Absent: no requests are served. */
   readonly streamWrites?: StreamWritesMode;
   /** `--disable-log-stats`: vLLM then shows none of its own families. */
   readonly disableLogStats: boolean;
 }
 
-/** What a reader of snapshot copies must know about them. Sent once. */
+/** The description of snapshot copies that their reader needs. Sent once. */
 export interface Setup {
   readonly identity: Identity;
   readonly shape: Shape;

@@ -16,7 +16,7 @@ import { ensembleGauges } from "../ensemble/ensemble.ts";
 import { Layout, type Shape } from "./flat.ts";
 import { HTTP_WIDTH, HttpWord, STATUS_CLASSES } from "./http-counts.ts";
 
-/** What happens to a number after its process has died, and how the numbers of several processes are combined. */
+/** Determines the value of a number after its process has died, and the combination of the numbers of several processes. */
 export enum NumberKind {
   /** Becomes 0 when its process dies. Several processes: the sum. */
   Gauge = 0,

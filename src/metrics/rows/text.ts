@@ -1,6 +1,6 @@
 /**
  * Prints metrics like the real server. prom-client only collects, because it writes numbers and labels in its own way.
- * A style is how one kind of server writes. `python` follows prometheus_client 0.26 `exposition.py` and `utils.py`:
+ * A style writes like one kind of server. `python` follows prometheus_client 0.26 `exposition.py` and `utils.py`:
  * labels sorted by name, floats as Python's `repr`, with Go's exponent from one million on.
  */
 
@@ -23,7 +23,7 @@ export interface Family {
   readonly created?: readonly Sample[];
 }
 
-/** How values and labels are written. */
+/** Writes values and labels like one kind of server. */
 export interface Style {
   readonly float: (value: number) => string;
   /** Returns the names in the order in which they are written. */

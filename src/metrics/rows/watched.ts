@@ -1,8 +1,8 @@
 /**
  * Tracks which numbers have changed since a row was last collected. Most of a page equals the page before. Rows
  * therefore read snapshots that record every access, and a row is only collected again if a number that it read has
- * changed. A page after a pause of 25 ms takes four times as long as a page right after another (0.45 and 0.1 ms),
- * because the processor's caches hold other data by then. So avoiding work saves most; neither the thread's priority
+ * changed. A page after a pause of 25 ms takes four times as long as a page right after another (0.45 and 0.1 ms). After the
+ * pause the processor's caches hold other data. So avoiding work saves most; neither the thread's priority
  * nor its kind of heap made a difference.
  */
 import type { Snapshot } from "../../engine/interface/types.ts";

@@ -6,7 +6,7 @@
 
 import { atOnce, type Pieces } from "../../base/pieces.ts";
 import { MAX_DEPTH, PythonJsonError, PythonJsonFailure, parsePython, plainPieces, pythonPieces } from "./json.ts";
-import { type ErrorAnswer, invalidJson, Refused, unparsableBody, unsupportedMediaType } from "./refusals.ts";
+import { type ErrorAnswer, invalidJson, RefusedRequest, unparsableBody, unsupportedMediaType } from "./refusals.ts";
 import { FAIL } from "./types.ts";
 import { type Fields, type Validator, type Values, validationErrors } from "./validate.ts";
 import { isDict, type PythonDict, type PythonValue } from "./value.ts";
@@ -19,9 +19,9 @@ export type ReadBody<R> = { readonly request: R } | { readonly error: ErrorAnswe
 /** The way to read one kind of request. `L`: the server's limits, which only `translate` reads. */
 export interface BodyKind<F extends Fields, R, L> {
   readonly validator: Validator<F>;
-  /** Applies vLLM's checks before the fields are read, which may change the body. Throws `Refused`. */
+  /** Applies vLLM's checks before the fields are read, which may change the body. Throws `RefusedRequest`. */
   readonly rules: (body: PythonDict) => void;
-  /** Makes the request from the checked fields. `exact`: true if Python's parser read the body. Throws `Refused`. */
+  /** Makes the request from the checked fields. `exact`: true if Python's parser read the body. Throws `RefusedRequest`. */
   readonly translate: (values: Values<F>, body: PythonDict, limits: L, exact: boolean) => R;
   /** Like `translate`, in pieces. Absent if `translate` never takes long. */
   readonly translatePieces?: (values: Values<F>, body: PythonDict, limits: L, exact: boolean) => Pieces<R>;
@@ -162,7 +162,7 @@ function* exactPieces<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Bod
     yield;
     return { request: yield* translateRequest(kind, values, value as PythonDict, limits, true) };
   } catch (refusal) {
-    if (refusal instanceof Refused) return { error: refusal.answer };
+    if (refusal instanceof RefusedRequest) return { error: refusal.answer };
     throw refusal;
   }
 }
@@ -219,26 +219,22 @@ export function asText(body: Uint8Array | BodyText): BodyText {
 }
 
 class BytesAsText implements BodyText {
-  readonly #bytes: Uint8Array;
-
-  constructor(bytes: Uint8Array) {
-    this.#bytes = bytes;
-  }
+  constructor(private readonly bytes: Uint8Array) {}
 
   get plain(): string | null {
     try {
-      return plainUtf8.decode(this.#bytes);
+      return plainUtf8.decode(this.bytes);
     } catch {
       return null;
     }
   }
 
   get python(): string | null {
-    return decodeBody(this.#bytes);
+    return decodeBody(this.bytes);
   }
 
   get empty(): boolean {
-    return this.#bytes.length === 0;
+    return this.bytes.length === 0;
   }
 }
 

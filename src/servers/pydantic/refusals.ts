@@ -40,7 +40,7 @@ export class LongError implements ErrorAnswer {
 }
 
 /** Thrown if vLLM raises an error that pydantic does not collect. `read-body.ts` catches it and returns its answer. */
-export class Refused {
+export class RefusedRequest {
   constructor(readonly answer: ErrorAnswer) {}
 }
 

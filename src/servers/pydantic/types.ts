@@ -31,7 +31,7 @@ export interface LineError {
 /** Result of a check that failed. The errors are in the state, if it collects them. */
 export const FAIL = Symbol("does not fit");
 /** Result of a check: the value, coerced if necessary, or `FAIL`. */
-export type Checked<V> = V | typeof FAIL;
+export type CheckResult<V> = V | typeof FAIL;
 
 /** Errors that are kept. Later ones are only counted: vLLM reports ten, or all errors of one content part, some dozens. */
 export const ERRORS_KEPT = 1024;
@@ -88,9 +88,9 @@ export interface Type<V> {
   /** Schema for the OpenAPI document. It describes the values that are accepted without a coercion. */
   readonly schema: JsonSchema;
   /** Returns the value, coerced if necessary, or `FAIL` after adding errors to the state. */
-  check(value: PythonValue, state: State): Checked<V>;
+  check(value: PythonValue, state: State): CheckResult<V>;
   /** Like `check`, in pieces. Absent if `check` never takes long. */
-  pieces?(value: PythonValue, state: State): Pieces<Checked<V>>;
+  pieces?(value: PythonValue, state: State): Pieces<CheckResult<V>>;
 }
 
 export const text: Type<string> = {
@@ -204,7 +204,7 @@ export function int(limits: { readonly ge?: Int; readonly le?: Int } = {}): Type
   };
 }
 
-function coerceInt(value: PythonValue, state: State): Checked<Int> {
+function coerceInt(value: PythonValue, state: State): CheckResult<Int> {
   if (typeof value === "bigint") return value;
   state.exact = false;
   if (typeof value === "boolean") return value ? 1 : 0;

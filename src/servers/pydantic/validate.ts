@@ -22,9 +22,9 @@ export const field = <V>(type: Type<V>, value: V): Field<V> => ({ type, default:
 
 /** Checks bodies of one kind. The defaults are the prototype of all values, so absent fields cost nothing. */
 export interface Validator<F extends Fields> {
-  /** Returns the values, or `FAIL` without a reason. Throws `Refused` if vLLM raises an error directly. */
+  /** Returns the values, or `FAIL` without a reason. Throws `RefusedRequest` if vLLM raises an error directly. */
   fast(body: PythonValue): Values<F> | typeof FAIL;
-  /** Returns the values or the error with status 400. The body is from the exact parser. Throws `Refused` like `fast`. */
+  /** Returns the values or the error with status 400. The body is from the exact parser. Throws `RefusedRequest` like `fast`. */
   exact(body: PythonValue): Values<F> | { readonly error: ErrorAnswer };
   /** Like `exact` or `fast`, in pieces, for large bodies. Never loops over the body's keys, of which there may be a million. */
   pieces(body: PythonValue, exact: boolean): Pieces<Values<F> | typeof FAIL | { readonly error: ErrorAnswer }>;

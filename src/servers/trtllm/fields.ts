@@ -4,7 +4,7 @@
  */
 
 import type { ErrorAnswer } from "../pydantic/refusals.ts";
-import { Refused } from "../pydantic/refusals.ts";
+import { RefusedRequest } from "../pydantic/refusals.ts";
 import {
   get,
   isDict,
@@ -50,14 +50,15 @@ const NO_LIMIT = 2 ** 31 - 1;
 /** Whole numbers of the engine for priorities from 0 to 1. */
 const PRIORITIES = 1_000_000;
 
-/** Changes a body of trtllm-serve into one of vLLM's. `known`: the accepted names. Throws `Refused`. */
+/** Changes a body of trtllm-serve into one of vLLM's. `known`: the accepted names. Throws `RefusedRequest`. */
 export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
   const isChat = known === CHAT_NAMES;
   checkWhole(body, isChat);
   checkNames(body, known, isChat ? ["messages", "model"] : ["model", "prompt"]);
   if (!isChat) usePrompt(body);
   for (const name of NOT_HERE) {
-    if ((get(body, name) ?? null) !== null) throw new Refused(flatError(`${name} is not supported by this server`));
+    if ((get(body, name) ?? null) !== null)
+      throw new RefusedRequest(flatError(`${name} is not supported by this server`));
     remove(body, name);
   }
   useSampling(body);
@@ -81,25 +82,25 @@ export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
 
 /** Checks of the whole body, which run before those of fields, in pydantic's order: the validator defined last runs first. */
 function checkWhole(body: PythonDict, isChat: boolean): void {
-  if (truthy(get(body, "suffix"))) throw new Refused(bodyError("suffix is not supported", body));
+  if (truthy(get(body, "suffix"))) throw new RefusedRequest(bodyError("suffix is not supported", body));
   if (isChat) {
     if ((get(body, "top_logprobs") ?? null) !== null && !truthy(get(body, "logprobs")))
-      throw new Refused(bodyError("logprobs must be true when using top_logprobs", body));
+      throw new RefusedRequest(bodyError("logprobs must be true when using top_logprobs", body));
     checkToolChoice(body);
   }
   if (truthy(get(body, "stream"))) return;
   const options = get(body, "stream_options");
   if (isChat && (options ?? null) !== null)
-    throw new Refused(bodyError("stream_options can only be set if stream is true", body));
+    throw new RefusedRequest(bodyError("stream_options can only be set if stream is true", body));
   if (!isChat && truthy(options))
-    throw new Refused(bodyError("Stream options can only be defined when stream is true.", body));
+    throw new RefusedRequest(bodyError("Stream options can only be defined when stream is true.", body));
 }
 
 /** Checks `prompt`. An empty list gets the message of the IndexError that the real server raises when it reads the first item. */
 function usePrompt(body: PythonDict): void {
   const prompt = get(body, "prompt");
-  if (prompt === null) throw new Refused(schemaErrors(["list", "list", "string", "list"].map(noPrompt)));
-  if (isList(prompt) && prompt.length === 0) throw new Refused(flatError("list index out of range"));
+  if (prompt === null) throw new RefusedRequest(schemaErrors(["list", "list", "string", "list"].map(noPrompt)));
+  if (isList(prompt) && prompt.length === 0) throw new RefusedRequest(flatError("list index out of range"));
   if (prompt === "") set(body, "prompt", [""]);
 }
 
@@ -113,7 +114,7 @@ function checkToolChoice(body: PythonDict): void {
   if (hasTools && get(body, "tool_choice") === undefined) set(body, "tool_choice", "auto");
   const choice = get(body, "tool_choice");
   if (hasTools || choice === undefined || choice === "none" || choice === "auto") return;
-  throw new Refused(bodyError("When using `tool_choice`, `tools` must be set.", body));
+  throw new RefusedRequest(bodyError("When using `tool_choice`, `tools` must be set.", body));
 }
 
 /** Removes an empty list of tools. A `tool_choice` of null means "auto". */
@@ -128,19 +129,19 @@ function useTools(body: PythonDict): void {
 function checkSalt(salt: PythonValue | undefined): void {
   if (typeof salt !== "string" || salt.trim() !== "") return;
   const raised = "Parameter 'cache_salt' must be a non-empty string if provided.";
-  throw new Refused(
+  throw new RefusedRequest(
     schemaErrors([
       { type: "value_error", loc: ["body", "cache_salt"], message: `Value error, ${raised}`, input: salt, raised },
     ]),
   );
 }
 
-/** Refuses missing and unknown fields. `known` null: every name is accepted. Throws `Refused`. */
+/** Refuses missing and unknown fields. `known` null: every name is accepted. Throws `RefusedRequest`. */
 export function checkNames(body: PythonDict, known: ReadonlySet<string> | null, needed: readonly string[]): void {
   const missing = needed.filter((name) => get(body, name) === undefined);
   const extra = keysOf(body).filter((name) => known?.has(name) === false);
   if (missing.length + extra.length === 0) return;
-  throw new Refused(
+  throw new RefusedRequest(
     schemaErrors([
       ...missing.map((name) => ({ type: "missing", loc: ["body", name], message: "Field required", input: body })),
       ...extra.map((name) => ({
@@ -165,7 +166,7 @@ function usePriority(body: PythonDict): void {
   if (!(priority >= 0 && priority <= 1)) {
     const [type, sign, bound] = priority < 0 ? ["greater_than_equal", "greater", 0] : ["less_than_equal", "less", 1];
     const message = `Input should be ${sign} than or equal to ${bound}`;
-    throw new Refused(schemaErrors([{ type: `${type}`, loc: ["body", "priority"], message, input: given! }]));
+    throw new RefusedRequest(schemaErrors([{ type: `${type}`, loc: ["body", "priority"], message, input: given! }]));
   }
   set(body, "priority", Math.round((1 - priority) * PRIORITIES));
 }
@@ -187,10 +188,10 @@ function useFormat(body: PythonDict): void {
   if (member === undefined) return;
   const value = get(format, member) ?? null;
   if (value === null)
-    throw new Refused(
+    throw new RefusedRequest(
       flatError(`response_format.${member} is required for response_format.type == '${type}', but got None.`),
     );
-  if (!structured && !isDict(value)) throw new Refused(noDict(member, value));
+  if (!structured && !isDict(value)) throw new RefusedRequest(noDict(member, value));
   if (structured) {
     remove(body, "response_format");
     set(body, "structured_outputs", { [structured]: value });

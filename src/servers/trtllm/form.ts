@@ -41,7 +41,7 @@ const COMPLETION_SUFFIX = encoder.encode(
   `","token_ids":null,"logprobs":null,"finish_reason":null,"stop_reason":null,${PER_ITER}}],"usage":null}\n\n`,
 );
 
-/** What a form needs to know of its request besides the answer. */
+/** Values of the request that a form needs besides the answer. */
 export interface AnswerIdentity {
   /** The model as the request names it. */
   readonly model: string;

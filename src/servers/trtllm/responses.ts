@@ -6,7 +6,7 @@
 
 import type { Ending } from "../openai/pipeline/context.ts";
 import type { Limits } from "../openai/request/request.ts";
-import { type ErrorAnswer, Refused } from "../pydantic/refusals.ts";
+import { type ErrorAnswer, RefusedRequest } from "../pydantic/refusals.ts";
 import { get, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../pydantic/value.ts";
 import type { ResponsesHabits } from "../vllm/responses/habits.ts";
 import type { BodyFacts, Item } from "../vllm/responses/items.ts";
@@ -36,24 +36,25 @@ export function responsesHabits(served: string): ResponsesHabits {
   };
 }
 
-/** Checks a body. Unknown fields are ignored, unlike in chats, and null counts as absent. Throws `Refused`. */
+/** Checks a body. Unknown fields are ignored, unlike in chats, and null counts as absent. Throws `RefusedRequest`. */
 function rules(body: PythonDict): void {
-  if ((get(body, "prompt") ?? null) !== null) throw new Refused(bodyError("prompt template is not supported", body));
+  if ((get(body, "prompt") ?? null) !== null)
+    throw new RefusedRequest(bodyError("prompt template is not supported", body));
   const store = get(body, "store");
   if (truthy(get(body, "background")) && store !== undefined && !truthy(store))
-    throw new Refused(bodyError("background can only be used when `store` is true", body));
+    throw new RefusedRequest(bodyError("background can only be used when `store` is true", body));
   for (const name of keysOf(body)) if (get(body, name) === null) remove(body, name);
   checkNames(body, null, ["input", "model"]);
   for (const name of keysOf(body)) if (!NAMES.has(name)) remove(body, name);
   if (get(body, "parallel_tool_calls") === undefined) set(body, "parallel_tool_calls", false);
 }
 
-/** Changes the chat that vLLM's code made of a body into one of trtllm-serve. Throws `Refused`. */
+/** Changes the chat that vLLM's code made of a body into one of trtllm-serve. Throws `RefusedRequest`. */
 export function useResponse(chat: PythonDict, { maxModelLen }: Limits): void {
   const repeated = ["temperature", "top_p"].map((name) => numberOf(get(chat, name)) ?? 0);
   useSampling(chat);
   // The response repeats both values. Infinity and NaN cannot be written as JSON, and the real server does not catch that error.
-  if (!repeated.every(Number.isFinite)) throw new Refused(uncaught);
+  if (!repeated.every(Number.isFinite)) throw new RefusedRequest(uncaught);
   // The response repeats the field, which has no other effect.
   remove(chat, "parallel_tool_calls");
   if ((numberOf(get(chat, "max_tokens")) ?? 0) > maxModelLen) set(chat, "max_tokens", maxModelLen);

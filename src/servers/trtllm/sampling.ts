@@ -3,7 +3,7 @@
  * the executor (`samplingConfig.cpp`, `requestImpl.h`). The messages omit the source line and the stack. Values that TensorRT-LLM
  * accepts and vLLM refuses are changed to the nearest one that vLLM accepts.
  */
-import { Refused } from "../pydantic/refusals.ts";
+import { RefusedRequest } from "../pydantic/refusals.ts";
 import { reprFloat } from "../pydantic/repr.ts";
 import { get, numberOf, type PythonDict, set, truthy } from "../pydantic/value.ts";
 import { flatError } from "./errors.ts";
@@ -13,10 +13,10 @@ const HOTTEST = 2;
 const PENALTY_MOST = 2;
 
 const refuse = (message: string): never => {
-  throw new Refused(flatError(message));
+  throw new RefusedRequest(flatError(message));
 };
 
-/** Checks and changes the sampling fields of a body. Leaves values that are not numbers to the table of fields. Throws `Refused`. */
+/** Checks and changes the sampling fields of a body. Leaves values that are not numbers to the table of fields. Throws `RefusedRequest`. */
 export function useSampling(body: PythonDict): void {
   const of = (name: string) => numberOf(get(body, name));
   const [topP, topK, temperature, minP] = ["top_p", "top_k", "temperature", "min_p"].map(of);

@@ -56,7 +56,7 @@ export interface Order {
   readonly script: Script | null;
   /** True if a stopped engine continues when this request has been answered. */
   readonly releases: boolean;
-  /** Whether a tool is called if the request leaves that open, or the tools to call, in order. Absent: drawn. */
+  /** The tools to call, in order, or whether to call one if the request leaves that open. Absent: drawn. */
   readonly calls?: boolean | readonly string[];
   /** Tool calls after the text, to be written in the form of the tool parser. Absent: none. */
   readonly toolCalls?: readonly GivenCall[];

@@ -1,7 +1,7 @@
 /**
- * Answers prompts that ask for JSON in words: with a value of the JSON Schema in the prompt, in the shape of its example, with
- * the keys that it names, or with a call of a tool that it describes. Supports the prompts of LangChain, Spring AI, genkit,
- * ragas, deepeval, DSPy and Qwen-Agent (docs/how-to/structured-output.md).
+ * Answers prompts that ask for JSON in words. The answer is a value of the prompt's JSON Schema, or has the shape of its example
+ * or the keys that it names. If the prompt describes tools, the answer is a call. Supports the prompts of LangChain, Spring AI,
+ * genkit, ragas, deepeval, DSPy and Qwen-Agent (docs/how-to/structured-output.md).
  */
 import { argumentsOf, writeCalls } from "./calls.ts";
 import type { Draws } from "./draws.ts";

@@ -13,7 +13,7 @@ export interface SendOptions {
   readonly timeoutS?: number;
 }
 
-/** How many requests of a mix ended in each way. These are the fields of `Truth` that a client can know. */
+/** Numbers of requests of a mix by their end. These are the fields of `Truth` that a client can know. */
 export interface MixOutcome {
   /** All requests of the mix. */
   readonly requests: number;

@@ -1,6 +1,6 @@
 /**
- * fast-check arbitraries of event streams: the bytes of an SSE body in chunks that are cut anywhere, and the events that the
- * HTML standard ("Interpreting an event stream", 9.2.6) defines for them. They shrink towards the shortest stream and the
+ * Makes fast-check arbitraries of event streams: the bytes of an SSE body, cut anywhere into chunks, and the events of these
+ * bytes. The HTML standard defines the events ("Interpreting an event stream", 9.2.6). The arbitraries shrink towards the shortest stream and the
  * fewest cuts.
  */
 import fc from "fast-check";

@@ -107,7 +107,7 @@ export interface LawResult {
   readonly severity: Severity;
   /** Result over all scrapes. */
   readonly verdict: Verdict;
-  /** How often the law was judged, summed over engines and scrapes. */
+  /** Number of judgements, summed over engines and scrapes. */
   readonly looks: number;
   /** Number of all violations, also of those that are not kept. */
   readonly violationCount: number;
@@ -117,7 +117,7 @@ export interface LawResult {
   readonly notes: readonly Note[];
   /** Why the law could not be judged, or not for every engine. "" if it was judged everywhere. */
   readonly reason: string;
-  /** What a violation means for the server. */
+  /** Meaning of a violation for the server. */
   readonly means: string;
   /** Known bugs that cause such a violation. */
   readonly looksLike: string;
@@ -139,7 +139,7 @@ export interface Report {
   readonly generalOnly: string | null;
   /** Families of `names` and gauges of `restGauges` that no page had. */
   readonly namesMissing: readonly string[];
-  /** How often the server's process restarted. */
+  /** Number of restarts of the server's process. */
   readonly restarts: number;
   /** Engines or models that were not judged because the page had too many. */
   readonly leftOut: number;

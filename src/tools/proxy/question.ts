@@ -1,11 +1,11 @@
 /** Builds the view of a forwarded request that rules match against, like that of fixtures. The body is not validated. */
 import type { Question } from "../../text/canned/fixtures/match.ts";
 import { lower } from "./fields.ts";
-import { originForm, type Passing } from "./upstream.ts";
+import { type ForwardedRequest, originForm } from "./upstream.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-export function questionIn({ target, fields, body }: Passing): Question {
+export function questionIn({ target, fields, body }: ForwardedRequest): Question {
   // The first of several lines with the same name counts, as on a server.
   const headers = Object.fromEntries(fields.toReversed().map(([name, value]) => [lower(name), value]));
   const json = jsonIn(body);

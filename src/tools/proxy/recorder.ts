@@ -7,7 +7,7 @@ import { firstValue, type HeaderLines } from "./fields.ts";
 import { jsonIn } from "./question.ts";
 import { RecordFolder } from "./record-folder.ts";
 import { recordedHeaders } from "./recorded-headers.ts";
-import { originForm, type Passing } from "./upstream.ts";
+import { type ForwardedRequest, originForm } from "./upstream.ts";
 
 /** Limits of a folder of fixtures (docs/how-to/fixtures.md). */
 const FILE_BYTES = 1_048_576;
@@ -113,7 +113,7 @@ export class Recorder {
   }
 
   /** Writes the exchange. `broken`: true if the server closed early. Reports an exchange that cannot be written; never throws. */
-  keep({ method, target, body }: Passing, answer: RecordedAnswer, broken: boolean): void {
+  keep({ method, target, body }: ForwardedRequest, answer: RecordedAnswer, broken: boolean): void {
     const path = pathOf(target);
     if (method !== "POST" || this.#full) return;
     const { status, headers, events, arrivalUs, unfit } = answer;
@@ -141,7 +141,7 @@ export class Recorder {
   }
 
   /** Reports an exchange that the client ended early. It is not recorded, because the record would show a server that closed. */
-  skip({ method, target }: Passing): void {
+  skip({ method, target }: ForwardedRequest): void {
     if (method === "POST")
       this.#say(`not recorded: ${pathOf(target)}, the client left or a plan ended the answer early`);
   }

@@ -9,7 +9,7 @@ import { endToEnd, firstValue, type HeaderLines, linePairs, listMembers, lower, 
 import { writtenHead } from "./heads.ts";
 
 /** A request to forward. */
-export interface Passing {
+export interface ForwardedRequest {
   readonly method: string;
   /** Request target as the client sent it. */
   readonly target: string;
@@ -46,7 +46,7 @@ const INTERIM_BYTES = 262_144;
 /** Sends the request. Rejects if the server cannot be reached, does not speak HTTP, or its answer cannot be forwarded. */
 export function passUpstream(
   to: URL,
-  request: Passing,
+  request: ForwardedRequest,
   { plain, signal, onInterim }: UpstreamOptions,
 ): Promise<UpstreamAnswer> {
   const protocol = to.protocol as keyof typeof agents;
@@ -110,7 +110,7 @@ export function originForm(target: string): string {
 }
 
 /** Returns the headers for the server: the client's without those of its connection, with the server's Host and a framing. */
-function forwarded({ method, fields }: Passing, host: string, plain: boolean): HeaderLines {
+function forwarded({ method, fields }: ForwardedRequest, host: string, plain: boolean): HeaderLines {
   // Trailers are not forwarded. The body has been read, so the client's expectation has been met.
   let lines: HeaderLines = without(endToEnd(fields), "trailer").filter(
     ([name, value]) => lower(name) !== "expect" || lower(value) !== "100-continue",

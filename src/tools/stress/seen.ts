@@ -18,7 +18,7 @@ export interface ClientReport {
   readonly error: string | null;
   /** True if the error is of the client's own error type. Null if the client does not say. */
   readonly own: boolean | null;
-  /** How the client process ended. */
+  /** End of the client process. */
   readonly ended: "answered" | "crashed" | "hung";
   /** Cost of the answer in the client's process. Null if it has no process of its own, or if it was not measured. */
   readonly cost: ClientCost | null;

@@ -15,8 +15,8 @@ export interface ShrunkCase {
 }
 
 /**
- * Returns the report of a run: a line for each red case with its plan, its fault and the reason, then the number of cases per
- * verdict, and the command that repeats the first red case. `again` returns that command for a plan.
+ * Returns the report of a run. First comes a line for each red case with its plan, its fault and the reason. Then come the
+ * number of cases per verdict, and the command that repeats the first red case. `again` returns that command for a plan.
  */
 export function stressTable(
   results: readonly CaseResult[],

@@ -33,7 +33,7 @@ export type StressVerdict = (typeof VERDICTS)[number];
 export const isRed = (verdict: StressVerdict): boolean =>
   verdict !== "ok" && verdict !== "policy" && verdict !== "void";
 
-/** What a correct client reads from the bytes that were sent. */
+/** The content that a correct client reads from the bytes that were sent. */
 export interface WireReading {
   readonly text: string;
   /** Why a correct client reports an error, as a clause: "an event is not JSON". Null if it reports none. */

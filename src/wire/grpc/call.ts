@@ -1,35 +1,36 @@
-/** One call: messages in and out until the call is ended here, by the client or by its deadline. */
-import type { Expiring } from "../http/deadlines.ts";
+/** One gRPC call: passes messages in both directions until the server, the client or the deadline ends it. */
+import type { TimedItem } from "../http/deadlines.ts";
 import type { HeldBytes } from "../http/sink.ts";
 import type { WaitingBytes } from "../http/waiting-bytes.ts";
+import type { ConnectionHandle } from "../http2/connection-handle.ts";
 import { lastValue, type RequestHead } from "../http2/fields.ts";
 import { Http2Code, writeUint32 } from "../http2/frames.ts";
 import { encodeFields, type HeaderField } from "../http2/hpack.ts";
-import type { Http2Line } from "../http2/line.ts";
 import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
 import { ACCEPTED, type GrpcEncoding, packedMessage } from "./compression.ts";
 import type { CallDeadlines } from "./deadlines.ts";
 import { IncomingMessages, type IncomingReceiver, type IncomingShared, MESSAGE_HEAD_BYTES } from "./incoming.ts";
 import { GRPC_OK, type GrpcStatus, headOf, onlyTrailers, trailersOf } from "./status.ts";
 
-/** What a call brings to the one who answers it. Nothing comes after `cancelled`, or after the call was ended. */
+/** The code that answers a call. Gets no further calls after `cancelled`, or after the call was ended. */
 export interface CallHandler {
   /**
-   * The bytes are the handler's to keep. The next message, or the end of the messages, follows when a promise has settled;
-   * meanwhile the client is not let send more.
+   * Takes a message; the handler may keep the bytes. If it returns a promise, the next message or the end of messages follows
+   * when that has resolved, and meanwhile the client's window does not grow.
    */
   message(bytes: Uint8Array): void | Promise<void>;
+  /** The client has sent all its messages. */
   halfClosed(): void;
-  /** The client is gone, wants no more, or its time is over. */
+  /** The client left or cancelled, or the deadline has passed. */
   cancelled(): void;
 }
 
-/** What all calls of a server share. */
-export interface CallAround extends IncomingShared {
+/** Parts that all calls of a server share. */
+export interface CallShared extends IncomingShared {
   readonly deadlines: CallDeadlines;
-  /** Bytes of answers that wait for clients, of all calls. */
+  /** Counts the bytes of all calls that wait for clients that do not read. */
   readonly waiting: WaitingBytes;
-  /** Receives errors that were thrown and that nobody expects. */
+  /** Receives unexpected errors. */
   readonly broken: (why: unknown) => void;
 }
 
@@ -43,7 +44,7 @@ const HEADS: Readonly<Record<GrpcEncoding | "plain", Buffer>> = {
   deflate: headOf(headFields("deflate")),
 };
 
-/** What a plan of faults does with the answer. */
+/** Applies a fault plan to the answer of a call. */
 export interface CallFaults {
   readonly queued: number;
   begin(fields: readonly HeaderField[]): void;
@@ -53,40 +54,46 @@ export interface CallFaults {
   gone(): void;
 }
 
-export class GrpcCall implements StreamReceiver, Expiring, IncomingReceiver {
-  /** How answers are packed; to be said before the first one. */
+export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
+  /** Compression of answers; null for none. Must be set before the first answer. */
   encoding: GrpcEncoding | null = null;
   readonly #stream: Http2Stream;
   readonly #head: RequestHead;
-  readonly #around: CallAround;
+  readonly #shared: CallShared;
   readonly #incoming: IncomingMessages;
-  /** The connection that it came over. */
-  readonly line: Http2Line;
+  /** The connection of the call. */
+  readonly connection: ConnectionHandle;
   #handler: CallHandler | null = null;
   #forget: (() => void) | null = null;
   #begun = false;
   #over = false;
   #faults: CallFaults | null = null;
-  /** The handler wants no more for now. */
+  /** True while the handler wants no more messages. */
   #pausedByHandler = false;
-  /** The next bytes are to wait until a message is read. */
+  /** True while the next bytes must wait until a message has been read. */
   #pausedByReading = false;
 
-  /** `given`: how requests that are packed are packed. */
-  constructor(stream: Http2Stream, head: RequestHead, given: GrpcEncoding | null, around: CallAround, line: Http2Line) {
-    this.line = line;
+  /** `requestEncoding`: compression of the request's messages that are marked as compressed. */
+  constructor(
+    stream: Http2Stream,
+    head: RequestHead,
+    requestEncoding: GrpcEncoding | null,
+    shared: CallShared,
+    connection: ConnectionHandle,
+  ) {
+    this.connection = connection;
     this.#stream = stream;
-    stream.held = around.waiting;
+    stream.held = shared.waiting;
     this.#head = head;
-    this.#around = around;
-    this.#incoming = new IncomingMessages(around, given, this);
+    this.#shared = shared;
+    this.#incoming = new IncomingMessages(shared, requestEncoding, this);
   }
 
   get path(): string {
     return this.#head.path;
   }
 
-  /** Bytes that wait for the client. */
+  /** Bytes that wait to be sent to the client. */
   get queued(): number {
     return this.#stream.queued + (this.#faults?.queued ?? 0);
   }
@@ -95,31 +102,31 @@ export class GrpcCall implements StreamReceiver, Expiring, IncomingReceiver {
     return this.#over;
   }
 
-  /** The last value of the name; null: there is none. */
+  /** Returns the last value of a metadata name, or null without one. */
   metadata(name: string): string | null {
     return lastValue(this.#head.fields, name) ?? null;
   }
 
-  /** In the order in which they came; names may come several times. */
+  /** All metadata in the order received. A name may occur several times. */
   get allMetadata(): readonly (readonly [name: string, value: string])[] {
     return this.#head.fields;
   }
 
-  /** `timeoutUs` null: it may take any time. */
+  /** Starts the call. `timeoutUs` null: without a deadline. */
   begin(handler: CallHandler, timeoutUs: number | null): void {
     if (this.#over) return;
     this.#handler = handler;
-    if (timeoutUs !== null) this.#forget = this.#around.deadlines.watch(this, timeoutUs);
+    if (timeoutUs !== null) this.#forget = this.#shared.deadlines.watch(this, timeoutUs);
   }
 
   /**
-   * Has what is answered disturbed; before that. `lost` is to be called where nobody is there for more, `held` is to be told
-   * of all that waits.
+   * Lets a fault plan disturb the answer. Must be called before the answer begins. `make` gets a function to call if nothing more
+   * can be sent, and the counter of waiting bytes.
    */
   disturb(make: (stream: Http2Stream, held: HeldBytes, lost: () => void) => CallFaults): void {
     if (this.#over) return;
     this.#stream.held = null;
-    this.#faults = make(this.#stream, this.#around.waiting, () => {
+    this.#faults = make(this.#stream, this.#shared.waiting, () => {
       const handler = this.#handler;
       this.#close();
       handler?.cancelled();
@@ -127,7 +134,7 @@ export class GrpcCall implements StreamReceiver, Expiring, IncomingReceiver {
     this.#faults.begin(headFields(this.encoding));
   }
 
-  /** An answer of HTTP in place of the call's. */
+  /** Sends a plain HTTP answer instead of a gRPC answer. */
   answerAsHttp(fields: readonly HeaderField[], body: string): void {
     if (this.#over) return;
     this.#close();
@@ -136,7 +143,10 @@ export class GrpcCall implements StreamReceiver, Expiring, IncomingReceiver {
     this.#stream.end();
   }
 
-  /** A message behind `MESSAGE_HEAD_BYTES` of room, which are filled in, `length` bytes with it; they may change afterwards. */
+  /**
+   * Sends a message of `length` bytes, which include `MESSAGE_HEAD_BYTES` of room at the start. The room is filled in here. The
+   * caller may reuse the buffer.
+   */
   send(message: Buffer, length = message.length): void {
     if (this.#over) return;
     this.#begin();
@@ -158,7 +168,7 @@ export class GrpcCall implements StreamReceiver, Expiring, IncomingReceiver {
     else this.#faults.message(bytes);
   }
 
-  /** As `send`, of a large message in parts that do not change. */
+  /** Like `send`, for a large message in parts. The parts must not change afterwards. */
   sendParts(parts: readonly Buffer[]): void {
     if (this.#over) return;
     if (this.encoding !== null || this.#faults !== null) {
@@ -172,21 +182,22 @@ export class GrpcCall implements StreamReceiver, Expiring, IncomingReceiver {
     this.#boundWaiting();
   }
 
-  /** Where too much waits for all clients, a call that adds to it gives way; others go on. */
+  /** Drops this call if all calls together have too many waiting bytes and this one has some. */
   #boundWaiting(): void {
-    if (!this.#around.waiting.exceeded || this.queued === 0) return;
+    if (!this.#shared.waiting.exceeded || this.queued === 0) return;
     const handler = this.#handler;
     this.drop();
     handler?.cancelled();
   }
 
-  /** The answer's head leaves before the first message. */
+  /** Sends the head of the answer before the first message. */
   #begin(): void {
     if (this.#begun) return;
     this.#begun = true;
     if (this.#faults === null) this.#stream.head(HEADS[this.encoding ?? "plain"], false);
   }
 
+  /** Ends the call with a status. */
   end(status: GrpcStatus = GRPC_OK): void {
     if (this.#over) return;
     this.#close();
@@ -206,23 +217,23 @@ export class GrpcCall implements StreamReceiver, Expiring, IncomingReceiver {
   waits(isWaiting: boolean): void {
     this.#pausedByReading = isWaiting;
     if (isWaiting) this.#stream.pause();
-    else this.#goOn();
+    else this.#resumeIfReady();
   }
 
-  /** Ends the call, and tells the handler that it is over. */
+  /** Ends the call and tells the handler that it is over. */
   refuse(status: GrpcStatus): void {
     const handler = this.#handler;
     this.end(status);
     handler?.cancelled();
   }
 
-  /** Ends the call after something threw that nobody expects. */
+  /** Ends the call after an unexpected error. */
   fail(why: unknown): void {
-    this.#around.broken(why);
+    this.#shared.broken(why);
     this.end({ code: "UNKNOWN", message: "Unexpected error in RPC handling" });
   }
 
-  /** Without a status: the client reads too little. */
+  /** Resets the stream without a status, because the client reads too slowly. */
   drop(): void {
     if (this.#over) return;
     this.#close();
@@ -230,7 +241,7 @@ export class GrpcCall implements StreamReceiver, Expiring, IncomingReceiver {
     this.#stream.reset(Http2Code.Calm);
   }
 
-  /** The client may send no more for a while, except what it was allowed to before. */
+  /** Stops enlarging the client's window. The client may still use what is left of it. */
   pause(): void {
     this.#pausedByHandler = true;
     this.#stream.pause();
@@ -238,16 +249,16 @@ export class GrpcCall implements StreamReceiver, Expiring, IncomingReceiver {
 
   resume(): void {
     this.#pausedByHandler = false;
-    this.#goOn();
+    this.#resumeIfReady();
   }
 
-  #goOn(): void {
+  #resumeIfReady(): void {
     if (!this.#pausedByHandler && !this.#pausedByReading) this.#stream.resume();
   }
 
   expire(): void {
     const handler = this.#handler;
-    // What stands before the status may never leave.
+    // Messages before the status may never leave, so the stream is reset instead.
     if (this.#faults !== null) this.drop();
     else this.end({ code: "DEADLINE_EXCEEDED", message: "Deadline Exceeded" });
     handler?.cancelled();

@@ -1,8 +1,8 @@
-/** Names the encodings of messages, packs answers, and chooses the encoding of answers. Each message says whether it is packed. */
+/** Compresses answers, and chooses their encoding. In gRPC each message states whether it is compressed. */
 import { zlib } from "../../base/zlib.ts";
 
 export type GrpcEncoding = "gzip" | "deflate";
-/** As an answer tells what a request may use. */
+/** The encodings that requests may use, as sent in `grpc-accept-encoding`. */
 export const ACCEPTED = "identity, deflate, gzip";
 
 export const isEncoding = (name: string): name is GrpcEncoding => name === "gzip" || name === "deflate";
@@ -12,10 +12,13 @@ export const packedMessage = (bytes: Uint8Array, encoding: GrpcEncoding): Buffer
 
 export type CompressionLevel = "none" | "low" | "medium" | "high";
 
-/** What a level means for a client that accepts these: `CompressionAlgorithmForLevel` of gRPC's core, 1.85. */
+/**
+ * Returns the encoding that a level means for a client that accepts the listed ones; null for none. Like
+ * `CompressionAlgorithmForLevel` of gRPC's core 1.85.
+ */
 export function encodingOf(level: CompressionLevel, accepted: string): GrpcEncoding | null {
   if (level === "none") return null;
-  const names = accepted.split(",").map((one) => one.trim());
-  const ranked = (["gzip", "deflate"] as const).filter((one) => names.includes(one));
+  const names = accepted.split(",").map((name) => name.trim());
+  const ranked = (["gzip", "deflate"] as const).filter((name) => names.includes(name));
   return (level === "low" ? ranked[0] : ranked.at(-1)) ?? null;
 }

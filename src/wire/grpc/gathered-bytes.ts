@@ -1,27 +1,27 @@
 /**
- * Puts bytes together as they come. A large message is copied part by part: one copy at its end would block the event loop.
- * Memory grows with the bytes that have come, because the rest of a message may never come.
+ * Joins the bytes of a message as they arrive. A large message is copied part by part, because one copy at its end would block
+ * the event loop. Memory grows with the bytes received, because the rest of a message may never arrive.
  */
 
-/** Up to here, parts are kept as they came and joined when they are taken. */
+/** Up to this size, parts are kept separately and joined once at the end. */
 const TOGETHER_BYTES = 262_144;
-/** More parts are joined earlier: a part of one byte takes a hundred bytes of memory. */
+/** Number of parts from which they are joined earlier: a part of one byte takes a hundred bytes of memory. */
 const PARTS_MOST = 64;
 /**
- * How much more memory is taken each time, up to all that is expected. Pages that nothing was written to take none, so
- * that large steps cost little, and only a small part is copied when memory is taken anew.
+ * Factor by which the buffer grows, up to the expected size. Large steps are cheap, because memory pages that were never written
+ * to take no space, and little has to be copied.
  */
 const GROWTH = 64;
-/** Bytes may keep a memory of this size alive, however few they are. */
+/** Size up to which a part may keep its whole underlying buffer in memory. */
 const PINNED_BYTES_MOST = 4096;
 
 export class GatheredBytes {
   bytes = 0;
   #parts: Uint8Array[] = [];
-  /** Holds the bytes in place of the parts; null while there are few. Longer than `bytes`. */
+  /** Buffer that holds all bytes; null while the parts are kept separately. May be larger than `bytes`. */
   #large: Buffer<ArrayBuffer> | null = null;
 
-  /** The first part, which holds the beginning. Null: nothing has come. */
+  /** The first part, which holds the beginning; null without any bytes. */
   get first(): Uint8Array | null {
     return this.#large ?? this.#parts[0] ?? null;
   }
@@ -32,7 +32,9 @@ export class GatheredBytes {
       this.#parts = [Buffer.concat(this.#parts)];
   }
 
-  /** `expected`: bytes that are said to come in all; 0: unknown. Keeps `bytes`, or a copy: true. */
+  /**
+   * Appends bytes. `expected`: announced total size; 0 if unknown. Returns true if it copied the bytes, false if it keeps them.
+   */
   add(bytes: Uint8Array, expected: number): boolean {
     const fits = this.bytes + bytes.length <= TOGETHER_BYTES && this.#parts.length < PARTS_MOST;
     const isCopied = this.#large !== null || (this.bytes > 0 && !fits);
@@ -42,19 +44,19 @@ export class GatheredBytes {
     return isCopied;
   }
 
-  /** All bytes. Nothing is held then. */
-  taken(): Buffer {
+  /** Returns all bytes and becomes empty. */
+  take(): Buffer {
     const [first, second] = this.#parts;
     const all =
       this.#large ?? (first !== undefined && second === undefined ? asBuffer(first) : Buffer.concat(this.#parts));
-    const made = all.subarray(0, this.bytes);
+    const whole = all.subarray(0, this.bytes);
     this.#forget();
-    return made;
+    return whole;
   }
 
-  /** Gives the memory back at once, which a collection of garbage would do later. */
+  /** Drops all bytes. Frees their memory at once instead of at a garbage collection. */
   free(): void {
-    if (this.#large !== null) freed(this.#large);
+    if (this.#large !== null) freeBuffer(this.#large);
     this.#forget();
   }
 
@@ -69,13 +71,13 @@ export class GatheredBytes {
     const before = this.#large;
     if (before === null || before.length < needed) {
       const larger = Buffer.allocUnsafeSlow(stepFor(needed, expected));
-      own.add(larger.buffer);
+      messageBuffers.add(larger.buffer);
       let at = 0;
       for (const part of before === null ? this.#parts : [before.subarray(0, this.bytes)]) {
         larger.set(part, at);
         at += part.length;
       }
-      if (before !== null) freed(before);
+      if (before !== null) freeBuffer(before);
       this.#parts = [];
       this.#large = larger;
     }
@@ -83,17 +85,18 @@ export class GatheredBytes {
   }
 }
 
-/** Memory that was taken here for one message each. */
-const own = new WeakSet<ArrayBufferLike>();
-/** Shorter messages are left to the collection of garbage. Bytes that came behind a longer one were copied. */
+/** Buffers allocated here, each for one message alone. */
+const messageBuffers = new WeakSet<ArrayBufferLike>();
+/** Shorter messages are left to the garbage collector. */
 const FREED_BYTES_LEAST = 4 * 2 ** 20;
 
-/** Gives the memory of a large message back at once. Nobody may read the message from then on. */
+/** Frees the memory of a large message at once. The message must not be read afterwards. */
 export function freeMessage(message: Uint8Array): void {
-  if (message.length >= FREED_BYTES_LEAST && own.has(message.buffer)) freed(message as Buffer<ArrayBuffer>);
+  if (message.length >= FREED_BYTES_LEAST && messageBuffers.has(message.buffer))
+    freeBuffer(message as Buffer<ArrayBuffer>);
 }
 
-/** The least of `expected`, or a whole number of growths below it, that has room for the bytes needed. */
+/** Returns the new buffer size: `expected` divided by the growth factor as often as the needed bytes still fit. */
 function stepFor(needed: number, expected: number): number {
   if (expected < needed) return 2 * needed;
   let step = expected;
@@ -101,12 +104,12 @@ function stepFor(needed: number, expected: number): number {
   return Math.ceil(step);
 }
 
-/** Frees the memory of a buffer that has it alone. Nobody may read it from then on. */
-export function freed(buffer: Buffer<ArrayBuffer>): void {
+/** Frees the memory of a buffer, which must be its only user. Nothing may read it afterwards. */
+export function freeBuffer(buffer: Buffer<ArrayBuffer>): void {
   buffer.buffer.transfer(0);
 }
 
-/** A copy if the bytes are a small part of the memory that they would keep alive. */
+/** Returns the bytes, or a copy if they are a small part of a buffer that they would keep in memory. */
 export function unpinned(bytes: Uint8Array): Uint8Array {
   const { byteLength } = bytes.buffer;
   const isSmallPart = byteLength > PINNED_BYTES_MOST && bytes.length * 2 < byteLength;

@@ -1,24 +1,24 @@
 /**
- * The memory that messages of clients take in all calls of a server together: messages that have not come whole, those that
- * are unpacked or read, and the requests that have not been answered.
+ * Counts the memory of messages from clients in all calls of a server together: incomplete messages, messages being decompressed
+ * or read, and unanswered requests.
  */
-import { AtATime } from "./at-a-time.ts";
+import { TaskLimiter } from "./task-limiter.ts";
 
-/** Messages that are read at the same time, if reading one takes more than a piece. Each has its objects half made. */
+/** Number of large messages that are read at the same time. Reading each one in slices leaves its objects half made meanwhile. */
 const READ_AT_A_TIME = 4;
 
 export class HeldMessages {
   bytes = 0;
-  /** A message that would take more is refused. */
+  /** Limit in bytes. A message that would exceed it is refused. */
   readonly most: number;
-  readonly reading = new AtATime(READ_AT_A_TIME);
+  readonly reading = new TaskLimiter(READ_AT_A_TIME);
 
-  /** `most`: bytes. */
+  /** `most`: limit in bytes. */
   constructor(most: number) {
     this.most = most;
   }
 }
 
-/** The status of a message that would exceed it. */
+/** Returns the status for a message that would exceed the limit. */
 export const tooMuchHeld = ({ most }: HeldMessages) =>
   ({ code: "RESOURCE_EXHAUSTED", message: `messages of more than ${most} bytes are under way` }) as const;

@@ -1,6 +1,6 @@
 /**
- * Reads the messages of one call from the bytes of its stream: each stands after a flag and its length. Hands them on one
- * after the other; while one is unpacked or read, the next bytes wait and the client is not let send more.
+ * Reads the messages of one call from the bytes of its stream. Each message follows a flag and its length. Delivers one message
+ * after the other; while one is decompressed or read, later bytes wait and the client's window does not grow.
  */
 
 import { type EventLoopTurns, turn } from "../../base/pieces.ts";
@@ -9,19 +9,19 @@ import type { GrpcEncoding } from "./compression.ts";
 import { GatheredBytes, unpinned } from "./gathered-bytes.ts";
 import { type HeldMessages, tooMuchHeld } from "./held-messages.ts";
 import type { GrpcStatus } from "./status.ts";
-import type { NotUnpacked, Unpacking } from "./unpacking.ts";
+import type { UnpackFailure, Unpacking } from "./unpacking.ts";
 
-/** Before each message: whether it is packed, and its length. A message is made with this much room before it. */
+/** Bytes before each message: the compression flag and the length. Outgoing messages leave this much room at their start. */
 export const MESSAGE_HEAD_BYTES = 5;
 
-/** Messages are handed on for this long before the event loop turns. */
-const PIECE_US = 1000;
-/** Less time is not worth a timer, and counts in the next turns, too. */
+/** Time per turn of the event loop in which messages are delivered. */
+const TURN_US = 1000;
+/** Time below which no timer is started to reset the share. It carries over to later turns. */
 const NOTICED_US = 50;
 
-/** What reading shares between the calls of a server. */
+/** Parts that reading shares between all calls of a server. */
 export interface IncomingShared {
-  /** Largest message, in bytes, packed or not. */
+  /** Largest message in bytes, compressed or not. */
   readonly messageBytes: number;
   readonly held: HeldMessages;
   readonly unpacking: Unpacking;
@@ -29,34 +29,32 @@ export interface IncomingShared {
   readonly share: TurnShare;
 }
 
+/** The call, as the reader of its messages sees it. */
 export interface IncomingReceiver {
-  /** The next message, or the end, follows when a promise has settled. */
+  /** Takes a message. If it returns a promise, the next message or the end follows when that has resolved. */
   deliver(bytes: Uint8Array): void | Promise<void>;
-  /** The client has sent all, and all of it was delivered. */
+  /** All messages of the client were delivered, and no more will come. */
   allDelivered(): void;
-  /** The call is to end with this status. */
+  /** Ends the call with this status. */
   refuse(status: GrpcStatus): void;
-  /** Something threw that nobody expects. */
+  /** Ends the call after an unexpected error. */
   fail(why: unknown): void;
-  /** Whether the next messages wait for one that is being read. */
+  /** Reports whether further messages wait for one that is being read. */
   waits(isWaiting: boolean): void;
 }
 
 export class IncomingMessages {
-  readonly #shared: IncomingShared;
-  readonly #receiver: IncomingReceiver;
-  /** How packed messages of the call are packed. Null: they are not. */
-  readonly #encoding: GrpcEncoding | null;
   readonly #gathered = new GatheredBytes();
   #busy = false;
   #ended = false;
   #over = false;
 
-  constructor(shared: IncomingShared, encoding: GrpcEncoding | null, receiver: IncomingReceiver) {
-    this.#shared = shared;
-    this.#encoding = encoding;
-    this.#receiver = receiver;
-  }
+  constructor(
+    private readonly shared: IncomingShared,
+    /** Encoding of compressed messages of the call; null if it announced none. */
+    private readonly encoding: GrpcEncoding | null,
+    private readonly receiver: IncomingReceiver,
+  ) {}
 
   data(bytes: Uint8Array): void {
     if (this.#over) return;
@@ -68,57 +66,57 @@ export class IncomingMessages {
     if (!this.#busy) this.#readHeld();
   }
 
-  /** The client has sent all. */
+  /** The client has sent its last byte. */
   end(): void {
     this.#ended = true;
-    if (!this.#busy) this.#tellEnd();
+    if (!this.#busy) this.#reportEnd();
   }
 
-  /** The call is over: what is held is dropped. */
+  /** Drops the waiting bytes, because the call is over. */
   close(): void {
     this.#over = true;
-    this.#shared.held.bytes -= this.#gathered.bytes;
+    this.shared.held.bytes -= this.#gathered.bytes;
     this.#gathered.free();
   }
 
-  #tellEnd(): void {
+  #reportEnd(): void {
     if (this.#over || !this.#ended) return;
     if (this.#gathered.bytes > 0) {
       this.#refuse("INTERNAL", "Incomplete message");
       return;
     }
     try {
-      this.#receiver.allDelivered();
+      this.receiver.allDelivered();
     } catch (error) {
-      this.#receiver.fail(error);
+      this.receiver.fail(error);
     }
   }
 
   #hold(bytes: Uint8Array): void {
-    const { held } = this.#shared;
+    const { held } = this.shared;
     const head = this.#gathered.first ?? bytes;
     const expected = head.length < MESSAGE_HEAD_BYTES ? 0 : MESSAGE_HEAD_BYTES + lengthAt(head, 0);
-    if (this.#gathered.add(bytes, expected)) this.#shared.turns.consumed?.(bytes.length);
+    if (this.#gathered.add(bytes, expected)) this.shared.turns.consumed?.(bytes.length);
     held.bytes += bytes.length;
-    if (held.bytes > held.most) this.#receiver.refuse(tooMuchHeld(held));
+    if (held.bytes > held.most) this.receiver.refuse(tooMuchHeld(held));
   }
 
-  /** Reads what is held, if there is a whole message in it. Refuses one that is too large. */
+  /** Reads the waiting bytes if they contain a complete message. Refuses a message that is too large. */
   #readHeld(): void {
     const gathered = this.#gathered;
     if (this.#over || gathered.bytes < MESSAGE_HEAD_BYTES) return;
     gathered.joinFirst(MESSAGE_HEAD_BYTES);
     const length = lengthAt(gathered.first!, 0);
-    if (length > this.#shared.messageBytes) this.#tooLarge(length);
+    if (length > this.shared.messageBytes) this.#tooLarge(length);
     else if (gathered.bytes >= MESSAGE_HEAD_BYTES + length) {
-      this.#shared.held.bytes -= gathered.bytes;
-      this.#read(gathered.taken());
+      this.shared.held.bytes -= gathered.bytes;
+      this.#read(gathered.take());
     }
   }
 
-  /** Messages, and the beginning of one. */
+  /** Delivers the complete messages in `bytes` and keeps the rest. */
   #read(bytes: Uint8Array): void {
-    const { turns, share, messageBytes } = this.#shared;
+    const { turns, share, messageBytes } = this.shared;
     let at = 0;
     while (!this.#over && bytes.length - at >= MESSAGE_HEAD_BYTES) {
       const length = lengthAt(bytes, at);
@@ -143,46 +141,46 @@ export class IncomingMessages {
 
   #message(flag: number, bytes: Uint8Array): void {
     if (flag === 0) {
-      this.#give(bytes, false);
+      this.#deliver(bytes, false);
       return;
     }
-    if (flag !== 1 || this.#encoding === null) {
+    if (flag !== 1 || this.encoding === null) {
       this.#refuse("INTERNAL", "Compressed message without a known grpc-encoding");
       return;
     }
-    const plain = this.#shared.unpacking.unpacked(bytes, this.#encoding, () => this.#over);
+    const plain = this.shared.unpacking.unpacked(bytes, this.encoding, () => this.#over);
     if (!(plain instanceof Promise)) this.#unpacked(plain, false);
-    else this.#wait(this.#while(bytes.length, plain).then((made) => this.#unpacked(made, true)));
+    else this.#wait(this.#countWhile(bytes.length, plain).then((message) => this.#unpacked(message, true)));
   }
 
-  /** `counted`: its bytes are among those that are held. */
-  #unpacked(plain: Buffer | NotUnpacked, counted: boolean): void | Promise<void> {
-    const { messageBytes, held } = this.#shared;
+  /** Delivers a decompressed message, or refuses it. `counted`: true if its bytes are counted as held. */
+  #unpacked(plain: Buffer | UnpackFailure, counted: boolean): void | Promise<void> {
+    const { messageBytes, held } = this.shared;
     if (plain === "large") this.#tooLarge(messageBytes + 1);
-    else if (plain === "held") this.#receiver.refuse(tooMuchHeld(held));
+    else if (plain === "held") this.receiver.refuse(tooMuchHeld(held));
     else if (plain === "broken") this.#refuse("INTERNAL", "Failed to decompress message");
-    else return this.#give(plain, counted);
+    else return this.#deliver(plain, counted);
   }
 
-  /** Hands a message on. */
-  #give(bytes: Uint8Array, counted: boolean): void | Promise<void> {
-    const { held } = this.#shared;
+  /** Delivers a message. */
+  #deliver(bytes: Uint8Array, counted: boolean): void | Promise<void> {
+    const { held } = this.shared;
     if (counted) held.bytes -= bytes.length;
     if (this.#over) return;
     try {
-      const reading = this.#receiver.deliver(unpinned(bytes));
+      const reading = this.receiver.deliver(unpinned(bytes));
       if (!(reading instanceof Promise)) return;
-      const read = this.#while(bytes.length, reading);
+      const read = this.#countWhile(bytes.length, reading);
       if (this.#busy) return read;
       this.#wait(read);
     } catch (error) {
-      this.#receiver.fail(error);
+      this.receiver.fail(error);
     }
   }
 
-  /** So many bytes are held until then. */
-  async #while<T>(bytes: number, work: Promise<T>): Promise<T> {
-    const { held } = this.#shared;
+  /** Counts bytes as held until the work has ended. */
+  async #countWhile<T>(bytes: number, work: Promise<T>): Promise<T> {
+    const { held } = this.shared;
     held.bytes += bytes;
     try {
       return await work;
@@ -191,51 +189,48 @@ export class IncomingMessages {
     }
   }
 
-  /** Goes on when the work has settled. */
+  /** Makes further messages wait until the work has ended. */
   #wait(work: Promise<void>): void {
     this.#busy = true;
-    this.#receiver.waits(true);
-    work.then(this.#goOn, (why) => {
-      this.#receiver.fail(why);
-      this.#goOn();
+    this.receiver.waits(true);
+    work.then(this.#continue, (why) => {
+      this.receiver.fail(why);
+      this.#continue();
     });
   }
 
-  readonly #goOn = (): void => {
+  readonly #continue = (): void => {
     this.#busy = false;
     if (this.#over) return;
     this.#readHeld();
     if (this.#busy || this.#over) return;
-    this.#receiver.waits(false);
-    this.#tellEnd();
+    this.receiver.waits(false);
+    this.#reportEnd();
   };
 
   #tooLarge(bytes: number): void {
-    this.#refuse("RESOURCE_EXHAUSTED", `Received message larger than max (${bytes} vs. ${this.#shared.messageBytes})`);
+    this.#refuse("RESOURCE_EXHAUSTED", `Received message larger than max (${bytes} vs. ${this.shared.messageBytes})`);
   }
 
   #refuse(code: GrpcStatus["code"], message: string): void {
-    this.#receiver.refuse({ code, message });
+    this.receiver.refuse({ code, message });
   }
 }
 
-/** The time that handing on messages has taken in this turn of the event loop, in all calls of the server. */
+/** The time spent on delivering messages in this turn of the event loop, over all calls of the server. */
 export class TurnShare {
-  readonly #turns: EventLoopTurns;
   #usedUs = 0;
 
-  constructor(turns: EventLoopTurns) {
-    this.#turns = turns;
-  }
+  constructor(private readonly turns: EventLoopTurns) {}
 
   get isUsed(): boolean {
-    return this.#usedUs >= PIECE_US && this.#turns.after !== undefined;
+    return this.#usedUs >= TURN_US && this.turns.after !== undefined;
   }
 
   use(us: number): void {
     const isNew = this.#usedUs < NOTICED_US;
     this.#usedUs += us;
-    if (isNew && this.#usedUs >= NOTICED_US) this.#turns.after?.(0, this.#renew);
+    if (isNew && this.#usedUs >= NOTICED_US) this.turns.after?.(0, this.#renew);
   }
 
   readonly #renew = (): void => {
@@ -243,5 +238,5 @@ export class TurnShare {
   };
 }
 
-/** The length that stands in the head of a message. */
+/** Returns the length from the head of a message at `at`. */
 const lengthAt = (bytes: Uint8Array, at: number): number => readUint32(bytes, at + 1);

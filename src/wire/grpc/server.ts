@@ -3,12 +3,12 @@ import type { Clock } from "../../base/clock.ts";
 import type { EventLoopTurns } from "../../base/pieces.ts";
 import type { WaitingBytes } from "../http/waiting-bytes.ts";
 import type { Http2Application } from "../http2/connection.ts";
+import type { ConnectionHandle } from "../http2/connection-handle.ts";
 import { lastValue, listBytes, type RequestHead } from "../http2/fields.ts";
 import { HEADER_LIST_BYTES } from "../http2/frame-writer.ts";
 import { encodeFields } from "../http2/hpack.ts";
-import type { Http2Line } from "../http2/line.ts";
 import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
-import { type CallAround, type CallHandler, GrpcCall } from "./call.ts";
+import { type CallHandler, type CallShared, GrpcCall } from "./call.ts";
 import { ACCEPTED, isEncoding } from "./compression.ts";
 import { CallDeadlines, timeoutUs } from "./deadlines.ts";
 import type { HeldMessages } from "./held-messages.ts";
@@ -16,23 +16,25 @@ import { TurnShare } from "./incoming.ts";
 import { type GrpcStatus, onlyTrailers } from "./status.ts";
 import { Unpacking } from "./unpacking.ts";
 
+/** Starts a call. Returns its handler. */
 export type GrpcMethod = (call: GrpcCall) => CallHandler;
 
+/** Limits and shared parts of a gRPC server. */
 export interface GrpcLimits {
   readonly clock: Pick<Clock, "now" | "at">;
-  /** Turns of the event loop between pieces of reading. */
+  /** Gives other work turns of the event loop between slices of reading. */
   readonly turns: EventLoopTurns;
-  /** Largest message, in bytes, packed or not. */
+  /** Largest message in bytes, compressed or not. */
   readonly messageBytes: number;
   readonly held: HeldMessages;
-  /** Answers that their clients do not read. */
+  /** Counts the bytes of answers that clients do not read. */
   readonly waiting: WaitingBytes;
   readonly broken: (why: unknown) => void;
 }
 
 const NOT_GRPC = encodeFields([[":status", "415"]]);
 const NOT_POST = encodeFields([[":status", "405"]]);
-/** An answer of HTTP, when the request has come whole. */
+/** Sends an HTTP answer once the whole request has arrived. */
 const refusal = (stream: Http2Stream, block: Buffer): StreamReceiver => ({
   data() {},
   ended() {
@@ -42,21 +44,21 @@ const refusal = (stream: Http2Stream, block: Buffer): StreamReceiver => ({
   },
   gone() {},
 });
-const CALLS_ONLY = Buffer.from("only calls of gRPC are answered here\n");
-/** Who was answered already gets nothing. */
-const DEAF: StreamReceiver = { data() {}, ended() {}, gone() {} };
+const CALLS_ONLY = Buffer.from("this server answers gRPC calls only\n");
+/** Receiver of requests that were answered already: ignores what they send. */
+const IGNORE: StreamReceiver = { data() {}, ended() {}, gone() {} };
 
 export class GrpcServer implements Http2Application {
   readonly #methods: ReadonlyMap<string, GrpcMethod>;
-  readonly #around: CallAround;
+  readonly #shared: CallShared;
 
-  /** `methods`: by path, as `/package.Service/Method`. */
+  /** `methods`: by path, such as `/package.Service/Method`. */
   constructor(
     methods: ReadonlyMap<string, GrpcMethod>,
     { clock, turns, messageBytes, held, waiting, broken }: GrpcLimits,
   ) {
     this.#methods = methods;
-    this.#around = {
+    this.#shared = {
       deadlines: new CallDeadlines(clock),
       messageBytes,
       held,
@@ -68,7 +70,7 @@ export class GrpcServer implements Http2Application {
     };
   }
 
-  open(stream: Http2Stream, head: RequestHead, line: Http2Line): StreamReceiver {
+  open(stream: Http2Stream, head: RequestHead, connection: ConnectionHandle): StreamReceiver {
     const { fields } = head;
     if (head.method !== "POST") return refusal(stream, NOT_POST);
     if (!lastValue(fields, "content-type")?.startsWith("application/grpc")) return refusal(stream, NOT_GRPC);
@@ -80,14 +82,14 @@ export class GrpcServer implements Http2Application {
       });
     const method = this.#methods.get(head.path);
     if (method === undefined) return refuse(stream, { code: "UNIMPLEMENTED", message: "" });
-    const given = lastValue(fields, "grpc-encoding") ?? "identity";
-    const encoding = isEncoding(given) ? given : null;
-    if (encoding === null && given !== "identity")
+    const encodingName = lastValue(fields, "grpc-encoding") ?? "identity";
+    const encoding = isEncoding(encodingName) ? encodingName : null;
+    if (encoding === null && encodingName !== "identity")
       return refuse(stream, {
         code: "UNIMPLEMENTED",
-        message: `Compression algorithm '${given}' in grpc-encoding is not known`,
+        message: `Compression algorithm '${encodingName}' in grpc-encoding is not known`,
       });
-    const call = new GrpcCall(stream, head, encoding, this.#around, line);
+    const call = new GrpcCall(stream, head, encoding, this.#shared, connection);
     const timeout = lastValue(fields, "grpc-timeout");
     call.begin(method(call), timeout === undefined ? null : timeoutUs(timeout));
     return call;
@@ -97,5 +99,5 @@ export class GrpcServer implements Http2Application {
 function refuse(stream: Http2Stream, status: GrpcStatus): StreamReceiver {
   const accepted = [["grpc-accept-encoding", ACCEPTED]] as const;
   stream.head(onlyTrailers(status, status.message.includes("grpc-encoding") ? accepted : []), true);
-  return DEAF;
+  return IGNORE;
 }

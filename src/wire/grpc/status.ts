@@ -1,4 +1,4 @@
-/** How does a call end? gRPC's codes by their number, and a message that may hold any text. */
+/** Encodes the status of a gRPC call: its code, and a message of any text. */
 import { encodeFields, type HeaderField } from "../http2/hpack.ts";
 
 export const GRPC_CODES = [
@@ -29,14 +29,17 @@ export interface GrpcStatus {
 
 export const GRPC_OK: GrpcStatus = { code: "OK", message: "" };
 
-/** Characters of a message: more would fit no client's limit of metadata, and may be megabytes that a request quotes. */
+/** Longest status message. A message may quote megabytes of a request, but clients limit metadata. */
 const MESSAGE_CHARACTERS_MOST = 16_384;
 
-/** UTF-8, in which all but printable ASCII stands as `%` and two digits, and blanks where HTTP/2 lets none stand. */
+/** Encodes a message as percent-encoded UTF-8. Keeps printable ASCII, except `%` and blanks at the ends, which HTTP/2 forbids. */
 const escaped = (message: string): string =>
   Buffer.from(message.slice(0, MESSAGE_CHARACTERS_MOST))
     .toString("latin1")
-    .replaceAll(/[^ -$&-~]|^ | $/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`);
+    .replaceAll(
+      /[^ -$&-~]|^ | $/g,
+      (character) => `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`,
+    );
 
 const fieldsOf = ({ code, message }: GrpcStatus): HeaderField[] => [
   ["grpc-status", `${GRPC_CODES.indexOf(code)}`],
@@ -47,10 +50,10 @@ export const CONTENT_TYPE: HeaderField = ["content-type", "application/grpc"];
 const STATUS: HeaderField = [":status", "200"];
 const GOOD = encodeFields(fieldsOf(GRPC_OK));
 
-/** What stands behind the answers. */
+/** Encodes the trailers that end a call after its answers. */
 export const trailersOf = (status: GrpcStatus): Buffer => (status === GRPC_OK ? GOOD : encodeFields(fieldsOf(status)));
-/** What stands there where there is no answer. */
+/** Encodes the only header block of a call without answers. */
 export const onlyTrailers = (status: GrpcStatus, more: readonly HeaderField[] = []): Buffer =>
   encodeFields([STATUS, CONTENT_TYPE, ...more, ...fieldsOf(status)]);
-/** What stands before the first answer. */
+/** Encodes the head before the first answer. */
 export const headOf = (more: readonly HeaderField[]): Buffer => encodeFields([STATUS, CONTENT_TYPE, ...more]);

@@ -1,61 +1,62 @@
 /**
- * Unpacks the messages of calls whose `grpc-encoding` is gzip or deflate, within a limit. A short message is unpacked at
- * once. Another one is unpacked by a thread of the runtime, part by part, so that it neither blocks the event loop nor
- * takes more memory than the limit, however small its packed bytes are.
+ * Decompresses messages of calls whose `grpc-encoding` is gzip or deflate, within a limit. Short messages are decompressed at
+ * once. A thread of the runtime decompresses longer ones part by part. So they do not block the event loop, and a small message
+ * that expands hugely stops at the limit.
  */
 import { zlib } from "../../base/zlib.ts";
-import { AtATime } from "./at-a-time.ts";
 import type { GrpcEncoding } from "./compression.ts";
-import { freed, GatheredBytes } from "./gathered-bytes.ts";
+import { freeBuffer, GatheredBytes } from "./gathered-bytes.ts";
 import type { HeldMessages } from "./held-messages.ts";
+import { TaskLimiter } from "./task-limiter.ts";
 
-/** Packed bytes of a message that is unpacked at once, if no more than `AT_ONCE_BYTES` come of it. */
+/** Largest compressed message that is decompressed at once, if it expands to at most `AT_ONCE_BYTES`. */
 const SHORT_BYTES = 4096;
 const AT_ONCE_BYTES = 65_536;
-/** Bytes that the thread unpacks before the event loop takes them: 0.1 ms of copying. */
+/** Size of the parts that the thread produces. Copying one takes about 0.1 ms. */
 const PART_BYTES = 262_144;
 
-/** "large": more than the limit. "held": all calls hold too much. "broken": not of this encoding, or cut off. */
-export type NotUnpacked = "large" | "held" | "broken";
+/**
+ * Why a message was not decompressed. "large": above its limit. "held": above the limit of all calls. "broken": not of this
+ * encoding, or incomplete.
+ */
+export type UnpackFailure = "large" | "held" | "broken";
 
 export class Unpacking {
-  readonly #most: number;
-  readonly #held: HeldMessages;
-  /** One at a time: each may take as much as the largest message before it turns out to be too large. */
-  readonly #line = new AtATime(1);
+  /** Runs one decompression at a time, because each may take as much memory as the largest message before it fails. */
+  readonly #tasks = new TaskLimiter(1);
 
-  /** `most`: largest message, unpacked, in bytes. */
-  constructor(most: number, held: HeldMessages) {
-    this.#most = most;
-    this.#held = held;
-  }
+  /** `most`: largest decompressed message, in bytes. */
+  constructor(
+    private readonly most: number,
+    private readonly held: HeldMessages,
+  ) {}
 
   /**
-   * The message, or why there is none. A message that comes as a promise counts in the held bytes, and its receiver takes
-   * it off again. `isOver` tells that nobody wants it any more, which counts as broken.
+   * Decompresses a message. A message returned by a promise is counted as held; the caller must subtract it. `isOver`: returns
+   * true if the call is over, which makes the result "broken".
    */
   unpacked(
     bytes: Uint8Array,
     encoding: GrpcEncoding,
     isOver: () => boolean,
-  ): Buffer | NotUnpacked | Promise<Buffer | NotUnpacked> {
+  ): Buffer | UnpackFailure | Promise<Buffer | UnpackFailure> {
     if (bytes.length <= SHORT_BYTES) {
-      const most = Math.min(AT_ONCE_BYTES, this.#most);
-      const plain = unpackedAtOnce(bytes, encoding, most);
-      if (plain !== "large" || most === this.#most) return plain;
+      const most = Math.min(AT_ONCE_BYTES, this.most);
+      const plain = unpackNow(bytes, encoding, most);
+      if (plain !== "large" || most === this.most) return plain;
     }
-    return this.#line.run(() => this.#inParts(bytes, encoding, isOver));
+    return this.#tasks.run(() => this.#unpackInParts(bytes, encoding, isOver));
   }
 
-  #inParts(bytes: Uint8Array, encoding: GrpcEncoding, isOver: () => boolean): Promise<Buffer | NotUnpacked> {
+  #unpackInParts(bytes: Uint8Array, encoding: GrpcEncoding, isOver: () => boolean): Promise<Buffer | UnpackFailure> {
     if (isOver()) return Promise.resolve("broken");
     const gathered = new GatheredBytes();
-    const expected = Math.min(this.#most, encoding === "gzip" ? lengthSaid(bytes) : this.#most);
-    const held = this.#held;
+    const expected = Math.min(this.most, encoding === "gzip" ? statedLength(bytes) : this.most);
+    const held = this.held;
     return new Promise((settle) => {
       const unpacker = (encoding === "gzip" ? zlib().createGunzip : zlib().createInflate)({ chunkSize: PART_BYTES });
       let isSettled = false;
-      const fail = (why: NotUnpacked) => {
+      const fail = (why: UnpackFailure) => {
         if (isSettled) return;
         isSettled = true;
         unpacker.destroy();
@@ -64,15 +65,16 @@ export class Unpacking {
         settle(why);
       };
       const add = (part: Buffer<ArrayBuffer>) => {
-        const isCopied = gathered.add(part, expected > gathered.bytes ? expected : this.#most);
+        const isCopied = gathered.add(part, expected > gathered.bytes ? expected : this.most);
         held.bytes += part.length;
-        // zlib is done with a part that it has filled. Hundreds of megabytes of them would be collected too late.
-        if (isCopied && part.length === part.buffer.byteLength) freed(part);
+        // zlib no longer uses a part that it has filled. Without freeing, hundreds of megabytes would wait for the garbage
+        // collector.
+        if (isCopied && part.length === part.buffer.byteLength) freeBuffer(part);
       };
       unpacker.on("data", (part: Buffer<ArrayBuffer>) => {
         if (isSettled) return;
         if (isOver()) fail("broken");
-        else if (gathered.bytes + part.length > this.#most) fail("large");
+        else if (gathered.bytes + part.length > this.most) fail("large");
         else if (held.bytes + part.length > held.most) fail("held");
         else add(part);
       });
@@ -80,18 +82,18 @@ export class Unpacking {
       unpacker.on("end", () => {
         if (isSettled) return;
         isSettled = true;
-        settle(gathered.taken());
+        settle(gathered.take());
       });
       unpacker.end(bytes);
     });
   }
 }
 
-/** The last four bytes of gzip: how long it is when it is unpacked. */
-const lengthSaid = (bytes: Uint8Array): number =>
+/** Returns the decompressed size that gzip states in its last four bytes. */
+const statedLength = (bytes: Uint8Array): number =>
   bytes.length < 4 ? 0 : new DataView(bytes.buffer, bytes.byteOffset + bytes.length - 4, 4).getUint32(0, true);
 
-function unpackedAtOnce(bytes: Uint8Array, encoding: GrpcEncoding, most: number): Buffer | "large" | "broken" {
+function unpackNow(bytes: Uint8Array, encoding: GrpcEncoding, most: number): Buffer | "large" | "broken" {
   try {
     return (encoding === "gzip" ? zlib().gunzipSync : zlib().inflateSync)(bytes, { maxOutputLength: most });
   } catch (error) {

@@ -1,8 +1,13 @@
-/** How does a route answer without a socket, for `app.handle(request)`? By a `Response`; a stream is its body. */
+/**
+ * Answers programs that call `app.handle(request)` without a socket: with a `Response`, whose body is the stream if there is one.
+ */
 import type { HttpRequest } from "./request.ts";
 import type { EventSink, HttpFront, PartSink, SinkEvents } from "./sink.ts";
 
-/** Full while nobody has read what was written. Where the length is known, it ends with the last of its bytes. */
+/**
+ * A stream as the body of a `Response`. It is full while its reader has bytes left to read. With a known length it ends after
+ * that many bytes.
+ */
 class ResponseStream implements EventSink, PartSink {
   full = false;
   readonly body: ReadableStream<Uint8Array>;
@@ -36,7 +41,7 @@ class ResponseStream implements EventSink, PartSink {
     return !this.full;
   }
   end = () => this.#end((out) => out.close());
-  reset = () => this.#end((out) => out.error(new Error("the stream was broken off")));
+  reset = () => this.#end((out) => out.error(new Error("the server broke the stream off")));
   #end(how: (out: ReadableStreamDefaultController<Uint8Array>) => void): void {
     if (this.#out !== null) how(this.#out);
     this.#out = null;

@@ -1,7 +1,7 @@
 /** Reads a body of limited length. */
 import type { HttpRequest } from "./request.ts";
 
-/** Reads the whole body. Returns null if it is longer than `most` bytes; the rest is discarded as it arrives. */
+/** Reads the whole body. Returns null if it is longer than `most` bytes; the rest is then discarded as it arrives. */
 export async function bodyWithin(
   { body }: Pick<HttpRequest, "body">,
   most: number,

@@ -1,22 +1,22 @@
 /**
- * Ends what has taken too long. All that is watched gets the same time, so that the oldest is due first and one alarm is
- * enough. Thousands that are due at once end in several turns of the event loop.
+ * Ends requests and connections that have taken too long. All of them get the same time, so the oldest is due first and one timer
+ * is enough. If thousands are due at once, they end in several turns of the event loop.
  */
 
 import type { Clock } from "../../base/clock.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
 
-/** Requests and connections end for so long in one turn of the event loop. */
-const PIECE_US = 1000;
+/** Longest time in one turn of the event loop that is spent on ending overdue requests and connections. */
+const TURN_US = 1000;
 
-/** Time, and what may happen later. */
+/** The current time, and callbacks at a later time. Without `after` there are no callbacks. */
 export interface Timer {
   nowUs(): number;
-  /** Runs `act` so much later; gives what takes it back. */
+  /** Runs `act` after `us` microseconds. Returns a function that cancels it. */
   after?(us: number, act: () => void): () => void;
 }
 
-/** For bytes that are to leave later: they may do so a little later than that (`Clock.about`). */
+/** Returns a timer for bytes to be sent later. Its callbacks may run a little late (`Clock.about`), which saves wake-ups. */
 export function pacing(clock: Pick<Clock, "now" | "at" | "about">): Required<Timer> {
   const after = (us: number, act: () => void) => {
     const dueUs = clock.now() + us;
@@ -25,58 +25,58 @@ export function pacing(clock: Pick<Clock, "now" | "at" | "about">): Required<Tim
   return { nowUs: () => clock.now(), after };
 }
 
-export interface Expiring {
-  /** Once, when its time is over. */
+/** A request or connection that must end within a time limit. */
+export interface TimedItem {
+  /** Called once, when the time is over. */
   expire(): void;
 }
 
 export class Deadlines {
-  readonly #afterUs: number;
-  readonly #backend: Required<Timer>;
-  /** With the time at which each is due; in order of that. */
-  readonly #watched = new Map<Expiring, number>();
-  #armed = false;
+  /** Due time of each watched item, in microseconds of the clock. Sorted by due time, because all get the same limit. */
+  readonly #watched = new Map<TimedItem, number>();
+  #isArmed = false;
 
-  constructor(afterUs: number, backend: Required<Timer>) {
-    this.#afterUs = afterUs;
-    this.#backend = backend;
-  }
+  constructor(
+    private readonly afterUs: number,
+    private readonly backend: Required<Timer>,
+  ) {}
 
-  watch(one: Expiring): void {
-    this.#watched.set(one, this.#backend.nowUs() + this.#afterUs);
+  /** Starts the time limit of an item. */
+  watch(item: TimedItem): void {
+    this.#watched.set(item, this.backend.nowUs() + this.afterUs);
     this.#arm();
   }
 
-  /** Takes off the list what ended in time. */
-  forget(one: Expiring): void {
-    this.#watched.delete(one);
+  /** Stops watching an item that ended in time. */
+  forget(item: TimedItem): void {
+    this.#watched.delete(item);
   }
 
   #arm(): void {
-    if (this.#armed) return;
+    if (this.#isArmed) return;
     const { value: dueUs } = this.#watched.values().next();
     if (dueUs === undefined) return;
-    this.#armed = true;
-    this.#backend.after(Math.max(0, dueUs - this.#backend.nowUs()), this.#ring);
+    this.#isArmed = true;
+    this.backend.after(Math.max(0, dueUs - this.backend.nowUs()), this.#endOverdue);
   }
 
-  readonly #ring = (): void => {
-    this.#armed = false;
-    const nowUs = this.#backend.nowUs();
-    for (const [one, dueUs] of this.#watched) {
-      if (dueUs > nowUs || this.#backend.nowUs() - nowUs >= PIECE_US) break;
-      this.#watched.delete(one);
+  readonly #endOverdue = (): void => {
+    this.#isArmed = false;
+    const nowUs = this.backend.nowUs();
+    for (const [item, dueUs] of this.#watched) {
+      if (dueUs > nowUs || this.backend.nowUs() - nowUs >= TURN_US) break;
+      this.#watched.delete(item);
       try {
-        one.expire();
+        item.expire();
       } catch (error) {
-        logUnexpected("the end of a connection or request that took too long failed", error);
+        logUnexpected("ending an overdue connection or request failed", error);
       }
     }
     this.#arm();
   };
 }
 
-/** null: there is no limit, or nothing that could wake us. */
+/** Returns the deadlines for a limit in seconds, or null if the limit is 0 or the timer has no callbacks. */
 export function deadlines(seconds: number, { nowUs, after }: Timer): Deadlines | null {
   return seconds > 0 && after !== undefined ? new Deadlines(seconds * 1e6, { nowUs, after }) : null;
 }

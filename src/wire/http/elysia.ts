@@ -2,8 +2,8 @@
  * Builds Elysia from a table of routes. Elysia matches paths, and serves all but the hot routes, and programs that call
  * `app.handle(request)`. Nothing here reads what Elysia keeps of the routes.
  *
- * Elysia is loaded by the first request that needs it, or by `load` in idle time: it takes 20 to 40 ms, as much as all other
- * code of a server's start.
+ * Elysia is loaded by the first request that needs it, or by `load` in idle time. Loading takes 20 to 40 ms, as much as all
+ * other code of a server's start.
  */
 import type { Elysia } from "elysia";
 import { asResponses } from "./as-response.ts";
@@ -44,7 +44,7 @@ export function application(table: RouteTable): ElysiaApplication {
 
 async function elysiaOf({ before, unmatched, failed, routes }: RouteTable, contextOf: (request: Request) => Context) {
   const { Elysia } = await import("elysia");
-  // A slash too many is another path: FastAPI redirects it.
+  // A path with an additional slash at its end is another path, which FastAPI redirects.
   const app = new Elysia({ strictPath: true });
   // Elysia reads the text of these functions to find the members of its context that they need.
   if (before) app.onRequest(({ request }) => before(contextOf(request)));

@@ -1,30 +1,30 @@
-/** What does the HTTP front allow? Sizes, times and numbers of requests, and what it says when it is full. */
+/** The limits of the HTTP front: sizes, times and numbers of requests, and the refusal of a full server. */
 
 /** Forms of `Retry-After`: whole seconds, an HTTP date, and `retry-after-ms` as Azure's and OpenAI's clients read it. */
 export const RETRY_AFTER_FORMS = ["seconds", "date", "ms"] as const;
 export type RetryAfterForm = (typeof RETRY_AFTER_FORMS)[number];
 
-/** Limits of connections. Every 0 is: no limit. */
+/** Limits of connections. 0 means no limit. */
 export interface ConnectionLimits {
-  /** Request line and header lines; bytes. */
+  /** Largest request line and header lines together, in bytes. */
   readonly headBytes: number;
-  /** From the head of a request to the end of its body. */
+  /** Seconds from the head of a request to the end of its body. */
   readonly bodyTimeoutS: number;
-  /** From the end of the body to the end of the answer. */
+  /** Seconds from the end of the body to the end of the answer. */
   readonly requestTimeoutS: number;
-  /** Silence on a connection without a request. */
+  /** Seconds that a connection without a request stays open. */
   readonly keepAliveS: number;
 }
 
-/** Limits of admission, and the refusals of a full server. They can change while a server runs. Every 0 is: no limit. */
+/** Limits of admission, and the refusals of a full server. They can change while a server runs. 0 means no limit. */
 export interface OverloadLimits {
-  /** Generation requests that are being served. */
+  /** Largest number of generation requests being served. */
   readonly requests: number;
-  /** Generation requests that are served as streams. */
+  /** Largest number of generation requests being served as streams. */
   readonly streams: number;
-  /** Status of refusals because the server is full. */
+  /** Status of the refusals of a full server. */
   readonly overloadStatus: 429 | 503;
-  /** What these refusals say of a better time; null: nothing. */
+  /** Time after which these refusals ask the client to come back, or null to leave it out. */
   readonly retryAfter: { readonly seconds: number; readonly forms: readonly RetryAfterForm[] } | null;
 }
 
@@ -41,13 +41,15 @@ export const FRONT_LIMITS: FrontLimits = {
   retryAfter: null,
 };
 
-/** Limits of which some are given. */
-export type GivenFrontLimits = Partial<Omit<FrontLimits, "retryAfter">> & {
+/** Front limits of which any may be missing. */
+export type PartialFrontLimits = Partial<Omit<FrontLimits, "retryAfter">> & {
   readonly retryAfter?: Partial<NonNullable<FrontLimits["retryAfter"]>>;
 };
 
-/** Takes the other limits from `FRONT_LIMITS`. Returns undefined if none is given: forms of `Retry-After` without a time are none. */
-export function completeFrontLimits({ retryAfter = {}, ...given }: GivenFrontLimits): FrontLimits | undefined {
+/**
+ * Takes missing limits from `FRONT_LIMITS`. Returns undefined if all are missing; `forms` without `seconds` counts as missing.
+ */
+export function completeFrontLimits({ retryAfter = {}, ...given }: PartialFrontLimits): FrontLimits | undefined {
   const { seconds, forms = ["seconds"] } = retryAfter;
   const limits = seconds === undefined ? given : { ...given, retryAfter: { seconds, forms } };
   return Object.keys(limits).length === 0 ? undefined : { ...FRONT_LIMITS, ...limits };

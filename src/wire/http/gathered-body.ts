@@ -1,4 +1,4 @@
-/** Puts a body together, where many may come at once and none may hold others up. */
+/** Puts a request body together in one buffer. Works in slices, so that many bodies at once do not hold up other requests. */
 import { type EventLoopTurns, turn } from "../../base/pieces.ts";
 import type { HttpRequest } from "./request.ts";
 
@@ -6,15 +6,18 @@ const LARGE_BYTES = 65_536;
 const FIRST_BYTES = 1_048_576;
 const GROWTH = 64;
 
-/** Limits the memory of all bodies that come to a server. */
+/** Limits the memory of all bodies that a server is receiving. */
 export interface BodyAdmission {
-  /** Settles when there is room for so many bytes. Rejects if there is none in time, or if the client leaves. */
+  /**
+   * Reserves memory for so many bytes. Undefined if that is done at once. Rejects if there is no memory in time, or if the client
+   * leaves.
+   */
   enter(bytes: number): Promise<void> | undefined;
-  /** Counts bytes that came. */
+  /** Counts bytes that arrived. */
   came(bytes: number): void;
-  /** Settles when more may come. Rejects as `enter`. */
+  /** Resolves when more bytes may arrive; undefined means now. Rejects like `enter`. */
   goesOn(): Promise<void> | undefined;
-  /** All of the body has come. */
+  /** Reports that the whole body has arrived. */
   cameWhole(): void;
 }
 
@@ -32,7 +35,7 @@ export async function gatheredBody(
   const stated = request.headers.get("content-length");
   const expected = stated === null ? most : Number(stated);
   if (stated !== null && expected > FIRST_BYTES) await admission.enter(expected);
-  const gathered = new Gathered(expected);
+  const gathered = new BodyBuffer(expected);
   let counted = 0;
   const take = (part: Uint8Array) => {
     if (gathered.length + part.length > most) throw tooLarge(most);
@@ -48,9 +51,9 @@ export async function gatheredBody(
     await admission.goesOn();
   };
   try {
-    // The memory of parts that are given is free at once, which the host would let gather.
+    // `give` frees the memory of each part at once. Parts of an iteration would stay in memory until the garbage collector runs.
     if (expected > LARGE_BYTES && "give" in request)
-      await given(request as unknown as GivingRequest, take, () => turn(turns).then(admit));
+      await takeParts(request as unknown as SocketRequest, take, () => turn(turns).then(admit));
     else
       for await (const part of request.body ?? []) {
         take(part);
@@ -65,17 +68,17 @@ export async function gatheredBody(
   return gathered.bytes;
 }
 
-/** The part of a socket's request that hands its body over without a stream. */
-interface GivingRequest {
-  /** Hands each part to `to` as it comes. Settles behind the last one; rejects when the client leaves. */
+/** A request from a socket, which can hand its body over without a stream. */
+interface SocketRequest {
+  /** Hands each part to `to` as it arrives. Resolves after the last part; rejects if the client leaves. */
   give(to: (part: Uint8Array) => void, between: () => Promise<unknown>): Promise<unknown>;
-  /** Throws away what is there and what comes. */
+  /** Discards the body, including the rest that is still to arrive. */
   drop(): void;
 }
 
 /** Takes each part as it comes. Rejects with the first error of `take` or `between`. */
-async function given(
-  request: GivingRequest,
+async function takeParts(
+  request: SocketRequest,
   take: (part: Uint8Array) => void,
   between: () => Promise<void>,
 ): Promise<void> {
@@ -98,23 +101,20 @@ async function given(
 }
 
 /**
- * Grows up to the bytes that are expected, which may never come. Memory that nobody wrote to costs nothing, so that the
- * steps are large and little is copied.
+ * A buffer that grows up to the expected length of a body, which may never arrive. It grows in large steps, so that little is
+ * copied: memory that was never written to costs nothing.
  */
-class Gathered {
+class BodyBuffer {
   length = 0;
-  readonly #expected: number;
   #whole: Buffer = Buffer.alloc(0);
 
-  constructor(expected: number) {
-    this.#expected = expected;
-  }
+  constructor(private readonly expected: number) {}
 
   get bytes(): Buffer {
     return this.#whole.subarray(0, this.length);
   }
 
-  /** Gives the memory back, which the host would do some collections later. */
+  /** Frees the memory at once instead of after some garbage collections. */
   free(): void {
     (this.#whole.buffer as ArrayBuffer).transfer(0);
   }
@@ -122,7 +122,7 @@ class Gathered {
   add(part: Uint8Array): void {
     const needed = this.length + part.length;
     if (needed > this.#whole.length) {
-      const wanted = Math.min(this.#expected, Math.max(LARGE_BYTES, GROWTH * needed));
+      const wanted = Math.min(this.expected, Math.max(LARGE_BYTES, GROWTH * needed));
       const larger = Buffer.allocUnsafeSlow(Math.max(needed, wanted));
       larger.set(this.bytes);
       this.free();

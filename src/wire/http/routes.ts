@@ -51,7 +51,10 @@ export const routes = (
     return { method, path, handle, isHot: typeof hot === "boolean" ? hot : hot.includes(route) };
   });
 
-/** The hot routes of a table, with `before` in front of each. Paths with parameters or a query are not found here. */
+/**
+ * Indexes the hot routes of a table, with `before` called ahead of each. Does not find paths with parameters, or targets with a
+ * query.
+ */
 export function hotRoutes({ routes: all, before }: RouteTable): HotRoutes {
   const byMethod = new Map<string, Map<string, (context: Context) => Answer>>();
   for (const { method, path, handle, isHot } of all) {
@@ -63,5 +66,5 @@ export function hotRoutes({ routes: all, before }: RouteTable): HotRoutes {
   return { of: (method, target) => byMethod.get(method)?.get(target) };
 }
 
-/** The parameters of a path without any. */
+/** Parameters of a path that has no parameters. */
 export const NO_PARAMS: Readonly<Record<string, string>> = {};

@@ -1,68 +1,79 @@
-/** What do streams and whole answers write to? */
+/**
+ * Interfaces between the code that makes answers and the servers that send them. Code above the wire uses only these, never a
+ * socket.
+ */
 
 import type { LaneEnd } from "../../engine/interface/lanes.ts";
 import type { Plan } from "../../faults/plan/types.ts";
 import type { HttpRequest } from "./request.ts";
 
-/** Where a stream's bytes go. Nothing above it knows the socket. */
+/** The destination of a stream's events. */
 export interface EventSink {
-  /** Where events may go without it; absent: nowhere. */
+  /**
+   * The end of a lane that leads to this stream, so that native code can send events. Absent if lanes cannot reach the stream.
+   */
   readonly laneEnd?: LaneEnd;
   /**
-   * Hands one event over; it leaves the process in this turn while the client keeps up.
-   * False: the client does not keep up. The event was taken, but the caller keeps what comes next until `onDrain`.
+   * Sends one event. It leaves the process in this turn unless the client reads too slowly. Returns false if it does: the event
+   * was accepted, but the caller keeps further events until `onDrain`.
    */
   write(event: string): boolean;
-  /** One event in three pieces of UTF-8, for the hot path: nothing is joined or encoded. As `write` otherwise. */
+  /** Sends one event in three pieces of UTF-8, without joining or encoding them, for the hot path. Otherwise like `write`. */
   writeParts(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean;
   /**
-   * What is written from now on leaves together, when `release` or `end` is called; both are called in the same turn. Absent:
-   * each event leaves by itself, or the sink gathers the events of a turn anyway.
+   * Holds back what is written next, so that it leaves together at `release` or `end`, which the caller calls in the same turn.
+   * Absent if each event leaves by itself, or if the sink collects the events of a turn anyway.
    */
   gather?(): void;
   release?(): void;
-  /** True while the sink wants nothing more. */
+  /** True while the client reads too slowly and the caller must wait for `onDrain`. */
   readonly full: boolean;
-  /** The stream is complete: last chunk, connection stays usable. */
+  /** Completes the stream with its last chunk. The connection stays usable. */
   end(): void;
-  /** The stream is broken off without a last chunk. */
+  /** Breaks the stream off without a last chunk. */
   reset(): void;
 }
 
-/** Where the parts of an answer go whose length was said. */
+/** Takes the parts of an answer whose length its head states. */
 export interface PartSink {
-  /** False: the client does not keep up. The part was taken, but the caller keeps what comes next until `onDrain`. */
+  /**
+   * Sends a part. Returns false if the client reads too slowly: the part was accepted, but the caller keeps further parts until
+   * `onDrain`.
+   */
   write(part: Uint8Array): boolean;
   readonly full: boolean;
 }
 
-/** Told what waits for clients that do not keep up. */
+/** Counts the bytes that wait for clients that read too slowly. */
 export interface HeldBytes {
-  /** So many bytes more, or fewer. */
+  /** Adds to the count. Negative: that many bytes no longer wait. */
   held(bytes: number): void;
 }
 
-/** What a sink tells its owner. Each is called at most as often as it happens, `onGone` once. */
+/** Calls from a sink to the owner of its answer. `onGone` comes at most once. */
 export interface SinkEvents {
   onDrain(): void;
-  /** The client left (FIN, RST) before `end` was called. */
+  /** The client left (FIN or RST) before `end` was called. */
   onGone(): void;
-  /** In place of `onGone`: the stream told its client that the engine failed. Absent: as `onGone`. */
+  /** Called instead of `onGone` if the stream itself reported an engine failure to the client. Absent: `onGone` is called. */
   onFailed?(): void;
 }
 
-/** How an answer left that a plan of faults disturbed. Microseconds of the clock. */
+/** Record of an answer that a fault plan disturbed. Times are microseconds of the clock. */
 export interface DisturbedAnswer {
-  /** The plan that orders the same again. */
+  /** The plan as text; the same text disturbs another answer in the same way. */
   readonly line: string;
-  /** As the plan has it, or the client left before. */
+  /** End of the answer: the one that the plan ordered, or "gone" if the client left earlier. */
   readonly end: "done" | "fin" | "rst" | "reset" | "gone";
   readonly beganUs: number;
-  /** Time, "bytes", "wait", "goaway" (its code in place of bytes) or an end, offset on the wire, bytes (of a wait: microseconds), bytes that were taken at once. */
+  /**
+   * Per operation: time, kind ("bytes", "wait", "goaway" or an end), offset on the wire, length, and bytes that the socket
+   * accepted at once. Length is in bytes, of a wait in microseconds, of a goaway its error code.
+   */
   readonly operations: readonly (readonly [number, string, number, number, number])[];
-  /** Operations behind those. */
+  /** Number of operations after these that were not recorded. */
   readonly unkept: number;
-  /** Events by what became of them; faults by how often they acted. */
+  /** Events by their outcome, and how often each fault acted. */
   readonly account: {
     readonly came: number;
     readonly dropped: number;
@@ -72,33 +83,36 @@ export interface DisturbedAnswer {
   };
 }
 
-/** Who is told of an answer that is disturbed. */
+/** Observer of an answer that a fault plan disturbs. */
 export interface FaultWitness {
-  /** Once, how it went. */
+  /** Called once, when the answer has ended. */
   told(answer: DisturbedAnswer): void;
-  /** What it is told has no operations: nobody looks at them. */
+  /** True if the observer needs no list of operations. */
   readonly isBrief?: boolean;
-  /** So many bytes, about, were made to disturb it, and are garbage soon. */
+  /** Called with the approximate number of bytes that the disturbance allocated and that are garbage soon. */
   consumed?(bytes: number): void;
-  /** Bytes as they leave, in their order; the receiver's from then on. */
+  /** Called with the bytes in the order in which they leave. The receiver may keep them. */
   sent?(bytes: Uint8Array): void;
 }
 
-/** What disturbs an answer: a plan, and the key that its draws follow from. */
+/** A fault plan for one answer, and the key that its random draws follow from. */
 export interface FaultOrder extends FaultWitness {
   readonly plan: Plan;
   readonly key: string;
 }
 
-/** Who takes the answers of handlers. The `Response`s that it gives are to be handed on to Elysia. */
+/** The server, as handlers see it: takes their answers. Handlers return its `Response`s to Elysia. */
 export interface HttpFront {
-  /** What a handler may return at once whose answer is given later; absent: it returns a promise of what `answer` gives. */
+  /** Returned by a handler that answers later. Absent: the handler returns a promise of the result of `answer`. */
   readonly later?: Response;
-  /** Header lines in their order, names in the letters in which they were sent. Absent: nobody knows these any more. */
+  /** Calls `act` for each header line in the order sent, with the letter case of names as sent. Absent if these are not known. */
   eachSent?(request: HttpRequest, act: (name: string, value: string) => void): void;
-  /** The body, where all of it is there; once. null: it is still to come. */
+  /** Returns the body and consumes it, or null if it has not arrived as a whole. */
   body(request: HttpRequest): Uint8Array | null;
-  /** `headers` in their order; the front adds date, length and what ends the connection. null: no body; `bytes`: of it, where that is known. */
+  /**
+   * Answers in one piece. The front adds date, length and the connection header to `headers` and keeps their order. `body` null:
+   * no body. `bytes`: length of the body, if the caller knows it.
+   */
   answer(
     request: HttpRequest,
     status: number,
@@ -106,11 +120,11 @@ export interface HttpFront {
     body: string | Uint8Array | null,
     bytes?: number,
   ): Response;
-  /** A stream that holds what is written to it until `begin`. `waiting` is told of events that the socket has not taken. */
+  /** Opens a stream that holds back what is written until `begin`. `waiting` counts bytes that the socket has not accepted. */
   open(request: HttpRequest, owner: SinkEvents, waiting: HeldBytes | null): EventSink;
-  /** Sends the head of an answer whose body is the request's stream. */
+  /** Sends the head of an answer whose body is the stream that `open` returned for this request. */
   begin(request: HttpRequest, status: number, headers: Readonly<Record<string, string>>): Response;
-  /** Sends the head of an answer of so many bytes; it is complete when all of them were written. */
+  /** Sends the head of an answer of `bytes` bytes. It is complete when that many were written to the returned sink. */
   beginWhole(
     request: HttpRequest,
     owner: SinkEvents,
@@ -118,15 +132,18 @@ export interface HttpFront {
     headers: Readonly<Record<string, string>>,
     bytes: number,
   ): { readonly sink: PartSink; readonly response: Response };
-  /** Has the request's answer disturbed, whichever it is; before it is opened or given. Absent: there is no connection. */
+  /**
+   * Disturbs the request's answer, whatever its form. Must be called before the answer is opened or given. Absent if there is no
+   * connection.
+   */
   disturb?(request: HttpRequest, disturbance: FaultOrder): Promise<void>;
-  /** "1.1", or what the client speaks. */
+  /** HTTP version that the client speaks, such as "1.1". */
   version(request: HttpRequest): string;
-  /** The client's address; null: there is no connection. */
+  /** Address of the client, or null if there is no connection. */
   requestIP(request: HttpRequest): { readonly address: string; readonly port: number } | null;
 }
 
-/** A request, and what takes its answer: the server that it came to, or `asResponses` for a program's request. */
+/** A request, and the front that takes its answer: the server at whose socket it arrived, or `asResponses` for `app.handle`. */
 export interface Context {
   readonly request: HttpRequest;
   readonly front: HttpFront;

@@ -1,10 +1,10 @@
 /**
- * Gives connections that have more to do one turn of the event loop each, in the order in which they asked. Sockets are
- * served between two of them, so that a thousand clients with much to read hold nobody up longer than one does.
+ * Gives each connection with more work one turn of the event loop, in the order in which they asked. Other sockets are served
+ * between two turns, so a thousand clients with much to read delay the others no longer than one such client does.
  */
 import { logUnexpected } from "../../base/unexpected.ts";
 
-/** An error in its turn costs a connection alone: it is cut. */
+/** A connection in the queue. If its `turn` throws, only this connection is cut. */
 interface TurnTaker {
   turn(): void;
   cut(): void;
@@ -12,37 +12,34 @@ interface TurnTaker {
 
 export class TurnQueue<T extends TurnTaker> {
   readonly #waiting = new Set<T>();
-  readonly #later: (run: () => void) => void;
-  #ordered = false;
+  #isScheduled = false;
 
   /** `later` runs a function in the next turn of the event loop. */
-  constructor(later: (run: () => void) => void) {
-    this.#later = later;
+  constructor(private readonly later: (run: () => void) => void) {}
+
+  /** Schedules one call of the connection's `turn`, in one of the next turns of the event loop. */
+  add(connection: T): void {
+    this.#waiting.add(connection);
+    this.#schedule();
   }
 
-  /** Calls `turn` of it once, in one of the next turns of the event loop. */
-  add(one: T): void {
-    this.#waiting.add(one);
-    this.#order();
+  /** Removes a connection from the queue. */
+  delete(connection: T): void {
+    this.#waiting.delete(connection);
   }
 
-  /** Takes it back. */
-  delete(one: T): void {
-    this.#waiting.delete(one);
+  #schedule(): void {
+    if (this.#isScheduled || this.#waiting.size === 0) return;
+    this.#isScheduled = true;
+    this.later(this.#runNext);
   }
 
-  #order(): void {
-    if (this.#ordered || this.#waiting.size === 0) return;
-    this.#ordered = true;
-    this.#later(this.#take);
-  }
-
-  readonly #take = (): void => {
-    this.#ordered = false;
+  readonly #runNext = (): void => {
+    this.#isScheduled = false;
     const [first] = this.#waiting;
     if (first === undefined) return;
     this.#waiting.delete(first);
-    this.#order();
+    this.#schedule();
     try {
       first.turn();
     } catch (error) {

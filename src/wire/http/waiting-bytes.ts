@@ -1,22 +1,19 @@
-/** How many bytes may wait of all streams of a server together, as answers for clients that do not read? */
+/** Counts the bytes of all streams of a server that wait for clients that do not read, and compares them with a limit. */
 import type { HeldBytes } from "./sink.ts";
 
 export class WaitingBytes implements HeldBytes {
-  readonly #most: number;
   #bytes = 0;
 
-  /** `most`: bytes. */
-  constructor(most: number) {
-    this.#most = most;
-  }
+  /** `most`: limit in bytes. */
+  constructor(private readonly most: number) {}
 
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** More wait than may: whoever adds to them is broken off. */
+  /** True above the limit: a stream that adds more is broken off. */
   get exceeded(): boolean {
-    return this.#bytes > this.#most;
+    return this.#bytes > this.most;
   }
 
   held(bytes: number): void {

@@ -1,66 +1,66 @@
 /**
- * What happens on one connection? Requests in, answers out in their order, refusals of what is no HTTP, and its end:
- * as uvicorn 0.54 does it (`protocols/http/httptools_impl.py`).
+ * One connection of HTTP/1: reads requests, sends their answers in order, refuses bytes that are not HTTP, and closes. Behaves
+ * like uvicorn 0.54 (`protocols/http/httptools_impl.py`).
  */
 
 import { logUnexpected } from "../../base/unexpected.ts";
 import type { ConnectionEffect } from "../../faults/plan/types.ts";
-import { PART_BYTES, PARTS_OF_A_TURN, type Unfinished, type Unfinishing } from "../http/unfinished.ts";
+import { PART_BYTES, PARTS_OF_A_TURN, type UnfinishedOwner, type UnfinishedRequests } from "../http/unfinished.ts";
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { WireStyle } from "./head.ts";
-import { Fed, Parser, type ParserEvents } from "./parser.ts";
+import { FeedResult, Parser, type ParserEvents } from "./parser.ts";
 import type { Head } from "./request.ts";
-import type { Drained, LateHeads } from "./stream.ts";
+import type { DrainListener, LateHeads } from "./stream.ts";
 
-/** What is used of a socket of `Bun.listen`; Bun's types lack `fd` and the last two. */
+/** The used part of a socket of `Bun.listen`. Bun's types lack `fd`, `pause` and `resume`. */
 export interface Socket {
   readonly remoteAddress: string;
   readonly remotePort: number;
-  /** The system's number of it; -1 from the moment in which it is closed, or ended here. */
+  /** The file descriptor; -1 once the socket is closed or was ended here. */
   readonly fd: number;
-  /** Gives how many bytes the kernel took; negative: the socket is closed. */
+  /** Returns how many bytes the kernel accepted. Negative if the socket is closed. */
   write(bytes: Uint8Array, from: number, length: number): number;
-  /** What was written still leaves. */
+  /** Closes the socket after the bytes written so far have left. */
   end(): unknown;
   terminate(): void;
   pause(): void;
   resume(): void;
 }
 
-/** What all connections of a server share. */
+/** The server, as a connection sees it. All connections of a server share it. */
 export interface ServerSide {
   readonly scheme: "http" | "https";
   readonly style: WireStyle;
-  /** Largest head, bytes. */
+  /** Largest head of a request, in bytes. */
   readonly headBytes: number;
-  /** Has the application answer. */
+  /** Calls the application for a request. */
   handle(exchange: Exchange): void;
   date(): string;
-  /** Takes heads of streams whose first events may come at once; null if heads never wait. */
+  /** Holds heads of streams back for a first event that may come at once; null if heads leave at once. */
   readonly lateHeads: LateHeads | null;
-  /** The connection is silent after an answer; until `stirred`. */
+  /** Starts the keep-alive time limit, after an answer. `stirred` stops it. */
   idle(connection: Connection): void;
   stirred(connection: Connection): void;
-  /** The connection has no request yet, or not all of its head; until `asked`. Once. */
+  /** Starts the time limit of a request head, when the connection is new or a part of a head has arrived. `asked` stops it. */
   waits(connection: Connection): void;
   asked(connection: Connection): void;
-  /** The client sent requests ahead: gives the connection its `turn`, once, in one of the next turns of the event loop. */
+  /** Schedules one call of `turn` in one of the next turns of the event loop, because the client sent requests ahead. */
   queue(connection: Connection): void;
-  /** Closes so many connections as soon as they are opened. */
+  /** Closes that many of the next connections as soon as they are opened. */
   refuse(connections: number): void;
-  /** Takes a line for the log. */
+  /** Writes a warning to the log. */
   warn(what: string): void;
-  readonly unfinished: Unfinished;
+  readonly unfinished: UnfinishedRequests;
 }
 
-/** Bytes from the socket that are worth being given back at once. */
+/** Size from which the memory of bytes from the socket is freed at once. */
 const LARGE_BYTES = 65_536;
-/** Requests of a connection that are taken apart ahead of their turn. What came behind them is kept as it came. */
+/** Requests of a connection that are parsed ahead of their turn. Bytes after them stay unparsed. */
 const AHEAD_MOST = 100;
 const UNSUPPORTED = "Unsupported upgrade request.";
 const INVALID = "Invalid HTTP request received.";
 
-export class Connection implements ExchangeConnection, ParserEvents, Unfinishing {
+export class Connection implements ExchangeConnection, ParserEvents, UnfinishedOwner {
   readonly address: string;
   readonly port: number;
   readonly scheme: "http" | "https";
@@ -69,31 +69,31 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   readonly #socket: Socket;
   readonly #server: ServerSide;
   readonly #parser: Parser;
-  /** The first is being answered. */
+  /** Requests without a complete answer. The first is being answered. */
   readonly #exchanges: Exchange[] = [];
-  /** Whether a part of the bytes that were fed last is a body's. */
-  #kept = false;
-  /** Came, and has not been taken apart: behind as many requests as are taken ahead. */
+  /** True if a request keeps a part of the last bytes, as its body. */
+  #isKept = false;
+  /** Unparsed bytes after `AHEAD_MOST` requests; null if there are none. */
   #rest: Buffer | null = null;
-  /** Whose body is coming. */
+  /** The request whose body is arriving. */
   #receiving: Exchange | null = null;
-  /** Bytes that the kernel has not taken. */
+  /** Bytes that the kernel has not accepted. `#backlogFrom`: offset in the first part. */
   #backlog: Uint8Array[] = [];
   #backlogFrom = 0;
-  #drained: Drained[] = [];
-  /** Nothing more is read, and what was written leaves. */
+  #drained: DrainListener[] = [];
+  /** True once nothing more is read. Bytes written before still leave. */
   #closing = false;
   #lost = false;
-  /** A request is to come within its time, however slowly its bytes do. */
+  /** True while the time limit of a request head runs. */
   #waits = false;
-  /** Who wants reading to pause: a body that nobody reads, requests sent ahead. */
+  /** Number of reasons to pause reading: a body that no handler reads, requests sent ahead. */
   #pauses = 0;
   #ahead = false;
-  /** Parts of bodies in the bytes that were fed last: after many, reading rests for a turn. */
+  /** Parts of bodies in the bytes parsed last. After many, reading pauses until the next turn. */
   #parts = 0;
-  /** Reads that brought a part of a request whose rest is still to come. */
+  /** Reads that brought a part of the unfinished request. */
   #unfinishedReads = 0;
-  /** How it ends when its next request comes; null: it does not. */
+  /** End that a fault plan gives to this connection when its next request arrives. Null if there is none. */
   #fate: ConnectionEffect["next"] = null;
 
   constructor(socket: Socket, server: ServerSide) {
@@ -105,36 +105,36 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.style = server.style;
     this.lateHeads = server.lateHeads;
     this.#parser = new Parser(this, server.headBytes, server.style.asSent);
-    this.#wait();
+    this.#startHeadLimit();
   }
 
   date(): string {
     return this.#server.date();
   }
 
-  /** Bytes came. */
+  /** Takes bytes from the socket. */
   data(bytes: Buffer): void {
     if (this.#closing) return;
     if (this.#fate !== null && this.#exchanges.length === 0) {
-      this.#meetFate();
+      this.#endAsPlanned();
       return;
     }
     this.#server.stirred(this);
-    this.#kept = false;
+    this.#isKept = false;
     this.#parts = 0;
-    // Reading is paused: whatever comes nevertheless has its place behind that.
+    // Bytes may still arrive while reading is paused. They belong after the unparsed ones.
     if (this.#rest !== null) this.#rest = Buffer.concat([this.#rest, bytes]);
     else if (this.#feed(bytes)) this.#next();
-    else if (!this.#closing) this.#wait();
-    this.#account();
+    else if (!this.#closing) this.#startHeadLimit();
+    this.#reportUnfinished();
     if (this.#parts > PARTS_OF_A_TURN) this.#server.queue(this);
-    this.#look();
+    this.#pauseIfAhead();
   }
 
-  /** Goes on with what was sent ahead. */
+  /** Continues with the requests that were sent ahead. */
   turn(): void {
     this.#parts = 0;
-    this.#look();
+    this.#pauseIfAhead();
     if (this.#closing || this.#backlog.length > 0) return;
     const rest = this.#rest;
     if (this.#exchanges.length > 0 || rest === null) {
@@ -144,17 +144,17 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#rest = null;
     if (this.#feed(rest)) this.#next();
     else if (!this.#closing) this.#server.idle(this);
-    this.#look();
+    this.#pauseIfAhead();
   }
 
-  /** The socket takes bytes again. */
+  /** Sends the backlog, because the socket accepts bytes again. */
   drain(): void {
     while (this.#backlog.length > 0) {
       const first = this.#backlog[0]!;
       const wanted = first.length - this.#backlogFrom;
       const taken = this.#write(first, this.#backlogFrom, wanted);
       if (taken < 0) {
-        this.#failed();
+        this.#endAfterFailedWrite();
         return;
       }
       if (taken < wanted) {
@@ -167,15 +167,15 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#tellDrained();
     if (this.#backlog.length > 0) return;
     if (this.#closing) this.#socket.end();
-    else this.#goOn();
+    else this.#scheduleNext();
   }
 
-  /** The client left, or the socket was closed here. */
+  /** Releases everything after the client left or the socket was closed here. */
   lost(): void {
     if (this.#lost) return;
     this.#lost = true;
     this.#closing = true;
-    this.#forget();
+    this.#stopLimits();
     this.#parser.free();
     this.#backlog = [];
     this.#rest = null;
@@ -183,14 +183,14 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#tellDrained();
   }
 
-  /** Ends the connection when its answers have left: its time is over, or the server's. */
+  /** Ends the connection after the answers under way, because the server stops or the connection must end. */
   shutDown(): void {
     const [first] = this.#exchanges;
     if (first === undefined) this.#close();
     else for (const exchange of this.#exchanges) exchange.keepAlive = false;
   }
 
-  /** Ends the connection: it waited too long for a request. */
+  /** Ends the connection, because it waited too long for a request. */
   expire(): void {
     this.#close();
   }
@@ -204,20 +204,20 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#socket.terminate();
   }
 
-  /** Nothing is sent beside it from here on. */
+  /** Sends what streams still hold back. After this call no lane sends on the socket. */
   shut(): void {
     this.#exchanges[0]?.shut();
   }
 
   onHead(head: Head): void {
-    this.#asked();
+    this.#stopHeadLimit();
     this.#receiving = new Exchange(this, head);
     this.#exchanges.push(this.#receiving);
   }
 
   onBody(part: Uint8Array): void {
     this.#parts++;
-    if (this.#receiving!.request.came(part)) this.#kept = true;
+    if (this.#receiving!.request.came(part)) this.#isKept = true;
   }
 
   onComplete(): boolean {
@@ -230,28 +230,28 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#server.warn(UNSUPPORTED);
   }
 
-  aftermath({ next, refused }: ConnectionEffect): void {
+  applyEffect({ next, refused }: ConnectionEffect): void {
     this.#fate = next;
     if (refused > 0) this.#server.refuse(refused);
   }
 
-  /** For exchanges, as all below. */
-  send(bytes: Uint8Array, length: number, then: Drained | null): number {
+  /** Called by exchanges, as are all methods below. */
+  send(bytes: Uint8Array, length: number, then: DrainListener | null): number {
     if (this.#closing) return 0;
     let taken = 0;
     if (this.#backlog.length === 0) {
       taken = this.#write(bytes, 0, length);
       if (taken === length) return 0;
     }
-    if (taken < 0) this.#failed();
+    if (taken < 0) this.#endAfterFailedWrite();
     const left = taken < 0 ? length : length - taken;
-    // A copy: `bytes` is where the next chunk is put together, and a Buffer's `slice` is a view.
+    // Copied, because the caller reuses `bytes`. `slice` would not copy: a Buffer's `slice` is a view.
     if (taken >= 0) this.#backlog.push(Buffer.from(bytes.subarray(taken, length)));
     if (then !== null && !this.#drained.includes(then)) this.#drained.push(then);
     return left;
   }
 
-  /** As `Socket.write`. An error is the connection's alone: whoever writes has no answer left to give. */
+  /** Like `Socket.write`. An error ends this connection only. */
   #write(bytes: Uint8Array, from: number, length: number): number {
     try {
       return this.#socket.write(bytes, from, length);
@@ -268,15 +268,15 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   finished(): void {
     const { keepAlive } = this.#exchanges.shift()!;
     if (this.#fate !== null && (this.#exchanges.length > 0 || this.#rest !== null)) {
-      this.#meetFate();
+      this.#endAsPlanned();
       return;
     }
     if (!keepAlive) {
       this.#close();
       return;
     }
-    this.#look();
-    if (this.#exchanges.length > 0 || this.#rest !== null) this.#goOn();
+    this.#pauseIfAhead();
+    if (this.#exchanges.length > 0 || this.#rest !== null) this.#scheduleNext();
     else this.#server.idle(this);
   }
 
@@ -293,21 +293,21 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     if (--this.#pauses === 0 && !this.#lost) this.#socket.resume();
   }
 
-  /** Takes them apart. Is there a request now? */
+  /** Parses the bytes. Returns true if there is a request to answer. */
   #feed(bytes: Buffer): boolean {
     const fed = this.#parser.feed(bytes);
-    if (fed === Fed.Enough && this.#parser.read < bytes.length) this.#rest = bytes.subarray(this.#parser.read);
-    // The host would let hundreds of megabytes gather before it collects them.
-    else if (!this.#kept && bytes.buffer.byteLength >= LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
-    if (fed === Fed.Wrong) {
+    if (fed === FeedResult.Enough && this.#parser.read < bytes.length) this.#rest = bytes.subarray(this.#parser.read);
+    // The runtime would let hundreds of megabytes pile up before it collects them.
+    else if (!this.#isKept && bytes.buffer.byteLength >= LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
+    if (fed === FeedResult.Wrong) {
       this.#server.warn(INVALID);
       this.#refuse(this.style.badRequest?.(this.date()) ?? null);
-    } else if (fed === Fed.TooLarge) this.#refuse(this.style.tooLarge);
+    } else if (fed === FeedResult.TooLarge) this.#refuse(this.style.tooLarge);
     return this.#exchanges.length > 0;
   }
 
-  /** Tells what is kept of a request that is not whole. */
-  #account(): void {
+  /** Reports how many bytes are kept of an unfinished request. */
+  #reportUnfinished(): void {
     const unfinished = this.#receiving?.request.unfinishedBytes ?? this.#parser.unfinishedBytes;
     if (unfinished > 0 && !this.#closing) {
       this.#unfinishedReads++;
@@ -318,25 +318,25 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     }
   }
 
-  /** Has the next request answered, unless one is being answered, or the last answer waits to be taken. */
+  /** Starts the next answer, unless an answer is under way or bytes of the last one are still waiting to be accepted. */
   #next(): void {
     const next = this.#exchanges[0];
     if (next !== undefined && !next.started && !this.#closing && this.#backlog.length === 0) {
       next.started = true;
       this.#server.handle(next);
     }
-    this.#look();
+    this.#pauseIfAhead();
   }
 
-  /** What was sent ahead has a turn of its own, however fast answers are: others are served in between. */
-  #goOn(): void {
+  /** Schedules a turn for a request that was sent ahead, so that other connections are served in between. */
+  #scheduleNext(): void {
     if (this.#closing || this.#backlog.length > 0) return;
     const next = this.#exchanges[0];
     if (next === undefined ? this.#rest !== null : !next.started) this.#server.queue(this);
   }
 
-  /** Reads on where nothing was sent ahead: the body of the one request that is left may not have come yet. */
-  #look(): void {
+  /** Pauses reading while there are requests sent ahead. One request alone may still need its body. */
+  #pauseIfAhead(): void {
     const ahead = this.#exchanges.length > 1 || this.#rest !== null || this.#parts > PARTS_OF_A_TURN;
     if (ahead === this.#ahead) return;
     this.#ahead = ahead;
@@ -352,47 +352,47 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   #close(): void {
     if (this.#closing) return;
     this.#closing = true;
-    this.#forget();
+    this.#stopLimits();
     this.shut();
     if (this.#backlog.length === 0) this.#socket.end();
     for (const exchange of this.#exchanges.splice(0)) if (exchange.started) exchange.gone();
   }
 
-  /** The client left, and nobody would say so where reading is paused. Whoever writes is told when it is done writing. */
-  #failed(): void {
+  /** Ends the connection after a failed write. A microtask does it, so that the writing code finishes first. */
+  #endAfterFailedWrite(): void {
     queueMicrotask(() => {
       this.cut();
       this.lost();
     });
   }
 
-  /** The next request came, of which no answer is to come. */
-  #meetFate(): void {
+  /** Ends the connection as the fault plan says, instead of answering the request that arrived. */
+  #endAsPlanned(): void {
     if (this.#fate === "rst") this.cut();
     else this.#close();
   }
 
-  #wait(): void {
+  #startHeadLimit(): void {
     if (this.#waits || this.#closing) return;
     this.#waits = true;
     this.#server.waits(this);
   }
 
-  #asked(): void {
+  #stopHeadLimit(): void {
     if (!this.#waits) return;
     this.#waits = false;
     this.#server.asked(this);
   }
 
-  #forget(): void {
-    this.#asked();
+  #stopLimits(): void {
+    this.#stopHeadLimit();
     this.#server.stirred(this);
     this.#server.unfinished.drops(this);
   }
 
   #tellDrained(): void {
-    const told = this.#drained;
+    const listeners = this.#drained;
     this.#drained = [];
-    for (const one of told) one.drained();
+    for (const listener of listeners) listener.drained();
   }
 }

@@ -1,8 +1,11 @@
-/** How does Triton's HTTP library write? libevhtp's heads: the handler's lines, then length and type; no date, no server. */
+/**
+ * Writes heads as libevhtp does, the HTTP library of Triton: the handler's lines, then length and type. There is no date and no
+ * server line.
+ */
 import { STATUS_TEXTS } from "../../base/status-texts.ts";
 import { CHUNKED, type WireStyle } from "./head.ts";
 
-/** Where libevhtp's words are others. */
+/** Reason phrases in which libevhtp differs from the usual ones. */
 const OWN_WORDS: Readonly<Record<number, string>> = { 405: "Not Allowed" };
 
 function head(status: number, headers: Readonly<Record<string, string>>, bytes: number | null, close: boolean): string {
@@ -14,5 +17,5 @@ function head(status: number, headers: Readonly<Record<string, string>>, bytes: 
   return `${text}${close ? "Connection: close\r\n" : ""}\r\n`;
 }
 
-/** What is no HTTP has its connection closed. */
+/** The connection is closed without an answer if its bytes are not HTTP. */
 export const evhtp: WireStyle = { head, badRequest: null, tooLarge: null };

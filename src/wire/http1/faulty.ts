@@ -1,41 +1,44 @@
-/** How does an answer leave that a plan disturbs? Its events go through the pipeline; a player does what that says. */
+/**
+ * Sends an answer that a fault plan disturbs. Its events go through the fault pipeline, and a player carries out the resulting
+ * operations.
+ */
 import { FaultPipeline } from "../../faults/pipeline.ts";
 import { headIn } from "../../faults/stages/heads.ts";
 import type { Timer } from "../http/deadlines.ts";
 import type { DisturbedAnswer, EventSink, FaultWitness, HeldBytes, SinkEvents } from "../http/sink.ts";
-import { type Drained, putSize, roomFor } from "./stream.ts";
+import { type DrainListener, putSize, roomFor } from "./stream.ts";
 import { type FaultyOutput, WirePlayer } from "./wire-player.ts";
 
 export { FaultPipeline };
 
-const NOBODY: SinkEvents = { onDrain() {}, onGone() {} };
+const NO_OWNER: SinkEvents = { onDrain() {}, onGone() {} };
 const CR = 13;
 const LF = 10;
-/** An event leaves about so many bytes of garbage on its way through the pipeline, besides those that are sent. */
+/** Approximate bytes of garbage per event in the pipeline, in addition to the bytes sent. */
 const EVENT_BYTES = 3072;
-/** With which events begin: `data`, `event`. */
+/** First bytes of events: of `data` and of `event`. */
 const STARTS = [0x64, 0x65];
 
-/** An event of which only the piece is not always the same, not bytes of anything: a token's text. */
+/** Reports whether the three pieces are an event with a token's text in the middle, and not arbitrary bytes. */
 function isPiece(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean {
   const { length } = after;
   return STARTS.includes(before[0]!) && piece.length > 0 && after[length - 1] === LF && after[length - 2] === LF;
 }
 
-export class FaultyStream implements EventSink, Drained {
+export class FaultyStream implements EventSink, DrainListener {
   readonly #pipeline: FaultPipeline;
   readonly #player: WirePlayer;
   readonly #witness: FaultWitness;
-  /** Lines stand around what is written. */
+  /** True if each write needs chunk framing (HTTP/1). */
   readonly #chunks: boolean;
-  #owner = NOBODY;
+  #owner = NO_OWNER;
   #waiting: HeldBytes | null = null;
   #early: string[] = [];
   #endsEarly: "end" | "reset" | null = null;
   #begun = false;
-  /** Events that went through the pipeline. */
+  /** Number of events that went through the pipeline. */
   #written = 0;
-  /** The owner writes no more. */
+  /** True if the owner writes no more. */
   #complete = false;
 
   constructor(pipeline: FaultPipeline, output: FaultyOutput, timer: Required<Timer>, witness: FaultWitness) {
@@ -44,7 +47,7 @@ export class FaultyStream implements EventSink, Drained {
     this.#chunks = output.frames === undefined;
     this.#player = new WirePlayer(output, timer, {
       ended: (how) => this.#ended(how),
-      relieved: () => {
+      hasRoom: () => {
         if (!this.#complete) this.#owner.onDrain();
       },
       waits: (bytes) => {
@@ -55,7 +58,7 @@ export class FaultyStream implements EventSink, Drained {
     });
   }
 
-  /** The request's answer is a stream. */
+  /** Prepares for a stream as the answer. */
   open(owner: SinkEvents, waiting: HeldBytes | null): this {
     this.#owner = owner;
     this.#waiting = waiting;
@@ -76,7 +79,7 @@ export class FaultyStream implements EventSink, Drained {
     return !this.full;
   }
 
-  /** The events said that nothing follows. */
+  /** Ends the stream after an event that says that nothing follows. */
   #stop(): void {
     this.#complete = true;
     if (this.#pipeline.stopped === "error" && this.#owner.onFailed) this.#owner.onFailed();
@@ -119,7 +122,7 @@ export class FaultyStream implements EventSink, Drained {
     }
   }
 
-  /** For the exchange, as all below: the stream's head. */
+  /** Starts the stream with its head. Called by the exchange, as are all methods below. */
   begin(head: string): void {
     this.#begun = true;
     this.#player.play(this.#pipeline.begin(headIn(head)));
@@ -131,10 +134,10 @@ export class FaultyStream implements EventSink, Drained {
     else if (waited.length > 0 && !this.#player.full && !this.#player.over) this.#owner.onDrain();
   }
 
-  /** Nothing of it waits in a lane. */
+  /** Does nothing, because no lane leads to a disturbed stream. */
   shut(): void {}
 
-  /** An answer in one piece. */
+  /** Sends an answer in one piece. */
   answer(head: string, body: string | Uint8Array | null): void {
     this.#begun = true;
     this.#complete = true;
@@ -143,7 +146,7 @@ export class FaultyStream implements EventSink, Drained {
     );
   }
 
-  /** The answer leaves as it is. */
+  /** Ends the disturbance. The exchange then sends the answer unchanged. */
   spare(): void {
     this.#complete = true;
     this.#player.stop("done");
@@ -153,7 +156,7 @@ export class FaultyStream implements EventSink, Drained {
     this.#player.drained();
   }
 
-  /** The client left, or was left. */
+  /** Stops, because the connection is closed. */
   gone(): void {
     this.#player.stop("gone");
   }

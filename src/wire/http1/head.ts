@@ -1,7 +1,9 @@
-/** What does the head of an answer look like? uvicorn's lines in uvicorn's order (`httptools_impl.py`, `send`): date and server first. */
+/**
+ * Writes heads of answers like uvicorn: the same lines in the same order, date and server first (`httptools_impl.py`, `send`).
+ */
 import { STATUS_TEXTS } from "../../base/status-texts.ts";
 
-/** As `http.HTTPStatus` of Python 3.11, where Node's table says otherwise. */
+/** Reason phrases of `http.HTTPStatus` in Python 3.11 that differ from Node's. */
 const PYTHON: Readonly<Record<number, string>> = {
   413: "Request Entity Too Large",
   414: "Request-URI Too Long",
@@ -11,20 +13,22 @@ const PYTHON: Readonly<Record<number, string>> = {
 };
 const statusLines = new Map<number, string>();
 
+/** Passed in place of a body length: the body comes in chunks. */
 export const CHUNKED = -1;
 
-/** How a server writes what is not its handlers': heads of answers, and what it says of no HTTP at all. */
+/** The wire format of a server: heads of answers, and answers to bytes that are not HTTP. */
 export interface WireStyle {
-  /** As `uvicornHead`. */
+  /** Writes a head; see `uvicornHead`. */
   readonly head: typeof uvicornHead;
-  /** null: the connection ends without a word. `date`: as a head has it. */
+  /** Answer to bytes that are not HTTP, or null to close without an answer. `date`: value of the date header. */
   readonly badRequest: ((date: string) => string) | null;
+  /** Answer to a head above the limit, or null to close without an answer. */
   readonly tooLarge: string | null;
   /** True for a proxy, which needs requests unchanged: see `Parser`. */
   readonly asSent?: boolean;
 }
 
-/** What stands before the length and behind it, of the last head: answers in a row have one but for that. */
+/** Parts of the last head, before and after the length. Consecutive answers often differ only in length. */
 let last = {
   status: 0,
   headers: {} as Readonly<Record<string, string>>,
@@ -32,13 +36,14 @@ let last = {
   date: "",
   before: "",
   behind: "",
-  /** The whole head of a stream. */
+  /** The whole head of a chunked answer. */
   stream: "",
 };
 
 /**
- * `headers` in their order, without `date`; a length stands before the type, as Starlette puts it. `bytes`: of the body, or
- * CHUNKED; null: neither is said. `close`: the connection ends after it.
+ * Writes a head: `headers` in their order, except `server` and `connection`, which are written here. The length comes before the
+ * type, as Starlette puts it. `bytes`: length of the body, CHUNKED, or null to state neither. `close`: true if the connection
+ * ends after the answer.
  */
 export function uvicornHead(
   status: number,
@@ -48,13 +53,18 @@ export function uvicornHead(
   date: string,
 ): string {
   if (last.headers !== headers || last.status !== status || last.date !== date || last.close !== close)
-    last = made(status, headers, close, date);
+    last = headParts(status, headers, close, date);
   if (bytes === CHUNKED) return last.stream;
   const length = bytes === null ? "" : `content-length: ${bytes}\r\n`;
   return `${last.before}${length}${last.behind}\r\n`;
 }
 
-function made(status: number, headers: Readonly<Record<string, string>>, close: boolean, date: string): typeof last {
+function headParts(
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  close: boolean,
+  date: string,
+): typeof last {
   let before = `${statusLine(status)}date: ${date}\r\nserver: uvicorn\r\n`;
   let behind = "";
   for (const name in headers) {
@@ -90,7 +100,7 @@ export const uvicorn: WireStyle = {
   tooLarge: "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n",
 };
 
-/** `date`'s value, made once a second. */
+/** Makes the value of the `date` header, once per second. */
 export class DateLine {
   #second = -1;
   #text = "";

@@ -1,18 +1,18 @@
 /** The configuration of the listeners. */
 
-import { completeFrontLimits, type FrontLimits, type GivenFrontLimits } from "../http/front-limits.ts";
+import { completeFrontLimits, type FrontLimits, type PartialFrontLimits } from "../http/front-limits.ts";
 import type { StreamWritesOrder } from "../lanes/stream-write-modes.ts";
 import { type TlsConfig, tlsOf } from "../tls/tls-config.ts";
 
-/** Where a server listens, and what it takes there. */
+/** Address of a server, and its limits for connections and bodies. */
 export interface ListenConfig {
   readonly host: string;
   readonly port: number;
-  /** For HTTP/2; absent: none. */
+  /** Port for HTTP/2. Absent: HTTP/2 is off. */
   readonly http2Port?: number;
   /** Absent: plain HTTP. */
   readonly tls?: TlsConfig | "self-signed";
-  /** Hosts whose requests are answered, on every HTTP port. Absent: all. */
+  /** Hosts whose requests are answered, on every HTTP port. Absent: all hosts. */
   readonly allowedHosts?: readonly string[];
   /** Absent: the defaults of `wire/http/front-limits.ts`. */
   readonly frontLimits?: FrontLimits;
@@ -21,14 +21,14 @@ export interface ListenConfig {
   readonly streamWrites?: StreamWritesOrder;
 }
 
-type GivenListen = Omit<ListenConfig, "tls" | "frontLimits"> & {
+type ListenInput = Omit<ListenConfig, "tls" | "frontLimits"> & {
   readonly tls: Parameters<typeof tlsOf>[0];
-  readonly frontLimits?: GivenFrontLimits;
+  readonly frontLimits?: PartialFrontLimits;
 };
 
-/** `isSelfSigned`: true if the server makes a certificate of its own. */
+/** Completes the configuration. `isSelfSigned`: true if the server makes a certificate of its own. */
 export function completeListen(
-  { tls: files, frontLimits = {}, ...given }: GivenListen,
+  { tls: files, frontLimits = {}, ...given }: ListenInput,
   isSelfSigned: boolean,
 ): ListenConfig {
   const tls = isSelfSigned ? "self-signed" : tlsOf(files);

@@ -1,50 +1,53 @@
 /**
- * Where in the bytes of a connection do requests begin and end? llhttp, as uvicorn reads them through httptools 0.9: the
- * same parser with the same settings, so that what it refuses is refused here. undici ships it as WebAssembly.
+ * Finds requests in the bytes of a connection. Uses llhttp with the settings of httptools 0.9, which uvicorn uses, so that it
+ * refuses the same input. undici ships llhttp as WebAssembly.
  */
 import { type Head, HeaderFields, type KnownHead, KnownHeads } from "./request.ts";
 
-/** Told in the order of the bytes, while they are fed. Parts are views of what was fed. */
+/** Receives what the parser finds, in the order of the bytes, during `feed`. Parts are views of the bytes fed. */
 export interface ParserEvents {
   onHead(head: Head): void;
   onBody(part: Uint8Array): void;
-  /** True: enough for now, what is behind this request is fed later. */
+  /** Ends a request. Returns true to stop there; the caller feeds the bytes after it later. */
   onComplete(): boolean;
-  /** The last request asks for another protocol: what is behind its head is passed over, its body too. */
+  /** Reports that the last request asks for another protocol. The bytes after its head are skipped, including its body. */
   onUpgrade(): void;
 }
 
-export enum Fed {
+export enum FeedResult {
   Fine,
-  /** `read` bytes were; the others are to be fed again. */
+  /** Stopped after `read` bytes, because `onComplete` returned true. The others must be fed again. */
   Enough,
-  /** Not HTTP: the parser takes nothing more. */
+  /** Not HTTP. The parser accepts nothing more. */
   Wrong,
-  /** The head is longer, or has more lines, than is allowed. */
+  /** The head is longer, or has more lines, than allowed. */
   TooLarge,
 }
 
-/** A line with its end costs so much besides name and value. */
+/** Bytes counted per header line in addition to name and value. */
 const LINE_BYTES = 4;
-/** Each takes two strings: a head of many empty lines would be far larger in memory than on the wire. */
+/**
+ * Largest number of header lines. Each needs two strings, so a head of many empty lines would be far larger in memory than on the
+ * wire.
+ */
 const LINES_MOST = 10_000;
-/** Longer ones `httptools.parse_url` refuses. */
+/** Longest URL that `httptools.parse_url` accepts. */
 const URL_MOST = 65_535;
-/** Fed to WebAssembly at once. */
+/** Size of the buffer in WebAssembly, and so of the pieces fed to it. */
 const PIECE_BYTES = 65_536;
-/** Most heads are shorter. */
+/** Bytes at the start of a piece that become one string, of which heads are slices. Most heads are shorter. */
 const FRONT_BYTES = 512;
 const HEAD_END = "\r\n\r\n";
 const knownHeads = new KnownHeads();
 const knownHeadsAsSent = new KnownHeads();
 
-const NOTHING = Buffer.alloc(0);
+const NO_BYTES = Buffer.alloc(0);
 
 const REQUEST = 1;
 const OK = 0;
 const PAUSED = 21;
 const PAUSED_UPGRADE = 22;
-/** A callback's refusal. */
+/** Result of a callback that makes llhttp stop with an error. */
 const REFUSED = -1;
 
 interface Llhttp {
@@ -56,7 +59,7 @@ interface Llhttp {
   llhttp_execute(parser: number, at: number, length: number): number;
   llhttp_resume(parser: number): void;
   llhttp_resume_after_upgrade(parser: number): void;
-  /** Where the last call stopped. */
+  /** Position in WebAssembly memory at which the last call stopped. */
   llhttp_get_error_pos(parser: number): number;
   llhttp_get_method(parser: number): number;
   llhttp_get_http_major(parser: number): number;
@@ -65,10 +68,10 @@ interface Llhttp {
   llhttp_set_lenient_data_after_close(parser: number, on: number): void;
 }
 
-/** Not imported: every byte of what a CommonJS module exports would become a named export, 12 MB in all. */
+/** Loaded by `require`, because an `import` of a CommonJS module makes a named export of each byte, which takes 12 MB. */
 const wasm: Uint8Array<ArrayBuffer> = require("undici/lib/llhttp/llhttp-wasm.js");
 
-/** The parser whose bytes llhttp reads, to which its callbacks go. null: llhttp reads none. */
+/** The parser that receives llhttp's callbacks. null: llhttp is not running. */
 let current: Parser | null = null;
 
 const { exports } = new WebAssembly.Instance(new WebAssembly.Module(wasm), {
@@ -87,49 +90,49 @@ const { exports } = new WebAssembly.Instance(new WebAssembly.Module(wasm), {
 const llhttp = exports as unknown as Llhttp;
 llhttp._initialize();
 const pieceAt = llhttp.malloc(PIECE_BYTES);
-/** llhttp's memory; made anew when it has grown, which empties the views of it. */
+/** llhttp's memory. Created anew when the memory has grown, because that empties existing views. */
 let memory = new Uint8Array(llhttp.memory.buffer);
 const methods = new Map<number, string>();
 
-/** One connection's. */
+/** The parser of one connection. */
 export class Parser {
-  /** Bytes of those fed last that were read, where that was enough. */
+  /** Number of bytes read by the last `feed` that returned `FeedResult.Enough`. */
   read = 0;
   readonly #events: ParserEvents;
-  /** The head of the last request that was known. */
+  /** The last head that was already known. */
   #last: KnownHead | null = null;
   readonly #headBytesMost: number;
   readonly #asSent: boolean;
   readonly #known: KnownHeads;
-  /** In WebAssembly; 0: freed. */
+  /** Address of llhttp's state in WebAssembly; 0 after it is freed. */
   #at: number;
-  /** The piece that is being read. */
-  #piece: Buffer = NOTHING;
-  /** Beginning of that piece as text, once something of it is wanted: cutting a text is free, making one is not. */
+  /** The piece that llhttp is reading. */
+  #piece: Buffer = NO_BYTES;
+  /** First bytes of that piece as a string, made when first needed: slices of a string are free, new strings are not. */
   #front: string | null = null;
   #freed = false;
   #tooLarge = false;
-  /** All that was fed are whole messages, and one may follow: only then may llhttp be passed by. */
-  #between = true;
-  /** Heads of the piece that is being read, the last of them, and bytes of bodies. */
+  /** True between requests, if another may follow. Only then may a known head bypass llhttp. */
+  #isBetweenRequests = true;
+  /** Number of heads in the piece being read, the last of them, and the bytes of bodies. */
   #heads = 0;
   #head: Head | null = null;
   #bodyBytes = 0;
-  /** By what the last head says, another message may follow. */
-  #goesOn = true;
-  /** Bytes so far of the head that is being read, or was last. */
+  /** True if the last head allows another request on the connection. */
+  #mayContinue = true;
+  /** Bytes so far of the current head, or of the last one. */
   #headBytes = 0;
   #inHead = false;
   #target = "";
   #names: string[] = [];
   #values: string[] = [];
-  /** The last span was a name, so that more of it may come. */
+  /** True if the last span was a part of a name, so the next may continue it. */
   #inName = false;
 
   /**
    * `headBytesMost`: limit on the request line and the header lines, in bytes. `asSent`: for a proxy. Keeps the request
-   * target as it was sent (`*`, absolute form, bytes above 0x7f, fragment), and reads a request with `Upgrade` like any
-   * other, including its body and the requests after it, because the proxy does not switch protocols.
+   * target as it was sent (`*`, absolute form, bytes above 0x7f, fragment). Reads a request with `Upgrade` like any other,
+   * including its body and the requests after it, because the proxy does not switch protocols.
    */
   constructor(events: ParserEvents, headBytesMost: number, asSent = false) {
     this.#events = events;
@@ -137,31 +140,32 @@ export class Parser {
     this.#asSent = asSent;
     this.#known = asSent ? knownHeadsAsSent : knownHeads;
     this.#at = llhttp.llhttp_alloc(REQUEST);
-    // What was sent behind a request with `Connection: close` is passed over, not refused.
+    // Skips bytes after a request with `Connection: close`; llhttp would refuse them otherwise.
     llhttp.llhttp_set_lenient_data_after_close(this.#at, 1);
   }
 
-  /** Bytes that are kept of a head whose rest is still to come. */
+  /** Bytes kept of a head whose rest has not arrived. */
   get unfinishedBytes(): number {
     return this.#inHead ? this.#headBytes : 0;
   }
 
-  feed(bytes: Buffer): Fed {
-    if (this.#between && this.#feedKnown(bytes)) return Fed.Fine;
+  /** Parses bytes from the socket and calls the events. */
+  feed(bytes: Buffer): FeedResult {
+    if (this.#isBetweenRequests && this.#feedKnown(bytes)) return FeedResult.Fine;
     for (let from = 0; from < bytes.length; from += PIECE_BYTES) {
       const fed = this.#feedPiece(
         from === 0 && bytes.length <= PIECE_BYTES ? bytes : bytes.subarray(from, from + PIECE_BYTES),
       );
-      if (fed === Fed.Fine) continue;
+      if (fed === FeedResult.Fine) continue;
       this.read += from;
       return fed;
     }
-    return Fed.Fine;
+    return FeedResult.Fine;
   }
 
-  /** A request whose head came before, and nothing else. */
+  /** Handles a request with a known head and a body that ends with the bytes. Returns false if the bytes are something else. */
   #feedKnown(bytes: Buffer): boolean {
-    const known = this.#again(bytes) ?? this.#cameBefore(bytes);
+    const known = this.#lastHeadIn(bytes) ?? this.#knownHeadIn(bytes);
     if (known === null || this.#freed || known.countedBytes > this.#headBytesMost) return false;
     const headBytes = known.bytes.length;
     if (headBytes + known.bodyBytes !== bytes.length) return false;
@@ -173,73 +177,73 @@ export class Parser {
     return true;
   }
 
-  /** Known where the last head of this connection came again: comparing bytes takes a third of making a text of them. */
-  #again(bytes: Buffer): KnownHead | null {
+  /** Returns the last known head if the bytes begin with it. Comparing bytes takes a third of the time of making a string. */
+  #lastHeadIn(bytes: Buffer): KnownHead | null {
     const last = this.#last;
     if (last === null || last.bytes.length + last.bodyBytes !== bytes.length) return null;
     const { length } = last.bytes;
     return bytes.compare(last.bytes, 0, length, 0, length) === 0 ? last : null;
   }
 
-  #cameBefore(bytes: Buffer): KnownHead | null {
+  #knownHeadIn(bytes: Buffer): KnownHead | null {
     this.#front = bytes.toString("latin1", 0, FRONT_BYTES);
     const end = this.#front.indexOf(HEAD_END);
     return end === -1 ? null : (this.#known.get(this.#front.substring(0, end + HEAD_END.length)) ?? null);
   }
 
-  #learn(front: string, piece: Buffer): void {
+  #remember(front: string, piece: Buffer): void {
     const headBytes = front.indexOf(HEAD_END) + HEAD_END.length;
-    // Only of a body that was sent as it is does the length fit.
+    // The length fits only if the body was sent as it is, without chunks.
     if (this.#heads !== 1 || headBytes < HEAD_END.length || headBytes + this.#bodyBytes !== piece.length) return;
     const text = front.substring(0, headBytes);
     const facts = { head: this.#head!, countedBytes: this.#headBytes, bodyBytes: this.#bodyBytes };
     this.#known.add(text, { ...facts, bytes: Buffer.from(text, "latin1") });
   }
 
-  #feedPiece(piece: Buffer): Fed {
-    if (this.#freed) return Fed.Fine;
-    const begins = this.#between;
+  #feedPiece(piece: Buffer): FeedResult {
+    if (this.#freed) return FeedResult.Fine;
+    const begins = this.#isBetweenRequests;
     this.#piece = piece;
     this.#heads = 0;
     this.#bodyBytes = 0;
-    // A second piece would overwrite the one that is being read.
-    if (current !== null) throw new Error("a parser was fed while llhttp reads for another");
+    // A second piece would overwrite the piece that llhttp is reading.
+    if (current !== null) throw new Error("a parser was fed while llhttp reads the bytes of another");
     if (memory.length === 0) memory = new Uint8Array(llhttp.memory.buffer);
     memory.set(piece, pieceAt);
     current = this;
     let code: number;
     try {
       code = llhttp.llhttp_execute(this.#at, pieceAt, piece.length);
-      if (code === OK && begins && this.#between && this.#front !== null) this.#learn(this.#front, piece);
+      if (code === OK && begins && this.#isBetweenRequests && this.#front !== null) this.#remember(this.#front, piece);
     } finally {
       current = null;
-      // A connection lives long, and may be silent: what it sent last is not kept for it.
-      this.#piece = NOTHING;
+      // A connection may live long in silence, so its last bytes must not stay in memory.
+      this.#piece = NO_BYTES;
       this.#front = null;
       this.#head = null;
     }
-    // What follows a request for another protocol is not looked at, in this piece.
+    // The rest of this piece is skipped after a request for another protocol.
     if (code === PAUSED_UPGRADE || code === PAUSED) this.read = llhttp.llhttp_get_error_pos(this.#at) - pieceAt;
     if (code === PAUSED_UPGRADE) llhttp.llhttp_resume_after_upgrade(this.#at);
     else if (code === PAUSED) llhttp.llhttp_resume(this.#at);
     if (this.#freed) this.#release();
     if (code === PAUSED_UPGRADE && this.#asSent) return this.#feedAfter(piece);
     if (code === PAUSED_UPGRADE) this.#events.onUpgrade();
-    if (code === OK || code === PAUSED_UPGRADE) return Fed.Fine;
-    if (code === PAUSED) return Fed.Enough;
-    return this.#tooLarge ? Fed.TooLarge : Fed.Wrong;
+    if (code === OK || code === PAUSED_UPGRADE) return FeedResult.Fine;
+    if (code === PAUSED) return FeedResult.Enough;
+    return this.#tooLarge ? FeedResult.TooLarge : FeedResult.Wrong;
   }
 
   /** Feeds the rest of the piece, after a request with `Upgrade`. */
-  #feedAfter(piece: Buffer): Fed {
+  #feedAfter(piece: Buffer): FeedResult {
     const before = this.read;
-    if (before >= piece.length) return Fed.Fine;
+    if (before >= piece.length) return FeedResult.Fine;
     const fed = this.#feedPiece(piece.subarray(before));
     this.read += before;
     return fed;
   }
 
-  /** Once; nothing is fed afterwards. */
+  /** Frees llhttp's state. Nothing may be fed afterwards. */
   free(): void {
     if (this.#freed) return;
     this.#freed = true;
@@ -251,9 +255,9 @@ export class Parser {
     this.#at = 0;
   }
 
-  /** For llhttp, as all below. */
+  /** Callback of llhttp, as are all methods below up to `complete`. */
   begin(): number {
-    this.#between = false;
+    this.#isBetweenRequests = false;
     this.#inHead = true;
     this.#headBytes = 0;
     this.#target = "";
@@ -265,7 +269,7 @@ export class Parser {
 
   url(at: number, length: number): number {
     this.#target += this.#text(at, length);
-    return this.#grown(length);
+    return this.#countHead(length);
   }
 
   name(at: number, length: number): number {
@@ -273,7 +277,7 @@ export class Parser {
     if (this.#inName) this.#names[this.#names.length - 1] += text;
     else this.#names.push(text);
     this.#inName = true;
-    return this.#grown(length + LINE_BYTES);
+    return this.#countHead(length + LINE_BYTES);
   }
 
   value(at: number, length: number): number {
@@ -281,7 +285,7 @@ export class Parser {
     if (this.#inName) this.#values.push(text);
     else this.#values[this.#values.length - 1] += text;
     this.#inName = false;
-    return this.#grown(length);
+    return this.#countHead(length);
   }
 
   headComplete(upgrade: number, keepAlive: boolean): number {
@@ -299,7 +303,7 @@ export class Parser {
     this.#heads++;
     this.#inHead = false;
     const passesOver = upgrade !== 0 && !this.#asSent;
-    this.#goesOn = keepAlive && !passesOver;
+    this.#mayContinue = keepAlive && !passesOver;
     this.#events.onHead(this.#head);
     this.#names = [];
     this.#values = [];
@@ -314,10 +318,10 @@ export class Parser {
   }
 
   complete(): number {
-    this.#between = this.#goesOn;
+    this.#isBetweenRequests = this.#mayContinue;
     const enough = this.#events.onComplete();
-    // Behind a last request llhttp is to go on by itself: it passes over what comes.
-    return enough && this.#goesOn ? PAUSED : OK;
+    // After the last request llhttp must continue, because it skips the bytes that follow.
+    return enough && this.#mayContinue ? PAUSED : OK;
   }
 
   #text(at: number, length: number): string {
@@ -328,7 +332,7 @@ export class Parser {
     return this.#front.substring(from, to);
   }
 
-  #grown(bytes: number): number {
+  #countHead(bytes: number): number {
     this.#headBytes += bytes;
     this.#tooLarge = this.#headBytes > this.#headBytesMost || this.#names.length > LINES_MOST;
     return this.#tooLarge ? REFUSED : OK;
@@ -337,7 +341,7 @@ export class Parser {
 
 const targetAsSent = (url: string): string | null => (url.length > URL_MOST ? null : url);
 
-/** Path and query, as `httptools.parse_url` finds them; null where it, or uvicorn over the result, fails. */
+/** Returns path and query as `httptools.parse_url` finds them, or null if that function, or uvicorn with its result, fails. */
 function requestTarget(url: string): string | null {
   if (url.length > URL_MOST) return null;
   const hash = url.indexOf("#");

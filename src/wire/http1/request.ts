@@ -14,20 +14,23 @@ export interface Head {
   readonly keepAlive: boolean;
 }
 
-/** The part of `Headers` that is used, with Starlette's reading: of two lines the first counts. */
+/**
+ * Header lines of a request, with the used part of the interface of `Headers`. Of several lines with one name the first counts,
+ * as in Starlette.
+ */
 export class HeaderFields {
   readonly #sent: readonly string[];
   readonly #names: readonly string[];
   readonly #values: readonly string[];
 
-  /** Names as they were sent; both lists are the fields' own from now on. */
+  /** `names`: as sent. The lists must not change afterwards. */
   constructor(names: readonly string[], values: readonly string[]) {
     this.#sent = names;
-    this.#names = names.map(small);
+    this.#names = names.map(lowerCase);
     this.#values = values;
   }
 
-  /** Bytes as Latin-1; `name` in small letters. */
+  /** Returns a value, its bytes as Latin-1, or null. `name`: in lower case. */
   get(name: string): string | null {
     const at = this.#names.indexOf(name);
     return at === -1 ? null : (this.#values[at] ?? "");
@@ -37,7 +40,7 @@ export class HeaderFields {
     return this.#names.includes(name);
   }
 
-  /** As `Headers` does; a name that was sent several times comes as often. */
+  /** Calls `act` for each line, so several times for a name that was sent several times. */
   forEach(act: (value: string, name: string) => void): void {
     for (const [at, name] of this.#names.entries()) act(this.#values[at] ?? "", name);
   }
@@ -48,140 +51,137 @@ export class HeaderFields {
   }
 }
 
-/** Names that came before, in small letters. */
-const seen = new Map<string, string>();
-const SEEN_MOST = 256;
-const SEEN_CHARACTERS = 64;
+/** Header names in lower case, by the name as sent. Saves a conversion per line. */
+const lowerCaseNames = new Map<string, string>();
+const LOWER_CASE_MOST = 256;
+const LOWER_CASE_CHARACTERS = 64;
 
-function small(name: string): string {
-  const known = seen.get(name);
+function lowerCase(name: string): string {
+  const known = lowerCaseNames.get(name);
   if (known !== undefined) return known;
   const lower = name.toLowerCase();
-  if (seen.size < SEEN_MOST && name.length <= SEEN_CHARACTERS) seen.set(name, lower);
+  if (lowerCaseNames.size < LOWER_CASE_MOST && name.length <= LOWER_CASE_CHARACTERS) lowerCaseNames.set(name, lower);
   return lower;
 }
 
-/** Body that nobody reads, beyond which the connection is not read either; uvicorn's `HIGH_WATER_LIMIT`. */
+/** Bytes of an unread body above which reading from the connection pauses. uvicorn's `HIGH_WATER_LIMIT`. */
 const UNREAD_MOST = 65_536;
 
-/** Bytes of a body that is given away as it comes, read in one turn of the event loop. */
+/** Bytes of a body passed to `give`'s callback per turn of the event loop. */
 const BURST_BYTES = 524_288;
 
 const NONE = new HeaderFields([], []);
 
-/** Shorter parts that come together are kept as one: a part costs more than its bytes, and a chunk may have one byte. */
+/** Parts below this size are joined, because each part costs more than its bytes and a chunk may have one byte. */
 const SHORT_PART_BYTES = 1024;
-/** Memory of parts that are kept as one, at first and at most. */
+/** First and largest size of the memory of joined parts. */
 const JOINED_FIRST_BYTES = 1024;
 const JOINED_MOST_BYTES = 65_536;
 
-/** Stops and goes on with reading what the client sends. */
+/** Controls reading from the client's connection. */
 export interface ReadControl {
   pause(): void;
   resume(): void;
-  /** The body is wanted: uvicorn sends 100 Continue now. */
-  wanted(): void;
+  /** Reports that the handler reads the body, so that 100 Continue is sent as uvicorn does. */
+  bodyWanted(): void;
 }
 
-type Told = (() => void) | { handleEvent(): void };
+type AbortListener = (() => void) | { handleEvent(): void };
 
-/** The part of `AbortSignal` that is used, which costs a microsecond less. */
-class Left implements LeaveSignal {
+/** Reports that the client left. Has the used part of `AbortSignal` and costs a microsecond less to create. */
+class DisconnectSignal implements LeaveSignal {
   aborted = false;
-  /** Most requests have one listener. */
-  #told: Told | null = null;
-  #others: Told[] | null = null;
+  /** The first listener. Most requests have only one. */
+  #first: AbortListener | null = null;
+  #others: AbortListener[] | null = null;
 
-  addEventListener(_: "abort", told: Told): void {
-    if (this.#told === null) this.#told = told;
+  addEventListener(_: "abort", listener: AbortListener): void {
+    if (this.#first === null) this.#first = listener;
     else {
       this.#others ??= [];
-      this.#others.push(told);
+      this.#others.push(listener);
     }
   }
 
   abort(): void {
     this.aborted = true;
-    const told = [this.#told, ...(this.#others ?? [])];
-    this.#told = this.#others = null;
-    for (const one of told)
-      if (typeof one === "function") one();
-      else one?.handleEvent();
+    const listeners = [this.#first, ...(this.#others ?? [])];
+    this.#first = this.#others = null;
+    for (const listener of listeners)
+      if (typeof listener === "function") listener();
+      else listener?.handleEvent();
   }
 }
 
-/** `R`: who answers it. */
+/** A request whose body may still be arriving. `R`: the type of its connection or stream. */
 export class IncomingRequest<R extends ReadControl = ReadControl> implements HttpRequest {
   readonly method: string;
   /** Path and query, as they were sent. */
   readonly target: string;
   headers: HeaderFields;
-  readonly #scheme: "http" | "https";
   readonly #reading: R;
-  readonly #unreadMost: number;
   #parts: Uint8Array[] = [];
-  /** Memory of the last part, if that is several which came; null: it is one. */
+  /** Memory of the last part if it is joined from several; otherwise null. */
   #joined: Uint8Array | null = null;
   #unread = 0;
   #complete = false;
   #gone = false;
-  /** Nobody wants more of it. */
+  /** True if the rest of the body is discarded. */
   #dropped = false;
   #paused = false;
   #wake: (() => void) | null = null;
   #giving: ((part: Uint8Array) => void) | null = null;
-  /** What came, with what its parts cost besides. */
+  /** Memory of the parts that arrived so far, with the cost of each part. */
   #held = 0;
-  /** Answers that there is no room; null: whoever reads it cannot. */
+  /** Called to answer that the server has no room for the body. null: the reader of the body cannot do that. */
   crowdedOut: (() => void) | null = null;
-  readonly signal = new Left();
+  readonly signal = new DisconnectSignal();
 
-  /** `unreadMost`: body that nobody reads, beyond which reading is paused. */
+  /** `unreadMost`: bytes of an unread body above which reading pauses. */
   constructor(
     { method, target, fields }: Head,
-    scheme: "http" | "https",
+    private readonly scheme: "http" | "https",
     reading: R,
-    unreadMost: number = UNREAD_MOST,
+    private readonly unreadMost: number = UNREAD_MOST,
   ) {
     this.method = method;
     this.target = target;
-    this.#scheme = scheme;
     this.headers = fields;
     this.#reading = reading;
-    this.#unreadMost = unreadMost;
   }
 
-  /** With a host that stands for any: only the path and the query were sent. */
+  /** The absolute URL. The host is always `localhost`; the client sends only path and query. */
   get url(): string {
-    return `${this.#scheme}://localhost${this.target}`;
+    return `${this.scheme}://localhost${this.target}`;
   }
 
   get reading(): R {
     return this.#reading;
   }
 
-  /** The parts as they come. Fails when the client leaves. */
+  /** The parts as they arrive. Reading fails if the client leaves. */
   get body(): AsyncIterable<Uint8Array> {
     return this.#read();
   }
 
-  /** The whole body. Fails when the client leaves. */
+  /** Reads the whole body. Rejects if the client leaves. */
   async bytes(): Promise<Uint8Array> {
     const whole = this.whole();
     if (whole !== null) return whole;
-    this.#reading.wanted();
+    this.#reading.bodyWanted();
     const parts: Uint8Array[] = [];
     for await (const part of this.#read()) parts.push(part);
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
   }
 
   /**
-   * Each part in the moment in which it comes, to be copied: its memory is free again then. The host would read megabytes
-   * in one go: after BURST_BYTES it has to wait for the next `turn` of the event loop. Fails when the client leaves.
+   * Calls `to` with each part as it arrives. The callback must copy the bytes, because their memory is freed afterwards. After
+   * BURST_BYTES reading pauses for one `turn` of the event loop, because the runtime would read megabytes in one go. Rejects if
+   * the client leaves.
    */
   async give(to: (part: Uint8Array) => void, turn: () => Promise<void>): Promise<void> {
-    this.#reading.wanted();
-    for (const part of this.#taken()) to(part);
+    this.#reading.bodyWanted();
+    for (const part of this.#takeParts()) to(part);
     let burst = 0;
     this.#giving = (part) => {
       to(part);
@@ -191,19 +191,19 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
       this.#reading.pause();
       void turn().then(() => {
         burst = 0;
-        this.#go();
+        this.#resume();
       });
     };
-    while (!this.#complete && !this.#gone && !this.#dropped) await this.#more();
+    while (!this.#complete && !this.#gone && !this.#dropped) await this.#nextPart();
     this.#giving = null;
     if (!this.#complete) throw new Error("the client left");
   }
 
-  /** The whole body, where it came at once; null: `bytes` is to be waited for. */
+  /** Returns and consumes the body if it has arrived in one part. Otherwise returns null; use `bytes`. */
   whole(): Uint8Array | null {
     if (!this.#complete || this.#parts.length !== 1) return null;
-    this.#reading.wanted();
-    return this.#taken()[0]!;
+    this.#reading.bodyWanted();
+    return this.#takeParts()[0]!;
   }
 
   async text(): Promise<string> {
@@ -215,12 +215,12 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
   }
 
   async *#read(): AsyncGenerator<Uint8Array, void> {
-    this.#reading.wanted();
+    this.#reading.bodyWanted();
     try {
       for (;;) {
-        if (this.#parts.length === 0 && !this.#complete && !this.#gone) await this.#more();
+        if (this.#parts.length === 0 && !this.#complete && !this.#gone) await this.#nextPart();
         if (this.#gone) throw new Error("the client left");
-        yield* this.#taken();
+        yield* this.#takeParts();
         if (this.#complete && this.#parts.length === 0) return;
       }
     } finally {
@@ -228,40 +228,43 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
     }
   }
 
-  #more(): Promise<void> {
-    this.#go();
+  #nextPart(): Promise<void> {
+    this.#resume();
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wake = resolve;
     return promise;
   }
 
-  #taken(): Uint8Array[] {
+  #takeParts(): Uint8Array[] {
     const parts = this.#parts;
     this.#parts = [];
     this.#joined = null;
     this.#unread = 0;
-    this.#go();
+    this.#resume();
     return parts;
   }
 
-  #go(): void {
+  #resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
     this.#reading.resume();
   }
 
-  #rouse(): void {
+  #wakeReader(): void {
     const wake = this.#wake;
     this.#wake = null;
     wake?.();
   }
 
-  /** Bytes that are kept of a small body whose rest is still to come. */
+  /** Bytes kept of a small body whose rest has not arrived. */
   get unfinishedBytes(): number {
     return this.#complete || this.#dropped || this.#gone || this.#held > SMALL_BODY_BYTES ? 0 : this.#held;
   }
 
-  /** For the connection, as all below: no more of the body is kept. False: nobody can say so to the client. */
+  /**
+   * Discards the body to make room for others, and answers with an error. Returns false if the reader cannot answer.
+   * Called by the connection, as are all methods below.
+   */
   giveWay(): boolean {
     if (this.crowdedOut === null) return false;
     this.crowdedOut();
@@ -269,7 +272,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
     return true;
   }
 
-  /** More of the body came. False: nobody wants it. */
+  /** Takes a part of the body. Returns false if the part is not kept. */
   came(part: Uint8Array): boolean {
     if (this.#dropped) return false;
     this.#held += part.length;
@@ -282,15 +285,15 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
       this.#parts.push(part);
     }
     this.#unread += part.length;
-    if (this.#unread > this.#unreadMost && this.#wake === null && !this.#paused) {
+    if (this.#unread > this.unreadMost && this.#wake === null && !this.#paused) {
       this.#paused = true;
       this.#reading.pause();
     }
-    this.#rouse();
+    this.#wakeReader();
     return true;
   }
 
-  /** Appends a short part to the last one. False: it is a part of its own. */
+  /** Appends a short part to the last one. Returns false if the part must be kept separately. */
   #join(part: Uint8Array): boolean {
     const last = this.#parts.at(-1);
     if (last === undefined || part.length >= SHORT_PART_BYTES) {
@@ -314,47 +317,47 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
 
   ended(): void {
     this.#complete = true;
-    this.#rouse();
+    this.#wakeReader();
   }
 
-  /** A stream has begun, which may last for hours: nobody asks for the head any more. */
+  /** Releases the headers, because the answer is a stream: it may last for hours, and nothing reads them any more. */
   forget(): void {
     this.headers = NONE;
   }
 
-  /** What is there and what comes is thrown away. */
+  /** Discards the body, including the rest that is still to arrive. */
   drop(): void {
     this.#dropped = true;
-    this.#taken();
-    if (this.#giving !== null) this.#rouse();
+    this.#takeParts();
+    if (this.#giving !== null) this.#wakeReader();
   }
 
   gone(): void {
     this.#gone = true;
     this.#parts = [];
-    this.#rouse();
+    this.#wakeReader();
     this.signal.abort();
   }
 }
 
-/** The head of a request that came in one piece. */
+/** The head of an earlier request that arrived in one read. */
 export interface KnownHead {
   readonly head: Head;
-  /** With the empty line. */
+  /** The bytes of the head, including the empty line. */
   readonly bytes: Buffer;
-  /** As the limit of a head counts them. */
+  /** Length as counted for the limit of heads, in bytes. */
   readonly countedBytes: number;
   readonly bodyBytes: number;
 }
 
-/** Heads kept for all connections together; the oldest goes first. */
+/** Number of heads kept for all connections together. The oldest is dropped first. */
 const KNOWN_MOST = 256;
 
-/** Heads that came lately, as they were parsed. A client sends the same head with each request. */
+/** Parsed heads of recent requests, by their text. A client sends the same head with each request. */
 export class KnownHeads {
   readonly #known = new Map<string, KnownHead>();
 
-  /** `text`: up to and with the empty line, bytes as Latin-1. */
+  /** `text`: the head including the empty line, its bytes as Latin-1. */
   get(text: string): KnownHead | undefined {
     return this.#known.get(text);
   }

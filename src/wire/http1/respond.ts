@@ -1,11 +1,11 @@
-/** How does a `Response` leave that a route made which knows nothing of this server? In one piece, or chunk by chunk. */
+/** Sends a web `Response` of a route: in one piece if it is short, otherwise in chunks as the client reads. */
 import type { ServedExchange } from "./exchange.ts";
 
-/** A body up to this is put together, and has its length said. */
+/** Bodies up to this size are sent in one piece with a Content-Length. */
 const JOINED_MOST = 4 * 2 ** 20;
 const NOTHING = new Uint8Array();
 
-/** Sends a longer body part by part, each a chunk, asked for when the client has room for it. */
+/** Sends the response. Reads a longer body part by part, when the client has room for the next chunk. */
 export async function respond(exchange: ServedExchange, response: Response): Promise<void> {
   if (exchange.answered) return response.body?.cancel();
   const headers = Object.fromEntries(response.headers);

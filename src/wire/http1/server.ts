@@ -1,19 +1,19 @@
 /**
- * Serves HTTP/1.1 on `Bun.listen`, because the answers must be uvicorn's to the byte and `Bun.serve` has answers of its own.
- * Requests go to the application that it is given.
+ * Serves HTTP/1.1 on `Bun.listen`. `Bun.serve` would add answers of its own, but the bytes must equal uvicorn's. Requests go to
+ * an application, which the server receives.
  */
 
 import type { Clock } from "../../base/clock.ts";
 import { giveConnection, takeConnection } from "../../base/descriptors.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
-import { deadlines, type Expiring, pacing, type Timer } from "../http/deadlines.ts";
+import { deadlines, pacing, type TimedItem, type Timer } from "../http/deadlines.ts";
 import type { ConnectionLimits } from "../http/front-limits.ts";
 import { hostCheck, INVALID_HOST } from "../http/host-check.ts";
 import type { HttpRequest } from "../http/request.ts";
 import type { Application } from "../http/routes.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../http/sink.ts";
 import { TurnQueue } from "../http/turn-queue.ts";
-import { Unfinished } from "../http/unfinished.ts";
+import { UnfinishedRequests } from "../http/unfinished.ts";
 import type { TlsFiles } from "../tls/certificates.ts";
 import { Connection, type ServerSide, type Socket } from "./connection.ts";
 import type { ServedExchange } from "./exchange.ts";
@@ -26,34 +26,36 @@ export interface ListenOptions {
   readonly hostname: string;
   readonly port: number;
   readonly tls: TlsFiles | undefined;
-  /** Several processes listen on the same port. */
+  /** True if several processes listen on the same port. */
   readonly reusePort: boolean;
   readonly frontLimits: ConnectionLimits;
   readonly clock: Pick<Clock, "now" | "at" | "about" | "turn">;
   /**
-   * Called before whatever comes, as thousands of connections and requests may in one turn of the event loop: who is overdue is
-   * woken between two of them. Absent: they wait for the turn's end.
+   * Called before each event of a socket, to run overdue callbacks: one turn of the event loop may bring thousands of events.
+   * Absent: callbacks wait until the turn ends.
    */
   readonly catchUp?: (() => void) | undefined;
-  /** Takes what uvicorn writes into its log as a warning. */
+  /** Writes a warning to the log, with uvicorn's text. */
   readonly warn: (what: string) => void;
   readonly epochSeconds: () => number;
-  /** Is told of bytes that are garbage now. */
+  /** Called with the number of bytes that became garbage. */
   readonly consumed?: (bytes: number) => void;
-  /** Hosts whose requests are answered, as `isHostPattern` has them. Absent: all. */
+  /** Patterns of hosts whose requests are answered, see `isHostPattern`. Absent: all hosts. */
   readonly allowedHosts?: readonly string[] | undefined;
-  /** Absent: uvicorn's. */
+  /** Wire format. Absent: uvicorn's. */
   readonly style?: WireStyle;
-  /** True if first tokens come at once: the head of a stream waits some turns of the event loop for one, to leave with it. */
+  /**
+   * True if first tokens come at once. The head of a stream then waits some turns of the event loop, to leave together with one.
+   */
   readonly firstTokensAtOnce?: boolean;
 }
 
-/** What was answered directly is not answered again; never read. */
-const TAKEN = new Response(null);
+/** Returned after an answer that was sent directly. Its content is never read. */
+const ALREADY_ANSWERED = new Response(null);
 
-/** Throws as `Bun.listen` does when the port is in use. */
+/** The server. Its constructor throws like `Bun.listen` if the port is in use. */
 export class HttpServer implements HttpFront, ServerSide {
-  readonly later = TAKEN;
+  readonly later = ALREADY_ANSWERED;
   readonly hostname: string;
   readonly port: number;
   readonly scheme: "http" | "https";
@@ -68,15 +70,15 @@ export class HttpServer implements HttpFront, ServerSide {
   readonly #date = new DateLine();
   readonly #idle: ReturnType<typeof deadlines>;
   readonly #heads: ReturnType<typeof deadlines>;
-  /** Connections with requests that were sent ahead. */
+  /** Connections with requests that were sent ahead of their answers. */
   readonly #turns: TurnQueue<Connection>;
-  /** Connections that are still to be closed as they are opened. */
+  /** Number of next connections to close as soon as they are opened. */
   #refused = 0;
   readonly #pacing: Required<Timer>;
   readonly warn: (what: string) => void;
-  readonly unfinished: Unfinished;
+  readonly unfinished: UnfinishedRequests;
   readonly lateHeads: LateHeads | null;
-  /** Whoever connects is sent away without a word. */
+  /** True if new connections are closed without a byte. */
   #turnsAway = false;
   #stopped: PromiseWithResolvers<void> | null = null;
 
@@ -85,7 +87,7 @@ export class HttpServer implements HttpFront, ServerSide {
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     this.serve(app);
     this.#pacing = pacing(clock);
-    this.unfinished = new Unfinished(this.#pacing, options);
+    this.unfinished = new UnfinishedRequests(this.#pacing, options);
     this.#isAllowed = options.allowedHosts ? hostCheck(options.allowedHosts) : null;
     this.scheme = tls ? "https" : "http";
     this.style = options.style ?? uvicorn;
@@ -96,7 +98,7 @@ export class HttpServer implements HttpFront, ServerSide {
     this.#epochSeconds = options.epochSeconds;
     this.#idle = deadlines(frontLimits.keepAliveS, timer);
     this.#heads = deadlines(frontLimits.bodyTimeoutS, timer);
-    // The types lack `reusePort`, which `Bun.listen` takes.
+    // The types lack `reusePort`, which `Bun.listen` accepts.
     const listening: Bun.TCPSocketListenOptions<Connection> & { reusePort: boolean } = {
       hostname,
       port,
@@ -126,7 +128,7 @@ export class HttpServer implements HttpFront, ServerSide {
         },
         drain: (socket) => socket.data?.drain(),
         close: (socket) => this.#closed(socket.data),
-        // Something here failed: it costs its connection alone.
+        // A failure in our code ends this connection only.
         error: (socket, why) => {
           logUnexpected("a connection failed and is closed", why);
           socket.data?.shut();
@@ -146,12 +148,14 @@ export class HttpServer implements HttpFront, ServerSide {
     app.attach?.(this);
   }
 
-  /** Goes on for who is connected; who comes from now on has its connection closed without a byte, as evhtp does at the end. */
+  /** Closes new connections without a byte from now on, as evhtp does at its end. Open connections stay. */
   turnAway(): void {
     this.#turnsAway = true;
   }
 
-  /** Nobody new is taken; idle connections end, the others when they are answered, or at once. */
+  /**
+   * Stops listening. Idle connections close now, others after their answer, or all at once if `cut`. Resolves when none is left.
+   */
   stop(cut = false): Promise<void> {
     if (cut) for (const connection of this.#connections) connection.shut();
     this.#listener.stop(cut);
@@ -164,14 +168,14 @@ export class HttpServer implements HttpFront, ServerSide {
     return this.#stopped.promise;
   }
 
-  /** Whether a connection from this port of a client is open. */
+  /** Reports whether a connection from this client port is open. */
   isOpen(port: number): boolean {
     for (const connection of this.#connections) if (connection.port === port) return true;
     return false;
   }
 
   requestIP(request: HttpRequest): { readonly address: string; readonly port: number } | null {
-    return this.#of(request).line;
+    return this.#of(request).connection;
   }
 
   eachSent(request: HttpRequest, act: (name: string, value: string) => void): void {
@@ -184,7 +188,7 @@ export class HttpServer implements HttpFront, ServerSide {
 
   answer(...[request, status, headers, body, bytes]: Parameters<HttpFront["answer"]>): Response {
     this.#of(request).answer(status, headers, body, bytes);
-    return TAKEN;
+    return ALREADY_ANSWERED;
   }
 
   open(request: HttpRequest, owner: SinkEvents, waiting: HeldBytes | null): EventSink {
@@ -193,7 +197,7 @@ export class HttpServer implements HttpFront, ServerSide {
 
   begin(request: HttpRequest, status: number, headers: Readonly<Record<string, string>>): Response {
     this.#of(request).begin(status, headers);
-    return TAKEN;
+    return ALREADY_ANSWERED;
   }
 
   beginWhole(
@@ -201,7 +205,7 @@ export class HttpServer implements HttpFront, ServerSide {
     owner: SinkEvents,
     ...[status, headers, bytes]: [number, Readonly<Record<string, string>>, number]
   ): { readonly sink: PartSink; readonly response: Response } {
-    return { sink: this.#of(request).beginWhole(owner, status, headers, bytes), response: TAKEN };
+    return { sink: this.#of(request).beginWhole(owner, status, headers, bytes), response: ALREADY_ANSWERED };
   }
 
   async disturb(request: HttpRequest, order: FaultOrder): Promise<void> {
@@ -219,7 +223,7 @@ export class HttpServer implements HttpFront, ServerSide {
     return this.#of(request).version;
   }
 
-  /** For connections, as all below. */
+  /** Passes a request to the application. Called by connections, as are the methods below. */
   handle(exchange: ServedExchange): void {
     const { request } = exchange;
     const { method, target } = request;
@@ -229,10 +233,10 @@ export class HttpServer implements HttpFront, ServerSide {
     }
     const hot = this.#hot.of(method, target);
     try {
-      const made = hot === undefined ? this.#app.fetch(request) : hot({ request, front: this });
-      if (!(made instanceof Promise)) send(exchange, made);
+      const result = hot === undefined ? this.#app.fetch(request) : hot({ request, front: this });
+      if (!(result instanceof Promise)) send(exchange, result);
       else
-        made.then(
+        result.then(
           (response) => send(exchange, response),
           (error) => broken(exchange, error),
         );
@@ -245,19 +249,19 @@ export class HttpServer implements HttpFront, ServerSide {
     return this.#date.at(this.#epochSeconds());
   }
 
-  idle(connection: Expiring): void {
+  idle(connection: TimedItem): void {
     this.#idle?.watch(connection);
   }
 
-  stirred(connection: Expiring): void {
+  stirred(connection: TimedItem): void {
     this.#idle?.forget(connection);
   }
 
-  waits(connection: Expiring): void {
+  waits(connection: TimedItem): void {
     this.#heads?.watch(connection);
   }
 
-  asked(connection: Expiring): void {
+  asked(connection: TimedItem): void {
     this.#heads?.forget(connection);
   }
 
@@ -269,12 +273,12 @@ export class HttpServer implements HttpFront, ServerSide {
     this.#turns.add(connection);
   }
 
-  /** All requests that this server passes on are its own. */
+  /** Returns the exchange of a request. All requests that handlers get from this server have one. */
   #of(request: HttpRequest): ServedExchange {
     return (request as IncomingRequest<ServedExchange & ReadControl>).reading;
   }
 
-  /** A connection that never spoke TLS, where it should, has not been opened. */
+  /** Releases a connection. Undefined if the socket was never opened, for example without a TLS handshake. */
   #closed(connection: Connection | undefined): void {
     if (connection === undefined) return;
     giveConnection();
@@ -288,9 +292,9 @@ export class HttpServer implements HttpFront, ServerSide {
   }
 }
 
-/** What was not answered directly. */
+/** Sends a response that was not sent directly. */
 function send(exchange: ServedExchange, response: Response): void {
-  if (response !== TAKEN) respond(exchange, response).catch((error) => broken(exchange, error));
+  if (response !== ALREADY_ANSWERED) respond(exchange, response).catch((error) => broken(exchange, error));
 }
 
 /** Answers with 500, or breaks off an answer that has begun. */
@@ -300,5 +304,5 @@ function broken(exchange: ServedExchange, error: unknown): void {
   else exchange.broken();
 }
 
-/** As uvicorn's answer for an application that fails. */
+/** Headers of uvicorn's answer if the application fails. */
 const FAILED = { "content-type": "text/plain; charset=utf-8", connection: "close" };

@@ -1,24 +1,28 @@
 /**
- * Sends the events of a stream. Each is one HTTP chunk and leaves by one send, and nothing is allocated per token. Events
- * between `gather` and `release` leave by one send together, as do the head and an event that comes at once.
+ * Sends the events of a stream over HTTP/1. Each event is one HTTP chunk and one send, and nothing is allocated per token. Events
+ * between `gather` and `release` share one send, and so do the head and an event that comes at once.
  */
+import { overwriteEachTurn } from "../../base/overwritten-buffers.ts";
 import type { Lane, LaneEnd } from "../../engine/interface/lanes.ts";
 import type { EventSink, HeldBytes, SinkEvents } from "../http/sink.ts";
 
-/** Where the bytes go. */
+/** The connection or exchange, as a stream sees it. */
 export interface Output {
-  /** Gives how many bytes the socket has not taken; a copy is kept, and `then` told when it has left, or never will. */
-  send(bytes: Uint8Array, length: number, then: Drained | null): number;
-  /** Number of the socket, where what stands in a chunk may be sent on it now; else negative. */
+  /**
+   * Sends bytes. Returns how many the socket has not accepted. These are copied; `then` is called when they have left or are
+   * lost.
+   */
+  send(bytes: Uint8Array, length: number, then: DrainListener | null): number;
+  /** File descriptor on which a complete chunk may be sent now; negative if that is not allowed. */
   readonly fd: number;
-  /** The answer is complete. */
+  /** Reports that the answer is complete. */
   finished(): void;
-  /** The answer is broken off. */
+  /** Reports that the answer is broken off. */
   broken(): void;
 }
 
-/** Told when what it sent has left, or never will. */
-export interface Drained {
+/** Called when bytes that waited for the socket have left, or are lost. */
+export interface DrainListener {
   drained(): void;
 }
 
@@ -33,28 +37,30 @@ enum State {
 
 const CR = 13;
 const LF = 10;
-/** A character of a text takes at most so many bytes. */
+/** Largest number of UTF-8 bytes per UTF-16 unit of a string. */
 const UTF8_MOST = 3;
-/** Eight digits and the line's end. */
+/** Longest size line of a chunk: eight digits and the line end. */
 const SIZE_BYTES = 10;
 const END_BYTES = 2;
 const LAST = Buffer.from("0\r\n\r\n");
-/** Chunks are put together here; longer ones get a place of their own. */
+/** Buffer for one chunk. Longer chunks get a buffer of their own. */
 const scratch = Buffer.alloc(65_536);
+overwriteEachTurn(() => scratch);
 const ROOM = scratch.length - SIZE_BYTES - END_BYTES;
-/** Bytes that leave by one send, of the stream that gathers now, and their number. Longer ones leave by several sends. */
+/** Buffer for the bytes of the stream that gathers now, sent together. More bytes than it holds leave in several sends. */
 const gathered = Buffer.alloc(16_384);
+overwriteEachTurn(() => gathered);
 let gathering: SocketStream | null = null;
 let gatheredBytes = 0;
-/** Longer heads do not wait. */
+/** Longest head that may wait for a first event, in bytes. */
 const HEAD_MOST = 4096;
 /**
- * Turns of the event loop for which a head waits for the first event. An engine without step times has a token within so
- * many turns of a request, unless the request must queue: two steps are planned when it comes.
+ * Turns of the event loop for which a head waits for the first event. An engine without step times makes a token within this many
+ * turns, unless the request must queue, because it plans two steps when a request arrives.
  */
 const HEAD_TURNS = 4;
 
-/** Heads that wait for the first events of their streams. */
+/** Holds heads back that wait for the first events of their streams. */
 export class LateHeads {
   /** Streams by the turn in which their heads came, the latest first. */
   readonly #streams: SocketStream[][] = Array.from({ length: HEAD_TURNS }, () => []);
@@ -87,19 +93,19 @@ export class LateHeads {
   };
 }
 
-export class SocketStream implements EventSink, LaneEnd, Drained {
+export class SocketStream implements EventSink, LaneEnd, DrainListener {
   #full = false;
   readonly #owner: SinkEvents;
   readonly #waiting: HeldBytes | null;
   readonly #output: Output;
-  /** Bytes that the socket has not taken. */
+  /** Bytes that the socket has not accepted. */
   #held = 0;
-  /** Events from before the head. The sink calls itself full from the first one on, so they stay few. */
+  /** Events written before the head. The stream reports full after the first, so there are few. */
   #early: string[] = [];
   #state = State.Early;
   #endsEarly: "end" | "reset" | null = null;
   #lanes: Lane[] | null = null;
-  /** The head of the answer while it waits for the first event; "" if it does not. */
+  /** The head of the answer while it waits for the first event; otherwise "". */
   #head = "";
 
   constructor(owner: SinkEvents, waiting: HeldBytes | null, output: Output) {
@@ -139,7 +145,7 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
     const at = putSize(into, guess, from);
     const length = into.write(event, at, "utf8");
     if (length === guess) return this.#chunk(into, at + length);
-    // Not ASCII: the size is another one, and may have more digits.
+    // The text is not ASCII, so the size line needs another number, perhaps with more digits.
     const start = putSize(into, length, from);
     return this.#chunk(into, start + into.write(event, start, "utf8"));
   }
@@ -196,8 +202,8 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
   }
 
   /**
-   * For the exchange, as all below: begins the answer with this head, in Latin-1. `late`: takes the stream if no event came
-   * before the head, so that the head can leave with one; null sends the head at once.
+   * Begins the answer with a head, in Latin-1. `late`: holds the head back for a first event if none came before; null sends it
+   * at once. Called by the exchange, as are all methods below.
    */
   begin(head: string, late: LateHeads | null): void {
     const waited = this.#early;
@@ -219,7 +225,7 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
     else if (waited.length > 0 && !this.#full) this.#owner.onDrain();
   }
 
-  /** Sends the head if it still waits. */
+  /** Sends the head if it is still held back. */
   sendHead(): void {
     const head = this.#head;
     if (head === "" || this.#state !== State.Open) return;
@@ -235,11 +241,11 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
   }
 
   onPartialWrite(rest: Uint8Array): void {
-    // Bun tells of room in a socket only after a write of its own came short.
+    // Goes through Bun's own write, because Bun reports room in a socket only after a write of its own was partial.
     this.#sent(rest, rest.length);
   }
 
-  /** Nothing is sent beside it: its socket is about to be closed. */
+  /** Sends what is held back and closes the lanes, because the socket is about to be closed. */
   shut(): void {
     this.release();
     this.sendHead();
@@ -252,7 +258,7 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
     this.#owner.onGone();
   }
 
-  /** Where the next chunk, of so many bytes, is put together: behind what is gathered, if it fits there. */
+  /** Returns the buffer for the next chunk of `length` bytes: the gathering buffer if the chunk fits there. */
   #roomFor(length: number): Buffer {
     if (gathering !== this) {
       if (this.#head !== "") this.sendHead();
@@ -302,12 +308,12 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
   }
 }
 
-/** Where a chunk of so many bytes is put together, with its lines. */
+/** Returns a buffer for a chunk of `length` bytes with its framing. */
 export function roomFor(length: number): Buffer {
   return length <= ROOM ? scratch : Buffer.alloc(length + SIZE_BYTES + END_BYTES);
 }
 
-/** Writes the line before a chunk at `from`, with the digits that Python's `%x` writes. Returns where the line ends. */
+/** Writes the size line of a chunk at `from`, in Python's `%x`. Returns the offset after it. */
 export function putSize(into: Buffer, length: number, from = 0): number {
   let end = from + 1;
   for (let rest = length >>> 4; rest > 0; rest >>>= 4) end++;

@@ -1,20 +1,17 @@
-/** How does an answer of a known length leave that is made while it is sent? Part by part, as the client takes them. */
+/** Sends an answer of known length that is made while it is sent, part by part as the client reads. */
 import type { PartSink, SinkEvents } from "../http/sink.ts";
-import type { Drained, Output } from "./stream.ts";
+import type { DrainListener, Output } from "./stream.ts";
 
-/** Answers of these have no body, and say no length. */
+/** Statuses whose answers have no body and no length. */
 export const NO_BODY: readonly number[] = [204, 304];
-/** Bytes of an answer made part by part that are kept for a plan. */
+/** Largest answer, in bytes, that is collected for a fault plan when it is made part by part. */
 export const GATHERED_MOST = 64 * 2 ** 20;
 
-/** Where the parts of an answer go that a plan disturbs: it acts on the whole. */
+/** Collects the parts of an answer that a fault plan disturbs, because the plan acts on the whole answer. */
 export class GatheredParts implements Pick<Output, "send" | "finished"> {
   readonly #parts: Uint8Array[] = [];
-  readonly #whole: (body: Uint8Array) => void;
 
-  constructor(whole: (body: Uint8Array) => void) {
-    this.#whole = whole;
-  }
+  constructor(private readonly whole: (body: Uint8Array) => void) {}
 
   send(part: Uint8Array): number {
     this.#parts.push(part);
@@ -22,11 +19,11 @@ export class GatheredParts implements Pick<Output, "send" | "finished"> {
   }
 
   finished(): void {
-    this.#whole(Buffer.concat(this.#parts.splice(0)));
+    this.whole(Buffer.concat(this.#parts.splice(0)));
   }
 }
 
-export class WholeParts implements PartSink, Drained {
+export class WholeParts implements PartSink, DrainListener {
   full = false;
   readonly #owner: SinkEvents;
   readonly #output: Pick<Output, "send" | "finished">;
@@ -53,7 +50,7 @@ export class WholeParts implements PartSink, Drained {
     if (!this.#gone) this.#owner.onDrain();
   }
 
-  /** For the exchange. */
+  /** Called by the exchange when the client left. */
   gone(): void {
     if (this.#gone) return;
     this.#gone = true;

@@ -1,11 +1,11 @@
-/** Which application do requests over HTTP/2 belong to? The one of a server of HTTP/1, by the same handlers. */
+/** Serves the application of an HTTP/1 server over HTTP/2, with the same handlers. */
 import type { ConnectionEffect } from "../../faults/plan/types.ts";
 import type { HttpServer } from "../http1/server.ts";
 import type { Http2Application } from "./connection.ts";
+import type { ConnectionHandle } from "./connection-handle.ts";
 import { type ExchangeServer, Http2Exchange } from "./exchange.ts";
 import { listBytes, type RequestHead } from "./fields.ts";
 import { encodeFields } from "./hpack.ts";
-import type { Http2Line } from "./line.ts";
 import type { KeepAlive } from "./server.ts";
 import type { Http2Stream, StreamReceiver } from "./stream.ts";
 
@@ -13,10 +13,13 @@ const TOO_LARGE = encodeFields([
   [":status", "431"],
   ["content-length", "0"],
 ]);
-/** Who was answered already gets nothing. */
-const DEAF: StreamReceiver = { data() {}, ended() {}, gone() {} };
+/** Receiver of requests that were answered already: ignores what they send. */
+const IGNORE: StreamReceiver = { data() {}, ended() {}, gone() {} };
 
-/** Pings are answered, however many; silence is ended as over HTTP/1. */
+/**
+ * Keep-alive of an API server, given the idle limit in seconds. Any number of pings is answered; a silent connection ends as over
+ * HTTP/1.
+ */
 export const apiKeepAlive = (idleS: number): KeepAlive => ({
   timeMs: 0,
   timeoutMs: 0,
@@ -32,35 +35,33 @@ export class ApiOverHttp2 implements Http2Application, ExchangeServer {
   readonly scheme: "http" | "https";
   readonly style: HttpServer["style"];
   readonly unfinished: HttpServer["unfinished"];
-  readonly fates = new WeakMap<Http2Line, ConnectionEffect["next"]>();
-  readonly #server: HttpServer;
+  readonly fates = new WeakMap<ConnectionHandle, ConnectionEffect["next"]>();
 
-  constructor(server: HttpServer) {
+  constructor(private readonly server: HttpServer) {
     this.scheme = server.scheme;
     this.style = server.style;
     this.unfinished = server.unfinished;
-    this.#server = server;
   }
 
   date(): string {
-    return this.#server.date();
+    return this.server.date();
   }
 
-  open(stream: Http2Stream, head: RequestHead, line: Http2Line): StreamReceiver {
-    const fate = this.fates.get(line);
+  open(stream: Http2Stream, head: RequestHead, connection: ConnectionHandle): StreamReceiver {
+    const fate = this.fates.get(connection);
     if (fate) {
-      // Whoever reads frames at the moment goes on with the next one.
-      queueMicrotask(() => (fate === "rst" ? line.cut() : line.end()));
-      return DEAF;
+      // In a microtask, because the connection may be reading a frame at this moment.
+      queueMicrotask(() => (fate === "rst" ? connection.cut() : connection.end()));
+      return IGNORE;
     }
-    if (listBytes(head.fields) > this.#server.headBytes) {
+    if (listBytes(head.fields) > this.server.headBytes) {
       stream.head(TOO_LARGE, true);
-      return DEAF;
+      return IGNORE;
     }
-    const exchange = new Http2Exchange(stream, head, line, this);
-    // A body that came with its head is there then.
+    const exchange = new Http2Exchange(stream, head, connection, this);
+    // In a microtask, so that a body that came in the same read as its head has arrived by then.
     queueMicrotask(() => {
-      if (!exchange.request.signal.aborted) this.#server.handle(exchange);
+      if (!exchange.request.signal.aborted) this.server.handle(exchange);
     });
     return exchange;
   }

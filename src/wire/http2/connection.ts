@@ -1,10 +1,13 @@
-/** One HTTP/2 connection: takes its frames, opens streams for the application, and ends it: RFC 9113. */
+/** One HTTP/2 connection (RFC 9113): handles its frames, opens streams for the application, and ends the connection. */
+
+import type { ConnectionHandle, ConnectionSide } from "./connection-handle.ts";
 import { areRegular, type RequestHead, requestHead } from "./fields.ts";
 import { FrameReader, keepable } from "./frame-reader.ts";
 import { FrameWriter, STREAMS_MOST } from "./frame-writer.ts";
 import {
   CONNECTION_FRAMES,
   ConnectionError,
+  checkLength,
   FrameFlag,
   FrameType,
   Http2Code,
@@ -13,44 +16,33 @@ import {
   unpadded,
   WINDOW_MOST,
 } from "./frames.ts";
+import { HeaderBlock } from "./header-block.ts";
 import { type HeaderField, HpackDecoder } from "./hpack.ts";
-import type { ConnectionSide, Http2Line } from "./line.ts";
 import { readSettings, windowTooLarge } from "./settings.ts";
 import type { Http2Stream, StreamReceiver } from "./stream.ts";
 
+/** The code that answers requests. */
 export interface Http2Application {
-  /** A request; what its body brings goes to the receiver. */
-  open(stream: Http2Stream, head: RequestHead, line: Http2Line): StreamReceiver;
+  /** Takes a request. Returns the receiver of its body. */
+  open(stream: Http2Stream, head: RequestHead, connection: ConnectionHandle): StreamReceiver;
 }
 
-/** Limits of one block of headers: its bytes, and the frames that carry it. */
-const BLOCK_BYTES_MOST = 65_536;
-const BLOCK_FRAMES_MOST = 64;
-
-/** Costs beyond that of any frame, in about microseconds: of a stream that begins or is reset by the client. */
+/** Cost of a stream that begins, or that the client resets, in about microseconds. Added to the cost of its frame. */
 const STREAM_COST = 15;
-/** Bytes per microsecond: of headers, coded and decoded together, and of data. */
+/** Bytes whose handling costs about a microsecond: of headers (encoded and decoded together), and of data. */
 const HEADER_BYTES_PER_US = 128;
 const DATA_BYTES_PER_US = 512;
-/** Bytes of a header block and of the fields in it from which they are reported as garbage. Real requests have about 700. */
+/** Size of a header block and its decoded fields from which they are reported as garbage. Real requests have about 700 bytes. */
 const LONG_BLOCK_BYTES = 8192;
 
 /** Number of open streams from which newly opened ones are counted, and how many of those are reported together. */
 const CROWD_STREAMS = 512;
 
-interface HeaderBlock {
-  readonly id: number;
-  readonly ends: boolean;
-  readonly parts: Uint8Array[];
-  bytes: number;
-}
-
-export class Http2Connection implements Http2Line {
-  readonly #side: ConnectionSide;
+export class Http2Connection implements ConnectionHandle {
   readonly #writer: FrameWriter;
   readonly #reader: FrameReader;
   readonly #decoder = new HpackDecoder();
-  /** The socket is not read, because frames wait for a later turn. */
+  /** True while the socket is not read, because frames wait for a later turn. */
   #paused = false;
   #settled = false;
   #lastId = 0;
@@ -58,11 +50,10 @@ export class Http2Connection implements Http2Line {
   #closing = false;
   /** Number of streams opened while at least `CROWD_STREAMS` were open. */
   #crowding = 0;
-  /** Streams from there on are not served; null: all are. */
+  /** First stream id that is not served any more; null if all are served. */
   #retiredId: number | null = null;
 
-  constructor(side: ConnectionSide) {
-    this.#side = side;
+  constructor(private readonly side: ConnectionSide) {
     this.#reader = new FrameReader(
       () => side.nowUs(),
       (type, flags, id, payload) => this.#frame(type, flags, id, payload),
@@ -78,12 +69,12 @@ export class Http2Connection implements Http2Line {
   /** Takes bytes from the socket. */
   data(bytes: Buffer): void {
     if (this.#closing) return;
-    this.#side.heard();
+    this.side.heard();
     this.#reader.add(bytes);
     if (!this.#paused) this.#take();
   }
 
-  /** Reads on, in a turn that the connection was queued for. */
+  /** Continues reading, or ending streams, in the turn for which the connection was queued. */
   turn(): void {
     if (!this.#closing) {
       this.#take();
@@ -93,9 +84,9 @@ export class Http2Connection implements Http2Line {
     this.#abandon();
   }
 
-  /** Ends the streams, some of them now and the others in later turns. */
+  /** Ends the streams: some now, the others in later turns. */
   #abandon(): void {
-    if (this.#writer.abandon()) this.#side.queue();
+    if (this.#writer.abandon()) this.side.queue();
   }
 
   #take(): void {
@@ -105,18 +96,18 @@ export class Http2Connection implements Http2Line {
       if (!(error instanceof ConnectionError)) throw error;
       this.#fail(error);
     }
-    // Answers made at once leave at once.
+    // Answers made during the read leave without waiting for the end of the turn.
     this.#writer.flush();
     this.#pause(this.#reader.waits);
-    if (this.#paused) this.#side.queue();
+    if (this.#paused) this.side.queue();
   }
 
-  /** The socket is not read while frames wait. A reset by the client is noticed nevertheless. */
+  /** Stops or continues reading from the socket. A reset by the client is noticed even while it is stopped. */
   #pause(paused: boolean): void {
     if (paused === this.#paused) return;
     this.#paused = paused;
-    if (paused) this.#side.pause();
-    else this.#side.resume();
+    if (paused) this.side.pause();
+    else this.side.resume();
   }
 
   drain(): void {
@@ -124,7 +115,7 @@ export class Http2Connection implements Http2Line {
     if (this.#ending) this.#done();
   }
 
-  /** The socket is closed: nothing that the client sent is read any more. */
+  /** Releases everything after the socket was closed. */
   lost(): void {
     this.#closing = true;
     this.#reader.close();
@@ -133,11 +124,11 @@ export class Http2Connection implements Http2Line {
   }
 
   get address(): string {
-    return this.#side.address;
+    return this.side.address;
   }
 
   get port(): number {
-    return this.#side.port;
+    return this.side.port;
   }
 
   retire(code: number = Http2Code.None): void {
@@ -162,18 +153,18 @@ export class Http2Connection implements Http2Line {
 
   cut(): void {
     this.#writer.flush();
-    this.#side.cut();
+    this.side.cut();
   }
 
   refuseNext(connections: number): void {
-    this.#side.refuseNext(connections);
+    this.side.refuseNext(connections);
   }
 
   ping(): void {
     this.#writer.ping();
   }
 
-  /** Ends it with a code and a word for the client. */
+  /** Ends the connection with an error code and a text for the client. */
   refuse(code: number, why: string): void {
     this.#fail(new ConnectionError(code, why));
   }
@@ -186,32 +177,33 @@ export class Http2Connection implements Http2Line {
     this.#writer.flush();
     this.#writer.close();
     this.#abandon();
-    this.#side.done();
+    this.side.done();
   }
 
   #streamEnded(): void {
     if (this.#closing || this.streams > 0) return;
-    this.#side.rests(true);
+    this.side.rests(true);
     if (this.#retiredId === null) return;
     this.#closing = true;
     this.#reader.close();
     this.#done();
   }
 
-  /** What the kernel has not taken is written before the end. */
+  /** Ends the connection, after the bytes that the kernel has not accepted yet. */
   #done(): void {
     this.#writer.flush();
     this.#ending = this.#writer.blocked;
-    if (!this.#ending) this.#side.done();
+    if (!this.#ending) this.side.done();
   }
   #ending = false;
 
   #frame(type: number, flags: number, id: number, payload: Buffer): void {
-    if (!this.#settled && type !== FrameType.Settings) throw broken("the first frame is not SETTINGS");
+    if (!this.#settled && type !== FrameType.Settings) throw broken("the first frame must be SETTINGS");
     if (this.#block !== null && (type !== FrameType.Continuation || id !== this.#block.id))
-      throw broken("a block of headers is interrupted");
-    if (CONNECTION_FRAMES.has(type) && id !== 0) throw broken("a frame of the connection names a stream");
-    if (STREAM_FRAMES.has(type) && id === 0) throw broken("a frame of a stream names none");
+      throw broken("another frame between HEADERS and CONTINUATION");
+    if (CONNECTION_FRAMES.has(type) && id !== 0)
+      throw broken(`frame type ${type} names stream ${id}, must name stream 0`);
+    if (STREAM_FRAMES.has(type) && id === 0) throw broken(`frame type ${type} names stream 0, must name a stream`);
     if (type === FrameType.Data) this.#onData(flags, id, payload);
     else if (type === FrameType.Headers) this.#onHeaders(flags, id, payload);
     else if (type === FrameType.Continuation) this.#onContinuation(flags, payload);
@@ -220,13 +212,13 @@ export class Http2Connection implements Http2Line {
     else if (type === FrameType.Settings) this.#onSettings(flags, payload);
     else if (type === FrameType.RstStream) this.#onReset(id, payload);
     else if (type === FrameType.Priority) this.#onPriority(id, payload);
-    else if (type === FrameType.PushPromise) throw broken("a client promises a push");
+    else if (type === FrameType.PushPromise) throw broken("PUSH_PROMISE from a client");
   }
 
   #onData(flags: number, id: number, payload: Buffer): void {
     const { streams } = this.#writer;
     if (!this.#writer.came(payload.length))
-      throw new ConnectionError(Http2Code.FlowControl, "a connection sends more than it may");
+      throw new ConnectionError(Http2Code.FlowControl, "DATA exceeds the window of the connection");
     this.#reader.spend(payload.length / DATA_BYTES_PER_US);
     const bytes = unpadded(flags, payload);
     const stream = streams.get(id);
@@ -236,7 +228,7 @@ export class Http2Connection implements Http2Line {
       return;
     }
     if (!stream.came(payload.length))
-      throw new ConnectionError(Http2Code.FlowControl, "a stream sends more than it may");
+      throw new ConnectionError(Http2Code.FlowControl, `DATA exceeds the window of stream ${id}`);
     stream.body += bytes.length;
     const ends = (flags & FrameFlag.EndStream) !== 0;
     const { expects, body } = stream;
@@ -247,54 +239,50 @@ export class Http2Connection implements Http2Line {
     stream.remoteEnded = ends;
     if (bytes.length > 0) stream.receiver?.data(keepable(bytes));
     if (ends) stream.receiver?.ended();
-    stream.given();
+    stream.passedOn();
   }
 
   #onHeaders(flags: number, id: number, payload: Buffer): void {
     const bytes = unpadded(flags, payload);
     const hasPriority = (flags & FrameFlag.Priority) !== 0;
-    if (hasPriority && bytes.length < 5) throw new ConnectionError(Http2Code.FrameSize, "HEADERS are too short");
-    if (hasPriority && readUint31(bytes, 0) === id) throw broken("a stream depends on itself");
+    if (hasPriority && bytes.length < 5)
+      throw new ConnectionError(Http2Code.FrameSize, `HEADERS with a priority have ${bytes.length} bytes, must have 5`);
+    if (hasPriority && readUint31(bytes, 0) === id) throw broken(`stream ${id} depends on itself`);
     const part = hasPriority ? bytes.subarray(5) : bytes;
     const ended = (flags & FrameFlag.EndHeaders) !== 0;
-    this.#block = {
-      id,
-      ends: (flags & FrameFlag.EndStream) !== 0,
-      parts: [ended ? part : keepable(part)],
-      bytes: part.length,
-    };
+    this.#block = new HeaderBlock(id, (flags & FrameFlag.EndStream) !== 0);
+    this.#block.add(ended ? part : keepable(part));
     if (ended) this.#endBlock();
   }
 
   #onContinuation(flags: number, payload: Buffer): void {
     const block = this.#block;
-    if (block === null) throw broken("CONTINUATION without HEADERS");
-    block.parts.push(keepable(payload));
-    block.bytes += payload.length;
-    if (block.bytes > BLOCK_BYTES_MOST || block.parts.length > BLOCK_FRAMES_MOST)
-      throw new ConnectionError(Http2Code.Calm, "a block of headers is too large");
+    if (block === null) throw broken("CONTINUATION without HEADERS before it");
+    block.add(keepable(payload));
     if (flags & FrameFlag.EndHeaders) this.#endBlock();
   }
 
   #endBlock(): void {
-    const { id, ends, parts } = this.#block!;
+    const block = this.#block!;
     this.#block = null;
-    const fields = this.#decode(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
+    const { id, ends } = block;
+    const fields = this.#decode(block.whole());
     const { streams } = this.#writer;
     const stream = streams.get(id);
     if (stream !== undefined) this.#onTrailers(stream, fields, ends);
     else if (id <= this.#lastId) this.#closedStream(id);
-    else if (id % 2 === 0) throw broken("a client opens an even stream");
+    else if (id % 2 === 0) throw broken(`a client opens stream ${id}, must be odd`);
     else this.#open(id, fields, ends);
   }
 
+  /** Decodes a header block, counts its cost, and reports a long one as garbage. */
   #decode(block: Uint8Array): HeaderField[] {
     try {
       return this.#decoder.decode(block);
     } finally {
       const bytes = block.length + this.#decoder.listBytes;
       this.#reader.spend(bytes / HEADER_BYTES_PER_US);
-      if (bytes >= LONG_BLOCK_BYTES) this.#side.decoded?.(bytes);
+      if (bytes >= LONG_BLOCK_BYTES) this.side.decoded?.(bytes);
     }
   }
 
@@ -312,7 +300,7 @@ export class Http2Connection implements Http2Line {
     this.#reader.spend(STREAM_COST);
     if (this.#isRefused(id)) return;
     const stream = this.#writer.open(id);
-    if (this.streams === 1) this.#side.rests(false);
+    if (this.streams === 1) this.side.rests(false);
     const head = requestHead(fields);
     if (head === null || (ends && (head.bytes ?? 0) > 0)) {
       this.#writer.refuse(stream, Http2Code.Protocol);
@@ -324,27 +312,27 @@ export class Http2Connection implements Http2Line {
     }
     stream.expects = head.bytes;
     stream.remoteEnded = ends;
-    stream.receiver = this.#side.application.open(stream, head, this);
+    stream.receiver = this.side.application.open(stream, head, this);
     if (ends) stream.receiver.ended();
-    if (this.streams >= CROWD_STREAMS && ++this.#crowding % CROWD_STREAMS === 0) this.#side.crowded?.();
+    if (this.streams >= CROWD_STREAMS && ++this.#crowding % CROWD_STREAMS === 0) this.side.crowded?.();
   }
 
-  /** A GOAWAY is under way that says so. */
+  /** Reports whether a GOAWAY has announced that this stream is not served. */
   #isRefused(id: number): boolean {
     return this.#retiredId !== null && id >= this.#retiredId;
   }
 
   #onWindow(id: number, payload: Buffer): void {
-    if (payload.length !== 4) throw new ConnectionError(Http2Code.FrameSize, "WINDOW_UPDATE has another length");
+    checkLength("WINDOW_UPDATE", payload, 4);
     const more = readUint31(payload, 0);
     if (id === 0) {
-      if (more === 0) throw broken("a window grows by nothing");
+      if (more === 0) throw broken("WINDOW_UPDATE increment is 0, must be 1 or more");
       if (!this.#writer.widen(more)) throw windowTooLarge();
       return;
     }
     const stream = this.#writer.streams.get(id);
     if (stream === undefined) {
-      if (id > this.#lastId) throw broken("a window of a stream that is not open");
+      if (id > this.#lastId) throw broken(`WINDOW_UPDATE for stream ${id}, which was never opened`);
       return;
     }
     if (more === 0) this.#writer.refuse(stream, Http2Code.Protocol);
@@ -353,47 +341,47 @@ export class Http2Connection implements Http2Line {
   }
 
   #onPing(flags: number, payload: Buffer): void {
-    if (payload.length !== 8) throw new ConnectionError(Http2Code.FrameSize, "PING has another length");
+    checkLength("PING", payload, 8);
     if (flags & FrameFlag.Ack) {
-      this.#side.acknowledged();
+      this.side.acknowledged();
       return;
     }
-    if (this.#side.pings.tooMany(this.#writer.sentSince(), this.streams === 0))
+    if (this.side.pings.tooMany(this.#writer.sentSince(), this.streams === 0))
       throw new ConnectionError(Http2Code.Calm, "too_many_pings");
     this.#writer.pong(payload);
   }
 
   #onSettings(flags: number, payload: Buffer): void {
     if (flags & FrameFlag.Ack) {
-      if (payload.length > 0) throw new ConnectionError(Http2Code.FrameSize, "an acknowledgement with settings");
+      checkLength("SETTINGS acknowledgement", payload, 0);
       return;
     }
     const window = readSettings(payload);
     if (window !== null && !this.#writer.rewindow(window)) throw windowTooLarge();
     this.#writer.acknowledge();
-    if (!this.#settled) this.#side.settled();
+    if (!this.#settled) this.side.settled();
     this.#settled = true;
   }
 
   #onReset(id: number, payload: Buffer): void {
-    if (payload.length !== 4) throw new ConnectionError(Http2Code.FrameSize, "RST_STREAM has another length");
+    checkLength("RST_STREAM", payload, 4);
     const stream = this.#writer.streams.get(id);
     if (stream !== undefined) {
       this.#reader.spend(STREAM_COST);
       this.#writer.lose(stream);
-    } else if (id > this.#lastId) throw broken("a stream that is not open is reset");
+    } else if (id > this.#lastId) throw broken(`RST_STREAM for stream ${id}, which was never opened`);
   }
 
   #onPriority(id: number, payload: Buffer): void {
-    if (payload.length !== 5) throw new ConnectionError(Http2Code.FrameSize, "PRIORITY has another length");
-    if (readUint31(payload, 0) === id) throw broken("a stream depends on itself");
+    checkLength("PRIORITY", payload, 5);
+    if (readUint31(payload, 0) === id) throw broken(`stream ${id} depends on itself`);
   }
 
-  /** A frame of a stream that is over: what was under way when it was ended here is nothing wrong. */
+  /** Checks a frame of a stream that has ended. Frames that were under way when we ended the stream are no error. */
   #closedStream(id: number): void {
-    if (id > this.#lastId) throw broken("a frame of a stream that is not open");
+    if (id > this.#lastId) throw broken(`frame for stream ${id}, which was never opened`);
     if (!this.#isRefused(id) && !this.#writer.wasCut(id))
-      throw new ConnectionError(Http2Code.StreamClosed, "a frame of a stream that has ended");
+      throw new ConnectionError(Http2Code.StreamClosed, `frame for stream ${id}, which has ended`);
   }
 }
 

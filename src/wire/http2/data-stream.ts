@@ -1,16 +1,20 @@
-/** How do the events of one stream reach a client of HTTP/2? As data, several in a frame's write; nothing is made per token. */
+/** Sends the events of one stream over HTTP/2 as data. Several events may share a frame, and nothing is allocated per token. */
+import { overwriteEachTurn } from "../../base/overwritten-buffers.ts";
 import type { EventSink, HeldBytes, SinkEvents } from "../http/sink.ts";
-import type { Drained, Output } from "../http1/stream.ts";
+import type { DrainListener, Output } from "../http1/stream.ts";
 
-/** Events are put together here; longer ones get a place of their own. */
+/** Buffer in which an event is put together. Longer events get a buffer of their own. */
 const scratch = Buffer.alloc(65_536);
+overwriteEachTurn(() => scratch);
 
-export class DataStream implements EventSink, Drained {
+export class DataStream implements EventSink, DrainListener {
   #full = false;
   readonly #owner: SinkEvents;
   readonly #waiting: HeldBytes | null;
   readonly #output: Pick<Output, "send" | "finished" | "broken">;
-  /** Events from before the head; null: it has been sent. The sink calls itself full from the first one on, so they stay few. */
+  /**
+   * Events written before the head; null once the head has been sent. The stream reports full after the first, so there are few.
+   */
   #early: string[] | null = [];
   #endsEarly: "end" | "reset" | null = null;
   #over = false;
@@ -66,7 +70,7 @@ export class DataStream implements EventSink, Drained {
     }
   }
 
-  /** For the exchange, as all below: the head has been sent. */
+  /** Starts the stream, because the head has been sent. Called by the exchange, as are all methods below. */
   begin(): void {
     const waited = this.#early ?? [];
     this.#early = null;

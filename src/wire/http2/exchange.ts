@@ -1,47 +1,52 @@
-/** How does one request get its answer over HTTP/2? As over HTTP/1, but a stream is its connection, and frames are its chunks. */
+/**
+ * One request and its answer over HTTP/2. Like the exchange of HTTP/1, with a stream in place of the connection and frames in
+ * place of chunks.
+ */
 import type { ConnectionEffect } from "../../faults/plan/types.ts";
 import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
-import type { Unfinished, Unfinishing } from "../http/unfinished.ts";
+import type { UnfinishedOwner, UnfinishedRequests } from "../http/unfinished.ts";
 import type { ServedExchange } from "../http1/exchange.ts";
 import type { FaultyStream } from "../http1/faulty.ts";
 import type { WireStyle } from "../http1/head.ts";
 import { HeaderFields, IncomingRequest, type ReadControl } from "../http1/request.ts";
-import type { Drained, Output } from "../http1/stream.ts";
+import type { DrainListener, Output } from "../http1/stream.ts";
 import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "../http1/whole-parts.ts";
 import type { FaultyOutput } from "../http1/wire-player.ts";
+import type { ConnectionHandle } from "./connection-handle.ts";
 import { DataStream } from "./data-stream.ts";
 import type { RequestHead } from "./fields.ts";
 import { Http2Code } from "./frames.ts";
 import { encodeFields, type HeaderField } from "./hpack.ts";
-import type { Http2Line } from "./line.ts";
 import type { Http2Stream, StreamReceiver } from "./stream.ts";
 
-/** What exchanges need of the server that they belong to. */
+/** The server, as its exchanges see it. */
 export interface ExchangeServer {
   readonly scheme: "http" | "https";
   readonly style: Pick<WireStyle, "head">;
   date(): string;
-  readonly unfinished: Unfinished;
-  /** How connections end when their next request comes. */
-  readonly fates: WeakMap<Http2Line, ConnectionEffect["next"]>;
+  readonly unfinished: UnfinishedRequests;
+  /** Ends that a fault plan gives to connections when their next request arrives. */
+  readonly fates: WeakMap<ConnectionHandle, ConnectionEffect["next"]>;
 }
 
 enum State {
   Waiting,
-  /** The head is out. */
+  /** The head has been sent. */
   Streaming,
   Complete,
   Gone,
 }
 
 const CONTINUE = encodeFields([[":status", "100"]]);
-/** What only HTTP/1 says of a connection. */
-const OF_CONNECTION = ["connection", "transfer-encoding"];
+/** Headers that only HTTP/1 has. */
+const HTTP1_ONLY = ["connection", "transfer-encoding"];
 
-export class Http2Exchange implements ServedExchange, StreamReceiver, ReadControl, Unfinishing, Pick<Output, "send"> {
+export class Http2Exchange
+  implements ServedExchange, StreamReceiver, ReadControl, UnfinishedOwner, Pick<Output, "send">
+{
   readonly request: IncomingRequest<Http2Exchange>;
   readonly version = "2";
-  readonly line: Http2Line;
+  readonly connection: ConnectionHandle;
   faulty: FaultyStream | null = null;
   readonly #stream: Http2Stream;
   readonly #server: ExchangeServer;
@@ -49,26 +54,26 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
   #state = State.Waiting;
   #events: DataStream | FaultyStream | null = null;
   #parts: WholeParts | null = null;
-  #then: Drained | null = null;
-  /** What came of a head that a plan disturbs. */
+  #then: DrainListener | null = null;
+  /** Bytes so far of a head that a fault plan sends in parts, as Latin-1. */
   #headText = "";
-  /** Who wants reading to pause: a body that nobody reads, too many that are not whole. */
+  /** Number of reasons to pause reading: a body that no handler reads, too many unfinished requests. */
   #pauses = 0;
 
-  constructor(stream: Http2Stream, head: RequestHead, line: Http2Line, server: ExchangeServer) {
-    this.line = line;
+  constructor(stream: Http2Stream, head: RequestHead, connection: ConnectionHandle, server: ExchangeServer) {
+    this.connection = connection;
     this.#stream = stream;
     this.#server = server;
     const { method, path: target } = head;
     const all: readonly HeaderField[] = [["host", head.authority], ...head.fields];
-    const own = all.slice(head.authority === "" ? 1 : 0);
+    const sent = all.slice(head.authority === "" ? 1 : 0);
     const fields = new HeaderFields(
-      own.map(([name]) => name),
-      own.map(([, value]) => value),
+      sent.map(([name]) => name),
+      sent.map(([, value]) => value),
     );
     this.#expects = fields.get("expect")?.toLowerCase() === "100-continue";
     const read = { method, target, version: "2" as const, fields, keepAlive: true };
-    // Whatever stands unread counts against what its connection may hold.
+    // Pauses at 0 unread bytes, because unread bytes take up the receive window of the connection.
     this.request = new IncomingRequest(read, server.scheme, this, 0);
   }
 
@@ -86,16 +91,16 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
     const length = NO_BODY.includes(status) ? null : (bytes?.length ?? 0);
     const head = this.#headOf(status, headers, length);
     this.#state = State.Streaming;
-    const said = this.#headOnly ? null : bytes;
+    const sentBody = this.#headOnly ? null : bytes;
     if (this.faulty !== null) {
       this.#events = this.faulty;
-      this.faulty.answer(head, said);
-    } else if (length === null || said === null || length === 0) {
+      this.faulty.answer(head, sentBody);
+    } else if (length === null || sentBody === null || length === 0) {
       this.#stream.head(blockOf(head), true);
       this.#end();
     } else {
       this.#stream.head(blockOf(head), false);
-      this.#stream.write(asBuffer(said));
+      this.#stream.write(asBuffer(sentBody));
       this.finished();
     }
   }
@@ -135,8 +140,8 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
     return parts;
   }
 
-  /** For streams. */
-  send(bytes: Uint8Array, length: number, then: Drained | null): number {
+  /** Called by the streams of answers, like `finished` and `broken`. */
+  send(bytes: Uint8Array, length: number, then: DrainListener | null): number {
     if (this.#state !== State.Streaming || this.#headOnly) return 0;
     const before = this.#stream.queued;
     this.#stream.write(asBuffer(bytes), length);
@@ -155,16 +160,16 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
     this.#reset(Http2Code.Internal);
   }
 
-  /** For an answer that was disturbed. */
+  /** Called by the player of a disturbed answer. */
   leave(stays: boolean, after: ConnectionEffect): void {
-    if (after.next !== null) this.#server.fates.set(this.line, after.next);
-    if (after.refused > 0) this.line.refuseNext(after.refused);
+    if (after.next !== null) this.#server.fates.set(this.connection, after.next);
+    if (after.refused > 0) this.connection.refuseNext(after.refused);
     if (stays) this.finished();
-    else this.line.end();
+    else this.connection.end();
   }
 
   cut(): void {
-    this.line.cut();
+    this.connection.cut();
   }
 
   readonly frames: NonNullable<FaultyOutput["frames"]> = {
@@ -175,13 +180,13 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
       this.#headText = "";
     },
     goAway: (code, unserved) => {
-      if (unserved) this.line.disown(Math.max(0, this.#stream.id - 2), code);
-      else this.line.retire(code);
+      if (unserved) this.connection.disown(Math.max(0, this.#stream.id - 2), code);
+      else this.connection.retire(code);
     },
     reset: (code) => this.#reset(code),
   };
 
-  /** For the request. */
+  /** Called by the request, like `resume` and `bodyWanted`. */
   pause(): void {
     if (this.#pauses++ === 0) this.#stream.pause();
   }
@@ -194,13 +199,13 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
     if (!this.request.giveWay()) this.cut();
   }
 
-  wanted(): void {
+  bodyWanted(): void {
     if (!this.#expects || this.#state !== State.Waiting) return;
     this.#expects = false;
     this.#stream.head(CONTINUE, false);
   }
 
-  /** For the stream, as all below. */
+  /** Called by the HTTP/2 stream, as are all methods below. */
   data(bytes: Uint8Array): void {
     this.request.came(bytes);
     const { unfinishedBytes } = this.request;
@@ -246,16 +251,18 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
   }
 }
 
-/** The last head, as a block: answers in a row have the same one. */
+/** The last head, encoded. Consecutive answers often have the same head. */
 let last = { text: "", block: encodeFields([]) };
 
-/** Lines of HTTP/1 as fields. */
+/** Encodes the head of an HTTP/1 answer as a header block. */
 function blockOf(text: string): Buffer {
   if (last.text === text) return last.block;
   const [line = "", ...lines] = text.slice(0, text.indexOf("\r\n\r\n")).split("\r\n");
   const fields = lines
-    .map((one): HeaderField => [one.slice(0, one.indexOf(":")).toLowerCase(), one.slice(one.indexOf(":") + 2)])
-    .filter(([name]) => !OF_CONNECTION.includes(name));
+    .map(
+      (field): HeaderField => [field.slice(0, field.indexOf(":")).toLowerCase(), field.slice(field.indexOf(":") + 2)],
+    )
+    .filter(([name]) => !HTTP1_ONLY.includes(name));
   last = { text, block: encodeFields([[":status", line.split(" ")[1]!], ...fields]) };
   return last.block;
 }

@@ -1,19 +1,20 @@
-/** Is a block of headers a request? RFC 9113, section 8. */
+/** Reads a list of header fields as a request: RFC 9113, section 8. */
 import { fieldBytes, type HeaderField } from "./hpack.ts";
 
+/** The head of a request. */
 export interface RequestHead {
   readonly method: string;
   readonly path: string;
   readonly authority: string;
-  /** All others in their order; a name may come again. */
+  /** All other fields in their order. A name may occur several times. */
   readonly fields: readonly HeaderField[];
-  /** As `content-length` says; null: it says nothing. */
+  /** Length of the body according to `content-length`; null without that field. */
   readonly bytes: number | null;
 }
 
-/** What a connection itself would say in HTTP/1. */
+/** Fields about the connection, which HTTP/2 forbids. */
 const FORBIDDEN = new Set(["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]);
-/** Names of most requests, which are regular: a look-up takes a tenth of the time of the expression. */
+/** Common valid names. Looking up a name here takes a tenth of the time of the regular expression. */
 const USUAL = new Set([
   "accept",
   "accept-encoding",
@@ -28,7 +29,7 @@ const USUAL = new Set([
 const REGULAR = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
 const COLON = ":".charCodeAt(0);
 
-/** null: it is malformed. */
+/** Returns the head, or null if the fields are malformed. */
 export function requestHead(fields: readonly HeaderField[]): RequestHead | null {
   let method: string | undefined;
   let path: string | undefined;
@@ -58,7 +59,7 @@ export function requestHead(fields: readonly HeaderField[]): RequestHead | null 
   };
 }
 
-/** As trailers are, too: none of the names is one of HTTP/2's own. */
+/** Reports whether fields may follow the pseudo-header fields, or be trailers: valid names, none of them forbidden. */
 export function areRegular(fields: readonly HeaderField[]): boolean {
   for (let at = 0; at < fields.length; at++) {
     const field = fields[at]!;
@@ -74,13 +75,13 @@ function firstValue(fields: readonly HeaderField[], name: string): string | unde
   return undefined;
 }
 
-/** Value of the last field with the name. By index, because several names of each call are looked up. */
+/** Returns the value of the last field with the name. Every call looks up several names, so this creates no objects. */
 export function lastValue(fields: readonly HeaderField[], name: string): string | undefined {
   for (let at = fields.length - 1; at >= 0; at--) if (fields[at]![0] === name) return fields[at]![1];
   return undefined;
 }
 
-/** What a list of headers costs, as the setting for it counts. */
+/** Returns the size of a list of fields in bytes, as SETTINGS_MAX_HEADER_LIST_SIZE counts it. */
 export function listBytes(fields: readonly HeaderField[]): number {
   let bytes = 0;
   for (let at = 0; at < fields.length; at++) bytes += fieldBytes(fields[at]!);

@@ -1,23 +1,25 @@
 /**
- * Cuts the bytes of a connection into frames, and hands on only as many in one turn of the event loop as cost about a
- * millisecond. A client decides what its frames cost: 64 blocks of headers may take a thousand times as long as 64 PINGs,
- * and streams have tokens due in between.
+ * Splits the bytes of a connection into frames. Passes on only as many per turn of the event loop as cost about a millisecond,
+ * because the tokens of other streams must not wait for them. A client decides the cost of its frames: 64 header blocks may
+ * take a thousand times as long as 64 PINGs.
  */
 import { ConnectionError, FRAME_BYTES_MOST, FRAME_HEAD_BYTES, Http2Code, PREFACE, readUint31 } from "./frames.ts";
 
-/** What the frames of one turn may cost, in about microseconds, and how long they may take, where they cost more. */
+/** Limits of one turn: the estimated cost of its frames, and the measured time, both in microseconds. */
 const TURN_COST = 1000;
 const TURN_US = 1000;
-/** Cost of any frame. */
+/** Cost of any frame, in about microseconds. */
 const FRAME_COST = 1;
-/** The clock is read again when frames have cost so much. */
+/** Estimated cost of frames after which the clock is read again, in about microseconds. */
 const LOOK_COST = 16;
-/** A part of a read that is smaller than this fraction of it is copied if it is kept, so that it does not keep the rest. */
+/**
+ * A part that is smaller than this fraction of its buffer is copied before it is kept, so that the rest of the buffer is freed.
+ */
 const KEPT_FRACTION = 8;
-/** Parts of unread bytes beyond which they are put together, once for so many. */
+/** Number of unread parts above which they are joined. */
 const PARTS_MOST = 64;
 
-/** Bytes that may be kept for long: those given, or a copy where they would keep a far larger buffer in memory. */
+/** Returns bytes that may be kept for long: the given ones, or a copy if they would keep a far larger buffer in memory. */
 export function keepable(bytes: Buffer): Buffer {
   if (bytes.length * KEPT_FRACTION >= bytes.buffer.byteLength) return bytes;
   const copy = Buffer.allocUnsafeSlow(bytes.length);
@@ -26,12 +28,12 @@ export function keepable(bytes: Buffer): Buffer {
 }
 
 export class FrameReader {
-  /** True if whole frames wait for a later turn. */
+  /** True if complete frames wait for a later turn. */
   waits = false;
-  /** Unread bytes, in the parts in which they came, and their sum. */
+  /** Unread bytes, in the parts in which they arrived, and their sum. */
   #parts: Buffer[] = [];
   #unread = 0;
-  /** Bytes that the first unread frame has; with fewer there is nothing to read. */
+  /** Length of the first unread frame, as far as it is known. With fewer bytes there is nothing to read. */
   #needed = 0;
   #prefaced = false;
   #closed = false;
@@ -45,7 +47,7 @@ export class FrameReader {
     this.#frame = frame;
   }
 
-  /** Adds bytes that came behind those that are unread. */
+  /** Appends bytes to the unread ones. */
   add(bytes: Buffer): void {
     this.#parts.push(bytes);
     this.#unread += bytes.length;
@@ -73,21 +75,21 @@ export class FrameReader {
     const read = this.#frames(bytes, this.#preface(bytes));
     this.#unread = bytes.length - read;
     if (this.#closed || this.#unread === 0) this.#parts = [];
-    // Frames that wait are read soon. The beginning of a frame may stay for as long as the client likes.
+    // Frames that wait are read soon. The start of an incomplete frame may stay for as long as the client likes.
     else this.#parts = [this.waits ? bytes.subarray(read) : keepable(bytes.subarray(read))];
   }
 
-  /** Checks the preface, and returns the offset behind it; 0 if it was checked before or is not whole. */
+  /** Checks the preface. Returns the offset after it, or 0 if it was checked before or is incomplete. */
   #preface(bytes: Buffer): number {
     if (this.#prefaced) return 0;
     const length = Math.min(bytes.length, PREFACE.length);
     if (!bytes.subarray(0, length).equals(PREFACE.subarray(0, length)))
-      throw new ConnectionError(Http2Code.Protocol, "no preface of HTTP/2");
+      throw new ConnectionError(Http2Code.Protocol, "the connection does not begin with the HTTP/2 preface");
     this.#prefaced = length === PREFACE.length;
     return this.#prefaced ? length : 0;
   }
 
-  /** Hands on the frames from an offset. Returns the offset of the first frame that was not handed on. */
+  /** Passes on the frames from an offset. Returns the offset of the first frame that was not passed on. */
   #frames(bytes: Buffer, from: number): number {
     if (!this.#prefaced) return 0;
     const untilUs = this.#nowUs() + TURN_US;
@@ -98,7 +100,8 @@ export class FrameReader {
       this.#needed = FRAME_HEAD_BYTES;
       if (bytes.length - at < FRAME_HEAD_BYTES || this.#closed) break;
       const length = (bytes[at]! << 16) + (bytes[at + 1]! << 8) + bytes[at + 2]!;
-      if (length > FRAME_BYTES_MOST) throw new ConnectionError(Http2Code.FrameSize, "a frame is too large");
+      if (length > FRAME_BYTES_MOST)
+        throw new ConnectionError(Http2Code.FrameSize, `frame payload is ${length} bytes, limit ${FRAME_BYTES_MOST}`);
       const payloadAt = at + FRAME_HEAD_BYTES;
       const end = payloadAt + length;
       this.#needed = end - at;

@@ -1,4 +1,7 @@
-/** Writes the frames of a connection to its outbox: data as the client's windows permit, one frame of each stream in turn. */
+/**
+ * Writes the frames of a connection to its outbox. Sends data as far as the client's windows permit, one frame of each stream in
+ * turn.
+ */
 import {
   FIRST_WINDOW,
   FRAME_BYTES_MOST,
@@ -9,61 +12,63 @@ import {
   WINDOW_MOST,
   writeFrameHead,
 } from "./frames.ts";
-import { Outbox, type OutboxEnds } from "./outbox.ts";
+import { Outbox, type OutboxOwner } from "./outbox.ts";
 import { Http2Stream, type StreamSide } from "./stream.ts";
 import { WidestFirst } from "./widest-first.ts";
 
-/** Streams of one connection at a time; more are refused. */
+/** Largest number of open streams of one connection. More are refused. */
 export const STREAMS_MOST = 16_384;
-/** Bytes of one request's headers, as the protocol counts them. */
+/** Largest headers of one request, in bytes as SETTINGS_MAX_HEADER_LIST_SIZE counts them. */
 export const HEADER_LIST_BYTES = 16_384;
-/** What a client may send ahead on all of a connection's streams, and what stands here unread of them. */
+/** Receive window of a connection: bytes of all its streams that the client may send before they are read. */
 const CONNECTION_WINDOW = 16 * 2 ** 20;
-/** Answers and acknowledgements that wait for a client which does not read, bytes; with more it is cut off. */
+/** Bytes of answers and acknowledgements that may wait for a client that does not read. Above it the connection is cut. */
 const CONTROL_BYTES_MOST = 4 * 2 ** 20;
-/** Streams that were ended here are remembered: frames of theirs may be under way. */
+/** Number of reset streams that are remembered, because frames of theirs may still be on their way. */
 const CUT_MOST = 4096;
-/** Frames that waiting streams send in one turn of the event loop, and streams that are lost in one. */
+/** Per turn of the event loop: frames that waiting streams send, and streams that are ended for a lost client. */
 const PUMPED_IN_TURN = 64;
 const LOST_IN_TURN = 64;
 
-export interface FrameWriterEnds extends OutboxEnds {
-  /** The client does not read what it asks for. */
+/** Calls from the writer to the owner of the connection. */
+export interface FrameWriterOwner extends OutboxOwner {
+  /** Called if the client does not read the answers to its control frames. */
   cut(): void;
-  /** A stream ended before its answer: its request is garbage now. */
+  /** Called if a stream ended before its answer. Its request is garbage now. */
   streamLost?(): void;
 }
 
 export class FrameWriter implements StreamSide {
   readonly streams = new Map<number, Http2Stream>();
-  readonly #ends: FrameWriterEnds;
+  readonly #owner: FrameWriterOwner;
   readonly #outbox: Outbox;
   readonly #streamEnded: () => void;
-  /** Streams with data and a window for it; the first one sends next. */
+  /** Streams that have data and an open window. The first one sends next. */
   readonly #waiting = new Set<Http2Stream>();
-  /** Streams with data whose windows are used up. */
+  /** Streams that have data, but no window left. */
   readonly #shut = new WidestFirst();
-  /** Streams whose windows the client made wider than the first window. */
+  /** Streams whose windows the client has made larger than the initial window. */
   readonly #widened = new WidestFirst();
   readonly #cut = new Set<number>();
-  /** What the client may send. */
+  /** Bytes that the client may still send on this connection. */
   #room = CONNECTION_WINDOW;
   #window = FIRST_WINDOW;
   streamWindow = FIRST_WINDOW;
-  /** Waiting streams continue to send in a later turn. */
+  /** True if waiting streams continue to send in a later turn. */
   #pumpsLater = false;
-  /** Nothing is written any more. */
+  /** True once nothing is written any more. */
   #abandoned = false;
+  /** Bytes that were read but not yet returned to the client's window. */
   #owed = 0;
   #sent = false;
 
-  constructor(ends: FrameWriterEnds, streamEnded: () => void) {
-    this.#ends = ends;
-    this.#outbox = new Outbox(ends);
+  constructor(owner: FrameWriterOwner, streamEnded: () => void) {
+    this.#owner = owner;
+    this.#outbox = new Outbox(owner);
     this.#streamEnded = streamEnded;
   }
 
-  /** What a server says first. */
+  /** Sends the settings and the window with which a server begins. */
   introduce(): void {
     const settings = [
       [SettingId.Streams, STREAMS_MOST],
@@ -84,7 +89,7 @@ export class FrameWriter implements StreamSide {
     return stream;
   }
 
-  /** Whether data or headers have left since it was asked last. */
+  /** Reports whether data or headers have left since the last call. */
   sentSince(): boolean {
     const sent = this.#sent;
     this.#sent = false;
@@ -110,7 +115,7 @@ export class FrameWriter implements StreamSide {
 
   sendEnd({ id }: Http2Stream): void {
     this.#sent = true;
-    this.#control(FrameType.Data, FrameFlag.EndStream, id, NOTHING);
+    this.#control(FrameType.Data, FrameFlag.EndStream, id, NO_BYTES);
   }
 
   sendData(stream: Http2Stream, bytes: Buffer, from: number, to: number): number {
@@ -126,7 +131,7 @@ export class FrameWriter implements StreamSide {
       this.#window -= room;
       stream.extra -= room;
       at += room;
-      outbox.taken();
+      outbox.filled();
     }
     return at - from;
   }
@@ -146,12 +151,12 @@ export class FrameWriter implements StreamSide {
 
   over(stream: Http2Stream, code: number | null): void {
     if (code !== null) this.#reset(stream.id, code);
-    // All was said though the client has not said all: it need not.
+    // The answer is complete before the request is, so the client need not send the rest (RFC 9113, section 8.1).
     else if (!stream.remoteEnded) this.#reset(stream.id, 0);
     this.#forget(stream);
   }
 
-  /** The stream broke the rules. */
+  /** Resets a stream whose client broke the rules. */
   refuse(stream: Http2Stream, code: number): void {
     this.#reset(stream.id, code);
     this.lose(stream);
@@ -161,10 +166,10 @@ export class FrameWriter implements StreamSide {
   lose(stream: Http2Stream): void {
     stream.lose();
     this.#forget(stream);
-    this.#ends.streamLost?.();
+    this.#owner.streamLost?.();
   }
 
-  /** The client may be sent more; false: more than there can be. */
+  /** Enlarges the window for sending. Returns false if it becomes larger than allowed. */
   widen(bytes: number): boolean {
     this.#window += bytes;
     if (this.#window > WINDOW_MOST) return false;
@@ -172,7 +177,7 @@ export class FrameWriter implements StreamSide {
     return true;
   }
 
-  /** The client may be sent more on this stream. */
+  /** Enlarges the window of one stream for sending. */
   widenStream(stream: Http2Stream, bytes: number): void {
     stream.extra += bytes;
     if (stream.extra > 0) this.#widened.add(stream);
@@ -182,9 +187,9 @@ export class FrameWriter implements StreamSide {
   }
 
   /**
-   * Changes the window with which streams begin, and with it those of all open streams: RFC 9113, section 6.9.2. Returns
-   * false if a window would become larger than allowed. It takes as long for one open stream as for thousands; those that
-   * may send now are found when they send.
+   * Changes the initial window, and with it the windows of all open streams (RFC 9113, section 6.9.2). Returns false if a window
+   * would become larger than allowed. Takes the same time for one open stream as for thousands, because streams that may send now
+   * are found later, when they send.
    */
   rewindow(bytes: number): boolean {
     const extra = Math.max(0, this.#widened.first?.extra ?? 0);
@@ -193,7 +198,7 @@ export class FrameWriter implements StreamSide {
     return true;
   }
 
-  /** So many bytes of data came, on whatever stream. False: the connection had no room for them. */
+  /** Counts data that arrived on any stream. Returns false if it exceeds the window of the connection. */
   came(bytes: number): boolean {
     this.#room -= bytes;
     return this.#room >= 0;
@@ -201,16 +206,16 @@ export class FrameWriter implements StreamSide {
 
   taken(bytes: number): void {
     this.#owed += bytes;
-    // Less, where most of the window is unread.
+    // Returns smaller amounts while most of the window is unread, so that the client does not stall.
     if (this.#owed < Math.min(CONNECTION_WINDOW / 2, this.#room)) return;
     this.#room += this.#owed;
     this.#windowUpdate(0, this.#owed);
     this.#owed = 0;
   }
 
-  /** The settings are in force: what they let leave does. */
+  /** Acknowledges settings, and sends the data that they permit. */
   acknowledge(): void {
-    this.#control(FrameType.Settings, FrameFlag.Ack, 0, NOTHING);
+    this.#control(FrameType.Settings, FrameFlag.Ack, 0, NO_BYTES);
     this.#pump();
   }
 
@@ -239,7 +244,7 @@ export class FrameWriter implements StreamSide {
     this.#pump();
   }
 
-  /** The kernel takes nothing for the moment. */
+  /** True while the kernel accepts no bytes. */
   get blocked(): boolean {
     return this.#outbox.blocked;
   }
@@ -250,9 +255,8 @@ export class FrameWriter implements StreamSide {
   }
 
   /**
-   * Ends some of the streams, because there is no client for them any more: each may cancel a request. Returns true if
-   * streams are left, so that it has to be called again in a later turn of the event loop. Frames written before still
-   * leave, and no others.
+   * Ends some of the streams, because their client has left. Ends only some per call, because each may cancel a request. Returns
+   * true if streams are left; call it again in a later turn of the event loop. Frames written before still leave, and no others.
    */
   abandon(): boolean {
     this.#abandoned = true;
@@ -275,7 +279,7 @@ export class FrameWriter implements StreamSide {
       if (stream === undefined) return;
       if (left === 0) {
         this.#pumpsLater = true;
-        this.#ends.later(this.#pumpOn);
+        this.#owner.later(this.#pumpOn);
         return;
       }
       this.#waiting.delete(stream);
@@ -318,11 +322,11 @@ export class FrameWriter implements StreamSide {
     const at = outbox.take(FRAME_HEAD_BYTES + payload.length);
     writeFrameHead(outbox.buffer, at, payload.length, type, flags, id);
     outbox.buffer.set(payload, at + FRAME_HEAD_BYTES);
-    outbox.taken();
-    if (outbox.blocked && outbox.bytes > CONTROL_BYTES_MOST) this.#ends.cut();
+    outbox.filled();
+    if (outbox.blocked && outbox.bytes > CONTROL_BYTES_MOST) this.#owner.cut();
   }
 }
 
-const NOTHING = new Uint8Array();
-/** What a ping carries is given back; nobody here looks at it. */
+const NO_BYTES = new Uint8Array();
+/** Payload of our pings. The client returns it, and its content is ignored. */
 const PING = new Uint8Array(8);

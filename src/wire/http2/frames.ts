@@ -1,4 +1,7 @@
-/** What is a frame? Nine bytes of head, then what its type says: RFC 9113, sections 4 and 6. */
+/**
+ * Frame types, flags, error codes and limits of HTTP/2, and the nine bytes at the start of each frame: RFC 9113, sections 4 and
+ * 6.
+ */
 
 export const FrameType = {
   Data: 0,
@@ -13,10 +16,10 @@ export const FrameType = {
   Continuation: 9,
 } as const;
 
-/** Bits of a head's fifth byte; what each means depends on the type. */
+/** Bits of the flags byte. Their meaning depends on the frame type. */
 export const FrameFlag = { EndStream: 1, Ack: 1, EndHeaders: 4, Padded: 8, Priority: 32 } as const;
 
-/** Why a stream or a connection ends: section 7. */
+/** Error codes with which streams and connections end: RFC 9113, section 7. */
 export const Http2Code = {
   None: 0,
   Protocol: 1,
@@ -32,15 +35,16 @@ export const Http2Code = {
 
 export const SettingId = { TableSize: 1, Push: 2, Streams: 3, Window: 4, FrameSize: 5, HeaderBytes: 6 } as const;
 
+/** The bytes that a client sends first. */
 export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 export const FRAME_HEAD_BYTES = 9;
-/** Largest frame that is taken; the least that a peer must be allowed. */
+/** Largest payload that is accepted and sent. The RFC lets no peer set a smaller limit. */
 export const FRAME_BYTES_MOST = 16_384;
-/** What may be sent on a stream and on a connection until something else is said. */
+/** Windows of streams and connections before any change, in bytes. */
 export const FIRST_WINDOW = 65_535;
 export const WINDOW_MOST = 2 ** 31 - 1;
 
-/** The peer broke the rules: the connection ends. */
+/** An error of the client that ends the connection. */
 export class ConnectionError extends Error {
   override readonly name = "ConnectionError";
   readonly code: number;
@@ -51,7 +55,7 @@ export class ConnectionError extends Error {
   }
 }
 
-/** Writes a head at the place; the payload follows it. */
+/** Writes the start of a frame at offset `at`. `bytes`: length of the payload, which the caller writes after it. */
 export function writeFrameHead(
   into: Buffer,
   at: number,
@@ -68,7 +72,7 @@ export function writeFrameHead(
   writeUint32(into, at + 5, stream);
 }
 
-/** As Bun's `writeUInt32BE`, which makes a view of each buffer. */
+/** Like Bun's `writeUInt32BE`, but without creating a view of the buffer. */
 export function writeUint32(into: Uint8Array, at: number, value: number): void {
   into[at] = value >>> 24;
   into[at + 1] = value >>> 16;
@@ -81,9 +85,9 @@ export const readUint31 = (from: Uint8Array, at: number): number =>
 export const readUint32 = (from: Uint8Array, at: number): number =>
   from[at]! * 2 ** 24 + (from[at + 1]! << 16) + (from[at + 2]! << 8) + from[at + 3]!;
 
-/** Name no stream. */
+/** Frame types that concern the connection, so that their stream id must be 0. */
 export const CONNECTION_FRAMES: ReadonlySet<number> = new Set([FrameType.Settings, FrameType.Ping, FrameType.GoAway]);
-/** Name a stream. */
+/** Frame types that concern a stream, so that their stream id must not be 0. */
 export const STREAM_FRAMES: ReadonlySet<number> = new Set([
   FrameType.Data,
   FrameType.Headers,
@@ -92,10 +96,17 @@ export const STREAM_FRAMES: ReadonlySet<number> = new Set([
   FrameType.Continuation,
 ]);
 
-/** What stands in a frame beside its padding. */
+/** Returns the payload of a frame without its padding. */
 export function unpadded(flags: number, payload: Buffer): Buffer {
   if (!(flags & FrameFlag.Padded)) return payload;
   const padding = payload[0] ?? payload.length;
-  if (padding >= payload.length) throw new ConnectionError(Http2Code.Protocol, "a frame is all padding");
+  if (padding >= payload.length)
+    throw new ConnectionError(Http2Code.Protocol, "padding is longer than the payload of its frame");
   return payload.subarray(1, payload.length - padding);
+}
+
+/** Throws a `ConnectionError` unless the payload has the length that its frame type requires. */
+export function checkLength(frame: string, payload: Buffer, bytes: number): void {
+  if (payload.length !== bytes)
+    throw new ConnectionError(Http2Code.FrameSize, `${frame} payload is ${payload.length} bytes, must be ${bytes}`);
 }

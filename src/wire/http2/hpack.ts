@@ -1,11 +1,11 @@
-/** Which fields stand in a block of headers? HPACK, RFC 7541: the tables are the peer's for reading; what is written uses none. */
+/** Encodes and decodes header fields: HPACK, RFC 7541. Decoding supports the dynamic table; encoding does not use it. */
 import { ConnectionError, Http2Code } from "./frames.ts";
 import { huffmanText } from "./huffman.ts";
 
-/** Name and value, one character per byte. */
+/** Name and value, with one character per byte. */
 export type HeaderField = readonly [string, string];
 
-/** Appendix A, from 1. */
+/** The static table of appendix A. Its indexes start at 1. */
 const STATIC: readonly HeaderField[] = (
   ":authority|:method GET|:method POST|:path /|:path /index.html|:scheme http|:scheme https|:status 200|:status 204|" +
   ":status 206|:status 304|:status 400|:status 404|:status 500|accept-charset|accept-encoding gzip, deflate|" +
@@ -21,29 +21,32 @@ const STATIC: readonly HeaderField[] = (
     return blank < 0 ? [line, ""] : [line.slice(0, blank), line.slice(blank + 1)];
   });
 
-/** What an entry costs beside its characters. */
+/** Size of a table entry in addition to its characters, in bytes. */
 const FIELD_BYTES = 32;
-/** The table that a peer may use here; the protocol's default. */
+/** Largest dynamic table that a client may use, in bytes. The protocol's default. */
 const TABLE_BYTES = 4096;
 
-/** What one block may come to, as the tables count: entries that are named again and again cost few bytes on the wire. */
+/**
+ * Largest decoded size of one block. Without the limit, repeated references to a table entry would make a huge list from few
+ * bytes.
+ */
 const LIST_BYTES_MOST = 262_144;
 
 const broken = (why: string) => new ConnectionError(Http2Code.Compression, why);
-/** What a field costs as the tables count. By index, because an array that is taken apart is iterated. */
+/** Returns the size of a field in a table, in bytes. Destructuring the pair would iterate over it. */
 export const fieldBytes = (field: HeaderField): number => field[0].length + field[1].length + FIELD_BYTES;
 
 export class HpackDecoder {
-  /** The youngest first. */
+  /** Entries, the newest first. */
   readonly #table: HeaderField[] = [];
   #bytes = 0;
   #most = TABLE_BYTES;
   #block: Uint8Array = new Uint8Array();
   #at = 0;
-  /** Bytes of the fields decoded last, as the tables count them. */
+  /** Size of the fields decoded last, in bytes, counted like table entries. */
   listBytes = 0;
 
-  /** Returns the fields of a block. Throws a `ConnectionError`; no later block can be decoded then. */
+  /** Decodes the fields of a block. Throws a `ConnectionError`; the decoder is unusable afterwards. */
   decode(block: Uint8Array): HeaderField[] {
     this.#block = block;
     this.#at = 0;
@@ -53,9 +56,9 @@ export class HpackDecoder {
       const byte = block[this.#at]!;
       if (byte & 0x80) this.#take(this.#entry(this.#number(7)), fields);
       else if ((byte & 0xe0) === 0x20) {
-        if (fields.length > 0) throw broken("a table is resized behind a field");
+        if (fields.length > 0) throw broken("table size update after a field, must be first in its block");
         const most = this.#number(5);
-        if (most > TABLE_BYTES) throw broken("a table is too large");
+        if (most > TABLE_BYTES) throw broken(`table size is ${most}, must be ${TABLE_BYTES} or less`);
         this.#most = most;
         this.#shrink(0);
       } else if (byte & 0x40) {
@@ -69,13 +72,14 @@ export class HpackDecoder {
 
   #take(field: HeaderField, into: HeaderField[]): void {
     this.listBytes += fieldBytes(field);
-    if (this.listBytes > LIST_BYTES_MOST) throw new ConnectionError(Http2Code.Calm, "a list of headers is too large");
+    if (this.listBytes > LIST_BYTES_MOST)
+      throw new ConnectionError(Http2Code.Calm, `headers exceed ${LIST_BYTES_MOST} bytes`);
     into.push(field);
   }
 
   #entry(index: number): HeaderField {
     const found = index <= STATIC.length ? STATIC[index - 1] : this.#table[index - STATIC.length - 1];
-    if (found === undefined) throw broken("no such entry");
+    if (found === undefined) throw broken(`index ${index} is not in the table`);
     return found;
   }
 
@@ -104,7 +108,7 @@ export class HpackDecoder {
     for (let shift = 0; ; shift += 7) {
       const byte = this.#byte();
       value += (byte & 0x7f) * 2 ** shift;
-      if (shift > 21) throw broken("a number is too large");
+      if (shift > 21) throw broken("integer has more than 5 bytes");
       if (byte < 0x80) return value;
     }
   }
@@ -114,26 +118,28 @@ export class HpackDecoder {
     const length = this.#number(7);
     const from = this.#at;
     const to = from + length;
-    if (to > this.#block.length) throw broken("a text is cut short");
+    if (to > this.#block.length) throw broken("string is longer than its block");
     this.#at = to;
     if (!isCoded) return Buffer.from(this.#block.buffer, this.#block.byteOffset + from, length).toString("latin1");
     const text = huffmanText(this.#block, from, to);
-    if (text === null) throw broken("a text is no code");
+    if (text === null) throw broken("string is not a valid Huffman code");
     return text;
   }
 
   #byte(): number {
     const byte = this.#block[this.#at++];
-    if (byte === undefined) throw broken("a block is cut short");
+    if (byte === undefined) throw broken("block ends within a field");
     return byte;
   }
 }
 
-/** Fields as literals that no table keeps; a value may be any text of bytes. */
+/** Encodes fields as literals that are not added to the dynamic table. Values may contain any bytes. */
 export function encodeFields(fields: readonly HeaderField[]): Buffer {
   return Buffer.concat(
     fields.map(([name, value]) => {
-      const known = STATIC.findIndex(([one, of]) => one === name && of === value && of !== "");
+      const known = STATIC.findIndex(
+        ([knownName, knownValue]) => knownName === name && knownValue === value && value !== "",
+      );
       if (known >= 0) return Buffer.from([0x80 | (known + 1)]);
       return Buffer.concat([Buffer.from([0]), encodeText(name), encodeText(value)]);
     }),

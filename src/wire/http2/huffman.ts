@@ -1,7 +1,7 @@
 /**
  * Decodes Huffman-coded strings of HPACK: RFC 7541, section 5.2 and appendix B. The code is canonical, so the lengths
- * alone define it. A table turns four bits at a time into the next state: a walk of the tree bit by bit, and a text that
- * grows by a character at a time, took seven times as long and left as much garbage.
+ * alone define it. A table turns four bits at a time into the next state. A walk of the tree bit by bit, with a text that
+ * grows by a character at a time, took seven times as long and left much garbage.
  */
 
 /** Number of bits in the code of each byte, then of EOS, which no valid string contains. */

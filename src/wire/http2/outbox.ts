@@ -1,17 +1,21 @@
-/** How do frames leave? Those of one turn of the event loop in one write; what the kernel does not take waits. */
+/**
+ * Collects the frames of one turn of the event loop and writes them with one call. Keeps the bytes that the kernel does not
+ * accept.
+ */
 
-/** With so many bytes nothing waits for the end of the turn. */
+/** Number of collected bytes at which they are written at once. */
 const FLUSH_BYTES = 65_536;
 const FIRST_BYTES = 1024;
-/** A larger buffer is given back when it is empty. */
+/** Buffers above this size are freed when they are empty. */
 const KEPT_BYTES = 2 * FLUSH_BYTES;
 
-export interface OutboxEnds {
-  /** Gives how many bytes the kernel took; negative: the socket is closed. */
+/** The socket and the event loop, as the outbox sees them. */
+export interface OutboxOwner {
+  /** Writes to the socket. Returns how many bytes the kernel accepted; negative if the socket is closed. */
   write(bytes: Uint8Array, from: number, length: number): number;
-  /** Runs it behind what this turn of the event loop still does. */
+  /** Runs a function at the end of this turn of the event loop. */
   later(run: () => void): void;
-  /** Nothing can be written any more. */
+  /** Reports that a write failed because the socket is closed. */
   failed(): void;
 }
 
@@ -23,13 +27,10 @@ export class Outbox {
   #blocked = false;
   #due = false;
   #closed = false;
-  readonly #ends: OutboxEnds;
 
-  constructor(ends: OutboxEnds) {
-    this.#ends = ends;
-  }
+  constructor(private readonly owner: OutboxOwner) {}
 
-  /** The kernel takes nothing until `drained`. */
+  /** True while the kernel accepts no bytes, until `drained`. */
   get blocked(): boolean {
     return this.#blocked;
   }
@@ -38,7 +39,9 @@ export class Outbox {
     return this.#length;
   }
 
-  /** Room for so many bytes behind what is there, to be filled in `buffer` at once; gives where. */
+  /**
+   * Reserves `bytes` bytes at the end and returns their offset in `buffer`. The caller must fill them at once, then call `filled`.
+   */
   take(bytes: number): number {
     const at = this.#length;
     this.#length += bytes;
@@ -49,13 +52,13 @@ export class Outbox {
     }
     if (!this.#due) {
       this.#due = true;
-      this.#ends.later(this.#endOfTurn);
+      this.owner.later(this.#endOfTurn);
     }
     return at;
   }
 
-  /** To be called behind what fills `take`'s room. */
-  taken(): void {
+  /** Reports that the reserved bytes have been filled. */
+  filled(): void {
     if (this.#length >= FLUSH_BYTES) this.flush();
   }
 
@@ -64,13 +67,13 @@ export class Outbox {
     this.flush();
   };
 
-  /** Writes what is there, unless the kernel takes nothing. */
+  /** Writes the collected bytes, unless the kernel accepts none. */
   flush(): void {
     if (this.#length === 0 || this.#closed || this.#blocked) return;
-    const wrote = this.#ends.write(this.buffer, 0, this.#length);
+    const wrote = this.owner.write(this.buffer, 0, this.#length);
     if (wrote < 0) {
       this.close();
-      this.#ends.failed();
+      this.owner.failed();
       return;
     }
     this.#blocked = wrote < this.#length;
@@ -79,7 +82,7 @@ export class Outbox {
     if (!this.#blocked && this.buffer.length > KEPT_BYTES) this.buffer = EMPTY;
   }
 
-  /** The socket takes bytes again. */
+  /** Continues after the socket accepts bytes again. */
   drained(): void {
     this.#blocked = false;
     this.flush();

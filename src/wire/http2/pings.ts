@@ -1,37 +1,39 @@
-/** Does a client ping too often? As gRPC's core judges it: `ping_abuse_policy.cc` of 1.85. */
+/** Judges whether a client pings too often, like gRPC's core 1.85 (`ping_abuse_policy.cc`). */
 
+/** Limits of the pings of a client. */
 export interface PingLimits {
-  /** Least time between two pings while nothing is sent. */
+  /** Shortest time between two pings while no data is sent. */
   readonly leastIntervalMs: number;
-  /** Pings that may come too early; 0: any number. */
+  /** Number of early pings allowed. 0: any number. */
   readonly strikesMost: number;
-  /** Clients may ping without a call. */
+  /** True if clients may ping without an open call as often as during one. */
   readonly withoutCalls: boolean;
 }
 
-/** Without a call, unless that is allowed. */
+/** Shortest time between two pings without an open call, unless `withoutCalls`. */
 const IDLE_US = 2 * 3600 * 1e6;
 
 export class PingRules {
-  readonly #limits: PingLimits;
-  readonly #nowUs: () => number;
   #lastUs = -Infinity;
   #strikes = 0;
 
-  constructor(limits: PingLimits, nowUs: () => number) {
-    this.#limits = limits;
-    this.#nowUs = nowUs;
-  }
+  constructor(
+    private readonly limits: PingLimits,
+    private readonly nowUs: () => number,
+  ) {}
 
-  /** A ping came. `sent`: data or headers were sent since the one before; `idle`: there is no call. */
+  /**
+   * Counts a ping and returns true if it is too many. `sent`: data or headers have been sent since the last ping. `idle`: no call
+   * is open.
+   */
   tooMany(sent: boolean, idle: boolean): boolean {
-    const { leastIntervalMs, strikesMost, withoutCalls } = this.#limits;
+    const { leastIntervalMs, strikesMost, withoutCalls } = this.limits;
     if (sent) {
       this.#strikes = 0;
       this.#lastUs = -Infinity;
     }
     const leastUs = idle && !withoutCalls ? IDLE_US : leastIntervalMs * 1000;
-    const nowUs = this.#nowUs();
+    const nowUs = this.nowUs();
     const early = nowUs < this.#lastUs + leastUs;
     this.#lastUs = nowUs;
     if (early) this.#strikes++;

@@ -1,24 +1,28 @@
-/** Who listens? HTTP/2 without upgrade, or behind TLS with ALPN: connections, how long they live, and their end. */
+/**
+ * Listens for HTTP/2 connections, in plain text with prior knowledge or with TLS and ALPN. Enforces their time limits and ends
+ * them.
+ */
 
 import type { Clock } from "../../base/clock.ts";
 import { giveConnection, takeConnection } from "../../base/descriptors.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
-import { deadlines, type Expiring } from "../http/deadlines.ts";
+import { deadlines, type TimedItem } from "../http/deadlines.ts";
 import { TurnQueue } from "../http/turn-queue.ts";
 import type { TlsFiles } from "../tls/certificates.ts";
 import { type Http2Application, Http2Connection } from "./connection.ts";
+import type { ConnectionSide } from "./connection-handle.ts";
 import { Http2Code } from "./frames.ts";
-import type { ConnectionSide } from "./line.ts";
 import { type PingLimits, PingRules } from "./pings.ts";
 
-/** Names as gRPC's channel arguments; times of 0: never. */
+/** Time limits of connections, named like gRPC's channel arguments. 0 means no limit. */
 export interface KeepAlive extends PingLimits {
-  /** Silence after which a ping is sent. */
+  /** Silence after which the server sends a ping. */
   readonly timeMs: number;
-  /** Silence after that which ends the connection. */
+  /** Time without an answer to that ping after which the connection is cut. */
   readonly timeoutMs: number;
-  /** Without a stream. */
+  /** Time without a stream after which the connection ends. */
   readonly idleMs: number;
+  /** Age at which the connection stops taking streams. `graceMs`: time after that until it is cut. */
   readonly ageMs: number;
   readonly graceMs: number;
 }
@@ -27,13 +31,13 @@ export interface Http2Options {
   readonly hostname: string;
   readonly port: number;
   readonly tls: TlsFiles | null;
-  /** Several processes listen on the same port. */
+  /** True if several processes listen on the same port. */
   readonly reusePort: boolean;
   readonly keepAlive: KeepAlive;
   readonly clock: Pick<Clock, "now" | "at" | "turn">;
-  /** As the server on HTTP/1 has it. */
+  /** As in `ListenOptions` of HTTP/1. */
   readonly catchUp?: (() => void) | undefined;
-  /** Told of bytes that are garbage now. */
+  /** Called with the number of bytes that became garbage. */
   readonly consumed?: ((bytes: number) => void) | undefined;
   /** Called after each 512 streams that are opened on a connection with as many open streams. */
   readonly crowded?: (() => void) | undefined;
@@ -41,16 +45,17 @@ export interface Http2Options {
 
 type Socket = Bun.Socket<Client>;
 /**
- * Garbage of a lost stream, in bytes. The request takes four times as much, but a collection for each four megabytes of it
- * would take longer than its reset.
+ * Garbage reported per lost stream, in bytes. A request takes four times as much, but a collection per four megabytes of it would
+ * take longer than the resets that caused it.
  */
 const LOST_STREAM_BYTES = 1024;
-/** What a client may take to introduce itself. */
+/** Time limit for the client's preface and first SETTINGS frame. */
 const PREFACE_S = 120;
-/** Bun takes ALPN's names as they stand on the wire; its types lack that. */
+const NO_SETTINGS = `no SETTINGS within ${PREFACE_S} s`;
+/** ALPN names in wire format: length, then "h2". Bun accepts bytes, although its types do not say so. */
 const ALPN = Uint8Array.from([2, 104, 50]);
 
-/** Throws as `Bun.listen` does when the port is in use. */
+/** The server. Its constructor throws like `Bun.listen` if the port is in use. */
 export class Http2Server {
   readonly hostname: string;
   readonly port: number;
@@ -62,10 +67,10 @@ export class Http2Server {
   readonly idle: Watch;
   readonly aged: Watch;
   readonly graced: Watch;
-  readonly nameless: Watch;
-  /** Connections with more frames, or streams to end, than one turn of the event loop has room for. */
+  readonly unsettled: Watch;
+  /** Connections that have more frames to read, or streams to end, than fit into one turn of the event loop. */
   readonly turns: TurnQueue<Client>;
-  /** Connections that are still to be closed as they are opened. */
+  /** Number of next connections to close as soon as they are opened. */
   refused = 0;
   readonly #listener: Bun.TCPSocketListener<Client>;
   #stopped: PromiseWithResolvers<void> | null = null;
@@ -82,8 +87,8 @@ export class Http2Server {
     this.idle = watch(keepAlive.idleMs);
     this.aged = watch(keepAlive.ageMs);
     this.graced = watch(keepAlive.graceMs);
-    this.nameless = watch(PREFACE_S * 1000);
-    // The types lack `reusePort`, which `Bun.listen` takes.
+    this.unsettled = watch(PREFACE_S * 1000);
+    // The types lack `reusePort`, which `Bun.listen` accepts.
     const listening: Bun.TCPSocketListenOptions<Client> & { reusePort: boolean } = {
       hostname,
       port,
@@ -110,7 +115,7 @@ export class Http2Server {
         },
         drain: (socket) => socket.data?.connection.drain(),
         close: (socket) => this.#closed(socket.data),
-        // Something here failed: it costs its connection alone.
+        // A failure in our code ends this connection only.
         error: (socket, why) => {
           logUnexpected("a connection failed and is closed", why);
           socket.terminate();
@@ -122,7 +127,7 @@ export class Http2Server {
     this.port = this.#listener.port;
   }
 
-  /** Nobody new is taken; connections end when their streams have, or at once. */
+  /** Stops listening. Connections end after their streams, or at once if `cut`. Resolves when none is left. */
   stop(cut = false): Promise<void> {
     this.#listener.stop(cut);
     this.#stopped ??= Promise.withResolvers<void>();
@@ -148,7 +153,7 @@ export class Http2Server {
 
 type Watch = ReturnType<typeof deadlines>;
 
-/** A connection with its socket, and what may become too long on it. */
+/** A connection with its socket and its time limits. */
 class Client implements ConnectionSide {
   readonly connection: Http2Connection;
   readonly application: Http2Application;
@@ -157,18 +162,18 @@ class Client implements ConnectionSide {
   readonly port: number;
   readonly #socket: Socket;
   readonly #server: Http2Server;
-  readonly #watched: readonly (readonly [Watch, Expiring])[];
-  /** A ping waits for its answer: whoever sends other things meanwhile is there. */
-  readonly #answer: Expiring = {
+  readonly #watched: readonly (readonly [Watch, TimedItem])[];
+  /** Cuts the connection if the answer to a ping is late, unless other bytes arrived meanwhile. */
+  readonly #answer: TimedItem = {
     expire: () => {
       if (this.#heard) this.#watchAnew(this.#server.unanswered, this.#answer);
       else this.cut();
     },
   };
-  readonly #idle: Expiring = { expire: () => this.connection.retire() };
-  /** A ping has not been acknowledged. */
+  readonly #idle: TimedItem = { expire: () => this.connection.retire() };
+  /** True until our ping is acknowledged. */
   #pinged = false;
-  /** Something came since silence, or the wait for an answer, was last looked at. */
+  /** True if bytes arrived since the last check of silence, or since the last ping. */
   #heard = false;
 
   constructor(socket: Socket, server: Http2Server) {
@@ -176,13 +181,13 @@ class Client implements ConnectionSide {
     this.#socket = socket;
     this.#server = server;
     this.address = socket.remoteAddress;
-    // Bun's types lack it.
+    // Bun's types lack `remotePort`.
     this.port = (socket as unknown as { remotePort: number }).remotePort;
     this.application = server.application;
     this.pings = new PingRules(keepAlive, () => clock.now());
     this.connection = new Http2Connection(this);
-    const grace: Expiring = { expire: () => this.cut() };
-    const age: Expiring = {
+    const grace: TimedItem = { expire: () => this.cut() };
+    const age: TimedItem = {
       expire: () => {
         this.connection.retire();
         server.graced?.watch(grace);
@@ -194,12 +199,12 @@ class Client implements ConnectionSide {
       [server.idle, this.#idle],
       [server.aged, age],
       [server.graced, grace],
-      [server.nameless, { expire: () => this.connection.refuse(Http2Code.Protocol, "no settings came") }],
+      [server.unsettled, { expire: () => this.connection.refuse(Http2Code.Protocol, NO_SETTINGS) }],
     ];
     server.silent?.watch(this.#silence);
     server.idle?.watch(this.#idle);
     server.aged?.watch(age);
-    server.nameless?.watch(this.#watched.at(-1)![1]);
+    server.unsettled?.watch(this.#watched.at(-1)![1]);
   }
 
   write(bytes: Uint8Array, from: number, length: number): number {
@@ -235,11 +240,11 @@ class Client implements ConnectionSide {
   }
 
   failed(): void {
-    // Whoever writes is told when it is done writing.
+    // In a microtask, so that the writing code finishes first.
     queueMicrotask(() => this.cut());
   }
 
-  /** For each read: what is watched looks at it when its time is over. */
+  /** Only sets a flag, because it runs for each read. The time limits check the flag when they end. */
   heard(): void {
     this.#heard = true;
   }
@@ -252,13 +257,13 @@ class Client implements ConnectionSide {
     this.#watchAnew(silent, this.#silence);
   }
 
-  #watchAnew(watch: Watch, one: Expiring): void {
+  #watchAnew(watch: Watch, item: TimedItem): void {
     this.#heard = false;
-    watch?.watch(one);
+    watch?.watch(item);
   }
 
   settled(): void {
-    this.#server.nameless?.forget(this.#watched.at(-1)![1]);
+    this.#server.unsettled?.forget(this.#watched.at(-1)![1]);
   }
 
   rests(idle: boolean): void {
@@ -299,13 +304,13 @@ class Client implements ConnectionSide {
   }
 
   lost(): void {
-    for (const [watch, one] of this.#watched) watch?.forget(one);
+    for (const [watch, item] of this.#watched) watch?.forget(item);
     this.#server.turns.delete(this);
     this.connection.lost();
   }
 
-  /** As gRPC's core: any number of pings, one at a time (`chttp2_transport.cc`). */
-  readonly #silence: Expiring = {
+  /** Pings a silent client, with one ping at a time and any number of pings, like gRPC's core (`chttp2_transport.cc`). */
+  readonly #silence: TimedItem = {
     expire: () => {
       const { options, silent, unanswered } = this.#server;
       if (this.#heard || (!options.keepAlive.withoutCalls && this.connection.streams === 0)) {

@@ -1,16 +1,16 @@
 /** Reads SETTINGS frames: RFC 9113, section 6.5. */
 import { ConnectionError, FRAME_BYTES_MOST, Http2Code, readUint32, SettingId, WINDOW_MOST } from "./frames.ts";
 
-/** Entries of one frame, as nghttp2 limits them (`NGHTTP2_DEFAULT_MAX_SETTINGS`). The RFC names six settings. */
+/** Largest number of entries in one frame, as in nghttp2 (`NGHTTP2_DEFAULT_MAX_SETTINGS`). The RFC defines six settings. */
 export const SETTINGS_MOST = 32;
 const ENTRY_BYTES = 6;
 
 export const windowTooLarge = (): ConnectionError =>
-  new ConnectionError(Http2Code.FlowControl, "a window is too large");
+  new ConnectionError(Http2Code.FlowControl, `a window is larger than ${WINDOW_MOST}`);
 
 /**
- * Checks every entry of a frame and returns the window with which streams begin; null if the frame does not change it. Of
- * several windows the last one counts: nothing can be sent between them. Throws a `ConnectionError`.
+ * Checks every entry of a frame. Returns the initial window of streams, or null if the frame does not set it. If it is set twice,
+ * only the last value counts, because nothing is sent in between. Throws a `ConnectionError`.
  */
 export function readSettings(payload: Buffer): number | null {
   if (payload.length % ENTRY_BYTES !== 0)
@@ -29,8 +29,11 @@ export function readSettings(payload: Buffer): number | null {
 
 function check(id: number, value: number): void {
   if (id === SettingId.Push && value > 1)
-    throw new ConnectionError(Http2Code.Protocol, "ENABLE_PUSH is neither 0 nor 1");
+    throw new ConnectionError(Http2Code.Protocol, `ENABLE_PUSH is ${value}, must be 0 or 1`);
   if (id === SettingId.Window && value > WINDOW_MOST) throw windowTooLarge();
   if (id === SettingId.FrameSize && (value < FRAME_BYTES_MOST || value >= 2 ** 24))
-    throw new ConnectionError(Http2Code.Protocol, "a size of frames that is not allowed");
+    throw new ConnectionError(
+      Http2Code.Protocol,
+      `MAX_FRAME_SIZE is ${value}, must be ${FRAME_BYTES_MOST} to ${2 ** 24 - 1}`,
+    );
 }

@@ -1,143 +1,145 @@
-/** What is one stream of a connection? Bytes in as they come; what is written waits for its windows, and the end waits for it. */
+/**
+ * One stream of an HTTP/2 connection. Passes received data on, and queues sent data until the windows permit it. The end of the
+ * answer waits for the data.
+ */
 import type { HeldBytes } from "../http/sink.ts";
 import { FIRST_WINDOW, FRAME_BYTES_MOST } from "./frames.ts";
 
-/** What a stream brings to its owner. Bytes are the owner's to keep. */
+/** The owner of a stream, which receives its data and events. It may keep the bytes. */
 export interface StreamReceiver {
   data(bytes: Uint8Array): void;
-  /** The client has sent all. */
+  /** The client has sent the whole request. */
   ended(): void;
-  /** Once, instead of what else would come: the client reset the stream or is gone. Nothing more can be sent. */
+  /** The client reset the stream or left. Comes at most once, as the last call. Nothing more can be sent. */
   gone(): void;
-  /** All that waited has left, or never will. */
+  /** All queued data has left, or is lost. */
   drained?(): void;
 }
 
-/** What a stream needs of its connection. */
+/** The connection, as a stream sees it. */
 export interface StreamSide {
-  /** Window with which each stream begins, as the client's settings say now. */
+  /** Window with which each stream begins, as the client's settings currently say. */
   readonly streamWindow: number;
-  /** Gives how many of the bytes left: less where a window is used up, or the kernel takes nothing. */
+  /** Sends data. Returns how many bytes left: fewer if a window is used up or the kernel accepts no more. */
   sendData(stream: Http2Stream, bytes: Buffer, from: number, to: number): number;
   sendHeaders(stream: Http2Stream, block: Uint8Array, ends: boolean): void;
-  /** The end, without trailers. */
+  /** Ends the stream without trailers. */
   sendEnd(stream: Http2Stream): void;
   /** Calls the stream's `pump` when its window and the socket have room. */
   wait(stream: Http2Stream): void;
-  /** Lets the client send so many bytes more. */
+  /** Lets the client send that many more bytes on the stream. */
   credit(stream: Http2Stream, bytes: number): void;
-  /** So many bytes of data stand here no longer: on whatever stream, the client may send as many again. */
+  /** Reports that received bytes are no longer kept, so that the client may send as many again on any stream. */
   taken(bytes: number): void;
-  /** With a code: the client is told. */
+  /** Reports that the stream is over. With a `code` the client gets a reset. */
   over(stream: Http2Stream, code: number | null): void;
 }
 
 /**
- * What a stream's client may send ahead, once anything of it was read; before that it is HTTP/2's first window, so that
- * streams which nobody reads yet do not use up what their connection may hold.
+ * Receive window of a stream once the first data was read. Before that it is the default of HTTP/2, so that unread streams do not
+ * use up the window of their connection.
  */
 const STREAM_WINDOW = 1_048_576;
 const NO_TRAILERS = new Uint8Array();
 
 export class Http2Stream {
-  readonly id: number;
   /**
-   * Bytes that may be sent beyond the window with which streams begin: those that the client added, less those that were
-   * sent. When the client changes the first window, the windows of all streams change with it.
+   * Bytes that may be sent, relative to the initial window: bytes that the client added, minus bytes sent. A change of the
+   * initial window thereby changes the windows of all streams.
    */
   extra = 0;
-  /** What the client may send. */
+  /** Bytes that the client may still send. */
   room = FIRST_WINDOW;
   receiver: StreamReceiver | null = null;
-  /** Told of the bytes that wait; to be set before anything does. */
+  /** Counts the queued bytes. Must be set before any are queued. */
   held: HeldBytes | null = null;
-  /** The client has sent all. */
+  /** True once the client has sent the whole request. */
   remoteEnded = false;
-  /** As the head promised; null: it did not. */
+  /** Length of the body according to the head; null if it does not say. */
   expects: number | null = null;
-  /** Bytes of the body so far. */
+  /** Bytes of the body received so far. */
   body = 0;
-  readonly #side: StreamSide;
   #queue: Buffer[] = [];
-  /** How much of the first part has left. */
+  /** Number of bytes of the first queued part that have left. */
   #from = 0;
   #queued = 0;
   #trailers: Uint8Array | null = null;
   #localEnded = false;
-  /** The whole window of what the client may send. */
+  /** Size of the receive window when it is full. */
   #span = FIRST_WINDOW;
+  /** Bytes received since the window was last enlarged. */
   #owed = 0;
-  /** Came while it was paused: the connection has them back when they are read. */
+  /** Bytes received while the stream is paused. They count against the connection's window until it resumes. */
   #unread = 0;
   #paused = false;
 
-  constructor(id: number, side: StreamSide) {
-    this.id = id;
-    this.#side = side;
-  }
+  constructor(
+    readonly id: number,
+    private readonly side: StreamSide,
+  ) {}
 
-  /** Bytes that may be sent; below 0 if the client has made the window smaller than what was sent. */
+  /** Bytes that may be sent. Below 0 if the client has made the window smaller than the bytes already sent. */
   get window(): number {
-    return this.#side.streamWindow + this.extra;
+    return this.side.streamWindow + this.extra;
   }
 
-  /** Bytes that wait. */
+  /** Bytes that wait to be sent. */
   get queued(): number {
     return this.#queued;
   }
 
-  /** Nothing more can be written. */
+  /** True once nothing more can be written. */
   get ended(): boolean {
     return this.#localEnded || this.#trailers !== null;
   }
 
-  /** `block`: encoded fields. */
+  /** Sends a header block. `ends`: true if the stream ends with it. */
   head(block: Uint8Array, ends: boolean): void {
     if (this.ended) return;
     this.#localEnded = ends;
-    this.#side.sendHeaders(this, block, ends);
+    this.side.sendHeaders(this, block, ends);
     if (ends) this.#finish();
   }
 
-  /** Takes so many of the bytes as they are; they may change afterwards unless they are `given`. */
-  write(bytes: Buffer, length = bytes.length, given = false): void {
+  /** Sends the first `length` bytes. Copies the bytes that must wait, unless the caller gives them away (`isGivenAway`). */
+  write(bytes: Buffer, length = bytes.length, isGivenAway = false): void {
     if (this.ended) return;
-    const sent = this.#queued > 0 ? 0 : this.#side.sendData(this, bytes, 0, length);
+    const sent = this.#queued > 0 ? 0 : this.side.sendData(this, bytes, 0, length);
     if (sent === length) return;
     const rest = bytes.subarray(sent, length);
-    // A copy, which a Buffer's `slice` is not.
-    this.#queue.push(given ? rest : Buffer.from(rest));
+    // `Buffer.from` copies; a Buffer's `slice` would not.
+    this.#queue.push(isGivenAway ? rest : Buffer.from(rest));
     this.#queued += length - sent;
     this.held?.held(length - sent);
-    this.#side.wait(this);
+    this.side.wait(this);
   }
 
-  /** The trailers, or none, behind all that waits. */
+  /** Ends the stream after the queued data. `block`: encoded trailers, if any. */
   end(block: Uint8Array = NO_TRAILERS): void {
     if (this.ended) return;
     this.#trailers = block;
     if (this.#queued === 0) this.#close();
   }
 
-  /** Drops what waits. */
+  /** Resets the stream and drops the queued data. */
   reset(code: number): void {
     if (this.#localEnded) return;
     this.#localEnded = true;
     this.#drop();
-    this.#side.over(this, code);
+    this.side.over(this, code);
   }
 
-  /** The client may send no more than it was allowed to. */
+  /** Stops enlarging the receive window, so that the client must stop when the window is full. */
   pause(): void {
     this.#paused = true;
   }
 
   resume(): void {
     this.#paused = false;
-    this.given();
+    this.passedOn();
   }
 
-  /** For the connection: so many bytes of the window are used. False: it had no room for them. */
+  /** Counts received bytes. Returns false if they exceed the window. Called by the connection. */
   came(bytes: number): boolean {
     this.room -= bytes;
     this.#owed += bytes;
@@ -145,8 +147,8 @@ export class Http2Stream {
     return this.room >= 0;
   }
 
-  /** For the connection: what came was given on. It may be sent again unless the owner has paused. */
-  given(): void {
+  /** Enlarges the receive window after data was passed on, unless the stream is paused. Called by the connection. */
+  passedOn(): void {
     if (this.#paused) return;
     this.#giveBack();
     if (this.remoteEnded || this.#localEnded || this.#owed < this.#span / 2) return;
@@ -154,15 +156,15 @@ export class Http2Stream {
     this.#span = STREAM_WINDOW;
     this.room += more;
     this.#owed = 0;
-    this.#side.credit(this, more);
+    this.side.credit(this, more);
   }
 
-  /** For the connection: sends one frame of the data that waits, or the end behind it. */
+  /** Sends one frame of the queued data, or the end after it. Called by the connection. */
   pump(): void {
     const first = this.#queue[0];
     if (first !== undefined) {
       const to = Math.min(first.length, this.#from + FRAME_BYTES_MOST);
-      const sent = this.#side.sendData(this, first, this.#from, to);
+      const sent = this.side.sendData(this, first, this.#from, to);
       this.#from += sent;
       this.#queued -= sent;
       this.held?.held(-sent);
@@ -175,7 +177,7 @@ export class Http2Stream {
     if (this.#queued === 0 && this.#trailers !== null && !this.#localEnded) this.#close();
   }
 
-  /** For the connection: there is no client any more. */
+  /** Ends the stream, because the client has left or reset it. Called by the connection. */
   lose(): void {
     const { ended, receiver } = this;
     this.#localEnded = true;
@@ -187,19 +189,19 @@ export class Http2Stream {
   #giveBack(): void {
     const unread = this.#unread;
     this.#unread = 0;
-    if (unread > 0) this.#side.taken(unread);
+    if (unread > 0) this.side.taken(unread);
   }
 
   #close(): void {
     this.#localEnded = true;
-    if (this.#trailers === NO_TRAILERS) this.#side.sendEnd(this);
-    else this.#side.sendHeaders(this, this.#trailers!, true);
+    if (this.#trailers === NO_TRAILERS) this.side.sendEnd(this);
+    else this.side.sendHeaders(this, this.#trailers!, true);
     this.#finish();
   }
 
   #finish(): void {
     this.#drop();
-    this.#side.over(this, null);
+    this.side.over(this, null);
   }
 
   #drop(): void {

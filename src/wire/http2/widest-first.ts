@@ -1,14 +1,14 @@
 /**
- * Orders streams by the size of their windows, so that a change of all windows at once need not look at every stream. A
- * binary heap; every operation takes time in the logarithm of the number of streams.
+ * Orders streams by the size of their windows, so that a change of all windows does not have to visit every stream. A binary
+ * heap: each operation takes time logarithmic in the number of streams.
  */
 import type { Http2Stream } from "./stream.ts";
 
 interface Entry {
   readonly stream: Http2Stream;
-  /** The stream's `extra` when it was last looked at, which may have become less since. */
+  /** The stream's `extra` at the last look. The current value may be smaller. */
   extra: number;
-  /** Place in the heap. */
+  /** Index in the heap. */
   at: number;
 }
 

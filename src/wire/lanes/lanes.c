@@ -1,6 +1,6 @@
 /*
- * How do the plain tokens of a step reach their sockets by one call? Compiled at the start by the compiler that is part of
- * Bun (`bun:ffi`, `cc`), which needs no headers: what is used of the C library is declared here, with its values on Linux.
+ * Sends the plain tokens of a step to their sockets. Compiled at the start by the compiler in Bun (`cc` of `bun:ffi`), which has
+ * no header files. So this file declares the functions of the C library that it uses, and constants with their values on Linux.
  */
 #define AF_UNIX 1
 #define SOCK_STREAM 1
@@ -20,85 +20,80 @@ extern int *__errno_location(void);
 extern void *memcpy(void *to, const void *from, unsigned long length);
 
 /*
- * `send`, which the C library makes a place where threads can be cancelled: in a process of several threads that costs two
- * atomic changes each time, a hundredth of a token.
+ * Sends bytes without waiting. Uses the system call, because `send` of the C library is a cancellation point: with several
+ * threads that costs two atomic operations, a hundredth of the time of a token.
  */
 static long send_now(int fd, const void *bytes, long length) {
   return syscall(SENDTO, fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
 }
 
-/* These layouts stand in engine/interface/lanes.ts too. */
-#define LANE_BYTES 576
-#define FRAME_BYTES (LANE_BYTES - 24)
-#define PIECE_MOST 255
+/* Longest count of bytes before the receiver must read it. */
 #define BYTES_MOST (1 << 30)
-typedef struct {
-  int line;            /* descriptor + 1; 0: the receiver is to be asked */
-  int next;            /* the step whose token it takes */
-  int tokens, bytes;   /* taken, and not yet told to the receiver */
-  int prefix, suffix;  /* their lengths: what stands before and after each piece */
-  unsigned char frame[FRAME_BYTES];
-} Lane;
-typedef struct {
-  int from, to, step;
-  int lanes, ids;      /* how many of either the tables know */
-  int length, taken;   /* filled in: an event of which less was taken, and how much; negative: the error */
-  unsigned char event[16 + FRAME_BYTES + PIECE_MOST];
-} Call;
 
-/* A row of the outbox (assembly/layout.ts). */
-typedef struct {
-  int slot, at, count, flags;
-} Row;
+/*
+ * Lanes, calls and outbox rows are arrays of `int`. native-lanes.ts defines the numbers of their words as macros (LANE_*, CALL_*,
+ * OUT_*), from the enums in engine/interface/lanes.ts and assembly/outbox-row.ts.
+ */
 
-/* An HTTP chunk; gives its length. A copy: five parts in place (`sendmsg`) cost 1.06 times as much with events of 250 bytes. */
-static int chunk(unsigned char *to, const Lane *lane, const unsigned char *piece, int length) {
+/*
+ * Puts an event together as an HTTP chunk and returns its length. Copies the parts, because `sendmsg` with five parts took 1.06
+ * times as long for events of 250 bytes.
+ */
+static int chunk(unsigned char *to, const int *lane, const unsigned char *piece, int length) {
+  const unsigned char *frame = (const unsigned char *)(lane + LANE_FRAME);
   unsigned char *at = to;
-  int size = lane->prefix + length + lane->suffix;
+  int prefix = lane[LANE_PREFIX];
+  int suffix = lane[LANE_SUFFIX];
+  int size = prefix + length + suffix;
   int shift = 0;
   while (size >> shift > 15) shift += 4;
   for (; shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[(size >> shift) & 15];
   *at++ = '\r';
   *at++ = '\n';
-  memcpy(at, lane->frame, lane->prefix);
-  at += lane->prefix;
+  memcpy(at, frame, prefix);
+  at += prefix;
   memcpy(at, piece, length);
   at += length;
-  memcpy(at, lane->frame + lane->prefix, lane->suffix);
-  at += lane->suffix;
+  memcpy(at, frame + prefix, suffix);
+  at += suffix;
   *at++ = '\r';
   *at++ = '\n';
   return (int)(at - to);
 }
 
 /*
- * Sends row after row, each by itself, as long as it is one plain token of a lane that is open. Gives the row that somebody
- * has to look at (`length` > 0: because the kernel took less of it), or `to`.
+ * Sends the event of each row, one by one, while the rows have one plain token of an open lane. `pieces` has the texts of tokens,
+ * each after its length; `piece_at` has their offsets by token id, `ids` the tokens of the outbox. Returns the first row that its
+ * receiver must handle, or `to`. Sets the call's length if the kernel accepted only a part of that row's event.
  */
-int write_rows(Lane *lanes, const unsigned char *pieces, const int *piece_at, const Row *out, const int *ids, Call *call) {
-  call->length = 0;
-  for (int row = call->from; row < call->to; row++) {
-    const Row *told = out + row;
-    if (told->count != 1 || told->flags != 0 || told->slot >= call->lanes) return row;
-    Lane *lane = lanes + told->slot;
-    int id = ids[told->at];
-    if (lane->line == 0 || lane->next != call->step || lane->bytes > BYTES_MOST) return row;
-    if (id < 0 || id >= call->ids || piece_at[id] == 0) return row;
+int write_rows(int *lanes, const unsigned char *pieces, const int *piece_at, const int *out, const int *ids, int *call) {
+  unsigned char *event = (unsigned char *)(call + CALL_EVENT);
+  int to = call[CALL_TO];
+  int step = call[CALL_STEP];
+  call[CALL_LENGTH] = 0;
+  for (int row = call[CALL_FROM]; row < to; row++) {
+    const int *output = out + OUT_WORDS * row;
+    int slot = output[OUT_SLOT];
+    if (output[OUT_TOKENS] != 1 || output[OUT_FLAGS] != 0 || slot >= call[CALL_LANES]) return row;
+    int *lane = lanes + LANE_WORDS * slot;
+    int id = ids[output[OUT_TOKEN_AT]];
+    if (lane[LANE_LINE] == 0 || lane[LANE_NEXT] != step || lane[LANE_BYTES] > BYTES_MOST) return row;
+    if (id < 0 || id >= call[CALL_IDS] || piece_at[id] == 0) return row;
     const unsigned char *piece = pieces + piece_at[id];
-    int length = chunk(call->event, lane, piece, piece[-1]);
-    lane->next = call->step + 1;
-    lane->tokens++;
-    lane->bytes += lane->prefix + piece[-1] + lane->suffix;
-    long taken = send_now(lane->line - 1, call->event, length);
+    int length = chunk(event, lane, piece, piece[-1]);
+    lane[LANE_NEXT] = step + 1;
+    lane[LANE_TOKENS]++;
+    lane[LANE_BYTES] += lane[LANE_PREFIX] + piece[-1] + lane[LANE_SUFFIX];
+    long taken = send_now(lane[LANE_LINE] - 1, event, length);
     if (taken == length) continue;
-    call->length = length;
-    call->taken = taken < 0 ? -*__errno_location() : (int)taken;
+    call[CALL_LENGTH] = length;
+    call[CALL_TAKEN] = taken < 0 ? -*__errno_location() : (int)taken;
     return row;
   }
-  return call->to;
+  return to;
 }
 
-/* Is this process allowed to? Gives 0, or the error of a send between two sockets of its own. */
+/* Tries a send between two sockets of this process. Returns 0, or its error number: a sandbox may forbid the system call. */
 int try_send(void) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return *__errno_location();

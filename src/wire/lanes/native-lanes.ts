@@ -1,26 +1,30 @@
-/** Can the plain tokens of a step leave by one native call here? Found out by trying. */
-import type { NativeWrite } from "../../engine/interface/lanes.ts";
+/** Compiles the native code that sends the plain tokens of a step with one call, and tries whether it works here. */
+import { closeSync, readFileSync, writeSync } from "node:fs";
+import { LANE_MACROS, type NativeWrite } from "../../engine/interface/lanes.ts";
 
-type Found = NativeWrite | { readonly refused: string };
+type NativeLanes = NativeWrite | { readonly refused: string };
 
 const SOURCE = new URL("./lanes.c", import.meta.url);
 
-let here: Promise<Found> | null = null;
+let tried: Promise<NativeLanes> | null = null;
 
-/** The call, or why there is none; found out once in a process. */
-export function nativeLanes(): Promise<Found> {
-  here ??= triedLanes();
-  return here;
+/** Returns the native call, or the reason why it is not available. Tried once per process. */
+export function nativeLanes(): Promise<NativeLanes> {
+  tried ??= tryLanes();
+  return tried;
 }
 
-/** `platform` as Node names it; `source`: a file of C. */
-export async function triedLanes(platform: string = process.platform, source = SOURCE): Promise<Found> {
-  // Linux: values of flags and the name for errno are not those of other systems.
-  if (platform !== "linux") return { refused: `there is none for ${platform}` };
+/** Compiles and tries `source`, a C file. `platform`: as Node names it. */
+export async function tryLanes(platform: string = process.platform, source = SOURCE): Promise<NativeLanes> {
+  // The C code contains Linux's values of flags and its name for errno.
+  if (platform !== "linux") return { refused: `no native code for ${platform}` };
+  let file: number | null = null;
   try {
     const { cc } = await import("bun:ffi");
+    if (Bun.isStandaloneExecutable) file = await copyInMemory(source);
     const { symbols } = cc({
-      source,
+      source: file === null ? source : `/proc/self/fd/${file}`,
+      define: LANE_MACROS,
       symbols: {
         write_rows: { args: ["ptr", "ptr", "ptr", "ptr", "ptr", "ptr"], returns: "i32" },
         try_send: { args: [], returns: "i32" },
@@ -30,6 +34,27 @@ export async function triedLanes(platform: string = process.platform, source = S
     return errno === 0 ? symbols.write_rows : { refused: `send fails with errno ${errno}` };
   } catch (error) {
     const [line] = String(error instanceof Error ? error.message : error).split("\n");
-    return { refused: `bun:ffi cannot compile it (${line})` };
+    return { refused: `bun:ffi cannot compile lanes.c (${line})` };
+  } finally {
+    if (file !== null) closeSync(file);
   }
+}
+
+/** Flag of `memfd_create`: other programs that this process starts do not get the file. */
+const CLOSE_ON_EXEC = 1;
+
+/**
+ * Copies a file into a file in memory, and returns its descriptor. The compiler of Bun 1.4.5 opens its source by a system call,
+ * which does not find a file that is embedded in the program. A temporary file would need a folder that can be written to.
+ */
+async function copyInMemory(source: URL): Promise<number> {
+  const { dlopen, FFIType, ptr } = await import("bun:ffi");
+  const { symbols, close } = dlopen("libc.so.6", {
+    memfd_create: { args: [FFIType.pointer, FFIType.u32], returns: FFIType.i32 },
+  });
+  const file = symbols.memfd_create(ptr(Buffer.from("lanes.c\0")), CLOSE_ON_EXEC);
+  close();
+  if (file < 0) throw new Error("no file in memory");
+  writeSync(file, readFileSync(source));
+  return file;
 }

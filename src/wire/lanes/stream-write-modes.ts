@@ -1,6 +1,6 @@
-/** How may plain tokens of streams leave? All of a step by one native call, or each by a call of its own. */
+/** Ways to send the plain tokens of streams: all tokens of a step with one native call, or each with a call of its own. */
 
 export const STREAM_WRITES = ["auto", "batched", "single"] as const;
-/** `auto`: batched where that can be done. */
+/** `auto` means batched if that is possible. */
 export type StreamWritesOrder = (typeof STREAM_WRITES)[number];
 export type StreamWritesMode = Exclude<StreamWritesOrder, "auto">;

@@ -1,13 +1,13 @@
 /**
- * Makes short texts of ASCII without a decoder, which takes three times as long. Returns the same string again where it can:
- * names of models, tensors and types are the same in each request, and a comparison leaves no garbage.
+ * Decodes short ASCII texts without a decoder, which would take three times as long. Returns a cached string if the same text
+ * was decoded before, because names of models and tensors recur in every request and a comparison allocates nothing.
  */
 
 const BYTES_MOST = 32;
-/** The text that was read last for each hash. */
+/** The last decoded text by hash. */
 const recent = new Array<string>(256).fill("");
 
-/** Returns the text from `start` to `to`. Null: it is longer than 32 bytes, or not all of it is ASCII. */
+/** Decodes the bytes from `start` to `to`. Returns null if they are more than 32, or not all ASCII. */
 export function asciiText(bytes: Uint8Array, start: number, to: number): string | null {
   if (to - start > BYTES_MOST) return null;
   let hash = 0;

@@ -1,47 +1,45 @@
 /**
- * Repeated fields and maps whose short elements stay in the message until they are needed. An object takes up to 100 times
- * the bytes of such an element, its place in the message takes four bytes.
+ * Repeated fields and maps whose short elements stay encoded until they are needed. An object takes up to 100 times the memory of
+ * such an element; its offset in the message takes four bytes.
  */
 import type { MessageRoom } from "./message-room.ts";
 
-/** Reads the value of a field again, whose length stands at `start` in the message. */
+/** Decodes an element whose length is at offset `start` of the message. */
 export type ReadAgain<T> = (start: number) => T;
 
 const FIRST_STARTS = 16;
 
-/** A repeated field: the elements that were made first, then the others, which are read again each time. */
+/** A repeated field: first the elements that were decoded at once, then the late ones, which are decoded at each access. */
 export class LateList<T extends object> implements Iterable<T> {
-  readonly #made: T[];
-  /** Elements in `#made` before the first late one. */
-  readonly #firstMade: number;
-  readonly #readAgain: ReadAgain<T>;
-  readonly #room: MessageRoom;
-  /** Place in the message of each further element, or `-1 - index` in `#made`. */
+  /** Number of elements in `early` before the first late one. */
+  readonly #earlyCount: number;
+  /** Offset in the message of each further element, or `-1 - index` for one in `early`. */
   #starts = new Int32Array(0);
   #late = 0;
 
-  /** Continues `made`, which nobody else may change from then on. The memory of the places counts in `room`. */
-  constructor(made: T[], readAgain: ReadAgain<T>, room: MessageRoom) {
-    this.#made = made;
-    this.#firstMade = made.length;
-    this.#readAgain = readAgain;
-    this.#room = room;
+  /** Takes over `early`, which the caller must not change afterwards. Counts the memory of the offsets in `room`. */
+  constructor(
+    private readonly early: T[],
+    private readonly readAgain: ReadAgain<T>,
+    private readonly room: MessageRoom,
+  ) {
+    this.#earlyCount = early.length;
   }
 
   get length(): number {
-    return this.#firstMade + this.#late;
+    return this.#earlyCount + this.#late;
   }
 
   push(element: T): void {
-    this.pushLate(-1 - this.#made.length);
-    this.#made.push(element);
+    this.pushLate(-1 - this.early.length);
+    this.early.push(element);
   }
 
-  /** Adds the element whose length stands at `start`. Throws a `MessageRefused`. */
+  /** Appends the element whose length is at offset `start`. Throws a `MessageRefused`. */
   pushLate(start: number): void {
     if (this.#late === this.#starts.length) {
       const larger = Math.max(FIRST_STARTS, Math.ceil(1.5 * this.#late));
-      this.#room.take(4 * (larger - this.#late));
+      this.room.take(4 * (larger - this.#late));
       const starts = new Int32Array(larger);
       starts.set(this.#starts);
       this.#starts = starts;
@@ -49,12 +47,12 @@ export class LateList<T extends object> implements Iterable<T> {
     this.#starts[this.#late++] = start;
   }
 
-  /** Undefined: there are fewer. */
+  /** Returns an element, or undefined beyond the end. */
   at(index: number): T | undefined {
-    const late = index - this.#firstMade;
+    const late = index - this.#earlyCount;
     if (late >= this.#late) return undefined;
     const start = late < 0 ? -1 - index : this.#starts[late]!;
-    return start < 0 ? this.#made[-1 - start]! : this.#readAgain(start);
+    return start < 0 ? this.early[-1 - start]! : this.readAgain(start);
   }
 
   *[Symbol.iterator](): Generator<T> {
@@ -62,33 +60,30 @@ export class LateList<T extends object> implements Iterable<T> {
   }
 }
 
-/** An entry of a map as a message. A key or a value that did not come is missing. */
+/** An entry of a map, decoded as a message. A key or value that was not sent is missing. */
 export interface Entry {
   readonly key?: unknown;
   readonly value?: unknown;
 }
 
-/** A map: the entries that were made first, then the others, which are read again each time. */
+/** A map: first the entries that were decoded at once, then the late ones, which are decoded at each access. */
 export class LateMap<V = unknown> implements Iterable<readonly [unknown, V]> {
-  readonly #made: ReadonlyMap<unknown, V>;
-  readonly late: LateList<Entry>;
+  /** Takes over `early`, which the caller must not change afterwards. */
+  constructor(
+    private readonly early: ReadonlyMap<unknown, V>,
+    readonly late: LateList<Entry>,
+  ) {}
 
-  /** Continues `made`, which nobody may change from then on. */
-  constructor(made: ReadonlyMap<unknown, V>, late: LateList<Entry>) {
-    this.#made = made;
-    this.late = late;
-  }
-
-  /** Entries, also those that another one with the same key replaces. */
+  /** Number of entries, including those replaced by a later entry with the same key. */
   get size(): number {
-    return this.#made.size + this.late.length;
+    return this.early.size + this.late.length;
   }
 
   has(key: unknown): boolean {
     return this.#all().has(key);
   }
 
-  /** Undefined: no entry has the key. */
+  /** Returns the value of a key, or undefined without one. */
   get(key: unknown): V | undefined {
     return this.#all().get(key);
   }
@@ -97,9 +92,9 @@ export class LateMap<V = unknown> implements Iterable<readonly [unknown, V]> {
     return this.#all().entries();
   }
 
-  /** The last of several entries with the same key counts. */
+  /** Decodes all entries. Of several entries with the same key, the last one counts. */
   #all(): Map<unknown, V> {
-    const all = new Map(this.#made);
+    const all = new Map(this.early);
     for (let at = 0; at < this.late.length; at++) addEntry(all, this.late.at(at)!);
     return all;
   }
@@ -107,7 +102,7 @@ export class LateMap<V = unknown> implements Iterable<readonly [unknown, V]> {
 
 const EMPTY = {};
 
-/** Adds an entry. A text that is missing is empty, and so is a message. */
+/** Adds an entry to a map. A missing key or value becomes an empty string or an empty message. */
 export function addEntry(map: Map<unknown, unknown>, { key = "", value = EMPTY }: Entry): void {
   map.set(key, value);
 }

@@ -1,6 +1,6 @@
 /**
- * Reads messages of protobuf by a table of fields, in pieces, as protobuf's C++ reads it: a field
- * that the table does not have, or that has another wire type, is passed over and not kept.
+ * Decodes protobuf messages by a table of fields, in slices. Like protobuf's C++ library, it skips fields that the table does not
+ * have or that have another wire type. Unlike it, it does not keep them.
  */
 import { isUtf8 } from "node:buffer";
 import { atOnce, type Pieces } from "../../base/pieces.ts";
@@ -14,39 +14,39 @@ import { type FieldPlan, type MessagePlan, Plans, type WireField } from "./plans
 import { NotProtobuf, Wire, WireCursor } from "./wire.ts";
 
 /**
- * A message that was read. A field without presence that did not come is missing. A map is a `Map` or a `LateMap`, a
- * repeated message or text of bytes an array or a `LateList`, a list of numbers a `NumberList`. Numbers of 64 bits are
- * bigints. Fields of a choice stand under its name: see `Choice`.
+ * A decoded message. Unset fields without presence are missing. A map is a `Map` or a `LateMap`; repeated messages or bytes are
+ * an array or a `LateList`; repeated numbers are a `NumberList`. Numbers of 64 bits are bigints. A field of a oneof is stored
+ * under the name of the oneof, as a `Choice`.
  */
 export type ReadMessage = Readonly<Record<string, unknown>>;
-type Making = Record<string, unknown>;
+type PartialMessage = Record<string, unknown>;
 
-/** The field of a choice that came last. */
+/** The field of a oneof that was sent last. */
 export interface Choice {
   readonly case: string;
   readonly value: unknown;
 }
 
-/** Fields between two stops. */
+/** Number of fields decoded between two yields. */
 const FIELDS_OF_A_PIECE = 64;
-/** Bytes between two stops, where they are copied or become text. */
+/** Bytes copied or decoded as text between two yields. */
 const BYTES_OF_A_PIECE = 262_144;
-/** Fields of longer messages are counted before anything is made of them, so that a refused message leaves no garbage. */
+/** Size of messages whose fields are counted before they are decoded, so that a refused message leaves no garbage. */
 const SCANNED_BYTES = 4096;
 /**
- * Fields of so many bytes are read in one go. Such elements of repeated fields and maps stay in the message if the objects
- * of others already take what they may (`MessageRoom.isFull`): the objects of longer ones take no more than some times
+ * Size up to which an inner message is decoded without yields. Such elements of repeated fields and maps stay encoded if the
+ * objects of others have already used up their share (`MessageRoom.isFull`). Objects of longer elements take only a few times
  * their bytes.
  */
 const SHORT_BYTES = 512;
-/** As protobuf's C++ allows. */
+/** Deepest nesting of groups, as in protobuf's C++ library. */
 const DEPTH_MOST = 100;
 
-/** Throws `NotProtobuf`, or a `MessageRefused` where it would take more than the room. */
-export type ReadsMessages = (type: string, bytes: Uint8Array, room: MessageRoom) => Pieces<ReadMessage>;
+/** Decodes a message of a type. Throws `NotProtobuf`, or a `MessageRefused` if the message would exceed the room. */
+export type MessageDecoder = (type: string, bytes: Uint8Array, room: MessageRoom) => Pieces<ReadMessage>;
 
-/** Reads the messages of a table. */
-export function messageReader(messages: ReadonlyMap<string, readonly WireField[]>): ReadsMessages {
+/** Returns the decoder for the messages of a table. */
+export function messageReader(messages: ReadonlyMap<string, readonly WireField[]>): MessageDecoder {
   const plans = new Plans(messages);
   return function* (type, bytes, room) {
     const plan = plans.of(type)!;
@@ -70,7 +70,7 @@ class MessageReader implements NumberSource {
     this.room = room;
   }
 
-  /** Counts all fields in the room. Makes nothing of them. */
+  /** Counts all fields in the room, without decoding them. */
   *scan(outermost: MessagePlan): Pieces<void> {
     const from = this.from;
     const plans = [outermost];
@@ -89,7 +89,7 @@ class MessageReader implements NumberSource {
       if (wire === Wire.StartGroup || wire === Wire.EndGroup) yield* this.#skipGroup(tag, end);
       else if (field === undefined || wire !== Wire.Bytes || field.wire !== wire || field.list === "numbers")
         from.skip(wire, end);
-      else if (field.message === null) this.room.text(this.#passed(field.type, end));
+      else if (field.message === null) this.room.text(this.#skipText(field.type, end));
       else {
         this.room.field();
         plans.push(field.message);
@@ -98,8 +98,8 @@ class MessageReader implements NumberSource {
     }
   }
 
-  /** Passes over a text and gives its bytes; 0 for bytes, which stay where they are. */
-  #passed(type: string, end: number): number {
+  /** Skips a text and returns its length. Returns 0 for bytes, which are not copied. */
+  #skipText(type: string, end: number): number {
     const from = this.from;
     const to = from.endOfBytes(end);
     const bytes = to - from.at;
@@ -107,43 +107,45 @@ class MessageReader implements NumberSource {
     return type === "string" ? bytes : 0;
   }
 
-  /** Reads the whole message. Elements that are read again afterwards were counted now, and count no more then. */
-  *outermost(plan: MessagePlan): Pieces<Making> {
-    const made = yield* this.#message(plan, this.from.bytes.length);
+  /** Decodes the whole message. Later accesses to late elements are not counted again. */
+  *outermost(plan: MessagePlan): Pieces<PartialMessage> {
+    const message = yield* this.#message(plan, this.from.bytes.length);
     this.room = UNCOUNTED;
-    return made;
+    return message;
   }
 
-  /** As `outermost`, of a short message. */
-  short(plan: MessagePlan): Making {
-    const made = this.#shortMessage(plan, this.from.bytes.length);
+  /** Does the same as `outermost` for a short message. */
+  short(plan: MessagePlan): PartialMessage {
+    const message = this.#shortMessage(plan, this.from.bytes.length);
     this.room = UNCOUNTED;
-    return made;
+    return message;
   }
 
-  /** Adds to `made` the fields of a message that ends at `end`. */
-  *#message(plan: MessagePlan, end: number, made = this.#object()): Pieces<Making> {
+  /** Decodes the fields up to `end` into `message`. */
+  *#message(plan: MessagePlan, end: number, message = this.#object()): Pieces<PartialMessage> {
     const from = this.from;
     while (from.at < end) {
       if (++this.#fields % FIELDS_OF_A_PIECE === 0) yield;
       const start = from.at;
-      if (!this.#shortField(plan, made, end)) yield* this.#longField(plan, made, start, end);
+      if (!this.#shortField(plan, message, end)) yield* this.#longField(plan, message, start, end);
     }
-    return made;
+    return message;
   }
 
-  /** As `#message`, in one go and without a generator, which takes more memory than most fields. */
-  #shortMessage(plan: MessagePlan, end: number, made = this.#object()): Making {
+  /** Like `#message`, without yields. Avoids a generator, which takes more memory than most fields. */
+  #shortMessage(plan: MessagePlan, end: number, message = this.#object()): PartialMessage {
     const from = this.from;
     while (from.at < end) {
       const start = from.at;
-      if (!this.#shortField(plan, made, end)) atOnce(this.#longField(plan, made, start, end));
+      if (!this.#shortField(plan, message, end)) atOnce(this.#longField(plan, message, start, end));
     }
-    return made;
+    return message;
   }
 
-  /** Reads the next field, unless it is to be read in pieces or is rare: then returns false, and the cursor is anywhere. */
-  #shortField(plan: MessagePlan, made: Making, end: number): boolean {
+  /**
+   * Decodes the next field. Returns false, with an undefined cursor position, if the field is rare or must be decoded in slices.
+   */
+  #shortField(plan: MessagePlan, message: PartialMessage, end: number): boolean {
     const from = this.from;
     const tag = from.tag(end);
     const field = plan.fields.get(tag >>> 3);
@@ -154,22 +156,22 @@ class MessageReader implements NumberSource {
     } else if (field.list === "numbers") {
       const to = wire === Wire.Bytes && field.wire === Wire.Varint ? from.endOfBytes(end) : end;
       if (wire !== Wire.Bytes || field.wire !== Wire.Varint || to - from.at > SHORT_BYTES) return false;
-      readFewIntegers(this, this.#numbers(field, made), to);
-    } else if (field.message !== null) return this.#shortInner(field, field.message, made, end);
+      readFewIntegers(this, this.#numbers(field, message), to);
+    } else if (field.message !== null) return this.#shortInner(field, field.message, message, end);
     else if (field.type === "string") {
       const to = from.endOfBytes(end);
       if (to - from.at > BYTES_OF_A_PIECE) return false;
-      set(made, field, this.#text(to));
-    } else if (field.type === "bytes") this.#bytes(field, made, end);
+      set(message, field, this.#text(to));
+    } else if (field.type === "bytes") this.#bytes(field, message, end);
     else {
       if (field.choice !== null) this.room.take(ObjectBytes.Choice);
-      set(made, field, this.#scalar(field.type, end));
+      set(message, field, this.#scalar(field.type, end));
     }
     return true;
   }
 
-  /** Reads the field at `start` in pieces. */
-  *#longField(plan: MessagePlan, made: Making, start: number, end: number): Pieces<void> {
+  /** Decodes the field at `start` in slices. */
+  *#longField(plan: MessagePlan, message: PartialMessage, start: number, end: number): Pieces<void> {
     const from = this.from;
     from.at = start;
     const tag = from.tag(end);
@@ -180,46 +182,51 @@ class MessageReader implements NumberSource {
     }
     const field = plan.fields.get(tag >>> 3)!;
     if (field.list === "numbers") {
-      yield* readNumbers(this, this.#numbers(field, made), start, { wire, own: field.wire, end });
+      yield* readNumbers(this, this.#numbers(field, message), start, { wire, numberWire: field.wire, end });
       return;
     }
     const to = from.endOfBytes(end);
-    if (field.message === null) set(made, field, yield* this.#longText(to));
+    if (field.message === null) set(message, field, yield* this.#longText(to));
     else {
       this.room.field();
       if (isSingle(field))
-        made[field.name] = yield* this.#message(field.message, to, made[field.name] as Making | undefined);
-      else this.#addElement(field, made, yield* this.#message(field.message, to));
+        message[field.name] = yield* this.#message(
+          field.message,
+          to,
+          message[field.name] as PartialMessage | undefined,
+        );
+      else this.#addElement(field, message, yield* this.#message(field.message, to));
     }
   }
 
-  /** Reads a message in a message, or an entry of a map, unless it is long. */
-  #shortInner(field: FieldPlan, plan: MessagePlan, made: Making, end: number): boolean {
+  /** Decodes an inner message or an entry of a map. Returns false if it is long. */
+  #shortInner(field: FieldPlan, plan: MessagePlan, message: PartialMessage, end: number): boolean {
     const from = this.from;
     const start = from.at;
     const to = from.endOfBytes(end);
     if (to - start > SHORT_BYTES) return false;
     this.room.field();
-    if (isSingle(field)) made[field.name] = this.#shortMessage(plan, to, made[field.name] as Making | undefined);
+    if (isSingle(field))
+      message[field.name] = this.#shortMessage(plan, to, message[field.name] as PartialMessage | undefined);
     else if (this.room.isFull) {
       this.#check(plan, to);
-      this.#late(field, plan, made).pushLate(start);
-    } else this.#addElement(field, made, to === from.at ? this.#empty() : this.#shortMessage(plan, to));
+      this.#lateList(field, plan, message).pushLate(start);
+    } else this.#addElement(field, message, to === from.at ? this.#empty() : this.#shortMessage(plan, to));
     return true;
   }
 
-  /** Element without fields: always the same object, because nobody changes an element. */
+  /** Returns the element without fields. It is always the same object, because elements are never changed. */
   #empty(): ReadMessage {
     this.room.take(ObjectBytes.Place);
     return EMPTY;
   }
 
-  #object(): Making {
+  #object(): PartialMessage {
     this.room.take(ObjectBytes.Message);
     return {};
   }
 
-  /** Passes over a short message that is read later. Counts its fields, and throws as if it were read now. */
+  /** Skips a short message that will be decoded later. Counts its fields, and throws the errors that decoding would throw. */
   #check(plan: MessagePlan, end: number): void {
     const from = this.from;
     while (from.at < end) {
@@ -245,46 +252,47 @@ class MessageReader implements NumberSource {
     }
   }
 
-  #addElement(field: FieldPlan, made: Making, element: ReadMessage): void {
+  #addElement(field: FieldPlan, message: PartialMessage, element: ReadMessage): void {
     const { name, isMap } = field;
-    const map = made[name];
-    if (!isMap) set(made, field, element);
+    const map = message[name];
+    if (!isMap) set(message, field, element);
     else if (map instanceof LateMap) map.late.push(element);
     else {
       this.room.take(map === undefined ? ObjectBytes.Map : ObjectBytes.Entry);
-      const entries = existing(made, name, () => new Map<unknown, unknown>());
+      const entries = existing(message, name, () => new Map<unknown, unknown>());
       addEntry(entries, element);
     }
   }
 
-  #bytes(field: FieldPlan, made: Making, end: number): void {
+  #bytes(field: FieldPlan, message: PartialMessage, end: number): void {
     const from = this.from;
     const room = this.room;
     const start = from.at;
     const to = from.endOfBytes(end);
     room.view();
-    if (field.list !== null && room.isFull && to - start <= SHORT_BYTES) this.#late(field, null, made).pushLate(start);
+    if (field.list !== null && room.isFull && to - start <= SHORT_BYTES)
+      this.#lateList(field, null, message).pushLate(start);
     else {
       room.take(to > from.at ? ObjectBytes.View : ObjectBytes.Place);
-      set(made, field, to > from.at ? from.bytes.subarray(from.at, to) : NO_BYTES);
+      set(message, field, to > from.at ? from.bytes.subarray(from.at, to) : NO_BYTES);
     }
     from.at = to;
   }
 
-  /** The elements that stay in the message, of a repeated field or of a map. `plan` null: they are bytes. */
-  #late({ name, isMap }: FieldPlan, plan: MessagePlan | null, made: Making): LateList<object> {
-    const value = made[name];
+  /** Returns the late elements of a repeated field or map. `plan` null: the elements are bytes. */
+  #lateList({ name, isMap }: FieldPlan, plan: MessagePlan | null, message: PartialMessage): LateList<object> {
+    const value = message[name];
     if (value instanceof LateList) return value;
     if (value instanceof LateMap) return value.late;
     this.room.hasViews = true;
     this.room.take(ObjectBytes.Late);
-    const list = new LateList((isMap ? [] : (value ?? [])) as object[], (at) => this.#again(plan, at), this.room);
-    made[name] = isMap ? new LateMap((value ?? new Map()) as Map<unknown, unknown>, list) : list;
+    const list = new LateList((isMap ? [] : (value ?? [])) as object[], (at) => this.#decodeLate(plan, at), this.room);
+    message[name] = isMap ? new LateMap((value ?? new Map()) as Map<unknown, unknown>, list) : list;
     return list;
   }
 
-  /** Reads an element again. `plan` null: it is bytes. */
-  #again(plan: MessagePlan | null, start: number): object {
+  /** Decodes a late element. `plan` null: it is bytes. */
+  #decodeLate(plan: MessagePlan | null, start: number): object {
     const from = this.from;
     from.at = start;
     const end = from.endOfBytes(from.bytes.length);
@@ -334,14 +342,14 @@ class MessageReader implements NumberSource {
     return text;
   }
 
-  #numbers({ name, type }: FieldPlan, made: Making): NumberList {
-    return existing(made, name, () => {
+  #numbers({ name, type }: FieldPlan, message: PartialMessage): NumberList {
+    return existing(message, name, () => {
       this.room.take(ObjectBytes.NumberList);
       return new NumberList(type as ListType);
     });
   }
 
-  /** Passes over a group, however many others stand in it. */
+  /** Skips a group, including the groups inside it. */
   *#skipGroup(tag: number, end: number): Pieces<void> {
     const from = this.from;
     const open: number[] = [];
@@ -358,25 +366,25 @@ class MessageReader implements NumberSource {
 }
 
 const EMPTY: ReadMessage = {};
-/** Neither repeated nor a map. */
+/** Reports whether a field is neither repeated nor a map. */
 const isSingle = ({ list, isMap }: FieldPlan): boolean => list === null && !isMap;
 const NO_BYTES = new Uint8Array();
-/** Elements that are read again are garbage soon. */
+/** The room of late elements, which are garbage soon after each access, so they are not counted. */
 const UNCOUNTED = new MessageRoom(Number.POSITIVE_INFINITY, new HeldMessages(Number.POSITIVE_INFINITY));
 const UTF8 = { fatal: true, ignoreBOM: true };
 const SHORT_TEXTS = new TextDecoder("utf-8", UTF8);
 
-/** The value of the field, which is made if there is none yet. */
-function existing<T>(made: Making, name: string, make: () => T): T {
-  const found = made[name] as T | undefined;
+/** Returns the value of a field, and creates it first if it is missing. */
+function existing<T>(message: PartialMessage, name: string, make: () => T): T {
+  const found = message[name] as T | undefined;
   if (found !== undefined) return found;
   const value = make();
-  made[name] = value;
+  message[name] = value;
   return value;
 }
 
-function set(made: Making, { name, choice, list }: FieldPlan, value: unknown): void {
-  if (choice !== null) made[choice] = { case: name, value } satisfies Choice;
-  else if (list === null) made[name] = value;
-  else existing(made, name, (): Pick<unknown[], "push"> => []).push(value);
+function set(message: PartialMessage, { name, choice, list }: FieldPlan, value: unknown): void {
+  if (choice !== null) message[choice] = { case: name, value } satisfies Choice;
+  else if (list === null) message[name] = value;
+  else existing(message, name, (): Pick<unknown[], "push"> => []).push(value);
 }

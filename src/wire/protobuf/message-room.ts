@@ -1,54 +1,51 @@
 /**
- * Counts what one message takes in memory while it is read, and refuses it at a limit. A field of two bytes may become an
- * object of hundreds, and a list of numbers may take eight times its bytes.
+ * Counts the memory of one message while it is decoded, and refuses the message at a limit. A field of two bytes may become an
+ * object of hundreds, and a list of numbers may take eight times its encoded size.
  */
 import { type HeldMessages, tooMuchHeld } from "../grpc/held-messages.ts";
 import type { GrpcStatus } from "../grpc/status.ts";
 
-/** Why a message is not read. */
+/** Thrown when a message exceeds a limit. `status` goes to the client. */
 export class MessageRefused extends Error {
-  readonly status: GrpcStatus;
-
-  constructor(status: GrpcStatus) {
+  constructor(readonly status: GrpcStatus) {
     super(status.message);
-    this.status = status;
   }
 }
 
-/** Memory of an object, in bytes: at least what JavaScriptCore was measured to take on 64-bit Linux, with its place in a list. */
+/**
+ * Memory of objects in bytes, including their place in a list. At least the sizes measured for JavaScriptCore on 64-bit Linux.
+ */
 export const ObjectBytes = {
   Message: 64,
-  /** A place in a list for an object that is counted already. */
+  /** A place in a list for an object that already exists. */
   Place: 16,
-  /** In addition to two for each byte of its UTF-8: a character takes two if one of the text is beyond Latin-1. */
+  /** A text without its characters, which take two bytes per byte of UTF-8 if one of them is beyond Latin-1. */
   Text: 40,
   Choice: 80,
   /** A view of bytes of the message. */
   View: 104,
-  /** In addition to the numbers. */
+  /** A list of numbers, without the memory of the numbers. */
   NumberList: 112,
-  /** A map of one entry, and each further entry, in addition to its key and its value. */
+  /** A map with one entry. `Entry`: each further entry. Both in addition to key and value. */
   Map: 288,
   Entry: 48,
   /** A `LateList`, or a `LateMap` with its list. */
   Late: 320,
 } as const;
 
-/** Objects of a message take at most so many times its bytes, or so many bytes if that is more. */
+/** Limit of the objects of a message: this factor times its size, but at least so many bytes. */
 const GROWTH = 8;
 const OBJECT_BYTES_LEAST = 8192;
-/** Objects of short elements are made up to so many times the bytes of the message, or so many bytes if that is more. */
+/** Limit from which short elements stay encoded: this factor times the size of the message, but at least so many bytes. */
 const SHORT_GROWTH = 4;
 const SHORT_OBJECT_BYTES_LEAST = 3072;
-/** A text counts as one more field for each so many bytes. */
+/** A text counts as one more field per this many bytes. */
 const TEXT_BYTES_OF_A_FIELD = 1024;
-/** A list of numbers counts as a field for each so many bytes of memory beyond `LIST_GROWTH` times its bytes in the message. */
+/** Beyond `LIST_GROWTH` times its encoded size, the memory of a list of numbers counts as one field per this many bytes. */
 const LIST_BYTES_OF_A_FIELD = 256;
 const LIST_GROWTH = 4;
 
 export class MessageRoom {
-  readonly #fieldsMost: number;
-  readonly #held: HeldMessages;
   #fields = 0;
   #listBytes = 0;
   #listWireBytes = 0;
@@ -56,20 +53,20 @@ export class MessageRoom {
   #objectBytes = 0;
   #objectBytesMost = Number.POSITIVE_INFINITY;
   #shortObjectBytesMost = Number.POSITIVE_INFINITY;
-  /** True if a part of the message's own memory is still needed. */
+  /** True if parts of the message's own bytes are still needed. */
   hasViews = false;
 
-  constructor(fieldsMost: number, held: HeldMessages) {
-    this.#fieldsMost = fieldsMost;
-    this.#held = held;
-  }
+  constructor(
+    private readonly fieldsMost: number,
+    private readonly held: HeldMessages,
+  ) {}
 
-  /** True if no more objects of short elements are to be made. */
+  /** True if short elements must stay encoded. */
   get isFull(): boolean {
     return this.#objectBytes > this.#shortObjectBytesMost;
   }
 
-  /** Limits the objects of a message of so many bytes. */
+  /** Sets the limits for a message of this size. */
   begin(messageBytes: number): void {
     this.#objectBytesMost = Math.max(OBJECT_BYTES_LEAST, GROWTH * messageBytes);
     this.#shortObjectBytesMost = Math.max(SHORT_OBJECT_BYTES_LEAST, SHORT_GROWTH * messageBytes);
@@ -86,30 +83,30 @@ export class MessageRoom {
     });
   }
 
-  /** Counts these bytes of objects instead of the earlier ones, which are garbage. Throws a `MessageRefused`. */
+  /** Replaces the counted objects, which are garbage, by these. Throws a `MessageRefused`. */
   objectsAre(bytes: number): void {
     this.#count(-this.#objectBytes);
     this.#objectBytes = 0;
     this.take(bytes);
   }
 
-  /** A message in the message, or an entry of a map. Throws a `MessageRefused`. */
+  /** Counts an inner message or an entry of a map. Throws a `MessageRefused`. */
   field(): void {
     this.#add(1);
   }
 
-  /** Bytes that stay where they are in the message. Throws a `MessageRefused`. */
+  /** Counts a field of bytes, which stay in the message's own memory. Throws a `MessageRefused`. */
   view(): void {
     this.hasViews = true;
     this.#add(1);
   }
 
-  /** `bytes`: of its UTF-8. Throws a `MessageRefused`. */
+  /** Counts a text. `bytes`: its length in UTF-8. Throws a `MessageRefused`. */
   text(bytes: number): void {
     this.#add(1 + Math.floor(bytes / TEXT_BYTES_OF_A_FIELD));
   }
 
-  /** Memory that is to be taken for numbers of a list, for so many bytes of the message. Throws a `MessageRefused`. */
+  /** Counts the memory of a list of numbers. `wireBytes`: its size in the message. Throws a `MessageRefused`. */
   list(bytes: number, wireBytes: number): void {
     this.#listBytes += bytes;
     this.#listWireBytes += wireBytes;
@@ -117,15 +114,15 @@ export class MessageRoom {
     this.#count(bytes);
   }
 
-  /** Counts so many bytes of a message's own memory, until `free`. Throws a `MessageRefused`. */
+  /** Counts bytes of a message's own memory, until `free`. Throws a `MessageRefused`. */
   keep(bytes: number): void {
     this.#count(bytes);
   }
 
-  /** The message is no longer needed: counts from the beginning. Returns how many bytes are garbage now. */
+  /** Resets all counts, because the message is no longer needed. Returns the number of bytes that became garbage. */
   free(): number {
     const bytes = this.#bytes;
-    this.#held.bytes -= bytes;
+    this.held.bytes -= bytes;
     this.#bytes = 0;
     this.#objectBytes = 0;
     this.#fields = 0;
@@ -137,16 +134,16 @@ export class MessageRoom {
   #add(fields: number): void {
     this.#fields += fields;
     const beyond = Math.max(0, this.#listBytes - LIST_GROWTH * this.#listWireBytes);
-    if (this.#fields + beyond / LIST_BYTES_OF_A_FIELD <= this.#fieldsMost) return;
+    if (this.#fields + beyond / LIST_BYTES_OF_A_FIELD <= this.fieldsMost) return;
     throw new MessageRefused({
       code: "RESOURCE_EXHAUSTED",
-      message: `Received message with more fields than max (${this.#fieldsMost}); --grpc-max-message-fields allows more`,
+      message: `Received message with more fields than max (${this.fieldsMost}); --grpc-max-message-fields allows more`,
     });
   }
 
   #count(bytes: number): void {
     this.#bytes += bytes;
-    this.#held.bytes += bytes;
-    if (this.#held.bytes > this.#held.most) throw new MessageRefused(tooMuchHeld(this.#held));
+    this.held.bytes += bytes;
+    if (this.held.bytes > this.held.most) throw new MessageRefused(tooMuchHeld(this.held));
   }
 }

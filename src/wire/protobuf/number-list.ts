@@ -1,4 +1,7 @@
-/** The numbers of a repeated field, or the texts of `bytes_contents`, in the memory of a tensor: no object for each. */
+/**
+ * Stores the numbers of a repeated field, or the texts of `bytes_contents`, in the memory layout of a tensor, without an object
+ * per element.
+ */
 import type { MessageRoom } from "./message-room.ts";
 
 export type NumberArray =
@@ -18,36 +21,34 @@ const ARRAYS = {
   uint64: BigUint64Array,
   float: Float32Array,
   double: Float64Array,
-  /** Elements of BYTES: each behind its length. */
+  /** Elements of BYTES. Each follows its length of four bytes. */
   bytes: Uint8Array,
 } as const;
 export type ListType = keyof typeof ARRAYS;
 export const isListType = (type: string): type is ListType => type in ARRAYS;
 
-/** Arrays without an element, by type: nothing is ever written to them. */
+/** Empty arrays by type. Nothing is written to them. */
 const EMPTY = Object.fromEntries(Object.entries(ARRAYS).map(([type, Numbers]) => [type, new Numbers()])) as Readonly<
   Record<ListType, NumberArray>
 >;
 
 export class NumberList {
-  readonly type: ListType;
   length = 0;
   #array: NumberArray;
 
-  constructor(type: ListType) {
-    this.type = type;
+  constructor(readonly type: ListType) {
     this.#array = EMPTY[type];
   }
 
-  /** The numbers; bytes, where they are texts. */
+  /** The numbers. For texts, their bytes with lengths. */
   get numbers(): NumberArray {
-    // A part of an array takes a buffer of its own, of about 200 bytes.
+    // A subarray would get a buffer object of its own, of about 200 bytes.
     return this.length === this.#array.length ? this.#array : this.#array.subarray(0, this.length);
   }
 
   /**
-   * Makes room for `more` numbers, which take `wireBytes` bytes in the message, and returns the array to write to.
-   * Throws a `MessageRefused`.
+   * Makes room for `more` numbers, which take `wireBytes` bytes in the message. Returns the array to write to. Throws a
+   * `MessageRefused`.
    */
   withRoom(more: number, wireBytes: number, room: MessageRoom): NumberArray {
     const needed = this.length + more;

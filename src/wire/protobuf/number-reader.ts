@@ -1,6 +1,6 @@
 /**
- * Reads the numbers of repeated fields, and the texts of `bytes_contents`, into the memory of a tensor: packed in one field,
- * or as a field each.
+ * Decodes repeated numbers, and the texts of `bytes_contents`, into the memory of a tensor. They may be packed into one field, or
+ * be one field each.
  */
 import type { Pieces } from "../../base/pieces.ts";
 import type { MessageRoom } from "./message-room.ts";
@@ -8,45 +8,45 @@ import type { ListType, NumberArray, NumberList } from "./number-list.ts";
 import type { FieldPlan } from "./plans.ts";
 import { NotProtobuf, Wire, type WireCursor } from "./wire.ts";
 
-/** Numbers, or texts, between two stops. */
+/** Numbers, or texts, decoded between two yields. */
 const NUMBERS_OF_A_PIECE = 4096;
 const TEXTS_OF_A_PIECE = 64;
-/** Bytes that are copied between two stops. */
+/** Bytes copied between two yields. */
 const BYTES_OF_A_PIECE = 262_144;
 /**
- * Arrays of at most so many numbers, as shapes are, are written number by number. A second array over the memory of a
- * longer one writes numbers of 64 bits faster, but takes a buffer of its own, of about 200 bytes.
+ * Longest array to which numbers are written directly, for example a shape. Numbers of 64 bits are written faster through a
+ * second array over the same memory, but that takes a buffer object of about 200 bytes.
  */
 const SHORT_LIST = 8;
 
-/** Where numbers are read from, and the room in which their memory counts. */
+/** The message being decoded, and the room in which its memory counts. */
 export interface NumberSource {
   readonly from: WireCursor;
   readonly room: MessageRoom;
 }
 
 /**
- * Adds to `list` the numbers of the field whose tag has just been read and begins at `start`, and of the fields with the
- * same tag that follow it. `wire`: its wire type; `own`: that of a number by itself; `end`: where the message ends.
- * Throws `NotProtobuf` or a `MessageRefused`.
+ * Decodes the field that begins at `start`, and directly following fields with the same tag, into `list`. Its tag has just been
+ * read. `wire`: its wire type. `numberWire`: wire type of a single number. `end`: end of the message. Throws `NotProtobuf` or a
+ * `MessageRefused`.
  */
 export function* readNumbers(
   source: NumberSource,
   list: NumberList,
   start: number,
-  { wire, own, end }: { readonly wire: number; readonly own: number; readonly end: number },
+  { wire, numberWire, end }: { readonly wire: number; readonly numberWire: number; readonly end: number },
 ): Pieces<void> {
   if (list.type === "bytes") yield* texts(source, list, start, end);
-  else if (wire !== Wire.Bytes) yield* run(source, list, start, own, end);
-  else if (own !== Wire.Varint) yield* copied(source, list, end);
+  else if (wire !== Wire.Bytes) yield* run(source, list, start, numberWire, end);
+  else if (numberWire !== Wire.Varint) yield* copyReals(source, list, end);
   else yield* varints(source, list, end);
 }
 
-/** Passes over a field of bytes that holds numbers or a text. Throws `NotProtobuf` as `readNumbers`. */
-export function checkNumbers(from: WireCursor, { type, wire: own }: FieldPlan, end: number): void {
+/** Skips a field of numbers or texts. Throws `NotProtobuf` where `readNumbers` would. */
+export function checkNumbers(from: WireCursor, { type, wire: numberWire }: FieldPlan, end: number): void {
   const listEnd = from.endOfBytes(end);
   if (type === "bytes") from.at = listEnd;
-  else if (own === Wire.Varint) while (from.at < listEnd) from.varint(listEnd);
+  else if (numberWire === Wire.Varint) while (from.at < listEnd) from.varint(listEnd);
   else {
     const size = type === "float" ? 4 : 8;
     if ((listEnd - from.at) % size !== 0) throw new NotProtobuf();
@@ -54,7 +54,7 @@ export function checkNumbers(from: WireCursor, { type, wire: own }: FieldPlan, e
   }
 }
 
-/** Integers that are packed in one field. */
+/** Decodes packed integers. */
 function* varints({ from, room }: NumberSource, list: NumberList, end: number): Pieces<void> {
   const listEnd = from.endOfBytes(end);
   const count = yield* varintsIn(from, listEnd);
@@ -67,7 +67,7 @@ function* varints({ from, room }: NumberSource, list: NumberList, end: number): 
   }
 }
 
-/** Adds the integers from the cursor to `end` to `list`, in one go. Throws `NotProtobuf` or a `MessageRefused`. */
+/** Decodes the integers from the cursor to `end`, without yields. Throws `NotProtobuf` or a `MessageRefused`. */
 export function readFewIntegers({ from, room }: NumberSource, list: NumberList, end: number): void {
   const { bytes, at } = from;
   let count = 0;
@@ -92,8 +92,8 @@ function* varintsIn({ bytes, at }: WireCursor, end: number): Pieces<number> {
   return count;
 }
 
-/** Numbers in floating point that are packed in one field. They stand there as they stand in memory. */
-function* copied({ from, room }: NumberSource, list: NumberList, end: number): Pieces<void> {
+/** Copies packed floating-point numbers. Their encoding equals their layout in memory. */
+function* copyReals({ from, room }: NumberSource, list: NumberList, end: number): Pieces<void> {
   const bytes = from.endOfBytes(end) - from.at;
   const size = list.type === "float" ? 4 : 8;
   if (bytes % size !== 0) throw new NotProtobuf();
@@ -113,7 +113,7 @@ function* copied({ from, room }: NumberSource, list: NumberList, end: number): P
   }
 }
 
-/** Fields of one number each. */
+/** Decodes fields of one number each. */
 function* run({ from, room }: NumberSource, list: NumberList, start: number, wire: number, end: number): Pieces<void> {
   const { type } = list;
   const tagBytes = from.at - start;
@@ -132,7 +132,7 @@ function* run({ from, room }: NumberSource, list: NumberList, start: number, wir
   }
 }
 
-/** Fields of one text each. In memory each text stands after its length, of four bytes. */
+/** Copies fields of one text each. In memory, each text follows its length of four bytes. */
 function* texts({ from, room }: NumberSource, list: NumberList, start: number, end: number): Pieces<void> {
   const tagBytes = from.at - start;
   const { count, to, textBytes } = yield* runFrom(from, start, Wire.Bytes, end);
@@ -155,15 +155,16 @@ function* texts({ from, room }: NumberSource, list: NumberList, start: number, e
   }
 }
 
+/** Consecutive fields with the same tag. */
 interface Run {
   readonly count: number;
-  /** Where the fields end. */
+  /** Offset of the end of the last field. */
   readonly to: number;
-  /** Bytes of the texts in them. */
+  /** Total length of their texts, in bytes. */
   readonly textBytes: number;
 }
 
-/** Finds the fields from `start` on that have the same tag, which ends at the cursor. */
+/** Finds the consecutive fields from `start` that have the same tag, which ends at the cursor. */
 function* runFrom(from: WireCursor, start: number, wire: number, end: number): Pieces<Run> {
   const { bytes } = from;
   const tagBytes = from.at - start;
@@ -183,13 +184,13 @@ function* runFrom(from: WireCursor, start: number, wire: number, end: number): P
   }
 }
 
-/** Reads a number in floating point. */
+/** Decodes a floating-point number. */
 const real = (type: string, from: WireCursor, end: number): number =>
   type === "float"
     ? from.view.getFloat32(from.forward(4, end), true)
     : from.view.getFloat64(from.forward(8, end), true);
 
-/** The last varint as a value of `type`. */
+/** Converts the last varint to a value of `type`. */
 export function integerOf(type: string, { low, high }: WireCursor): boolean | number | bigint {
   if (type === "bool") return low !== 0 || high !== 0;
   if (type === "int32") return low;
@@ -199,13 +200,13 @@ export function integerOf(type: string, { low, high }: WireCursor): boolean | nu
   return type === "int64" ? BigInt.asIntN(64, value) : value;
 }
 
-/** Words of 32 bits over the memory of a long array, the low word of a number of 64 bits first. Null: the array is short. */
+/** Returns the memory of a long array as 32-bit words (low word first), or null for a short array. */
 const wordsOf = (array: NumberArray): Int32Array | null =>
   array instanceof Uint8Array || array.length <= SHORT_LIST
     ? null
     : new Int32Array(array.buffer, array.byteOffset, array.byteLength >> 2);
 
-/** Writes the last varint. */
+/** Stores the last varint in the array. */
 function put(array: NumberArray, words: Int32Array | null, at: number, type: ListType, from: WireCursor): void {
   if (words === null) {
     const value = integerOf(type, from);

@@ -1,17 +1,18 @@
-/** A table of messages and their fields, made ready for reading. */
+/** Prepares a table of messages and fields for decoding. */
 import { isListType } from "./number-list.ts";
 import { Wire } from "./wire.ts";
 
-/** Lists of bytes that are read into one memory: their elements become a tensor. */
+/** The field of bytes whose elements are decoded into one block of memory, because they become a tensor. */
 const PACKED_TEXTS = "bytes_contents";
 
+/** A field, prepared for decoding. */
 export interface FieldPlan {
   readonly name: string;
   readonly type: string;
   readonly choice: string | null;
   readonly wire: number;
   readonly list: "numbers" | "values" | null;
-  /** Plan of the messages in the field, or of the entries of a map, which have a key and a value. Null: other values. */
+  /** Plan of the messages in the field, or of the entries of a map (key and value); null for other values. */
   readonly message: MessagePlan | null;
   readonly isMap: boolean;
 }
@@ -19,34 +20,31 @@ export interface MessagePlan {
   readonly fields: Map<number, FieldPlan>;
 }
 
-/** A field as a table has it. */
+/** A field of a table. */
 export interface WireField {
   readonly name: string;
   readonly number: number;
-  /** A message of the table, or a scalar of protobuf. */
+  /** Name of a message of the table, or of a scalar type of protobuf. */
   readonly type: string;
   readonly repeated: boolean;
-  /** Type of the keys of a map, whose values have `type`; null: no map. */
+  /** Type of the keys of a map, whose values have `type`; null if the field is not a map. */
   readonly keys: string | null;
-  /** Fields of one choice exclude each other. */
+  /** Name of the oneof that contains the field, or null. */
   readonly choice: string | null;
 }
 
-/** Messages by their names, made ready for reading when they are first read. */
+/** The plans of messages by name. Each is made when it is first needed. */
 export class Plans {
-  readonly #messages: ReadonlyMap<string, readonly WireField[]>;
   readonly #plans = new Map<string, MessagePlan>();
 
-  constructor(messages: ReadonlyMap<string, readonly WireField[]>) {
-    this.#messages = messages;
-  }
+  constructor(private readonly messages: ReadonlyMap<string, readonly WireField[]>) {}
 
-  /** Null: no message of the table. */
+  /** Returns the plan of a message, or null if the table does not have it. */
   of(type: string): MessagePlan | null {
-    const fields = this.#messages.get(type);
+    const fields = this.messages.get(type);
     if (fields === undefined) return null;
-    const made = this.#plans.get(type);
-    if (made !== undefined) return made;
+    const existing = this.#plans.get(type);
+    if (existing !== undefined) return existing;
     const plan: MessagePlan = { fields: new Map() };
     this.#plans.set(type, plan);
     for (const field of fields) plan.fields.set(field.number, this.#field(field));

@@ -1,11 +1,11 @@
-/** Reads single values of protobuf's wire format. Throws `NotProtobuf` where the bytes are none. */
+/** Reads single values of protobuf's wire format. Throws `NotProtobuf` on malformed bytes. */
 
 export const Wire = { Varint: 0, Bit64: 1, Bytes: 2, StartGroup: 3, EndGroup: 4, Bit32: 5 } as const;
 
-/** The bytes are no message of the type. */
+/** The bytes are not a message of the type. */
 export class NotProtobuf extends Error {}
 
-/** As C++'s `CodedInputStream` allows. */
+/** Longest field in bytes, as in C++'s `CodedInputStream`. */
 const LENGTH_MOST = 2 ** 31 - 1;
 
 export class WireCursor {
@@ -21,13 +21,13 @@ export class WireCursor {
     this.bytes = bytes;
   }
 
-  /** Made when the first real number is read: most messages have none. */
+  /** Created for the first floating-point number, because most messages have none. */
   get view(): DataView {
     this.#view ??= new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.length);
     return this.#view;
   }
 
-  /** Into `low` and `high`, as 64 bits. */
+  /** Reads a varint of up to 64 bits into `low` and `high`. */
   varint(end: number): void {
     const { bytes } = this;
     let at = this.at;
@@ -58,7 +58,7 @@ export class WireCursor {
     throw new NotProtobuf();
   }
 
-  /** The number of a field, and its wire type in the three lowest bits. */
+  /** Reads a tag: the field number, with the wire type in the lowest three bits. */
   tag(end: number): number {
     const from = this.at;
     this.varint(end);
@@ -67,7 +67,7 @@ export class WireCursor {
     return tag;
   }
 
-  /** Where bytes end that begin behind their length. */
+  /** Reads a length. Returns the offset at which that many bytes end. */
   endOfBytes(end: number): number {
     this.varint(end);
     const length = this.low >>> 0;
@@ -75,14 +75,14 @@ export class WireCursor {
     return this.at + length;
   }
 
-  /** Passes over a value that is no group. */
+  /** Skips a value that is not a group. */
   skip(wire: number, end: number): void {
     if (wire === Wire.Varint) this.varint(end);
     else if (wire === Wire.Bytes) this.at = this.endOfBytes(end);
     else this.forward(wire === Wire.Bit64 ? 8 : 4, end);
   }
 
-  /** Gives the place before, and goes on by so many bytes. */
+  /** Moves the cursor forward. Returns its offset before. */
   forward(bytes: number, end: number): number {
     const from = this.at;
     if (bytes > end - from) throw new NotProtobuf();

@@ -1,10 +1,10 @@
-/** Do certificate and key fit together? uvicorn's `--ssl-…` files, read and checked before anybody listens. */
+/** Reads and checks uvicorn's `--ssl-…` files before the server listens: certificate, key, and whether they fit together. */
 import type { KeyObject, X509Certificate } from "node:crypto";
 import { NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
 import { selfSigned } from "./self-signed.ts";
 import type { TlsConfig } from "./tls-config.ts";
 
-/** As `Bun.serve` takes them. */
+/** TLS options in the form that `Bun.serve` takes. */
 export interface TlsFiles {
   readonly cert: string;
   readonly key: string;
@@ -13,13 +13,13 @@ export interface TlsFiles {
   readonly rejectUnauthorized: boolean;
 }
 
-/** Loaded by the first server with TLS: the module takes 1 to 6 ms of a start. */
+/** Loaded by the first server with TLS, because the module takes 1 to 6 ms of the start. */
 const crypto = () => process.getBuiltinModule("node:crypto");
 
-/** Python's `ssl.VerifyMode`. */
+/** `CERT_NONE` of Python's `ssl.VerifyMode`. */
 const CERT_NONE = 0;
 
-/** `error`: one line that names the flag, the file and what is wrong with it. */
+/** Reads the files, or makes a certificate. `error`: one line with the flag, the file and what is wrong with it. */
 export function readTls(tls: TlsConfig | "self-signed"): TlsFiles | { readonly error: string } {
   return tls === "self-signed" ? { ...selfSigned(), requestCert: false, rejectUnauthorized: false } : readFiles(tls);
 }
@@ -39,12 +39,12 @@ function readFiles({ certfile, keyfile, caCerts, certReqs }: TlsConfig): TlsFile
   const key = read["ssl-keyfile"]!;
   const ca = read["ssl-ca-certs"];
   const certificate = certificateOf(cert);
-  if (certificate === null) return wrong("ssl-certfile", certfile, `is no certificate; ${PEM}`);
+  if (certificate === null) return wrong("ssl-certfile", certfile, "is not a certificate in PEM format");
   const privateKey = keyOf(key);
   if (typeof privateKey === "string") {
     if (keyfile === null)
-      return wrong("ssl-certfile", certfile, "holds no private key beside the certificate; give --ssl-keyfile");
-    return wrong("ssl-keyfile", keyfile, `${privateKey}; ${PEM}`);
+      return wrong("ssl-certfile", certfile, "has a certificate but no private key; set --ssl-keyfile");
+    return wrong("ssl-keyfile", keyfile, privateKey);
   }
   if (!certificate.checkPrivateKey(privateKey))
     return wrong(
@@ -53,12 +53,10 @@ function readFiles({ certfile, keyfile, caCerts, certReqs }: TlsConfig): TlsFile
       "does not belong to the certificate",
     );
   if (ca !== undefined && certificateOf(ca) === null)
-    return wrong("ssl-ca-certs", caCerts!, `is no certificate; ${PEM}`);
+    return wrong("ssl-ca-certs", caCerts!, "is not a certificate in PEM format");
   const asks = certReqs !== CERT_NONE;
   return { cert, key, ...(ca === undefined ? {} : { ca }), requestCert: asks, rejectUnauthorized: asks };
 }
-
-const PEM = "it takes a PEM file";
 
 function wrong(flag: string, path: string, what: string): { readonly error: string } {
   return { error: `--${flag} ${path}: ${what}` };
@@ -72,13 +70,13 @@ function certificateOf(pem: string): X509Certificate | null {
   }
 }
 
-/** Or what is wrong. */
+/** Reads a private key, or returns what is wrong with it. */
 function keyOf(pem: string): KeyObject | string {
   if (/BEGIN ENCRYPTED PRIVATE KEY|Proc-Type: 4,ENCRYPTED/.test(pem))
-    return "is encrypted, and vllm serve has no option for its password";
+    return "is encrypted; must not be, because vllm serve has no option for a password";
   try {
     return crypto().createPrivateKey(pem);
   } catch {
-    return "is no private key";
+    return "is not a private key in PEM format";
   }
 }

@@ -1,11 +1,11 @@
-/** How does a server get a certificate without any file? It signs one for itself: X.509 v3 over P-256, in DER by hand. */
+/** Makes a self-signed certificate, so that a server needs no files for TLS: X.509 v3 over P-256, encoded in DER here. */
 import { hostname } from "node:os";
 import { randomHex } from "../../base/random.ts";
 
 const [SEQUENCE, SET, INTEGER, BIT_STRING, OCTETS, OID, UTF8, VERSION, EXTENSIONS] = [
   0x30, 0x31, 0x02, 0x03, 0x04, 0x06, 0x0c, 0xa0, 0xa3,
 ];
-/** Years of two digits, and from 2050 on of four. */
+/** Tags of times: with years of two digits, and from 2050 on of four. */
 const [SHORT_TIME, LONG_TIME] = [0x17, 0x18];
 const FROM = "240101000000Z";
 const TO = "20991231235959Z";
@@ -15,13 +15,13 @@ const ECDSA_WITH_SHA256 = "2a8648ce3d040302";
 const COMMON_NAME = "550403";
 const ALT_NAMES = "551d11";
 
-/** For this machine by name, and for itself; PEM. */
+/** Returns a certificate for localhost and this machine's name, and its key, both as PEM. */
 export function selfSigned(): { readonly cert: string; readonly key: string } {
   const { generateKeyPairSync, sign } = process.getBuiltinModule("node:crypto");
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const algorithm = der(SEQUENCE, oid(ECDSA_WITH_SHA256));
   const name = der(SEQUENCE, der(SET, der(SEQUENCE, oid(COMMON_NAME), der(UTF8, Buffer.from("understudy")))));
-  // Positive, and no zero in front.
+  // A positive number whose first byte is not zero.
   const serial = Buffer.from(`40${randomHex(15)}`, "hex");
   const alternatives = der(
     SEQUENCE,
@@ -50,7 +50,7 @@ export function selfSigned(): { readonly cert: string; readonly key: string } {
   };
 }
 
-/** A value with its tag and length. */
+/** Encodes a value with its tag and length. */
 function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
   const content = Buffer.concat(parts);
   const { length } = content;

@@ -1,16 +1,16 @@
 /** The configuration of TLS. */
 
-/** `--ssl-…`: paths of PEM files. */
+/** Paths of the PEM files of `--ssl-…`. */
 export interface TlsConfig {
   readonly certfile: string;
   /** null: the key is in `certfile`. */
   readonly keyfile: string | null;
   readonly caCerts: string | null;
-  /** What is asked of a client, as Python's `ssl.VerifyMode`: 0 nothing, 2 a certificate. */
+  /** Proof that a client must present, as in Python's `ssl.VerifyMode`: 0 nothing, 2 a certificate. */
   readonly certReqs: 0 | 2;
 }
 
-/** Returns undefined if there is no certificate, and so no TLS. */
+/** Returns undefined without a certificate, because TLS is off then. */
 export function tlsOf({
   certfile,
   ...others

@@ -1,4 +1,4 @@
-/** A worker for the tests of the supervisor: says what `seed` of its configuration names, and then does it. */
+/** Runs as a worker in tests of the supervisor. The `seed` of its configuration selects its behaviour. */
 import type { ToWorker } from "../../../src/app/workers/messages.ts";
 
 const BEHAVIOURS = ["serves", "refuses", "traps", "dies at once", "dies at the start", "is deaf"] as const;

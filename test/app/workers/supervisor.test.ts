@@ -1,4 +1,7 @@
-/** Does the supervisor start anew what dies, give up on what does not stay, and leave nobody behind? Stand-ins for workers. */
+/**
+ * Tests that the supervisor restarts dead workers, gives up on workers that die repeatedly, and leaves no process behind. The
+ * workers are stand-ins.
+ */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,7 +22,7 @@ setDefaultTimeout(30_000);
 const folder = mkdtempSync(join(tmpdir(), "understudy-workers-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Waits no time, and notes what was to be waited. */
+/** A clock that fires at once, and records the requested delays. */
 class HastyClock extends WallClock {
   readonly waitedUs: number[] = [];
   override at(dueUs: number, wake: () => void) {
@@ -28,17 +31,20 @@ class HastyClock extends WallClock {
   }
 }
 
-/** `behaviours`: of the first life, the second and so on; the last one stays. */
+/**
+ * Makes a supervisor whose workers run `stand-in.ts`. `behaviours`: behaviour of a worker after each of its starts, in order.
+ * Further starts repeat the last one.
+ */
 function supervise(workers: number, behaviours: readonly Behaviour[], clock: Clock = new HastyClock()) {
-  const said: string[] = [];
+  const lines: string[] = [];
   const retired: (readonly [number, Death])[] = [];
   const lives = new Map<number, number>();
   const paused: boolean[] = [];
   const supervisor = new Supervisor({
     workers,
     clock,
-    entry: new URL("./stand-in.ts", import.meta.url).pathname,
-    say: (line) => said.push(line.replace(/process \d+/, "process N")),
+    command: [process.execPath, ...process.execArgv, new URL("./stand-in.ts", import.meta.url).pathname],
+    say: (line) => lines.push(line.replace(/process \d+/, "process N")),
     setup: (index, isPaused) => {
       const life = lives.get(index) ?? 0;
       lives.set(index, life + 1);
@@ -51,7 +57,7 @@ function supervise(workers: number, behaviours: readonly Behaviour[], clock: Clo
       return "";
     },
   });
-  return { supervisor, said, retired, lives };
+  return { supervisor, lines, retired, lives };
 }
 const lives = (pid: number | null) => {
   try {
@@ -63,20 +69,20 @@ const lives = (pid: number | null) => {
 };
 
 describe("the supervisor", () => {
-  test("starts all, says when they listen, ends all in order", async () => {
+  test("start() resolves when all workers listen, and end() ends them in order", async () => {
     const clock = new WallClock();
-    const { supervisor, said, retired } = supervise(3, ["serves"], clock);
+    const { supervisor, lines, retired } = supervise(3, ["serves"], clock);
     expect(await supervisor.start()).toBe("http://127.0.0.1:1");
     const pids = [...supervisor.pids];
     expect(pids.filter(lives)).toHaveLength(3);
     supervisor.end(1);
     expect(await supervisor.exited).toBe(0);
-    expect([supervisor.open, said, pids.filter(lives)]).toEqual([9, [], []]);
+    expect([supervisor.open, lines, pids.filter(lives)]).toEqual([9, [], []]);
     expect(retired.map(([, death]) => death)).toEqual(Array(3).fill({ exitCode: 0, signal: null, orderly: true }));
     clock.close();
   });
 
-  test("what one refuses is refused for all, and nobody is left", async () => {
+  test("if a worker refuses to start, the start fails with its reason and no worker is left", async () => {
     const { supervisor } = supervise(2, ["refuses"]);
     const reason = await supervisor.start().catch((error) => error);
     expect(reason).toBeInstanceOf(StartRefused);
@@ -84,47 +90,47 @@ describe("the supervisor", () => {
     expect(supervisor.pids).toEqual([null, null]);
   });
 
-  test("one that dies while it starts for the first time ends the start", async () => {
+  test("a worker that dies during its first start makes the start fail", async () => {
     const { supervisor } = supervise(2, ["dies at the start"]);
     expect(supervisor.start()).rejects.toThrow(/^worker \d ended with 1 while it started$/);
     await supervisor.exited;
     expect(supervisor.pids).toEqual([null, null]);
   });
 
-  test("one that is killed is started anew", async () => {
-    const { supervisor, said, retired, lives: started } = supervise(2, ["serves"]);
+  test("a killed worker is restarted", async () => {
+    const { supervisor, lines, retired, lives: started } = supervise(2, ["serves"]);
     await supervisor.start();
     const [killed] = supervisor.pids;
     process.kill(killed!, "SIGKILL");
     while (supervisor.pids[0] === killed || supervisor.pids[0] === null) await Bun.sleep(5);
-    expect(said).toEqual(["worker 0 (process N) was killed by SIGKILL; started anew in 0.1 s"]);
+    expect(lines).toEqual(["worker 0 (process N) was killed by SIGKILL; started anew in 0.1 s"]);
     expect(retired).toEqual([[0, { exitCode: null, signal: "SIGKILL", orderly: false }]]);
     expect(started.get(0)).toBe(2);
     supervisor.end(1);
     expect(await supervisor.exited).toBe(0);
   });
 
-  test("one that does not stay ends the server with 1 in the end, after waiting longer and longer", async () => {
+  test("a worker that dies repeatedly is restarted with growing delays, then the server exits with code 1", async () => {
     const clock = new HastyClock();
-    const { supervisor, said } = supervise(2, ["serves", "dies at once"], clock);
+    const { supervisor, lines } = supervise(2, ["serves", "dies at once"], clock);
     await supervisor.start();
     process.kill(supervisor.pids[1]!, "SIGKILL");
     expect(await supervisor.exited).toBe(1);
-    expect(said).toHaveLength(SHORT_LIVES_MAX);
-    expect(said.at(-1)).toBe("worker 1 (process N) ended with 1; it does not stay, so the server ends");
+    expect(lines).toHaveLength(SHORT_LIVES_MAX);
+    expect(lines.at(-1)).toBe("worker 1 (process N) ended with 1; it does not stay, so the server ends");
     const delays = clock.waitedUs.slice(0, SHORT_LIVES_MAX - 1).map((us) => Math.round(us / 1e5) / 10);
     expect(delays).toEqual([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5]);
   });
 
-  test("a core that trapped ends the server with 70", async () => {
-    const { supervisor, said } = supervise(2, ["serves", "traps"]);
+  test("a worker whose core trapped makes the server exit with code 70", async () => {
+    const { supervisor, lines } = supervise(2, ["serves", "traps"]);
     await supervisor.start();
     process.kill(supervisor.pids[0]!, "SIGKILL");
     expect(await supervisor.exited).toBe(70);
-    expect(said.at(-1)).toBe("worker 0 (process N) ended with 70; its core trapped, so the server ends");
+    expect(lines.at(-1)).toBe("worker 0 (process N) ended with 70; its core trapped, so the server ends");
   });
 
-  test("one that does not end when told is killed", async () => {
+  test("a worker that ignores the order to end is killed", async () => {
     const { supervisor, retired } = supervise(1, ["is deaf"]);
     await supervisor.start();
     supervisor.end(0);
@@ -133,15 +139,15 @@ describe("the supervisor", () => {
   });
 });
 
-test("back-off: doubled with each short life up to a limit, forgotten after a life that was none", () => {
+test("the delay of a restart doubles with each short life up to a limit, and resets after a long life", () => {
   const restarts = new Restarts();
   const delays = Array.from({ length: SHORT_LIVES_MAX }, () => restarts.died(0));
   expect(delays.at(-1)).toBeNull();
-  const given = delays.slice(0, -1) as number[];
-  expect(given.every((delay, i) => delay >= (given[i - 1] ?? 0) && delay <= LONGEST_DELAY_US)).toBe(true);
+  const finite = delays.slice(0, -1) as number[];
+  expect(finite.every((delay, i) => delay >= (finite[i - 1] ?? 0) && delay <= LONGEST_DELAY_US)).toBe(true);
   const other = new Restarts();
   for (let i = 0; i < 5 * SHORT_LIVES_MAX; i++) {
-    expect(other.died(i % 2 === 0 ? 0 : SHORT_LIFE_US)).toBe(given[0]!);
+    expect(other.died(i % 2 === 0 ? 0 : SHORT_LIFE_US)).toBe(finite[0]!);
   }
 });
 
@@ -150,7 +156,7 @@ describe("the truth log of a dead worker", () => {
     ["truth.jsonl", "truth.w2.jsonl"],
     ["truth", "truth.w2"],
     ["logs.d/truth.log.jsonl", "logs.d/truth.log.w2.jsonl"],
-  ])("%s is %s", (file, name) => {
+  ])("the log %s of worker 2 is %s", (file, name) => {
     expect(fileOfWorker(file, 2)).toBe(name);
   });
 
@@ -164,9 +170,9 @@ describe("the truth log of a dead worker", () => {
   };
   test.each([
     ["whole lines stay", '{"a":1}\n{"b":2}\n', '{"a":1}\n{"b":2}\n'],
-    ["a torn line goes", '{"a":1}\n{"b":', '{"a":1}\n'],
-    ["nothing but a torn line", '{"a', ""],
-    ["nothing", "", ""],
+    ["an incomplete last line is removed", '{"a":1}\n{"b":', '{"a":1}\n'],
+    ["only an incomplete line", '{"a', ""],
+    ["an empty file", "", ""],
     ["a long file", `${"x".repeat(3 << 20)}\n{"b":2}\n{"c`, `${"x".repeat(3 << 20)}\n{"b":2}\n`],
   ])("%s", (_, before, kept) => {
     const file = join(folder, "dead.jsonl");
@@ -175,7 +181,7 @@ describe("the truth log of a dead worker", () => {
     expect(readFileSync(file, "utf8") === `${kept}${JSON.stringify(died)}\n`).toBe(true);
   });
 
-  test("what the metrics had counted of it stands in its last line: of this life, not of the ones before", () => {
+  test("its last line has the counts of the metrics for this life, without earlier lives", () => {
     const pages = { shape: setup.shape, refreshes: setup.refreshes };
     const place = mkdtempSync(join(folder, "ledger-"));
     const log = join(place, "truth.jsonl");

@@ -19,7 +19,7 @@ import {
   watchPlans,
 } from "../../engine/simulated-engine.ts";
 import { parts } from "../../golden/trtllm/bench.ts";
-import { House } from "../../metrics/triton/simulated-page.ts";
+import { SimulatedPage } from "../../metrics/triton/simulated-page.ts";
 import { times } from "../../size.ts";
 
 setDefaultTimeout(120_000);
@@ -47,14 +47,14 @@ const anyTrtllm: fc.Arbitrary<EngineConfig> = fc
     };
   });
 
-function expectAnswer(heard: RecordingReceiver, { maxModelLen }: EngineConfig): void {
-  const { ids, finish } = answerOf(heard.generation, maxModelLen);
-  expect(heard.callsAfterEnd).toBe(0);
-  if (heard.ended) {
-    expect(heard.ids).toEqual(ids.slice(0, heard.ids.length));
+function expectAnswer(receiver: RecordingReceiver, { maxModelLen }: EngineConfig): void {
+  const { ids, finish } = answerOf(receiver.generation, maxModelLen);
+  expect(receiver.callsAfterEnd).toBe(0);
+  if (receiver.ended) {
+    expect(receiver.ids).toEqual(ids.slice(0, receiver.ids.length));
     return;
   }
-  expect([heard.finish, heard.ids]).toEqual([finish, ids]);
+  expect([receiver.finish, receiver.ids]).toEqual([finish, ids]);
 }
 
 test("random histories: every request gets its own answer once, despite pauses, and nothing is left behind", () => {
@@ -74,7 +74,7 @@ test("random histories: every request gets its own answer once, despite pauses, 
       } finally {
         stop();
       }
-      for (const heard of world.heard) expectAnswer(heard, config);
+      for (const receiver of world.receivers) expectAnswer(receiver, config);
       expect(world.engine.live).toBe(0);
       if (core === null) return;
       const { views } = core as Core;
@@ -154,7 +154,7 @@ test("MAX_UTILIZATION pauses and resumes, other policies never pause, and client
   for (const asyncScheduling of [false, true]) {
     const pauses = CAPACITY_POLICIES.map((policy) => {
       const world = burst(tight(policy, { asyncScheduling }));
-      for (const heard of world.heard) expectAnswer(heard, world.config);
+      for (const receiver of world.receivers) expectAnswer(receiver, world.config);
       return world.engine.snapshot("now").preemptions;
     });
     expect(pauses.map((count) => count > 0)).toEqual([false, true, false, false]);
@@ -174,8 +174,8 @@ test("with block reuse, a resumed request finds all its blocks, including the la
 test("tokens that a pause cut off the prompt are generated again and not sent twice", () => {
   const { trtllm: policy, ...config } = tight("MAX_UTILIZATION", { numGpuBlocks: 10 });
   const world = burst({ ...config, trtllm: { ...policy!, maxInputLen: 45 } });
-  for (const heard of world.heard) expectAnswer(heard, world.config);
-  expect(world.heard.every(({ finish }) => finish === Finish.Length)).toBe(true);
+  for (const receiver of world.receivers) expectAnswer(receiver, world.config);
+  expect(world.receivers.every(({ finish }) => finish === Finish.Length)).toBe(true);
 });
 
 test("a replay gives the same results with and without an observer of each iteration", () => {
@@ -209,7 +209,7 @@ test("a request is refused without a trace if other requests have reserved the p
   expect(world.submit({ maxTokens: 2 ** 26 - 256 })).not.toBeNull();
   expect(world.submit({ maxTokens: 2 ** 26 - 256 })).toBeNull();
   expect(world.refused).toBe(1);
-  world.heard[0]!.cancel();
+  world.receivers[0]!.cancel();
   world.clock.drain(100);
   expect(world.submit({ maxTokens: 2 ** 26 - 256 })).not.toBeNull();
 });
@@ -227,7 +227,7 @@ test("a pool with too many token ids for the core is refused; without partial re
 test("the inflight batcher's metrics show this scheduler's state", async () => {
   // An iteration takes a fifth of the interval at which the metrics change.
   const timing = { kind: "linear", baseUs: 20_000, prefillUs: 10, decodeUs: 20 } as const;
-  const house = new House(tight("MAX_UTILIZATION", { enablePrefixCaching: true, timing }));
+  const house = new SimulatedPage(tight("MAX_UTILIZATION", { enablePrefixCaching: true, timing }));
   for (let i = 0; i < 12; i++) {
     house.submit({ promptIds: promptOf(20 + 3 * i, i % 5), maxTokens: 50, ignoreEos: true, seed: i });
   }
@@ -267,18 +267,18 @@ test("the inflight batcher's metrics show this scheduler's state", async () => {
 test("with STATIC_BATCH, the static batch family replaces the in-flight family", async () => {
   const timing = { kind: "linear", baseUs: 200_000, prefillUs: 10, decodeUs: 20 } as const;
   const config = tight("STATIC_BATCH", { timing, asyncScheduling: false });
-  const house = new House(config);
+  const house = new SimulatedPage(config);
   for (let i = 0; i < 16; i++)
     house.submit({ promptIds: promptOf(20 + 3 * i, i), maxTokens: 6, ignoreEos: true, seed: i });
   const seen = { context: 0, generation: 0 };
   for (let turn = 0; turn < 100; turn++) {
     house.advance(100_000);
     const value = await house.values();
-    const own = (type: string) => value(`v1_metrics{tensorrt_llm,${type}}`);
-    seen.context = Math.max(seen.context, own("total_context_tokens"));
-    seen.generation = Math.max(seen.generation, own("total_generation_tokens"));
+    const rowOf = (type: string) => value(`v1_metrics{tensorrt_llm,${type}}`);
+    seen.context = Math.max(seen.context, rowOf("total_context_tokens"));
+    seen.generation = Math.max(seen.generation, rowOf("total_generation_tokens"));
     const begun = value("general_metrics{iteration_counter,tensorrt_llm}") > 0;
-    if (begun) expect(own("empty_generation_slots") + own("total_generation_tokens")).toBe(config.maxNumSeqs);
+    if (begun) expect(rowOf("empty_generation_slots") + rowOf("total_generation_tokens")).toBe(config.maxNumSeqs);
     expect(() => value("inflight_batcher_metrics{generation_requests,tensorrt_llm}")).toThrow();
   }
   expect(seen.context).toBeGreaterThan(20);

@@ -1,4 +1,7 @@
-/** Checks that running steps in one call of the core (assembly/vllm/coast.ts) gives the same results as running each step by itself. */
+/**
+ * Checks that running steps in one call of the core (assembly/vllm/coast.ts) gives the same results as running each step by
+ * itself.
+ */
 import { expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import { Batch } from "../../../src/engine/batch.ts";
@@ -95,8 +98,8 @@ test("a replay gives the same results with and without an observer of each step"
       [release, 40],
     ] as const) {
       coasted = 0;
-      const property = fc.property(way, (one) => {
-        expect(outcome(one, module, false)).toEqual(outcome(one, module, true));
+      const property = fc.property(way, (drawnWay) => {
+        expect(outcome(drawnWay, module, false)).toEqual(outcome(drawnWay, module, true));
       });
       fc.assert(property, { numRuns: times(runs) });
       expect(coasted).toBeGreaterThan(20 * runs);

@@ -1,4 +1,7 @@
-/** When garbage is collected: after much of it, when the server rests, and within a share of the time. */
+/**
+ * Tests when garbage collections are ordered: after a certain amount of garbage, when the server becomes idle, and only for a
+ * limited share of the time.
+ */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Garbage } from "../../../src/base/time/garbage.ts";
@@ -13,17 +16,20 @@ type Kind = "young" | "whole" | "concurrent";
 interface Times {
   readonly youngUs?: number;
   readonly wholeUs?: number;
-  /** The runtime has no concurrent collections. */
+  /** True if the runtime has no concurrent collections. */
   readonly inOneGo?: boolean;
 }
 
-/** `resident.bytes` may be changed. Collections take the stated time without moving the clock. */
+/**
+ * Makes a garbage collector that records its collections. A collection reports the given time, but the clock stays. Tests may
+ * change `resident.bytes`, the process's memory.
+ */
 function collecting({ youngUs = 0, wholeUs = 0, inOneGo = false }: Times = {}) {
   const clock = new VirtualClock();
-  const collected: [atUs: number, what: Kind][] = [];
+  const collected: [atUs: number, kind: Kind][] = [];
   const resident = { bytes: 100 * MIB };
-  const took = (what: Kind, us: number) => () => {
-    collected.push([clock.now(), what]);
+  const took = (kind: Kind, us: number) => () => {
+    collected.push([clock.now(), kind]);
     return us;
   };
   const garbage = new Garbage(new SpareTime(clock, 60_000, 2 * SECOND_US), new SpareTime(clock, 6000, 200_000), {
@@ -32,14 +38,14 @@ function collecting({ youngUs = 0, wholeUs = 0, inOneGo = false }: Times = {}) {
     concurrent: inOneGo ? null : took("concurrent", 0),
     residentBytes: () => resident.bytes,
   });
-  /** The promises of a gap settle between the clock's turns. */
+  /** Advances time in steps, and lets promises settle after each step. */
   const pass = async (us: number, stepUs = 100_000) => {
     for (const end = clock.now() + us; clock.now() < end; ) {
       clock.advanceTo(Math.min(end, clock.now() + stepUs));
       for (let promise = 0; promise < 4; promise++) await Promise.resolve();
     }
   };
-  /** Starts streams whose steps leave no gap; returns what ends them. */
+  /** Starts streams whose steps leave no gap. Returns a function that ends them. */
   const streams = () => {
     let open = true;
     const step = () => void (open && clock.at(clock.now() + 20_000, step));
@@ -48,11 +54,11 @@ function collecting({ youngUs = 0, wholeUs = 0, inOneGo = false }: Times = {}) {
       open = false;
     };
   };
-  const kinds = () => collected.map(([, what]) => what);
+  const kinds = () => collected.map(([, kind]) => kind);
   return { clock, garbage, collected, kinds, resident, pass, streams };
 }
 
-test("the rest of a burst is collected when nothing has come for half a second; a little is left", async () => {
+test("half a second after a burst its garbage is collected, unless it is only a little", async () => {
   const { garbage, kinds, pass } = collecting();
   garbage.add(3 * MIB);
   await pass(0.3 * SECOND_US);
@@ -64,7 +70,7 @@ test("the rest of a burst is collected when nothing has come for half a second; 
   expect(kinds()).toEqual(["whole"]);
 });
 
-test("if steps leave no gap, the young generation is collected beside them", async () => {
+test("if steps leave no gap, the young generation is collected between them", async () => {
   const { garbage, kinds, pass, streams } = collecting();
   streams();
   garbage.add(4 * MIB);
@@ -74,7 +80,7 @@ test("if steps leave no gap, the young generation is collected beside them", asy
   expect(kinds()).toEqual(["young"]);
 });
 
-test("a crowd of new objects in use is collected at once, whatever share of the time it takes", () => {
+test("a crowd of new objects that are in use is collected at once, whatever share of the time it takes", () => {
   const { garbage, kinds } = collecting({ youngUs: SECOND_US });
   for (let crowd = 0; crowd < 3; crowd++) garbage.crowded();
   expect(kinds()).toEqual(["young", "young", "young"]);
@@ -92,7 +98,7 @@ test("256 streams that were read and opened order a young collection", () => {
   expect(collected).toEqual([0, 0, 0].map((atUs) => [atUs, "young"]));
 });
 
-test("a burst of requests that is read before its first stream is opened does not wait for that", () => {
+test("a burst of requests orders young collections before the first stream is opened", () => {
   const { garbage, collected } = collecting();
   for (let i = 0; i < 2000; i++) garbage.read();
   expect(collected).toHaveLength(3);
@@ -100,7 +106,7 @@ test("a burst of requests that is read before its first stream is opened does no
   expect(collected).toHaveLength(7);
 });
 
-test("beside steps that leave no gap, memory that has grown by 48 MiB is collected concurrently", async () => {
+test("if steps leave no gap, growth by 48 MiB orders a concurrent collection", async () => {
   const { garbage, resident, collected, kinds, pass, streams } = collecting();
   const end = streams();
   const found: number[] = [];
@@ -110,16 +116,16 @@ test("beside steps that leave no gap, memory that has grown by 48 MiB is collect
     await pass(3 * SECOND_US);
     if (collected.at(-1)![1] === "concurrent") found.push(mib);
   }
-  // The first look, in the first round, is what growth counts from.
+  // Growth counts from the memory in the first round.
   expect(found).toEqual([49, 97]);
-  // A whole one would stop all streams. It comes when they are over, because a concurrent one gives no memory back.
+  // A whole collection would stop all streams, so it comes after them. A concurrent one returns no memory to the system.
   expect(kinds()).not.toContain("whole");
   end();
   await pass(10 * SECOND_US);
   expect(kinds()).toContain("whole");
 });
 
-test("a runtime without concurrent collections makes whole ones beside those steps", async () => {
+test("a runtime without concurrent collections makes whole ones instead", async () => {
   const { garbage, resident, kinds, pass, streams } = collecting({ inOneGo: true });
   streams();
   for (let round = 0; round < 3; round++) {
@@ -127,10 +133,10 @@ test("a runtime without concurrent collections makes whole ones beside those ste
     await pass(3 * SECOND_US);
     resident.bytes += 48 * MIB;
   }
-  expect(kinds().filter((what) => what !== "young")).toEqual(["whole", "whole"]);
+  expect(kinds().filter((kind) => kind !== "young")).toEqual(["whole", "whole"]);
 });
 
-test("growth by bodies orders no whole collection beside steps that leave no gap", async () => {
+test("growth by bodies orders no whole collection if steps leave no gap", async () => {
   const { garbage, resident, kinds, pass, streams } = collecting();
   streams();
   for (let round = 0; round < 10; round++) {
@@ -141,7 +147,7 @@ test("growth by bodies orders no whole collection beside steps that leave no gap
   expect(new Set(kinds())).toEqual(new Set(["young"]));
 });
 
-test("whole collections take at most a fiftieth of the time, however fast streams come", async () => {
+test("whole collections take at most a fiftieth of the time at any rate of streams", async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 5, max: 400 }), async (wholeMs, everyMs) => {
       const { garbage, kinds, pass } = collecting({ wholeUs: wholeMs * 1000 });
@@ -149,7 +155,7 @@ test("whole collections take at most a fiftieth of the time, however fast stream
         garbage.add(4 * MIB);
         await pass(everyMs * 1000, everyMs * 1000);
       }
-      const wholes = kinds().filter((what) => what === "whole").length;
+      const wholes = kinds().filter((kind) => kind === "whole").length;
       expect(wholes).toBeGreaterThan(0);
       expect((wholes - 1) * wholeMs).toBeLessThanOrEqual(20_000 / 50);
     }),
@@ -163,7 +169,7 @@ test("a whole collection does not wait for its share of the time if memory has g
     resident.bytes += grownMib * MIB;
     garbage.add(4 * MIB);
     await pass(0.2 * SECOND_US);
-    return kinds().filter((what) => what === "whole").length;
+    return kinds().filter((kind) => kind === "whole").length;
   };
   expect(await wholes(0)).toBe(1);
   expect(await wholes(47)).toBe(1);
@@ -186,24 +192,24 @@ test("every 4 MiB of bodies order a young collection, whatever share of the time
     garbage.add(4 * MIB);
     await pass(1000, 1000);
   }
-  expect(kinds().filter((what) => what === "young").length).toBeGreaterThan(950);
+  expect(kinds().filter((kind) => kind === "young").length).toBeGreaterThan(950);
 });
 
-test("what was put off for want of time is collected when the server rests", async () => {
+test("collections that exceeded their share of the time are made up for when the server becomes idle", async () => {
   const { garbage, kinds, pass } = collecting({ wholeUs: 20_000 });
   for (let i = 0; i < 100; i++) {
     garbage.add(4 * MIB);
     await pass(1000, 1000);
   }
-  expect(kinds().filter((what) => what === "whole")).toHaveLength(1);
+  expect(kinds().filter((kind) => kind === "whole")).toHaveLength(1);
   await pass(10 * SECOND_US);
-  // One that was owed, and one for the requests that were under way at it.
-  expect(kinds().filter((what) => what === "whole")).toHaveLength(3);
+  // One postponed collection, and one for the requests that were running during it.
+  expect(kinds().filter((kind) => kind === "whole")).toHaveLength(3);
   await pass(60 * SECOND_US);
-  expect(kinds().filter((what) => what === "whole")).toHaveLength(3);
+  expect(kinds().filter((kind) => kind === "whole")).toHaveLength(3);
 });
 
-test("behind a burst there is one more: the last of its requests were under way at the last one", async () => {
+test("one more whole collection follows a burst, because its last requests were running during the previous one", async () => {
   const { garbage, kinds, pass } = collecting();
   for (let i = 0; i < 5; i++) {
     garbage.add(4 * MIB);
@@ -225,7 +231,7 @@ test("while a whole collection waits for a gap, each further 4 MiB order a young
   expect(kinds()).toEqual(["young", "young", "young"]);
 });
 
-/** Streams have left no gap for a whole one. */
+/** Returns a collector whose whole collection has found no gap in ten seconds, because streams are running. */
 async function owing() {
   const made = collecting();
   const end = made.streams();
@@ -235,18 +241,18 @@ async function owing() {
   return { ...made, end };
 }
 
-test("a whole one that found no gap is made up for when the streams are over, and there is one more behind it", async () => {
+test("a whole collection that found no gap follows after the streams, and then one more", async () => {
   const { kinds, pass, end } = await owing();
   end();
-  // Found by bench hold: 80 MB of what it had collected were not given back before the next one.
+  // Found by bench hold: without the second collection 80 MB were not returned to the system.
   await pass(60 * SECOND_US);
   expect(kinds()).toEqual(["young", "whole", "whole"]);
 });
 
-test("the one more behind a made-up one, where it finds no gap, is made up for once", async () => {
+test("if the additional collection finds no gap either, it follows once, after the streams", async () => {
   const { collected, kinds, pass, streams, ...first } = await owing();
   let { end } = first;
-  // A gap between streams, again and again: just long enough for what is owed.
+  // Repeated gaps between streams, which are just long enough for the postponed collection.
   for (let gap = 0; gap < 10; gap++) {
     end();
     while (collected.at(-1)![1] !== "whole" && gap < 2) await pass(SECOND_US / 100);
@@ -258,20 +264,20 @@ test("the one more behind a made-up one, where it finds no gap, is made up for o
   expect(kinds()).toEqual(["young", "whole", "young", "whole"]);
 });
 
-test("what is due every half a second, shortly behind each look for a gap, does not put it off for ever", async () => {
+test("timers that always fire just after a search for a gap do not postpone a collection forever", async () => {
   const { clock, kinds, pass, end } = await owing();
-  // Found by bench hold: 130 MB stayed for as long as nothing was asked.
-  const beside = () => {
+  // bench hold found this case: the process kept 130 MB of garbage until the next request.
+  const repeat = () => {
     clock.at(clock.now() + 19_000, () => {});
-    clock.at(clock.now() + SECOND_US / 2, beside);
+    clock.at(clock.now() + SECOND_US / 2, repeat);
   };
-  beside();
+  repeat();
   end();
   await pass(4 * SECOND_US);
   expect(kinds()).toEqual(["young", "whole", "whole"]);
 });
 
-test("a young collection is made at once where no step is due for a while, in a gap where one is", async () => {
+test("a young collection starts at once if no step is due soon, otherwise in the next gap", async () => {
   const { clock, garbage, collected } = collecting();
   const burst = () => {
     for (let i = 0; i < 512; i++) garbage.read();
@@ -283,7 +289,7 @@ test("a young collection is made at once where no step is due for a while, in a 
   clock.advanceTo(clock.now() + 1000);
   await Promise.resolve();
   expect(collected).toHaveLength(2);
-  // One waits for a gap, and does not wait any longer when the next is asked for: the two are one.
+  // A waiting collection starts when the next one is ordered, and counts for both.
   clock.at(clock.now() + 1000, () => {});
   burst();
   expect(collected).toHaveLength(2);

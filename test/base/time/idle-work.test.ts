@@ -1,8 +1,9 @@
+/** Tests work that a server does while it is idle. */
 import { expect, test } from "bun:test";
 import { workWhenIdle } from "../../../src/base/time/idle-work.ts";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 
-/** Lets the promises of a piece settle between two steps of the clock. */
+/** Advances the clock in steps, and lets the promises of a piece settle after each step. */
 async function pass(clock: VirtualClock, times: number): Promise<void> {
   for (let i = 0; i < times; i++) {
     clock.advanceBy(100_000);
@@ -10,7 +11,7 @@ async function pass(clock: VirtualClock, times: number): Promise<void> {
   }
 }
 
-test("pieces are done in order, one at a time, only while the server is idle", async () => {
+test("pieces of work run in order, one at a time, only while the server is idle", async () => {
   const clock = new VirtualClock();
   const done: string[] = [];
   let idle = false;
@@ -32,11 +33,11 @@ test("pieces are done in order, one at a time, only while the server is idle", a
   idle = true;
   await pass(clock, 5);
   expect(done).toEqual(["a begins", "a ends", "b begins", "b ends"]);
-  // Nothing is left to wake for.
+  // After the last piece no timer is left.
   expect(clock.nextUs()).toBe(Number.POSITIVE_INFINITY);
 });
 
-test("a piece that fails does not keep the others from being done; after the end none begins", async () => {
+test("pieces after a failed piece still run, and after the end no piece begins", async () => {
   const clock = new VirtualClock();
   const done: string[] = [];
   const failing = [() => Promise.reject(new Error("on purpose, by a test")), () => done.push("next")];

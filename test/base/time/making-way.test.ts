@@ -1,4 +1,4 @@
-/** Does long work sleep while the loop is due, work while it is not, and never stop for good? */
+/** Tests that long work on another thread sleeps while the loop's thread is busy, works otherwise, and never stops for good. */
 import { expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ import { createEncoder } from "../../../src/text/tokens/encoder.ts";
 
 const vocabularyBytes = new Uint8Array(readFileSync(new URL("../../../build/vocabulary.bin", import.meta.url)));
 
-/** A loop that is due every `periodMs` and then writes for `writeMs`, as the thread sees it; 1 ms is the least it waits. */
+/** Simulates a loop that is due every `periodMs` and then writes for `writeMs`, as a thread with long work observes it. */
 function world(periodMs: number, writeMs: number) {
   let nowMs = 1e12;
   const sleeps: [fromMs: number, untilMs: number][] = [];
@@ -38,7 +38,7 @@ function world(periodMs: number, writeMs: number) {
   return { way, sleeps, at: () => nowMs, work };
 }
 
-test("it works while the loop has time, and never when a step is due or being written", () => {
+test("the thread works between two steps, and never while a step is due or being written", () => {
   const any = fc.record({
     periodMs: fc.integer({ min: 4, max: 40 }),
     share: fc.double({ min: 0.1, max: 0.6, noNaN: true }),
@@ -53,7 +53,7 @@ test("it works while the loop has time, and never when a step is due or being wr
         work(0.05);
         worked += 0.05;
         const inPeriod = (before - 1e12) % periodMs;
-        // Behind the writing, and not shortly before the next due time.
+        // Work happens after the writing, and not just before the next due time.
         expect(inPeriod).toBeGreaterThanOrEqual(periodMs * share - 0.1);
         expect(inPeriod).toBeLessThanOrEqual(periodMs - 0.5 + 0.1);
       }
@@ -63,7 +63,7 @@ test("it works while the loop has time, and never when a step is due or being wr
   );
 });
 
-test("a loop that is never done does not stop it: some work every 25 ms", () => {
+test("if the loop is always busy, the thread still works a little every 25 ms", () => {
   const { way, at, work } = world(30, 30);
   let worked = 0;
   const fromMs = at();
@@ -75,7 +75,7 @@ test("a loop that is never done does not stop it: some work every 25 ms", () => 
   expect(at() - fromMs).toBeLessThan((20 / 2 + 1) * (25 + 2 + 0.2));
 });
 
-test("a loop that has nothing to do, or never had, is not waited for", () => {
+test("the thread does not wait for an idle loop", () => {
   let waits = 0;
   const wait = () => {
     waits++;
@@ -87,7 +87,7 @@ test("a loop that has nothing to do, or never had, is not waited for", () => {
   expect(waits).toBe(3);
 });
 
-test("an order wakes who waits for it, from another thread", async () => {
+test("an order wakes a thread that waits for it", async () => {
   const due = new DueTime();
   const folder = mkdtempSync(join(tmpdir(), "understudy-due-"));
   const script = join(folder, "waiter.ts");
@@ -102,21 +102,21 @@ test("an order wakes who waits for it, from another thread", async () => {
     };`,
   );
   const waiter = new Worker(script);
-  const said: unknown[] = [];
+  const messages: unknown[] = [];
   const done = Promise.withResolvers<void>();
   waiter.onmessage = ({ data }) => {
-    said.push(data);
+    messages.push(data);
     if (data === "waits") due.order(1234);
     else done.resolve();
   };
   waiter.postMessage(due.shared);
   await done.promise;
-  expect(said).toEqual(["waits", [true, 1234, 1, false]]);
+  expect(messages).toEqual(["waits", [true, 1234, 1, false]]);
   waiter.terminate();
   rmSync(folder, { recursive: true });
 });
 
-test("an encoder that makes way gives the same ids, and looks often", async () => {
+test("an encoder that makes way returns the same ids, and checks the loop often", async () => {
   const text = "The quick brown fox jumps over the lazy dog. ".repeat(500);
   let passes = 0;
   const bpe = new BpeEncoder(vocabularyBytes, undefined, () => void passes++);

@@ -1,9 +1,9 @@
-/** Do all who sleep go on, in the order in which they are due, and no crowd of them in one turn? */
+/** Tests sleeping tasks: all continue, in the order of their due times, and only a limited number in one turn. */
 import { expect, test } from "bun:test";
 import { Naps } from "../../../src/base/time/naps.ts";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 
-test("a crowd that is due at once goes on in turns, in its order; who is due later waits", async () => {
+test("many tasks that are due together continue in groups over several turns, in order", async () => {
   const clock = new VirtualClock();
   const naps = new Naps(clock);
   const woken: number[] = [];

@@ -1,8 +1,8 @@
-/** Are the slices of the calling thread shorter afterwards, and nothing else of it changed? Are those of the alarm's thread? */
+/** Tests that shorter scheduler slices apply to the calling thread and to the alarm's thread, and change nothing else. */
 import { expect, test } from "bun:test";
 
 const HOST = new URL("../../../src/base/", import.meta.url).pathname;
-/** What the kernel says of a thread: `struct sched_attr`. */
+/** Program that shortens its slices and prints the kernel's attributes of its threads (`struct sched_attr`). */
 const CHILD = `
 import { dlopen, ptr } from "bun:ffi";
 import { readdirSync } from "node:fs";
@@ -29,7 +29,7 @@ const done = shortenSlices();
 console.log(JSON.stringify({ threads, before, done, after: attributes(), priority: getPriority() }));
 `;
 
-/** Whether slices can be asked for: Linux 6.12 and later, glibc, and two kinds of processors. */
+/** Runs the program. Null if it fails. The attributes need Linux 6.12, glibc, and an x64 or arm64 processor. */
 async function seen() {
   const child = Bun.spawn([process.execPath, "-e", CHILD], { stdout: "pipe", stderr: "ignore" });
   const [text, code] = await Promise.all([child.stdout.text(), child.exited]);
@@ -39,7 +39,7 @@ async function seen() {
 const found = process.platform === "linux" && ["x64", "arm64"].includes(process.arch) ? await seen() : null;
 
 test.skipIf(found === null || found.before.sliceNs === 0)(
-  "half a millisecond, with the nice value and the policy that it had; the alarm's thread asks by itself",
+  "slices become half a millisecond, nice value and policy stay, and the alarm's thread shortens its own",
   () => {
     const { threads, before, done, after, priority } = found;
     expect(threads).toBe(1);

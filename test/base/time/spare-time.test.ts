@@ -1,10 +1,10 @@
-/** Does long work that waits for gaps ever hold up what is due? Several kinds of it on one clock. */
+/** Tests that long work of several kinds waits for gaps between steps and never delays a step. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { SpareTime } from "../../../src/base/time/spare-time.ts";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 
-/** Steps every 20 ms; they are counted. */
+/** Starts steps with this period, and counts them. */
 function ticking(clock: VirtualClock, periodUs: number): { count: number } {
   const ticks = { count: 0 };
   const tick = () => {
@@ -15,13 +15,13 @@ function ticking(clock: VirtualClock, periodUs: number): { count: number } {
   return ticks;
 }
 
-test("two that wait at the same time do not wake each other in place of the step behind them", async () => {
+test("two tasks that wait at the same time wake after the step, not each other", async () => {
   const clock = new VirtualClock();
   const ticks = ticking(clock, 20_000);
   const collection = new SpareTime(clock, 60_000, 2_000_000);
   const prompts = new SpareTime(clock, 4000, 200_000);
   const found: [string, boolean, number][] = [];
-  // There is never a gap of 60 ms, and no 4 ms are left of this one.
+  // No gap is as long as 60 ms, and less than 4 ms are left of this one.
   clock.at(1000, () => void collection.pass().then((yes) => found.push(["collection", yes, clock.now()])));
   clock.at(18_000, () => void prompts.pass().then((yes) => found.push(["prompts", yes, clock.now()])));
   for (let i = 0; i < 2000 && clock.now() < 3_000_000; i++) {
@@ -35,7 +35,7 @@ test("two that wait at the same time do not wake each other in place of the step
   ]);
 });
 
-test("any number of kinds, waiting at any times: each goes once, in a gap or after its patience, and no step is late", async () => {
+test("every waiting task continues once, in a gap or after its longest wait, and no step is late", async () => {
   const kind = fc.record({
     neededUs: fc.integer({ min: 1, max: 60_000 }),
     patienceUs: fc.integer({ min: 0, max: 500_000 }),
@@ -49,8 +49,8 @@ test("any number of kinds, waiting at any times: each goes once, in a gap or aft
       const ticks = ticking(clock, periodUs);
       const spares = kinds.map(({ neededUs, patienceUs }) => new SpareTime(clock, neededUs, patienceUs));
       let gone = 0;
-      for (const [which, atUs] of passes) {
-        const spare = spares[which % spares.length]!;
+      for (const [index, atUs] of passes) {
+        const spare = spares[index % spares.length]!;
         clock.at(atUs, () => {
           void spare.pass().then((found) => {
             gone++;

@@ -1,4 +1,4 @@
-/** What becomes of another stand-in's flags, environment and file? `serve --compat llm-d-inference-sim`. */
+/** Tests `serve --compat llm-d-inference-sim`, which maps the flags, environment and file of another stand-in to ours. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { KEYS } from "../../../src/cli/compat/llm-d-keys.ts";
@@ -23,7 +23,7 @@ const refused = (words: string, from: { env?: Record<string, string>; file?: str
   return "error" in resolved ? resolved.error : JSON.stringify(resolved);
 };
 
-test("its defaults hold", () => {
+test("the other stand-in's defaults apply", () => {
   const { config, notices } = accepted("--model m");
   expect(config).toMatchObject({
     listen: {
@@ -50,7 +50,7 @@ test.each([
     "--prefill-overhead 100ms --prefill-time-per-token 1ms --inter-token-latency 20ms",
     { kind: "linear", baseUs: 20_000, prefillUs: 1000, decodeUs: 0, requestOverheadUs: 80_000 },
   ],
-  // Precedence as llm-d has it: a time to first token counts before the prefill's, unless the calculator is named.
+  // As in llm-d, a time to first token has priority over prefill times, unless the calculator is named.
   [
     "--time-to-first-token 1s --prefill-overhead 100ms --inter-token-latency 20ms",
     { kind: "constant", ttftUs: 1_000_000, itlUs: 20_000 },
@@ -59,11 +59,11 @@ test.each([
     "--latency-calculator per-token --time-to-first-token 1s --prefill-overhead 100ms --inter-token-latency 20ms",
     { kind: "linear", baseUs: 20_000, prefillUs: 0, decodeUs: 0, requestOverheadUs: 80_000 },
   ],
-] as const)("%s", (words, timing) => {
+] as const)("latencies become a timing: %s", (words, timing) => {
   expect(accepted(words).config.engine.timing).toEqual(timing);
 });
 
-test("time-factor-under-load: one sequence takes the latency, all of them the factor's multiple", () => {
+test("time-factor-under-load: a step of one sequence takes the latency, a full step the factor times as long", () => {
   const { config, notices } = accepted(
     "--time-to-first-token 100ms --inter-token-latency 20ms --time-factor-under-load 3 --max-num-seqs 9",
   );
@@ -81,7 +81,7 @@ test("a deviation becomes jitter of the same size, at most 30 %", () => {
   );
 });
 
-test("deviations of first tokens become those of the time before the first step, which is said", () => {
+test("a deviation of the first token applies to the wait before the first step, with a notice", () => {
   const constant = "--time-to-first-token 120ms --inter-token-latency 20ms";
   const { config, notices } = accepted(`${constant} --time-to-first-token-std-dev 20ms`);
   expect(config.engine.noise).toEqual({ overheadSigma: 0.2 });
@@ -98,11 +98,11 @@ test("deviations of first tokens become those of the time before the first step,
   const none = accepted("--prefill-time-per-token 1ms --inter-token-latency 20ms --prefill-time-std-dev 10ms");
   expect(none.config.engine.noise).toBeUndefined();
   expect(none.notices[0]).toContain("has no effect");
-  // A key of the way that is not taken.
+  // A key of the latency calculator that is not used.
   expect(accepted(`${constant} --prefill-time-std-dev 10ms`).config.engine.noise).toBeUndefined();
 });
 
-test("global-cache-hit-threshold counts where there is a cache, and requests may always name one", () => {
+test("global-cache-hit-threshold only has an effect with a cache, and its default is 0", () => {
   const threshold = (words: string) => accepted(words).config.queue.cacheHitThreshold;
   expect(threshold("--enable-kvcache --global-cache-hit-threshold 0.5")).toBe(0.5);
   expect(threshold("--global-cache-hit-threshold 0.5")).toBe(0);
@@ -112,7 +112,7 @@ test("global-cache-hit-threshold counts where there is a cache, and requests may
   );
 });
 
-test("the transfer of a prompt has a time of its own or one per token, and the first step is no part of what is waited for", () => {
+test("the transfer of a prompt takes a fixed time or a time per token, minus the first step", () => {
   const transfer = (words: string) => accepted(words).config.queue.kvTransferTime;
   const nothing = { baseUs: 0, tokenUs: 0, deviationUs: 0, stepUs: 0 };
   expect(transfer("")).toEqual(nothing);
@@ -135,7 +135,7 @@ test("the transfer of a prompt has a time of its own or one per token, and the f
   expect(refused("--kv-cache-transfer-latency soon")).toContain("--kv-cache-transfer-latency: takes a duration");
 });
 
-test("flags beat the environment, the environment the file; lists and our own options pass", () => {
+test("flags override the environment, which overrides the file; lists and our own options are accepted", () => {
   const file = [
     "model: from-file",
     "port: 1",
@@ -155,13 +155,13 @@ test("flags beat the environment, the environment the file; lists and our own op
   expect(accepted("--model flag", { env: { SIM_MODEL: "env" } }).config.models.model).toBe("flag");
 });
 
-test("the cache counts only where it is on, and one block is set aside", () => {
+test("the size of the cache has an effect only if the cache is enabled, and one more block is added", () => {
   expect(accepted("--kv-cache-size 500 --enable-kvcache").config.engine.numGpuBlocks).toBe(501);
   expect(accepted("--enable-kvcache=true").config.engine.numGpuBlocks).toBe(1025);
   expect(accepted("--kv-cache-size 500").config.engine.numGpuBlocks).toBe(accepted("").config.engine.numGpuBlocks);
 });
 
-test("what is not supported is said once, with its place; what is off is not", () => {
+test("unsupported options get one notice with their place, and disabled ones get none", () => {
   const file = "render-url: http://127.0.0.1:1\nimage-emission-rate: 0\n";
   const { notices } = accepted("--config f.yaml --zmq-endpoint tcp://127.0.0.1:5557 --no-mm-encoder-only", {
     file,
@@ -172,12 +172,12 @@ test("what is not supported is said once, with its place; what is off is not", (
   ]);
 });
 
-test("what tools are called with: its defaults, and what was said", () => {
+test("arguments of tool calls follow the other stand-in's defaults and options", () => {
   const habits = { integers: [0, 100], numbers: [0, 100], items: [1, 5], optional: 0.5, inner: 0.5, another: 0.45 };
   expect(accepted("").config.openai.answers).toMatchObject({ toolHabits: habits, toolCallShare: 0.45 });
-  const said =
+  const words =
     "--min-tool-call-integer-param -5 --max-tool-call-number-param=0.5 --min-tool-call-array-param-length 0 --object-tool-call-not-required-field-probability 0 --tool-call-extra-call-probability 100";
-  const { config, notices } = accepted(said);
+  const { config, notices } = accepted(words);
   expect(config.openai.answers).toMatchObject({
     toolHabits: { ...habits, integers: [-5, 100], numbers: [0, 0.5], items: [0, 5], inner: 0, another: 1 },
     toolCallShare: 1,
@@ -185,7 +185,7 @@ test("what tools are called with: its defaults, and what was said", () => {
   expect(notices).toEqual([]);
 });
 
-test("what is so anyway is said to be so", () => {
+test("options without an effect here get a notice", () => {
   expect(accepted("--force-dummy-tokenizer --hash-seed 7 --self-signed-certs").notices).toEqual([
     "--force-dummy-tokenizer: tokens are those of the built-in vocabulary: other ids, and other counts",
     "--hash-seed: has no effect, because hashes of blocks are never shown",
@@ -193,7 +193,7 @@ test("what is so anyway is said to be so", () => {
   expect(accepted("--self-signed-certs").config.listen.tls).toBe("self-signed");
 });
 
-test("a pod's headers come from its environment", () => {
+test("a pod's headers have the values of its environment", () => {
   expect(accepted("").config).not.toHaveProperty("podHeaders");
   expect(accepted("--port 81", { env: { POD_NAME: "a" } }).config.openai.front.podHeaders).toEqual({
     "x-inference-pod": "a",
@@ -204,19 +204,19 @@ test("a pod's headers come from its environment", () => {
   });
 });
 
-test("all ranks are behind the one port, which is said; a rank of its own is one engine", () => {
+test("all ranks share one port, with a notice, and a single rank is one engine", () => {
   const several = accepted("--data-parallel-size 4 --max-num-seqs 2 --max-waiting-queue-length 3");
   expect(several.config).toMatchObject({ dataParallelSize: 4, listen: { frontLimits: { requests: 20 } } });
   expect(several.notices).toEqual([
     "--data-parallel-size: the 4 ranks share one port; the header X-data-parallel-rank chooses one",
   ]);
-  const one = accepted("--data-parallel-size 4 --data-parallel-rank 3");
-  expect(one.config.dataParallelSize).toBe(1);
-  expect(one.notices).toEqual([]);
+  const result = accepted("--data-parallel-size 4 --data-parallel-rank 3");
+  expect(result.config.dataParallelSize).toBe(1);
+  expect(result.notices).toEqual([]);
   expect(accepted("--data-parallel-size=2 --data-parallel-rank -1").config.dataParallelSize).toBe(2);
 });
 
-test("several processes: adapters stay what they are, unless somebody insists", () => {
+test("with several processes adapters cannot be loaded, and the environment variable that demands it is refused", () => {
   const { config, notices } = accepted("--workers 2");
   expect([config.workers, config.models.runtimeLora]).toEqual([2, undefined]);
   expect(notices).toEqual([
@@ -228,7 +228,7 @@ test("several processes: adapters stay what they are, unless somebody insists", 
   expect(accepted("", { env: { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "0" } }).config.models.runtimeLora).toBeUndefined();
 });
 
-test("failures by chance are ours; no types are all types, and no names none", () => {
+test("random failures are supported; an empty list of types means all types, and an empty list of names none", () => {
   const failing = "--failure-injection-rate 30 --failure-types rate_limit server_error --port 1";
   expect(accepted(failing).config.faults).toMatchObject({
     failureRate: 30,
@@ -288,7 +288,7 @@ test.each([
   expect(refused("--config f.yaml", { file })).toStartWith(why);
 });
 
-test("keys of the file may say no", () => {
+test("keys of the file may begin with no-", () => {
   const file =
     "model: m\nno-enable-prefix-caching: true\nno-async-scheduling: true\nno-enable-chunked-prefill: false\n";
   expect(accepted("--config f.yaml", { file }).config.engine).toMatchObject({
@@ -299,7 +299,7 @@ test("keys of the file may say no", () => {
   expect(accepted("--config f.yaml", { file: "model: m\nno-mm-encoder-only: true\n" }).notices).toEqual([]);
 });
 
-test("--compat takes the one name, and no file can say it", () => {
+test("--compat accepts only one name, and is refused in a file", () => {
   const bare = (argv: readonly string[], file = "", env = {}) => resolveServeConfig(argv, env, () => file);
   expect(bare(["--compat"])).toEqual({ error: "--compat: needs a value: llm-d-inference-sim" });
   expect(bare(["--compat=vllm"])).toEqual({ error: '--compat: takes llm-d-inference-sim, not "vllm"' });
@@ -311,13 +311,13 @@ test("--compat takes the one name, and no file can say it", () => {
   });
 });
 
-test("each key that is said to be an option of ours is one", () => {
+test("each key that maps to one of our options names an existing option", () => {
   const options = Object.values(KEYS).flatMap(({ fate }) => ("as" in fate ? [fate.as] : []));
   expect(options.filter((name) => lookup(name) === undefined)).toEqual([]);
   expect(options.length).toBeGreaterThan(15);
 });
 
-test("any flags at all: one line or a configuration", () => {
+test("any flags give a configuration or an error of one line", () => {
   const word = fc.oneof(
     fc.constantFrom(...Object.keys(KEYS).map((name) => `--${name}`)),
     fc.constantFrom("1", "0", "100ms", "true", "x", "{}", "--no-enable-sleep-mode", "--seed=3"),
@@ -331,7 +331,7 @@ test("any flags at all: one line or a configuration", () => {
   );
 });
 
-test("fake metrics, of a flag and of a file, keep their interval", () => {
+test("fake metrics of a flag and of a file keep their interval", () => {
   const words = ["--fake-metrics", '{"running-requests": 3}', "--fake-metrics-refresh-interval", "1s"];
   const flags = resolveServeConfig([...COMPAT, "--model", "m", ...words], {}, () => "");
   const wanted = { gauges: { "vllm:num_requests_running": 3 }, refreshS: 1 };
@@ -353,7 +353,7 @@ test("fake metrics, of a flag and of a file, keep their interval", () => {
   );
 });
 
-test("v says whether requests are logged", () => {
+test("-v 4 enables the log of requests", () => {
   expect(accepted("--model m -v 4").config.logs.enableLogRequests).toBe(true);
   expect(accepted("--model m --v=3").config.logs.enableLogRequests).toBe(false);
 });
@@ -369,6 +369,6 @@ test.each([
   ["1,5s", undefined],
   ["ms", undefined],
   ["5 ms", undefined],
-])("the duration %j", (text, us) => {
+])("the duration %j is parsed or refused", (text, us) => {
   expect(durationUs(text)).toBe(us as never);
 });

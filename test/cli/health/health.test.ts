@@ -1,6 +1,6 @@
-/** `understudy health`: its line and exit code for each kind of server, and for ports that are none. */
+/** Tests `understudy health`: its line and exit code for each kind of server, and for ports of other programs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type Hosted, hosted, hostedAs } from "../../hosted.ts";
+import { type HostedServer, hosted, hostedAs } from "../../hosted.ts";
 import { main } from "../../program.ts";
 
 setDefaultTimeout(30_000);
@@ -24,7 +24,7 @@ async function withServer<T>(answer: (path: string) => Response | Promise<Respon
 }
 
 describe("servers that are ready", () => {
-  let servers: Record<"vllm" | "triton" | "trtllm-serve", Hosted>;
+  let servers: Record<"vllm" | "triton" | "trtllm-serve", HostedServer>;
   beforeAll(async () => {
     const [vllm, triton, trtllm] = await Promise.all([
       hosted(["--served-model-name", "small", "--api-key", "secret"]),
@@ -46,13 +46,13 @@ describe("servers that are ready", () => {
     expect([code, line]).toEqual([0, `${servers[role].url}: ready (${path} answers 200)`]);
   });
 
-  test("an address with /v1, as clients have it, or without a scheme", async () => {
+  test("the address may end with /v1, as in clients, or have no scheme", async () => {
     const { url } = servers.vllm;
     expect((await health(`${url}/v1/`)).code).toBe(0);
     expect((await health(url.replace("http://", ""))).code).toBe(0);
   });
 
-  test("a model that is served, and one that is not", async () => {
+  test("--model accepts a served model and rejects any other", async () => {
     const { url } = servers["trtllm-serve"];
     expect(await health(url, "--model", "small")).toEqual({
       code: 0,
@@ -81,7 +81,7 @@ describe("servers that are ready", () => {
 });
 
 describe("servers that are not ready", () => {
-  test("vLLM's 503, Triton's 400, and the front end's 400", async () => {
+  test("503 of vLLM, 400 of Triton and 400 of its OpenAI front end mean not ready", async () => {
     const line = async (paths: Record<string, number>) =>
       withServer(
         (path) => new Response(null, { status: paths[path] ?? 404 }),
@@ -102,7 +102,7 @@ describe("servers that are not ready", () => {
     );
   });
 
-  test("--wait asks until the server is ready", async () => {
+  test("--wait repeats the request until the server is ready", async () => {
     let requests = 0;
     await withServer(
       () => new Response(null, { status: ++requests < 4 ? 503 : 200 }),
@@ -133,7 +133,7 @@ describe("ports of something else", () => {
     );
   });
 
-  test("a server that never answers takes --timeout", async () => {
+  test("a server that never answers is given up after --timeout", async () => {
     await withServer(
       () => new Promise<Response>(() => {}),
       async (url) => {
@@ -143,6 +143,26 @@ describe("ports of something else", () => {
         });
       },
     );
+  });
+
+  test("a server that never ends its answer takes --timeout", async () => {
+    await withServer(
+      () => new Response(new ReadableStream({ start: (body) => body.enqueue("o") })),
+      async (url) => {
+        expect(await health(url, "--timeout", "200ms")).toEqual({ code: 1, line: `${url}: no answer within 0.2 s` });
+      },
+    );
+  });
+
+  test("a port of HTTP/2", async () => {
+    const server = await hosted(["--http2-port", "0"]);
+    try {
+      const { code, line } = await health(server.http2Url!);
+      expect(code).toBe(1);
+      expect(line).toContain("; a gRPC or HTTP/2 port? Give the HTTP port");
+    } finally {
+      await server.stop();
+    }
   });
 
   test("a server that never answers ends --wait in time", async () => {
@@ -156,8 +176,8 @@ describe("ports of something else", () => {
     );
   });
 
-  test("a gRPC port", async () => {
-    // A server of HTTP/2 answers bytes that are not its preface with an empty SETTINGS frame and GOAWAY (PROTOCOL_ERROR).
+  test("a gRPC port is recognized", async () => {
+    // An HTTP/2 server answers bytes other than the preface with an empty SETTINGS frame and GOAWAY (PROTOCOL_ERROR).
     const frames = new Uint8Array([0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     const port = Bun.listen({
       hostname: "127.0.0.1",
@@ -173,7 +193,7 @@ describe("ports of something else", () => {
     ]);
   });
 
-  test("TLS: a foreign certificate, and the other scheme", async () => {
+  test("an untrusted certificate and a wrong scheme are reported", async () => {
     const server = await hosted(["--self-signed-certs"]);
     try {
       const untrusted = await health(server.url);

@@ -1,4 +1,4 @@
-/** What do --custom-histogram-buckets and --kv-cache-dtype change of what metrics show, and what is refused? */
+/** Tests the effect of --custom-histogram-buckets and --kv-cache-dtype on metrics, and their refused values. */
 import { expect, test } from "bun:test";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
 import { createServer } from "../../../src/embed/bun.ts";
@@ -46,7 +46,7 @@ const FAMILIES: Readonly<Record<keyof typeof BUCKETS, readonly string[]>> = {
   ],
 };
 
-test("custom bounds stand in all histograms of their family, what is observed falls between them, and check has no complaint", async () => {
+test("custom bounds apply to all histograms of their family, and the check finds no violation", async () => {
   const server = await createServer({ timing: "constant:ttft=2ms,itl=1ms", customHistogramBuckets: BUCKETS }).ready;
   const page = async () => (await fetch(`${server.url}/metrics`)).text();
   const before = await page();
@@ -69,7 +69,7 @@ test("custom bounds stand in all histograms of their family, what is observed fa
       expect(counts.at(-1)).toBeGreaterThanOrEqual(3);
     }
   }
-  // 20 tokens each: above 10, not above 100.
+  // Each answer has 20 tokens, between the bounds 10 and 100.
   expect(text).toMatch(/vllm:request_generation_tokens_bucket\{.*le="10.0".*\} 0.0/);
   expect(text).toMatch(/vllm:request_generation_tokens_bucket\{.*le="100.0".*\} 3.0/);
   expect(wrong(before)).toEqual([]);
@@ -81,7 +81,7 @@ const wrong = (text: string) => {
   return [...violated, ...laws.filter(({ verdict }) => verdict === "note")].map(({ id }) => id);
 };
 
-test("bounds that the histograms of one family do not share are still found", async () => {
+test("the check still finds different bounds in the histograms of one family", async () => {
   const server = await createServer({ timing: "none" }).ready;
   const text = await (await fetch(`${server.url}/metrics`)).text();
   await server.close();
@@ -107,7 +107,7 @@ test.each([
   expect(refused("--custom-histogram-buckets", text)).toContain(why);
 });
 
-test("as many bounds as the core has room for are taken, and a family that is not shown", () => {
+test("63 bounds, the core's limit, are accepted, and so are bounds of a family that is not shown", () => {
   const most = Array.from({ length: 63 }, (_, i) => i + 1);
   const { config } = accepted(
     "--custom-histogram-buckets",
@@ -130,7 +130,7 @@ test.each(["fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc"])(
   },
 );
 
-test("cache_config_info shows type and blocks; what no preset tells is said, other types are refused", async () => {
+test("cache_config_info has type and blocks, an unknown effect on the pool gives a notice, other types are refused", async () => {
   const server = await createServer({ timing: "none", kvCacheDtype: "fp8" }).ready;
   const text = await (await fetch(`${server.url}/metrics`)).text();
   await server.close();

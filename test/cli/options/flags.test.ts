@@ -1,4 +1,4 @@
-/** Does a value behind a switch of the command line become anything else, in silence? */
+/** Tests that a value after a switch is refused, and not silently read as a positional argument. */
 import { expect, test } from "bun:test";
 import { parseFlags } from "../../../src/cli/options/flags.ts";
 
@@ -13,10 +13,10 @@ test.each([
   ["m --trust-remote-code yes", 'takes no value, not "yes"'],
   ["m --trust-remote-code no", 'takes no value, not "no"'],
   ["m --trust-remote-code true", 'takes no value, not "true"'],
-])("refused: %s", (line, why) => {
-  const said = read(line);
-  expect("error" in said && said.error).toContain(why);
-  expect("error" in said && said.error).not.toContain("\n");
+])("a value after a switch is refused: %s", (line, why) => {
+  const flags = read(line);
+  expect("error" in flags && flags.error).toContain(why);
+  expect("error" in flags && flags.error).not.toContain("\n");
 });
 
 test.each([
@@ -25,6 +25,6 @@ test.each([
   ["--enable-prefix-caching -- true", ["true"]],
   ["--enable-prefix-caching --port 1 true", ["true"]],
   ["true --enable-prefix-caching", ["true"]],
-])("taken as what the command takes: %s", (line, positional) => {
+])("other words are positional arguments: %s", (line, positional) => {
   expect(read(line)).toMatchObject({ positional });
 });

@@ -1,4 +1,4 @@
-/** `understudy serve --help`: its first screen, the groups of options, and the list of all. */
+/** Tests `understudy serve --help`: its first screen, the groups of options, and the list of all options. */
 import { expect, test } from "bun:test";
 import { optionsMarkdown, serveHelp, tritonHelp } from "../../../src/cli/options/help.ts";
 import type { OptionRow } from "../../../src/cli/options/option.ts";
@@ -6,7 +6,7 @@ import { serveOptions } from "../../../src/cli/options/serve-options.ts";
 import { tritonServerOptions } from "../../../src/cli/options/triton-server-options.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
 
-test("help and documentation name every option, its default, and where we listen", () => {
+test("help and documentation have every option with its default, and the address on which the server listens", () => {
   const help = resolveServeConfig(["--port", "1", "--help=all"], {}, () => "");
   if (!("help" in help)) throw new Error("no help");
   const markdown = optionsMarkdown();
@@ -23,7 +23,7 @@ test("help and documentation name every option, its default, and where we listen
   expect(serveHelp("frobnicate")).toContain("No option");
 });
 
-test("the first screen of --help is usage, five commands that start, and every group of options", () => {
+test("the first screen of --help has the usage, five valid commands, and every group of options", () => {
   const screens = [serveHelp(), tritonHelp()];
   for (const [at, table] of [serveOptions, tritonServerOptions].entries()) {
     const screen = screens[at]!;

@@ -1,4 +1,4 @@
-/** Values of options arrive at the member of the configuration that their row names. */
+/** Tests that the value of an option is written to the member of the configuration that its row names. */
 import { describe, expect, test } from "bun:test";
 import { isDeepStrictEqual } from "node:util";
 import { type LandingRow, landed, serveGroup } from "../../../src/cli/options/landing.ts";
@@ -7,7 +7,7 @@ import { serveOptions } from "../../../src/cli/options/serve-options.ts";
 import { tritonServerOptions } from "../../../src/cli/options/triton-server-options.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
 
-/** One of them is a value of each option that lands somewhere. */
+/** Example values. For each option that sets a member, one of these texts is valid. */
 const TEXTS = [
   ...[
     "0.5",
@@ -69,11 +69,11 @@ const casesOf = (table: Readonly<Record<string, LandingRow>>): Case[] =>
 const serveCases = casesOf(serveOptions);
 const tritonCases = casesOf(tritonServerOptions).filter(([, , path]) => path.startsWith("triton."));
 
-/** The texts that the option takes, and the value that its member gets. */
+/** Returns the example texts that the option accepts, each with the expected value of its member. */
 function samplesOf({ read, as = (value: unknown) => value }: LandingRow): { text: string; member: unknown }[] {
   const convert = as as (value: unknown) => unknown;
-  const taken = TEXTS.filter((text) => read([text]) !== undefined);
-  return taken.map((text) => ({ text, member: convert(read([text])) })).filter(({ member }) => member !== undefined);
+  const valid = TEXTS.filter((text) => read([text]) !== undefined);
+  return valid.map((text) => ({ text, member: convert(read([text])) })).filter(({ member }) => member !== undefined);
 }
 
 const flagOf = (name: string, { arity }: LandingRow, text: string) =>
@@ -83,8 +83,8 @@ const flagOf = (name: string, { arity }: LandingRow, text: string) =>
       ? [`--${name}`, text]
       : [`--${name}=${text}`];
 
-/** Some options need others beside them. */
-const BESIDE = [
+/** Flags to add, because some options need others. */
+const ADDITIONAL = [
   [],
   ["--tool-call-parser=hermes"],
   ["--ssl-certfile=c", "--ssl-ca-certs=c"],
@@ -101,10 +101,10 @@ const BESIDE = [
   ["--model-control-mode=explicit"],
 ] as const;
 
-/** The first configuration with these flags, alone or with some beside them, of which `isWanted` is true. */
+/** Returns the first configuration that satisfies `isWanted`, with these flags alone or with additional ones. */
 function configWith(flags: readonly string[], isWanted: (config: object) => boolean = () => true): object | undefined {
-  for (const beside of BESIDE) {
-    const resolved = resolveServeConfig([...beside, ...flags], {}, () => "");
+  for (const additional of ADDITIONAL) {
+    const resolved = resolveServeConfig([...additional, ...flags], {}, () => "");
     if ("config" in resolved && isWanted(resolved.config)) return resolved.config;
   }
   return undefined;
@@ -117,7 +117,7 @@ describe.each([
   ["serve", serveCases, []],
   ["serve --role triton", tritonCases, ["--role=triton"]],
 ] as const)("%s", (_, cases, before) => {
-  test.each(cases)("--%s lands where its row says", (name, row, path) => {
+  test.each(cases)("--%s sets the member that its row names", (name, row, path) => {
     const sample = samplesOf(row).find(({ text, member }) => {
       const flags = [...before, ...(before.length > 0 ? [`--${name}=${text}`] : flagOf(name, row, text))];
       return configWith(flags, (config) => isDeepStrictEqual(memberAt(config, path), member)) !== undefined;
@@ -129,7 +129,7 @@ describe.each([
 test.each([
   ["serve", serveOptions as Readonly<Record<string, LandingRow>>],
   ["serve --role triton", tritonServerOptions as Readonly<Record<string, LandingRow>>],
-])("every row of %s lands somewhere, feeds a function, or says why it does neither", (_, table) => {
+])("every row of %s sets a member, is read by a function, or gives a reason for neither", (_, table) => {
   for (const [name, { lands, feeds, outside }] of Object.entries(table)) {
     const fates = [lands, feeds, outside].filter((fate) => fate !== undefined && fate !== "");
     expect({ name, fates: fates.length }).toEqual({ name, fates: 1 });
@@ -147,7 +147,7 @@ test("the help states the initial value of numbers and switches", () => {
   for (const { name, initial, member } of stated) expect({ name, member }).toEqual({ name, member: initial });
 });
 
-test("options that land at the same member are refused together, or the later row wins", () => {
+test("two options for the same member are refused together, or the later row has priority", () => {
   const pairs = serveCases.flatMap(([name, row, path], at) =>
     serveCases
       .slice(at + 1)
@@ -168,7 +168,7 @@ test("options that land at the same member are refused together, or the later ro
   expect(landed(serveOptions, { "max-seq-len": 8, "max-model-len": 4 }).engine.maxModelLen).toBe(8);
 });
 
-test("a value of an earlier row is kept where a later row has the initial value", () => {
+test("the value of an earlier row is kept if a later row has its initial value", () => {
   const rows = {
     ...serveGroup("", { first: { lands: "workers", ...integer(0), default: "", about: "" } }),
     ...serveGroup("", { second: { lands: "workers", ...integer(0), initial: 1, default: "1", about: "" } }),
@@ -178,7 +178,7 @@ test("a value of an earlier row is kept where a later row has the initial value"
   expect(landed(rows, { first: 3, second: 2 })).toEqual({ workers: 2 });
 });
 
-// `npx bun run types` checks these: without an error at the next line it fails.
+// `npx bun run types` checks these rows. It fails unless the line after each directive has an error.
 export const misplaced = [
   () =>
     serveGroup("", {

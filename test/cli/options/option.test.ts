@@ -1,4 +1,4 @@
-/** Does every option refuse what it does not take in one clear line? And what do the options of LoRA adapters make? */
+/** Tests that every option refuses invalid values with an error of one line, and tests the options of LoRA adapters. */
 import { expect, test } from "bun:test";
 import type { Option } from "../../../src/cli/options/option.ts";
 import { serveOptions } from "../../../src/cli/options/serve-options.ts";
@@ -18,21 +18,21 @@ const accepted = (...argv: string[]) => {
   return made.config;
 };
 
-/** A text that the option does not take; options for names and paths take any. */
+/** Returns a text that the option refuses. Options for names and paths accept any text. */
 const wrongOf = ({ read }: Option) => ["-", "nonsense value"].find((text) => read([text]) === undefined);
 const picky = Object.entries<Option>(serveOptions)
-  // A role is looked at before this table is: others have tables of their own (test/cli/serve/resolve.test.ts).
+  // The role is read before this table, because roles have different tables (test/cli/serve/resolve.test.ts).
   .filter(([name, option]) => name !== "role" && (option.arity === "one" || option.arity === "list"))
   .flatMap(([name, option]) => {
     const wrong = wrongOf(option);
     return wrong === undefined ? [] : [[`--${name}`, wrong, option.accepts] as const];
   });
 
-test("most options are picky", () => {
+test("more than 20 options refuse some text", () => {
   expect(picky.length).toBeGreaterThan(20);
 });
 
-test.each(picky)("%s %j", (flag, wrong, accepts) => {
+test.each(picky)("%s refuses %j", (flag, wrong, accepts) => {
   expect(refused(`${flag}=${wrong}`)).toBe(`${flag}: takes ${accepts}, not ${JSON.stringify(wrong)}`);
 });
 
@@ -57,7 +57,7 @@ test.each([
   [["--enable-lora", "--lora-modules", '{"name": "a"}'], "--lora-modules: takes"],
   [["--enable-lora", "--lora-modules", '{"name": "a", "path": "p", "rank": 8}'], "--lora-modules: takes"],
   [["--enable-lora", "--max-loras", "0"], '--max-loras: takes a whole number from 1 to 4095, not "0"'],
-])("refused: %j", (argv, why) => {
+])("options of adapters are refused: %j", (argv, why) => {
   expect(refused(...argv)).toContain(why);
   expect(refused(...argv)).not.toContain("\n");
 });

@@ -1,5 +1,8 @@
-/** Do Triton's options read as tritonserver reads them, its errors included? */
+/** Tests that Triton's options are read like by tritonserver, with the same errors. */
 import { describe, expect, test } from "bun:test";
+import { serveOptions } from "../../../src/cli/options/serve-options.ts";
+import { tritonOptions } from "../../../src/cli/options/triton-options.ts";
+import { tritonServerOptions } from "../../../src/cli/options/triton-server-options.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
 import { parseMetricsConfig, readTritonBoolean } from "../../../src/metrics/config/triton-metrics.ts";
 import { DEFAULT_TRITON_METRICS } from "../../metrics/snapshots.ts";
@@ -23,7 +26,7 @@ describe("--metrics-config", () => {
   });
 
   test.each(["nonsense=1", "counter_latencies=maybe", "summary_latencies=true,histogram_latencies=true"])(
-    "%p means nothing, as there, and a notice says so",
+    "%p has no effect, as in tritonserver, and a notice says so",
     (text) => {
       const read = parseMetricsConfig([text]);
       expect(read).toMatchObject({ counters: true, histograms: false, quantiles: [] });
@@ -35,15 +38,15 @@ describe("--metrics-config", () => {
     },
   );
 
-  test("all settings, given together or one by one", () => {
-    const one =
+  test("settings may be values of one option or of several", () => {
+    const together =
       "--metrics-config counter_latencies=false histogram_latencies=true summary_latencies=true summary_quantiles=0.5:0.05,0.9:0.01";
     const quantiles = [
       { quantile: 0.5, error: 0.05 },
       { quantile: 0.9, error: 0.01 },
     ];
-    expect(tritonOf(one)).toMatchObject({ counters: false, histograms: true, quantiles });
-    expect(resolve(one)).toMatchObject({ notices: [] });
+    expect(tritonOf(together)).toMatchObject({ counters: false, histograms: true, quantiles });
+    expect(resolve(together)).toMatchObject({ notices: [expect.stringContaining("deprecated")] });
     expect(
       tritonOf("--metrics-config=summary_latencies=true --metrics-config=summary_quantiles=0.9:0.1"),
     ).toMatchObject({
@@ -52,17 +55,43 @@ describe("--metrics-config", () => {
     expect(tritonOf("--metrics-config summary_latencies=true").quantiles.map(({ quantile }) => quantile)).toEqual([
       0.5, 0.9, 0.95, 0.99, 0.999,
     ]);
-    // Without summaries there are none, whatever their quantiles.
+    // Quantiles have no effect without summaries.
     expect(tritonOf("--metrics-config summary_quantiles=0.9:0.1").quantiles).toEqual([]);
   });
 
-  test("pieces of summary_quantiles that are none are told and left out", () => {
+  test("invalid parts of summary_quantiles are reported and left out", () => {
     const resolved = resolve("--metrics-config summary_latencies=true summary_quantiles=0.5,a:b,0.9:0.1");
     expect("config" in resolved && resolved.config.metrics.triton.quantiles).toEqual([{ quantile: 0.9, error: 0.1 }]);
     expect("notices" in resolved && resolved.notices).toEqual([
       "Invalid option: [0.5]. No ':' delimiter found. Expected format is <quantile>:<error>",
       "Invalid option: [a:b]. Error: stod",
+      expect.stringContaining("deprecated"),
     ]);
+  });
+});
+
+describe("deprecation outside --role triton", () => {
+  const noticesOf = (line: string) => {
+    const resolved = resolve(line);
+    return "notices" in resolved ? resolved.notices : [];
+  };
+  const REPLACEMENT = "use --role triton, a Triton server with all of these metrics";
+
+  test("one notice names the given options and the replacement", () => {
+    expect(noticesOf("--metrics-port 8002 --allow-cpu-metrics false")).toEqual([
+      `--allow-cpu-metrics, --metrics-port: deprecated for this role; ${REPLACEMENT}`,
+    ]);
+  });
+
+  test.each(["", "--allow-metrics false", "--role triton --metrics-port=8002"])("no notice with %p", (line) => {
+    expect(noticesOf(line).filter((notice) => notice.includes("deprecated"))).toEqual([]);
+  });
+
+  test("the help of every option names the replacement, but not in the Triton role", () => {
+    for (const [name, { about }] of Object.entries(tritonOptions)) {
+      expect(serveOptions[name as keyof typeof tritonOptions].about).toBe(`${about} Deprecated: ${REPLACEMENT}.`);
+      expect(tritonServerOptions[name as keyof typeof tritonOptions].about).not.toContain("Deprecated");
+    }
   });
 });
 
@@ -75,13 +104,15 @@ test.each([
   ["0", false],
   ["maybe", undefined],
   ["", undefined],
-] as const)("a boolean %p", (text, value) => expect(readTritonBoolean(text)).toBe(value as never));
+] as const)("the boolean %p is read like by tritonserver", (text, value) =>
+  expect(readTritonBoolean(text)).toBe(value as never),
+);
 
-test("nothing said: Triton's defaults, and no port of their own", () => {
+test("without options Triton's defaults apply, and there is no separate port", () => {
   expect(tritonOf("")).toEqual(DEFAULT_TRITON_METRICS);
 });
 
-test("the port, its address, and who is allowed", () => {
+test("options set the metrics port, its address, and the allowed metrics", () => {
   expect(tritonOf("--metrics-port 8002").listen).toEqual({ host: "127.0.0.1", port: 8002 });
   expect(tritonOf("--host 0.0.0.0 --metrics-port 8002").listen).toEqual({ host: "0.0.0.0", port: 8002 });
   expect(tritonOf("--metrics-port 0 --metrics-address ::1").listen).toEqual({ host: "::1", port: 0 });
@@ -101,7 +132,7 @@ test.each([
   ["--metrics-interval-ms 0", "a whole number from 1"],
   ["--metrics-port 0 --workers 2", "must be 1 to 65535"],
   ["--metrics-port 8000", "8000 is the port of the server"],
-])("%s is one line that says what is accepted", (line, accepted) => {
+])("%s is refused with one line that names the accepted values", (line, accepted) => {
   expect(errorOf(line)).toContain(accepted);
   expect(errorOf(line)).not.toContain("\n");
 });

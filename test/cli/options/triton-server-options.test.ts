@@ -1,4 +1,4 @@
-/** What do the flags of `serve --role triton` come to, and how are wrong ones refused? */
+/** Tests the configuration that follows from the flags of `serve --role triton`, and the refusals of invalid flags. */
 import { expect, test } from "bun:test";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
 
@@ -28,7 +28,7 @@ test("defaults are Triton's", () => {
   expect(tritonOf(["--triton-version=2.51"]).config.triton?.memory.clientSharedMemory).toBe(true);
 });
 
-test("flags in both forms, several times where that means something", () => {
+test("flags are read in both forms, and repeated ones add up", () => {
   const { config, ignored } = tritonOf([
     "--model-repository=a",
     "--model-repository",
@@ -61,7 +61,7 @@ test("flags in both forms, several times where that means something", () => {
   });
 });
 
-/** Those of `command_line_parser.cc` that mean nothing here. */
+/** The flags of Triton's `command_line_parser.cc` that have no effect here. */
 const WITHOUT_EFFECT = `
   allow-sagemaker allow-vertex-ai backend-config backend-directory buffer-manager-thread-count cache-directory
   cuda-memory-pool-byte-size cuda-virtual-address-size enable-peer-access grpc-http2-max-pings-without-data grpc-infer-allocation-pool-size
@@ -73,12 +73,12 @@ const WITHOUT_EFFECT = `
   .trim()
   .split(/\s+/);
 
-test("all flags of tritonserver without an effect are taken, and named", () => {
+test("flags of tritonserver without an effect are accepted and listed", () => {
   const { ignored } = tritonOf(WITHOUT_EFFECT.map((name) => `--${name}=1`));
   expect(ignored).toEqual(WITHOUT_EFFECT.map((name) => `--${name}`));
 });
 
-test("values in every form that tritonserver takes", () => {
+test("values are accepted in every form that tritonserver accepts", () => {
   const { config } = tritonOf([
     "--model-store=a",
     "--model-control-mode=Explicit",
@@ -101,13 +101,13 @@ test("values in every form that tritonserver takes", () => {
   expect(tritonOf(["--log-verbose=3"]).config.triton?.log.verbose).toBe(3);
 });
 
-test("a file of the log, which only /v2/logging shows, is named", () => {
+test("--log-file only sets the name that /v2/logging shows, and a notice says so", () => {
   const { config, notices } = tritonOf(["--log-file=x.log"]);
   expect(config.triton?.log.file).toBe("x.log");
   expect(notices).toEqual(["--log-file: nothing is written to the file; only /v2/logging shows its name"]);
 });
 
-test("the former spelling of the response cache", () => {
+test("the former option of the response cache is accepted", () => {
   expect(tritonOf(["--response-cache-byte-size=4096"]).config.triton?.memory.cacheBytes).toBe(4096);
 });
 
@@ -154,14 +154,14 @@ test.each([
   ],
   [["--metrics-config=x"], "--metrics-config option format is <setting>=<value>. Got x"],
   [["--metrics-port=8000"], "8000 is the port of the server"],
-])("refused in one line: %p", (flags, why) => {
+])("the command line is refused with one line: %p", (flags, why) => {
   const resolved = resolve(flags);
-  if (!("error" in resolved)) throw new Error("taken");
+  if (!("error" in resolved)) throw new Error("the flags were accepted");
   expect(resolved.error).toContain(why);
   expect(resolved.error).not.toContain("\n");
 });
 
-test("the role is told as a flag or in the environment, and its help is its own", () => {
+test("the role is set by a flag or the environment, but not by a file, and has a separate help", () => {
   const byEnvironment = resolveServeConfig([], { UNDERSTUDY_ROLE: "triton" }, () => "");
   expect("config" in byEnvironment && byEnvironment.config.role).toBe("triton");
   const help = resolve(["--help=all"]);

@@ -1,4 +1,4 @@
-/** What do TensorRT-LLM's options make of the engine, and what is refused beside them? */
+/** Tests the effect of TensorRT-LLM's options on the engine, and the options that are refused together with them. */
 import { expect, test } from "bun:test";
 import { TrtConfig } from "../../../assembly/trtllm/layout.ts";
 import { describe as banner } from "../../../src/cli/serve/banner.ts";
@@ -26,14 +26,14 @@ function engine(line: string): EngineConfig {
   return resolved;
 }
 
-test("without a policy the engine is vLLM's, and its core", () => {
+test("without a policy the engine uses vLLM's scheduler and core", () => {
   const config = engine("");
   expect(config.trtllm).toBeUndefined();
   expect(coreName(config)).toBe("core");
   expect(coreSetup(config, { eosId: 2 }).trt).toBeUndefined();
 });
 
-test("the product's defaults", () => {
+test("with a policy TensorRT-LLM's defaults apply", () => {
   const { trtllm, maxNumSeqs, maxNumActiveSeqs, maxNumBatchedTokens, blockSize, ...config } = engine(POLICY);
   expect([maxNumSeqs, maxNumActiveSeqs, maxNumBatchedTokens, blockSize]).toEqual([2048, 2048, 8192, 32]);
   expect([config.enablePrefixCaching, config.asyncScheduling, config.schedulingPolicy]).toEqual([true, true, "fcfs"]);
@@ -47,7 +47,7 @@ test("the product's defaults", () => {
   });
 });
 
-test("a larger share of the free memory is a larger pool, in proportion; the override wins", () => {
+test("the pool is proportional to the share of the free memory, unless it is overridden", () => {
   const blocks = (more: string) => engine(`${POLICY} ${more}`).numGpuBlocks - 1;
   const [half, whole] = [0.5, 1].map((share) =>
     blocks(`--kv-cache-free-gpu-mem-fraction ${share} --max-model-len 1000`),
@@ -87,14 +87,14 @@ test("every option reaches the core", () => {
   });
 });
 
-test("MAX_REQUESTS looks at no pool: none is too small, and auto is the model's length", () => {
+test("with MAX_REQUESTS any pool is large enough, and length auto is the model's length", () => {
   const line = "--capacity-scheduler-policy MAX_REQUESTS --num-gpu-blocks-override 41 --block-size 16";
   expect(engine(`${line} --max-model-len 1000`).maxModelLen).toBe(1000);
   expect(engine(`${line} --max-model-len auto`).maxModelLen).toBe(131072);
   expect(engine(`${POLICY} --num-gpu-blocks-override 41 --block-size 16 --max-model-len auto`).maxModelLen).toBe(640);
 });
 
-test("where chunks are off no prompt outgrows an iteration, after a pause neither", () => {
+test("without chunked prefill the longest input is limited to one iteration", () => {
   const line = `${POLICY} --no-enable-chunked-prefill --max-model-len 8000`;
   expect(engine(line).trtllm!.maxInputLen).toBe(8000);
   expect(engine(`${line} --max-input-len 100`).trtllm!.maxInputLen).toBe(100);
@@ -127,7 +127,7 @@ test.each([
   expect(error as string).not.toContain("\n");
 });
 
-test("the banner says whose scheduler it is, by its names", () => {
+test("the banner has the scheduler and its settings under TensorRT-LLM's names", () => {
   const resolved = resolveAll(`${POLICY} --disable-overlap-scheduler --max-batch-size 8 --max-model-len 4096`);
   if (!("config" in resolved)) throw new Error("refused");
   expect(

@@ -1,6 +1,6 @@
 /**
- * Are command lines of vLLM accepted as vLLM 0.33 accepts them: its parser names, abbreviated flags, models without a preset? Lines
- * of the first table are published in kind.
+ * Tests that command lines of vLLM are accepted like by vLLM 0.33: parser names, abbreviated flags, models without a preset.
+ * Lines like those of the first table are published for many models.
  */
 import { describe, expect, test } from "bun:test";
 import { describe as bannerOf } from "../../../src/cli/serve/banner.ts";
@@ -47,7 +47,7 @@ test.each([
 });
 
 describe("parser names", () => {
-  test("every registered name starts; only those in another format give a notice", () => {
+  test("every registered name is accepted, with a notice if its format is replaced by another one", () => {
     expect([TOOL_PARSERS.size >= 58, REASONING_PARSERS.size >= 42]).toEqual([true, true]);
     for (const [option, registry] of [
       ["tool-call-parser", TOOL_PARSERS],
@@ -57,7 +57,7 @@ describe("parser names", () => {
         const { config, notices } = accepted(`--${option} ${name}`);
         const { toolCallParser, reasoningParser } = config.text;
         expect([name, toolCallParser ?? reasoningParser]).toEqual([name, format]);
-        expect([name, notices.filter((one) => one.startsWith(`--${option} ${name}: `)).length]).toEqual([
+        expect([name, notices.filter((notice) => notice.startsWith(`--${option} ${name}: `)).length]).toEqual([
           name,
           exact ? 0 : 1,
         ]);
@@ -72,7 +72,7 @@ describe("parser names", () => {
     ["llama4_json", "llama3_json"],
     ["glm45", "glm47"],
     ["qwen3_json", "hermes"],
-  ])("%s is %s", (name, format) => {
+  ])("parser %s has the format of %s", (name, format) => {
     expect(TOOL_PARSERS.get(name)).toEqual({ format: format as never, exact: true });
   });
 
@@ -91,7 +91,7 @@ describe("parser names", () => {
     );
   });
 
-  test("trtllm-serve has a registry of its own", () => {
+  test("trtllm-serve has a separate registry", () => {
     const text = (line: string) => accepted(`--role trtllm-serve ${line}`).config.text;
     expect(text("--tool_parser qwen3 --reasoning_parser deepseek-r1")).toMatchObject({
       toolCallParser: "hermes",
@@ -119,17 +119,17 @@ describe("abbreviated flags", () => {
     ["--no-enable-pref", { enablePrefixCaching: false }],
     ["--disable-prefix-c", { enablePrefixCaching: false }],
     ["--scheduling-p priority", { schedulingPolicy: "priority" }],
-  ] as const)("%s", (line, engine) => {
+  ] as const)("%s is completed", (line, engine) => {
     expect(accepted(line).config.engine).toMatchObject(engine);
   });
 
-  test("keys inside a JSON value, flags of one dash, and those that mean nothing here", () => {
+  test("keys inside a JSON value and flags of one dash are completed, also if they have no effect here", () => {
     expect(accepted("--speculative-con.model x").ignored).toEqual(["--speculative-config"]);
     expect(accepted("-t 2 -qfp8").ignored).toEqual(["--quantization"]);
     expect(accepted("--tensor-parallel 1").values["tensor-parallel-size"]).toBe(1);
   });
 
-  test("an ambiguous one is refused with its candidates, in the words of argparse", () => {
+  test("an ambiguous flag is refused with its candidates, in the words of argparse", () => {
     expect(refused("--max-num 4")).toBe(
       "ambiguous option: --max-num could match --max-num-active-seqs, --max-num-batched-tokens, --max-num-queued-reqs, " +
         "--max-num-queued-tokens, --max-num-scheduled-tokens, --max-num-seqs",
@@ -138,19 +138,19 @@ describe("abbreviated flags", () => {
     expect(refused("-d 4")).toStartWith("ambiguous option: -d could match -dc, -dcp, -dp,");
   });
 
-  test("flags of ours are not completed, nor do they make a prefix ambiguous; an exact name wins", () => {
+  test("our own flags are not completed and do not make a prefix ambiguous, and an exact name has priority", () => {
     expect(refused("--tim none")).toContain("unknown flag; did you mean");
-    // --max-body-mb is ours, and so are --max-batch-size and --max-input-len.
+    // --max-body-mb, --max-batch-size and --max-input-len are not vLLM's.
     expect(accepted("--max-logp 3").config.openai.requests.maxLogprobs).toBe(3);
     expect(accepted("--seed 4 --tokenizer-m auto").config.seed).toBe(4);
     expect(accepted("--script x").config.text.script).toBe("x");
   });
 
-  test("--help may be abbreviated as well", () => {
+  test("--help may be abbreviated", () => {
     expect("help" in resolve("--hel")).toBe(true);
   });
 
-  test("trtllm-serve reads its flags with click, which has none", () => {
+  test("trtllm-serve refuses abbreviations, because it reads flags with click", () => {
     expect(refused("--role trtllm-serve --max-seq-le 100")).toContain("unknown flag");
     expect(refused("--role trtllm-serve --tensor_parallel 1")).toContain("unknown flag");
   });
@@ -172,7 +172,7 @@ describe("a model without a preset", () => {
   const banner = (line: string) =>
     bannerOf(accepted(line).config, { url: "http://a", tritonUrl: null, http2Url: null }, 1, { mode: "each" as never });
 
-  test("its pool grows to hold one request of full length, and the banner says so", () => {
+  test("the pool grows to hold one request of full length, and the banner says so", () => {
     const {
       engine,
       deployment: { poolGrownFrom },
@@ -197,7 +197,7 @@ describe("a model without a preset", () => {
     "m/x --max-num-active-seqs 2000",
     "m/x --max-num-scheduled-tokens 9000",
     "m/x --long-prefill-token-threshold 200000",
-  ])("%s: no refusal rests on a value that nobody chose", (line) => {
+  ])("%s: accepted, because only a default would refuse it", (line) => {
     accepted(line);
   });
 
@@ -206,7 +206,7 @@ describe("a model without a preset", () => {
     "m/x --max-model-len 1M --timing llama-3.1-8b-bf16-h100-tp1-vllm",
     "meta-llama/Llama-3.1-8B-Instruct --max-model-len 1M",
     "--max-model-len 1010000",
-  ])("%s: refused, as the pool was chosen, or the model that has it", (line) => {
+  ])("%s: refused, because the user chose the pool, or a model with a preset", (line) => {
     expect(refused(line)).toContain("KV blocks of 16 tokens, the KV pool has");
   });
 });

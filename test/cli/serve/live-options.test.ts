@@ -1,4 +1,4 @@
-/** What do changes of a running server's options make of its configuration? All of them, or an error that names one. */
+/** Tests changes of a running server's options: all of them take effect, or none does and the error names an option. */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
@@ -13,7 +13,7 @@ function optionsOf(words: string): LiveOptions {
   return new LiveOptions(resolved.values, resolved.latencies);
 }
 
-test("changes count together, later ones on top of earlier ones; null is the default again", () => {
+test("changes add up with earlier ones, and null restores the default", () => {
   const options = optionsOf("--timing constant:ttft=1s,itl=10ms --max-streams 5");
   const first = options.changed({
     timing: "linear:base=1ms,prefill=0ms,decode=0ms",
@@ -51,18 +51,18 @@ test.each([
   const options = optionsOf("--timing constant:ttft=1s,itl=10ms");
   const before = options.read();
   const changed = options.changed({ "max-streams": 2, ...changes });
-  if ("config" in changed) throw new Error("it was taken");
+  if ("config" in changed) throw new Error("the change was accepted");
   expect(changed.key).toBe(key);
   expect(changed.message).toStartWith(message);
   expect(options.read()).toEqual(before);
 });
 
-test("jitter needs times", () => {
+test("jitter is refused without step times", () => {
   const changed = optionsOf("--timing none").changed({ jitter: 0.5 });
   expect(changed).toMatchObject({ key: "jitter" });
 });
 
-test("any changes: a configuration, or one line that names one of them or none", () => {
+test("any changes give a configuration, or an error whose key is one of the changes or null", () => {
   const value = fc.oneof(fc.string(), fc.double(), fc.boolean(), fc.constant(null), fc.array(fc.string()), fc.object());
   const name = fc.oneof(fc.constantFrom(...LIVE), fc.string());
   fc.assert(
@@ -78,13 +78,13 @@ test("any changes: a configuration, or one line that names one of them or none",
 describe("latencies of llm-d-inference-sim", () => {
   const CONSTANT =
     "--compat llm-d-inference-sim --time-to-first-token 100ms --inter-token-latency 10ms --inter-token-latency-std-dev 1ms";
-  const taken = (options: LiveOptions, changes: Readonly<Record<string, unknown>>) => {
+  const applied = (options: LiveOptions, changes: Readonly<Record<string, unknown>>) => {
     const changed = options.changed(changes);
     if (!("config" in changed)) throw new Error(changed.message);
     changed.keep();
     return changed.config;
   };
-  /** What a server has that is started so. */
+  /** Returns the engine's configuration of a server that is started with these flags. */
   const started = (words: string) => {
     const resolved = resolveServeConfig(`--compat llm-d-inference-sim ${words}`.split(" "), {}, () => "");
     if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));
@@ -113,12 +113,12 @@ describe("latencies of llm-d-inference-sim", () => {
       },
       "--latency-calculator per-token --prefill-overhead 50ms --prefill-time-per-token 1ms --prefill-time-std-dev 5ms --inter-token-latency 10ms --inter-token-latency-std-dev 1ms",
     ],
-  ])("%j is as at the start", (changes, words) => {
-    const { timing, noise } = taken(optionsOf(CONSTANT), changes).engine;
+  ])("%j has the same effect as flags at the start", (changes, words) => {
+    const { timing, noise } = applied(optionsOf(CONSTANT), changes).engine;
     expect({ timing, noise }).toEqual({ timing: started(words).timing, noise: started(words).noise });
   });
 
-  test("they are shown as they were said, and change one by one", () => {
+  test("they are returned as they were set, and change one by one", () => {
     const options = optionsOf(CONSTANT);
     expect(options.read()).toMatchObject({
       timing: "constant:ttft=100000us,itl=10000us",
@@ -126,11 +126,11 @@ describe("latencies of llm-d-inference-sim", () => {
       "inter-token-latency-std-dev": "1ms",
       "prefill-overhead": null,
     });
-    taken(options, { "time-to-first-token": "1s", "max-streams": 3 });
-    const slower = taken(options, { "kv-cache-transfer-latency": "1s" });
+    applied(options, { "time-to-first-token": "1s", "max-streams": 3 });
+    const slower = applied(options, { "kv-cache-transfer-latency": "1s" });
     expect(slower.queue.kvTransferTime).toEqual({ baseUs: 1_000_000, tokenUs: 0, deviationUs: 0, stepUs: 10_000 });
     expect(options.read()).toMatchObject({ "kv-cache-transfer-latency": "1s" });
-    const { timing } = taken(options, { "inter-token-latency": "20ms" }).engine;
+    const { timing } = applied(options, { "inter-token-latency": "20ms" }).engine;
     expect(timing).toEqual({ kind: "constant", ttftUs: 1_000_000, itlUs: 20_000 });
     expect(options.read()).toMatchObject({
       "time-to-first-token": "1s",
@@ -139,11 +139,11 @@ describe("latencies of llm-d-inference-sim", () => {
     });
   });
 
-  test("another timing has none of them, and the next one begins anew", () => {
+  test("another timing clears them, and a later change starts from the defaults", () => {
     const options = optionsOf(CONSTANT);
-    taken(options, { timing: "linear:base=4ms,prefill=0ms,decode=0ms" });
+    applied(options, { timing: "linear:base=4ms,prefill=0ms,decode=0ms" });
     expect(options.read()).toMatchObject({ "time-to-first-token": null, "inter-token-latency": null });
-    const { timing } = taken(options, { "inter-token-latency": "5ms" }).engine;
+    const { timing } = applied(options, { "inter-token-latency": "5ms" }).engine;
     expect(timing).toMatchObject({ kind: "linear", baseUs: 5000, requestOverheadUs: 0 });
     expect(options.read()).toMatchObject({ "time-to-first-token": null, "inter-token-latency": "5ms" });
   });
@@ -172,17 +172,17 @@ describe("latencies of llm-d-inference-sim", () => {
     [{ "render-url": "http://x" }, "render-url", "render-url: not supported; "],
     [{ "kv-cache-transfer-latency": "1 s" }, "kv-cache-transfer-latency", "kv-cache-transfer-latency: takes "],
     [{ "max-num-seqs": 5 }, "max-num-seqs", "max-num-seqs: cannot change while the server runs; these can: timing"],
-  ])("%j is refused, and nothing else is taken", (changes, key, message) => {
+  ])("%j is refused, and no change of the request is applied", (changes, key, message) => {
     const options = optionsOf(CONSTANT);
     const before = options.read();
     const changed = options.changed({ "max-streams": 2, ...changes });
-    if ("config" in changed) throw new Error("it was taken");
+    if ("config" in changed) throw new Error("the change was accepted");
     expect([changed.key, changed.message]).toEqual([key, expect.stringContaining(message)]);
     expect(changed.message).toStartWith(message);
     expect(options.read()).toEqual(before);
   });
 
-  test("steps that had no times get none, and without --compat they are no keys", () => {
+  test("they are refused if steps have no times, or without --compat", () => {
     expect(optionsOf("--compat llm-d-inference-sim").changed({ "inter-token-latency": "1ms" })).toMatchObject({
       key: "inter-token-latency",
       message: "timing: cannot change from or to none while the server runs",
@@ -192,7 +192,7 @@ describe("latencies of llm-d-inference-sim", () => {
     expect(Object.keys(plain.read())).toEqual([...LIVE]);
   });
 
-  test("any changes: a configuration, or one line that names one of them or none", () => {
+  test("any changes give a configuration, or an error whose key is one of the changes or null", () => {
     const value = fc.oneof(
       fc.constantFrom("5ms", "1s", "0", "2h", "per-token", "constant", ""),
       fc.double(),
@@ -216,7 +216,7 @@ describe("latencies of llm-d-inference-sim", () => {
   });
 });
 
-test("docs/how-to/admin.md names each of them, and each is an option", () => {
+test("docs/how-to/admin.md names each live option, and each one is an option of serve", () => {
   const text = readFileSync(new URL("../../../docs/how-to/admin.md", import.meta.url), "utf8");
   expect(LIVE.filter((name) => !(name in serveOptions) || !text.includes(`\`${name}\``))).toEqual([]);
   expect(LATENCIES.filter((name) => !text.includes(`\`${name}\``))).toEqual([]);

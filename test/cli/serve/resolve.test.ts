@@ -1,4 +1,4 @@
-/** What does `understudy serve` make of its command line, the environment and a file, and what does it refuse? */
+/** Tests the configuration that `understudy serve` derives from its command line, the environment and a file. */
 import { expect, test } from "bun:test";
 import { ignoredOptions, shortFlags } from "../../../src/cli/options/ignored-flags.ts";
 import { serveOptions } from "../../../src/cli/options/serve-options.ts";
@@ -9,7 +9,7 @@ import { DEFAULT_TRITON_METRICS } from "../../metrics/snapshots.ts";
 
 type Env = Record<string, string>;
 
-/** A file of that text lies at serve.yaml; no other exists. */
+/** Resolves a command line. If `yaml` is set, it is the content of the only file, serve.yaml. */
 function resolve(line: string, env: Env = {}, yaml?: string) {
   return resolveServeConfig(line.split(" ").filter(Boolean), env, (path) => {
     if (path === "serve.yaml" && yaml !== undefined) return yaml;
@@ -113,7 +113,7 @@ test("every preset starts with its own defaults", () => {
   for (const preset of presetNames) expect(accepted(`--timing ${preset}`).notices).toEqual([]);
 });
 
-test("the pool follows the memory share by the presets' rule", () => {
+test("the size of the KV pool follows from the share of the memory", () => {
   const h100 = (share: number) => Math.floor(((share - 0.02) * 85899345920 - 16060000000) / 131072 / 16);
   expect(engine("--gpu-memory-utilization 0.92").numGpuBlocks).toBe(h100(0.92));
   expect(engine("--gpu-memory-utilization 0.6").numGpuBlocks).toBe(h100(0.6));
@@ -122,7 +122,7 @@ test("the pool follows the memory share by the presets' rule", () => {
   expect(refused("--gpu-memory-utilization 0.1")).toContain("the KV pool has 0.");
 });
 
-test("defaults that depend on other options", () => {
+test("some defaults depend on other options", () => {
   expect(engine("--max-num-seqs 4 --max-model-len 100").maxNumBatchedTokens).toBe(400);
   expect(engine("--max-num-batched-tokens 64").maxNumSeqs).toBe(64);
   expect(engine("--no-enable-chunked-prefill").maxNumBatchedTokens).toBe(131072);
@@ -152,7 +152,7 @@ test.each<[string, object]>([
   ["--max-body-mb 0.5", { listen: { maxBodyBytes: 524288 } }],
   ["--device-memory-utilization 0.8", { deployment: { gpuMemoryUtilization: 0.8 } }],
   ["--host 0.0.0.0 -- org/model", { listen: { host: "0.0.0.0" }, models: { model: "org/model" } }],
-])("flags: %s", (line, expected) => {
+])("flags set the configuration: %s", (line, expected) => {
   expect(accepted(line).config).toMatchObject(expected);
 });
 
@@ -169,11 +169,11 @@ test.each<[string, object]>([
     "--long-prefill-token-threshold 64 --long-prefill-token-threshold-adaptive",
     { vllm: { longPrefillTokenThreshold: 64, longPrefillTokenThresholdAdaptive: true } },
   ],
-])("engine: %s", (line, expected) => {
+])("flags set the engine's configuration: %s", (line, expected) => {
   expect(engine(line)).toMatchObject(expected);
 });
 
-test("flags of vllm serve that mean nothing here take their values along and are listed once", () => {
+test("flags of vllm serve without an effect here are accepted with their values and listed once", () => {
   const line =
     "m --dtype auto -pp 2 --quantization=fp8 --trust-remote-code --no-enable-log-outputs --port 9 --chat-template x.jinja" +
     ' --speculative-config {"a":1} --speculative-config.model x -cc.mode=3 -O3 --hf-token --lora-target-modules a=b c=d --dtype half' +
@@ -198,19 +198,19 @@ test("flags of vllm serve that mean nothing here take their values along and are
   expect(config.ignoredFlags).toEqual(ignored);
 });
 
-test("engines by --data-parallel-size or -dp", () => {
+test("--data-parallel-size or -dp sets the number of engines", () => {
   const engines = (line: string) => accepted(line).config.dataParallelSize;
   expect([engines(""), engines("--data-parallel-size 4"), engines("-dp 2")]).toEqual([1, 4, 2]);
   expect(accepted("-dp 2 --data-parallel-address x").ignored).toEqual(["--data-parallel-address"]);
 });
 
-test("VLLM_SERVER_DEV_MODE is read as vLLM reads it, and what Python's int refuses is refused", () => {
+test("VLLM_SERVER_DEV_MODE is read like Python's int, as in vLLM", () => {
   const mode = (text: string) => accepted("", { VLLM_SERVER_DEV_MODE: text }).config.openai.front.devMode;
   expect(["0", "1", " 2 ", "-1", "00"].map(mode)).toEqual([false, true, true, true, false]);
   expect(refused("", { VLLM_SERVER_DEV_MODE: "true" })).toBe('VLLM_SERVER_DEV_MODE: takes 0 or 1, not "true"');
 });
 
-test("the tables agree: no option twice, every short flag names one", () => {
+test("no option is in both tables, and every short flag stands for an option", () => {
   for (const name of Object.keys(ignoredOptions)) expect(serveOptions).not.toHaveProperty([name]);
   for (const name of Object.values(shortFlags)) expect({ ...ignoredOptions, ...serveOptions }).toHaveProperty([name]);
 });
@@ -263,11 +263,11 @@ test.each([
   expect(refused(line)).toContain(why);
 });
 
-test("the pool's edge: one block is set aside", () => {
+test("one block of the pool is reserved, which counts at the limit", () => {
   expect(engine("--max-model-len 1600 --num-gpu-blocks-override 101").numGpuBlocks).toBe(101);
 });
 
-test("flags beat environment beat file beat default", () => {
+test("flags override the environment, which overrides the file, which overrides defaults", () => {
   const yaml = "max-num-seqs: 3\nport: 3\nseed: 3\n";
   const { config } = accepted("--config serve.yaml --port 1", { UNDERSTUDY_PORT: "2", UNDERSTUDY_SEED: "2" }, yaml);
   expect([config.listen.port, config.engine.seed, config.engine.maxNumSeqs, config.listen.host]).toEqual([
@@ -278,7 +278,7 @@ test("flags beat environment beat file beat default", () => {
   ]);
 });
 
-test("environment: names, lists, toggles, and where an error comes from", () => {
+test("environment variables set names, lists and toggles, and errors name the variable", () => {
   const env = {
     UNDERSTUDY_SERVED_MODEL_NAME: "a,b",
     UNDERSTUDY_ENABLE_PREFIX_CACHING: "0",
@@ -299,14 +299,14 @@ test("environment: names, lists, toggles, and where an error comes from", () => 
   expect(refused("", { UNDERSTUDY_TIMING: "fast" })).toStartWith("UNDERSTUDY_TIMING:");
 });
 
-test("options that are gone say what there is in their place", () => {
+test("removed options are refused with the replacement", () => {
   expect(refused("--http-server bun")).toBe("--http-server: this flag was removed; there is only one HTTP server");
   expect(refused("--config serve.yaml", {}, "early_head: true\n")).toEndWith(
     "this key was removed; the headers of a stream are always sent at once",
   );
 });
 
-test("environment: what is not ours is left alone, what looks like ours is said", () => {
+test("environment variables of others are ignored, and those that resemble ours get a notice", () => {
   const { config, notices } = accepted("", {
     UNDERSTUDY_PORT: "tcp://10.0.0.1:8000",
     UNDERSTUDY_SERVICE_HOST: "10.0.0.1",
@@ -319,7 +319,7 @@ test("environment: what is not ours is left alone, what looks like ours is said"
   expect(notices.join()).toContain("did you mean UNDERSTUDY_MAX_NUM_SEQS?");
 });
 
-test("VLLM_API_KEY counts when nothing else names a key", () => {
+test("VLLM_API_KEY is used if no option sets a key", () => {
   const env = { VLLM_API_KEY: "a,b" };
   expect(accepted("", env).config.openai.front.apiKeys).toEqual(["a,b"]);
   expect(accepted("--api-key c", env).config.openai.front.apiKeys).toEqual(["c"]);
@@ -327,7 +327,7 @@ test("VLLM_API_KEY counts when nothing else names a key", () => {
   expect(accepted("", { ...env, UNDERSTUDY_API_KEY: "e" }).config.openai.front.apiKeys).toEqual(["e"]);
 });
 
-test("a file has the same keys, and values as YAML writes them", () => {
+test("a file has the flags' names as keys, and values in YAML", () => {
   const yaml = `
 # a comment
 model: org/model
@@ -372,11 +372,11 @@ test.each([
     "max-num-seqs: 10\nmax-num-active-seqs: 11",
     "serve.yaml:2: max-num-active-seqs is 11: it cannot be above serve.yaml:1: max-num-seqs (10)",
   ],
-])("file refused: %s", (yaml, why) => {
+])("the file is refused: %s", (yaml, why) => {
   expect(refused("--config serve.yaml", {}, yaml)).toContain(why);
 });
 
-test("notices for what vLLM warns of", () => {
+test("combinations that vLLM warns about get a notice", () => {
   expect(accepted("--max-num-seqs 1 --max-model-len 100 --max-num-batched-tokens 200").notices.join()).toContain(
     "no step",
   );
@@ -384,7 +384,7 @@ test("notices for what vLLM warns of", () => {
   expect(accepted("org/long --max-model-len 200000").notices).toEqual([]);
 });
 
-test("what is about one process is refused where there are several", () => {
+test("options that affect only one process are refused with several workers", () => {
   const several = "not possible with --workers 2";
   expect(refused("--admin-key k --workers 2")).toBe(`--admin-key: changes one process only; ${several}`);
   expect(refused("--keep-bodies --workers 2")).toBe(`--keep-bodies: keeps the bodies of one process only; ${several}`);

@@ -1,4 +1,7 @@
-/** A start loads what the first requests need, and the rest when nothing runs. Modules and threads are counted, not time. */
+/**
+ * Tests that a start only loads the modules and threads that the first requests need, and loads the others while the server is
+ * idle. The test counts modules and threads, not time.
+ */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,11 +14,11 @@ const root = new URL("../../../", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "understudy-start-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Prints what the process loads: modules of ours and of packages, modules of Node by name, threads. */
+/** Preloaded program that records all loaded modules of ours and of packages, modules of Node by name, and threads. */
 const RECORDER = `
 import { readFileSync, writeSync } from "node:fs";
 import { plugin } from "bun";
-const say = (what) => writeSync(3, what + "\\n");
+const say = (line) => writeSync(3, line + "\\n");
 globalThis.say = say;
 plugin({
   name: "recorder",
@@ -26,7 +29,7 @@ plugin({
       const contents = readFileSync(path, "utf8");
       for (const { path: name } of new Bun.Transpiler({ loader }).scanImports(contents))
         if (name.startsWith("node:")) say(name);
-      // Modules of CommonJS would lose their exports here: none is in the filter.
+      // CommonJS modules would lose their exports here, so the filter matches none.
       return { contents, loader };
     });
   },
@@ -41,7 +44,7 @@ globalThis.Worker = class extends Worker {
   }
 };`;
 
-/** Starts a server as the command does, asks for the first token, and only then lets the server work in idle time. */
+/** Program that starts a server like the command, requests a first answer, and only then allows work in idle time. */
 const PROGRAM = `
 import { takeOverOutput } from "${root}src/base/output.ts";
 import { resolveServeConfig } from "${root}src/cli/serve/resolve.ts";
@@ -64,7 +67,7 @@ process.exit(0);`;
 writeFileSync(join(folder, "recorder.ts"), RECORDER);
 writeFileSync(join(folder, "program.ts"), PROGRAM);
 
-/** Resolves with what was loaded up to the first token, and after it until `isDone`. */
+/** Returns the modules and threads that were loaded up to the first answer, and afterwards until `isDone`. */
 async function loadedBy(flags: readonly string[], isDone: (after: readonly string[]) => boolean) {
   const record = join(folder, `record-${flags.at(-1)}.txt`);
   const command = [process.execPath, "--preload", join(folder, "recorder.ts"), join(folder, "program.ts")];
@@ -85,24 +88,24 @@ async function loadedBy(flags: readonly string[], isDone: (after: readonly strin
   }
 }
 
-const isLibrary = (one: string) => /^module .*\/node_modules\//.test(one);
+const isLibrary = (line: string) => /^module .*\/node_modules\//.test(line);
 const NODE = ["http", "https", "crypto", "zlib", "stream", "console", "tty", "child_process", "util"];
-const isOfNode = (one: string) => NODE.some((name) => one === `node:${name}`);
-/** Sources of a vLLM server: 405. Rare features must not come back into its start. */
+const isOfNode = (line: string) => NODE.some((name) => line === `node:${name}`);
+/** Limit of the modules that a start loads. A vLLM server loads 405. Rare features must not be loaded at the start. */
 const MODULES_MOST = 430;
 
 test.each([
   ["vllm", "metrics/worker.ts"],
   ["trtllm-serve", null],
-])("%s loads what the first token needs, and the rest when nothing runs", async (role, thread) => {
-  const has = (after: readonly string[], part: string) => after.some((one) => one.includes(part));
+])("%s loads only modules that the first token needs, and the others while idle", async (role, thread) => {
+  const has = (after: readonly string[], part: string) => after.some((line) => line.includes(part));
   const { before, after } = await loadedBy(
     ["--role", role],
     (later) => has(later, "/elysia/") && has(later, thread ?? ""),
   );
   expect(before.filter(isLibrary)).toEqual([]);
   expect(before.filter(isOfNode)).toEqual([]);
-  expect(before.filter((one) => one.startsWith("module ")).length).toBeLessThan(MODULES_MOST);
-  expect(before.filter((one) => one.startsWith("thread ") && !/clock-worker|encoder-worker/.test(one))).toEqual([]);
+  expect(before.filter((line) => line.startsWith("module ")).length).toBeLessThan(MODULES_MOST);
+  expect(before.filter((line) => line.startsWith("thread ") && !/clock-worker|encoder-worker/.test(line))).toEqual([]);
   expect(has(after, "metrics/worker.ts")).toBe(thread !== null);
 });

@@ -1,4 +1,4 @@
-/** What do `understudy timing list` and `show` print, and what do they refuse? */
+/** Tests `understudy timing list` and `show`: their output and their refusals. */
 import { describe, expect, test } from "bun:test";
 import { plot } from "../../../src/cli/plot.ts";
 import { betweenTokensUs, firstToken } from "../../../src/engine/timing/curves.ts";
@@ -30,19 +30,19 @@ describe("list", () => {
 });
 
 describe("show", () => {
-  test("tables and plots of a preset", () => {
+  test("prints tables and plots of a preset", () => {
     const { exitCode, out } = timing("show", NAME);
     expect(exitCode).toBe(0);
-    // 12 ms, then one step of 1.014 · (80.46 + 1.326 + 0.001862 · 1024 + 0.000001876 · 524800) ms.
+    // 12 ms of overhead, then one step of 1.014 · (80.46 + 1.326 + 0.001862 · 1024 + 0.000001876 · 524800) ms.
     expect(out).toMatch(/\n {2}1,024 +97\.86 +12\.00 +1\n/);
     expect(out).toMatch(/\n {2}16,384 +\d+\.\d +12\.00 +2\n/);
-    // 64 sequences of 4,096 tokens are more than the pool.
+    // 64 sequences of 4,096 tokens do not fit the pool.
     expect(out).toMatch(/\n {2}64 +22\.50 +- +-\n/);
     expect(out).toContain("llama-3.1-70b, fp8, 2 × H100, measured on vllm 0.24.0");
     expect(out.match(/└┴─+/g)).toHaveLength(2);
   });
 
-  test("JSON says what the formula says", () => {
+  test("--json prints the values of the formula", () => {
     const shown = JSON.parse(timing("show", `${NAME}:overhead=1ms`, "--json").out);
     const step = { ...findPreset(NAME)!.timing, requestOverheadUs: 1000 };
     expect(shown).toMatchObject({ timing: `${NAME}:overhead=1ms`, name: NAME, step });
@@ -60,7 +60,7 @@ describe("show", () => {
   });
 
   test.each(["constant:ttft=200ms,itl=20ms", "linear:base=4ms,prefill=0.02ms,decode=0.03ms,overhead=9ms"])(
-    "any timing: %s",
+    "accepts any timing: %s",
     (text) => {
       const { exitCode, out } = timing("show", text);
       expect(exitCode).toBe(0);
@@ -79,7 +79,7 @@ test.each([
   [["show", "none"], "has no times to show"],
   [["show", NAME, "--html"], "--html: unknown flag"],
   [["show", NAME, "--json=1"], '--json: takes no value, not "1"'],
-])("timing %p: one line, exit code 2", (words, why) => {
+])("timing %p is refused with one line and exit code 2", (words, why) => {
   const { exitCode, out, error } = timing(...words);
   expect([exitCode, out]).toEqual([2, ""]);
   expect(error.trimEnd().split("\n")).toHaveLength(1);
@@ -87,7 +87,7 @@ test.each([
   expect(error).toContain(why);
 });
 
-test("--help", () => {
+test("--help of each command prints the usage of all", () => {
   for (const words of [["--help"], ["show", "-h"], ["fit", "--help"]]) {
     const { exitCode, out } = timing(...words);
     expect(exitCode).toBe(0);
@@ -110,7 +110,7 @@ describe("a plot", () => {
     expect(columns).toEqual([...columns].sort((a, b) => b - a));
   });
 
-  test("each column has a mark where there is a value, none where there is none", () => {
+  test("each column with a value has a mark, and a column without a value has none", () => {
     const marks = (lines: string[]) => lines.join("").split("*").length - 1;
     expect(marks(draw(() => 3))).toBe(66);
     expect(marks(draw((x) => (x > 33 ? undefined : x)))).toBe(33);

@@ -64,18 +64,18 @@ const OURS = new URL("../", import.meta.url).pathname;
  */
 export function readFolder(dir: string, only: ReadonlySet<string> | null): Folder {
   const inside = existsSync(join(dir, "cases")) ? join(dir, "cases") : dir;
-  const beside = (name: string, fallback: string) =>
+  const pathOf = (name: string, fallback: string) =>
     [join(dir, name), join(inside, "..", name)].find((path) => existsSync(path)) ?? join(OURS, fallback);
   const cases = readdirSync(inside)
     .filter((file) => file.endsWith(".json") && file !== "placeholders.json")
     // Sort by name, so that a case comes before its `-stream`, as recorded.
     .sort((a, b) => (a.slice(0, -5) < b.slice(0, -5) ? -1 : 1))
     .map((file) => readCase(readFileSync(join(inside, file), "utf8")))
-    .filter((one) => one.name !== undefined && (only === null || only.has(one.name)));
+    .filter((testCase) => testCase.name !== undefined && (only === null || only.has(testCase.name)));
   return {
     cases,
-    model: beside("model", "model"),
-    clean: cleaner(readFileSync(beside("placeholders.json", "recorded-streams/placeholders.json"), "utf8")),
+    model: pathOf("model", "model"),
+    clean: cleaner(readFileSync(pathOf("placeholders.json", "recorded-streams/placeholders.json"), "utf8")),
   };
 }
 
@@ -83,15 +83,17 @@ export function readFolder(dir: string, only: ReadonlySet<string> | null): Folde
 export function readCase(text: string): Case {
   const found: Case = JSON.parse(text);
   const whole = slice(text);
-  const sent = (one: Exchange, where: Slice | undefined): Exchange => {
+  const sent = (exchange: Exchange, where: Slice | undefined): Exchange => {
     const body = where?.members.get("request")?.members.get("body");
-    if (!body) return one;
-    return { ...one, request: { ...one.request, sent: compact(text.slice(body.from, body.to)) } };
+    if (!body) return exchange;
+    return { ...exchange, request: { ...exchange.request, sent: compact(text.slice(body.from, body.to)) } };
   };
   const { exchanges, background } = found;
   return {
     ...(sent(found, whole) as Case),
-    ...(exchanges ? { exchanges: exchanges.map((one, i) => sent(one, whole.members.get("exchanges")!.items[i])) } : {}),
+    ...(exchanges
+      ? { exchanges: exchanges.map((exchange, i) => sent(exchange, whole.members.get("exchanges")!.items[i])) }
+      : {}),
     ...(background ? { background: sent(background, whole.members.get("background")) } : {}),
   };
 }
@@ -103,7 +105,7 @@ function cleaner(text: string): Clean {
 }
 
 /** Returns all exchanges of a case, its background first. */
-export function exchangesOf(one: Case): readonly Exchange[] {
-  if (one.exchanges) return one.exchanges;
-  return one.background ? [one.background, one] : [one];
+export function exchangesOf(testCase: Case): readonly Exchange[] {
+  if (testCase.exchanges) return testCase.exchanges;
+  return testCase.background ? [testCase.background, testCase] : [testCase];
 }

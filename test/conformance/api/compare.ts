@@ -16,33 +16,34 @@ const FIELDS = [
 const AROUND = 80;
 
 /** Describes the first difference, or returns null. `freeOrder`: compares only the order of the frames within each choice. */
-export function difference(wanted: Response, got: Response, freeOrder: boolean): string | null {
+export function difference(wanted: Response, received: Response, freeOrder: boolean): string | null {
   for (const field of FIELDS) {
-    let [a, b]: [unknown, unknown] = [wanted[field], got[field]];
-    if (field === "frames" && freeOrder) [a, b] = [byChoice(wanted.frames), byChoice(got.frames)];
+    let [a, b]: [unknown, unknown] = [wanted[field], received[field]];
+    if (field === "frames" && freeOrder) [a, b] = [byChoice(wanted.frames), byChoice(received.frames)];
     if (JSON.stringify(a) === JSON.stringify(b)) continue;
     return where(field, a, b);
   }
   return null;
 }
 
-function where(name: string, wanted: unknown, got: unknown): string {
-  if (typeof wanted === "string" && typeof got === "string") {
+function where(name: string, wanted: unknown, received: unknown): string {
+  if (typeof wanted === "string" && typeof received === "string") {
     let at = 0;
-    while (at < wanted.length && wanted[at] === got[at]) at++;
+    while (at < wanted.length && wanted[at] === received[at]) at++;
     const part = (text: string) => JSON.stringify(text.slice(Math.max(0, at - AROUND), at + AROUND));
-    return `${name}, character ${at}:\n    recorded ${part(wanted)}\n    got      ${part(got)}`;
+    return `${name}, character ${at}:\n    recorded ${part(wanted)}\n    got      ${part(received)}`;
   }
-  if (Array.isArray(wanted) && Array.isArray(got)) {
-    for (let i = 0; i < Math.max(wanted.length, got.length); i++)
-      if (JSON.stringify(wanted[i]) !== JSON.stringify(got[i])) return where(`${name}[${i}]`, wanted[i], got[i]);
+  if (Array.isArray(wanted) && Array.isArray(received)) {
+    for (let i = 0; i < Math.max(wanted.length, received.length); i++)
+      if (JSON.stringify(wanted[i]) !== JSON.stringify(received[i]))
+        return where(`${name}[${i}]`, wanted[i], received[i]);
   }
-  if (isObject(wanted) && isObject(got)) {
-    for (const key of new Set([...Object.keys(wanted), ...Object.keys(got)]))
-      if (JSON.stringify(wanted[key]) !== JSON.stringify(got[key]))
-        return where(`${name}.${key}`, wanted[key], got[key]);
+  if (isObject(wanted) && isObject(received)) {
+    for (const key of new Set([...Object.keys(wanted), ...Object.keys(received)]))
+      if (JSON.stringify(wanted[key]) !== JSON.stringify(received[key]))
+        return where(`${name}.${key}`, wanted[key], received[key]);
   }
-  return `${name}:\n    recorded ${JSON.stringify(wanted) ?? "absent"}\n    got      ${JSON.stringify(got) ?? "absent"}`;
+  return `${name}:\n    recorded ${JSON.stringify(wanted) ?? "absent"}\n    got      ${JSON.stringify(received) ?? "absent"}`;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -63,11 +64,13 @@ const REFUSAL = ["date", "server", "content-type", "content-length", "connection
 /** Describes an error in the order or spelling of header lines. Null if they are right. */
 export function headDifference({ names, response }: PlayedAnswer): string | null {
   const { headers, body } = response;
-  const own = body === "Invalid HTTP request received." ? REFUSAL : null;
-  const order = own ?? ("access-control-allow-methods" in headers ? PREFLIGHT : ORDER);
+  const refusal = body === "Invalid HTTP request received." ? REFUSAL : null;
+  const order = refusal ?? ("access-control-allow-methods" in headers ? PREFLIGHT : ORDER);
   const wanted = order.filter((name) => name === "date" || name in headers);
-  const got = names.filter((name) => order.includes(name.toLowerCase()));
-  return JSON.stringify(got) === JSON.stringify(wanted) ? null : where("header lines", wanted.join(), got.join());
+  const received = names.filter((name) => order.includes(name.toLowerCase()));
+  return JSON.stringify(received) === JSON.stringify(wanted)
+    ? null
+    : where("header lines", wanted.join(), received.join());
 }
 
 const MADE_ID = /"id":"((?:chatcmpl|cmpl|resp|msg)[-_][0-9a-f]{16,32})"/g;

@@ -2,18 +2,18 @@
 import type { Case, Exchange, Response } from "./cases.ts";
 
 /** Returns the case with one exchange changed. The seed selects the change. */
-export function mutated(one: Case, seed: number): Case {
-  const draw = draws(seed ^ hash(one.name));
-  if (one.exchanges) {
-    const at = draw(one.exchanges.length);
-    return { ...one, exchanges: one.exchanges.map((each, i) => (i === at ? changed(each, draw) : each)) };
+export function mutated(testCase: Case, seed: number): Case {
+  const draw = draws(seed ^ hash(testCase.name));
+  if (testCase.exchanges) {
+    const at = draw(testCase.exchanges.length);
+    return { ...testCase, exchanges: testCase.exchanges.map((each, i) => (i === at ? changed(each, draw) : each)) };
   }
-  if (one.background && draw(2) === 0) return { ...one, background: changed(one.background, draw) };
-  return { ...one, ...changed(one, draw) };
+  if (testCase.background && draw(2) === 0) return { ...testCase, background: changed(testCase.background, draw) };
+  return { ...testCase, ...changed(testCase, draw) };
 }
 
-function changed<T extends Exchange>(one: T, draw: (below: number) => number): T {
-  const { response } = one;
+function changed<T extends Exchange>(exchange: T, draw: (below: number) => number): T {
+  const { response } = exchange;
   const ways: (() => Partial<Response>)[] = [
     () => ({ status: response.status + 1 }),
     () => ({ status_line: `${response.status_line}!` }),
@@ -27,7 +27,7 @@ function changed<T extends Exchange>(one: T, draw: (below: number) => number): T
     ways.push(() => ({ frames: frames.filter((_, i) => i !== at) }));
     ways.push(() => ({ frames_per_chunk: [...response.frames_per_chunk!, 1] }));
   }
-  return { ...one, response: { ...response, ...ways[draw(ways.length)]!() } };
+  return { ...exchange, response: { ...response, ...ways[draw(ways.length)]!() } };
 }
 
 function headersChanged(headers: Readonly<Record<string, string>>, draw: (below: number) => number) {

@@ -35,8 +35,8 @@ export interface Verdict {
  */
 export async function playAll(
   { cases, model, clean }: Folder,
-  told: (verdict: Verdict) => void,
-  change: ((one: Case) => Case) | null = null,
+  report: (verdict: Verdict) => void,
+  change: ((testCase: Case) => Case) | null = null,
 ): Promise<void> {
   const ids = new Ids();
   const groups = groupsOf(cases).map((group) => async () => {
@@ -47,15 +47,15 @@ export async function playAll(
       writeFileSync(script, JSON.stringify({ scripts: group.flatMap(scriptsOf) }));
       server = await started(group, flagsOf(group[0]!, model, script));
       const port = Number(new URL(server.url).port);
-      for (const one of group) {
+      for (const testCase of group) {
         // A recording may leave the engine paused, and recordings were made in a different order.
-        if (one.server_env?.VLLM_SERVER_DEV_MODE) await fetch(`${server.url}/resume`, { method: "POST" });
+        if (testCase.server_env?.VLLM_SERVER_DEV_MODE) await fetch(`${server.url}/resume`, { method: "POST" });
         const player = new Player(port, clean, ids);
-        const wrong = await player.play(one, change?.(one)).catch((error: Error) => error.message);
-        told({ name: one.name, wrong, noticed: player.noticed });
+        const wrong = await player.play(testCase, change?.(testCase)).catch((error: Error) => error.message);
+        report({ name: testCase.name, wrong, noticed: player.noticed });
       }
     } catch (error) {
-      for (const { name } of group) told({ name, wrong: `no server: ${(error as Error).message}`, noticed: null });
+      for (const { name } of group) report({ name, wrong: `no server: ${(error as Error).message}`, noticed: null });
     } finally {
       await server?.cut();
       rmSync(folder, { recursive: true });
@@ -76,7 +76,7 @@ interface PlayServer {
  */
 async function started(group: readonly Case[], flags: readonly string[]): Promise<PlayServer> {
   const env = group[0]!.server_env ?? {};
-  if (group.every((one) => exchangesOf(one).every((each) => each.release_after_s === undefined))) {
+  if (group.every((testCase) => exchangesOf(testCase).every((each) => each.release_after_s === undefined))) {
     const { url, stop } = await hosted(flags, env);
     return { url, cut: () => stop(0) };
   }
@@ -87,10 +87,10 @@ async function started(group: readonly Case[], flags: readonly string[]): Promis
 /** Groups cases with the same flags. A case that kills the engine gets a separate server. */
 function groupsOf(cases: readonly Case[]): Case[][] {
   const groups = new Map<string, Case[]>();
-  for (const one of cases) {
-    const kills = exchangesOf(one).some(({ script }) => script && "engine_dies_at_step" in script);
-    const key = JSON.stringify([one.server_flags ?? [], one.server_env ?? {}, kills ? one.name : ""]);
-    groups.set(key, [...(groups.get(key) ?? []), one]);
+  for (const testCase of cases) {
+    const kills = exchangesOf(testCase).some(({ script }) => script && "engine_dies_at_step" in script);
+    const key = JSON.stringify([testCase.server_flags ?? [], testCase.server_env ?? {}, kills ? testCase.name : ""]);
+    groups.set(key, [...(groups.get(key) ?? []), testCase]);
   }
   return [...groups.values()];
 }
@@ -103,12 +103,12 @@ function flagsOf({ server_flags: flags = [] }: Case, model: string, script: stri
 
 const playName = (name: string, at: number) => `${name}#${at}`;
 
-function scriptsOf(one: Case): object[] {
-  return exchangesOf(one).flatMap((each, at) => {
+function scriptsOf(testCase: Case): object[] {
+  return exchangesOf(testCase).flatMap((each, at) => {
     if (!each.script) return [];
-    const held = each === one.background ? { hold_after: each.hold_after ?? 1 } : {};
+    const held = each === testCase.background ? { hold_after: each.hold_after ?? 1 } : {};
     const released = each.release_after_s === undefined ? {} : { release_after_s: each.release_after_s };
-    return [{ name: playName(one.name, at), logprobs: "ranked", ...each.script, ...held, ...released }];
+    return [{ name: playName(testCase.name, at), logprobs: "ranked", ...each.script, ...held, ...released }];
   });
 }
 
@@ -126,14 +126,14 @@ class Player {
   }
 
   /** Plays a case. Returns the difference, or null. */
-  async play(one: Case, changed?: Case): Promise<string | null> {
-    if (one.background) return this.#playBehind(one, one.background, changed);
+  async play(testCase: Case, changed?: Case): Promise<string | null> {
+    if (testCase.background) return this.#playBehind(testCase, testCase.background, changed);
     const saved = new Map<string, string>();
-    for (const [at, each] of exchangesOf(one).entries()) {
-      const played = await this.#send(filled(each, saved), order(one, each, at));
+    for (const [at, each] of exchangesOf(testCase).entries()) {
+      const played = await this.#send(filled(each, saved), order(testCase, each, at));
       const other = changed && exchangesOf(changed)[at];
-      const wrong = this.#wrong(each, played, one.free_order === true, other);
-      if (wrong !== null) return one.exchanges ? `exchange ${at}, ${each.request.path}: ${wrong}` : wrong;
+      const wrong = this.#wrong(each, played, testCase.free_order === true, other);
+      if (wrong !== null) return testCase.exchanges ? `exchange ${at}, ${each.request.path}: ${wrong}` : wrong;
       for (const [name, pattern] of Object.entries(each.save ?? {}))
         saved.set(name, new RegExp(pattern).exec(played.body)?.[1] ?? "");
     }
@@ -141,9 +141,9 @@ class Player {
   }
 
   /** Plays a request that arrives while another one is being served. */
-  async #playBehind(one: Case, background: Exchange, changed?: Case): Promise<string | null> {
+  async #playBehind(testCase: Case, background: Exchange, changed?: Case): Promise<string | null> {
     let frames = 0;
-    const behind = this.#send(background, order(one, background, 0), (text) => {
+    const behind = this.#send(background, order(testCase, background, 0), (text) => {
       frames = text.split("data: ").length - 1;
     });
     behind.catch(() => {}); // handled below
@@ -151,10 +151,10 @@ class Player {
     const steps = background.hold_after ?? 1;
     const wanted = background.response.frames && steps > 0 ? steps : 0;
     for (let i = 0; i < 500 && frames < wanted; i++) await Bun.sleep(10);
-    await this.#send({ request: barrier, response: one.response }, {});
+    await this.#send({ request: barrier, response: testCase.response }, {});
     await Bun.sleep(SETTLE_MS);
-    const played = await this.#send(one, { ...order(one, one, 1), ...RELEASE });
-    const wrong = this.#wrong(one, played, false, changed);
+    const played = await this.#send(testCase, { ...order(testCase, testCase, 1), ...RELEASE });
+    const wrong = this.#wrong(testCase, played, false, changed);
     const late = this.#wrong(background, await behind, false, changed?.background);
     return wrong ?? (late === null ? null : `in the background: ${late}`);
   }
@@ -177,8 +177,8 @@ class Player {
 const barrier = { method: "POST", path: "/tokenize", body: {}, sent: '{"prompt":"x"}' };
 
 /** Returns the order for a request. Without a script the recordings' engine returns the end of sequence. */
-function order(one: Case, each: Exchange, at: number): object {
-  if (each.script) return { play: playName(one.name, at) };
+function order(testCase: Case, each: Exchange, at: number): object {
+  if (each.script) return { play: playName(testCase.name, at) };
   return each.request.method === "POST" ? SILENCE : {};
 }
 

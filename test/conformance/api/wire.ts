@@ -45,10 +45,10 @@ export function exchange(
   const { promise, resolve, reject } = Promise.withResolvers<PlayedAnswer>();
   const socket = net.connect(port, "127.0.0.1");
   let received: Buffer = Buffer.alloc(0);
-  const what = `${request.method} ${request.path}`;
+  const route = `${request.method} ${request.path}`;
   const timer = setTimeout(() => {
     socket.destroy();
-    reject(new Error(`no whole answer to ${what} within ${TIMEOUT_MS / 1000} s: ${received.toString().slice(-300)}`));
+    reject(new Error(`no whole answer to ${route} within ${TIMEOUT_MS / 1000} s: ${received.toString().slice(-300)}`));
   }, TIMEOUT_MS);
   const look = (closed: boolean) => {
     const whole = read(received, request.method, closed, clean);
@@ -65,7 +65,7 @@ export function exchange(
   socket.on("close", () => {
     look(true);
     clearTimeout(timer);
-    reject(new Error(`closed without an answer to ${what}`));
+    reject(new Error(`closed without an answer to ${route}`));
   });
   socket.on("error", () => {}); // `close` follows
   socket.write(requestBytes(request, port, more));

@@ -1,6 +1,6 @@
 """Records what uvicorn writes back, byte by byte, and what it warns of in its log: python record.py
 
-uvicorn 0.54.0, httptools 0.9.0, uvloop 0.23.0, Python 3.11, websockets beside them, as `fastapi[standard]` brings it for vLLM.
+uvicorn 0.54.0, httptools 0.9.0, uvloop 0.23.0, Python 3.11, with websockets, as `fastapi[standard]` installs them for vLLM.
 """
 
 import asyncio

@@ -17,7 +17,7 @@ test.each<[string, (causes: Causes) => void, readonly [thread: number, process?:
   ],
   ["a scrape that was over before", (c) => c.did(Cause.Scrape, 0, 1000), [4000], Cause.Loop],
   [
-    "several short ones of a kind",
+    "several short pieces of one kind",
     (c) => {
       for (let at = 1000; at < 5000; at += 400) c.did(Cause.Log, at, at + 300);
     },
@@ -25,7 +25,7 @@ test.each<[string, (causes: Causes) => void, readonly [thread: number, process?:
     Cause.Log,
   ],
   [
-    "the larger one of two",
+    "the larger of two",
     (c) => {
       c.did(Cause.Collection, 1000, 3100);
       c.did(Cause.Scrape, 3100, 5000);
@@ -47,7 +47,7 @@ test.each<[string, (causes: Causes) => void, readonly [thread: number, process?:
     Cause.Host,
   ],
   [
-    "no processor, and the encoder was done only then",
+    "no processor, and the encoder finished only during that time",
     (c) => {
       c.began(Cause.Tokenization, 500);
       c.ended(Cause.Tokenization, 3000);
@@ -56,7 +56,7 @@ test.each<[string, (causes: Causes) => void, readonly [thread: number, process?:
     Cause.Tokenization,
   ],
   ["the encoder works, and the thread has its processor", (c) => c.began(Cause.Tokenization, 500), [4000], Cause.Loop],
-])("%s", (_, happened, usedUs, wanted) => {
+])("the cause of a late step is found: %s", (_, happened, usedUs, wanted) => {
   const causes = new Causes(hostOf(...usedUs));
   happened(causes);
   // Records of the step before are useless for a thread that counts from 0.

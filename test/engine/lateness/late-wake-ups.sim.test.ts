@@ -1,4 +1,7 @@
-/** Checks that a late host does not change decisions: with late wake-ups, the same steps happen at the same due times, up to a limit. */
+/**
+ * Checks that a late host does not change decisions: with late wake-ups, the same steps happen at the same due times, up to a
+ * limit.
+ */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { seeded } from "../../../src/base/random.ts";
@@ -58,10 +61,10 @@ function run(lateUs: () => number, asyncScheduling: boolean) {
 /** Compares the late steps in a request's row with the steps during its life. */
 function expectLate(row: LateRow, steps: readonly { dueUs: number; startUs: number }[]): void {
   const { prefillEndUs, endUs, rebasedUs } = row.timeline;
-  const own = steps.filter(({ dueUs }) => dueUs >= prefillEndUs && dueUs <= endUs);
-  const lateUs = own.map(({ dueUs, startUs }) => startUs - dueUs).filter((us) => us > LATE_US);
+  const decodes = steps.filter(({ dueUs }) => dueUs >= prefillEndUs && dueUs <= endUs);
+  const lateUs = decodes.map(({ dueUs, startUs }) => startUs - dueUs).filter((us) => us > LATE_US);
   expect([row.lateSteps, row.lateUs]).toEqual([lateUs.length, lateUs.reduce((sum, us) => sum + us, 0)]);
-  expect([row.firstWrittenUs, row.lastWrittenUs]).toEqual([own[0]!.startUs, own.at(-1)!.startUs]);
+  expect([row.firstWrittenUs, row.lastWrittenUs]).toEqual([decodes[0]!.startUs, decodes.at(-1)!.startUs]);
   expect(rebasedUs).toBe(0);
 }
 

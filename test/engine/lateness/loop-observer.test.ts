@@ -1,4 +1,7 @@
-/** Checks that observers are called for a loop's steps in the order of a step's life, and that methods without an observer are absent. */
+/**
+ * Checks that observers are called for a loop's steps in the order of a step's life, and that methods without an observer are
+ * absent.
+ */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { Engine } from "../../../src/engine/engine.ts";
@@ -13,10 +16,10 @@ test("methods without an observer are absent, a single observer is called direct
       seen.push(`${this.name} ${us}`);
     }
   }
-  const told = combineObservers([{ planned: (us) => void seen.push(`one ${us}`), moved: () => {} }, new Two()]);
-  told.planned?.(5);
+  const combined = combineObservers([{ planned: (us) => void seen.push(`one ${us}`), moved: () => {} }, new Two()]);
+  combined.planned?.(5);
   expect(seen).toEqual(["one 5", "two 5"]);
-  const wanted = Object.entries(told).flatMap(([name, call]) => (call ? [name] : []));
+  const wanted = Object.entries(combined).flatMap(([name, call]) => (call ? [name] : []));
   expect(wanted).toEqual(["planned", "moved"]);
   expect(Object.values(combineObservers([])).filter(Boolean)).toEqual([]);
 });

@@ -14,7 +14,7 @@ test.each([
     128,
     127 * 64,
   ],
-])("an unknown model with %s", (_, flags, blocks, tokens) => {
+])("the context length of an unknown model follows from the blocks, with %s", (_, flags, blocks, tokens) => {
   const argv = `--model some/model --num-gpu-blocks-override ${blocks} ${flags}`.trim().split(" ");
   const resolved = resolveServeConfig(argv, {}, () => "");
   if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));

@@ -15,7 +15,7 @@ const lines = (line: string) =>
   banner(accepted(line).config, { url: "http://127.0.0.1:1", tritonUrl: null, http2Url: null }, 1, {
     mode: "single",
   }).split("\n");
-const presetLine = (line: string) => lines(line).find((one) => one.startsWith("  preset"));
+const presetLine = (line: string) => lines(line).find((text) => text.startsWith("  preset"));
 
 test.each<[name: string, preset: string]>([
   ["Qwen/Qwen3-32B", "qwen3-32b-bf16-h100-tp2-vllm"],
@@ -33,7 +33,7 @@ test.each<[name: string, preset: string]>([
   ["meta-llama/Meta-Llama-3.1-8B", DEFAULT_PRESET],
   ["RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8-dynamic", "llama-3.1-70b-fp8-h100-tp2-vllm"],
   ["nvidia/Llama-3.1-8B-Instruct-FP8", "llama-3.1-8b-fp8-h200-tp1-vllm"],
-])("serve %s takes %s: steps, pool and length are that model's", (name, preset) => {
+])("serve %s selects %s, with that model's steps, pool and length", (name, preset) => {
   const { config } = accepted(name);
   const { model, poolTokens } = findPreset(preset)!;
   expect(config).toMatchObject({ deployment: { preset }, models: { model: name } });

@@ -99,9 +99,9 @@ test("more chunks cost no more overhead, because it applies once per request", (
       configOf({ timing, maxModelLen: 8200, numGpuBlocks: 600, maxNumBatchedTokens, maxNumSeqs: 1 }),
       { module: release },
     );
-    const heard = world.submit({ promptIds: promptOf(8000), maxTokens: 1 })!;
+    const receiver = world.submit({ promptIds: promptOf(8000), maxTokens: 1 })!;
     world.clock.drain();
-    return heard.ttftUs;
+    return receiver.ttftUs;
   };
   const [whole, halves] = [once(8192), once(4000)];
   expect(whole).toBeGreaterThan(holdUs(timing));

@@ -25,7 +25,7 @@ const decode = (decodes: number, contextEach: number): StepLoad => ({
   context: decodes * contextEach,
 });
 
-test("worked examples of the default preset", () => {
+test("the default preset has the times of the worked examples", () => {
   const timing = preset(DEFAULT_PRESET);
   expect(stepUs(timing, prompt(1024))).toBe(22_264);
   expect(stepUs(timing, decode(32, 1024))).toBe(8_269);
@@ -49,8 +49,8 @@ test("every preset agrees with its source within the stated error", () => {
   for (const [name, example] of Object.entries(examples)) {
     // The source's values are not calibrated.
     const timing: Timing = { ...preset(name), scale: 1, overheadUs: 0 };
-    const close = (us: number, ms: number, error: number, what: string) =>
-      expect(Math.abs(us / 1000 / ms - 1), `${name} ${what}`).toBeLessThanOrEqual(error);
+    const close = (us: number, ms: number, error: number, row: string) =>
+      expect(Math.abs(us / 1000 / ms - 1), `${name} ${row}`).toBeLessThanOrEqual(error);
     // If the source measured time to first token, its value includes the time outside the step.
     const outsideUs = timesToFirstToken.includes(name) ? holdUs(timing) : 0;
     for (const [n, ms] of Object.entries(example.prefillMs)) {
@@ -86,7 +86,7 @@ test("a shared base counts once, with the larger value", () => {
   expect(mixed).toBe(Math.round(4452.4 + 14.109 * 100 + 0.0009838 * 5050 + 22.245 * 10 + 0.031596 * 10_000));
 });
 
-test("simple forms, and an empty step", () => {
+test("constant and linear timings have the stated times, and an empty step takes no time", () => {
   expect(stepUs({ kind: "constant", ttftUs: 200_000, itlUs: 20_000 }, decode(5, 9))).toBe(20_000);
   const linear: Timing = { kind: "linear", baseUs: 4000, prefillUs: 20, decodeUs: 30.25 };
   expect(stepUs(linear, { ...prompt(10), decodes: 2 })).toBe(4261); // 4260.5, half up
@@ -175,7 +175,7 @@ test.each([
     { jitter: 0.1, jitterTail: "share=0.01,alpha=2", timing: "linear:base=4ms,prefill=0.02ms,decode=0.03ms" },
     "linear: 4 ms a step, 0.02 ms a prompt token, 0.03 ms a sequence, jitter 0.1, Pareto tail of 0.01 with exponent 2",
   ],
-])("the server says at its start how it is timed: %p", (options, line) => {
+])("the server prints its timing at the start: %p", (options, line) => {
   expect(
     banner(serverSetup(options).config, { url: "http://127.0.0.1:8000", tritonUrl: null, http2Url: null }, 1, {
       mode: "single",

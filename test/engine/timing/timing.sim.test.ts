@@ -22,11 +22,11 @@ describe("constant", () => {
       ({ itlUs, moreUs, startUs }, { prompt, maxTokens }, asyncScheduling) => {
         const timing: Timing = { kind: "constant", ttftUs: itlUs + moreUs, itlUs };
         const world = new World(configOf({ asyncScheduling, timing }), { startUs });
-        const heard = world.submit({ promptIds: promptOf(prompt), maxTokens })!;
+        const receiver = world.submit({ promptIds: promptOf(prompt), maxTokens })!;
         world.clock.drain();
-        expect(heard.ttftUs).toBe(timing.ttftUs);
-        expect(new Set(heard.gapsUs)).toEqual(new Set(maxTokens > 1 ? [itlUs] : []));
-        expect(heard.ids.length).toBe(maxTokens);
+        expect(receiver.ttftUs).toBe(timing.ttftUs);
+        expect(new Set(receiver.gapsUs)).toEqual(new Set(maxTokens > 1 ? [itlUs] : []));
+        expect(receiver.ids.length).toBe(maxTokens);
       },
     );
     fc.assert(property, { numRuns: times(60) });
@@ -34,9 +34,9 @@ describe("constant", () => {
 
   test("the text form has the same effect", () => {
     const world = new World(configOf({ timing: timingOf("constant:ttft=200ms,itl=20ms") }));
-    const heard = world.submit()!;
+    const receiver = world.submit()!;
     world.clock.drain();
-    expect(heard.tokenUs).toEqual([200_000, 220_000, 240_000, 260_000, 280_000, 300_000, 320_000, 340_000]);
+    expect(receiver.tokenUs).toEqual([200_000, 220_000, 240_000, 260_000, 280_000, 300_000, 320_000, 340_000]);
   });
 
   test("the engine's histograms have the same values", () => {
@@ -56,16 +56,16 @@ describe("linear", () => {
 
   test.each(modes)("a single request, asynchronous %p, has a prefill step, then decode steps", (asyncScheduling) => {
     const world = new World(configOf({ asyncScheduling, timing }));
-    const heard = world.submit({ promptIds: promptOf(50), maxTokens: 4 })!;
+    const receiver = world.submit({ promptIds: promptOf(50), maxTokens: 4 })!;
     world.clock.drain();
-    expect(heard.tokenUs).toEqual([1500, 2520, 3540, 4560]);
+    expect(receiver.tokenUs).toEqual([1500, 2520, 3540, 4560]);
   });
 
   test("a long prompt is divided by the budget into one step per chunk", () => {
     const world = new World(configOf({ timing, maxNumBatchedTokens: 128 }));
-    const heard = world.submit({ promptIds: promptOf(300), maxTokens: 1 })!;
+    const receiver = world.submit({ promptIds: promptOf(300), maxTokens: 1 })!;
     world.clock.drain();
-    expect(heard.tokenUs).toEqual([3 * 1000 + 300 * 10]);
+    expect(receiver.tokenUs).toEqual([3 * 1000 + 300 * 10]);
   });
 
   test("a request that arrives during a step waits for that step and, if asynchronous, for the planned one", () => {
@@ -115,21 +115,21 @@ describe("linear", () => {
     const world = new World(configOf({ timing }));
     for (const us of [0, 10_000, 3_000_000, 2 ** 33]) {
       world.clock.advanceTo(us);
-      const heard = world.submit({ promptIds: promptOf(20, us % 97), maxTokens: 3 })!;
+      const receiver = world.submit({ promptIds: promptOf(20, us % 97), maxTokens: 3 })!;
       world.clock.drain();
-      expect(heard.tokenUs.map((at) => at - us)).toEqual([1200, 2220, 3240]);
+      expect(receiver.tokenUs.map((at) => at - us)).toEqual([1200, 2220, 3240]);
     }
   });
 });
 
 test("without simulated time a step lasts a microsecond in virtual time", () => {
   const world = new World(configOf({ timing: { kind: "none" } }));
-  const heard = world.submit({ maxTokens: 5 })!;
+  const receiver = world.submit({ maxTokens: 5 })!;
   world.clock.drain();
-  expect(heard.tokenUs).toEqual([1, 2, 3, 4, 5]);
+  expect(receiver.tokenUs).toEqual([1, 2, 3, 4, 5]);
 });
 
-describe("each step lasts what the formula says", () => {
+describe("each step lasts as long as the formula says", () => {
   const timings: Timing[] = [
     ...presetNames.map(timingOf),
     { kind: "linear", baseUs: 4321.7, prefillUs: 0.37, decodeUs: 31.9 },
@@ -146,7 +146,7 @@ describe("each step lasts what the formula says", () => {
     { minLength: 1, maxLength: 25, size: "max" },
   );
 
-  test("for any load in any mode, even if requests are preempted within the step being planned", () => {
+  test("the formula holds for any load in any mode, even if requests are preempted within the step being planned", () => {
     let steps = 0;
     const seen = new Set<string>();
     const property = fc.property(

@@ -34,7 +34,7 @@ test("all recordings exist", () => {
   expect(kinds).toEqual([73, 45, 104]);
 });
 
-test.each(all.map((file) => [file.short, file] as const))("%s, both cores", (_, file) => {
+test.each(all.map((file) => [file.short, file] as const))("%s is reproduced by both cores", (_, file) => {
   expect(verdict(file, release)).toBe("");
   expect(verdict(file, debug)).toBe("");
 });
@@ -72,7 +72,7 @@ test.each([
   expect(() => firstDifference(ofTrtTrace(text, "single.jsonl"), release)).toThrow(why);
 });
 
-test("a key that the rows of this format do not have, and a row that is missing, are noticed", () => {
+test("unknown keys and missing rows are noticed", () => {
   for (const text of [
     single.replace('"wait":0', '"wait":0,"unheard":1'),
     single.replace(/\{"t":"it","it":3.*\n/, ""),

@@ -1,4 +1,7 @@
-/** Checks, step by step, which gauges stick after the last request has ended and when they change again, for both bug modes of this kind. */
+/**
+ * Checks, step by step, which gauges stick after the last request has ended and when they change again, for both bug modes of
+ * this kind.
+ */
 import { describe, expect, test } from "bun:test";
 import { type StickyGauges, stuck } from "../../../src/metrics/bugs/stuck.ts";
 import type { BugName } from "../../../src/metrics/config/bug-names.ts";
@@ -30,7 +33,7 @@ describe.each([true, false])("asynchronous %p", (asyncScheduling) => {
     pass(20_000);
     const busy = shown();
     expect([busy.running, busy.kvUsage > 0]).toEqual([2, true]);
-    for (const one of two) one.cancel();
+    for (const request of two) request.cancel();
     world.clock.drain();
     expect(shown()).toEqual({ ...NOTHING, running: 2, kvUsage: busy.kvUsage });
     expect(shown("now")).toEqual(NOTHING);
@@ -46,9 +49,9 @@ describe.each([true, false])("asynchronous %p", (asyncScheduling) => {
 
   test("each bug mode keeps only its own numbers", () => {
     const { world, shown, ask, pass } = stuckWorld(asyncScheduling, "stuck-kv-usage");
-    const one = ask();
+    const request = ask();
     pass(20_000);
-    one.cancel();
+    request.cancel();
     world.clock.drain();
     const { kvUsage, ...others } = shown();
     expect({ ...others, kvUsage: 0 }).toEqual(NOTHING);

@@ -1,4 +1,6 @@
-/** Compares the quantiles of Triton's summaries with prometheus-cpp 1.0.1, including the time window in which it forgets values. */
+/**
+ * Compares the quantiles of Triton's summaries with prometheus-cpp 1.0.1, including the time window in which it forgets values.
+ */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Quantiles, type QuantileTarget } from "../../../src/metrics/ensemble/quantiles.ts";
@@ -34,20 +36,20 @@ const REAL: readonly (readonly [seed: number, count: number, below: number, answ
   [6, 20_000, 1e6, [507491, 898321, 949545, 991050, 999961]],
 ];
 
-test.each(REAL)("seed %i: %i values below %i", (seed, count, below, answers) => {
+test.each(REAL)("the quantiles equal the library's, seed %i: %i values below %i", (seed, count, below, answers) => {
   expect(of(drawn(seed, count, below))).toEqual([...answers]);
 });
 
 describe("with few values the estimates are low, as on tritonserver 2.51", () => {
-  test("ten of 50 ms and one of 500 ms: p99.9 is one of the ten", () => {
+  test("with ten values of 50 ms and one of 500 ms, p99.9 is 50 ms", () => {
     const values = Array.from({ length: 10 }, (_, i) => 50_000 + 150 * i);
     for (const value of of([...values, 500_000])) expect(value).toBeLessThan(51_500);
   });
-  test("100, 200, 300: the first, the first, the second", () => {
+  test("for 100, 200 and 300 the quantiles are 100, 100 and 200", () => {
     const targets = [0.25, 0.5, 0.9].map((quantile) => ({ quantile, error: 0.01 }));
     expect(of([100, 200, 300], targets)).toEqual([100, 100, 200]);
   });
-  test("50, 100, 150, 200, 400: the second, the third", () => {
+  test("for 50, 100, 150, 200 and 400 the quantiles are 100 and 150", () => {
     const targets = [
       { quantile: 0.5, error: 0.05 },
       { quantile: 0.99, error: 0.001 },

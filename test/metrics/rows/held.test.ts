@@ -13,7 +13,7 @@ test("a periodic copy shows the last update before the period's end, at any time
     fc.property(fc.array(fc.record({ afterUs: fc.nat(300_000), scrape: fc.boolean() })), (events) => {
       let nowUs = 0;
       const state = { now: 0, step: 0 };
-      /** Numbers of the last update, by time. */
+      /** The number after each update, with its time. */
       const history = [{ us: 0, step: 0 }];
       const source = (fresh: "now" | "step"): SnapshotView =>
         emptySnapshot([{ ...emptyEngine(), running: state[fresh] }]);

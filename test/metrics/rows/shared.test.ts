@@ -151,25 +151,25 @@ class Place {
 }
 
 type Event =
-  | { readonly what: "move"; readonly place: number; readonly at: number; readonly by: number }
-  | { readonly what: "show" | "kill" | "killed in a write" | "start"; readonly place: number; readonly at: number }
-  | { readonly what: "scrape" };
+  | { readonly kind: "move"; readonly place: number; readonly at: number; readonly by: number }
+  | { readonly kind: "show" | "kill" | "killed in a write" | "start"; readonly place: number; readonly at: number }
+  | { readonly kind: "scrape" };
 
 const event = (places: number): fc.Arbitrary<Event> => {
   const place = fc.nat(places - 1);
   const at = fc.nat();
   return fc.oneof(
-    { weight: 4, arbitrary: fc.record({ what: fc.constant("move" as const), place, at, by: fc.nat(1000) }) },
-    { weight: 3, arbitrary: fc.record({ what: fc.constant("show" as const), place, at }) },
+    { weight: 4, arbitrary: fc.record({ kind: fc.constant("move" as const), place, at, by: fc.nat(1000) }) },
+    { weight: 3, arbitrary: fc.record({ kind: fc.constant("show" as const), place, at }) },
     {
       weight: 2,
       arbitrary: fc.record({
-        what: fc.constantFrom("kill" as const, "killed in a write" as const, "start" as const),
+        kind: fc.constantFrom("kill" as const, "killed in a write" as const, "start" as const),
         place,
         at,
       }),
     },
-    { weight: 3, arbitrary: fc.record({ what: fc.constant("scrape" as const) }) },
+    { weight: 3, arbitrary: fc.record({ kind: fc.constant("scrape" as const) }) },
   );
 };
 
@@ -185,15 +185,15 @@ test("for random changes, kills during a write, restarts and scrapes, sums are r
     fc.property(history, ({ places: count, engines, events }) => {
       const pages = pagesOf(count, engines);
       const copies = pages.refreshes.length;
-      const one = new Layout(pages.shape);
+      const layout = new Layout(pages.shape);
       const all = new Layout(shapeOfAll(pages));
       const ofOne = mask(pages);
-      const kinds = Uint8Array.from({ length: one.length * copies }, (_, i) => ofOne[i % one.length]!);
+      const kinds = Uint8Array.from({ length: layout.length * copies }, (_, i) => ofOne[i % layout.length]!);
       // Few numbers, so that several events hit the same one; equally many of each kind, although most numbers are
       // counters.
       const some = (kind: NumberKind) => [...kinds.keys()].filter((i) => kinds[i] === kind).slice(0, 6);
       const moving = [NumberKind.Counter, NumberKind.Gauge, NumberKind.First].flatMap(some);
-      const restartsAt = Array.from({ length: copies }, (_, copy) => copy * one.length + restartAt(one));
+      const restartsAt = Array.from({ length: copies }, (_, copy) => copy * layout.length + restartAt(layout));
       const places = Array.from({ length: count }, () => new Place(pages));
       const scraper = new AllPages(
         pages,
@@ -202,7 +202,7 @@ test("for random changes, kills during a write, restarts and scrapes, sums are r
       const kindsOfAll = kindsOf(shapeOfAll(pages));
       let before = new Float64Array(all.length * copies);
       for (const event of events) {
-        if (event.what === "scrape") {
+        if (event.kind === "scrape") {
           const seen = scraper.read();
           expect(seen).toEqual(expected(places, pages));
           for (let i = 0; i < seen.length; i++) {
@@ -214,15 +214,15 @@ test("for random changes, kills during a write, restarts and scrapes, sums are r
         }
         const place = places[event.place]!;
         const at = moving[event.at % moving.length]!;
-        if (event.what === "move" && place.life) {
+        if (event.kind === "move" && place.life) {
           // Counters only rise, gauges take any value, and first times are set once.
           const { numbers } = place.life;
           if (kinds[at] === NumberKind.Counter) numbers[at]! += event.by;
           else if (kinds[at] === NumberKind.Gauge || numbers[at] === 0) numbers[at] = event.by;
-        } else if (event.what === "show") place.show();
-        else if (event.what === "start") place.start();
-        else if (event.what === "kill") place.kill(kinds, restartsAt);
-        else if (event.what === "killed in a write" && place.life) {
+        } else if (event.kind === "show") place.show();
+        else if (event.kind === "start") place.start();
+        else if (event.kind === "kill") place.kill(kinds, restartsAt);
+        else if (event.kind === "killed in a write" && place.life) {
           const strike = () =>
             place.page.write((numbers) => {
               numbers.subarray(0, at).fill(Number.MAX_SAFE_INTEGER);
@@ -253,15 +253,15 @@ function restartAt(layout: Layout): number {
 
 /** Computes the sum with the model, from snapshots instead of offsets: engines are concatenated, the rest is added. */
 function expected(places: readonly Place[], pages: Pages): Float64Array {
-  const one = new Layout(pages.shape);
+  const layout = new Layout(pages.shape);
   const all = new Layout(shapeOfAll(pages));
   const numbers = new Float64Array(all.length * pages.refreshes.length);
   const ofOne = mask(pages);
   pages.refreshes.forEach((_, copy) => {
     const shown = places.map(({ kept, shown }) =>
-      one.read(
-        kept.map((number, i) => together(ofOne[i % one.length]!, number, shown[i]!)),
-        copy * one.length,
+      layout.read(
+        kept.map((number, i) => together(ofOne[i % layout.length]!, number, shown[i]!)),
+        copy * layout.length,
       ),
     );
     // Numbers outside the engines do not depend on the number of engines.

@@ -1,3 +1,4 @@
+/** Compares numbers, labels and help texts of the text format with those of Python and prometheus_client. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import {

@@ -18,12 +18,12 @@ const at = (...engines: readonly (readonly [aliveMs: number, busyMs: number])[])
 
 /** Families and their values over the life of one server. */
 function server(changes: Partial<typeof identity.triton> = {}) {
-  const own = { ...identity, triton: { ...identity.triton, ...changes } };
-  const rows = tritonRows(own);
+  const changed = { ...identity, triton: { ...identity.triton, ...changes } };
+  const rows = tritonRows(changed);
   return (snapshot: ReturnType<typeof at>, name: string) =>
     rows
       .find((row) => row.name === name)!
-      .samples(snapshot, own)
+      .samples(snapshot, changed)
       .map(({ value }) => value);
 }
 
@@ -71,8 +71,8 @@ const PROC = {
 test("nv_cpu_utilization, nv_cpu_memory_total_bytes and nv_cpu_memory_used_bytes have the values of /proc", () => {
   let polls = 0;
   const poller = new Poller((file) => (file === "meminfo" ? PROC.meminfo : PROC.stat[polls++]!));
-  const own = { ...identity.triton, cpu: true };
-  const host = (aliveMs: number) => poller.take(at([aliveMs, 0]), own).host;
+  const changed = { ...identity.triton, cpu: true };
+  const host = (aliveMs: number) => poller.take(at([aliveMs, 0]), changed).host;
   expect(host(10)).toEqual({ cpuUtilization: 0, memoryTotalBytes: 0, memoryUsedBytes: 0 });
   const memory = { memoryTotalBytes: 1_024_000, memoryUsedBytes: 614_400 };
   expect(host(1000)).toEqual({ cpuUtilization: 0.2, ...memory });

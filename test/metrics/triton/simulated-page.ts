@@ -29,10 +29,10 @@ export const QUANTILES = [
 export const EPOCH_US = 1.8e15;
 
 /** One engine and the page of its Triton metrics port. */
-export class House {
+export class SimulatedPage {
   readonly clock = new VirtualClock(0);
   readonly engine: Engine;
-  readonly heard: RecordingReceiver[] = [];
+  readonly receivers: RecordingReceiver[] = [];
   readonly #print: () => Promise<string>;
 
   constructor(readonly config: EngineConfig = configOf()) {
@@ -77,13 +77,13 @@ export class House {
   }
 
   submit(changes: Partial<Generation> = {}, streams = true): RecordingReceiver | null {
-    const heard = new StreamReceiver(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock);
-    heard.streams = streams;
-    const taken = this.engine.submit(heard.generation, heard);
+    const receiver = new StreamReceiver(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock);
+    receiver.streams = streams;
+    const taken = this.engine.submit(receiver.generation, receiver);
     if ("refused" in taken) return null;
-    heard.submission = taken;
-    this.heard.push(heard);
-    return heard;
+    receiver.submission = taken;
+    this.receivers.push(receiver);
+    return receiver;
   }
 
   advance(us: number): void {

@@ -5,11 +5,11 @@ import { Finish } from "../../../src/engine/interface/types.ts";
 import { checkScrapes } from "../../../src/tools/check/index.ts";
 import { configOf, promptOf } from "../../engine/simulated-engine.ts";
 import { times } from "../../size.ts";
-import { EPOCH_US, House } from "./simulated-page.ts";
+import { EPOCH_US, SimulatedPage } from "./simulated-page.ts";
 
 const MODELS = ["ensemble", "preprocessing", "tensorrt_llm", "postprocessing"] as const;
 /** success, exec_count, then failures BACKEND and OTHER of the four models. */
-async function counts(house: House): Promise<Record<string, readonly number[]>> {
+async function counts(house: SimulatedPage): Promise<Record<string, readonly number[]>> {
   const value = await house.values();
   const each = (name: (model: string) => string) => MODELS.map((model) => value(name(model)));
   for (const model of MODELS) expect(value(`count{${model}}`)).toBe(value(`request_success{${model}}`));
@@ -28,7 +28,7 @@ const none = [0, 0, 0, 0];
 
 describe("each kind of end is counted like the ensemble's four models", () => {
   test("postprocessing runs five times for a stream of five tokens", async () => {
-    const house = new House();
+    const house = new SimulatedPage();
     house.submit({ maxTokens: 5 });
     house.clock.drain();
     const all = [1, 1, 1, 5];
@@ -36,17 +36,17 @@ describe("each kind of end is counted like the ensemble's four models", () => {
   });
 
   test("each model runs once for an answer in one piece", async () => {
-    const house = new House();
+    const house = new SimulatedPage();
     house.submit({ maxTokens: 5 }, false);
     house.clock.drain();
     const all = [1, 1, 1, 1];
     expect(await counts(house)).toEqual({ success: all, executed: all, backend: none, other: none, responded: all });
   });
 
-  test("an end by a stop string that the front end finds", async () => {
-    const house = new House();
-    const heard = house.submit({ maxTokens: 50 })!;
-    heard.afterwards = () => heard.ids.length === 3 && heard.stopAfter(3);
+  test("an end by a stop string of the front end counts as a success", async () => {
+    const house = new SimulatedPage();
+    const receiver = house.submit({ maxTokens: 50 })!;
+    receiver.afterwards = () => receiver.ids.length === 3 && receiver.stopAfter(3);
     house.clock.drain();
     const all = [1, 1, 1, 3];
     expect(await counts(house)).toEqual({ success: all, executed: all, backend: none, other: none, responded: all });
@@ -55,7 +55,7 @@ describe("each kind of end is counted like the ensemble's four models", () => {
   });
 
   test("a disconnected client counts as a success with its tokens and a last response without tokens", async () => {
-    const house = new House(configOf({ maxNumSeqs: 1, maxNumActiveSeqs: 1 }));
+    const house = new SimulatedPage(configOf({ maxNumSeqs: 1, maxNumActiveSeqs: 1 }));
     const running = house.submit({ maxTokens: 50 })!;
     const queued = house.submit({ maxTokens: 50 })!;
     house.advance(20_000);
@@ -73,7 +73,7 @@ describe("each kind of end is counted like the ensemble's four models", () => {
   });
 
   test("a request that the engine ends for all counts as a success, too", async () => {
-    const house = new House();
+    const house = new SimulatedPage();
     house.submit({ maxTokens: 50 }, false);
     house.advance(5000);
     house.engine.abortAll();
@@ -83,12 +83,12 @@ describe("each kind of end is counted like the ensemble's four models", () => {
   });
 
   test("an error counts three times: once with the backend's reason and twice on the ensemble", async () => {
-    const house = new House();
-    const heard = house.submit({ maxTokens: 50 })!;
-    heard.afterwards = () => {
-      if (heard.ids.length !== 2) return;
-      heard.ended = true;
-      heard.submission.finish(Finish.Error, 2);
+    const house = new SimulatedPage();
+    const receiver = house.submit({ maxTokens: 50 })!;
+    receiver.afterwards = () => {
+      if (receiver.ids.length !== 2) return;
+      receiver.ended = true;
+      receiver.submission.finish(Finish.Error, 2);
     };
     house.clock.drain();
     expect(await counts(house)).toEqual({
@@ -101,7 +101,7 @@ describe("each kind of end is counted like the ensemble's four models", () => {
   });
 
   test("a request that the engine refuses fails the ensemble, and TensorRT-LLM reports nothing", async () => {
-    const house = new House();
+    const house = new SimulatedPage();
     house.engine.pause("abort");
     expect(house.submit()).toBeNull();
     expect(await counts(house)).toEqual({
@@ -115,7 +115,7 @@ describe("each kind of end is counted like the ensemble's four models", () => {
 });
 
 test("the encoder's time counts for preprocessing, the engine's for TensorRT-LLM, and the ensemble has all", async () => {
-  const house = new House(configOf({ timing: { kind: "linear", baseUs: 1000, prefillUs: 0, decodeUs: 0 } }));
+  const house = new SimulatedPage(configOf({ timing: { kind: "linear", baseUs: 1000, prefillUs: 0, decodeUs: 0 } }));
   house.advance(10_000);
   // Arrived at 1 ms, sent to the encoder at 3 ms, submitted to the engine at 10 ms. Two tokens; each step is planned
   // one ahead.
@@ -126,18 +126,18 @@ test("the encoder's time counts for preprocessing, the engine's for TensorRT-LLM
     ["request", "queue", "compute_input", "compute_infer", "compute_output"].map((span) =>
       value(`${span}_duration_us{${model}}`),
     );
-  const decodedUs = house.heard[0]!.tokenUs.at(-1)! - 10_000;
+  const decodedUs = house.receivers[0]!.tokenUs.at(-1)! - 10_000;
   expect(of("preprocessing")).toEqual([9000, 2000, 0, 7000, 0]);
   expect(of("tensorrt_llm")).toEqual([decodedUs, 0, 0, decodedUs, 0]);
   expect(of("postprocessing")).toEqual([0, 0, 0, 0, 0]);
   expect(of("ensemble")).toEqual([9000 + decodedUs, 0, 0, 9000 + decodedUs, 0]);
-  const firstMs = Math.floor((house.heard[0]!.tokenUs[0]! - 1000) / 1000);
+  const firstMs = Math.floor((house.receivers[0]!.tokenUs[0]! - 1000) / 1000);
   expect(value("first_response_histogram_ms_sum{ensemble}")).toBe(firstMs);
   expect(value("request_summary_us{tensorrt_llm,0.99}")).toBe(decodedUs);
 });
 
 test("the executor's gauges show the last planned step and change every 100 ms", async () => {
-  const house = new House(configOf({ maxNumSeqs: 2, maxNumActiveSeqs: 2, numGpuBlocks: 65 }));
+  const house = new SimulatedPage(configOf({ maxNumSeqs: 2, maxNumActiveSeqs: 2, numGpuBlocks: 65 }));
   const request = async (...types: string[]) => {
     const value = await house.values();
     return types.map((type) => value(`request_metrics{tensorrt_llm,${type}}`));
@@ -185,11 +185,13 @@ test(
     fc.assert(
       fc.asyncProperty(acts, fc.boolean(), async (all, asyncScheduling) => {
         // A small pool, so that requests are preempted.
-        const house = new House(configOf({ numGpuBlocks: 33, maxNumSeqs: 4, maxNumActiveSeqs: 4, asyncScheduling }));
+        const house = new SimulatedPage(
+          configOf({ numGpuBlocks: 33, maxNumSeqs: 4, maxNumActiveSeqs: 4, asyncScheduling }),
+        );
         const scrapes: { text: string; atS: number; rest?: boolean }[] = [];
         const scrape = async (rest = false) =>
           void scrapes.push({ text: await house.text(), atS: house.clock.now() / 1e6, rest });
-        const open = () => house.heard.filter(({ finish, ended }) => finish === null && !ended);
+        const open = () => house.receivers.filter(({ finish, ended }) => finish === null && !ended);
         for (const act of all) {
           if (act.kind === "submit")
             house.submit(
@@ -198,11 +200,11 @@ test(
             );
           else if (act.kind === "wait") house.advance(act.us);
           else {
-            const one = open()[act.pick % Math.max(1, open().length)];
-            if (one && act.kind === "cancel") one.cancel();
-            else if (one) {
-              one.ended = true;
-              one.submission.finish(Finish.Error, one.ids.length);
+            const generation = open()[act.pick % Math.max(1, open().length)];
+            if (generation && act.kind === "cancel") generation.cancel();
+            else if (generation) {
+              generation.ended = true;
+              generation.submission.finish(Finish.Error, generation.ids.length);
             }
           }
           await scrape();
@@ -217,12 +219,14 @@ test(
         expect(violated.map(({ id, violations }) => [id, violations[0]])).toEqual([]);
         // Nothing is lost: each generation is one success or one failure of the engine's model.
         const value = await house.values();
-        const failed = house.heard.filter((heard) => heard.ended && heard.finish === null && !heard.stopped);
+        const failed = house.receivers.filter(
+          (receiver) => receiver.ended && receiver.finish === null && !receiver.stopped,
+        );
         expect(value("request_success{tensorrt_llm}") + value("request_failure{tensorrt_llm,BACKEND}")).toBe(
-          house.heard.length,
+          house.receivers.length,
         );
         expect(value("request_failure{tensorrt_llm,BACKEND}")).toBeLessThanOrEqual(failed.length);
-        const tokens = house.heard.reduce((sum, { ids }) => sum + ids.length, 0);
+        const tokens = house.receivers.reduce((sum, { ids }) => sum + ids.length, 0);
         expect(value("llm_output_token_len_sum{tensorrt_llm,total_output_tokens}")).toBe(tokens);
         for (const type of ["active", "scheduled", "context", "waiting"])
           expect(value(`request_metrics{tensorrt_llm,${type}}`)).toBe(0);

@@ -16,7 +16,7 @@ const shown = (...engines: (typeof begun)[]) =>
 
 test("all values are 0 until any engine has ended an iteration, and then capacities are those of all engines", () => {
   expect(Object.values(shown(emptyEngine(), emptyEngine())).filter((value) => value !== 0)).toEqual([]);
-  const [one, both] = [shown(begun, emptyEngine()), shown(begun, begun)];
-  expect([one.max, one.used, one.free]).toEqual([198, 4, 194]);
+  const [single, both] = [shown(begun, emptyEngine()), shown(begun, begun)];
+  expect([single.max, single.used, single.free]).toEqual([198, 4, 194]);
   expect([both.max, both.used, both.free]).toEqual([198, 8, 190]);
 });

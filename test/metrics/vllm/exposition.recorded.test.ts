@@ -26,7 +26,9 @@ const isLeftOut = (name: string) =>
     left.endsWith("*") ? name.startsWith(left.slice(0, -1)) : name.replace(/_created$/, "_total") === left,
   );
 
-/** Families with times and sizes of the recorded process, its garbage collector, refusals by a queue limit, and its tool calls. */
+/**
+ * Families with times and sizes of the recorded process, its garbage collector, refusals by a queue limit, and its tool calls.
+ */
 const VALUES_DIFFER =
   /_created$|^vllm:(?:admission_rejections|tool_call_parser_invocations)_total$|^process_|^python_gc_/;
 const withoutValues = (text: string) => text.replace(/^([a-z].*) \S+$/gm, "$1");
@@ -87,7 +89,7 @@ for (const { name, model, maxModelLen } of recordings) {
       expect(known).toEqual(wanted.map(({ name }) => name));
     });
 
-    test.each(wanted.map((family) => [family.name, family] as const))("%s", (name, family) => {
+    test.each(wanted.map((family) => [family.name, family] as const))("%s has the recorded text", (name, family) => {
       const found = ours.find((family) => family.name === name)!;
       if (name === "vllm:cache_config_info") {
         expect([found.help, found.type]).toEqual([family.help, family.type]); // labels: see the last test
@@ -178,10 +180,15 @@ function httpOf(real: readonly ParsedFamily[]): Snapshot["front"]["http"] {
       label(sample, "handler") === handler &&
       (!sample.labels.some(([name]) => name === "method") || label(sample, "method") === method);
     const status = (sample: Sample) => STATUS_CLASSES.indexOf(label(sample, "status") as "2xx");
-    for (const one of samples("http_requests_total").filter(mine)) row[HttpWord.answers + status(one)] = one.value;
-    for (const one of samples("http_requests_created").filter(mine)) row[HttpWord.since + status(one)] = one.value;
-    const sum = (family: string) => samples(family).find((one) => one.name === `${family}_sum` && mine(one))!.value;
-    const below = samples("http_request_duration_seconds").filter((one) => one.name.endsWith("_bucket") && mine(one));
+    for (const sample of samples("http_requests_total").filter(mine))
+      row[HttpWord.answers + status(sample)] = sample.value;
+    for (const sample of samples("http_requests_created").filter(mine))
+      row[HttpWord.since + status(sample)] = sample.value;
+    const sum = (family: string) =>
+      samples(family).find((sample) => sample.name === `${family}_sum` && mine(sample))!.value;
+    const below = samples("http_request_duration_seconds").filter(
+      (sample) => sample.name.endsWith("_bucket") && mine(sample),
+    );
     below.forEach(({ value }, i) => {
       row[HttpWord.buckets + i] = value - (below[i - 1]?.value ?? 0);
     });
@@ -196,11 +203,11 @@ function httpOf(real: readonly ParsedFamily[]): Snapshot["front"]["http"] {
 /** Buckets that are not cumulative, as the core counts. */
 function histogramOf({ name, samples }: ParsedFamily): HistogramSnapshot {
   const buckets = samples.filter((sample) => sample.name === `${name}_bucket`);
-  const one = (suffix: string) => samples.find((sample) => sample.name === name + suffix)!.value;
+  const sampleOf = (suffix: string) => samples.find((sample) => sample.name === name + suffix)!.value;
   return {
     bounds: buckets.slice(0, -1).map(({ labels }) => Number(labels.find(([label]) => label === "le")![1])),
     buckets: buckets.map(({ value }, index) => value - (buckets[index - 1]?.value ?? 0)),
-    sum: one("_sum"),
-    count: one("_count"),
+    sum: sampleOf("_sum"),
+    count: sampleOf("_count"),
   };
 }

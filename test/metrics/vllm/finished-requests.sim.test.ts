@@ -83,7 +83,7 @@ test("counters always agree with each other, and gauges are 0 after all requests
         if (after !== "") scrape();
       }
       if (end === "cancel all")
-        for (const heard of world.heard) if (heard.finish === null && !heard.ended) heard.cancel();
+        for (const receiver of world.receivers) if (receiver.finish === null && !receiver.ended) receiver.cancel();
       if (end === "pause") world.engine.pause("abort");
       world.clock.drain();
       scrape();
@@ -105,7 +105,7 @@ test("a request that is cancelled while nothing runs is gone at the next scrape,
     world.clock.drain();
     expect(gauges(world.engine.snapshot())[0]).toBeGreaterThan(0);
     const { steps } = world.engine.snapshot();
-    for (const heard of two) heard.cancel();
+    for (const receiver of two) receiver.cancel();
     expect(gauges(world.engine.snapshot())).toEqual([0, 0, 0, 0, 0]);
     expect(world.engine.snapshot().steps).toBe(steps);
   }
@@ -209,7 +209,7 @@ test("a preemption is counted with the next output, or never if there is none", 
   while (world.engine.snapshot("now").preemptions === 0) world.clock.advanceTo(world.clock.nextUs());
   expect(world.engine.snapshot("now").preemptionsTold).toBe(0);
   const { preemptionsTold } = world.engine.snapshot();
-  for (const heard of two) heard.cancel();
+  for (const receiver of two) receiver.cancel();
   world.clock.drain();
   expect(world.engine.snapshot()).toMatchObject({ preemptions: 1, preemptionsTold });
   expect(preemptionsTold).toBe(0);

@@ -124,8 +124,8 @@ const app = application(
       },
       backend: {
         submit: (generation, receiver) => {
-          const given = scripts.shift()!;
-          return engine.submit(ordered ? generation : { ...generation, script: given }, receiver);
+          const script = scripts.shift()!;
+          return engine.submit(ordered ? generation : { ...generation, script }, receiver);
         },
         nowUs: () => clock.now(),
         spare: async () => {},
@@ -241,15 +241,18 @@ test("each action that is not played has a reason, and each reason an action", (
 const played = steps.filter(({ action }) => !NOT_PLAYED.some(([pattern]) => pattern.test(action)));
 before = await samples();
 
-test.each(played.map((step) => [step.action, step] as const))("%s", async (action, step) => {
-  if (action === "the same request has ended") {
-    while (engine.live > 0) {
-      aStep();
-      await Bun.sleep(1);
-    }
-    expect(await later).toBe(200);
-    await until(() => accounts.requestsOpen === 0);
-    await Bun.sleep(5);
-  } else await play(step);
-  expect(rounded(await delta())).toEqual(rounded(step.delta));
-});
+test.each(played.map((step) => [step.action, step] as const))(
+  "%s: the samples change as recorded",
+  async (action, step) => {
+    if (action === "the same request has ended") {
+      while (engine.live > 0) {
+        aStep();
+        await Bun.sleep(1);
+      }
+      expect(await later).toBe(200);
+      await until(() => accounts.requestsOpen === 0);
+      await Bun.sleep(5);
+    } else await play(step);
+    expect(rounded(await delta())).toEqual(rounded(step.delta));
+  },
+);

@@ -1,6 +1,6 @@
 /**
- * Compares the pages of older vLLM versions with their sources: names, order and help texts from each version's wheel
- * (`v1/metrics/loggers.py` from 0.8 on, `engine/metrics.py` before), and values of the simulated engine.
+ * Compares the pages of older vLLM versions with names, order and help texts of each version's wheel (`v1/metrics/loggers.py`
+ * from 0.8 on, `engine/metrics.py` before). Also compares values with the simulated engine.
  */
 import { expect, test } from "bun:test";
 import {
@@ -166,7 +166,7 @@ test("0.6 has no engine label, adds engines up, and ends buckets where they ende
   expect(six.text).not.toContain("engine=");
 });
 
-test("every row of every version names the test that changes it, or why none does", () => {
+test("every row of every version names the test that changes it, or the reason why it never changes", () => {
   const rows = PROFILES.flatMap((profile) =>
     vllmAt(profile, true).map((row): [string, Row] => [profileName(profile), row]),
   );

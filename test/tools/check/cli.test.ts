@@ -159,7 +159,7 @@ test.each(WITHOUT_PAGE)("%s: exit code 2 and one sentence", async (path, why) =>
   expect(out.trimEnd().split("\n")).toHaveLength(2);
 });
 
-test("a file that is too long, and a path that is not a file", async () => {
+test("a file that is too long and a path that is not a file are refused", async () => {
   const long = file("long.txt", "a 1\n".repeat(400_000));
   const { code, out } = await check(long, "--max-mb", "1");
   expect([code, out]).toEqual([2, `${long}\n  no page: more than 1 MiB of text; raise --max-mb to read it\n`]);
@@ -175,13 +175,13 @@ test("- reads standard input", async () => {
   expect(await child.exited).toBe(0);
 });
 
-test("a host that is down", async () => {
+test("a host that is down gives exit code 2 and one sentence", async () => {
   const { code, out } = await check("http://127.0.0.1:9/metrics");
   expect(code).toBe(2);
   expect(out).toMatch(/no page: cannot reach the server \(\w+\)/);
 });
 
-test("an answer that breaks off before its length", async () => {
+test("an incomplete answer gives exit code 2 and one sentence", async () => {
   const head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\n";
   const short = Bun.listen({
     hostname: "127.0.0.1",
@@ -197,7 +197,7 @@ test("an answer that breaks off before its length", async () => {
 test.each([
   ["/truncated", "cut off"],
   ["/bytes", "bytes that are not UTF-8"],
-])("%s: a violation of G01 with its line", async (path, words) => {
+])("%s is reported as a violation of G01 with its line", async (path, words) => {
   const { code, out } = await check(url + path, "--only", "g01");
   expect(code).toBe(1);
   expect(out).toMatch(new RegExp(`VIOLATED +G01[\\s\\S]* line \\d+: [^\\n]*${words}`));
@@ -288,7 +288,7 @@ test("one missing file: the other is judged, and the exit code is 2", async () =
   expect(out).toContain("0 violated");
 });
 
-test("--json and --junit", async () => {
+test("--json and --junit write the report in these formats", async () => {
   const path = file("bad.txt", page.replace('"stop",model_name="m"} 67.0', '"stop",model_name="m"} 68.0'));
   const [json, junit] = [join(folder, "out.json"), join(folder, "out.xml")];
   expect((await check(path, "--json", json, "--junit", junit)).code).toBe(1);
@@ -364,7 +364,7 @@ test.each([
   [["http://x", "--json", "/nowhere/x.json"], 'cannot write "/nowhere/x.json" (ENOENT)'],
   [["x.txt@5", "--json", "x.txt"], "--json x.txt: would overwrite the input file"],
   [["x.txt", "--json", "y", "--junit", "./y"], "--junit ./y: would overwrite the file of --json"],
-] as const)("bad flags %j: one line and code 2", async (args, words) => {
+] as const)("bad flags %j are refused with one line and exit code 2", async (args, words) => {
   const { code, out, err } = await check(...args);
   expect({ code, out }).toEqual({ code: 2, out: "" });
   expect(err.trimEnd().split("\n")).toHaveLength(1);

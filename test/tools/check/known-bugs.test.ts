@@ -253,14 +253,14 @@ const bugs: readonly Bug[] = [
     report: "45: the fraction as max − used",
     pages: [
       ["max 100", "used 40", "free 60", "fraction 60"]
-        .map((one) => `nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="${one.replace(" ", '"} ')}\n`)
+        .map((type) => `nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="${type.replace(" ", '"} ')}\n`)
         .join(""),
     ],
     laws: ["T05", "G15"],
   },
 ];
 
-test.each(bugs.map((bug) => [bug.report, bug] as const))("%s", (_, { pages, laws, clean = false }) => {
+test.each(bugs.map((bug) => [bug.report, bug] as const))("%s is found", (_, { pages, laws, clean = false }) => {
   const { violated } = checkScrapes(pages, { clean });
   const broken = violated.map(({ id }) => id);
   expect(laws.filter((id) => !broken.includes(id))).toEqual([]);

@@ -9,23 +9,26 @@ import { vllm } from "./examples/vllm.ts";
 
 const examples: readonly Example[] = [...general, ...vllm, ...trtllm, ...trtllmServe, ...triton, ...dynamo, ...cross];
 
-test.each(examples.map((example, i) => [example.law, i, example] as const))("%s (example %i)", (law, _, example) => {
-  const [from, to] = example.change;
-  const last = example.pages.at(-1)!;
-  expect(last.split(from)).toHaveLength(2);
-  const verdict = (lastPage: string) => {
-    const { laws, unreadable } = checkScrapes(scrapesOf(example, lastPage), { ...example.options, only: [law] });
-    expect(unreadable).toEqual([]);
-    return laws[0]!;
-  };
-  expect(verdict(last)).toMatchObject({ id: law, verdict: "held" });
-  const broken = verdict(last.replace(from, to));
-  expect(broken).toMatchObject({ id: law, verdict: "violated" });
-  const [first] = broken.violations;
-  expect(first!.left.text).not.toBe("");
-  // A violation without two values to compare must be one sentence, not "x, must be … y".
-  expect(first!.relation).toMatch(/^$|^[=≤≥<>]/);
-});
+test.each(examples.map((example, i) => [example.law, i, example] as const))(
+  "%s holds for its example and is violated by a change of it (example %i)",
+  (law, _, example) => {
+    const [from, to] = example.change;
+    const last = example.pages.at(-1)!;
+    expect(last.split(from)).toHaveLength(2);
+    const verdict = (lastPage: string) => {
+      const { laws, unreadable } = checkScrapes(scrapesOf(example, lastPage), { ...example.options, only: [law] });
+      expect(unreadable).toEqual([]);
+      return laws[0]!;
+    };
+    expect(verdict(last)).toMatchObject({ id: law, verdict: "held" });
+    const broken = verdict(last.replace(from, to));
+    expect(broken).toMatchObject({ id: law, verdict: "violated" });
+    const [first] = broken.violations;
+    expect(first!.left.text).not.toBe("");
+    // A violation without two values to compare must be one sentence, not "x, must be … y".
+    expect(first!.relation).toMatch(/^$|^[=≤≥<>]/);
+  },
+);
 
 test("every law has an example, and every example belongs to a law", () => {
   const shown = new Set(examples.map(({ law }) => law));

@@ -14,7 +14,7 @@ describe("excerpts without a mark", () => {
   const buckets = (...bounds: readonly string[]) =>
     bounds.map((le) => `vllm:time_to_first_token_seconds_bucket{engine="E",le="${le}"} 0\n`).join("");
   const page = (...series: readonly string[]) =>
-    `# TYPE vllm:time_to_first_token_seconds histogram\n${series.map((one, i) => one.replaceAll("E", String(i))).join("")}`;
+    `# TYPE vllm:time_to_first_token_seconds histogram\n${series.map((lines, i) => lines.replaceAll("E", String(i))).join("")}`;
 
   test("left-out buckets do not count as other bounds, except in a server's answer", () => {
     const text = page(buckets("0.1", "+Inf"), buckets("0.5", "+Inf"));

@@ -107,7 +107,7 @@ my_latency_seconds_count{pool="a"} ${observed}
     [{ ...names, labels: { pool: "en gine" } }, 'names: labels: "pool": "en gine" must be names of labels'],
     [{ ...names, family: 1 }, 'names: "family" is unknown; accepted are dialect, families, labels'],
     [7, "names: must be an object with dialect, families and, optionally, labels"],
-  ])("%j is refused with a reason", (given, message) => {
-    expect(() => check("x 1\n", { names: given as NameMap })).toThrow(message);
+  ])("%j is refused with a reason", (invalid, message) => {
+    expect(() => check("x 1\n", { names: invalid as NameMap })).toThrow(message);
   });
 });

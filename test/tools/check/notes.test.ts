@@ -114,14 +114,14 @@ test.each([
 });
 
 test("N03: an ensemble with parallel steps is reported even if the law held for the other models", () => {
-  const said = (ensembleUs: number) => {
+  const reportOf = (ensembleUs: number) => {
     const report = checkScrapes([parts("m", 60) + parts("ensemble", ensembleUs)], { only: ["N03"] });
     return checkTable([{ name: "page", report }], { all: true })
       .split("\n")
       .find((line) => line.includes("N03"));
   };
-  expect(said(90)).toMatch(/held +N03 .*\(in part not checkable: ensemble adds up its steps, some of which run at/);
-  expect(said(60)).not.toContain("in part");
+  expect(reportOf(90)).toMatch(/held +N03 .*\(in part not checkable: ensemble adds up its steps, some of which run at/);
+  expect(reportOf(60)).not.toContain("in part");
 });
 
 test.each([

@@ -23,7 +23,7 @@ const slow = law({
 const check = (scrapes: string[], options: CheckOptions = {}) =>
   checkScrapes(scrapes, { laws: [whole, slow], only: ["APP1", "APP2"], ...options });
 
-test("a custom law holds, is violated or is not checkable; errors and warnings are separate", () => {
+test("a custom law is reported as held, violated or not checkable, with errors and warnings apart", () => {
   const fine = check([page(1, 1, 0), page(2, 1, 1)]);
   expect(fine.laws.map(({ id, verdict }) => [id, verdict])).toEqual([
     ["APP1", "held"],

@@ -22,7 +22,7 @@ const OM = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /** Name, text, kind, line, and a part of the message. */
 const DEFECTS: readonly (readonly [
-  what: string,
+  name: string,
   text: string | Uint8Array,
   kind: FaultKind,
   line: number,
@@ -82,7 +82,7 @@ const DEFECTS: readonly (readonly [
   ],
 ];
 
-const OM_DEFECTS: readonly (readonly [what: string, text: string, line: number, words: string])[] = [
+const OM_DEFECTS: readonly (readonly [name: string, text: string, line: number, words: string])[] = [
   ["no # EOF", "# TYPE a gauge\na 1\n", 2, "no # EOF"],
   ["text after # EOF", "# TYPE a gauge\na 1\n# EOF\nb 1\n", 4, "after # EOF"],
   ["a blank line", "# TYPE a gauge\n\na 1\n# EOF\n", 2, "a blank line"],
@@ -101,13 +101,13 @@ const OM_DEFECTS: readonly (readonly [what: string, text: string, line: number, 
 ];
 
 describe("defects", () => {
-  test.each(DEFECTS)("%s", (_, text, kind, line, words) => {
+  test.each(DEFECTS)("%s is reported with its line", (_, text, kind, line, words) => {
     const { faults } = read(text, "text/plain");
     expect(faults[0]).toMatchObject({ kind, line });
     expect(faults[0]!.message).toContain(words);
   });
 
-  test.each(OM_DEFECTS)("OpenMetrics: %s", (_, text, line, words) => {
+  test.each(OM_DEFECTS)("OpenMetrics: %s is reported with its line", (_, text, line, words) => {
     const { faults } = read(text, OM);
     expect(faults[0]).toMatchObject({ kind: "syntax", line });
     expect(faults[0]!.message).toContain(words);
@@ -149,7 +149,7 @@ describe("valid pages", () => {
     ["the same series at two times", "# TYPE a gauge\na 1 1\na 2 2\n# EOF\n"],
   ])("OpenMetrics: %s", (_, text) => expect(read(text, OM).faults).toEqual([]));
 
-  test("values, labels, exemplars", () => {
+  test("values, labels and exemplars are read", () => {
     const { byName } = read('# TYPE a counter\na_total{x="\\\\n\\n\\""} 4 5.5 # {id="7"} 0.5 6\n# EOF\n', OM);
     expect(byName.get("a_total")![0]).toMatchObject({
       labels: { x: '\\n\n"' },
@@ -176,8 +176,8 @@ describe("texts that are not metrics pages", () => {
     ["gzip", new Uint8Array([0x1f, 0x8b, 8, 0, 0, 0]), "gzip"],
     ["zeros", new Uint8Array(1000), "not an exposition"],
     ["too much", "a 1\n".repeat(100), "more than 0.0 MiB"],
-  ])("%s", (what, text, why) => {
-    const found = parse(text, what === "too much" ? { maxBytes: 100 } : {});
+  ])("%s", (name, text, why) => {
+    const found = parse(text, name === "too much" ? { maxBytes: 100 } : {});
     expect((found as { unreadable: string }).unreadable).toContain(why);
   });
 
@@ -206,7 +206,7 @@ const labels = fc.dictionary(labelName, fc.string({ unit: "binary" }), { maxKeys
 // Leave out values that end in a carriage return, which would make a CRLF.
 const help = fc.string({ unit: "binary" }).filter((text) => !text.endsWith("\r"));
 const samples = fc.uniqueArray(fc.record({ labels, value, timestamp: fc.option(fc.integer()) }), {
-  selector: ({ labels: own }) => JSON.stringify(Object.entries(own).sort()),
+  selector: ({ labels }) => JSON.stringify(Object.entries(labels).sort()),
   maxLength: 4,
 });
 const families = fc.uniqueArray(
@@ -224,8 +224,9 @@ function expositionOf(
 ) {
   const found = new Map<string, Family>();
   for (const { name, help, type, samples } of wanted) {
-    const own = samples.map((sample) => ({ name, exemplar: null, line: 0, ...sample }) as unknown as Sample);
-    if (own.length > 0) found.set(name, { name, type: type as "gauge", help, unit: null, samples: own, line: 0 });
+    const written = samples.map((sample) => ({ name, exemplar: null, line: 0, ...sample }) as unknown as Sample);
+    if (written.length > 0)
+      found.set(name, { name, type: type as "gauge", help, unit: null, samples: written, line: 0 });
   }
   return found;
 }

@@ -1,7 +1,11 @@
 /**
- * Tests that pages of real servers keep the laws, and that changes to them break the expected laws. `recorded/` has pages of
- * the real vLLM 0.33.0 classes (model m, 40 blocks of 16, max_num_seqs 6, max_model_len 512; `clean`: no client disconnected,
- * `aborts`: 17 of 172 clients did), of a real Dynamo 1.6.1 frontend and its mocker, and of a real Triton 2.51.0.
+ * Tests that pages of real servers keep the laws, and that changes to them break the expected laws. The folder `recorded/` has
+ * pages of:
+ *
+ * - the real vLLM 0.33.0 classes, with model m, 40 blocks of 16, max_num_seqs 6, max_model_len 512. In `clean` no client
+ *   disconnected, in `aborts` 17 of 172 clients did.
+ * - a real Dynamo 1.6.1 frontend and its mocker.
+ * - a real Triton 2.51.0.
  */
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
@@ -17,7 +21,7 @@ const ids = (report: Report, verdict: string) =>
   report.laws.filter((law) => law.verdict === verdict).map(({ id }) => id);
 
 describe("pages of real servers", () => {
-  test.each(names)("%s alone", (name) => {
+  test.each(names)("%s alone breaks no law", (name) => {
     const report = checkScrapes([{ text: read(name), source: name }], { parameters });
     expect(violated(report)).toEqual([]);
     expect(report.unreadable).toEqual([]);
@@ -27,7 +31,7 @@ describe("pages of real servers", () => {
   const clean = names.filter((name) => name.startsWith("vllm-clean")).map(read);
   const aborts = names.filter((name) => name.startsWith("vllm-aborts")).map(read);
 
-  test("vLLM, successive scrapes, no client disconnected", () => {
+  test("successive scrapes of vLLM break no law if no client disconnected", () => {
     const report = checkScrapes(clean, { parameters, clean: true });
     expect(violated(report)).toEqual([]);
     expect(ids(report, "note")).toEqual([]);
@@ -37,7 +41,7 @@ describe("pages of real servers", () => {
     expect(missing).toEqual(["V33", "V35", "V36", "V37", "V39", "V40", "V41", "V42", "V43"]);
   });
 
-  test("vLLM, clients disconnected: two notes on events that the real engine does not count", () => {
+  test("if clients disconnected, scrapes of vLLM get two notes on events that the real engine does not count", () => {
     const report = checkScrapes(aborts, { parameters });
     expect(violated(report)).toEqual([]);
     expect(ids(report, "note")).toEqual(["V22", "V25"]);
@@ -49,7 +53,7 @@ describe("pages of real servers", () => {
     expect(violated(wrongly).map(([id]) => id)).toContain("V22");
   });
 
-  test("vLLM's API server after steps of three tokens, refusals, failures and disconnects", () => {
+  test("vLLM's API server breaks no law after steps of three tokens, refusals, failures and disconnects", () => {
     const page = new URL("../../conformance/recorded/vllm-0.33-server-exposition.txt", import.meta.url);
     const served = { maxNumSeqs: 64, maxModelLen: 1024, numSpeculativeTokens: 2 };
     const report = checkScrapes([readFileSync(page, "utf8")], { parameters: served });
@@ -57,21 +61,21 @@ describe("pages of real servers", () => {
     expect(ids(report, "held").length).toBeGreaterThan(40);
   });
 
-  test("Triton before and after its requests", () => {
+  test("Triton breaks no law before and after its requests", () => {
     const [after, before] = names.filter((name) => name.includes("summary_default")).map(read);
     const report = checkScrapes([before!, after!], { parameters: { batchOfOne: true } });
     expect(violated(report)).toEqual([]);
     expect(report.dialects).toEqual(["triton"]);
   });
 
-  test.each(files.filter((name) => name.endsWith(".json")))("%s: successive pages of Triton", (name) => {
+  test.each(files.filter((name) => name.endsWith(".json")))("%s: successive pages of Triton break no law", (name) => {
     const pages = pagesOf(JSON.parse(read(name)));
     const report = checkScrapes(pages);
     expect(violated(report)).toEqual([]);
     expect(report.scrapes).toBe(pages.length);
   });
 
-  test("dialects", () => {
+  test("the dialects of a page are recognized", () => {
     const spoken = (name: string) => checkScrapes([read(name)]).dialects.join();
     expect(spoken("vllm-clean-99-rest1.txt")).toBe("vllm");
     expect(spoken("triton-2.51-fresh.fresh.txt")).toBe("triton");
@@ -80,7 +84,7 @@ describe("pages of real servers", () => {
   });
 });
 
-type Recorded = number | "NaN" | { readonly recorded: number };
+type SampleValue = number | "NaN" | { readonly recorded: number };
 interface Recording {
   readonly steps: readonly {
     readonly scrape?: string;
@@ -92,7 +96,7 @@ interface Recording {
         readonly samples: readonly {
           readonly name?: string;
           readonly labels: Record<string, string>;
-          readonly value: Recorded;
+          readonly value: SampleValue;
         }[];
       }[];
     };
@@ -124,9 +128,12 @@ function changed(text: string, changes: readonly Change[]): string {
     text.split("\n").flatMap((line) => {
       const found = /^vllm:([^{ ]+)(?:\{([^}]*)\})? (\S+)$/.exec(line);
       if (!found) return [];
-      const own = found[2]!.split(",").filter((label) => !/^(engine|model_name)=/.test(label));
+      const labels = found[2]!.split(",").filter((label) => !/^(engine|model_name)=/.test(label));
       return [
-        [own.length > 0 ? `${found[1]}{${own.join(",")}}` : found[1]!, { line, value: Number(found[3]) }] as const,
+        [
+          labels.length > 0 ? `${found[1]}{${labels.join(",")}}` : found[1]!,
+          { line, value: Number(found[3]) },
+        ] as const,
       ];
     }),
   );
@@ -144,7 +151,7 @@ const last = (name: string, by: number): Change[] => [
   [`${name}_bucket{le="+Inf"}`, by],
 ];
 
-const KNOWN_BAD: readonly (readonly [what: string, changes: readonly Change[], laws: readonly string[]])[] = [
+const KNOWN_BAD: readonly (readonly [name: string, changes: readonly Change[], laws: readonly string[]])[] = [
   ["one generated token lost", [["generation_tokens_total", -1]], ["V13", "V21", "V24"]],
   [
     "hits counted again after a preemption",
@@ -190,7 +197,7 @@ describe("changes of a page of the real vLLM at clean rest break their laws", ()
   const options: CheckOptions = { parameters, clean: true };
   const atRest = (text: string) => checkScrapes([{ text, rest: true }], options);
 
-  test("the unchanged page breaks none", () => expect(violated(atRest(page))).toEqual([]));
+  test("the unchanged page breaks no law", () => expect(violated(atRest(page))).toEqual([]));
 
   test.each(KNOWN_BAD)("%s", (_, changes, laws) => {
     const text = changed(page, changes);

@@ -1,7 +1,8 @@
 /** Damages a page in one number, name or line, and says which laws must find the damage. */
 
-export interface Spoiled {
-  readonly how: string;
+/** A page with one damage. */
+export interface DamagedPage {
+  readonly damage: string;
   /** Family of the changed line. Each violation must name it. */
   readonly family: string;
   /** Laws of which at least one must be violated. */
@@ -54,7 +55,7 @@ class Page {
 }
 
 type Way = readonly [
-  how: string,
+  damage: string,
   laws: readonly string[],
   wanted: (page: Page) => (line: Line, next: Line | undefined) => boolean,
   spoil: (page: Page, line: Line) => string,
@@ -359,14 +360,14 @@ function hasType(page: Page): (line: Line) => boolean {
 }
 
 /** Applies each damage that fits the page to the first, a middle and the last line of its kind. */
-export function spoiled(text: string): Spoiled[] {
+export function spoiled(text: string): DamagedPage[] {
   const page = new Page(text);
-  return WAYS.flatMap(([how, laws, wanted, spoil]) => {
+  return WAYS.flatMap(([damage, laws, wanted, spoil]) => {
     const isWanted = wanted(page);
     const lines = page.samples.filter((line, i) => isWanted(line, page.samples[i + 1]));
     const some = new Set([lines[0], lines[lines.length >> 1], lines.at(-1)]);
     return [...some].flatMap((line) =>
-      line === undefined ? [] : [{ how, laws, family: page.familyOf(line), text: spoil(page, line) }],
+      line === undefined ? [] : [{ damage, laws, family: page.familyOf(line), text: spoil(page, line) }],
     );
   });
 }

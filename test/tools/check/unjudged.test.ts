@@ -12,7 +12,7 @@ const ids = ({ violated }: Report) => violated.map(({ id }) => id);
 const verdict = (report: Report, id: string) => report.laws.find((law) => law.id === id)!.verdict;
 const table = (report: Report) => checkTable([{ name: "page.txt", report }]);
 
-interface Wanted {
+interface ExpectedResult {
   readonly dialects: readonly string[];
   readonly violated?: readonly string[];
   readonly generalOnly?: string;
@@ -21,7 +21,7 @@ interface Wanted {
 }
 
 /** Pages from users with the expected results. */
-const WANTED: Readonly<Record<string, Wanted>> = {
+const WANTED: Readonly<Record<string, ExpectedResult>> = {
   "declared-without-series.txt": { dialects: ["vllm"], generalOnly: "vllm: families are declared, and have no series" },
   "dynamo-trtllm-1.1.txt": {
     dialects: ["trtllm-serve"],
@@ -44,34 +44,37 @@ const WANTED: Readonly<Record<string, Wanted>> = {
 describe("pages from users", () => {
   test("each page has an expected result", () => expect(Object.keys(WANTED).sort()).toEqual(names));
 
-  test.each(Object.entries(WANTED))("%s", (name, { dialects, violated = [], generalOnly = null, law }) => {
-    const text = read(name);
-    const report = checkScrapes([{ text, source: name }]);
-    expect(report.dialects).toEqual([...dialects] as typeof report.dialects);
-    expect(ids(report)).toEqual([...violated]);
-    expect(report.generalOnly).toBe(generalOnly);
-    const [first, ...rest] = table(report).split("\n");
-    expect(first).toBe(
-      generalOnly === null ? "page.txt" : `page.txt: only general laws could be judged (${generalOnly})`,
-    );
-    expect(rest.join("\n")).toContain(`${report.applicable} of ${report.laws.length} laws applicable: `);
-    expect(exitCode([{ name, report }])).toBe(violated.length > 0 ? 1 : 0);
-    const demanded = exitCode([{ name, report }], { requireDialect: true });
-    expect(demanded).toBe(violated.length > 0 ? 1 : generalOnly === null ? 0 : 2);
-    if (law === undefined) return;
-    const [id, from, to] = law;
-    expect(verdict(report, id)).toBe("held");
-    expect(text.split(from)).toHaveLength(2);
-    const broken = text.replace(from, from.replace(/\} \S+/, `} ${to}`));
-    expect(ids(checkScrapes([broken]))).toContain(id);
-  });
+  test.each(Object.entries(WANTED))(
+    "%s gets its expected result",
+    (name, { dialects, violated = [], generalOnly = null, law }) => {
+      const text = read(name);
+      const report = checkScrapes([{ text, source: name }]);
+      expect(report.dialects).toEqual([...dialects] as typeof report.dialects);
+      expect(ids(report)).toEqual([...violated]);
+      expect(report.generalOnly).toBe(generalOnly);
+      const [first, ...rest] = table(report).split("\n");
+      expect(first).toBe(
+        generalOnly === null ? "page.txt" : `page.txt: only general laws could be judged (${generalOnly})`,
+      );
+      expect(rest.join("\n")).toContain(`${report.applicable} of ${report.laws.length} laws applicable: `);
+      expect(exitCode([{ name, report }])).toBe(violated.length > 0 ? 1 : 0);
+      const demanded = exitCode([{ name, report }], { requireDialect: true });
+      expect(demanded).toBe(violated.length > 0 ? 1 : generalOnly === null ? 0 : 2);
+      if (law === undefined) return;
+      const [id, from, to] = law;
+      expect(verdict(report, id)).toBe("held");
+      expect(text.split(from)).toHaveLength(2);
+      const broken = text.replace(from, from.replace(/\} \S+/, `} ${to}`));
+      expect(ids(checkScrapes([broken]))).toContain(id);
+    },
+  );
 
   test.each(names)("every applicable damage of %s is found", (name) => {
     const known = new Set(WANTED[name]!.violated ?? []);
-    for (const { how, laws, text } of spoiled(read(name))) {
+    for (const { damage, laws, text } of spoiled(read(name))) {
       if (laws.every((id) => known.has(id))) continue;
       const broken = ids(checkScrapes([text])).filter((id) => !known.has(id));
-      expect({ how, found: laws.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
+      expect({ damage, found: laws.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
     }
   });
 });

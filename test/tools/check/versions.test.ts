@@ -14,7 +14,7 @@ const complaints = ({ violated }: Report) =>
   violated.flatMap(({ id, violations }) => violations.map(({ left, right }) => `${id}: ${left.text} ${right.text}`));
 const law = ({ laws }: Report, wanted: string): LawResult => laws.find(({ id }) => id === wanted)!;
 
-describe.each(versionPages.map((one) => [one.name, one] as const))("%s", (_, { text, ...wanted }) => {
+describe.each(versionPages.map((page) => [page.name, page] as const))("%s", (_, { text, ...wanted }) => {
   test("is recognised and breaks no law", () => {
     const report = checkScrapes([text]);
     expect(complaints(report)).toEqual([]);
@@ -30,13 +30,13 @@ describe.each(versionPages.map((one) => [one.name, one] as const))("%s", (_, { t
 
   test("ten or more damages: each is found in its family, and no other family is reported", () => {
     const ways = spoiled(text);
-    expect(new Set(ways.map(({ how }) => how)).size).toBeGreaterThanOrEqual(10);
-    for (const { how, laws: any, family, text: changed } of ways) {
+    expect(new Set(ways.map(({ damage }) => damage)).size).toBeGreaterThanOrEqual(10);
+    for (const { damage, laws: any, family, text: changed } of ways) {
       const report = checkScrapes([changed]);
       const broken = report.violated.map(({ id }) => id);
-      expect({ how, found: any.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
+      expect({ damage, found: any.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
       const others = complaints(report).filter((words) => !words.includes(family) && !/: line \d+/.test(words));
-      expect({ how, family, others }).toEqual({ how, family, others: [] });
+      expect({ damage, family, others }).toEqual({ damage, family, others: [] });
     }
   });
 });
@@ -44,9 +44,9 @@ describe.each(versionPages.map((one) => [one.name, one] as const))("%s", (_, { t
 test("the same damages are found on pages of the newest versions", () => {
   const triton = readFileSync(new URL("recorded/triton-2.51-all_on.after.txt", import.meta.url), "utf8");
   for (const text of [page, triton]) {
-    for (const { how, laws: any, text: changed } of spoiled(text)) {
+    for (const { damage, laws: any, text: changed } of spoiled(text)) {
       const broken = checkScrapes([changed]).violated.map(({ id }) => id);
-      expect({ how, found: any.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
+      expect({ damage, found: any.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
     }
   }
 }, 30_000);
@@ -57,14 +57,14 @@ test("a duplicate series is one violation, and only its first sample counts in s
 });
 
 test("an older version needs evidence that only it has; the newest is assumed", () => {
-  const told = (text: string) => checkScrapes([text]).versions.map(({ id, toldBy }) => [id, toldBy]);
-  expect(told(page)).toEqual([["0.30", "request_num_preemptions_count"]]);
-  expect(told('vllm:num_requests_running{engine="0"} 0\n')).toEqual([["0.30", ""]]);
-  expect(told('nv_inference_request_success{model="m",version="1"} 0\n')).toEqual([["24.07", ""]]);
+  const versions = (text: string) => checkScrapes([text]).versions.map(({ id, toldBy }) => [id, toldBy]);
+  expect(versions(page)).toEqual([["0.30", "request_num_preemptions_count"]]);
+  expect(versions('vllm:num_requests_running{engine="0"} 0\n')).toEqual([["0.30", ""]]);
+  expect(versions('nv_inference_request_success{model="m",version="1"} 0\n')).toEqual([["24.07", ""]]);
   // An old family name on a new page does not make the page old.
   const added = (name: string) => `${page}# TYPE vllm:${name} gauge\nvllm:${name}{engine="0",model_name="m"} 0\n`;
   for (const name of ["num_requests_swapped", "gpu_cache_usage_perc"])
-    expect(told(added(name))).toEqual([["0.30", "request_num_preemptions_count"]]);
+    expect(versions(added(name))).toEqual([["0.30", "request_num_preemptions_count"]]);
   // A page with families of 24.11 but without reasons has lost the reasons.
   const old = versionPages.find(({ name }) => name === "Triton before 24.07")!.text;
   const first = 'nv_inference_first_response_histogram_ms_count{model="alpha",version="1"} 0\n';
@@ -75,7 +75,7 @@ test("an older version needs evidence that only it has; the newest is assumed", 
 test("engineVersions override the version that the page shows, for dialects with such a version", () => {
   const versions = (engineVersions: readonly string[], text = page) =>
     checkScrapes([text], { engineVersions }).versions.map(({ of, id }) => `${of} ${id}`);
-  for (const [said, id] of [
+  for (const [version, id] of [
     ["V0", "V0"],
     ["0.6.6.post1", "V0"],
     ["0.8.5", "V1 to 0.11"],
@@ -84,18 +84,18 @@ test("engineVersions override the version that the page shows, for dialects with
     ["0.33.0", "0.30"],
     ["24.05", "0.30"],
   ] as const)
-    expect(versions([said])).toEqual([`vllm ${id}`]);
+    expect(versions([version])).toEqual([`vllm ${id}`]);
   const both = versionPages.find(({ name }) => name === "TensorRT-LLM, groups of 2023")!.text;
   expect(versions(["23.10"], both)).toEqual(["trtllm without waiting", "triton before 24.07"]);
   expect(versions(["2.50.0"], both)).toEqual(["trtllm without waiting", "triton 24.07"]);
   expect(checkScrapes([both], { engineVersions: ["2.50.0"] }).violated.map(({ id }) => id)).toEqual(["N05"]);
 });
 
-test("a law that does not hold for a version says so, and all laws hold for the newest", () => {
-  for (const one of laws) {
-    const newest = one.of === "any" || one.of === "cross" ? undefined : versionsOf(one.of).at(-1);
+test("a law without validity for a version has a reason, and all laws are valid for the newest", () => {
+  for (const law of laws) {
+    const newest = law.of === "any" || law.of === "cross" ? undefined : versionsOf(law.of).at(-1);
     if (newest !== undefined)
-      expect(whyNotHeld(one, { of: one.of as "vllm", id: newest, span: "", toldBy: "" })).toBeNull();
+      expect(whyNotHeld(law, { of: law.of as "vllm", id: newest, span: "", toldBy: "" })).toBeNull();
   }
   const [v0] = versionPages;
   const result = law(checkScrapes([v0!.text]), "V15");

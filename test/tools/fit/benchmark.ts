@@ -17,15 +17,15 @@ export interface BenchmarkOptions {
   readonly networkUs?: number;
 }
 
-interface Seen {
+interface RequestTimes {
   readonly sentUs: number;
   readonly tokenUs: readonly number[];
   readonly inputTokens: number;
 }
 
-/** Measured by a client that sees each token separately. */
+/** Runs a benchmark on a simulated server. Its results are those of a client that receives each token separately. */
 export class Benchmark {
-  readonly seen: readonly Seen[];
+  readonly seen: readonly RequestTimes[];
 
   constructor(readonly options: BenchmarkOptions) {
     const { config, requests, concurrency, rate = 1, input, output, seed = 1, networkUs = 0 } = options;
@@ -44,21 +44,21 @@ export class Benchmark {
       }),
       { module: release },
     );
-    const heard: RecordingReceiver[] = [];
+    const receivers: RecordingReceiver[] = [];
     const { clock } = world;
     const submit = (): RecordingReceiver => {
-      const stream = heard.length;
+      const stream = receivers.length;
       const lengths = { promptIds: promptOf(draw(input), stream), maxTokens: draw(output) };
-      const one = world.submit({ ...lengths, seed: stream, ignoreEos: true })!;
-      heard.push(one);
-      return one;
+      const request = world.submit({ ...lengths, seed: stream, ignoreEos: true })!;
+      receivers.push(request);
+      return request;
     };
     if (concurrency !== undefined) {
       const next = (): void => {
-        if (heard.length >= requests) return;
-        const one = submit();
+        if (receivers.length >= requests) return;
+        const request = submit();
         // The client learns about the end of the request a moment later.
-        one.afterwards = () => one.finish !== null && clock.at(clock.now() + 100, next);
+        request.afterwards = () => request.finish !== null && clock.at(clock.now() + 100, next);
       };
       for (let i = 0; i < concurrency; i++) next();
     } else {
@@ -69,16 +69,16 @@ export class Benchmark {
       }
     }
     clock.drain();
-    this.seen = heard.map(({ generation, tokenUs }) => ({
+    this.seen = receivers.map(({ generation, tokenUs }) => ({
       sentUs: generation.arrivalUs,
       tokenUs: tokenUs.map((at) => at + share() * networkUs),
       inputTokens: generation.promptIds.length,
     }));
   }
 
-  /** The requests and their means, for the formats. */
-  #each<T>(look: (one: Seen, first: number, last: number) => T): T[] {
-    return this.seen.map((one) => look(one, one.tokenUs[0]!, one.tokenUs.at(-1)!));
+  /** Calls `look` for each request, with the times of its first and its last token. Returns the results. */
+  #each<T>(look: (request: RequestTimes, first: number, last: number) => T): T[] {
+    return this.seen.map((request) => look(request, request.tokenUs[0]!, request.tokenUs.at(-1)!));
   }
 
   get ttftUs(): number {
@@ -95,7 +95,7 @@ export class Benchmark {
 
   vllm(isDetailed: boolean, more: object = {}): string {
     const { concurrency = null, rate } = this.options;
-    const gaps = ({ tokenUs }: Seen) => tokenUs.slice(1).map((at, i) => (at - tokenUs[i]!) / 1e6);
+    const gaps = ({ tokenUs }: RequestTimes) => tokenUs.slice(1).map((at, i) => (at - tokenUs[i]!) / 1e6);
     const detailed = {
       input_lens: this.seen.map(({ inputTokens }) => inputTokens),
       output_lens: this.seen.map(({ tokenUs }) => tokenUs.length),
@@ -137,13 +137,13 @@ export class Benchmark {
   records(usage = true): Record<string, string> {
     const files = this.seen.map(({ sentUs, tokenUs, inputTokens }, at) => {
       const chunk = (json: object) => `data: ${JSON.stringify(json)}\n\n`;
-      const said = (choice: object) => chunk({ choices: [{ index: 0, ...choice }] });
+      const chunkOf = (choice: object) => chunk({ choices: [{ index: 0, ...choice }] });
       const last = tokenUs.length - 1;
       const events: (readonly [number, string])[] = [
-        [tokenUs[0]! - sentUs, said({ delta: { role: "assistant", content: "" }, finish_reason: null })],
+        [tokenUs[0]! - sentUs, chunkOf({ delta: { role: "assistant", content: "" }, finish_reason: null })],
         ...tokenUs.map((us, i) => {
           const finish_reason = i === last ? "length" : null;
-          return [us - sentUs, said({ delta: { content: "x" }, finish_reason })] as const;
+          return [us - sentUs, chunkOf({ delta: { content: "x" }, finish_reason })] as const;
         }),
       ];
       const counts = { prompt_tokens: inputTokens, completion_tokens: tokenUs.length };
@@ -151,7 +151,7 @@ export class Benchmark {
       events.push([tokenUs[last]! - sentUs, "data: [DONE]\n\n"]);
       const headers = { "content-type": "text/event-stream; charset=utf-8" };
       const recorded = { status: 200, headers, broken: false, arrival_us: 1.7e15 + sentUs, events };
-      // Returns a text of so many words, each of one token.
+      // A text of `inputTokens` words, each of one token.
       const prompt = { equals: " a".repeat(inputTokens) };
       const match = { path: "/v1/completions", body: { prompt }, nth: 1 };
       return [`${String(at).padStart(6, "0")}.json`, JSON.stringify({ match, answer: { recorded } })] as const;

@@ -29,7 +29,7 @@ function bench(options: Partial<BenchmarkOptions>, timing = KNOWN): Benchmark {
 
 function fit(...texts: string[]): FitResult {
   const runs = texts.flatMap((text, i) => readRuns(text, `run ${i}`));
-  return fitRuns(runs, engine.maxNumScheduledTokens, (one, timing) => replay(one, { ...engine, timing }, release))!;
+  return fitRuns(runs, engine.maxNumScheduledTokens, (run, timing) => replay(run, { ...engine, timing }, release))!;
 }
 
 /** Largest accepted errors: shares of the coefficients, and microseconds of the overhead. */
@@ -92,7 +92,7 @@ describe("each token's time (vllm bench serve --save-detailed, understudy load)"
     const config = { maxNumBatchedTokens: 2048, maxNumScheduledTokens: 2048 };
     const runs = readRuns(bench({ concurrency: 16, input: [100, 5000], config }).vllm(true), "run");
     const small = { ...engine, ...config };
-    const { timing } = fitRuns(runs, 2048, (one, tried) => replay(one, { ...small, timing: tried }, release))!;
+    const { timing } = fitRuns(runs, 2048, (run, tried) => replay(run, { ...small, timing: tried }, release))!;
     const { ttftUs } = replay(runs[0]!, { ...small, timing }, release);
     expect(Math.abs(ttftUs / runs[0]!.ttftUs - 1)).toBeLessThan(0.05);
   });
@@ -126,8 +126,8 @@ describe("only means", () => {
   const means = (concurrency: number) => bench({ ...fixed, concurrency, requests: Math.max(20, concurrency * 8) });
 
   const written = [
-    ["vllm bench serve", (one: Benchmark) => one.vllm(false)],
-    ["aiperf", (one: Benchmark) => one.aiperf()],
+    ["vllm bench serve", (benchmark: Benchmark) => benchmark.vllm(false)],
+    ["aiperf", (benchmark: Benchmark) => benchmark.aiperf()],
   ] as const;
 
   test.each(sampled("properties", written, 1))(
@@ -185,7 +185,7 @@ describe("the command", () => {
     expect(out).toBe("linear:base=6.045ms,prefill=0.021ms,decode=0ms,overhead=8.955ms\n");
   });
 
-  test("says if there are too few means to compute an error", () => {
+  test("reports if there are too few means to compute an error", () => {
     const files = [1, 8, 16].map((concurrency) =>
       file(`means-${concurrency}.json`, bench({ concurrency, requests: 16, input: [500, 500] }).vllm(false)),
     );
@@ -282,7 +282,7 @@ describe("the command", () => {
       () => [open(), "--max-model-len", "500"],
       "requests are longer than --max-model-len 500",
     ],
-  ])("%s: one line and 2", (_, words, why) => {
+  ])("%s is refused with one line and exit code 2", (_, words, why) => {
     const { exitCode, out, error } = run(...words());
     expect([exitCode, out]).toEqual([2, ""]);
     expect(error.trimEnd().split("\n")).toHaveLength(1);

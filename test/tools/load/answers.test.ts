@@ -1,4 +1,4 @@
-/** Tests that the client reads an answer completely, in whatever pieces it arrives. */
+/** Tests that the client reads an answer completely, in any pieces. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Patterns } from "../../../src/tools/load/answers/answer.ts";
@@ -74,16 +74,16 @@ function bytesOfAnswer({
   mark,
 }: typeof answers extends fc.Arbitrary<infer A> ? A : never) {
   let so = 0;
-  const said = (delta: unknown) => event(chatEvent({ delta, ...(counts ? { so } : {}) }), lineEnd);
-  const events = [said({ role: "assistant", content: "" })];
+  const eventOf = (delta: unknown) => event(chatEvent({ delta, ...(counts ? { so } : {}) }), lineEnd);
+  const events = [eventOf({ role: "assistant", content: "" })];
   for (const { text, count } of tokens) {
     so += count;
-    events.push(said({ content: text }));
+    events.push(eventOf({ content: text }));
     if (comments) events.push(`: ping${lineEnd}`);
   }
   events.push(event(chatEvent({ finish: "stop" }), lineEnd), event(usageEvent(so), lineEnd), event("[DONE]", lineEnd));
   // An empty event is ignored, and nothing counts after the end.
-  if (comments) events.push(`data:${lineEnd}${lineEnd}`, said({ content: "late" }));
+  if (comments) events.push(`data:${lineEnd}${lineEnd}`, eventOf({ content: "late" }));
   if (comments) events.splice(1, 0, `data${lineEnd}${lineEnd}`);
   // The standard's byte order mark, which is not part of the first event.
   if (mark) events[0] = `\ufeff${events[0]}`;
@@ -186,18 +186,18 @@ const failing: readonly (readonly [name: string, text: string, kind: string | nu
   ],
 ];
 
-test.each(failing)("%s", (_, text, kind, message) => {
+test.each(failing)("%s gives the expected failure or none", (_, text, kind, message) => {
   const { exchange, ended } = read([[5, bytesOf(text)]], { closes: true });
   expect([ended, exchange.answer.failure?.kind ?? null]).toEqual([true, kind as never]);
   expect(exchange.answer.failure?.message ?? "").toMatch(message);
 });
 
 describe("cases that misled other tools", () => {
-  const timed = (...said: readonly (readonly [ms: number, event: unknown])[]) =>
+  const timed = (...pieces: readonly (readonly [ms: number, event: unknown])[]) =>
     recordOf(
       read([
         [0, bytesOf(HEAD)],
-        ...said.map(([ms, value]) => [ms * 1000, bytesOf(chunk(event(value)))] as const),
+        ...pieces.map(([ms, value]) => [ms * 1000, bytesOf(chunk(event(value)))] as const),
         [900_000, bytesOf(chunk(event(chatEvent({ finish: "stop" })) + event("[DONE]")) + END)],
       ]).exchange,
     );

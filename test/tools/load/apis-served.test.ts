@@ -9,7 +9,7 @@ import { settingsOf } from "../../../src/cli/load/load-settings.ts";
 import { Load } from "../../../src/tools/load/load.ts";
 import type { LoadDialect } from "../../../src/tools/load/requests/dialects.ts";
 import type { Settings } from "../../../src/tools/load/settings.ts";
-import { type Hosted, hosted } from "../../hosted.ts";
+import { type HostedServer, hosted } from "../../hosted.ts";
 import { main } from "../../program.ts";
 import { hostTriton, type TritonHosted } from "../../triton/child.ts";
 import { loadOn } from "./loaded.ts";
@@ -21,8 +21,8 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-apis-"));
 const log = join(folder, "truth.jsonl");
 const KEY = "secret-key";
 
-let vllm: Hosted;
-let trtllm: Hosted;
+let vllm: HostedServer;
+let trtllm: HostedServer;
 let triton: TritonHosted;
 beforeAll(async () => {
   const timing = ["--timing", "constant:ttft=5ms,itl=1ms", "--served-model-name", "m"];
@@ -45,10 +45,10 @@ function settings(line: string, env: Record<string, string> = {}) {
 async function loaded(line: string, on: { readonly url: string } = vllm) {
   const read = settings(line);
   if ("error" in read) throw new Error(String(read.error));
-  const own = read as Settings;
+  const options = read as Settings;
   const clock = new WallClock();
   const run = new Load(
-    { ...own, url: new URL(on.url), metricsUrl: null, model: own.model ?? "m" },
+    { ...options, url: new URL(on.url), metricsUrl: null, model: options.model ?? "m" },
     { clock, live: null },
   );
   return await run.run().finally(() => clock.close());
@@ -57,7 +57,7 @@ async function loaded(line: string, on: { readonly url: string } = vllm) {
 const SHORT = `--api-key ${KEY} --num-prompts 6 --concurrency 2 --input-len 12`;
 
 describe.each(["openai-responses", "anthropic-messages"] as const)("%s", (backend) => {
-  test("streamed: tokens, lengths, usage and truth", async () => {
+  test("streams give tokens, lengths, usage and truth", async () => {
     const { records, result } = await loaded(`--backend ${backend} ${SHORT} --output-len 5 --check-truth`);
     expect(records.map(({ failure }) => failure)).toEqual(records.map(() => null));
     expect(records.map(({ outputTokens, usage, done }) => [outputTokens, usage, done])).toEqual(
@@ -69,7 +69,7 @@ describe.each(["openai-responses", "anthropic-messages"] as const)("%s", (backen
     expect(result.understudy.warnings?.filter((warning) => !warning.includes("late"))).toEqual([]);
   });
 
-  test("not streamed, with the truth from the server's log", async () => {
+  test("without streams the truth comes from the server's log", async () => {
     const line = `--backend ${backend} ${SHORT} --output-len 5 --no-stream --check-truth-log ${log}`;
     const { result } = await loaded(line);
     expect(result).toMatchObject({ completed: 6, total_output_tokens: 30 });
@@ -92,7 +92,7 @@ describe.each(["openai-responses", "anthropic-messages"] as const)("%s", (backen
   });
 });
 
-test("responses of trtllm-serve", async () => {
+test("responses of trtllm-serve are measured", async () => {
   const { result } = await loaded(
     "--backend openai-responses --num-prompts 3 --input-len 6 --output-len 4 --check-truth",
     trtllm,
@@ -130,7 +130,7 @@ describe("embeddings", () => {
     expect(warnings.join()).not.toContain("TTFT");
   });
 
-  test("Triton's OpenAI front end", async () => {
+  test("embeddings of Triton's OpenAI front end are measured", async () => {
     const line = "--backend openai-embeddings --model vllm_model --num-prompts 3 --input-len 6";
     const { result, nothing } = await loaded(line, { url: triton.openai });
     expect([nothing, result.completed]).toEqual([null, 3]);
@@ -226,21 +226,21 @@ async function asked(dialect: LoadDialect, line: string, env: Record<string, str
 }
 
 describe("request bodies", () => {
-  test("a response", async () => {
-    const [one] = await asked("openai-responses", "--output-len 5 --temperature 0.5 --api-key k");
-    expect([one!.path, one!.headers.get("authorization")]).toEqual(["/v1/responses", "Bearer k"]);
-    expect(one!.body).toEqual({
+  test("a request for a response has vLLM's fields", async () => {
+    const [request] = await asked("openai-responses", "--output-len 5 --temperature 0.5 --api-key k");
+    expect([request!.path, request!.headers.get("authorization")]).toEqual(["/v1/responses", "Bearer k"]);
+    expect(request!.body).toEqual({
       ...{ model: "m", input: expect.any(String), max_output_tokens: 5, store: false, stream: true },
       ...{ temperature: 0.5, ignore_eos: true },
     });
   });
 
-  test("a message, with the headers of Anthropic's clients", async () => {
-    const [one] = await asked("anthropic-messages", "--output-len 5 --temperature 0.5", {
+  test("a request for a message has the headers of Anthropic's clients", async () => {
+    const [request] = await asked("anthropic-messages", "--output-len 5 --temperature 0.5", {
       ANTHROPIC_API_KEY: "a",
       OPENAI_API_KEY: "o",
     });
-    const { path, headers, body } = one!;
+    const { path, headers, body } = request!;
     expect([path, headers.get("x-api-key"), headers.get("authorization"), headers.get("anthropic-version")]).toEqual([
       ...["/v1/messages", "a", "Bearer a", "2023-06-01"],
     ]);
@@ -249,8 +249,8 @@ describe("request bodies", () => {
       ...{ model: "m", messages: [{ role: "user", content: expect.any(String) }], max_tokens: 5, stream: true },
       temperature: 0.5,
     });
-    const [own] = await asked("anthropic-messages", "--api-key a --header Anthropic-Version=x X-API-Key=b");
-    expect([own!.headers.get("anthropic-version"), own!.headers.get("x-api-key")]).toEqual(["x", "b"]);
+    const [custom] = await asked("anthropic-messages", "--api-key a --header Anthropic-Version=x X-API-Key=b");
+    expect([custom!.headers.get("anthropic-version"), custom!.headers.get("x-api-key")]).toEqual(["x", "b"]);
     const [none] = await asked("anthropic-messages", "", { OPENAI_API_KEY: "o" });
     expect([none!.headers.get("authorization"), none!.headers.get("x-api-key")]).toEqual([undefined, undefined]);
   });
@@ -263,10 +263,10 @@ describe("request bodies", () => {
     ];
     writeFileSync(path, `${JSON.stringify({ messages })}\n`);
     const line = `--dataset-name custom --dataset-path ${path}`;
-    const own = settings(`--backend anthropic-messages ${line} --output-len 3`) as Settings;
+    const read = settings(`--backend anthropic-messages ${line} --output-len 3`) as Settings;
     const server = rawServer((_, wire) => wire.send(HEAD + chunk(STREAMS["anthropic-messages"]!) + END));
     const url = new URL(server.url);
-    await loadOn(server, { ...own, url, metricsUrl: null });
+    await loadOn(server, { ...read, url, metricsUrl: null });
     expect(JSON.parse(server.asked[0]!.body)).toMatchObject({
       system: "Be brief.",
       messages: [messages[1]!],

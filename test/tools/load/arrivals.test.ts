@@ -35,13 +35,13 @@ describe("processes", () => {
     ["gamma", 0.25, 2],
     ["gamma", 4, 0.5],
     ["constant", 1, 0],
-  ] as const)("%s with burstiness %p: the rate, and gaps that vary by %p", (pattern, burstiness, variation) => {
+  ] as const)("%s with burstiness %p keeps the rate, and its gaps vary by %p", (pattern, burstiness, variation) => {
     const found = gapsOf([...arrivals({ ...OPEN, pattern, burstiness })]);
     expect(found.mean).toBeCloseTo(0.01, 3);
     expect(Math.abs(found.variation - variation)).toBeLessThan(0.06);
   });
 
-  test("all at once", () => {
+  test("with an infinite rate all requests arrive at once", () => {
     expect(new Set(arrivals({ ...OPEN, rate: Number.POSITIVE_INFINITY, count: 50 }))).toEqual(new Set([0]));
   });
 
@@ -94,7 +94,7 @@ const turn = (more: Partial<Turn> = {}): Turn => ({
   ...more,
 });
 
-interface Sent {
+interface SentRequest {
   readonly atUs: number;
   readonly order: PendingRequest;
 }
@@ -106,9 +106,9 @@ function play(
   takesUs: (index: number) => number,
   fails: (index: number) => boolean = () => false,
   isQuiet: (index: number) => boolean = () => true,
-): { sent: readonly Sent[]; outcome: Promise<PhaseOutcome>; prepared: number } {
+): { sent: readonly SentRequest[]; outcome: Promise<PhaseOutcome>; prepared: number } {
   const clock = new VirtualClock();
-  const sent: Sent[] = [];
+  const sent: SentRequest[] = [];
   const open = new Map<PendingRequest, () => void>();
   let prepared = 0;
   const client = {
@@ -159,8 +159,8 @@ function play(
 }
 
 const many = (count: number, more: Partial<Turn> = {}) => Array.from({ length: count }, () => turn(more));
-const times = (sent: readonly Sent[]) => sent.map(({ atUs }) => atUs);
-const intended = (sent: readonly Sent[]) => sent.map(({ order }) => order.intendedUs);
+const times = (sent: readonly SentRequest[]) => sent.map(({ atUs }) => atUs);
+const intended = (sent: readonly SentRequest[]) => sent.map(({ order }) => order.intendedUs);
 
 describe("loops", () => {
   test("closed: a request is sent when a slot is free, which is its intended time", () => {
@@ -179,7 +179,7 @@ describe("loops", () => {
     expect(times(sent)).toEqual([0, 10, 100, 110, 200]);
   });
 
-  test("bodies are made ahead in quiet moments, even after none were left", () => {
+  test("bodies are prepared in quiet moments, even after all prepared ones were used", () => {
     const cut = (isQuiet: (index: number) => boolean) =>
       play(many(100), { concurrency: 1, count: 61 }, () => 100, undefined, isQuiet);
     const { sent, prepared } = cut(() => false);
@@ -206,13 +206,13 @@ describe("loops", () => {
     expect(sent.length).toBe(50);
   });
 
-  test("a dataset's own times, twice as fast", () => {
+  test("a dataset's own times can be replayed twice as fast", () => {
     const turns = [0, 100, 100, 250].map((arrivalUs) => turn({ arrivalUs }));
     const { sent } = play(turns, { loop: { kind: "schedule", speedup: 2 } }, () => 1000);
     expect(times(sent)).toEqual([0, 50, 50, 125]);
   });
 
-  test("a count, a duration with its grace period", () => {
+  test("the run ends after its count, or after its duration and grace period", () => {
     expect(play(many(9), { concurrency: 1, count: 4 }, () => 10).sent).toHaveLength(4);
     const { sent } = play(many(99), { concurrency: 1, durationUs: 100, graceUs: 30 }, () => 40);
     expect(times(sent)).toEqual([0, 40, 80]);
@@ -261,7 +261,7 @@ describe("loops", () => {
     expect(sent.map(({ order }) => order.turn.conversation)).toEqual(["a", "b", null]);
   });
 
-  test("never more requests than allowed, every turn once, none before its time", () => {
+  test("the concurrency limit holds, and every turn is sent once, not before its time", () => {
     const kinds = fc.record({
       conversation: fc.option(fc.constantFrom("a", "b", "c")),
       thinkUs: fc.nat(300),
@@ -274,7 +274,7 @@ describe("loops", () => {
         fc.boolean(),
         fc.array(fc.nat(400), { minLength: 1 }),
         (some, concurrency, scheduled, durations) => {
-          const sorted = some.toSorted((x, y) => x.arrivalUs - y.arrivalUs).map((one) => turn(one));
+          const sorted = some.toSorted((x, y) => x.arrivalUs - y.arrivalUs).map((request) => turn(request));
           const takes = (index: number) => durations[index % durations.length]!;
           const loop = scheduled ? ({ kind: "schedule", speedup: 1 } as const) : ({ kind: "closed" } as const);
           const { sent } = play(sorted, { loop, concurrency }, takes);

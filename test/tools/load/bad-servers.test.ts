@@ -109,7 +109,7 @@ test.each([
   '{"choices":[5]}',
   '{"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":{"valueOf":1,"toString":1}}}',
   '{"error":{"message":{"toString":1}}}',
-])("%s, and the end in the same read: the request has failed, and the run ends", async (event) => {
+])("after %s and the end in one read, the request has failed and the run ends", async (event) => {
   const server = rawServer((_, wire) => {
     wire.send(`${HEAD}data: ${event}\n\n`);
     wire.end();
@@ -137,8 +137,8 @@ test("random JSON from each path that load calls: it ends with a result or a sen
   const value = fc.oneof(
     json,
     json.map((data) => ({ data, count: data, input: data, next: "a", keeps: 1, more: true })),
-    fc.record({ id: junk, name: junk, data_type: junk, dims: junk, count: junk }).map((one) => ({
-      ...{ data: [one, { id: "m" }], input: [one], count: one.count },
+    fc.record({ id: junk, name: junk, data_type: junk, dims: junk, count: junk }).map((item) => ({
+      ...{ data: [item, { id: "m" }], input: [item], count: item.count },
     })),
   );
   await fc.assert(

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { takeLoadArguments } from "../../../src/cli/load/load-args.ts";
 import { loadAliases, loadHelp, loadOptions } from "../../../src/cli/load/load-options.ts";
 import { settingsOf } from "../../../src/cli/load/load-settings.ts";
-import { type Hosted, hosted } from "../../hosted.ts";
+import { type HostedServer, hosted } from "../../hosted.ts";
 import { main } from "../../program.ts";
 
 setDefaultTimeout(60_000);
@@ -104,7 +104,7 @@ describe("flags", () => {
     ["--cancel-rate 60 --slow-reader-rate 60", "more than 100 %"],
     ["--ssl-ca-certs nowhere.pem", "holds no certificate"],
     ["--endpoint v1", "takes a path that begins with /"],
-  ])("%s: %s", (line, complaint) => {
+  ])("%s is refused: %s", (line, complaint) => {
     expect((settings(line) as { error: string }).error).toContain(complaint);
   });
 
@@ -132,7 +132,7 @@ describe("flags", () => {
 });
 
 describe("against our own server", () => {
-  let server: Hosted;
+  let server: HostedServer;
   beforeAll(async () => {
     server = await hosted(["--timing", "constant:ttft=20ms,itl=2ms", "--truth-log", join(folder, "truth.jsonl")]);
   });
@@ -264,7 +264,7 @@ describe("against our own server", () => {
       expect(out).toContain("the address may belong to several servers");
     } finally {
       await balancer.stop(true);
-      for (const one of servers) await one.stop();
+      for (const server of servers) await server.stop();
     }
   });
 
@@ -328,14 +328,14 @@ describe("against our own server", () => {
     expect(await run(...flags, "--input-len", "5")).toEqual({ code: 2, out: "", err: unknown });
     await Bun.write(join(folder, "one.jsonl"), '{"prompt": "Hello"}\n');
     // The user's own prompts are not counted first, so the requests themselves are refused.
-    const own = await run(...flags, "--dataset-name", "custom", "--dataset-path", "one.jsonl");
-    expect([own.code, own.err]).toEqual([
+    const result = await run(...flags, "--dataset-name", "custom", "--dataset-path", "one.jsonl");
+    expect([result.code, result.err]).toEqual([
       1,
       expect.stringMatching(
         /no request was answered; the server does not know the model "other"; it serves meta.*HTTP 404/,
       ),
     ]);
-    expect(own.out).not.toContain("/tokenize");
+    expect(result.out).not.toContain("/tokenize");
     const scheme = await run("--url", server.url.replace("http:", "https:"));
     expect([scheme.code, scheme.err]).toEqual([
       2,

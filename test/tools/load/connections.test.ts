@@ -87,7 +87,7 @@ test("from the third request on, the connection is open before the send; there a
   expect(seen.requests).toEqual(Array.from({ length: REQUESTS }, (_, i) => `request ${i};`));
 });
 
-test("at most eight connections are opened ahead; none if no more requests may come, or if connections are not reused", async () => {
+test("at most eight connections are opened ahead, and none after the last request or without reuse", async () => {
   const { pass, connections } = counting();
   const [open, closed, never] = [connections(), connections(), connections(false)];
   for (let i = 0; i < 4; i++) {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ConversationMessage, Turn } from "../../../src/tools/load/requests/types.ts";
 import { Turns } from "../../../src/tools/load/turns.ts";
-import { type Hosted, hosted } from "../../hosted.ts";
+import { type HostedServer, hosted } from "../../hosted.ts";
 import { main } from "../../program.ts";
 
 const turn = (prompt: Turn["prompt"], changes: Partial<Turn> = {}): Turn => ({
@@ -22,21 +22,21 @@ const user = (content: string): ConversationMessage => ({ role: "user", content 
 const assistant = (content: string): ConversationMessage => ({ role: "assistant", content });
 
 test("a turn that is the whole conversation replaces the history, and later turns continue it", () => {
-  const given = [user("one"), assistant("recorded"), user("two")];
-  const all = [turn("one"), turn(given, { whole: true }), turn("three")];
+  const conversation = [user("one"), assistant("recorded"), user("two")];
+  const all = [turn("one"), turn(conversation, { whole: true }), turn("three")];
   const turns = new Turns(all, "t", false);
   const first = turns.next();
   if (first === null || typeof first === "string") throw new Error("it was not given");
   expect(first.history).toEqual([]);
   const second = turns.answered(first.turn, "answer", 5)!;
-  expect([second.turn.prompt, second.history]).toEqual([given, []]);
+  expect([second.turn.prompt, second.history]).toEqual([conversation, []]);
   const third = turns.answered(second.turn, "live", 9)!;
-  expect(third.history).toEqual([...given, assistant("live")]);
+  expect(third.history).toEqual([...conversation, assistant("live")]);
 });
 
 describe("against a server", () => {
   const folder = mkdtempSync(join(tmpdir(), "understudy-talks-"));
-  let server: Hosted;
+  let server: HostedServer;
   beforeAll(async () => {
     server = await hosted(["--timing", "none", "talks/model"]);
   });

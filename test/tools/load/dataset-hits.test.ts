@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Count, type DatasetOptions, dataset } from "../../../src/tools/load/datasets/index.ts";
 import type { Turn } from "../../../src/tools/load/requests/types.ts";
-import { type Hosted, hosted } from "../../hosted.ts";
+import { type HostedServer, hosted } from "../../hosted.ts";
 import { sample } from "../../server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-hits-"));
@@ -28,7 +28,7 @@ const ROWS: readonly (readonly [ids: readonly number[], tokens: number])[] = [
   [[], 100],
 ];
 
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   const rows = ROWS.map(([hash_ids, input_length], i) => ({ timestamp: i, input_length, output_length: 1, hash_ids }));
   writeFileSync(path, rows.map((row) => JSON.stringify(row)).join("\n"));
@@ -126,7 +126,7 @@ test("chat: words that are one token each on the server", async () => {
     expect((await chat(prompt)).usage!.prompt_tokens).toBe(inputTokens! + around);
     found.push((await hits()) - before);
   }
-  // How many of them stand before the text depends on the template. One split must explain all hits.
+  // The template decides how many of them precede the text. One split must explain all hits.
   const splits = Array.from({ length: around + 1 }, (_, before) => expected(BLOCK, before, around - before));
   expect(splits).toContainEqual(found);
 });

@@ -46,7 +46,7 @@ export interface EndlessServer {
   stop(): void;
 }
 
-interface Sending {
+interface SocketState {
   piece: Buffer | null;
   at: number;
   left: number;
@@ -55,7 +55,7 @@ interface Sending {
 /** `endless`: endless answers by path. All other paths answer like a server of the model m without `/tokenize` and metrics. */
 export function endlessServer(endless: Readonly<Record<string, Endless>>): EndlessServer {
   let least = SENT_MOST;
-  const send = (socket: Socket<Sending>) => {
+  const send = (socket: Socket<SocketState>) => {
     const { data } = socket;
     while (data.piece !== null && data.left > 0) {
       const written = socket.write(data.piece.subarray(data.at));
@@ -67,7 +67,7 @@ export function endlessServer(endless: Readonly<Record<string, Endless>>): Endle
     }
     if (data.piece !== null) socket.end();
   };
-  const server = Bun.listen<Sending>({
+  const server = Bun.listen<SocketState>({
     hostname: "127.0.0.1",
     port: 0,
     socket: {
@@ -92,7 +92,8 @@ export function endlessServer(endless: Readonly<Record<string, Endless>>): Endle
   return { url: `http://127.0.0.1:${server.port}`, sentMb, stop: () => server.stop(true) };
 }
 
-export interface Watched {
+/** The outcome of a command whose memory was watched. */
+export interface WatchedRun {
   readonly code: number;
   readonly out: string;
   readonly err: string;
@@ -101,7 +102,7 @@ export interface Watched {
 }
 
 /** Runs a command of the program, and kills it above 1 GB, like a container with that limit. */
-export async function watched(...argv: string[]): Promise<Watched> {
+export async function watched(...argv: string[]): Promise<WatchedRun> {
   const child = Bun.spawn([process.execPath, main, ...argv], { stdout: "pipe", stderr: "pipe" });
   let peakMb = 0;
   const look = setInterval(() => {

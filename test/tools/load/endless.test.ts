@@ -15,7 +15,7 @@ const LOAD = ["--model", "m", "--num-prompts", "4", "--concurrency", "4", "--inp
  * Memory that a reader may take in addition to the program's usual memory, including garbage. The server sends up to 3,200 MB.
  */
 const HELD_MB_MOST = 400;
-/** A client that reads so much of one answer would never stop reading. */
+/** Limit of megabytes that a client reads of one answer. A client above it would never stop reading. */
 const READ_MB_MOST = 100;
 let usualMb = 0;
 

@@ -50,7 +50,7 @@ test("each piece is read once, in order, with the time at which the kernel repor
       const clock = new TurningClock(turnUs);
       const came: [number, number][] = [];
       const read: [number, number][] = [];
-      // The first piece of a turn, after a request was sent, or after so many pieces.
+      // The time of the first piece of a turn, of the first piece after a request, or of each n-th piece.
       let named = { turn: -1, us: 0, left: 0 };
       const add = () => {
         if (named.turn !== clock.turns || named.left === 0)
@@ -103,7 +103,7 @@ test("a piece that fills the inbox does not pass its time on to the next piece",
   expect(times).toEqual([1000, 5000]);
 });
 
-test("while more pieces come none is read, but only for a limited time", () => {
+test("no piece is read while more arrive, for a limited time", () => {
   const clock = new TurningClock(100);
   let last = 0;
   const inbox = new Inbox<number>(
@@ -206,7 +206,7 @@ test("the loop polls during bursts that are long or follow a long pause, and sle
     return clock.turns - before;
   };
   const gapUs = 80;
-  // A piece takes so many turns: one in which more may come, and one in which it is read.
+  // Number of turns that a piece takes, including one in which more pieces may come, and one in which it is read.
   const reading = 3;
   const watching = gapUs / TURN_US - 1;
   turnsOf(0, LONG_PAUSE_US);

@@ -13,7 +13,7 @@ const record = (endS: number, ttftMs: number) => {
   return recordOf(read([[0, bytesOf(text)]]).exchange, timed);
 };
 
-test("requests, chunks per second, and latencies of only the last ten seconds", () => {
+test("the line has requests, chunks per second, and latencies of only the last ten seconds", () => {
   const live = new LiveLine();
   const counts = { sent: 9, running: 3, failed: 1 };
   expect(live.line({ elapsedUs: 1e6, ...counts, outputs: 100, records: [] })).toBe(

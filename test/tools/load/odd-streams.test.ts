@@ -41,14 +41,17 @@ const ERRORS: readonly (readonly [object, string | RegExp])[] = [
 ];
 
 describe("error objects in each known form", () => {
-  test.each(ERRORS.map(([value, said]) => [JSON.stringify(value), value, said] as const))("%s", (_, value, said) => {
-    const late = [body(event(value), DONE), body(TOKEN, event(value), DONE), body(TOKEN, FINISH, event(value), DONE)];
-    for (const stream of late) {
-      const failure = failureOf(stream);
-      expect(failure?.kind).toBe("error event");
-      expect(failure!.message).toMatch(said);
-    }
-  });
+  test.each(ERRORS.map(([value, message]) => [JSON.stringify(value), value, message] as const))(
+    "%s",
+    (_, value, message) => {
+      const late = [body(event(value), DONE), body(TOKEN, event(value), DONE), body(TOKEN, FINISH, event(value), DONE)];
+      for (const stream of late) {
+        const failure = failureOf(stream);
+        expect(failure?.kind).toBe("error event");
+        expect(failure!.message).toMatch(message);
+      }
+    },
+  );
 });
 
 test.each([
@@ -56,11 +59,11 @@ test.each([
   ["a message", '{"message":"gone"}', /^gone$/],
   ["a chunk", JSON.stringify(chatEvent({ delta: { content: "a" } })), /choices/],
   ["a text", "out of memory", /^out of memory$/],
-])("an event of type error is an error, whatever its data: %s", (_, data, said) => {
+])("an event of type error is an error with any data: %s", (_, data, message) => {
   for (const type of ["event: error\n", "event:error\r\n", ": x\nevent: error\nid: 3\n"]) {
     const failure = failureOf(body(TOKEN, TOKEN, `${type}data: ${data}\n\n`, FINISH, DONE));
     expect(failure?.kind).toBe("error event");
-    expect(failure!.message).toMatch(said);
+    expect(failure!.message).toMatch(message);
   }
 });
 
@@ -152,7 +155,7 @@ const MET: Readonly<Record<string, readonly [events: readonly string[], failure:
   ],
 };
 
-test.each(Object.entries(MET))("%s", (_, [events, failure, chunks]) => {
+test.each(Object.entries(MET))("%s: the answer has the expected outcome", (_, [events, failure, chunks]) => {
   const { answer } = read([[5, bytesOf(body(...events))]], { closes: true }).exchange;
   expect(answer.failure?.kind ?? null).toBe(failure as never);
   if (chunks !== undefined) expect(answer.chunks).toBe(chunks);

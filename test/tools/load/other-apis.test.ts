@@ -88,7 +88,7 @@ const MESSAGE: readonly Event[] = [
   { type: "content_block_stop", index: 0 },
 ];
 
-describe("a complete stream gives its tokens, its text and its usage, with and without names of events", () => {
+describe("a complete stream is read with its tokens, text and usage, with and without event names", () => {
   test.each([
     ["openai-responses", [...PREAMBLE, ...DELTAS, ...PART_DONE, COMPLETED], 7, 3],
     ["anthropic-messages", [...MESSAGE, stop("end_turn"), MESSAGE_STOP], 7, 2],
@@ -106,7 +106,7 @@ describe("a complete stream gives its tokens, its text and its usage, with and w
   test.each([
     ["openai-responses", (text: string, at: number) => delta(text, "output_text", at), [COMPLETED]],
     ["anthropic-messages", textDelta, [stop("end_turn"), MESSAGE_STOP]],
-  ] as const)("%s: an event that is read by its pattern counts as the first one did", (dialect, token, ends) => {
+  ] as const)("%s: an event that is read by its pattern counts like the first event", (dialect, token, ends) => {
     for (const form of [named, unnamed]) {
       const patterns = new Patterns();
       const texts = ["a", 'q"uote', "\u4e2d", "", "z"];
@@ -222,7 +222,7 @@ describe.each([
   ["openai-responses", RESPONSES],
   ["anthropic-messages", MESSAGES],
 ] as const)("%s", (dialect, rows) => {
-  test.each(rows)("%s", (_, events, kind, says) => {
+  test.each(rows)("%s: the answer has the expected failure or none", (_, events, kind, says) => {
     for (const form of [named, unnamed]) {
       const { failure } = answerOf(dialect, body(...events.map(form)));
       expect(failure?.kind ?? null).toBe(kind as never);
@@ -234,7 +234,7 @@ describe.each([
     ["an OpenAI error", 'data: {"error":{"message":"gone"}}\n\n'],
     ["a gateway's error", 'data: {"detail":"gone"}\n\n'],
     ["a text with the type error", "event: error\ndata: gone\n\n"],
-  ])("%s in place of an event", (_, text) => {
+  ])("%s in place of an event is reported as an error", (_, text) => {
     const first = (dialect === "openai-responses" ? DELTAS : MESSAGE).map(named);
     const { failure } = answerOf(dialect, body(...first, text));
     expect(failure).toEqual({ kind: "error event", message: "gone" });
@@ -247,7 +247,7 @@ describe.each([
   });
 });
 
-type Whole = readonly [dialect: LoadDialect, value: object, kind: string | null];
+type AnswerCase = readonly [dialect: LoadDialect, value: object, kind: string | null];
 const OUTPUT = [
   { type: "reasoning", content: [{ type: "reasoning_text", text: "hm" }] },
   { type: "message", content: [{ type: "output_text", text: "ab" }] },
@@ -257,7 +257,7 @@ const CONTENT = [
   { type: "text", text: "ab" },
 ];
 const VECTOR = { object: "list", data: [{ index: 0, object: "embedding", embedding: [0.5, -0.5] }] };
-const WHOLES: readonly Whole[] = [
+const WHOLES: readonly AnswerCase[] = [
   ["openai-responses", response({ status: "completed", output: OUTPUT, usage: RESPONSE_USAGE }), null],
   ["openai-responses", response({ status: "incomplete", output: OUTPUT, usage: RESPONSE_USAGE }), null],
   ["openai-responses", response({ status: "failed", output: [], error: { message: "gone" } }), "error event"],
@@ -278,7 +278,7 @@ const WHOLES: readonly Whole[] = [
   ["openai-embeddings", { detail: "gone" }, "error event"],
 ];
 
-test.each(WHOLES)("not streamed, %s: %j", (dialect, value, kind) => {
+test.each(WHOLES)("an answer in one piece has the expected failure or none, %s: %j", (dialect, value, kind) => {
   const answer = answerOf(dialect, whole(value), { stream: false });
   expect(answer.failure?.kind ?? null).toBe(kind as never);
   if (kind === null)

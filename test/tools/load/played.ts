@@ -14,14 +14,14 @@ export const event = (value: unknown, end = "\n\n"): string =>
 
 const base = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1_790_000_000, model: "m" };
 
-export interface Said {
+export interface ChunkOptions {
   readonly delta?: unknown;
   readonly finish?: string;
   /** Number of output tokens so far, if the server states it with each chunk. */
   readonly so?: number;
 }
 
-export const chatEvent = ({ delta = {}, finish, so }: Said) => ({
+export const chatEvent = ({ delta = {}, finish, so }: ChunkOptions) => ({
   ...base,
   choices: [{ index: 0, delta, logprobs: null, finish_reason: finish ?? null }],
   ...(so === undefined ? {} : { usage: { prompt_tokens: 7, total_tokens: 7 + so, completion_tokens: so } }),
@@ -49,7 +49,7 @@ export const workedExample = (counts: boolean): readonly (readonly [ms: number, 
   ];
 };
 
-export interface Read {
+export interface ExchangeResult {
   readonly exchange: ClientExchange;
   readonly ended: boolean;
 }
@@ -64,7 +64,7 @@ export function read(
     keepText = false,
     closes = false,
   } = {},
-): Read {
+): ExchangeResult {
   let ended = false;
   const exchange = new ClientExchange({ dialect, stream, patterns, expected: 4, keepText }, () => {
     ended = true;

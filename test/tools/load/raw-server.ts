@@ -1,7 +1,8 @@
-/** A small server that sends given bytes, for clients that must not be misled. */
+/** Runs a small server that sends given bytes, to test how clients read them. */
 import type { Socket } from "bun";
 
-export interface Asked {
+/** A request that the server received. */
+export interface RawRequest {
   readonly path: string;
   readonly headers: ReadonlyMap<string, string>;
   readonly body: string;
@@ -24,7 +25,7 @@ interface Client {
 
 export interface RawServer {
   readonly url: string;
-  readonly asked: readonly Asked[];
+  readonly asked: readonly RawRequest[];
   /** Largest number of simultaneous connections with generations. */
   readonly connections: () => number;
   stop(): void;
@@ -36,8 +37,8 @@ const json = (value: unknown): string => {
 };
 
 /** Calls `answer` for each POST of a generation. `/v1/models` lists the model m, and all other paths are 404. */
-export function rawServer(answer: (asked: Asked, wire: Wire) => void): RawServer {
-  const asked: Asked[] = [];
+export function rawServer(answer: (asked: RawRequest, wire: Wire) => void): RawServer {
+  const asked: RawRequest[] = [];
   let open = 0;
   let most = 0;
   const take = (socket: Socket<Client>) => {
@@ -60,11 +61,11 @@ export function rawServer(answer: (asked: Asked, wire: Wire) => void): RawServer
       else if (method !== "POST" || path === "/tokenize")
         socket.write("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
       else {
-        const one = { path, headers, body, index: asked.length };
-        asked.push(one);
+        const request = { path, headers, body, index: asked.length };
+        asked.push(request);
         if (!socket.data.counts) most = Math.max(most, ++open);
         socket.data.counts = true;
-        answer(one, {
+        answer(request, {
           send: (text) => void socket.write(text),
           end: () => void socket.end(),
           cut: () => socket.terminate(),

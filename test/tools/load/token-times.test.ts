@@ -15,7 +15,7 @@ const written = (times: TokenTimes, rows: readonly RunsLine[]) =>
   new Map([...times.of(rows)].map(([{ order }, all]) => [order, all.map((time) => time?.writtenUs)]));
 
 describe("positions", () => {
-  test("tokens are in the order of scheduling, whatever the order of the rows", () => {
+  test("tokens are in the order of scheduling, for any order of the rows", () => {
     const times = new TokenTimes();
     times.add(step(1, 1, 100, 110));
     times.add(step(2, 3, 200, 230));
@@ -64,7 +64,7 @@ describe("positions", () => {
   });
 });
 
-test("a client that reads as the server writes has no error in its gaps, however long writing a step takes", () => {
+test("a client that reads as the server writes has no error in its gaps, for any duration of writing", () => {
   const any = fc.record({
     spans: fc.array(fc.integer({ min: 1, max: 50_000 }), { minLength: 2, maxLength: 30 }),
     requests: fc.integer({ min: 1, max: 40 }),

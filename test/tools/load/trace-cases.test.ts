@@ -6,13 +6,13 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Hosted, hosted } from "../../hosted.ts";
+import { type HostedServer, hosted } from "../../hosted.ts";
 import { main } from "../../program.ts";
 
 setDefaultTimeout(60_000);
 const folder = mkdtempSync(join(tmpdir(), "understudy-load-traces-"));
 const traceCase = (name: string) => new URL(`../../workloads/traces/${name}`, import.meta.url).pathname;
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted(["--timing", "none", "--block-size", "16", "--enable-prompt-tokens-details", "traces/model"]);
 });
@@ -29,7 +29,7 @@ async function load(...argv: string[]) {
   return { code, out, err, result: () => JSON.parse(readFileSync(json, "utf8")) };
 }
 
-test("bailian: seconds, whole prompts, the span", async () => {
+test("bailian: times are seconds, prompts are whole, and the span is printed", async () => {
   const asked = ["--dataset-name", "bailian", "--dataset-path", traceCase("bailian.jsonl"), "--replay-speedup", "1000"];
   const { code, out, err, result } = await load(...asked, "--backend", "openai");
   expect([code, err]).toEqual([0, ""]);
@@ -37,7 +37,7 @@ test("bailian: seconds, whole prompts, the span", async () => {
   expect(result()).toMatchObject({ completed: 3, total_input_tokens: 130, total_output_tokens: 49 });
 });
 
-test("seconds read as milliseconds: the printed span shows it, and a warning says what to do", async () => {
+test("if seconds are read as milliseconds, the printed span shows it, and a warning names the option", async () => {
   const path = join(folder, "seconds.jsonl");
   const rows = [1.25, 3.5, 61.114].map((timestamp) => ({ timestamp, input_length: 20, output_length: 2 }));
   writeFileSync(path, rows.map((row) => JSON.stringify(row)).join("\n"));
@@ -67,7 +67,7 @@ test.each([
   ["big2.jsonl.gz", 2, 0],
   ["nohash.jsonl", 2, 0],
   ["delta.jsonl", 3, 592],
-])("mooncake rows of %s: requests and cached tokens", async (name, completed, cached) => {
+])("mooncake rows of %s give the right requests and cached tokens", async (name, completed, cached) => {
   const asked = ["--dataset-name", "mooncake", "--dataset-path", traceCase(name), "--replay-speedup", "10"];
   const { out, result } = await load(...asked, "--seed", name.length.toString(), "--save-detailed");
   expect(out).toContain("\ntrace span: ");

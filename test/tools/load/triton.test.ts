@@ -70,7 +70,7 @@ test("gRPC and HTTP, unary calls of any model", async () => {
   ] as const) {
     const { records, result } = await load(model, { dialect, stream: false });
     // Neither has tokens, so their number is not reported.
-    expect(result.understudy.warnings?.filter((one) => /length|as long as/.test(one))).toEqual([]);
+    expect(result.understudy.warnings?.filter((warning) => /length|as long as/.test(warning))).toEqual([]);
     expect(records.map(({ failure, chunkUs, status }) => [failure, chunkUs.length, status])).toEqual(
       records.map(() => [null, 1, 200]),
     );
@@ -112,12 +112,12 @@ test.each([
     { dialect: "triton-http" },
     "model tokens is decoupled, which /infer does not support; use --backend triton-grpc",
   ],
-] as const)("refused in one line: %s %j", async (model, more, why) => {
-  const said = await load(model, more).then(
+] as const)("the command line is refused with one line: %s %j", async (model, more, why) => {
+  const outcome = await load(model, more).then(
     () => "it ran",
     (error: Error) => error.message,
   );
-  expect(said).toContain(why);
+  expect(outcome).toContain(why);
 });
 
 test("options that gRPC calls do not have are refused", () => {
@@ -133,7 +133,7 @@ test("options that gRPC calls do not have are refused", () => {
   expect(read({ "check-truth": true, "check-truth-log": "f" })).not.toHaveProperty("error");
 });
 
-test("messages equal those of the protobuf library, however they are cut", () => {
+test("messages in any pieces equal those of the protobuf library", () => {
   const tensors = [
     { ...inputOf("text_input", "TYPE_STRING", [1], false, true), data: ["Grüße"] },
     { ...inputOf("max_tokens", "TYPE_INT32", [-1], true, false), data: [7] },

@@ -4,13 +4,13 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MEASURED_MOST, readMeasured } from "../../../src/tools/load/measured-file.ts";
-import { type Hosted, hosted } from "../../hosted.ts";
+import { type HostedServer, hosted } from "../../hosted.ts";
 import { main } from "../../program.ts";
 
 setDefaultTimeout(30_000);
 
 const folder = mkdtempSync(join(tmpdir(), "truth-command-"));
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted(["--timing", "constant:ttft=20ms,itl=2ms"]);
 });
@@ -71,7 +71,7 @@ test.each([
   [
     '{"request_id":"a","ttft_ms":9,"e2e_ms":30}\n{"request_id":"b","ttft_ms":11,"e2e_ms":20}\n{"request_id":"z","e2e_ms":1}\n',
   ],
-])("measured minus true, whatever the form of the tool's file: %j", async (text) => {
+])("the error is measured minus true, for each form of the tool's file: %j", async (text) => {
   write("log.jsonl", LOG);
   write("measured", text);
   const { code, out } = await run("log.jsonl", "--compare", "measured", "--json");
@@ -85,7 +85,7 @@ test.each([
   );
 });
 
-test("a running server: rows since a cursor, and a client's figures are never below the truth", async () => {
+test("rows of a running server are read from a cursor on, and a client's times are never below the truth", async () => {
   const { code, out } = await run(server.url, "--since", "end", "--json");
   expect(code).toBe(1);
   const rows: string[] = [];
@@ -149,7 +149,7 @@ test.each([
   [["log.jsonl", "--unit", "h"], /--unit: takes s or ms or us or ns, not "h"/],
   [["http://127.0.0.1:1"], /http:\/\/127\.0\.0\.1:1: .*is it an Understudy server\?/],
   [[], /takes one URL or one file/],
-] as const)("%j is refused in one line, code 2", async (words, why) => {
+] as const)("%j is refused with one line and exit code 2", async (words, why) => {
   write("log.jsonl", LOG);
   write("no-id.csv", "name,ttft\na,1\n");
   write("empty.csv", "request_id,ttft\n");

@@ -44,7 +44,7 @@ const keys = flatKeys(records, {
   durationS: recorded.duration_s,
 });
 
-test.each(Object.entries(recorded.expected))("%s", (key, value) => {
+test.each(Object.entries(recorded.expected))("%s has vLLM's value", (key, value) => {
   expect(keys[key] as number).toBeCloseTo(value, 3);
 });
 

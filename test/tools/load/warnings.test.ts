@@ -61,7 +61,7 @@ function late(count: number, gapMs: number, lateMs: (i: number) => number): Requ
   });
 }
 
-const said = (records: RequestRecord[], pace: Partial<Evidence["pace"]> = {}): string =>
+const textOf = (records: RequestRecord[], pace: Partial<Evidence["pace"]> = {}): string =>
   warningsOf({ ...QUIET, records, pace: { ...QUIET.pace, ...pace } }).join();
 
 /** One request in fifty is this late, which affects the tail but not the median. */
@@ -70,28 +70,28 @@ const tail = (ms: number) => late(200, 500, (i) => (i % 50 === 7 ? ms : 0.2));
 const behind = (ms: number) => late(200, 500, (i) => i * ms);
 
 test("no warning if requests are late by less than a tenth of the measured value", () => {
-  expect(said(tail(2.3))).toBe("");
-  expect(said(tail(4.7))).toBe("");
-  expect(said(late(200, 500, () => 1.9))).toBe("");
-  expect(said(behind(0.01))).toBe("");
+  expect(textOf(tail(2.3))).toBe("");
+  expect(textOf(tail(4.7))).toBe("");
+  expect(textOf(late(200, 500, () => 1.9))).toBe("");
+  expect(textOf(behind(0.01))).toBe("");
   // Slots of a closed loop have no intended time that could be missed. With a limit, the limit delays sends and not the
   // client.
   expect(
-    said(
+    textOf(
       late(200, 500, () => 2.1),
       { timed: false },
     ),
   ).toBe("");
   expect(
-    said(
+    textOf(
       late(200, 500, () => 2.1),
       { capped: true },
     ),
   ).toBe("");
   // 1.8 % longer than its 100 ms, but less than one request behind.
-  expect(said(late(3, 50, (i) => 0.9 * i))).toBe("");
+  expect(textOf(late(3, 50, (i) => 0.9 * i))).toBe("");
   // Late because of a retry.
-  expect(said(late(9, 500, () => 900).map((record) => ({ ...record, retries: 1 })))).toBe("");
+  expect(textOf(late(9, 500, () => 900).map((record) => ({ ...record, retries: 1 })))).toBe("");
 });
 
 test.each([
@@ -99,9 +99,9 @@ test.each([
   ["the median of TTFT", late(9, 500, () => 6), { timed: false }, "6.00 ms of the p50 of TTFT"],
   ["the rate", behind(6), { capped: true }, "1.98 requests/s instead of 2.00: --concurrency or the client"],
   ["gaps between tokens", late(9, 500, () => 2.1), {}, "half of them by 2.10 ms or more, 11 % of the mean gap"],
-])("sent late by more than a tenth of it: %s", (_, records, pace, says) => {
-  expect(said(records, pace)).toMatch(/^requests left late: .* was the limit\. TTFT from the send hides it/);
-  expect(said(records, pace)).toContain(says);
+])("requests sent late by more than a tenth of the value give a warning: %s", (_, records, pace, says) => {
+  expect(textOf(records, pace)).toMatch(/^requests left late: .* was the limit\. TTFT from the send hides it/);
+  expect(textOf(records, pace)).toContain(says);
 });
 
 const CASES: readonly (readonly [name: string, evidence: Partial<Evidence>, says: string])[] = [
@@ -110,7 +110,11 @@ const CASES: readonly (readonly [name: string, evidence: Partial<Evidence>, says
   ["no usage", { records: [{ ...PLAIN, usage: false }] }, "1 answers came without usage"],
   ["too many chunks", { folded: 7 }, `more than ${CHUNKS_KEPT} chunks`],
   ["merged chunks", { records: [MERGED] }, "fewer chunks than tokens: the flat itl keys are per chunk"],
-  ["merged, and who knows how", { records: [played(false)] }, "their ITL is per chunk, not per token"],
+  [
+    "merged chunks with unknown numbers of tokens",
+    { records: [played(false)] },
+    "their ITL is per chunk, not per token",
+  ],
   ["other lengths", { records: [{ ...PLAIN, wantedTokens: 6 }] }, "1 of 1 answers do not have the requested length"],
   ["no end mark", { records: [{ ...PLAIN, done: false }] }, "1 streams ended without [DONE]"],
   ["a warm cache", { warmUp: [{ ...PLAIN, cachedTokens: 16 }] }, "an earlier run filled it"],

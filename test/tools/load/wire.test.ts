@@ -6,7 +6,7 @@ import type { FailureClass } from "../../../src/tools/load/requests/types.ts";
 import type { Settings } from "../../../src/tools/load/settings.ts";
 import { kinds, loadOn, SETTINGS, WHOLE } from "./loaded.ts";
 import { chatEvent, chunk, END, event, HEAD, usageEvent, workedExample } from "./played.ts";
-import { type Asked, type RawServer, rawServer, type Wire } from "./raw-server.ts";
+import { type RawRequest, type RawServer, rawServer, type Wire } from "./raw-server.ts";
 
 setDefaultTimeout(20_000);
 
@@ -14,7 +14,7 @@ let server: RawServer | null = null;
 afterEach(() => server?.stop());
 
 /** Runs a load on a server that answers like this. */
-function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings> = {}): Promise<LoadOutcome> {
+function load(answer: (asked: RawRequest, wire: Wire) => void, more: Partial<Settings> = {}): Promise<LoadOutcome> {
   server = rawServer(answer);
   return loadOn(server, more);
 }
@@ -50,14 +50,14 @@ test("the worked example, byte after byte", async () => {
     true,
   ]);
   expect([...record!.chunkTokens]).toEqual([1, 2, 1, 1]);
-  // Never before it was sent, and the gaps are the server's within the time of one piece.
+  // The client sees no piece before the server sent it.
   expect(record!.firstUs - record!.sendUs).toBeGreaterThanOrEqual((started[2]! - started[0]!) * 1000);
   expect(record!.lastUs).toBeGreaterThan(record!.firstUs);
   expect(record!.endUs).toBeGreaterThanOrEqual(record!.lastUs);
 });
 
 test("requests: body fields, an id per request, reused connections", async () => {
-  const answer = (_: Asked, wire: Wire) => wire.send(WHOLE);
+  const answer = (_: RawRequest, wire: Wire) => wire.send(WHOLE);
   const loaded = await load(answer, {
     count: 5,
     headers: { "X-Team": "a" },
@@ -86,7 +86,7 @@ test("requests: body fields, an id per request, reused connections", async () =>
   expect(server!.asked.map(({ headers }) => headers.get("connection"))).toEqual(["close", "close", "close"]);
 });
 
-test("completions and Triton's generate_stream", async () => {
+test("completions and Triton's generate_stream are measured like chats", async () => {
   const text = (content: string, tokens: number) =>
     event({
       choices: [{ index: 0, text: content, finish_reason: null }],
@@ -169,14 +169,14 @@ describe("failures are counted by kind", () => {
     ["no token", (wire) => wire.send(HEAD + chunk(event("[DONE]")) + END), "no token"],
     ["an error event", (wire) => wire.send(HEAD + chunk(event({ error: { message: "oom" } })) + END), "error event"],
   ];
-  test.each(cases)("%s", async (_, answer, kind) => {
+  test.each(cases)("%s fails with its kind", async (_, answer, kind) => {
     const loaded = await load((__, wire) => answer(wire), { count: 2, timeoutS: 0.3 });
     expect(kinds(loaded)).toEqual({ [kind]: 2 });
     expect(loaded.nothing).toContain(`${kind}: `);
     expect(loaded.result).toMatchObject({ completed: 0, failed: 2 });
   });
 
-  test("no server listens", async () => {
+  test("requests without a listening server fail with the reason", async () => {
     const free = rawServer(() => {});
     free.stop();
     const clock = new WallClock();
@@ -211,7 +211,7 @@ test("300 simultaneous requests use 300 connections and do not wait for each oth
   const { result } = await load(
     (_, wire) => {
       waiting.push(wire);
-      if (waiting.length === 300) for (const one of waiting) one.send(WHOLE);
+      if (waiting.length === 300) for (const client of waiting) client.send(WHOLE);
     },
     { count: 300, concurrency: 300 },
   );
@@ -219,7 +219,7 @@ test("300 simultaneous requests use 300 connections and do not wait for each oth
 });
 
 test("an open loop does not wait for a server that stalls, and latency from the intended time shows a cap", async () => {
-  const answer = ({ index }: Asked, wire: Wire) => void setTimeout(() => wire.send(WHOLE), index === 0 ? 300 : 0);
+  const answer = ({ index }: RawRequest, wire: Wire) => void setTimeout(() => wire.send(WHOLE), index === 0 ? 300 : 0);
   const loop = { kind: "open", pattern: "constant", rate: 200, burstiness: 1, ramp: null, rescale: false } as const;
   const open = await load(answer, { loop, concurrency: null, count: 20 });
   expect(open.records[19]!.sendUs).toBeLessThan(open.records[0]!.firstUs);
@@ -257,12 +257,12 @@ test("requests that are cut or read slowly on purpose are not in any latency", a
   expect(slow.records[0]!.firstUs - slow.records[0]!.sendUs).toBeGreaterThan(300_000);
 });
 
-test("a run that is ended gives a partial result", async () => {
+test("a run that is interrupted has a partial result", async () => {
   server = rawServer(({ index }, wire) => index < 3 && wire.send(WHOLE));
   const clock = new WallClock();
-  const one = new Load({ ...SETTINGS, url: new URL(server.url), count: 100 }, { clock, live: null });
-  setTimeout(() => one.stop(), 200);
-  const { result, nothing } = await one.run();
+  const run = new Load({ ...SETTINGS, url: new URL(server.url), count: 100 }, { clock, live: null });
+  setTimeout(() => run.stop(), 200);
+  const { result, nothing } = await run.run();
   clock.close();
   expect([nothing, result.completed, result.understudy.partial, result.understudy.errors]).toEqual([
     null,
@@ -272,12 +272,12 @@ test("a run that is ended gives a partial result", async () => {
   ]);
 });
 
-test("a run that is ended during the warm-up says so", async () => {
+test("a run that is interrupted during the warm-up reports that", async () => {
   server = rawServer(() => {});
   const clock = new WallClock();
-  const one = new Load({ ...SETTINGS, url: new URL(server.url), warmUpCount: 2 }, { clock, live: null });
-  setTimeout(() => one.stop(), 200);
-  const { result, nothing } = await one.run();
+  const run = new Load({ ...SETTINGS, url: new URL(server.url), warmUpCount: 2 }, { clock, live: null });
+  setTimeout(() => run.stop(), 200);
+  const { result, nothing } = await run.run();
   clock.close();
   expect([nothing, result.understudy.partial, server.asked.length]).toEqual(["no request was sent", true, 1]);
 });
@@ -295,7 +295,7 @@ test("missing metrics are reported, not waited for", async () => {
   expect([result.completed, result.understudy.server_metrics]).toEqual([1, null]);
 });
 
-test("if only usage states tokens, a warning says that gaps are per chunk", async () => {
+test("if only the usage has a number of tokens, a warning states that gaps are per chunk", async () => {
   const { result } = await load((_, wire) =>
     wire.send(
       HEAD +

@@ -1,4 +1,4 @@
-/** A record of the proxy that is empty or broken is refused by everything that reads records. */
+/** Tests that all readers of the proxy's records refuse an empty or broken one. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,17 +27,17 @@ test("serve --fixtures refuses a record that is empty or broken, with one line a
     const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, "serve", "--port", "0", "--fixtures", path], {
       timeout: 20_000,
     });
-    const said = stderr.toString();
-    expect([exitCode, said.split("\n").length, said.includes("; delete the file, or record again")]).toEqual([
+    const message = stderr.toString();
+    expect([exitCode, message.split("\n").length, message.includes("; delete the file, or record again")]).toEqual([
       2,
       2,
       true,
     ]);
-    expect(said).toContain(`--fixtures ${path}: ${why}`);
+    expect(message).toContain(`--fixtures ${path}: ${why}`);
   }
 });
 
-test("timing fit refuses a record that is not complete", () => {
+test("timing fit refuses an incomplete record", () => {
   const path = folder();
   writeFileSync(join(path, "000001.json"), "");
   const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, "timing", "fit", path]);

@@ -1,4 +1,4 @@
-/** Is what a proxy keeps in memory and on the disk as bounded as docs/reference/limits.md says? */
+/** Tests the limits of docs/reference/limits.md on a proxy's memory and records. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import net from "node:net";
@@ -15,10 +15,10 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-proxy-limits-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 let recorded = 0;
-function recorder(): { recorder: Recorder; files: () => number; said: string[] } {
+function recorder(): { recorder: Recorder; files: () => number; reports: string[] } {
   const path = join(folder, `${recorded++}`);
-  const said: string[] = [];
-  return { recorder: new Recorder(path, (line) => said.push(line)), files: () => readdirSync(path).length, said };
+  const reports: string[] = [];
+  return { recorder: new Recorder(path, (line) => reports.push(line)), files: () => readdirSync(path).length, reports };
 }
 const passing = (prompt: string) => ({
   method: "POST",
@@ -32,26 +32,28 @@ function answer(...texts: string[]): RecordedAnswer {
   return made;
 }
 
-test("a record of more than 1 MiB is not written, and no more of its answer is kept than that", () => {
-  const { recorder: one, files, said } = recorder();
-  one.keep(passing("a"), answer("x".repeat(MIB - 1000)), false);
+test("a record of more than 1 MiB is not written, and its events are not kept in memory", () => {
+  const { recorder: single, files, reports } = recorder();
+  single.keep(passing("a"), answer("x".repeat(MIB - 1000)), false);
   const long = answer("x".repeat(MIB), "x", "x".repeat(MIB));
   expect(long.events).toEqual([]);
-  one.keep(passing("b"), long, false);
-  one.keep(passing("c".repeat(MIB)), answer("x"), false);
-  expect([files(), said]).toEqual([1, Array(2).fill("not recorded: /v1/completions, more than 1048576 bytes")]);
+  single.keep(passing("b"), long, false);
+  single.keep(passing("c".repeat(MIB)), answer("x"), false);
+  expect([files(), reports]).toEqual([1, Array(2).fill("not recorded: /v1/completions, more than 1048576 bytes")]);
 });
 
-test("1,000 records, 16 MiB: what a folder of fixtures may hold; then nothing more, said once", () => {
+test("recording ends after 1,000 records or 16 MiB, the limits of a folder of fixtures, with one line", () => {
   const many = recorder();
   for (let i = 0; i < 1002; i++) many.recorder.keep(passing(`${i % 10}`), answer("x"), false);
   const large = recorder();
   for (let i = 0; i < 18; i++) large.recorder.keep(passing(`${i}`), answer("x".repeat(MIB - 1000)), false);
-  expect([many.files(), many.said.length, large.files(), large.said.length]).toEqual([1000, 1, 16, 1]);
-  expect(large.said[0]).toBe("nothing more is recorded: a folder of fixtures has 1000 files, 16777216 bytes at most");
+  expect([many.files(), many.reports.length, large.files(), large.reports.length]).toEqual([1000, 1, 16, 1]);
+  expect(large.reports[0]).toBe(
+    "nothing more is recorded: a folder of fixtures has 1000 files, 16777216 bytes at most",
+  );
 });
 
-test("8 MiB without an empty line are an event as they stand", () => {
+test("8 MiB without an empty line pass as one event", () => {
   const events = new PassingEvents();
   const part = Buffer.alloc(MIB, 120);
   const seen = Array.from({ length: 20 }, () => events.push(part)).flat();
@@ -59,7 +61,7 @@ test("8 MiB without an empty line are an event as they stand", () => {
   expect(events.end().length).toBe(2 * MIB);
 });
 
-/** A proxy before a server that answers so. */
+/** Runs a proxy in front of a server. `taken` returns the number of bytes that the server has sent. */
 async function proxied(
   handle: (socket: net.Socket) => void,
   use: (port: number, taken: () => number) => Promise<void>,
@@ -82,7 +84,7 @@ async function proxied(
   clock.close();
 }
 
-test("a body of more than 64 MiB: 413, and nothing of it reaches the server", async () => {
+test("a body of more than 64 MiB is refused with 413, and no byte reaches the server", async () => {
   let asked = 0;
   const handle = () => void asked++;
   await proxied(handle, async (port) => {
@@ -94,7 +96,7 @@ test("a body of more than 64 MiB: 413, and nothing of it reaches the server", as
   });
 });
 
-test("a client that does not read: the server behind is not read either", async () => {
+test("while the client does not read, the proxy does not read from the server", async () => {
   const part = Buffer.alloc(MIB, 120);
   const handle = (socket: net.Socket) => {
     socket.write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n");
@@ -116,7 +118,7 @@ test("a client that does not read: the server behind is not read either", async 
       before = now;
       return still;
     });
-    // What the kernel holds of two connections, and a part.
+    // The kernel's buffers of two connections, and one part.
     expect(taken()).toBeLessThan(64 * MIB);
     let bytes = 0;
     client.on("data", (data) => {

@@ -1,4 +1,7 @@
-/** Is what servers of other makes send recorded and played back as it was: other line ends, an end within an event, a body that broke off? */
+/**
+ * Tests that unusual answers are recorded and played back unchanged: other line ends, an end within an event, an incomplete
+ * body.
+ */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,23 +30,23 @@ const ANSWERS = [
 ];
 const asked = (at: number) => posted("/v1/completions", { model: "m", prompt: `${at}` }, ["Connection: close"]);
 
-/** Body without what frames it, and whether it ended as it should. */
+/** Returns the body without its framing, and whether it is complete. */
 function bodyOf(bytes: Buffer): { body: string; whole: boolean } {
   const text = bytes.toString();
   const [head, body] = [text.split("\r\n\r\n")[0]!, text.slice(text.indexOf("\r\n\r\n") + 4)];
   if (!/chunked/i.test(head)) return { body, whole: Number(/content-length: (\d+)/i.exec(head)![1]) === body.length };
-  let [said, rest, whole] = ["", body, false];
+  let [joined, rest, whole] = ["", body, false];
   for (let size = /^([0-9a-f]+)\r\n/.exec(rest); size !== null && !whole; size = /^([0-9a-f]+)\r\n/.exec(rest)) {
     const from = size[0].length;
     const bytes = Number.parseInt(size[1]!, 16);
-    said += rest.slice(from, from + bytes);
+    joined += rest.slice(from, from + bytes);
     rest = rest.slice(from + bytes + 2);
     whole = bytes === 0;
   }
-  return { body: said, whole };
+  return { body: joined, whole };
 }
 
-test("what passed, and what is played back, is byte for byte what the server sent", async () => {
+test("the proxy forwards and plays back unusual answers byte for byte", async () => {
   let next = 0;
   const server = Bun.listen<undefined>({
     hostname: "127.0.0.1",
@@ -77,7 +80,7 @@ test("what passed, and what is played back, is byte for byte what the server sen
   await player.stop();
 });
 
-test("events are the same wherever the bytes are cut, and nothing of them is lost", () => {
+test("any split of the bytes gives the same events, without loss", () => {
   const line = fc.constantFrom("data: x", "data: é", ": c", "event: e");
   const ends = fc.constantFrom("\n", "\r\n", "\r");
   const event = fc

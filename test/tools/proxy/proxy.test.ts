@@ -1,4 +1,4 @@
-/** Does a proxy pass everything on as it is, disturb it as a plan says, and keep what passed? */
+/** Tests that a proxy forwards answers unchanged, disturbs them by a plan, and records them. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import net from "node:net";
@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { posted } from "../../conformance/raw-socket.ts";
 import { readWire } from "../../faults/wire.ts";
-import { type Hosted, hosted } from "../../hosted.ts";
+import { type HostedServer, hosted } from "../../hosted.ts";
 import { eventually, sample } from "../../server.ts";
 
 setDefaultTimeout(60_000);
@@ -14,12 +14,12 @@ setDefaultTimeout(60_000);
 const main = new URL("../../../src/main.ts", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "understudy-proxy-"));
 const proxies: Bun.Subprocess[] = [];
-let server: Hosted;
+let server: HostedServer;
 beforeAll(async () => {
   server = await hosted(["--served-model-name", "m", "--timing", "constant:ttft=5ms,itl=2ms", "--seed", "3"]);
 });
 afterAll(async () => {
-  for (const one of proxies) one.kill();
+  for (const proxy of proxies) proxy.kill();
   await server.stop();
   rmSync(folder, { recursive: true });
 });
@@ -35,9 +35,9 @@ async function proxy(to: string, ...words: string[]): Promise<{ url: string; por
 }
 
 const portOf = (url: string) => Number(new URL(url).port);
-const said = { model: "m", stream: true, prompt: "x", max_tokens: 12, ignore_eos: true, seed: 1 };
+const request = { model: "m", stream: true, prompt: "x", max_tokens: 12, ignore_eos: true, seed: 1 };
 const closing = (body: object) => posted("/v1/completions", body, ["Connection: close"]);
-/** Without what is another each time. */
+/** Removes the date, ids and chunk sizes, which differ each time. */
 const plain = (bytes: Buffer) =>
   bytes
     .toString()
@@ -45,13 +45,13 @@ const plain = (bytes: Buffer) =>
     .replaceAll(/"created":\d+|cmpl-[0-9a-f-]+/g, "")
     .replaceAll(/^[0-9a-f]+\r\n(?=data)/gm, "");
 
-/** The events, however they were put into chunks. */
+/** Returns the events without chunk framing. */
 const eventsOf = (bytes: Buffer) => plain(bytes).match(/data: .*\n\n/g);
 const headOf = (bytes: Buffer) => plain(bytes).split("\r\n\r\n")[0]!;
 
-test("without a plan: status, fields and bytes of streams, whole answers and errors are those of the server", async () => {
+test("without a plan, status, headers and bodies of streams, whole answers and errors equal the server's", async () => {
   const { url, port } = await proxy(server.url);
-  for (const body of [said, { ...said, stream: false }, { model: "nobody", prompt: "x" }]) {
+  for (const body of [request, { ...request, stream: false }, { model: "nobody", prompt: "x" }]) {
     const [direct, passed] = await Promise.all([
       readWire(portOf(server.url), closing(body)),
       readWire(port, closing(body)),
@@ -64,28 +64,28 @@ test("without a plan: status, fields and bytes of streams, whole answers and err
   expect((await fetch(`${url}/nowhere`)).status).toBe(404);
 });
 
-test("a plan disturbs what passes; one by chance and rules of a file as well; a client that leaves is gone for the server, too", async () => {
+test("fixed and random plans disturb answers, and a client's disconnect reaches the server", async () => {
   const { port } = await proxy(server.url, "--fault", "B8;E6@e3");
-  const { bytes, end } = await readWire(port, closing(said));
+  const { bytes, end } = await readWire(port, closing(request));
   expect(end).toBe("fin");
   expect(bytes.toString().match(/data: /g)?.length).toBe(3);
   expect(bytes.indexOf(Buffer.from("\ufeffdata:"))).toBeGreaterThan(0);
   expect(bytes.toString()).toContain("x-understudy-fault: B8@head;E6@e3#seed=0,key=0");
   const refused = await proxy(server.url, "--fault-rate", "100", "--faults", "A4");
-  expect((await readWire(refused.port, closing(said))).bytes.toString()).toMatch(/^HTTP\/1\.1 401 /);
+  expect((await readWire(refused.port, closing(request))).bytes.toString()).toMatch(/^HTTP\/1\.1 401 /);
   const { port: clean } = await proxy(server.url);
   const socket = net.connect({ port: clean, host: "127.0.0.1" });
   socket.on("error", () => {});
   socket.on("data", () => socket.resetAndDestroy());
   const aborts = () => sample(server.url, 'understudy_requests_total{outcome="abort"}');
   const before = await aborts();
-  socket.write(closing({ ...said, max_tokens: 4000 }));
+  socket.write(closing({ ...request, max_tokens: 4000 }));
   await eventually(async () => (await aborts()) === before + 1);
 });
 
-test("a server that is not there, breaks off, or speaks no SSE: passed on as it is", async () => {
+test("a missing server gives 502, and incomplete or invalid streams are forwarded as they are", async () => {
   const gone = await proxy("http://127.0.0.1:1");
-  const { bytes } = await readWire(gone.port, closing(said));
+  const { bytes } = await readWire(gone.port, closing(request));
   expect(bytes.toString()).toMatch(/^HTTP\/1\.1 502 Bad Gateway\r\n[\s\S]*"type":"ProxyError"/);
   const answers = [
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n7\r\ndata: 1\r\n",
@@ -103,23 +103,26 @@ test("a server that is not there, breaks off, or speaks no SSE: passed on as it 
     },
   });
   const { port } = await proxy(`http://127.0.0.1:${odd.port}`);
-  const broken = await readWire(port, closing(said));
+  const broken = await readWire(port, closing(request));
   expect(broken.bytes.toString()).toContain("data: 1");
   expect(broken.bytes.toString().endsWith("0\r\n\r\n")).toBe(false);
-  const short = await readWire(port, closing({ ...said, stream: false }));
+  const short = await readWire(port, closing({ ...request, stream: false }));
   expect(short.bytes.toString().endsWith("0\r\n\r\n")).toBe(false);
-  expect((await readWire(port, closing(said))).bytes.toString()).toContain("no events at all");
+  expect((await readWire(port, closing(request))).bytes.toString()).toContain("no events at all");
   odd.stop(true);
 });
 
-test("what passed is kept, a file each: events with their times, no keys", async () => {
+test("each exchange is recorded in a file with its events and times, and without keys", async () => {
   const records = join(folder, "records");
   const { url, port } = await proxy(server.url, "--record", records);
   const { bytes } = await readWire(
     port,
-    posted("/v1/completions", { ...said, max_tokens: 100 }, ["Connection: close", "Authorization: Bearer very-secret"]),
+    posted("/v1/completions", { ...request, max_tokens: 100 }, [
+      "Connection: close",
+      "Authorization: Bearer very-secret",
+    ]),
   );
-  await readWire(port, closing({ ...said, stream: false }));
+  await readWire(port, closing({ ...request, stream: false }));
   await fetch(`${url}/v1/models`);
   await eventually(() => readdirSync(records).length === 2);
   const files = readdirSync(records)
@@ -137,7 +140,7 @@ test("what passed is kept, a file each: events with their times, no keys", async
       .split("\r\n\r\n")
       .slice(1)
       .join("\r\n\r\n")
-      .replaceAll(/[0-9a-f]+\r\n|\r\n/g, (one) => (one === "\r\n" ? "" : "")),
+      .replaceAll(/[0-9a-f]+\r\n|\r\n/g, (part) => (part === "\r\n" ? "" : "")),
   );
   const again = Bun.spawnSync([process.execPath, main, "proxy", "--to", server.url, "--record", records]);
   expect([again.exitCode, again.stderr.toString()]).toEqual([
@@ -149,13 +152,13 @@ test("what passed is kept, a file each: events with their times, no keys", async
   expect(times.at(-1) - times[0]).toBeGreaterThan(5000);
 });
 
-test("fault explain: a plan in words and bytes; what is none", () => {
+test("fault explain describes a plan in words and bytes, and wrong command lines are refused", () => {
   const explain = (plan: string) => Bun.spawnSync([process.execPath, main, "fault", "explain", plan]);
-  const told = explain("B8;E7@e2+10#seed=7").stdout.toString();
-  expect(told).toContain("B8, stage text: byte order mark at the start");
-  expect(told).toContain("\\xef\\xbb\\xbfdata:");
-  expect(told).toContain("before event 2, byte 10; after=50000");
-  expect(told).toMatch(/waits 50000 us\n> ends: rst/);
+  const explanation = explain("B8;E7@e2+10#seed=7").stdout.toString();
+  expect(explanation).toContain("B8, stage text: byte order mark at the start");
+  expect(explanation).toContain("\\xef\\xbb\\xbfdata:");
+  expect(explanation).toContain("before event 2, byte 10; after=50000");
+  expect(explanation).toMatch(/waits 50000 us\n> ends: rst/);
   const wrong = explain("B99");
   expect([wrong.exitCode, wrong.stderr.toString()]).toEqual([
     2,

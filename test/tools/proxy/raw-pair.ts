@@ -1,56 +1,57 @@
-/** A proxy between a raw client and a raw server: what each of them sends, and the bytes that the other one gets. */
+/** Runs a proxy between a raw client and a raw server, so that tests can compare the bytes on both sides. */
 import net from "node:net";
 import { epochSeconds, WallClock } from "../../../src/base/clock.ts";
 import { ProxyServer } from "../../../src/tools/proxy/server.ts";
-import { readWire, type SeenWire } from "../../faults/wire.ts";
+import { type ReceivedAnswer, readWire } from "../../faults/wire.ts";
 
 type Options = Partial<Omit<ConstructorParameters<typeof ProxyServer>[0], "to" | "port">>;
 
 export interface RawPair {
   readonly port: number;
-  /** Bytes of each request as the server got them, as Latin-1. */
+  /** Bytes of each request that the server received, as Latin-1. */
   readonly seen: string[];
   /** Lines that the proxy reported. */
-  readonly said: string[];
-  /** Where the server listens, as in `Host`. */
+  readonly reports: string[];
+  /** Address of the server, as in `Host`. */
   readonly host: string;
-  /** Sends bytes (Latin-1) and reads until the connection ends, or until `enough` bytes are there. */
-  ask(request: string, enough?: number): Promise<SeenWire & { readonly text: string }>;
+  /** Sends bytes (Latin-1) and reads until the connection ends, or until `enough` bytes have arrived. */
+  ask(request: string, enough?: number): Promise<ReceivedAnswer & { readonly text: string }>;
 }
 
-/** Bytes of lines that a reader can read: LF stands for CRLF. */
+/** Replaces LF by CRLF, so that tests can write HTTP in readable lines. */
 export const wire = (text: string): string => text.replaceAll("\n", "\r\n");
 
 const RESET_MS = 50;
 
-/** `answers`: of the server, one per request, as Latin-1; it closes the connection after one that ends with `CLOSES`. */
+/** Ends of an answer after which the server closes or resets the connection. The ends are not sent. */
 export const CLOSES = "\0close";
 export const RESETS = "\0reset";
 
+/** Runs `use` with a proxy. `answers`: the server's answers, one per request, as Latin-1. */
 export async function rawPair(
   answers: readonly string[],
   use: (pair: RawPair) => Promise<void>,
   options: Options = {},
 ): Promise<void> {
   const seen: string[] = [];
-  const said: string[] = [];
+  const reports: string[] = [];
   const sockets = new Set<net.Socket>();
   let next = 0;
   const server = net.createServer((socket) => {
     sockets.add(socket);
-    let got = "";
+    let received = "";
     socket.on("error", () => {});
     socket.on("data", (data) => {
-      got += data.toString("latin1");
-      const length = lengthOf(got);
-      if (length === null || got.length < length) return;
-      seen.push(got.slice(0, length));
-      got = got.slice(length);
+      received += data.toString("latin1");
+      const length = lengthOf(received);
+      if (length === null || received.length < length) return;
+      seen.push(received.slice(0, length));
+      received = received.slice(length);
       const answer = answers[next++] ?? "";
-      const end = [CLOSES, RESETS].find((one) => answer.endsWith(one)) ?? "";
+      const end = [CLOSES, RESETS].find((mark) => answer.endsWith(mark)) ?? "";
       socket.write(Buffer.from(answer.slice(0, answer.length - end.length), "latin1"), () => {
         if (end === CLOSES) socket.end();
-        // Not at once: the kernel would drop bytes that the proxy has not read.
+        // Wait, because a reset drops the bytes that the proxy has not read.
         else if (end === RESETS) setTimeout(() => socket.resetAndDestroy(), RESET_MS);
       });
     });
@@ -59,7 +60,7 @@ export async function rawPair(
   const host = `127.0.0.1:${(server.address() as net.AddressInfo).port}`;
   const clock = new WallClock();
   const proxy = new ProxyServer({
-    ...{ host: "127.0.0.1", planFor: null, recorder: null, clock, epochSeconds, say: (line) => said.push(line) },
+    ...{ host: "127.0.0.1", planFor: null, recorder: null, clock, epochSeconds, say: (line) => reports.push(line) },
     ...options,
     ...{ to: new URL(`http://${host}`), port: 0 },
   });
@@ -69,7 +70,7 @@ export async function rawPair(
     return { ...read, text: read.bytes.toString("latin1") };
   };
   try {
-    await use({ port, seen, said, host, ask });
+    await use({ port, seen, reports, host, ask });
   } finally {
     await proxy.close();
     for (const socket of sockets) socket.destroy();
@@ -78,7 +79,7 @@ export async function rawPair(
   }
 }
 
-/** Bytes of the first request; null: its head is not complete. */
+/** Returns the length of the first request in bytes. Null if its head is incomplete. */
 function lengthOf(text: string): number | null {
   const end = text.indexOf("\r\n\r\n");
   if (end === -1) return null;

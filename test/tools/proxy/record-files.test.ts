@@ -1,4 +1,4 @@
-/** Records are complete or absent and contain no secrets from headers; traffic does not depend on them. */
+/** Tests that records are complete or absent and contain no secrets of headers, and that traffic does not depend on them. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,19 +36,19 @@ const json = (body: string, lines = "") =>
     `HTTP/1.1 200 OK\nContent-Type: application/json\n${lines}Content-Length: ${Buffer.byteLength(body, "latin1")}\n\n`,
   ) + body;
 
-/** Exchanges that pass a recording proxy. */
+/** Runs `use` with a proxy that records to the folder `path`. */
 async function record(
   answers: readonly string[],
   use: (pair: RawPair, path: string) => Promise<void>,
   planFor: (() => Plan) | null = null,
 ): Promise<void> {
   const path = folder();
-  const said: string[] = [];
-  const recorder = new Recorder(path, (line) => said.push(line));
-  await rawPair(answers, (pair) => use({ ...pair, said }, path), { recorder, planFor });
+  const reports: string[] = [];
+  const recorder = new Recorder(path, (line) => reports.push(line));
+  await rawPair(answers, (pair) => use({ ...pair, reports }, path), { recorder, planFor });
 }
 
-test("headers of answers are recorded by a list of allowed names; a link loses its query, fragment and user", async () => {
+test("only listed headers of answers are recorded, and a link is recorded without query, fragment and user", async () => {
   const secrets = [
     "X-Auth",
     "x-session",
@@ -68,7 +68,7 @@ test("headers of answers are recorded by a list of allowed names; a link loses i
   const location = "Location: https://user:s3cret@bucket.example/a/b?X-Amz-Signature=s3cret&sig=s3cret#s3cret\n";
   await record([json("{}", lines + kept + location)], async ({ ask }, path) => {
     const { text } = await ask(post("x", "Authorization: Bearer s3cret\nX-Session: s3cret\n"));
-    // The client gets every header, because the list is for records only.
+    // The client gets every header, because the list only applies to records.
     expect(text).toContain(wire(lines + kept + location));
     const [written] = recordsIn(path);
     expect(written).not.toContain("s3cret");
@@ -85,11 +85,11 @@ test("headers of answers are recorded by a list of allowed names; a link loses i
   });
 });
 
-test("an answer that a record cannot hold is named and forwarded: a content coding, bytes that are no UTF-8", async () => {
-  await record([json("gz", "Content-Encoding: gzip\n"), json("\xff\xfe")], async ({ ask, said }, path) => {
+test("an answer with a content coding or without UTF-8 is forwarded and not recorded, with a line", async () => {
+  await record([json("gz", "Content-Encoding: gzip\n"), json("\xff\xfe")], async ({ ask, reports }, path) => {
     expect((await ask(post("a"))).text).toEndWith("\r\n\r\ngz");
     expect((await ask(post("b"))).text).toEndWith("\r\n\r\n\xff\xfe");
-    expect([said, recordsIn(path)]).toEqual([
+    expect([reports, recordsIn(path)]).toEqual([
       [
         "not recorded: /v1/completions, its body is in the content coding gzip",
         "not recorded: /v1/completions, its body is not UTF-8",
@@ -99,7 +99,7 @@ test("an answer that a record cannot hold is named and forwarded: a content codi
   });
 });
 
-test("an answer without events is one event, also in chunks with empty lines; one that the server breaks off says so", async () => {
+test("an answer without events is recorded as one event, and an incomplete answer is marked as broken", async () => {
   const chunks = wire(
     "HTTP/1.1 200 OK\nContent-Type: application/json\nTransfer-Encoding: chunked\n\n3\n{\n\n\n1\n}\n0\n\n",
   ).replace("{\r\n\r\n", "{\n\n");
@@ -117,10 +117,10 @@ test("an answer without events is one event, also in chunks with empty lines; on
   });
 });
 
-test("a full disk: nothing of the record is left, one line per row of failures names the file, later records are written", () => {
+test("on a full disk no partial record is left, consecutive failures give one line, and later records are written", () => {
   const path = folder();
-  const said: string[] = [];
-  const records = new RecordFolder(path, (line) => said.push(line));
+  const reports: string[] = [];
+  const records = new RecordFolder(path, (line) => reports.push(line));
   const full = () => symlinkSync("/dev/full", join(path, ".000001.json.partial"));
   const failed: boolean[] = [];
   for (let at = 0; at < 3; at++) {
@@ -129,23 +129,23 @@ test("a full disk: nothing of the record is left, one line per row of failures n
     expect(readdirSync(path)).toEqual([]);
   }
   expect(failed).toEqual([false, false, false]);
-  expect(said).toHaveLength(1);
-  expect(said[0]).toContain(`cannot write ${join(path, "000001.json")} (ENOSPC`);
+  expect(reports).toHaveLength(1);
+  expect(reports[0]).toContain(`cannot write ${join(path, "000001.json")} (ENOSPC`);
   expect(records.write("whole")).toBe(true);
-  expect(said.slice(1)).toEqual(["records are written again; 3 exchanges were not recorded"]);
+  expect(reports.slice(1)).toEqual(["records are written again; 3 exchanges were not recorded"]);
   rmSync(path, { recursive: true });
   expect(records.write("no folder")).toBe(false);
   records.close();
-  expect(said.at(-1)).toBe(`4 exchanges were not recorded, because ${path} could not be written`);
+  expect(reports.at(-1)).toBe(`4 exchanges were not recorded, because ${path} could not be written`);
 });
 
-test("a proxy whose disk is full forwards everything, keeps no half record, and blames the disk, not the server", async () => {
+test("a proxy whose disk is full forwards everything, keeps no partial record, and reports the disk as the cause", async () => {
   const answers = Array.from({ length: 5 }, (_, at) => json(JSON.stringify(at % 2 === 0 ? "x".repeat(8000) : "small")));
   await rawPair(answers, async ({ host, ask: _, ...pair }) => {
     const path = folder();
     const ready = `${path}-ready.json`;
     const words = [main, "proxy", "--to", `http://${host}`, "--port", "0", "--ready-file", ready, "--record", path];
-    // The system lets this process write files of 4 KiB at most: EFBIG in the middle of a larger record.
+    // The process may only write files up to 4 KiB, so a larger record fails with EFBIG in its middle.
     const limited = ["bash", "-c", 'ulimit -f 4; exec "$0" "$@"', process.execPath, ...words];
     const proxy = Bun.spawn(limited, { stdout: "ignore", stderr: "pipe" });
     await eventually(() => readdirSync(root).includes(`${path.slice(root.length + 1)}-ready.json`), 2000);
@@ -156,43 +156,43 @@ test("a proxy whose disk is full forwards everything, keeps no half record, and 
     }
     proxy.kill("SIGTERM");
     expect(await proxy.exited).toBe(0);
-    const said = await new Response(proxy.stderr).text();
+    const reports = await new Response(proxy.stderr).text();
     expect(recordsIn(path).map((text) => JSON.parse(text).answer.recorded.events[0][1])).toEqual([
       '"small"',
       '"small"',
     ]);
-    expect(said.match(/cannot write .*\/000001\.json \(EFBIG/g)).toHaveLength(1);
-    expect(said).toContain("3 exchanges were not recorded, because");
-    expect(said).not.toContain(host);
+    expect(reports.match(/cannot write .*\/000001\.json \(EFBIG/g)).toHaveLength(1);
+    expect(reports).toContain("3 exchanges were not recorded, because");
+    expect(reports).not.toContain(host);
     expect(pair.seen).toHaveLength(5);
   });
 });
 
 const EARLY = "not recorded: /v1/completions, the client left or a plan ended the answer early";
 
-test("a client that leaves, or a plan that ends an answer, leaves no record that looks as if the server had broken off", async () => {
+test("if the client disconnects or a plan ends the answer early, no record is written", async () => {
   const stream = wire(
     "HTTP/1.1 200 OK\nContent-Type: text/event-stream\nTransfer-Encoding: chunked\n\nb\ndata: 1\n\n\n",
   );
-  await record([stream], async ({ ask, said }, path) => {
-    // The server never ends its answer; the client leaves after a part of it.
+  await record([stream], async ({ ask, reports }, path) => {
+    // The server never ends its answer, and the client disconnects after a part of it.
     await ask(post("x"), 100);
-    await eventually(() => said.length === 1);
-    expect([said, recordsIn(path)]).toEqual([[EARLY], []]);
+    await eventually(() => reports.length === 1);
+    expect([reports, recordsIn(path)]).toEqual([[EARLY], []]);
   });
   await record(
     [`${stream}${wire("b\ndata: 2\n\n\n")}`],
-    async ({ ask, said }, path) => {
+    async ({ ask, reports }, path) => {
       const { text } = await ask(post("x"));
       expect(text).toContain("data: 1");
-      await eventually(() => said.length === 1);
-      expect([said, recordsIn(path)]).toEqual([[EARLY], []]);
+      await eventually(() => reports.length === 1);
+      expect([reports, recordsIn(path)]).toEqual([[EARLY], []]);
     },
     () => parsePlan("E7@e1"),
   );
 });
 
-test("binary answers pass a plan as they are; those of more than 8 MiB pass undisturbed", async () => {
+test("a plan leaves binary answers and answers of more than 8 MiB unchanged", async () => {
   const binary = `${json("\x00\xff\x80\xfe", "X-A: 1\n")}`.replace("application/json", "audio/wav");
   const planFor = () => parsePlan("H4");
   const chunk = "\xff".repeat(2 ** 20);

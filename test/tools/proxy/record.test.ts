@@ -1,11 +1,11 @@
-/** Is what a proxy has recorded played back byte for byte and gap for gap? From a server of ours, through the proxy, into another server. */
+/** Tests that exchanges recorded by a proxy are played back by another server with the same bytes and gaps. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { posted } from "../../conformance/raw-socket.ts";
 import { cleanAnswer } from "../../faults/wire.ts";
-import { type Hosted, hosted } from "../../hosted.ts";
+import { type HostedServer, hosted } from "../../hosted.ts";
 import { eventually, sample } from "../../server.ts";
 import { figure, sampled, sized } from "../../size.ts";
 import { type TimedWire, timedWire } from "./timed-wire.ts";
@@ -16,7 +16,7 @@ const main = new URL("../../../src/main.ts", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "understudy-record-"));
 const records = join(folder, "records");
 const FLAGS = ["--served-model-name", "m", "--enable-auto-tool-choice", "--tool-call-parser", "hermes"];
-let server: Hosted;
+let server: HostedServer;
 let proxy: Bun.Subprocess;
 let proxyPort: number;
 beforeAll(async () => {
@@ -40,17 +40,20 @@ const weather = {
     parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
   },
 };
-const said = (n: number) => [{ role: "user", content: `Say it, ${n}` }];
-/** 40 exchanges, each another request. */
+const messagesOf = (n: number) => [{ role: "user", content: `Say it, ${n}` }];
+/** 40 exchanges with different requests. */
 const EXCHANGES: readonly (readonly [path: string, body: object])[] = Array.from({ length: 5 }, (_, n) => [
-  ["/v1/chat/completions", { messages: said(n), stream: true, stream_options: { include_usage: true } }] as const,
-  ["/v1/chat/completions", { messages: said(n) }] as const,
-  ["/v1/chat/completions", { messages: said(n), tools: [weather], tool_choice: "required", stream: true }] as const,
-  ["/v1/messages", { messages: said(n), max_tokens: 20, stream: true }] as const,
-  ["/v1/messages", { messages: said(n), max_tokens: 20 }] as const,
+  ["/v1/chat/completions", { messages: messagesOf(n), stream: true, stream_options: { include_usage: true } }] as const,
+  ["/v1/chat/completions", { messages: messagesOf(n) }] as const,
+  [
+    "/v1/chat/completions",
+    { messages: messagesOf(n), tools: [weather], tool_choice: "required", stream: true },
+  ] as const,
+  ["/v1/messages", { messages: messagesOf(n), max_tokens: 20, stream: true }] as const,
+  ["/v1/messages", { messages: messagesOf(n), max_tokens: 20 }] as const,
   ["/v1/responses", { input: `Say it, ${n}`, stream: true }] as const,
   ["/v1/completions", { prompt: `Say it, ${n}`, stream: true, max_tokens: 9 }] as const,
-  ["/v1/chat/completions", { messages: said(n), understudy: { script: "x", times: n } }] as const,
+  ["/v1/chat/completions", { messages: messagesOf(n), understudy: { script: "x", times: n } }] as const,
 ]).flat();
 
 const ask = (port: number, [path, body]: (typeof EXCHANGES)[number]) =>
@@ -61,35 +64,35 @@ const dateless = (head: string) =>
     .filter((line) => !line.startsWith("date: "))
     .toSorted();
 
-/** Milliseconds between events, largest difference of two answers' at the same place. */
-function offBy(one: TimedWire, other: TimedWire): number {
+/** Returns the largest difference between corresponding gaps of two answers, in milliseconds. */
+function offBy(first: TimedWire, second: TimedWire): number {
   const gaps = ({ eventMs }: TimedWire) => eventMs.slice(1).map((ms, at) => ms - eventMs[at]!);
-  const [a, b] = [gaps(one), gaps(other)];
+  const [a, b] = [gaps(first), gaps(second)];
   return Math.max(0, ...a.map((gap, at) => Math.abs(gap - b[at]!)));
 }
 
 const median = (numbers: readonly number[]) => numbers.toSorted((a, b) => a - b)[numbers.length >> 1];
 
-test("played back: heads, events and bodies are those that passed; gaps as even as those of the server itself", async () => {
+test("recorded answers are played back with the same heads and events, and with accurate gaps", async () => {
   const exchanges = sampled("record", EXCHANGES, 5);
   const passed: TimedWire[] = [];
-  for (const one of exchanges) passed.push(await ask(proxyPort, one));
+  for (const exchange of exchanges) passed.push(await ask(proxyPort, exchange));
   await eventually(() => readdirSync(records).length === exchanges.length);
   const player = await hosted([...FLAGS, "--fixtures", records]);
   const port = Number(new URL(player.url).port);
   const off: number[] = [];
-  // What the same server does with the same request once more.
+  // For comparison, the differences if the original server answers the same request again.
   const control: number[] = [];
   const serverPort = Number(new URL(server.url).port);
-  for (const [at, one] of exchanges.entries()) {
-    const played = await ask(port, one);
+  for (const [at, exchange] of exchanges.entries()) {
+    const played = await ask(port, exchange);
     const [a, b] = [cleanAnswer(passed[at]!.bytes), cleanAnswer(played.bytes)];
     expect(dateless(b.head)).toEqual(dateless(a.head));
     expect(b.events).toEqual(a.events);
     off.push(offBy(passed[at]!, played));
-    control.push(offBy(passed[at]!, await ask(serverPort, one)));
+    control.push(offBy(passed[at]!, await ask(serverPort, exchange)));
   }
-  // Nobody asks a second time: fixtures count which of equal requests it is.
+  // Every request was answered from its record, so the engine generated no token.
   expect(await sample(player.url, 'understudy_requests_total{outcome="abort"}')).toBe(0);
   expect(await sample(player.url, "vllm:generation_tokens_total")).toBe(0);
   await player.stop();
@@ -100,9 +103,9 @@ test("played back: heads, events and bodies are those that passed; gaps as even 
   figure("largestOffByMsControl", Math.max(...control));
 });
 
-test("scheduled: the same text, in the engine's steps and time; a recording that is none is named", async () => {
+test("with --replay-timing scheduled the engine generates the recorded text, and an invalid recording is reported", async () => {
   const before = existsSync(records) ? readdirSync(records).length : 0;
-  const body = { model: "m", messages: said(99), seed: 1 };
+  const body = { model: "m", messages: messagesOf(99), seed: 1 };
   const passed = cleanAnswer((await ask(proxyPort, ["/v1/chat/completions", body])).bytes);
   await eventually(() => readdirSync(records).length === before + 1);
   const player = await hosted([...FLAGS, "--fixtures", records, "--replay-timing", "scheduled", "--timing", "none"]);
@@ -117,7 +120,7 @@ test("scheduled: the same text, in the engine's steps and time; a recording that
     '{"answer": {"recorded": {"status": 200, "headers": {}, "events": [[5, "a"], [3, "b"]]}}}',
   );
   const other = await hosted([...FLAGS, "--fixtures", wrong]);
-  await eventually(() => other.output().includes("answer.recorded: events: times rise"));
+  await eventually(() => other.output().includes("answer.recorded: events: times must rise"));
   await other.stop();
   figure("replayTimings", sized("record", { sample: 1, whole: 2 }));
 });

@@ -1,9 +1,9 @@
-/** What comes of an answer, and when each of its events was there? */
+/** Reads an answer and measures when each of its events arrives. */
 import net from "node:net";
 
 export interface TimedWire {
   readonly bytes: Buffer;
-  /** After the request was sent, milliseconds; of each `data:` line. */
+  /** Arrival time of each `data:` line, in milliseconds after the request was sent. */
   readonly eventMs: readonly number[];
 }
 

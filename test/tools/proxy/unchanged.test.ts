@@ -1,4 +1,4 @@
-/** A proxy forwards HTTP unchanged (RFC 9110, 7.6): bytes of a raw client and a raw server on both of its sides are compared. */
+/** Tests that a proxy forwards HTTP unchanged (RFC 9110, 7.6). Compares the bytes of a raw client and a raw server. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { CLOSES, RESETS, rawPair, wire } from "./raw-pair.ts";
@@ -10,7 +10,7 @@ const END = "Connection: close\n";
 const get = (lines = "", target = "/") => wire(`GET ${target} HTTP/1.1\nHost: proxy\n${lines}${END}\n`);
 const headOf = (text: string) => text.slice(0, text.indexOf("\r\n\r\n"));
 
-/** What the client gets of each answer to a GET. */
+/** Returns the bytes that the client receives for each answer to a GET, and how each connection ends. */
 async function passed(answers: readonly string[], request = get()): Promise<{ texts: string[]; ends: string[] }> {
   const texts: string[] = [];
   const ends: string[] = [];
@@ -24,7 +24,7 @@ async function passed(answers: readonly string[], request = get()): Promise<{ te
   return { texts, ends };
 }
 
-/** What the server gets of each request. */
+/** Returns the bytes that the server receives of each request. */
 async function forwarded(requests: readonly string[]): Promise<{ seen: string[]; host: string; texts: string[] }> {
   const answers = requests.map(() => OK);
   const texts: string[] = [];
@@ -37,7 +37,7 @@ async function forwarded(requests: readonly string[]): Promise<{ seen: string[];
   return { seen, host, texts };
 }
 
-test("request headers keep order, letter case and repetitions; Host becomes the server's", async () => {
+test("request headers keep order, letter case and repetitions, but Host becomes the server's", async () => {
   const lines = wire(
     "X-Dup: 1\nAccept: */*\nx-dup: 2\nX-DUP: 3\nCookie: a=1\nCookie: b=2\nX-Empty: \nX-Latin: \xe9\xff\n",
   );
@@ -60,15 +60,15 @@ test("any header lines pass both ways in their order", async () => {
   const name = fc
     .stringMatching(/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,12}$/)
     .filter(
-      (one) =>
+      (header) =>
         !/^(connection|keep-alive|te|upgrade|proxy-.*|host|content-length|transfer-encoding|trailer|expect)$/i.test(
-          one,
+          header,
         ),
     );
   const value = fc.stringMatching(/^([!-~\xa1-\xff]([ !-~\xa1-\xff]{0,40}[!-~\xa1-\xff])?)?$/);
   const lines = fc
     .array(fc.tuple(name, value), { maxLength: 12 })
-    .map((all) => all.map(([one, text]) => `${one}: ${text}\r\n`).join(""));
+    .map((all) => all.map(([header, text]) => `${header}: ${text}\r\n`).join(""));
   await fc.assert(
     fc.asyncProperty(lines, lines, async (asked, answered) => {
       const answer = `HTTP/1.1 200 OK\r\n${answered}Content-Length: 0\r\n\r\n`;
@@ -82,7 +82,7 @@ test("any header lines pass both ways in their order", async () => {
   );
 });
 
-test("hop-by-hop fields end at the proxy, those that Connection lists too, in requests and answers", async () => {
+test("hop-by-hop headers, including those listed in Connection, are removed from requests and answers", async () => {
   const hop =
     "Connection: X-Secret , x-other\nX-Secret: 1\nx-OTHER: 2\nKeep-Alive: timeout=5\nTE: trailers\nProxy-Connection: x\nProxy-Authorization: x\nUpgrade: h2c\nCONNECTION: Third,,\nThird: 3\n";
   const { seen, host } = await forwarded([get(`${hop}X-Stays: 1\n`)]);
@@ -95,7 +95,7 @@ test("hop-by-hop fields end at the proxy, those that Connection lists too, in re
   expect(texts[0]).toBe(wire("HTTP/1.1 200 OK\nX-Stays: 1\nContent-Length: 2\nconnection: close\n\nok"));
 });
 
-test("Connection cannot remove what the message needs: Host, Content-Length, Transfer-Encoding", async () => {
+test("Connection cannot remove the necessary headers Host, Content-Length and Transfer-Encoding", async () => {
   const post = (framing: string, body: string) =>
     wire(`POST / HTTP/1.1\nHost: x\n${framing}Connection: close, host, content-length, transfer-encoding\n\n${body}`);
   const { seen, host } = await forwarded([
@@ -108,7 +108,7 @@ test("Connection cannot remove what the message needs: Host, Content-Length, Tra
   ]);
 });
 
-test("the request target is forwarded byte for byte; of an absolute form its path and query", async () => {
+test("the request target is forwarded byte for byte, and an absolute form is reduced to path and query", async () => {
   const targets = [
     "/a/../b/./c//d",
     "/%7e%2F%zz?q=%41&+&a=b=c&&",
@@ -119,20 +119,20 @@ test("the request target is forwarded byte for byte; of an absolute form its pat
     "/?a=http://b/c",
   ];
   const { seen } = await forwarded(targets.map((target) => get("", target)));
-  expect(seen.map((one) => one.split(" ")[1])).toEqual(targets);
+  expect(seen.map((request) => request.split(" ")[1])).toEqual(targets);
   const other = await forwarded([get("", "http://other:1/p/?q"), get("", "HTTP://other?q"), get("", "http://other")]);
-  expect(other.seen.map((one) => one.split(" ")[1])).toEqual(["/p/?q", "/?q", "/"]);
-  // A target has ASCII only (RFC 3986); an answer says so, and nothing is forwarded.
+  expect(other.seen.map((request) => request.split(" ")[1])).toEqual(["/p/?q", "/?q", "/"]);
+  // A target may only have ASCII (RFC 3986). Others are refused and not forwarded.
   const { seen: none, texts } = await forwarded([get("", "/\xe9?\xff")]);
   expect([none, texts[0]!.slice(0, 12)]).toEqual([[], "HTTP/1.1 400"]);
   const { seen: options } = await forwarded([
     wire(`OPTIONS * HTTP/1.1\nHost: x\n${END}\n`),
     wire(`OPTIONS /* HTTP/1.1\nHost: x\n${END}\n`),
   ]);
-  expect(options.map((one) => one.split(" ")[1])).toEqual(["*", "/*"]);
+  expect(options.map((request) => request.split(" ")[1])).toEqual(["*", "/*"]);
 });
 
-test("bodies of requests: length and chunks stay what they were, an absent body is Content-Length: 0 where a method has one", async () => {
+test("request bodies keep length or chunks, and a missing body becomes Content-Length: 0 if the method has a body", async () => {
   const ask = (method: string, lines: string, body = "") =>
     wire(`${method} / HTTP/1.1\nHost: x\n${lines}${END}\n`) + body;
   const { seen } = await forwarded([
@@ -144,8 +144,8 @@ test("bodies of requests: length and chunks stay what they were, an absent body 
     ask("POST", "Content-Length: 0\n"),
     ask("POST", "Expect: 100-continue\nContent-Length: 2\n", "hi"),
   ]);
-  const rest = seen.map((one) =>
-    one
+  const rest = seen.map((request) =>
+    request
       .split("\r\n")
       .slice(2)
       .filter((line) => !line.startsWith("Connection"))
@@ -162,7 +162,7 @@ test("bodies of requests: length and chunks stay what they were, an absent body 
   ]);
 });
 
-test("Expect: 100-continue is met by the proxy before the body comes; too long a body is refused before it comes", async () => {
+test("the proxy answers Expect: 100-continue before the body, and refuses a body that is too long before it arrives", async () => {
   const ask = (bytes: number) =>
     wire(`POST / HTTP/1.1\nHost: x\nExpect: 100-continue\nContent-Length: ${bytes}\n${END}\n`);
   await rawPair([OK], async (pair) => {
@@ -190,7 +190,7 @@ test("HEAD, 204 and 304 keep the length that the server states, and have no body
   );
 });
 
-test("bodies are not touched: content codings, binary bytes, and a length of 9 MiB that stays a length", async () => {
+test("bodies with content codings, binary bytes or a length of 9 MiB are forwarded unchanged", async () => {
   const gzip = `${wire("HTTP/1.1 200 OK\nContent-Encoding: gzip\nContent-Length: 6\n\n")}\x1f\x8b\x00\xff\r\n`;
   const long = `${wire(`HTTP/1.1 200 OK\nContent-Type: text/event-stream\nContent-Length: ${9 * 2 ** 20}\n`)}`;
   const { texts } = await passed([gzip, `${long}\r\n${"x".repeat(9 * 2 ** 20)}`]);
@@ -199,7 +199,7 @@ test("bodies are not touched: content codings, binary bytes, and a length of 9 M
   expect(texts[1]!.length - headOf(texts[1]!).length).toBe(9 * 2 ** 20 + 4);
 });
 
-test("chunks stay chunks, with their trailers; a body without a length gets chunks", async () => {
+test("chunks keep their trailers, and a body without a length is sent in chunks", async () => {
   const { texts } = await passed([
     wire("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\nTrailer: X-T\n\n2\nok\n0\nX-T: 1\nx-t: 2\n\n"),
     wire(`HTTP/1.0 200 OK\nX-A: 1\n\nuntil it closes${CLOSES}`),
@@ -214,7 +214,7 @@ test("chunks stay chunks, with their trailers; a body without a length gets chun
   ]);
 });
 
-test("interim answers pass before the answer, but 100 and those to a client of HTTP/1.0", async () => {
+test("interim answers are forwarded before the answer, except 100, and except to a client of HTTP/1.0", async () => {
   const hints = wire("HTTP/1.1 103 Early Hints\nLink: </a>\nLink: </b>\n\nHTTP/1.1 102 Processing\n\n");
   const answer = wire("HTTP/1.1 100 Continue\n\n") + hints + OK;
   await rawPair([answer, answer], async ({ ask }) => {
@@ -224,7 +224,7 @@ test("interim answers pass before the answer, but 100 and those to a client of H
   });
 });
 
-test("101 from the server is 502; a request with Upgrade is forwarded without it, its body and the requests after it too", async () => {
+test("101 from the server becomes 502, and a request with Upgrade is forwarded without that header", async () => {
   const switching = wire("HTTP/1.1 101 Switching Protocols\nUpgrade: websocket\nConnection: Upgrade\n\nhello");
   const upgrade = "Connection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AAA\n";
   await rawPair([switching, OK, OK, OK, OK], async ({ ask, seen, host }) => {
@@ -247,7 +247,7 @@ test("101 from the server is 502; a request with Upgrade is forwarded without it
   });
 });
 
-test("a client of HTTP/1.0 gets no chunks: its body ends with the connection, and a broken one with a reset", async () => {
+test("a client of HTTP/1.0 gets no chunks: its body ends with the connection, and an incomplete body with a reset", async () => {
   const chunks = (end: string) => wire(`HTTP/1.1 200 OK\nTransfer-Encoding: chunked\nTrailer: X-T\n\n2\nok\n${end}`);
   const { texts, ends } = await passed(
     [chunks("0\nX-T: 1\n\n"), chunks(`4\nbr${RESETS}`)],
@@ -256,7 +256,7 @@ test("a client of HTTP/1.0 gets no chunks: its body ends with the connection, an
   expect([texts[0], ...ends]).toEqual([wire("HTTP/1.1 200 OK\nconnection: close\n\nok"), "fin", "rst"]);
 });
 
-test("an answer that breaks off is incomplete for the client, whatever framed it", async () => {
+test("an incomplete answer is also incomplete for the client, with any framing", async () => {
   const { texts } = await passed([
     wire(`HTTP/1.1 200 OK\nContent-Length: 100\n\nshort${CLOSES}`),
     wire(`HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n64\nshort${CLOSES}`),
@@ -279,14 +279,14 @@ test("an answer that cannot be forwarded is 502 and says why; a request that can
   ] as const;
   await rawPair(
     answers.map(([answer]) => answer),
-    async ({ ask, said }) => {
+    async ({ ask, reports }) => {
       for (const [at, [, why]] of answers.entries()) {
         const { text } = await ask(get());
         expect(text).toStartWith("HTTP/1.1 502 Bad Gateway\r\n");
         const { error } = JSON.parse(text.slice(headOf(text).length));
         expect([error.type, error.code]).toEqual(["ProxyError", 502]);
         expect(error.message).toContain(why);
-        expect(said[at]).toContain(why);
+        expect(reports[at]).toContain(why);
       }
     },
   );
@@ -308,14 +308,14 @@ test("header values of 1 MB and 5,000 header lines pass both ways", async () => 
   });
 });
 
-test("100 interim answers of a request pass, 256 KiB of them, and no more", async () => {
+test("at most 100 interim answers of a request, and at most 256 KiB of them, are forwarded", async () => {
   const hint = (value: string) => wire(`HTTP/1.1 103 Early Hints\nLink: ${value}\n\n`);
   const { texts } = await passed([hint("x").repeat(150) + OK, hint("x".repeat(60_000)).repeat(20) + OK]);
   expect(texts.map((text) => text.match(/ 103 /g)?.length)).toEqual([100, 4]);
   expect(texts.map((text) => text.endsWith("\r\n\r\nok"))).toEqual([true, true]);
 });
 
-test("a head of more than 4 MiB: 431 for a request, 502 for an answer", async () => {
+test("a head of more than 4 MiB gives 431 for a request and 502 for an answer", async () => {
   const long = `X-Long: ${"v".repeat(2 ** 22)}\n`;
   await rawPair([wire(`HTTP/1.1 200 OK\n${long}Content-Length: 0\n\n`)], async ({ ask, seen }) => {
     expect((await ask(get())).text).toMatch(/^HTTP\/1\.1 502 [\s\S]*Header overflow/);
@@ -324,7 +324,7 @@ test("a head of more than 4 MiB: 431 for a request, 502 for an answer", async ()
   });
 });
 
-test("a connection stays open between requests, whatever the server's does", async () => {
+test("the client's connection stays open between requests, even if the server's closes", async () => {
   const closing = wire(`HTTP/1.1 200 OK\nConnection: close\nContent-Length: 2\n\nok${CLOSES}`);
   await rawPair([closing, OK, OK], async ({ ask }) => {
     const more = wire("GET / HTTP/1.1\nHost: x\n\n");

@@ -1,4 +1,4 @@
-/** Later turns of conversations in a replay: when they are sent, and how many may wait. */
+/** Tests when a replay sends later turns of conversations, and how many may wait. */
 import { describe, expect, test } from "bun:test";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { TraceArrivals, WAITING_IDS_MOST, WAITING_MOST } from "../../../src/tools/replay/arrivals.ts";
@@ -29,7 +29,7 @@ test("a later turn is sent after the pause that follows the answer, and not befo
   arrivals.advance();
   expect([arrivals.next, arrivals.hasMore]).toEqual([undefined, true]);
   clock.drain();
-  // The conversation of the fourth has no request ahead of it that was sent.
+  // The fourth request is the first one of its conversation, so it does not wait.
   expect(sent).toEqual([
     [1, 0],
     [4, 20],
@@ -42,8 +42,8 @@ test("a later turn is sent after the pause that follows the answer, and not befo
 describe.each([
   ["turns", WAITING_MOST, null],
   ["hash ids", 1, Array(WAITING_IDS_MOST).fill(0)],
-])("%s", (_, most, blockIds) => {
-  test("later turns that wait are limited in number, and none is lost", () => {
+])("limit by %s", (_, most, blockIds) => {
+  test("the number of waiting turns is limited, and none is lost", () => {
     const clock = new VirtualClock();
     let read = 0;
     let sent = 0;

@@ -1,4 +1,4 @@
-/** Does every format of trace go through the command, on several engines, and does a second run write the same bytes? */
+/** Tests that the command replays every trace format on several engines, and that a second run writes the same bytes. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -48,7 +48,7 @@ const formats: Readonly<Record<string, () => string[]>> = {
   synthetic: () => ["--format", "synthetic:isl=20-400,osl=1-90,concurrency=7,requests=40"],
 };
 
-test.each(Object.keys(formats))("%s, on two engines", (format) => {
+test.each(Object.keys(formats))("two replays of format %s on two engines write the same bytes", (format) => {
   const argv = [...formats[format]!(), "--engines", "2", "--rate-scale", "1.5", "--seed", "3"];
   const outputs = ["json", "metrics", "series", "truth-log"];
   const [first, second] = [1, 2].map((n) => {

@@ -1,4 +1,4 @@
-/** Does a history hold every sample of every page, in the order that OpenMetrics wants, however little memory it gets? */
+/** Tests that a history contains every sample of every page in the order of OpenMetrics, with any amount of memory. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { clients, PATIENT } from "../../../src/tools/replay/clients.ts";
@@ -22,13 +22,13 @@ const A: ScrapeTarget = { job: "vllm", instance: "a:8000" };
 const B: ScrapeTarget = { job: "triton", instance: "a:8000" };
 const textOf = (history: History) => [...history.file()].join("");
 
-/** Without what a scraper adds of its own. */
+/** Returns the lines of the pages, without the series that a scraper adds. */
 const pageLines = (history: History) =>
   textOf(history)
     .split("\n")
     .filter((line) => !/^(# TYPE )?(up|scrape_\w+)[ {]/.test(line));
 
-test("counters, gauges that say when a series began, histograms, help and odd numbers", () => {
+test("counters, creation times, histograms, summaries, help texts and unusual numbers are converted", () => {
   const page = (count: number) => `# HELP x:tokens_total So "called" tokens\\n.
 # TYPE x:tokens_total counter
 x:tokens_total{model="m"} ${count}.0
@@ -89,7 +89,7 @@ plain{job="vllm",instance="a:8000"} 1e-05 30.5
 `);
 });
 
-test("what a scraper adds: the target is up, how many samples, how many of them are new", () => {
+test("the series of a scraper are added: up, duration, number of samples, number of new series", () => {
   const history = new History(memorySpool());
   history.add(A, "# TYPE a gauge\na 1\n", 0);
   history.add(A, '# TYPE a gauge\na 1\na{b="c"} 2\n', 15);
@@ -103,7 +103,7 @@ test("what a scraper adds: the target is up, how many samples, how many of them 
   expect(of("a")).toEqual(["1 0", "1 15", "2 15", "1 15"]);
 });
 
-test("any pages: each metric together, its times rising, nothing lost, the same text with next to no memory", () => {
+test("any pages: a metric's samples are consecutive with rising times, none is lost, and little memory suffices", () => {
   const series = fc.record({ family: fc.nat(3), label: fc.nat(2), value: fc.nat(99) });
   const scrape = fc.record({
     target: fc.constantFrom(A, B),
@@ -128,7 +128,7 @@ test("any pages: each metric together, its times rising, nothing lost, the same 
       if (expected.length * 50 > heldMost + 50) expect(spool.appended).toBeGreaterThan(0);
       const lines = pageLines(roomy).filter((line) => line.startsWith("f"));
       expect(lines.toSorted()).toEqual(expected.toSorted());
-      // Together and in order: a metric that ended does not come back, and within one the times rise.
+      // The samples of a metric are consecutive, and their times rise.
       const seen = new Set<string>();
       let [last, lastAt] = ["", -1];
       for (const line of lines) {
@@ -151,11 +151,11 @@ describe("clients", () => {
     return Array.from({ length: count }, next);
   };
 
-  test("patient ones wait for the limit", () => {
+  test("patient clients never leave", () => {
     expect(draw(PATIENT, 3)).toEqual(Array(3).fill({ stops: false, leavesAfterUs: Number.POSITIVE_INFINITY }));
   });
 
-  test("shares and ranges are kept; the same seed, the same draws", () => {
+  test("shares and ranges are as ordered, and equal seeds give equal draws", () => {
     const options = { stopShare: 0.3, patienceUs: [2e6, 6e6] as const, seed: 5 };
     const drawn = draw(options);
     expect(draw(options)).toEqual(drawn);

@@ -1,4 +1,4 @@
-/** Does a replay give what the engine would, the same bytes each time, and one clear line where it cannot? */
+/** Tests that a replay has the results of the engine, writes the same bytes each time, and refuses bad input with one line. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ function understudy(...argv: string[]) {
   return { exitCode, out: stdout.toString(), err: stderr.toString() };
 }
 
-/** Runs and reads what `--json` wrote. */
+/** Runs a replay and returns the results that `--json` writes. */
 function results(...argv: string[]): Results {
   const { exitCode, err } = understudy(...argv, "--json", path("results.json"));
   expect(err).toBe("");
@@ -36,7 +36,7 @@ function mooncake(
 
 const CONSTANT = ["--timing", "constant:ttft=10ms,itl=10ms"];
 
-test("adapters wait for each other: the more may run at once, the sooner it is done; without LoRA it is refused", () => {
+test("adapters wait for each other unless enough may run at a time, and are refused without --enable-lora", () => {
   const format = ["--format", "synthetic:isl=50,osl=20,concurrency=16,requests=64,adapters=4"];
   const last = ["1", "2", "4"].map(
     (most) => results(...format, ...CONSTANT, "--enable-lora", "--max-loras", most).duration_s,
@@ -48,7 +48,7 @@ test("adapters wait for each other: the more may run at once, the sooner it is d
 });
 
 describe("results", () => {
-  test("one request alone, to the microsecond", () => {
+  test("a single request has exact times", () => {
     const trace = mooncake("one.jsonl", [[7, 100, 5, [1]]]);
     const { requests, duration_s, ttft_ms, itl_ms, tpot_ms, e2e_ms, queue_ms, tokens, throughput, kv } = results(
       trace,
@@ -73,7 +73,7 @@ describe("results", () => {
     expect(kv.blocks_peak).toBe(1);
   });
 
-  test("equal blocks hit, whole ones only, and a prompt's last token is always computed", () => {
+  test("only whole equal blocks hit the cache, and a prompt's last token is always computed", () => {
     const rows = [
       [0, 1536, 1, [1, 2, 3]],
       [1000, 1536, 1, [1, 2, 3]],
@@ -86,14 +86,15 @@ describe("results", () => {
       rows.map(([ms, input, output, ids]) => [ms, input, output, [...ids]]),
     );
     const cached = (...options: string[]) => results(trace, ...CONSTANT, ...options).prefix_cache.hit_tokens;
-    // Blocks 1 and 2 of the equal prompt, both of the third, the first of the fourth; 8 came before as a second block, so its content has another beginning.
+    // Hits: blocks 1 and 2 of the second prompt, both shared blocks of the third, the first of the fourth. Block 8 of the fifth
+    // prompt has other tokens before it than in the fourth.
     expect(cached()).toBe(512 * (2 + 2 + 1));
-    // In engine blocks of 16 the equal prompt has all but its last one.
+    // With blocks of 16 tokens, all blocks of the equal prompt hit except its last one.
     expect(cached("--block-size", "16")).toBe(1536 - 16 + 1024 + 512);
     expect(cached("--no-enable-prefix-caching")).toBe(0);
   });
 
-  test("prompts without ids share nothing", () => {
+  test("prompts without ids share no blocks", () => {
     const { prefix_cache: cache } = results(
       "--format",
       "synthetic:isl=256,osl=3,concurrency=4,requests=50",
@@ -102,7 +103,7 @@ describe("results", () => {
     expect(cache).toEqual({ query_tokens: 12_800, hit_tokens: 0, hit_rate: 0 });
   });
 
-  test("a closed loop keeps its concurrency, an open one its times", () => {
+  test("a closed loop keeps its concurrency, and an open loop its rate", () => {
     const closed = results(
       "--format",
       "synthetic:isl=16,osl=10,concurrency=4,requests=40",
@@ -110,7 +111,7 @@ describe("results", () => {
       ...CONSTANT,
     );
     expect(closed.requests.finished).toBe(40);
-    // Ten rounds of four: each takes ten steps of 10 ms, the next begins where it ends.
+    // Ten rounds of four requests, each of ten steps of 10 ms.
     expect(closed.duration_s).toBe(1);
     expect(closed.queue_ms.mean).toBe(0);
     const open = results("--format", "synthetic:isl=16,osl=1,rate=2,requests=200", ...CONSTANT);
@@ -119,7 +120,7 @@ describe("results", () => {
     expect(fast.duration_s).toBeWithin(8, 12);
   });
 
-  test("arrivals at one instant are planned together, and one that arrives at a boundary belongs to it", () => {
+  test("simultaneous arrivals are planned together, and an arrival at the end of a step is planned in the next step", () => {
     const together = mooncake("together.jsonl", [
       [0, 10, 2, []],
       [0, 10, 2, []],
@@ -130,7 +131,7 @@ describe("results", () => {
     expect(steps).toBeLessThanOrEqual(5);
   });
 
-  test("what can never fit is refused and counted, what fits in part is cut, the rest goes on", () => {
+  test("a prompt that is too long is refused and counted, an answer that is too long is cut, and others are complete", () => {
     const trace = mooncake("long.jsonl", [
       [0, 1000, 5, []],
       [0, 999, 5, []],
@@ -142,7 +143,7 @@ describe("results", () => {
     expect(tokens.generated).toBe(1 + 5);
   });
 
-  test("a pool that is too small preempts, and everything still ends", () => {
+  test("a KV pool that is too small preempts requests, and all requests finish", () => {
     const pool = ["--num-gpu-blocks-override", "40", "--max-model-len", "600", "--block-size", "16"];
     const busy = results("--format", "synthetic:isl=64,osl=200,concurrency=8,requests=64", ...pool, ...CONSTANT);
     expect(busy.requests.finished).toBe(64);
@@ -151,18 +152,18 @@ describe("results", () => {
     expect(busy.tokens.generated).toBe(64 * 200);
   });
 
-  test("several engines: the load is shared, all ends", () => {
-    // 50 requests a second: one engine serves 16 of them, four serve 64.
+  test("several engines share the load and finish all requests", () => {
+    // At 50 requests per second, one engine runs 16 requests at a time, and four run 64.
     const format = ["--format", "synthetic:isl=16,osl=100,rate=50,requests=256", "--max-num-seqs", "16"];
-    const one = results(...format, ...CONSTANT);
+    const single = results(...format, ...CONSTANT);
     const four = results(...format, "--engines", "4", ...CONSTANT);
-    expect([one.requests.finished, four.requests.finished]).toEqual([256, 256]);
-    expect(four.duration_s).toBeLessThan(one.duration_s / 2);
-    expect(four.queue_ms.mean!).toBeLessThan(one.queue_ms.mean! / 100);
+    expect([single.requests.finished, four.requests.finished]).toEqual([256, 256]);
+    expect(four.duration_s).toBeLessThan(single.duration_s / 2);
+    expect(four.queue_ms.mean!).toBeLessThan(single.queue_ms.mean! / 100);
     expect(results(...format, "-dp", "4", ...CONSTANT)).toEqual(four);
   });
 
-  test("several engines: the page counts each step once", () => {
+  test("with several engines the page counts each step once", () => {
     const format = ["--format", "synthetic:isl=16,osl=100,rate=50,requests=64", "--max-num-seqs", "16"];
     const { steps } = results(...format, "--engines", "4", "--metrics", path("four.txt"), ...CONSTANT);
     const page = readFileSync(path("four.txt"), "utf8");
@@ -171,15 +172,15 @@ describe("results", () => {
     expect(counted).toBeWithin(steps / 2, steps + 1);
   });
 
-  test("several engines: balanced by vLLM's rule, whose counts are old when all end at once", () => {
+  test("several engines are balanced by vLLM's rule, whose counts are outdated if many requests end together", () => {
     const format = ["--format", "synthetic:isl=16,osl=100,concurrency=64,requests=256", "--max-num-seqs", "16"];
-    const one = results(...format, ...CONSTANT);
+    const single = results(...format, ...CONSTANT);
     const four = results(...format, "--engines", "4", ...CONSTANT);
-    expect([one.requests.finished, four.requests.finished]).toEqual([256, 256]);
-    expect(four.duration_s).toBeWithin(one.duration_s / 4.2, one.duration_s / 2);
+    expect([single.requests.finished, four.requests.finished]).toEqual([256, 256]);
+    expect(four.duration_s).toBeWithin(single.duration_s / 4.2, single.duration_s / 2);
   });
 
-  test("until: what runs then is unfinished; limit: no more requests", () => {
+  test("--until leaves running requests unfinished, and --limit limits the requests", () => {
     const format = ["--format", "synthetic:isl=16,osl=100,concurrency=4,requests=40"];
     const cut = results(...format, "--until", "1.5", ...CONSTANT);
     expect(cut.requests).toMatchObject({ finished: 4, unfinished: 4, arrived: 8 });
@@ -202,7 +203,7 @@ describe("output", () => {
   };
   const first = run(1);
 
-  test("the same bytes again; another seed, other bytes", () => {
+  test("a second run writes the same bytes, and another seed other bytes", () => {
     expect(run(2).texts).toEqual(first.texts);
     expect(run(3, "--seed", "1").texts[0]).not.toBe(first.texts[0]!);
   });
@@ -249,7 +250,7 @@ describe("output", () => {
     expect(again).toMatchObject({ ttft_ms, itl_ms, e2e_ms, queue_ms, trace: { format: "truth" } });
   });
 
-  test("the table has every figure, and no file but those asked for", () => {
+  test("the table has every figure, and --help lists the options", () => {
     for (const name of [
       "TTFT",
       "ITL",
@@ -269,7 +270,7 @@ describe("output", () => {
   });
 });
 
-describe("bad input ends with one line and 2", () => {
+describe("bad input gives one line and exit code 2", () => {
   const bad = mooncake("bad.jsonl", [
     [0, 10, 1, []],
     [5, 10, 1, []],
@@ -305,7 +306,7 @@ describe("bad input ends with one line and 2", () => {
   });
 
   // Only Linux has a device that is always full.
-  test.skipIf(process.platform !== "linux").each(["json", "metrics", "series"])("a disk full under --%s", (option) => {
+  test.skipIf(process.platform !== "linux").each(["json", "metrics", "series"])("a full disk for --%s", (option) => {
     const { exitCode, err } = understudy(
       "--format",
       "synthetic:isl=9,osl=9,rate=9,requests=9",
@@ -316,7 +317,7 @@ describe("bad input ends with one line and 2", () => {
   });
 
   test.skipIf(process.platform !== "linux")(
-    "a disk full under the truth log: one warning, the replay goes on, the loss is told",
+    "a full disk for the truth log gives one warning, and the replay continues and reports the loss",
     () => {
       const format = ["--format", "synthetic:isl=9,osl=9,rate=9,requests=9"];
       const { exitCode, out, err } = understudy(...format, "--truth-log", "/dev/full", "--metrics", path("full.txt"));
@@ -330,7 +331,7 @@ describe("bad input ends with one line and 2", () => {
     },
   );
 
-  test("a pipe is a trace like any other", () => {
+  test("a trace is read from a pipe", () => {
     const stdin = Buffer.from(readFileSync(bad));
     const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, main, "replay", "-", "--skip-bad"], {
       stdin,
@@ -340,7 +341,7 @@ describe("bad input ends with one line and 2", () => {
     expect(stdout.toString()).toContain("2 of 2 finished");
   });
 
-  test("--skip-bad counts and goes on", () => {
+  test("--skip-bad skips and counts bad lines", () => {
     const { exitCode, out, err } = understudy(bad, "--skip-bad", "--json", path("skipped.json"));
     expect([exitCode, err]).toEqual([0, ""]);
     expect(out).toContain("1 bad lines");

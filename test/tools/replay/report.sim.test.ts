@@ -1,4 +1,4 @@
-/** Does a replay's page show what its results say, with single requests as the engine treated them, in bounded memory? */
+/** Tests that the page of a replay shows its results and single requests, in bounded memory. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-replay-html-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 const path = (name: string) => join(folder, name);
 
-/** The page's data and its text. */
+/** Runs a replay. Returns the page, its data and its text, and the results. */
 function replay(...argv: string[]): { data: PageData; text: string; page: string; results: Record<string, never> } {
   const command = [process.execPath, main, "replay", ...argv, "--html", path("page.html"), "--json", path("r.json")];
   const { exitCode, stderr } = Bun.spawnSync(command, { cwd: folder });
@@ -29,7 +29,7 @@ function replay(...argv: string[]): { data: PageData; text: string; page: string
   return { data: JSON.parse(json), text, page, results: JSON.parse(readFileSync(path("r.json"), "utf8")) };
 }
 
-test("requests, to the microsecond: queue, first token, end", () => {
+test("the page has the exact times of each request's start, first token and end", () => {
   const format = "synthetic:isl=64,osl=3,concurrency=1,requests=3";
   const { data, text } = replay(format, "--timing", "constant:ttft=10ms,itl=10ms");
   expect(data.waterfall).toMatchObject({
@@ -46,7 +46,7 @@ test("requests, to the microsecond: queue, first token, end", () => {
   expect(text).toMatch(/TTFT 10 (10\.0\d ){6}3/);
 });
 
-test("the page has the results' numbers, and is the same each time", () => {
+test("the page has the numbers of the results, and two runs give the same page", () => {
   const argv = ["synthetic:isl=500-1500,osl=50-150,rate=30,requests=300", "--max-num-seqs", "8"];
   const { page, text, results } = replay(...argv);
   const {
@@ -67,17 +67,17 @@ test("the page has the results' numbers, and is the same each time", () => {
   expect(replay(...argv).page).toBe(page);
 });
 
-test("model and timing are named: on the page, in the JSON, on the terminal", () => {
+test("the page, the JSON and the terminal show model and timing", () => {
   const trace = "synthetic:isl=10,osl=2,concurrency=1,requests=2";
   const preset = replay(trace, "--model", "Qwen/Qwen3-32B", "--timing", "llama-3.1-8b-bf16-h100-tp1-vllm");
-  const says = "preset llama-3.1-8b-bf16-h100-tp1-vllm, 12 ms a request before the queue";
-  expect(preset.text).toContain(`Model Qwen/Qwen3-32B timing ${says}`);
-  expect(preset.results).toMatchObject({ model: "Qwen/Qwen3-32B", timing: says });
+  const timing = "preset llama-3.1-8b-bf16-h100-tp1-vllm, 12 ms a request before the queue";
+  expect(preset.text).toContain(`Model Qwen/Qwen3-32B timing ${timing}`);
+  expect(preset.results).toMatchObject({ model: "Qwen/Qwen3-32B", timing });
   const { stdout } = Bun.spawnSync([process.execPath, main, "replay", trace, "--timing", "constant:ttft=9ms,itl=3ms"]);
   expect(stdout.toString()).toContain("\nmeta-llama/Llama-3.1-8B-Instruct; timing constant: TTFT 9 ms, ITL 3 ms\n");
 });
 
-test("clients that leave and a replay that is cut short are shown as such", () => {
+test("the page marks requests whose clients left, and unfinished requests", () => {
   const { data } = replay(
     "synthetic:isl=10,osl=100,rate=20,requests=60",
     "--timing",
@@ -91,7 +91,7 @@ test("clients that leave and a replay that is cut short are shown as such", () =
   expect(kinds).toEqual(new Set(["left", "unfinished"]));
 });
 
-test("of very many requests an even sample is kept, with the times of their tokens", () => {
+test("of many requests an evenly spaced sample is kept, with token times", () => {
   const sample = new RequestSample();
   const observer = sample.observer();
   for (let step = 1; step <= 100_000; step++) {
@@ -118,7 +118,7 @@ test("of very many requests an even sample is kept, with the times of their toke
   expect([...(chunkUs as Float64Array)]).toEqual([endUs - 10, endUs]);
 });
 
-test("of very many moments so many are kept as any plot needs, as far apart as each other", () => {
+test("of many points in time, evenly spaced ones are kept, as many as plots need", () => {
   const moments = new Moments();
   const counts = { arrived: 0, finished: 0, left: 0, cut: 0, tooLong: 0, busy: 0 };
   for (let second = 1; second <= 30_000; second++) moments.row(second * 1e6, [], counts);

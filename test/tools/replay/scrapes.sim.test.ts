@@ -1,4 +1,4 @@
-/** Are the scrapes of a replay those of a server with the same load: every class of freshness, every end counted once? */
+/** Tests that the scrapes of a replay are like those of a server with the same load, with every end counted once. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,7 +30,7 @@ const pointsOf = (text: string): Point[] =>
     atS: Number(atS),
   }));
 
-// Long answers for impatient clients on a small pool: aborts in every state, preemptions, refusals of what is too long.
+// Long answers for impatient clients on a small KV pool: aborts in every state, preemptions, and refused prompts.
 const LOAD = [
   "--format",
   "synthetic:isl=20-4200,osl=1-600,rate=12,requests=600",
@@ -53,14 +53,14 @@ describe("a load with every kind of end", () => {
   const { requests, preemptions, tokens, duration_s } = JSON.parse(json) as Results;
   const points = pointsOf(history);
 
-  test("the same bytes again; reading does not change what happens", () => {
+  test("a second run writes the same bytes, and scraping does not change the results", () => {
     expect(run(2)).toEqual([json, page, history]);
     const { exitCode } = replay(...LOAD, "--json", path("unread.json"));
     expect(exitCode).toBe(0);
     expect(readFileSync(path("unread.json"), "utf8")).toBe(json);
   });
 
-  test("each end is counted once, and there are some of each kind", () => {
+  test("each end is counted once, and ends of every kind occur", () => {
     const { arrived, finished, left, unfinished, refused } = requests;
     expect(Math.min(finished, left, refused.too_long, preemptions)).toBeGreaterThan(0);
     expect(arrived).toBe(finished + left + unfinished + refused.too_long + refused.busy);
@@ -77,7 +77,7 @@ describe("a load with every kind of end", () => {
     expect(page).toContain("\nunderstudy_streams_open 0.0\n");
   });
 
-  test("a scrape every 15 s from the start to the first one at rest, of each dialect", () => {
+  test("each dialect is scraped every 15 s, from the start to the first idle scrape", () => {
     const times = (job: string) =>
       points.filter(({ name, labels }) => name === "up" && labels.startsWith(`job="${job}",`)).map(({ atS }) => atS);
     const last = Math.floor(duration_s / 15) * 15 + 15;
@@ -93,7 +93,7 @@ describe("a load with every kind of end", () => {
     expect(at(last, "vllm:generation_tokens_total")).toBe(tokens.generated);
   });
 
-  test("the last scrape is the page", () => {
+  test("the last scrape equals the page", () => {
     const last = Math.max(...points.map(({ atS }) => atS));
     const known = new Map(
       points.filter(({ atS }) => atS === last).map(({ name, labels, value }) => [`${name} ${labels}`, value]),
@@ -110,7 +110,7 @@ describe("a load with every kind of end", () => {
   });
 });
 
-test("interval, dialects and start are those asked for", () => {
+test("options set the interval, the dialects and the start time", () => {
   const { exitCode } = replay(
     ...["--format", "synthetic:isl=9,osl=90,rate=2,requests=9", "--openmetrics", path("few")],
     ...["--scrape-interval", "500ms", "--dialects", "understudy", "--start-time", "1767225600", "--until", "2"],
@@ -130,7 +130,7 @@ test.each([
   [["--stop-share", "2"], "--stop-share: takes a number from 0 to 1"],
   [["--start-time", "now"], "--start-time: takes a number from 0"],
   [["--openmetrics", join(folder, "no", "such")], `cannot write "${join(folder, "no", "such")}" (ENOENT)`],
-])("%j: one line and 2", (argv, line) => {
+])("%j is refused with one line and exit code 2", (argv, line) => {
   const { exitCode, err, out } = replay(...SYNTHETIC, ...argv);
   expect(err).toContain(line);
   expect(err.trimEnd().split("\n")).toHaveLength(1);

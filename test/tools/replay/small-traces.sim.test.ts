@@ -1,4 +1,4 @@
-/** `understudy replay` of small traces in the forms that other tools publish (test/workloads/traces): what it prints, and its results. */
+/** Tests output and results of `understudy replay` for small traces in other tools' formats (test/workloads/traces). */
 import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-trace-cases-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const traceCase = (name: string) => new URL(`../../workloads/traces/${name}`, import.meta.url).pathname;
-/** 10 ms to the first token, 10 ms for each other. */
+/** Flags for a timing of 10 ms to the first token and 10 ms per further token. */
 const CONSTANT = ["--timing", "constant:ttft=10ms,itl=10ms"];
 
 function replay(...argv: string[]) {
@@ -34,7 +34,7 @@ const row = (timestamp: number, more: object = {}) => ({
 });
 
 describe("units", () => {
-  test("bailian: seconds, two shared blocks of 16 tokens, the span and its unit", () => {
+  test("bailian: times are seconds, an id is a block of 16 tokens, and the span is printed with its unit", () => {
     const { exitCode, out, err, results } = replay(traceCase("bailian.jsonl"), ...CONSTANT);
     expect([exitCode, err]).toEqual([0, ""]);
     expect(out).toContain("\ntrace span: 59.864 s (timestamps in seconds)\n");
@@ -45,7 +45,7 @@ describe("units", () => {
     expect(duration_s).toBe(60.164);
   });
 
-  test("the engine's block size is its own, whatever the ids stand for", () => {
+  test("the engine's block size may differ from the tokens per id", () => {
     const cached = (...argv: string[]) => replay(traceCase("bailian.jsonl"), ...argv).results().tokens.prompt_cached;
     expect(cached("--block-size", "32")).toBe(32);
     expect(cached("--block-size", "512")).toBe(0);
@@ -56,7 +56,7 @@ describe("units", () => {
     expect(mooncake("--hash-block-tokens", "300", "--block-size", "100")).toBe(500);
   });
 
-  test("seconds read as milliseconds: the span shows it, and a warning says what to do", () => {
+  test("if seconds are read as milliseconds, the printed span shows it, and a warning names the option", () => {
     const path = rows(row(1.25), row(3.5), row(61.114));
     const { out } = replay(path);
     expect(out).toContain("\ntrace span: 0.06 s (timestamps in milliseconds)\n");
@@ -73,27 +73,27 @@ describe("turns of a conversation", () => {
     ...{ chat_id, parent_chat_id, timestamp, output_length, input_length: 32, hash_ids: [1, 2] },
   });
 
-  test("a later turn waits for the answer before it, and not less than its own time; others do not", () => {
+  test("a later turn waits for the previous answer and for its own time, and other requests only for their time", () => {
     const argv = [...CONSTANT, "--format", "bailian"];
     const duration = (...each: readonly object[]) => replay(rows(...each), ...argv).results().duration_s;
-    // One second of answer: the second turn begins at 1 s, or at its own time.
+    // The first answer takes one second, so the second turn begins at 1 s, or at its own later time.
     expect(duration(turn(1, -1, 0, 100), turn(2, 1, 0.5, 100))).toBe(2);
     expect(duration(turn(1, -1, 0, 100), turn(2, 1, 3, 100))).toBe(4);
     expect(duration(turn(1, -1, 0, 100), turn(2, -1, 0.5, 100))).toBeLessThan(1.6);
     expect(duration(turn(1, -1, 0, 100), turn(2, 1, 0.1, 100), turn(3, 2, 0.2, 100))).toBe(3);
   });
 
-  test("a request behind a later turn is sent at its own time", () => {
+  test("a request after a waiting turn in the file is sent at its own time", () => {
     const path = rows(turn(1, -1, 0, 100), turn(2, 1, 0.1, 1), turn(3, -1, 0.2, 10));
     const { requests, e2e_ms } = replay(path, ...CONSTANT).results();
     expect(requests.finished).toBe(3);
-    // The third is planned in the step after its arrival.
+    // The third request is planned in the step after its arrival.
     expect(e2e_ms.mean).toBe((1000 + 10 + 110) / 3);
   });
 });
 
-describe("rows that are passed over", () => {
-  test("no table of zeros: one line says how many, why, and what chooses others", () => {
+describe("skipped rows", () => {
+  test("if all rows are skipped, one line has the number, the reasons and the options that select others", () => {
     const { exitCode, out, err } = replay(traceCase("burst.csv"));
     expect([exitCode, out]).toEqual([2, ""]);
     expect(err).toContain(
@@ -101,7 +101,7 @@ describe("rows that are passed over", () => {
     );
   });
 
-  test("with others, the reasons stand below the table", () => {
+  test("if some rows are skipped, the reasons follow the table", () => {
     const { exitCode, out, results } = replay(traceCase("burst.csv"), "--trace-models", "gpt-4");
     expect(exitCode).toBe(0);
     expect(out).toContain("\ntrace rows: 3 rows, 1 passed over: Model is ChatGPT\n");
@@ -113,7 +113,7 @@ describe("rows that are passed over", () => {
 describe("hash ids, sessions, packed files", () => {
   const cached = (name: string) => replay(traceCase(name), ...CONSTANT).results();
 
-  test("ids that differ by 2^32 or in the last of 20 digits share no block; rows without ids share none", () => {
+  test("large ids that differ, and rows without ids, share no block", () => {
     for (const [name, requests] of [
       ["big.jsonl", 4],
       ["big2.jsonl.gz", 2],
@@ -124,8 +124,8 @@ describe("hash ids, sessions, packed files", () => {
     }
   });
 
-  test("a row with a pause in place of a time is sent so long after the answer before it", () => {
-    // The first answer ends after 0.1 s, the third begins 2 s later and takes 0.1 s.
+  test("a row with a pause instead of a time is sent that long after the previous answer", () => {
+    // The first answer ends after 0.1 s. The third request begins 2 s later and takes 0.1 s.
     const { duration_s, tokens, requests } = cached("delta.jsonl");
     expect([requests.finished, tokens.prompt_cached]).toEqual([3, 512]);
     expect(duration_s).toBeWithin(2.2, 2.25);
@@ -133,13 +133,13 @@ describe("hash ids, sessions, packed files", () => {
 });
 
 describe("agents", () => {
-  test("weka: blocks of 64 tokens, the recorded time or the recorded pause, whichever is later", () => {
+  test("weka: an id is a block of 64 tokens, and a turn waits for its recorded time and its recorded pause", () => {
     const { out, results } = replay(traceCase("weka.jsonl"), ...CONSTANT);
     expect(out).toContain("\ntrace span: 4.5 s (timestamps in seconds)\n");
     const { requests, tokens, engine, duration_s } = results();
     expect([requests.finished, tokens.prompt, tokens.prompt_cached, engine.blockSize]).toEqual([2, 1600, 640, 64]);
     expect(duration_s).toBe(4.5 + 0.6);
-    // An answer of 4 s ends after the recorded time but for the pause of 3.3 s.
+    // The answer takes 4 s, so with the pause of 3.3 s the next turn begins after its recorded time.
     const slow = replay(traceCase("weka.jsonl"), "--timing", "constant:ttft=100ms,itl=100ms").results();
     expect(slow.duration_s).toBeWithin(4 + 3.3 + 6, 4 + 3.3 + 6.2);
   });

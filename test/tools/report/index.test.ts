@@ -8,7 +8,7 @@ import { fourDigits } from "../../../src/tools/report/numbers.ts";
 import { times } from "../../size.ts";
 import { of, read, record, result } from "./reader.ts";
 
-test("a complete page from a minimal result", async () => {
+test("a minimal result gives a complete page", async () => {
   const { elements, data, text } = await read(html(result(), []));
   expect(data).toEqual({ plots: [], waterfall: null });
   expect(elements.filter((tag) => tag === "figure")).toEqual([]);
@@ -45,21 +45,23 @@ test("names, commands and errors appear as text, and nothing is loaded", () => {
   );
   const text = fc.oneof(smuggled, fc.string({ unit: "binary" }));
   return fc.assert(
-    fc.asyncProperty(text, text, text, async (one, two, three) => {
+    fc.asyncProperty(text, text, text, async (first, second, third) => {
       const part = {
-        title: one,
-        command: two,
-        warnings: [three],
-        versions: { [one]: two },
-        metadata: { [two]: three },
-        definitions: { ttft: three, [one]: two },
-        errors: { [three]: 2 },
-        distributions: { ttft: of(1, 2), [two]: of(1) },
-        truth: { errors: { [one]: of(1, 2) } },
-        server_metrics: { delta: { [three]: 3 } },
+        title: first,
+        command: second,
+        warnings: [third],
+        versions: { [first]: second },
+        metadata: { [second]: third },
+        definitions: { ttft: third, [first]: second },
+        errors: { [third]: 2 },
+        distributions: { ttft: of(1, 2), [second]: of(1) },
+        truth: { errors: { [first]: of(1, 2) } },
+        server_metrics: { delta: { [third]: 3 } },
       };
-      const failure = { kind: one, message: two };
-      const page = html(result(part, { model_id: one, [two]: three }), [record(0, 5, { requestId: three, failure })]);
+      const failure = { kind: first, message: second };
+      const page = html(result(part, { model_id: first, [second]: third }), [
+        record(0, 5, { requestId: third, failure }),
+      ]);
       const { elements, addresses, handlers, data } = await read(page);
       const plainly = { ...part, title: "", command: "a", warnings: ["a"] };
       const failed = record(0, 5, { failure: { kind: "a", message: "a" } });
@@ -67,7 +69,7 @@ test("names, commands and errors appear as text, and nothing is loaded", () => {
       expect(elements.filter((tag) => tag === "script")).toHaveLength(2);
       expect([addresses, handlers]).toEqual([[], []]);
       expect(new Set(elements)).toEqual(new Set(plain.elements));
-      expect(data.waterfall!.ids).toEqual([visibleText(three)]);
+      expect(data.waterfall!.ids).toEqual([visibleText(third)]);
       expect(page.replace(SCRIPT, "").replaceAll(/[\n\t]/g, "")).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u);
     }),
     { numRuns: times(60) },
@@ -109,7 +111,7 @@ describe("numbers", () => {
     expect(rows).toContain("time to first token: from the first byte");
   });
 
-  test("failed requests as infinitely slow, and our own numbers next to vLLM's", async () => {
+  test("adjusted percentiles count failed requests as infinitely slow, and our numbers are next to vLLM's", async () => {
     const part = {
       distributions: { ttft: of(1, 2) },
       adj: { ttft: { p50: 2, p99: null } },
@@ -175,13 +177,13 @@ describe("plots", () => {
     expect(lines.map(({ label }) => label)).toEqual(["TTFT", "TTFT from intended"]);
     expect(marks).toMatchObject([{ axis: "x", at: 15 }]);
     expect(note).toMatch(/(49|50)\.\d % within the SLO/);
-    const [xs, own, late] = data as number[][];
+    const [xs, first, late] = data as number[][];
     xs!.forEach((x, i) => {
       expect(i === 0 || x >= xs![i - 1]!).toBe(true);
-      expect(Math.abs(own![i]! - Math.max(0, Math.min(1, (x - 10) / 10)))).toBeLessThan(0.025);
+      expect(Math.abs(first![i]! - Math.max(0, Math.min(1, (x - 10) / 10)))).toBeLessThan(0.025);
       expect(Math.abs(late![i]! - Math.max(0, Math.min(1, (x - 20) / 20)))).toBeLessThan(0.025);
     });
-    expect([own!.at(-1), late!.at(-1)]).toEqual([1, 1]);
+    expect([first!.at(-1), late!.at(-1)]).toEqual([1, 1]);
   });
 
   test("the timeline marks long token gaps and names failures", async () => {
@@ -321,7 +323,7 @@ describe("plots", () => {
   });
 });
 
-test("the page of a long run stays below a megabyte and says how much it shows", async () => {
+test("the page of a long run stays below a megabyte and states the share of requests that it shows", async () => {
   const records = Array.from({ length: 20_000 }, (_, i) => {
     const chunkUs = Float64Array.from(
       { length: 50 },

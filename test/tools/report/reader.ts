@@ -50,7 +50,7 @@ export async function read(page: string) {
     .text();
   const [, json = ""] = /<script type="application\/json" id="data">([\s\S]*?)<\/script>/.exec(page) ?? [];
   const data: PageData = JSON.parse(json);
-  const plot = (id: string) => data.plots.find((one) => one.id === id) as Plot;
+  const plot = (id: string) => data.plots.find((plot) => plot.id === id) as Plot;
   const text = page.replace(/<(style|script)[\s\S]*?<\/\1>/g, "").replace(/<[^>]+>/g, " ");
   return { elements, addresses, handlers, data, plot, text };
 }

@@ -132,8 +132,8 @@ class Stream {
     for (const choice of json.choices ?? []) {
       if ((choice.index ?? 0) !== 0 && !way.allChoices) continue;
       for (const call of choice.delta?.tool_calls ?? []) this.#call(call);
-      const said: string = choice.delta?.content ?? choice.text ?? "";
-      const piece = way.trims ? said.trim() : said;
+      const text: string = choice.delta?.content ?? choice.text ?? "";
+      const piece = way.trims ? text.trim() : text;
       const { reasoning, reasoning_content: old } = choice.delta ?? {};
       this.reasoning += way.reasoning === "both" ? (reasoning ?? "") + (old ?? "") : (reasoning ?? old ?? "");
       if (way.reasoning === "text") this.text += reasoning ?? "";
@@ -150,8 +150,8 @@ class Stream {
     const known = this.calls.get(call.index);
     if (way.calls === "with function" && call.function === undefined) this.error = "no function";
     const name: string = call.function?.name ?? "";
-    const said = call.function?.arguments ?? "";
-    const args = typeof said === "string" ? said : JSON.stringify(said);
+    const written = call.function?.arguments ?? "";
+    const args = typeof written === "string" ? written : JSON.stringify(written);
     if (call.index === undefined || (known && call.id && known.id !== call.id))
       this.error = "calls that cannot be told apart";
     if (known === undefined) this.calls.set(call.index, { id: call.id, name, arguments: args });

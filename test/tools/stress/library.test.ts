@@ -20,7 +20,7 @@ const client: StressedClient = async (baseUrl, signal) => {
   const events = Buffer.from(await response.arrayBuffer())
     .toString()
     .split(/\n\n/);
-  const chunks = events.filter((one) => one.startsWith("data: {")).map((one) => JSON.parse(one.slice(6)));
+  const chunks = events.filter((event) => event.startsWith("data: {")).map((event) => JSON.parse(event.slice(6)));
   return { text: chunks.map(({ choices }) => choices?.[0]?.text ?? "").join("") };
 };
 

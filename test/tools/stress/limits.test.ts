@@ -31,7 +31,7 @@ async function run(client: StressClient, plan: string, times = 1) {
 
 const post = (url: string, body: string | Uint8Array<ArrayBuffer>) => fetch(url, { method: "POST", body });
 
-test("100 requests of a case are recorded, and each request is answered", async () => {
+test("at most 100 requests of a case are recorded, and each request is answered", async () => {
   let answered = 0;
   const { result } = await run(async ({ url }) => {
     for (let i = 0; i < 120; i++) if ((await post(`${url}/completions`, "{}")).status === 200) answered++;
@@ -100,7 +100,7 @@ test.skipIf(setsid === null)(
     const running = (seconds: string) => Bun.spawnSync(["pgrep", "-f", `^sleep ${seconds}$`]).stdout.toString();
     const { result } = await run(program([setsid!, "sleep", "61.7"]), "A4,401", 1);
     expect([result.verdict, running("61.7")]).toEqual(["error-swallowed", ""]);
-    // With another environment the process is not found, but it is not waited for either.
+    // A process without the environment of its run is not found. The run does not wait for its end.
     const hidden = await run(program(["env", "-i", setsid!, "sleep", "9.3"]), "B4", 20);
     expect(hidden.result.verdict).toBe("hang");
     expect(hidden.tookUs / 1e6).toBeLessThan(150);

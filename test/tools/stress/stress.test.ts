@@ -15,22 +15,22 @@ import { client, type Way } from "./broken.ts";
 
 setDefaultTimeout(600_000);
 
-const run = (one: StressClient, plans: readonly string[], retries: number | null) =>
+const run = (tested: StressClient, plans: readonly string[], retries: number | null) =>
   runCases(
-    one,
+    tested,
     plans.map((plan) => stressCase(plan, seed)),
     retries,
   );
 
 async function runCases(
-  one: StressClient,
+  tested: StressClient,
   cases: readonly StressCase[],
   retries: number | null,
   hangMs = 1500,
 ): Promise<CaseResult[]> {
   const clock = new WallClock();
   const settings = { cases, concurrency: 16, hangMs, retries, port: 0, clock, epochSeconds };
-  const results = await stressRun(one, settings, () => {});
+  const results = await stressRun(tested, settings, () => {});
   clock.close();
   return results;
 }
@@ -118,8 +118,8 @@ test("a correct client is green for all faults and several seeds, and so is a re
 test("behaviour that no standard forbids is not red", async () => {
   const refuses: StressClient = async (asked) => ({ ...(await client({})(asked)), error: "refused" });
   const open = ["S6@e5,colon", "S6@e5,bare", "E2", "J7,zero", "J7,no-index", "B3@e5,half", "J11,each"];
-  for (const one of [client({}), client({ needsFinish: false }), refuses])
-    expect((await run(one, open, null)).map(({ verdict }) => verdict)).toEqual(open.map(() => "policy"));
+  for (const tested of [client({}), client({ needsFinish: false }), refuses])
+    expect((await run(tested, open, null)).map(({ verdict }) => verdict)).toEqual(open.map(() => "policy"));
   // A POST may have been served, and a conflict does not pass by itself, so no retry is required.
   const single = ["E8,fin", "E8,rst", "A2,409"];
   expect((await run(client({}), single, 2)).map(({ verdict }) => verdict)).toEqual(["ok", "ok", "ok"]);
@@ -130,8 +130,8 @@ test("behaviour that no standard forbids is not red", async () => {
     ["ok", 2],
   ]);
   const either = ["E1,done", "E4,error", "J5,empty", "J13@e5,deep", "S8@e5"];
-  for (const one of [client({}), refuses])
-    expect((await run(one, either, null)).map(({ verdict }) => verdict)).toEqual(either.map(() => "ok"));
+  for (const tested of [client({}), refuses])
+    expect((await run(tested, either, null)).map(({ verdict }) => verdict)).toEqual(either.map(() => "ok"));
 });
 
 test("the command: output and exit code of a program, a repeated plan, expected verdicts, wrong usage", async () => {

@@ -24,11 +24,11 @@ import { client, type Way } from "./broken.ts";
 
 setDefaultTimeout(1_200_000);
 
-async function run(one: StressClient, plans: readonly string[], hangMs = 1500, retries: number | null = null) {
+async function run(tested: StressClient, plans: readonly string[], hangMs = 1500, retries: number | null = null) {
   const clock = new WallClock();
   const cases = plans.map((plan) => stressCase(plan, seed));
   const settings = { cases, concurrency: 8, hangMs, retries, port: 0, clock, epochSeconds };
-  const results = await stressRun(one, settings, () => {});
+  const results = await stressRun(tested, settings, () => {});
   clock.close();
   return results;
 }
@@ -204,7 +204,7 @@ const SHOWN: readonly (readonly [way: Way, fault: string])[] = [
 function noisy(i: number, fault: string): string | null {
   const [list, hash] = randomPlan(seed * 1000 + i, 4, 7).split("#") as [string, string];
   const faults = list.split(";");
-  if (faults.length < 4 || faults.some((one) => one.split("@")[0] === fault.split("@")[0])) return null;
+  if (faults.length < 4 || faults.some((other) => other.split("@")[0] === fault.split("@")[0])) return null;
   const line = `${faults.toSpliced(i % faults.length, 0, fault).join(";")}#${hash}`;
   try {
     parsePlan(line);
@@ -230,8 +230,8 @@ test("red plans of five to eight faults are reduced to the needed faults, with t
   for (let i = 0; found.length < wanted && i < 200 * wanted; i += SHOWN.length) {
     const plans = SHOWN.map(([way, fault], at) => [way, noisy(i + at, fault)] as const);
     const some = plans.flatMap(([way, line]) => (line === null ? [] : [shrunkCase(way, line)]));
-    for (const one of await Promise.all(some.slice(0, wanted)))
-      if (one !== null && found.length < wanted) found.push(one);
+    for (const plan of await Promise.all(some.slice(0, wanted)))
+      if (plan !== null && found.length < wanted) found.push(plan);
   }
   expect(found.length).toBe(wanted);
   expect(found.filter(({ faults, runs, verdict, again }) => faults > 2 || runs > 80 || verdict !== again)).toEqual([]);

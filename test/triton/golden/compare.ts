@@ -1,18 +1,22 @@
-/** What is wrong with an answer? As the recordings' own `compare.py`: exact but for ranges, placeholders and what has no order. */
+/**
+ * Compares an answer with a recording, like the recordings' own `compare.py`: exactly, except for ranges, placeholders and
+ * unordered values.
+ */
 import type { Dict, Json, Step } from "./recordings.ts";
 
 const isDict = (value: unknown): value is Dict => typeof value === "object" && value !== null && !Array.isArray(value);
 
-interface How {
-  /** The order of keys in a body is free. */
+/** Tolerances of a comparison. */
+interface Tolerances {
+  /** True if the order of keys in a body does not matter. */
   readonly free: boolean;
-  /** A host that has other work may be late: what took too long is no difference. */
+  /** True on a busy machine: upper bounds of times are ignored. */
   readonly late: boolean;
-  /** Who cancels late has read more. */
+  /** True if the answer may have additional responses, because the client may cancel late. */
   readonly more: boolean;
 }
 
-/** Up to some differences; empty: none. `late`: upper bounds of times are not looked at. */
+/** Returns the differences, empty if there are none. `late`: ignores upper bounds of times. */
 export function differences(step: Step, got: Json, late: boolean): string[] {
   const out: string[] = [];
   const more = late && step.grpc?.cancel_after_ms !== undefined;
@@ -20,30 +24,31 @@ export function differences(step: Step, got: Json, late: boolean): string[] {
   return out;
 }
 
-function same(want: Json, got: Json, path: string, out: string[], how: How): void {
+function same(want: Json, got: Json, path: string, out: string[], tolerances: Tolerances): void {
   if (isDict(want) && "recorded" in want) {
-    range(want, got, path, out, how.late);
+    range(want, got, path, out, tolerances.late);
     return;
   }
   if (isDict(want) && isDict(got)) {
     for (const key of new Set([...Object.keys(want), ...Object.keys(got)])) {
       if (!(key in got)) out.push(`${path}.${key}: missing, wanted ${short(want[key]!)}`);
       else if (!(key in want)) out.push(`${path}.${key}: not wanted, got ${short(got[key]!)}`);
-      else same(want[key]!, got[key]!, `${path}.${key}`, out, how);
+      else same(want[key]!, got[key]!, `${path}.${key}`, out, tolerances);
     }
     return;
   }
   if (Array.isArray(want) && Array.isArray(got)) {
-    if (path.endsWith(".samples")) samples(want, got, path, out, how);
+    if (path.endsWith(".samples")) samples(want, got, path, out, tolerances);
     else {
-      const isMore = how.more && path === ".responses" && got.length > want.length;
+      const isMore = tolerances.more && path === ".responses" && got.length > want.length;
       if (want.length !== got.length && !isMore) out.push(`${path}: ${want.length} wanted, ${got.length} got`);
-      for (const [at, one] of want.entries()) if (at < got.length) same(one, got[at]!, `${path}[${at}]`, out, how);
+      for (const [at, one] of want.entries())
+        if (at < got.length) same(one, got[at]!, `${path}[${at}]`, out, tolerances);
     }
     return;
   }
   if (want === got) return;
-  if (how.free && path.endsWith(".body") && sameJson(want, got)) return;
+  if (tolerances.free && path.endsWith(".body") && sameJson(want, got)) return;
   out.push(`${path}: wanted ${short(want)}, got ${short(got)}`);
 }
 
@@ -64,7 +69,13 @@ function range(want: Dict, got: Json, path: string, out: string[], late: boolean
     out.push(`${path}: wanted ${ge}..${le}, got ${short(got)}`);
 }
 
-function samples(want: readonly Json[], got: readonly Json[], path: string, out: string[], how: How): void {
+function samples(
+  want: readonly Json[],
+  got: readonly Json[],
+  path: string,
+  out: string[],
+  tolerances: Tolerances,
+): void {
   const byKey = (all: readonly Json[]) =>
     new Map(
       (all as readonly Dict[]).map((one) => [
@@ -78,11 +89,11 @@ function samples(want: readonly Json[], got: readonly Json[], path: string, out:
   for (const key of new Set([...wanted.keys(), ...found.keys()])) {
     if (!found.has(key)) out.push(`${path}: series missing ${key}`);
     else if (!wanted.has(key)) out.push(`${path}: series not wanted ${key}`);
-    else same(wanted.get(key)!, found.get(key)!, `${path}${key}`, out, how);
+    else same(wanted.get(key)!, found.get(key)!, `${path}${key}`, out, tolerances);
   }
 }
 
-/** Times and counts of gRPC's messages, where each number stands by itself. */
+/** Replaces times in messages of gRPC, where numbers are strings. */
 function normalDict(value: Dict, repository: string): Dict {
   const made: Record<string, Json> = Object.fromEntries(
     Object.entries(value).map(([key, one]) => [key, normal(one, repository)]),
@@ -95,7 +106,7 @@ function normalDict(value: Dict, repository: string): Dict {
 
 const TRACEBACK = /(\\n\\nAt:\\n)(?:[^"\\]|\\.)*/g;
 
-/** Puts the recordings' placeholders where a value differs from run to run. `repository`: the path of the models. */
+/** Replaces values that differ between runs by the recordings' placeholders. `repository`: path of the models. */
 export function normal(value: Json, repository: string): Json {
   if (Array.isArray(value)) return value.map((one) => normal(one, repository));
   if (isDict(value)) return normalDict(value, repository);

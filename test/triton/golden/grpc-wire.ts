@@ -1,4 +1,4 @@
-/** Makes one recorded gRPC call with grpc-js, which shares nothing with the server, and returns what came back in protobuf's JSON. */
+/** Makes one recorded gRPC call with grpc-js, independently of our code, and returns the result in protobuf's JSON. */
 import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
 import { Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { messageNamed } from "../descriptor.ts";
@@ -16,7 +16,7 @@ export interface GrpcCallStep {
 }
 
 const TIMEOUT_MS = 60_000;
-/** The recordings' client says so by itself. */
+/** Messages that the recordings' client makes itself. */
 const CLIENT_TEXTS: Readonly<Record<string, string>> = {
   DEADLINE_EXCEEDED: "Deadline Exceeded",
   CANCELLED: "Locally cancelled by application!",
@@ -32,7 +32,7 @@ const jsonOf = (name: string, bytes: Uint8Array): Json => {
 };
 const raw = (bytes: Buffer) => bytes;
 
-/** As a recording has it. */
+/** Makes the call. The result has the form of the recordings. */
 export async function grpcCall(port: number, call: GrpcCallStep): Promise<Dict> {
   const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
   try {
@@ -87,7 +87,7 @@ async function stream(client: Client, call: GrpcCallStep): Promise<Dict> {
   return { responses, code: code!, details: details! };
 }
 
-/** Sends each message when it is due. Returns after the last one, or when the call has ended before. */
+/** Sends each message when it is due. Returns after the last one, or when the call ends earlier. */
 async function sendAll(
   { requests = [], cancel_after_ms: cancelMs }: GrpcCallStep,
   made: { write(bytes: Buffer): void; end(): void },

@@ -1,4 +1,4 @@
-/** Which server is a scenario played against? One of ours, fresh, on a copy of the models that it names. */
+/** Starts one of our servers for a scenario, on a copy of the scenario's models. */
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,20 +9,21 @@ import type { Scenario, Step } from "./recordings.ts";
 export const OWN_MODELS = new URL("../models", import.meta.url).pathname;
 const START_MS = 60_000;
 
-export interface Live {
+/** A server that plays a scenario. */
+export interface LiveServer {
   readonly http: number;
   readonly grpc: number;
-  /** 0: there is none. */
+  /** Port of the metrics; 0 if there is none. */
   readonly metrics: number;
   readonly repository: string;
   signal(name: NodeJS.Signals): void;
-  /** The exit code; null: it runs on. */
+  /** Waits for the exit code; null if the server still runs. */
   ended(withinMs: number): Promise<number | null>;
   stop(): Promise<void>;
 }
 
-/** `models`: the folder beside the recordings, whose models have no behaviour of ours. */
-export async function startLive({ server, name, steps, timed }: Scenario, models: string | null): Promise<Live> {
+/** `models`: folder of models that belongs to the recordings, or null. Its models lack our `behaviour.yaml`. */
+export async function startLive({ server, name, steps, timed }: Scenario, models: string | null): Promise<LiveServer> {
   const base = mkdtempSync(join(tmpdir(), "triton-"));
   const repository = join(base, "models");
   mkdirSync(repository);
@@ -35,7 +36,7 @@ export async function startLive({ server, name, steps, timed }: Scenario, models
     "--metrics-port=0",
     ...server.flags,
   ];
-  const started = timed || steps.some(isOfProcess) ? await ownProcess(name, flags) : await shared(flags);
+  const started = timed || steps.some(needsProcess) ? await ownProcess(name, flags) : await shared(flags);
   const portOf = (line: string) =>
     Number(new RegExp(`^ {2}${line} +(?:http://)?127\\.0\\.0\\.1:(\\d+)`, "m").exec(started.text())?.[1] ?? 0);
   return {
@@ -52,14 +53,16 @@ export async function startLive({ server, name, steps, timed }: Scenario, models
   };
 }
 
-/** Steps that see what becomes of a process. Where there is none, and no time counts, servers share one. */
-const isOfProcess = ({ signal, exit_within_ms }: Step) => signal !== undefined || exit_within_ms !== undefined;
+/**
+ * Reports whether a step needs a process of its own, for signals or exit codes. Other scenarios without times share a process.
+ */
+const needsProcess = ({ signal, exit_within_ms }: Step) => signal !== undefined || exit_within_ms !== undefined;
 
-interface Started extends Pick<Live, "signal" | "ended" | "stop"> {
+interface RunningProcess extends Pick<LiveServer, "signal" | "ended" | "stop"> {
   text(): string;
 }
 
-async function shared(flags: readonly string[]): Promise<Started> {
+async function shared(flags: readonly string[]): Promise<RunningProcess> {
   const { output, stop } = await hostedAs(["--role", "triton", ...flags]);
   const none = () => {
     throw new Error("the server has no process of its own");
@@ -67,7 +70,7 @@ async function shared(flags: readonly string[]): Promise<Started> {
   return { text: output, signal: none, ended: none, stop: () => stop(0) };
 }
 
-async function ownProcess(name: string, flags: readonly string[]): Promise<Started> {
+async function ownProcess(name: string, flags: readonly string[]): Promise<RunningProcess> {
   const command = [process.execPath, main, "serve", "--role", "triton", ...flags];
   const child = Bun.spawn(command, { stdout: "pipe", stderr: "pipe" });
   let text = "";
@@ -95,7 +98,7 @@ async function ownProcess(name: string, flags: readonly string[]): Promise<Start
   };
 }
 
-/** The model as recorded, with the behaviour of our copy of its name, or of the one whose Python code is the same. */
+/** Copies the recorded model, with the behaviour of our model of the same name, or of the model with the same Python code. */
 function place(model: string, repository: string, models: string | null): void {
   const own = join(OWN_MODELS, model);
   const recorded = models === null ? own : join(models, model);
@@ -105,7 +108,7 @@ function place(model: string, repository: string, models: string | null): void {
   if (existsSync(behaviour)) return;
   const [named, coded] = [behaviourOf(model), behaviourOf(sameCode(to) ?? "")];
   const kind = (text: string | null) => text?.split("\n")[0];
-  // One code has several models, which differ in options.
+  // Several models with different options share one code.
   const chosen = coded === null || kind(named) === kind(coded) ? named : coded;
   if (chosen !== null) writeFileSync(behaviour, chosen);
 }
@@ -115,7 +118,7 @@ function behaviourOf(model: string): string | null {
   return model !== "" && existsSync(file) ? readFileSync(file, "utf8") : null;
 }
 
-/** Models of the recordings by their `model.py`, written down once: the code itself is not ours. */
+/** Names of models by the hash of their recorded `model.py`, which is not part of this repository. */
 const CODE: Readonly<Record<string, string>> = JSON.parse(
   readFileSync(new URL("../code.json", import.meta.url), "utf8"),
 );

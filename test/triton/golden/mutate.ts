@@ -1,7 +1,7 @@
-/** Which recordings are false? One thing of what each step expects is changed: a text, a number, a range, a name. */
+/** Changes one value of what each step expects (a text, number, range or name), to test that wrong answers are noticed. */
 import type { Dict, Json, Scenario } from "./recordings.ts";
 
-/** Each answered step, or one scrape of a scenario, expects something else; drawn from the seed. */
+/** Returns the scenario with a changed expectation for each answered step, or for one scrape. The seed draws the value. */
 export function mutated(scenario: Scenario, seed: number): Scenario {
   const judged = scenario.steps.flatMap(({ expect }, at) => (expect === undefined ? [] : [at]));
   const chosen = scenario.bySteps ? judged : [judged[draw(scenario.name, seed, judged.length)]!];
@@ -9,7 +9,7 @@ export function mutated(scenario: Scenario, seed: number): Scenario {
     if (!chosen.includes(at)) return step;
     const places = placesOf(step.expect!, []);
     const place = places[draw(`${scenario.name}#${at}`, seed, places.length)];
-    // Where nothing is expected but an empty answer, something is.
+    // An expected empty answer has no value to change, so a member is added.
     const expect = place === undefined ? { ...(step.expect as Dict), nothing: "~" } : changed(step.expect!, place);
     return { ...step, expect };
   });
@@ -21,7 +21,7 @@ const draw = (text: string, seed: number, below: number) =>
 
 type Place = readonly (string | number)[];
 
-/** Where a value stands that is compared. */
+/** Returns the paths of all values that are compared. */
 function placesOf(value: Json, path: Place): Place[] {
   if (typeof value !== "object" || value === null) return [path];
   if (Array.isArray(value)) return value.flatMap((one, at) => placesOf(one, [...path, at]));
@@ -40,6 +40,6 @@ function other(value: Json): Json {
   if (typeof value === "string") return `${value}~`;
   if (typeof value === "number") return value + 1;
   if (typeof value === "boolean") return !value;
-  // A range that nothing fits.
+  // No value fits this range.
   return { ge: 1e15, le: 1e16, recorded: 1e15 };
 }

@@ -1,46 +1,50 @@
-/** What comes back of a scenario's steps? Played as they were recorded: in order, some at a time, some beside the others. */
+/** Plays the steps of a scenario as they were recorded: in order, several at a time, or in parallel with others. */
 import { differences, normal } from "./compare.ts";
 import { grpcCall } from "./grpc-wire.ts";
-import { type Live, startLive } from "./live.ts";
+import { type LiveServer, startLive } from "./live.ts";
 import type { Dict, Json, Scenario, Step } from "./recordings.ts";
 import { parsePage, scrapeOf, shapeOf } from "./scrapes.ts";
-import { httpCall, Refused } from "./wire.ts";
+import { ConnectionRefused, httpCall } from "./wire.ts";
 
 export interface Verdict {
   readonly name: string;
-  /** null: as recorded. */
+  /** Differences, or null if the answer is as recorded. */
   readonly wrong: string | null;
 }
 
-export interface PlayHow {
-  /** Nothing is played again. */
+/** Options for playing scenarios. */
+export interface PlayOptions {
+  /** True to play each scenario only once. */
   readonly once?: boolean;
-  /** Upper bounds of times are not looked at. */
+  /** True to ignore upper bounds of times. */
   readonly late?: boolean;
 }
 
-/** Bytes that each look at watched families adds: more than the kernel counts per CPU before it tells (125 pages of 4 KiB). */
+/**
+ * Memory allocated between two scrapes of a watched family: more than the kernel counts per CPU before it reports a change (125
+ * pages of 4 KiB).
+ */
 const HELD_BYTES = 1 << 20;
-/** They mostly wait; more at once would be late. */
+/** Scenarios played at the same time. They mostly wait, but more of them would delay each other. */
 const AT_ONCE = 3;
 
 /**
- * One verdict per answered step, or one for a scenario, as they come. Timed scenarios that fail are played once more at the
- * end, one after the other and nothing beside them, which `note` is told.
+ * Yields one verdict per answered step or per scenario, in the order of completion. Timed scenarios that fail are played again at
+ * the end, one by one with nothing in parallel. `note` gets a line for each of them.
  */
 export async function* playAll(
   scenarios: readonly Scenario[],
   models: string | null,
   note: (line: string) => void,
-  how: PlayHow = {},
+  options: PlayOptions = {},
 ): AsyncGenerator<Verdict, void> {
   const queue = [...scenarios];
   const again: Scenario[] = [];
   const play = async () => {
     const next = queue.shift();
     if (next === undefined) return null;
-    const verdicts = await judged(next, models, how);
-    if (how.once || !isTimed(next) || verdicts.every(({ wrong }) => wrong === null)) return verdicts;
+    const verdicts = await judged(next, models, options);
+    if (options.once || !isTimed(next) || verdicts.every(({ wrong }) => wrong === null)) return verdicts;
     again.push(next);
     return [];
   };
@@ -58,15 +62,15 @@ export async function* playAll(
   }
   for (const scenario of again) {
     note(`played once more: ${scenario.name}`);
-    yield* await judged(scenario, models, how);
+    yield* await judged(scenario, models, options);
   }
 }
 
-/** Whether what comes back depends on when: said so, or a client leaves after a time. */
+/** Reports whether the result depends on time: the scenario says so, or a client cancels after a time. */
 const isTimed = ({ timed, steps }: Scenario): boolean =>
   timed === true || steps.some(({ grpc }) => grpc?.cancel_after_ms !== undefined || grpc?.deadline_ms !== undefined);
 
-async function judged(scenario: Scenario, models: string | null, { late = false }: PlayHow): Promise<Verdict[]> {
+async function judged(scenario: Scenario, models: string | null, { late = false }: PlayOptions): Promise<Verdict[]> {
   const live = await startLive(scenario, models);
   const player = new Player(scenario, live);
   try {
@@ -97,11 +101,11 @@ class Player {
   readonly results: Json[];
   readonly pages = new Map<string, string>();
   readonly #scenario: Scenario;
-  readonly #live: Live;
+  readonly #live: LiveServer;
   readonly #running: Promise<void>[] = [];
   #rank = 0;
 
-  constructor(scenario: Scenario, live: Live) {
+  constructor(scenario: Scenario, live: LiveServer) {
     this.#scenario = scenario;
     this.#live = live;
     this.results = scenario.steps.map(() => null);
@@ -162,7 +166,7 @@ class Player {
     else this.#gather(answer, at);
   }
 
-  /** Equal requests: how many had which answer. */
+  /** Collects the answers of equal requests, with their counts. */
   #gather(answer: Dict, at: number): void {
     const rows = (this.results[at] ?? []) as { answer: Dict; count: number }[];
     const row = rows.find((one) => Bun.deepEquals(one.answer, answer));
@@ -187,12 +191,12 @@ class Player {
       this.pages.set(step.scrape!, page);
       this.results[at] = normal(scrapeOf(page), this.#live.repository);
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
+      if (!(error instanceof ConnectionRefused)) throw error;
       this.results[at] = { connection: "refused" };
     }
   }
 
-  /** Scrapes often; how far apart a family's changes were. */
+  /** Scrapes often, and records the smallest time between two changes of each family. */
   async #watch({ families, every_ms, for_ms }: NonNullable<Step["watch"]>, at: number): Promise<void> {
     const zero = performance.now();
     const last = new Map<string, string>();
@@ -205,7 +209,7 @@ class Player {
         if ((last.get(name) ?? text) !== text) changes.get(name)!.push(Math.round(now));
         last.set(name, text);
       }
-      // A gauge of the machine's memory shows a poll only if that memory has moved; on an idle host it may stand still.
+      // The gauge of the machine's memory changes only with that memory, which may stand still on an idle machine.
       held.push(new Uint8Array(HELD_BYTES).fill(1));
       await Bun.sleep(every_ms);
     }

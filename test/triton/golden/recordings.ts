@@ -1,4 +1,4 @@
-/** What was recorded of a real Triton? Scenarios: a fresh server, steps in order, and what came back. */
+/** Reads recordings of a real Triton. Each scenario has a new server, steps in order, and the answers. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import type { GrpcCallStep } from "./grpc-wire.ts";
@@ -44,21 +44,21 @@ export interface Scenario {
   readonly timed?: boolean;
   readonly ranked?: boolean;
   readonly steps: readonly Step[];
-  /** Raw pages by the label of their scrape. */
+  /** Raw metrics pages by the label of their scrape. */
   readonly pages: Readonly<Record<string, string>>;
-  /** Each answered step counts by itself; else the scenario as a whole. */
+  /** True if each answered step counts as a case; false if the scenario counts as one. */
   readonly bySteps: boolean;
 }
 
 export interface Recordings {
   readonly scenarios: readonly Scenario[];
-  /** Folder of the models; null: none beside the recordings. */
+  /** Folder of the models; null if the recordings have none. */
   readonly models: string | null;
 }
 
 const PARTS = ["http", "grpc", "metrics"];
 
-/** A folder with `http/`, `grpc/`, `metrics/`, or with recordings themselves, packed or not. */
+/** Reads a folder with `http/`, `grpc/` or `metrics/`, or one with recordings, compressed or not. */
 export function readRecordings(dir: string): Recordings {
   const folders = PARTS.map((part) => join(dir, part)).filter(existsSync);
   const scenarios = (folders.length > 0 ? folders : [dir]).flatMap(scenariosIn);

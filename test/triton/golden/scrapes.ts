@@ -1,4 +1,4 @@
-/** What does a metrics page say, as a recording has it? */
+/** Parses a metrics page into the form of the recordings. */
 import type { Dict, Json } from "./recordings.ts";
 
 export interface ParsedFamily {
@@ -25,7 +25,7 @@ export function parsePage(text: string): ParsedFamily[] {
   return families;
 }
 
-/** Families by name with their samples, and their order. */
+/** Returns the families in their order, with their samples. */
 export function scrapeOf(text: string): Dict {
   const families = parsePage(text).map(({ name, type, help, samples }) => ({
     name,
@@ -42,7 +42,7 @@ export function scrapeOf(text: string): Dict {
 
 const numberOf = (text: string): Json => (/^(Nan|[+-]Inf)$/.test(text) ? text : Number(text));
 
-/** Everything of a page but its values, families in their order, series sorted. */
+/** Returns everything of a page except values: families in their order, series sorted. */
 export function shapeOf(text: string): string[] {
   const parts = text.split(/(?=^# HELP )/m).filter((part) => part !== "");
   return parts.flatMap((part) => {

@@ -1,11 +1,11 @@
-/** How does one request go over a socket of its own, byte for byte, and what comes back? */
+/** Sends one recorded HTTP request on its own socket, byte for byte, and returns the answer in the form of the recordings. */
 import { connect, type Socket } from "node:net";
 import { gunzipSync, inflateSync } from "node:zlib";
 import type { Dict, HttpCall } from "./recordings.ts";
 
 const TIMEOUT_MS = 60_000;
 
-/** Gives the bytes as they come; ends with what came until the end, or rejects where there was no connection. */
+/** Reads lines and bytes from a socket. Throws if the connection ends before they arrive. */
 class Reader {
   readonly #socket: Socket;
   #bytes: Buffer = Buffer.alloc(0);
@@ -57,12 +57,12 @@ class Reader {
   }
 }
 class ClosedByServer extends Error {}
-export class Refused extends Error {}
+export class ConnectionRefused extends Error {}
 
 async function opened(port: number): Promise<Socket> {
   return new Promise((done, failed) => {
     const socket = connect(port, "127.0.0.1", () => done(socket));
-    socket.once("error", () => failed(new Refused("connection refused")));
+    socket.once("error", () => failed(new ConnectionRefused("connection refused")));
   });
 }
 
@@ -75,7 +75,7 @@ function requestBytes({ method, path, headers: given = {}, text = "", b64 }: Htt
   return Buffer.concat([Buffer.from(`${method} ${path} HTTP/1.1\r\n${lines.join("")}\r\n`), body]);
 }
 
-/** As a recording has it. */
+/** Makes the request. The result has the form of the recordings. */
 export async function httpCall(port: number, call: HttpCall, closeAfterMs?: number): Promise<Dict> {
   const socket = await opened(port);
   const reader = new Reader(socket);

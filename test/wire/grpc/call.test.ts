@@ -1,4 +1,4 @@
-/** What does a call do with whatever comes? Messages, their limits, packing, deadlines, statuses, without sockets. */
+/** Tests calls without sockets: messages and their limits, compression, deadlines and statuses. */
 import { expect, test } from "bun:test";
 import { deflateSync, gunzipSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
@@ -30,7 +30,10 @@ const CALL: readonly HeaderField[] = [
   ["te", "trailers"],
 ];
 
-/** A server whose one method tells what came and answers each message with itself. `window`: bytes of each stream. */
+/**
+ * A server with one method, which records events in `told` and returns each message. `window`: initial window of streams, in
+ * bytes.
+ */
 function served(window?: number) {
   const clock = new VirtualClock();
   const told: string[] = [];
@@ -81,7 +84,7 @@ const statusOf = (peer: Peer, id = 1) => {
 };
 const answers = (peer: Peer, id = 1) => Buffer.concat(peer.data.get(id) ?? []);
 
-test("messages however they are cut into frames", () => {
+test("messages arrive whole, however they are cut into frames", () => {
   const parts = fc.array(fc.string({ maxLength: 200 }), { maxLength: 6 });
   fc.assert(
     fc.property(parts, fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1 }), (texts, cuts) => {
@@ -107,7 +110,7 @@ const HEADS = [
   ["content-type", "application/grpc"],
 ] as const;
 
-test("what stands before, behind and instead of answers", () => {
+test("the header blocks before, after and instead of answers", () => {
   const { peer, calls } = served();
   peer.send(call(), data(1, message("a"), true));
   expect(peer.fields(1)).toEqual([
@@ -123,7 +126,7 @@ test("what stands before, behind and instead of answers", () => {
     ["grpc-status", "5"],
     ["grpc-message", "%20100 %25 %C3%BC%0Anext%20"],
   ]);
-  // Nothing more can be said.
+  // Calls after the end have no effect.
   calls[1]!.end();
   calls[1]!.send(message("late"));
   peer.turn();
@@ -131,8 +134,8 @@ test("what stands before, behind and instead of answers", () => {
 });
 
 test.each([
-  ["no method of that path", [[":path", "/t.T/Other"]], "12"],
-  ["a packing that nobody knows", [["grpc-encoding", "snappy"]], "12"],
+  ["no method at the path", [[":path", "/t.T/Other"]], "12"],
+  ["an unknown compression", [["grpc-encoding", "snappy"]], "12"],
   ["too much metadata", [["long", "x".repeat(20_000)]], "8"],
 ] as const)("refused: %s", (_, changes, status) => {
   const { peer, told } = served();
@@ -150,7 +153,7 @@ test.each([
   expect([statusOf(peer)[0], told, peer.goAway]).toEqual([status, [], null]);
 });
 
-test("what is no call of gRPC is refused as HTTP", () => {
+test("requests that are not gRPC calls get an HTTP error", () => {
   const { peer } = served();
   peer.send(
     headers(
@@ -169,7 +172,7 @@ test("what is no call of gRPC is refused as HTTP", () => {
   expect([peer.fields(1), peer.fields(3)]).toEqual([[[":status", "405"]], [[":status", "415"]]]);
 });
 
-test("a message that is too large is refused before it has come; the one of all that is allowed passes", () => {
+test("a message above the limit is refused before it arrives; one at the limit passes", () => {
   const { peer, told } = served();
   peer.send(call(), data(1, message("x".repeat(MESSAGE_BYTES))));
   const head = Buffer.from([0, 0, 0, 0, 0]);
@@ -184,7 +187,7 @@ test("a message that is too large is refused before it has come; the one of all 
   expect(statusOf(peer, 3)).toEqual(["8", "Received message larger than max (4294967295 vs. 1000)"]);
 });
 
-test("what all calls hold of messages that have not come whole is bounded, and is given back", () => {
+test("incomplete messages of all calls together are limited, and counted down at the end of each call", () => {
   const { peer } = served();
   const part = message("x".repeat(900)).subarray(0, 800);
   peer.send(call(), data(1, part), headers(3, false, CALL), data(3, part));
@@ -195,7 +198,7 @@ test("what all calls hold of messages that have not come whole is bounded, and i
   expect([statusOf(peer, 5)[0], answers(peer, 5).length]).toEqual(["0", 905]);
 });
 
-test("packed requests; what is larger than it may be, broken, or packed without a word", () => {
+test("compressed requests; refused if too large, invalid or without a grpc-encoding", () => {
   const { peer, told } = served();
   peer.send(call(["grpc-encoding", "gzip"]), data(1, message(gzipSync("abc"), 1)), data(1, message("plain"), true));
   expect([told, statusOf(peer)[0]]).toEqual([["message abc", "message plain", "half-closed"], "0"]);
@@ -213,7 +216,7 @@ test("packed requests; what is larger than it may be, broken, or packed without 
   }
 });
 
-test("packed answers", () => {
+test("compressed answers", () => {
   const { peer } = served();
   peer.send(call(["pack", "yes"]), data(1, message("abcabcabc"), true));
   const bytes = answers(peer);
@@ -225,7 +228,7 @@ test("packed answers", () => {
   expect(peer.fields(1)).toContainEqual(["grpc-encoding", "gzip"]);
 });
 
-test("which packing a level means", () => {
+test("the compression that each level means", () => {
   const both = "identity, deflate, gzip";
   expect((["none", "low", "medium", "high"] as const).map((level) => encodingOf(level, both))).toEqual([
     null,
@@ -237,7 +240,7 @@ test("which packing a level means", () => {
   expect(encodingOf("high", "")).toBeNull();
 });
 
-test("a deadline ends the call in time, and is forgotten with it", () => {
+test("a deadline ends its call in time, and an ended call has no deadline left", () => {
   const { peer, clock, told } = served();
   peer.send(call(["grpc-timeout", "100m"]), headers(3, false, [...CALL, ["grpc-timeout", "50m"]]));
   peer.send(data(3, message("a"), true));
@@ -252,12 +255,12 @@ test("a deadline ends the call in time, and is forgotten with it", () => {
   expect([statusOf(peer), told.at(-1), peer.connection.streams]).toEqual([["4", "Deadline Exceeded"], "cancelled", 0]);
 });
 
-test("times of deadlines", () => {
+test("times in grpc-timeout", () => {
   expect(["1H", "2M", "3S", "4m", "5u", "6000n"].map(timeoutUs)).toEqual([3600e6, 120e6, 3e6, 4000, 5, 6]);
   expect(["", "5", "m", "-1S", "123456789S", "1.5S"].map(timeoutUs)).toEqual(new Array(6).fill(null));
 });
 
-test("the client resets, half of a message, a handler that throws: each costs its call alone", () => {
+test("a reset, half a message and a throwing handler end only their own call", () => {
   const { peer, told, broken } = served();
   peer.send(call(), data(1, message("a")), frame(FrameType.RstStream, 0, 1, Buffer.from([0, 0, 0, 8])));
   expect(told).toEqual(["message a", "cancelled"]);
@@ -269,7 +272,7 @@ test("the client resets, half of a message, a handler that throws: each costs it
   expect([statusOf(peer, 7)[0], peer.goAway, peer.connection.streams]).toEqual(["0", null, 0]);
 });
 
-test("clients that do not read: a call whose answer would wait beyond the limit of all is cancelled and reset, others go on", () => {
+test("clients that do not read: a call whose answer exceeds the common limit is cancelled and reset, others continue", () => {
   const { peer, told, waiting } = served(0);
   const answer = MESSAGE_HEAD_BYTES + 100;
   const ask = (id: number) => peer.send(headers(id, false, CALL), data(id, message("a".repeat(100))));
@@ -291,7 +294,7 @@ test("clients that do not read: a call whose answer would wait beyond the limit 
   expect(waiting.bytes).toBe(0);
 });
 
-test("what a fault holds back counts as waiting, wherever it waits", () => {
+test("messages that a fault holds back count as waiting bytes", () => {
   const { peer, clock, calls, waiting } = served(0);
   const plan = parsePlan("T1@e1,1s");
   const order = { plan, key: "k", isBrief: true, told() {} };
@@ -300,7 +303,8 @@ test("what a fault holds back counts as waiting, wherever it waits", () => {
     calls
       .at(-1)!
       .disturb(
-        (stream, held, lost) => new FaultyMessages(order, pacing(clock), { stream, line: peer.connection, held }, lost),
+        (stream, held, lost) =>
+          new FaultyMessages(order, pacing(clock), { stream, connection: peer.connection, held }, lost),
       );
   }
   const answer = MESSAGE_HEAD_BYTES + 20;

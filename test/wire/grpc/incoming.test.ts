@@ -1,4 +1,4 @@
-/** Bytes of a call become messages one after the other, without a turn of the event loop that is long. */
+/** Tests that the bytes of a call become messages in order, and that no turn of the event loop takes long. */
 import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { deflateSync, gzipSync } from "node:zlib";
@@ -14,7 +14,7 @@ const framed = (body: Uint8Array, flag = 0): Buffer => {
   return Buffer.concat([head, body]);
 };
 
-/** A call whose clock is moved by hand, and whose turns come when they are asked for. */
+/** A call with a clock that the test moves, and with turns that run when the test calls `turn`. */
 function called({
   encoding = null as "gzip" | "deflate" | null,
   messageBytes = 4 * MIB,
@@ -62,7 +62,7 @@ function called({
   return { call, held, told, came, turn, read, due };
 }
 
-test("many short messages in one frame take turns of the event loop", async () => {
+test("many short messages in one frame are delivered over several turns of the event loop", async () => {
   const { call, came, told, turn, held } = called({ messageUs: 300 });
   call.data(Buffer.concat(Array.from({ length: 40 }, (_, at) => framed(Buffer.from([at])))));
   call.end();
@@ -76,7 +76,7 @@ test("many short messages in one frame take turns of the event loop", async () =
   expect([told[0], told.at(-1), held.bytes]).toEqual(["waits", "all", 0]);
 });
 
-test("while a message is read the next ones and the end wait, and count as held", async () => {
+test("while a message is read, later messages and the end wait, and count as held", async () => {
   const { call, came, told, held, read } = called();
   const first = Promise.withResolvers<void>();
   read(first);
@@ -91,7 +91,7 @@ test("while a message is read the next ones and the end wait, and count as held"
   expect([came.length, told.at(-1), held.bytes]).toEqual([151, "all", 0]);
 });
 
-test("packed messages of any size come as they were; what is too large stops, and nothing is held then", async () => {
+test("compressed messages of any size arrive unchanged; one above the limit is refused, and nothing stays held", async () => {
   for (const [encoding, pack] of [["gzip", gzipSync] as const, ["deflate", deflateSync] as const])
     for (const length of [0, 10, 65_536, 65_537, 262_144, MIB + 3, 4 * MIB, 4 * MIB + 1, 40 * MIB]) {
       const { call, came, told, held } = called({ encoding });
@@ -110,7 +110,7 @@ test("packed messages of any size come as they were; what is too large stops, an
     }
 });
 
-test("unpacking stops where all calls hold too much, where bytes are broken, and where the call is over", async () => {
+test("decompression stops at the limit of all calls, at invalid bytes, and at the end of the call", async () => {
   const packed = framed(gzipSync(Buffer.alloc(3 * MIB)), 1);
   const full = called({ encoding: "gzip", most: MIB });
   full.call.data(packed);
@@ -130,7 +130,7 @@ test("unpacking stops where all calls hold too much, where bytes are broken, and
   expect(over.came).toEqual([]);
 });
 
-test("a part of a message keeps no more memory alive than it is long", () => {
+test("a part of a message does not keep its whole buffer in memory", () => {
   const other = called();
   const memory = new Uint8Array(MIB);
   other.call.data(memory.subarray(0, 4));
@@ -139,7 +139,7 @@ test("a part of a message keeps no more memory alive than it is long", () => {
   expect(other.came).toEqual([Buffer.from([42])]);
 });
 
-test("a status quotes no more than 16,384 characters", () => {
+test("a status message has at most 16,384 characters", () => {
   const long = onlyTrailers({ code: "NOT_FOUND", message: "x".repeat(40 * MIB) });
   expect(long.length).toBeLessThan(17_000);
   expect(long.toString("latin1")).toContain("x".repeat(100));

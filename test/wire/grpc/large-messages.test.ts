@@ -1,4 +1,4 @@
-/** Do large messages come and leave whole, however they are cut, without being put together at the end? */
+/** Tests that large messages arrive and leave whole, however they are cut, without a copy at the end. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
@@ -10,7 +10,7 @@ import { HeldMessages } from "../../../src/wire/grpc/held-messages.ts";
 import { MESSAGE_HEAD_BYTES, TurnShare } from "../../../src/wire/grpc/incoming.ts";
 import { Unpacking } from "../../../src/wire/grpc/unpacking.ts";
 import { WaitingBytes } from "../../../src/wire/http/waiting-bytes.ts";
-import type { Http2Line } from "../../../src/wire/http2/line.ts";
+import type { ConnectionHandle } from "../../../src/wire/http2/connection-handle.ts";
 import type { Http2Stream } from "../../../src/wire/http2/stream.ts";
 import { times } from "../../size.ts";
 
@@ -42,7 +42,7 @@ function called(message: (bytes: Uint8Array, call: GrpcCall) => void) {
     head as unknown as ConstructorParameters<typeof GrpcCall>[1],
     null,
     around,
-    {} as Http2Line,
+    {} as ConnectionHandle,
   );
   call.begin({ message: (bytes) => message(bytes, call), halfClosed() {}, cancelled() {} }, null);
   return { call, sent, held };
@@ -54,7 +54,7 @@ const framed = (body: Buffer): Buffer => {
   return Buffer.concat([head, body]);
 };
 
-test("messages of any size in parts of any size come as they were, and nothing is held then", () => {
+test("messages of any size in parts of any size arrive unchanged, and nothing stays held", () => {
   const sizes = fc.array(fc.oneof(fc.nat(20), fc.nat(1_500_000)), { minLength: 1, maxLength: 4 });
   const cuts = fc.array(fc.oneof(fc.nat(6), fc.nat(600_000)), { minLength: 1, maxLength: 6 });
   fc.assert(
@@ -76,7 +76,7 @@ test("messages of any size in parts of any size come as they were, and nothing i
   );
 });
 
-test("an answer in parts has the bytes of one in one piece", () => {
+test("an answer sent in parts has the same bytes as one sent whole", () => {
   const tensors = fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 3 });
   fc.assert(
     fc.property(tensors, (list) => {

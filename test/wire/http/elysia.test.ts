@@ -1,4 +1,4 @@
-/** A table of routes answers alike over a socket, hot or through Elysia, and by `handle`. */
+/** Tests that a table of routes answers in the same way over a socket (hot, and through Elysia) and by `handle`. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { WallClock } from "../../../src/base/clock.ts";
 import { application } from "../../../src/wire/http/elysia.ts";

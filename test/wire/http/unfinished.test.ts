@@ -1,17 +1,17 @@
-/** Are the bytes of requests that are not whole bounded in sum, and is nobody forgotten over it? */
+/** Tests that unfinished requests stay within their limit, and that each paused one is resumed or dropped in the end. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
-import { Unfinished, type Unfinishing } from "../../../src/wire/http/unfinished.ts";
+import { type UnfinishedOwner, UnfinishedRequests } from "../../../src/wire/http/unfinished.ts";
 
 const MOST = 1000;
 const SECOND_US = 1_000_000;
 
-class Sender implements Unfinishing {
+class Sender implements UnfinishedOwner {
   paused = false;
   gaveWay = false;
   bytes = 0;
-  /** Place among those that began. */
+  /** Position in the order in which requests began. */
   order = 0;
 
   pause(): void {
@@ -33,10 +33,10 @@ class Sender implements Unfinishing {
 function world() {
   const clock = new VirtualClock();
   const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
-  return { clock, unfinished: new Unfinished(timer, { most: MOST }) };
+  return { clock, unfinished: new UnfinishedRequests(timer, { most: MOST }) };
 }
 
-test("whatever comes, and however slowly: the sum is kept, who is read no more goes on or gives way, the oldest first", () => {
+test("with any pattern of arrivals: the sum is right, paused senders are resumed or dropped, the oldest first", () => {
   const senders = fc.nat({ max: 7 });
   const act = fc.oneof(
     fc.record({ what: fc.constant("comes" as const), who: senders, bytes: fc.integer({ min: 1, max: 400 }) }),
@@ -66,7 +66,7 @@ test("whatever comes, and however slowly: the sum is kept, who is read no more g
           }
         }
         expect(unfinished.bytes).toBe(sum());
-        // Beyond the limit at most what one read brings, of those who may not give way yet.
+        // Above the limit, the excess is at most one read from a sender that is too young to be dropped.
         expect(sum()).toBeLessThanOrEqual(2 * MOST);
         const gone = before.filter((sender) => sender.gaveWay);
         expect(gone).toEqual(before.slice(0, gone.length));
@@ -79,7 +79,7 @@ test("whatever comes, and however slowly: the sum is kept, who is read no more g
           sender.gaveWay = false;
         }
       }
-      // Left alone, nobody stays paused: room comes by giving way.
+      // Without more data nobody stays paused, because old requests are dropped.
       clock.advanceTo(clock.now() + 2 * SECOND_US);
       expect(all.filter((sender) => sender.paused)).toEqual([]);
       expect(sum()).toBeLessThanOrEqual(MOST);
@@ -89,7 +89,7 @@ test("whatever comes, and however slowly: the sum is kept, who is read no more g
   expect(gaveWay).toBeGreaterThan(100);
 });
 
-test("who began less than a second ago waits for the others, and does not give way for them", () => {
+test("a request younger than a second waits for the others and is not dropped for them", () => {
   const { clock, unfinished } = world();
   const [first, second] = [new Sender(), new Sender()];
   unfinished.holds(first, MOST);

@@ -1,4 +1,4 @@
-/** Do the same bytes leave a connection whatever the kernel takes at a time, and is everybody told of its end once? */
+/** Tests that a connection sends the same bytes however the kernel accepts them, and reports its end once to each listener. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Connection } from "../../../src/wire/http1/connection.ts";
@@ -15,7 +15,7 @@ const textOf = (paths: readonly string[]) => paths.map((one) => `GET ${one} HTTP
 
 const threeClients = fc.array(requests, { minLength: 3, maxLength: 3 });
 
-/** All that leaves when there is always room. */
+/** Returns all bytes of the answers to requests, sent while the kernel accepts everything. */
 function atOnce(paths: readonly string[]): string {
   const [kernel, server] = [new Kernel(), new Server()];
   kernel.room = Number.POSITIVE_INFINITY;
@@ -30,7 +30,7 @@ const step = fc.record({
   amount: fc.nat(70_000),
 });
 
-test("however the kernel takes bytes, and whoever else writes meanwhile, each connection gets its own", () => {
+test("however the kernel accepts bytes, and with other connections writing meanwhile, each client gets its own answers", () => {
   fc.assert(
     fc.property(threeClients, fc.array(step, { maxLength: 60 }), fc.boolean(), (all, steps, headsWait) => {
       const server = headsWait ? new Server().withLateHeads() : new Server();
@@ -68,7 +68,7 @@ test("however the kernel takes bytes, and whoever else writes meanwhile, each co
   );
 });
 
-/** A connection whose client sends these ahead, and their answers. */
+/** A connection whose client sends these requests ahead, with the answers as they should be. */
 function ahead(paths: readonly string[]) {
   const [kernel, server] = [new Kernel(), new Server()];
   const answers = paths.map((path) => atOnce([path]));
@@ -76,7 +76,7 @@ function ahead(paths: readonly string[]) {
   let taken = "";
   const { handle } = server;
   server.handle = (exchange) => {
-    // What was answered has left before the next one is begun: never more than one answer waits.
+    // The next answer begins only after the last one has left, so at most one answer waits.
     expect(kernel.written).toBe(taken);
     taken += answers[handled++]!;
     handle.call(server, exchange);
@@ -89,7 +89,7 @@ function ahead(paths: readonly string[]) {
   return { kernel, server, connection, makeRoom, answers, handled: () => handled };
 }
 
-/** Answers of each size beside each other: some leave at once, others one part after another. */
+/** Answers of all sizes: some leave at once, others part by part. */
 const sentAhead = fc.array(
   fc.oneof(
     { weight: 8, arbitrary: fc.integer({ min: 0, max: 200 }).map((count) => `/whole/${count}`) },
@@ -99,7 +99,7 @@ const sentAhead = fc.array(
 );
 const pace = fc.record({ kind: fc.constantFrom("feed", "room", "tick", "turn"), amount: fc.nat(9000) });
 
-test("whatever was sent ahead is answered once and in order, one a turn, when the answer before it has left", () => {
+test("requests sent ahead are answered once and in order, one per turn, after the answer before has left", () => {
   fc.assert(
     fc.property(sentAhead, fc.array(pace, { maxLength: 80 }), (paths, paces) => {
       const { kernel, server, connection, makeRoom, answers, handled } = ahead(paths);
@@ -134,7 +134,7 @@ test("whatever was sent ahead is answered once and in order, one a turn, when th
   );
 });
 
-test("a socket that gives more although it was asked to pause loses nothing, and nothing out of order", () => {
+test("a socket that delivers bytes although it was paused loses none and keeps their order", () => {
   const paths = Array.from({ length: 300 }, (_, i) => `/whole/${i}`);
   const { server, connection, kernel, answers } = ahead(paths);
   connection.data(Buffer.from(textOf(paths.slice(0, 150))));
@@ -145,12 +145,12 @@ test("a socket that gives more although it was asked to pause loses nothing, and
   expect(kernel.written).toBe(answers.join(""));
 });
 
-test("a client that reads nothing has one answer waiting for it, whatever it sent ahead, and none when it has left", () => {
+test("a client that does not read has at most one answer waiting, whatever it sent ahead, and none after it has left", () => {
   const { server, connection, makeRoom, handled, kernel } = ahead(Array(5000).fill("/whole/100"));
   connection.data(Buffer.from(textOf(Array(5000).fill("/whole/100"))));
   server.turns();
   expect([handled(), kernel.paused]).toEqual([1, true]);
-  makeRoom(1000); // it reads a little
+  makeRoom(1000); // the client reads a little
   server.turns();
   const read = handled();
   expect(read).toBeLessThan(10);
@@ -160,7 +160,7 @@ test("a client that reads nothing has one answer waiting for it, whatever it sen
   expect(handled()).toBe(read);
 });
 
-test("what is no HTTP is refused at once, as by uvicorn, before a hundred requests in front of it; those before these are answered", () => {
+test("bytes that are not HTTP are refused at once after fewer than 100 requests, otherwise after the first 100 answers", () => {
   for (const [count, answered] of [
     [99, 0],
     [150, 100],
@@ -176,7 +176,7 @@ test("what is no HTTP is refused at once, as by uvicorn, before a hundred reques
   }
 });
 
-test("a server that ends lets what is being answered leave, and nothing that was sent ahead of it", () => {
+test("a stopping server completes the current answer and drops requests that were sent ahead", () => {
   const { server, connection, kernel, handled } = ahead(Array(200).fill("/whole/1"));
   connection.data(Buffer.from(textOf(Array(200).fill("/whole/1"))));
   connection.shutDown();
@@ -194,7 +194,7 @@ const streaming = () => {
   return { kernel, server, connection };
 };
 
-test("a client that leaves is told of once, and what it had not taken is no longer held", () => {
+test("a leaving client is reported once, and its waiting bytes are no longer counted", () => {
   const { kernel, server, connection } = streaming();
   server.tick();
   expect(server.held).toBeGreaterThan(0);
@@ -206,7 +206,7 @@ test("a client that leaves is told of once, and what it had not taken is no long
   expect(kernel.written).toBe("");
 });
 
-test("a socket that has closed is full until that is told", () => {
+test("a closed socket makes its stream full until the close is reported", () => {
   const { kernel, server, connection } = streaming();
   kernel.room = 10_000;
   connection.drain();
@@ -236,7 +236,7 @@ test("a stream that begins after its client has left is told so", () => {
   expect(kernel.written).toBe("");
 });
 
-test("what is no HTTP ends a stream that runs, and the refusal leaves first", () => {
+test("bytes that are not HTTP end a running stream, after the refusal has left", () => {
   const { kernel, server, connection } = streaming();
   kernel.room = 10;
   connection.drain();
@@ -249,7 +249,7 @@ test("what is no HTTP ends a stream that runs, and the refusal leaves first", ()
   expect(kernel.ended).toBe(true);
 });
 
-test("a stream that is broken off has no last chunk: FIN where all has left, RST where not", () => {
+test("a broken-off stream has no last chunk, and ends with FIN if everything has left, otherwise with RST", () => {
   for (const room of [10_000, 0]) {
     const { kernel, server, connection } = streaming();
     kernel.room = room;
@@ -263,7 +263,7 @@ test("a stream that is broken off has no last chunk: FIN where all has left, RST
   }
 });
 
-test("a connection whose bytes have very many chunks is not read until its turn of the event loop", () => {
+test("a connection with very many chunks in one read is not read again until its turn", () => {
   const [kernel, server] = [new Kernel(), new Server()];
   const connection = new Connection(kernel, server);
   const chunks = (count: number) => Buffer.from("1\r\nx\r\n".repeat(count));
@@ -276,7 +276,7 @@ test("a connection whose bytes have very many chunks is not read until its turn 
   expect(kernel.paused).toBe(false);
 });
 
-/** What leaves a connection with each write, when there is always room. */
+/** Returns what a connection sends with each write, while the kernel accepts everything. */
 function writesOf(server: Server, path: string): { readonly writes: string[]; readonly connection: Connection } {
   const kernel = new Kernel();
   kernel.room = Number.POSITIVE_INFINITY;
@@ -291,19 +291,19 @@ function writesOf(server: Server, path: string): { readonly writes: string[]; re
   return { writes, connection };
 }
 
-test("gathered events, the end and a head that waits leave by one write; others by one each", () => {
+test("gathered events, the end and a waiting head share one write; other events have one each", () => {
   const server = new Server().withLateHeads();
   const { writes } = writesOf(server, "/stream/5");
   expect(writes).toEqual([]);
   server.tick();
-  // The first event is gathered (5 % 4 < 2), the next two are not, the last one is, with the end.
+  // The first event is gathered (5 % 4 < 2), the next two are not. The last one is, together with the end.
   expect(writes[0]).toMatch(/^HTTP\/1.1 200 OK\r\n.*\r\n\r\n2b\r\ndata: x{35}\n\n\r\n$/s);
   for (let i = 0; i < 4; i++) server.tick();
   expect(writes.slice(1).map((text) => text.split("data: ").length - 1)).toEqual([1, 1, 1, 1]);
   expect(writes.at(-1)).toEndWith("\n\n\r\n0\r\n\r\n");
 });
 
-test("a head waits for four turns of the event loop at most, and not at all when its connection is closed", () => {
+test("a head waits for at most four turns of the event loop, and leaves at once when its connection closes", () => {
   const server = new Server().withLateHeads();
   const { writes } = writesOf(server, "/stream/2");
   for (let i = 0; i < 3; i++) server.turns();

@@ -1,17 +1,20 @@
-/** Sockets and a server that tests of connections drive by hand: room in the kernel, events, turns of the loop. */
+/**
+ * Sockets and a server for tests of connections. The test decides how much the kernel accepts, and when events and turns of the
+ * loop happen.
+ */
 
 import type { EventSink } from "../../../src/wire/http/sink.ts";
-import { Unfinished } from "../../../src/wire/http/unfinished.ts";
+import { UnfinishedRequests } from "../../../src/wire/http/unfinished.ts";
 import type { Connection, ServerSide, Socket } from "../../../src/wire/http1/connection.ts";
 import type { Exchange } from "../../../src/wire/http1/exchange.ts";
 import { uvicorn } from "../../../src/wire/http1/head.ts";
 import { LateHeads } from "../../../src/wire/http1/stream.ts";
 
-/** A socket whose kernel has room for as many bytes as it is given. */
+/** A socket whose kernel accepts as many bytes as the test gives it room for. */
 export class Kernel implements Socket {
   readonly remoteAddress = "127.0.0.1";
   readonly remotePort = 1;
-  /** As Bun's, where a test needs one. */
+  /** File descriptor, for tests that need one. */
   fd = -1;
   room = 0;
   written = "";
@@ -44,24 +47,24 @@ export class Kernel implements Socket {
   }
 }
 
-interface Emitting {
+interface OpenStream {
   readonly stream: EventSink;
   left: number;
 }
 
-/** Answers `/whole/N` with N letters and `/stream/N` with N events, one per `tick`. */
+/** Answers `/whole/N` with N letters, and `/stream/N` with N events, one per `tick`. */
 export class Server implements ServerSide {
   readonly scheme = "http";
   readonly style = uvicorn;
   readonly headBytes = 10_000;
   lateHeads: LateHeads | null = null;
   #later: (() => void)[] = [];
-  readonly emitting: Emitting[] = [];
+  readonly emitting: OpenStream[] = [];
   readonly queued = new Set<Connection>();
   held = 0;
   readonly told: string[] = [];
   readonly warned: string[] = [];
-  readonly unfinished = new Unfinished({ nowUs: () => 0, after: () => () => {} });
+  readonly unfinished = new UnfinishedRequests({ nowUs: () => 0, after: () => () => {} });
 
   handle(exchange: Exchange): void {
     const [, kind, number] = new URL(exchange.request.url).pathname.split("/");
@@ -80,13 +83,13 @@ export class Server implements ServerSide {
     else this.emitting.push({ stream, left: count });
   }
 
-  /** Has heads of streams wait for their first events. */
+  /** Makes heads of streams wait for their first events. */
   withLateHeads(): this {
     this.lateHeads = new LateHeads((run) => this.#later.push(run));
     return this;
   }
 
-  /** An event on each stream; some leave with the end. */
+  /** Sends an event on each stream. Some streams end with theirs. */
   tick(): void {
     for (const one of this.emitting.splice(0)) {
       const gathers = one.left % 4 < 2;
@@ -109,7 +112,7 @@ export class Server implements ServerSide {
     this.queued.add(connection);
   }
 
-  /** Turns of the event loop until nobody has anything to answer. */
+  /** Runs turns of the event loop until no connection has more to answer. */
   turns(): void {
     for (const run of this.#later.splice(0)) run();
     for (const one of this.queued) {

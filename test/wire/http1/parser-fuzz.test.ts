@@ -1,17 +1,17 @@
-/** Fuzzes the reader of HTTP/1: each input ends, and takes CPU time and memory in proportion to its bytes. */
+/** Fuzzes the HTTP/1 parser. Each input must end, with CPU time and memory in proportion to its bytes. */
 import { setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { Fed, Parser } from "../../../src/wire/http1/parser.ts";
+import { FeedResult, Parser } from "../../../src/wire/http1/parser.ts";
 import { fuzz, mutated } from "../../fuzz.ts";
 
-// Collecting the heap of a process that other tests share takes long.
+// A collection of the heap takes long in a process that other tests share.
 setDefaultTimeout(60_000);
 
 const HEAD_BYTES = 4 * 2 ** 20;
 
 /**
- * Reads bytes that come in parts of so many. Returns what feeds them, to the end or a refusal; the heads and the parts of
- * bodies stay in memory, as they do until a request is answered.
+ * Returns a reader that feeds the parser parts of `partBytes` until the end or a refusal. It keeps heads and body parts in
+ * memory, as a server does until a request is answered.
  */
 const reading = (partBytes: number) => () => {
   const kept: unknown[] = [];
@@ -28,9 +28,9 @@ const reading = (partBytes: number) => () => {
     for (let from = 0; from < bytes.length; from += partBytes) {
       let part = bytes.subarray(from, from + partBytes);
       let fed = parser.feed(part);
-      for (; fed === Fed.Enough && parser.read < part.length; fed = parser.feed(part))
+      for (; fed === FeedResult.Enough && parser.read < part.length; fed = parser.feed(part))
         part = part.subarray(parser.read);
-      if (fed !== Fed.Fine && fed !== Fed.Enough) break;
+      if (fed !== FeedResult.Fine && fed !== FeedResult.Enough) break;
     }
     parser.free();
     return [parser, kept];
@@ -61,7 +61,7 @@ const chunked = fc
     ...[first, ...all, "Transfer-Encoding: chunked\r\n", "\r\n"],
     ...[...chunks, "0\r\n", ...trailers, "\r\n"],
   ]);
-/** Whole requests, whose lines and chunks are the parts that are repeated and moved. */
+/** Whole requests as lists of lines and chunks, which the fuzzer repeats and moves. */
 const requests = fc
   .array(fc.oneof(plain, counted, chunked), { minLength: 1, maxLength: 4 })
   .map((all) => all.flat().map((text) => Buffer.from(text, "latin1")));
@@ -70,13 +70,13 @@ const stream = fc.oneof(
   fc.uint8Array({ maxLength: 600 }).map((all) => Buffer.from(all)),
 );
 
-/** Five times what the most expensive inputs took: 10,000 lines without values, and parts of seven bytes. */
+/** Five times the cost of the most expensive inputs: 10,000 lines without values, and parts of seven bytes. */
 const BOUNDS = { usPerByte: 0.3, usMore: 3000, memoryPerByte: 20, memoryMore: 4000 };
 
-test("HTTP/1: any bytes end, in CPU time and memory in proportion to them", () => {
+test("HTTP/1: any bytes end, with CPU time and memory in proportion to them", () => {
   fuzz(2000, stream, BOUNDS, reading(524_288));
 });
 
-test("HTTP/1: the same of bytes that come in parts of seven", () => {
+test("HTTP/1: the same for bytes in parts of seven", () => {
   fuzz(600, stream, BOUNDS, reading(7));
 });

@@ -1,23 +1,26 @@
-/** Do the bytes of a connection give the same requests however they are cut, and does nothing that is sent break the parser? */
+/** Tests that the parser finds the same requests however their bytes are cut, and that no input breaks it. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { Fed, Parser, type ParserEvents } from "../../../src/wire/http1/parser.ts";
+import { FeedResult, Parser, type ParserEvents } from "../../../src/wire/http1/parser.ts";
 import { HeaderFields, KnownHeads } from "../../../src/wire/http1/request.ts";
 import { times } from "../../size.ts";
 
 const HEAD_BYTES = 2000;
 
-interface Heard {
+interface ParserLog {
   readonly events: string[];
-  readonly fed: Fed;
-  /** Bytes of the largest head. */
+  readonly fed: FeedResult;
+  /** Length of the longest head, in bytes. */
   readonly fieldBytes: number;
 }
 
 const DEAF: ParserEvents = { onHead() {}, onBody() {}, onComplete: () => false, onUpgrade() {} };
 
-/** What is heard when the bytes come in these parts; nothing is fed behind a refusal. `enough`: asked behind each request. */
-function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES, enough = () => false, asSent = false): Heard {
+/**
+ * Feeds the parts and returns what the parser reports; stops after a refusal. `enough`: called after each request, returns true
+ * to stop there.
+ */
+function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES, enough = () => false, asSent = false): ParserLog {
   const events: string[] = [];
   let fieldBytes = 0;
   let body = "";
@@ -29,7 +32,7 @@ function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES, enough = () => f
         events.push(`head ${JSON.stringify([method, target, version, keepAlive, known])}`);
         body = "";
       },
-      // Parts of a body are cut as the bytes were.
+      // Body parts are cut where the input was cut.
       onBody: (part) => {
         body += Buffer.from(part).toString("latin1");
       },
@@ -45,10 +48,10 @@ function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES, enough = () => f
   try {
     for (let part of parts) {
       let fed = parser.feed(part);
-      for (; fed === Fed.Enough; fed = parser.feed(part)) part = part.subarray(parser.read);
-      if (fed !== Fed.Fine) return { events, fed, fieldBytes };
+      for (; fed === FeedResult.Enough; fed = parser.feed(part)) part = part.subarray(parser.read);
+      if (fed !== FeedResult.Fine) return { events, fed, fieldBytes };
     }
-    return { events, fed: Fed.Fine, fieldBytes };
+    return { events, fed: FeedResult.Fine, fieldBytes };
   } finally {
     parser.free();
   }
@@ -72,7 +75,7 @@ const chunked = fc.tuple(path, fc.array(value, { maxLength: 5 }), lines).map(([a
   return `POST ${at} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n${more}\r\n${chunks.join("")}0\r\nX-T: 1\r\n\r\n`;
 });
 const requests = fc.array(fc.oneof(plain, counted, chunked), { minLength: 1, maxLength: 4 });
-/** Whole requests, some of them with a few bytes changed, and bytes of any kind. */
+/** Whole requests, some with a few changed bytes, and arbitrary bytes. */
 const stream = fc.oneof(
   requests.map((all) => Buffer.from(all.join(""), "latin1")),
   fc.tuple(requests, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 4 })).map(([all, changes]) => {
@@ -89,7 +92,7 @@ function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
   return at.slice(1).map((end, i) => bytes.subarray(at[i], end));
 }
 
-test("however the bytes are cut, the same requests come of them", () => {
+test("however the bytes are cut, they give the same requests", () => {
   fc.assert(
     fc.property(stream, cuts, (bytes, places) => {
       const whole = hear([bytes]);
@@ -112,7 +115,7 @@ test("byte by byte", () => {
   );
 });
 
-test("wherever it is enough for a while, the same requests come of the rest", () => {
+test("stopping after any request gives the same requests afterwards", () => {
   fc.assert(
     fc.property(stream, cuts, fc.infiniteStream(fc.boolean()), (bytes, places, pauses) => {
       const enough = () => pauses.next().value as boolean;
@@ -126,8 +129,8 @@ test("wherever it is enough for a while, the same requests come of the rest", ()
   );
 });
 
-test("a head that came before is heard as the first time", () => {
-  // Whatever is known by now, of these bytes or of others: byte by byte nothing is.
+test("a head that came before gives the same events as the first time", () => {
+  // Fed byte by byte, no head is recognised as known.
   const whole = fc.oneof(plain, counted, chunked, stream.map(String)).map((text) => Buffer.from(text, "latin1"));
   fc.assert(
     fc.property(fc.array(whole, { minLength: 1, maxLength: 4 }), cuts, (all, places) => {
@@ -142,13 +145,13 @@ test("a head that came before is heard as the first time", () => {
   );
 });
 
-test("a head that is known is still too long where less is allowed", () => {
+test("a known head is still refused by a smaller limit", () => {
   const request = Buffer.from("POST /v1/completions HTTP/1.1\r\nHost: known-but-long\r\nContent-Length: 2\r\n\r\n{}");
   for (let i = 0; i < 3; i++) expect(hear([request, request]).events).toHaveLength(4);
-  expect(hear([request], 30).fed).toBe(Fed.TooLarge);
+  expect(hear([request], 30).fed).toBe(FeedResult.TooLarge);
 });
 
-test("what was sent behind a known head that is not whole is part of it", () => {
+test("bytes after a known head with an incomplete body belong to that body", () => {
   const [head, body] = ["POST /a HTTP/1.1\r\nHost: known\r\nContent-Length: 4\r\n\r\n", "body"];
   const once = hear([Buffer.from(head + body)]).events;
   expect(hear([Buffer.from(head + body), Buffer.from(`${head}bo`), Buffer.from("dy")]).events).toEqual([
@@ -159,7 +162,7 @@ test("what was sent behind a known head that is not whole is part of it", () => 
   expect(hear([Buffer.from(head + body + head + body)]).events).toEqual([...once, ...once]);
 });
 
-test("256 heads are known, the last ones", () => {
+test("the last 256 heads are known", () => {
   const heads = new KnownHeads();
   const fields = new HeaderFields([], []);
   const head = { method: "GET", target: "/", version: "1.1", fields, keepAlive: true };
@@ -168,7 +171,7 @@ test("256 heads are known, the last ones", () => {
   expect(known).toEqual(Array.from({ length: 256 }, (_, i) => 744 + i));
 });
 
-test("bytes that look like a request that is known are none within a body, or behind the last request", () => {
+test("bytes that look like a known request are none inside a body or after the last request", () => {
   const known = "POST /k HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}";
   hear([Buffer.from(known)]);
   const outer = Buffer.from(`POST /o HTTP/1.1\r\nContent-Length: ${known.length}\r\n\r\n`);
@@ -177,13 +180,13 @@ test("bytes that look like a request that is known are none within a body, or be
   expect(hear([last, Buffer.from(known)]).events).toHaveLength(2);
 });
 
-test("requests in a row are each heard, in order", () => {
-  // Behind one of HTTP/1.0, which ends the connection, nothing is heard.
+test("consecutive requests are reported in order", () => {
+  // A request of HTTP/1.0 ends the connection, so nothing is reported after it.
   const lasting = requests.map((all) => all.map((one) => one.replace("HTTP/1.0", "HTTP/1.1")));
   fc.assert(
     fc.property(lasting, cuts, (all, places) => {
       const { events, fed } = hear(cut(Buffer.from(all.join(""), "latin1"), places), 1e6);
-      expect(fed).toBe(Fed.Fine);
+      expect(fed).toBe(FeedResult.Fine);
       expect(events.filter((event) => event.startsWith("head "))).toHaveLength(all.length);
       expect(events.filter((event) => event.startsWith("body "))).toHaveLength(all.length);
       for (const [i, request] of all.entries()) expect(events[2 * i]).toContain(JSON.stringify(request.split(" ")[0]));
@@ -191,7 +194,7 @@ test("requests in a row are each heard, in order", () => {
   );
 });
 
-test("no head is longer than it may be, whichever part of it is", () => {
+test("no head exceeds the limit, whichever part of it is long", () => {
   const long = fc.constantFrom(
     (n: number) => `GET /${"a".repeat(n)} HTTP/1.1\r\n\r\n`,
     (n: number) => `GET / HTTP/1.1\r\nX: ${"a".repeat(n)}\r\n\r\n`,
@@ -202,33 +205,33 @@ test("no head is longer than it may be, whichever part of it is", () => {
   fc.assert(
     fc.property(long, fc.integer({ min: HEAD_BYTES, max: 100_000 }), cuts, (make, bytes, places) => {
       const { fed, fieldBytes } = hear(cut(Buffer.from(make(bytes + 8)), places));
-      expect(fed).toBe(Fed.TooLarge);
+      expect(fed).toBe(FeedResult.TooLarge);
       expect(fieldBytes).toBeLessThan(HEAD_BYTES);
     }),
     { numRuns: times(100) },
   );
 });
 
-test("a URL of more than 65,535 bytes is refused, as httptools refuses it", () => {
+test("a URL of more than 65,535 bytes is refused, as by httptools", () => {
   const head = (bytes: number) => Buffer.from(`GET /?${"q".repeat(bytes - 2)} HTTP/1.1\r\nHost: x\r\n\r\n`);
-  expect(hear([head(65_535)], 4e6).fed).toBe(Fed.Fine);
-  for (const bytes of [65_536, 1_000_000]) expect(hear([head(bytes)], 4e6).fed).toBe(Fed.Wrong);
-  // What stands behind a # counts as well.
-  expect(hear([Buffer.from(`GET /#${"f".repeat(65_534)} HTTP/1.1\r\n\r\n`)], 4e6).fed).toBe(Fed.Wrong);
+  expect(hear([head(65_535)], 4e6).fed).toBe(FeedResult.Fine);
+  for (const bytes of [65_536, 1_000_000]) expect(hear([head(bytes)], 4e6).fed).toBe(FeedResult.Wrong);
+  // The part after # counts as well.
+  expect(hear([Buffer.from(`GET /#${"f".repeat(65_534)} HTTP/1.1\r\n\r\n`)], 4e6).fed).toBe(FeedResult.Wrong);
 });
 
-test("more than 10,000 header lines are too many", () => {
+test("more than 10,000 header lines are refused", () => {
   const head = (count: number) => Buffer.from(`GET / HTTP/1.1\r\n${"a:1\r\n".repeat(count)}\r\n`);
-  expect(hear([head(10_000)], 1e6).fed).toBe(Fed.Fine);
-  expect(hear([head(10_001)], 1e6).fed).toBe(Fed.TooLarge);
+  expect(hear([head(10_000)], 1e6).fed).toBe(FeedResult.Fine);
+  expect(hear([head(10_001)], 1e6).fed).toBe(FeedResult.TooLarge);
 });
 
-test("parsers that were freed leave their memory to the next", () => {
+test("freed parsers leave their memory to the next", () => {
   const request = Buffer.from("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-  // Each takes about a hundred bytes of WebAssembly's memory, which holds some thousands at once.
+  // Each parser takes about a hundred bytes of WebAssembly memory, which has room for some thousands at once.
   for (let i = 0; i < 200_000; i++) {
     const parser = new Parser(DEAF, HEAD_BYTES);
-    if (i % 1000 === 0) expect(parser.feed(request)).toBe(Fed.Fine);
+    if (i % 1000 === 0) expect(parser.feed(request)).toBe(FeedResult.Fine);
     parser.free();
     parser.free();
   }
@@ -246,7 +249,7 @@ test("many parsers at once", () => {
   expect(heads).toEqual(Array(20_000).fill("/ab"));
 });
 
-test("llhttp's bytes are no named exports: loading the parser takes less than 14 MB (20 otherwise, 9 so)", () => {
+test("loading the parser takes less than 14 MB (9 measured), so its bytes are not named exports (20 measured)", () => {
   const program = `
     const before = process.memoryUsage.rss();
     await import(${JSON.stringify(new URL("../../../src/wire/http1/parser.ts", import.meta.url).pathname)});
@@ -258,7 +261,7 @@ test("llhttp's bytes are no named exports: loading the parser takes less than 14
   expect(bytes).toBeLessThan(14e6);
 });
 
-test("for a proxy: targets stay as they were sent, and requests with Upgrade are read with their bodies, however the bytes are cut", () => {
+test("for a proxy: targets stay as sent, and requests with Upgrade are read with their bodies, however the bytes are cut", () => {
   const upgrade = "connection: upgrade\r\nupgrade: h2c\r\n";
   const sent = [
     `GET * HTTP/1.1\r\n${upgrade}\r\n`,
@@ -276,7 +279,7 @@ test("for a proxy: targets stay as they were sent, and requests with Upgrade are
         parts.push(bytes.subarray(at, at + sizes[cut % sizes.length]!));
       const { events, fed } = hear(parts, HEAD_BYTES, () => enough, true);
       const targets = events.filter((one) => one.startsWith("head ")).map((one) => JSON.parse(one.slice(5))[1]);
-      expect([fed, targets]).toEqual([Fed.Fine, Array(40).fill(expected).flat()]);
+      expect([fed, targets]).toEqual([FeedResult.Fine, Array(40).fill(expected).flat()]);
       expect(events.filter((one) => one.startsWith("body "))).toEqual(
         Array(40).fill(["body ", "body body", "body hi", "body "]).flat(),
       );
@@ -286,8 +289,8 @@ test("for a proxy: targets stay as they were sent, and requests with Upgrade are
   );
 });
 
-test("a parser that is fed within the callback of another throws an error, and both read on afterwards", () => {
-  // Unknown heads, because known ones are not read by llhttp.
+test("a parser that is fed within the callback of another throws an error, and both continue afterwards", () => {
+  // Unknown heads, because llhttp does not read known ones.
   const request = (name: string) => Buffer.from(`GET /${name} HTTP/1.1\r\nHost: h\r\n\r\n`);
   const seen: string[] = [];
   const inner = new Parser({ ...DEAF, onHead: ({ target }) => seen.push(target) }, HEAD_BYTES);
@@ -304,9 +307,12 @@ test("a parser that is fed within the callback of another throws an error, and b
     },
   };
   const outer = new Parser(events, HEAD_BYTES);
-  expect(outer.feed(request("nesting"))).toBe(Fed.Fine);
-  expect(String(nested)).toContain("fed while llhttp reads for another");
-  expect([outer.feed(request("nesting-2")), inner.feed(request("nested-2"))]).toEqual([Fed.Fine, Fed.Fine]);
+  expect(outer.feed(request("nesting"))).toBe(FeedResult.Fine);
+  expect(String(nested)).toContain("fed while llhttp reads the bytes of another");
+  expect([outer.feed(request("nesting-2")), inner.feed(request("nested-2"))]).toEqual([
+    FeedResult.Fine,
+    FeedResult.Fine,
+  ]);
   expect(seen).toEqual(["/nesting", "/nesting-2", "/nested-2"]);
   for (const parser of [outer, inner]) parser.free();
 });

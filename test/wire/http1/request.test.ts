@@ -1,17 +1,17 @@
-/** A handler reads the socket's request and the web `Request` in the same way. */
+/** Tests that a handler can read the socket's request and the web `Request` in the same way. */
 import { expect, test } from "bun:test";
 import type { HttpRequest } from "../../../src/wire/http/request.ts";
 import { HeaderFields, IncomingRequest } from "../../../src/wire/http1/request.ts";
 
 const BODY = '{"prompt":"Grüße","n":2}';
-const reading = { pause() {}, resume() {}, wanted() {} };
+const reading = { pause() {}, resume() {}, bodyWanted() {} };
 
 function fromSocket(body: string): HttpRequest {
   const fields = new HeaderFields(["Content-Type", "X-A"], ["application/json", "1"]);
   const head = { method: "POST", target: "/a?b=1", version: "1.1", keepAlive: true, fields };
   const request = new IncomingRequest(head, "http", reading);
   const bytes = Buffer.from(body);
-  // In two parts that cut a character in two.
+  // Two parts that split a character.
   const cut = body.indexOf("ü") + 1;
   request.came(bytes.subarray(0, cut));
   request.came(bytes.subarray(cut));

@@ -1,4 +1,4 @@
-/** Many requests come in one turn of the event loop: is who should have been woken meanwhile woken between two of them? */
+/** Tests that overdue callbacks run between requests when many requests arrive in one turn of the event loop. */
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import { WallClock } from "../../../src/base/clock.ts";
@@ -10,9 +10,9 @@ import { eventually } from "../../server.ts";
 import { WireClient } from "../http2/wire-client.ts";
 
 const COUNT = 30;
-/** Each request takes so long: less than what a wait must be overdue by. */
+/** Work per request, in microseconds: less than the delay after which a callback counts as overdue. */
 const WORK_US = 600;
-/** So many requests may come before it is woken: as many as take longer than that, and the one that asked. */
+/** Requests that may run before the overdue callback: as many as take longer than that delay, and the one that set it. */
 const MEANWHILE_MOST = 4;
 
 const ends: (() => unknown)[] = [];
@@ -20,7 +20,7 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
 
-/** What each request does, and what was seen. `catchUp` is the server's. */
+/** The handler of each request, and a log of events. The server calls `catchUp`. */
 function world() {
   const clock = new WallClock();
   ends.push(() => clock.close());

@@ -1,4 +1,4 @@
-/** Does a `Response` of any kind leave whole through our own server, and is its body let go when nobody reads it? */
+/** Tests that our server sends a web `Response` of any kind whole, and cancels its body when the client leaves. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import net from "node:net";
 import { FRONT_LIMITS } from "../../../src/wire/http/front-limits.ts";
@@ -6,13 +6,13 @@ import { HttpServer } from "../../../src/wire/http1/server.ts";
 import { eventually } from "../../server.ts";
 
 const PART_BYTES = 100_000;
-/** More than is put together. */
+/** Number of parts that exceed the limit for a body sent in one piece. */
 const LONG = 60;
 let server: HttpServer;
 let pulled = 0;
 let cancelled = 0;
 
-/** Parts as they are asked for; `count` of them. */
+/** A response of `count` parts, produced on demand. `fails`: true if the body ends with an error. */
 function parts(count: number, fails = false): Response {
   let made = 0;
   const body = new ReadableStream<Uint8Array>({
@@ -79,13 +79,13 @@ test.each([
   if (status === 201) expect(answer.headers.get("x-a")).toBe("b");
 });
 
-test("one that fails before its head is a 500, later the connection is broken off", async () => {
+test("a failure before the head gives a 500, a later one breaks the connection off", async () => {
   const failed = await ask("/fails");
   expect([failed.status, await failed.text()]).toEqual([500, "Internal Server Error"]);
   expect(ask("/breaks").then((answer) => answer.text())).rejects.toThrow();
 });
 
-test("a body is asked for as the client reads, and let go when it leaves", async () => {
+test("a body is read as the client reads, and cancelled when it leaves", async () => {
   const before = cancelled;
   pulled = 0;
   const socket = net.connect(server.port, "127.0.0.1");
@@ -96,7 +96,7 @@ test("a body is asked for as the client reads, and let go when it leaves", async
   const held = pulled;
   await Bun.sleep(100);
   expect(pulled).toBe(held);
-  // What the kernel takes for one that stalls.
+  // Bytes that the kernel accepts for a client that does not read.
   expect(held * PART_BYTES).toBeLessThan(16e6);
   socket.resume();
   await eventually(() => pulled > held + 10);
@@ -104,7 +104,7 @@ test("a body is asked for as the client reads, and let go when it leaves", async
   await eventually(() => cancelled === before + 1);
 });
 
-test("a client that left before its answer was made: the body is let go unread", async () => {
+test("the body of an answer to a client that left earlier is cancelled unread", async () => {
   const before = cancelled;
   pulled = 0;
   const socket = net.connect(server.port, "127.0.0.1");

@@ -1,6 +1,6 @@
 /**
- * Does our HTTP/1.1 answer as uvicorn's does, byte by byte, whatever is sent? `recorded-http/record.py` had uvicorn answer;
- * here the same small application stands under our server.
+ * Compares our HTTP/1.1 with recordings of uvicorn, byte by byte. `recorded-http/record.py` ran a small application under
+ * uvicorn; here the same application runs under our server.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -10,19 +10,22 @@ import type { HttpRequest } from "../../../src/wire/http/request.ts";
 import { HttpServer } from "../../../src/wire/http1/server.ts";
 import { eventually } from "../../server.ts";
 
-interface Recorded {
+interface Recording {
   readonly name: string;
   readonly sent: readonly string[];
   readonly received: string;
   readonly closed: boolean;
-  /** Lines of the log. */
+  /** Log lines. */
   readonly warned: readonly string[];
 }
 
 const read = (file: string) =>
   readFileSync(new URL(`../../conformance/recorded-http/${file}`, import.meta.url), "utf8");
-const recorded: readonly Recorded[] = JSON.parse(read("uvicorn-0.54.json"));
-/** httptools 0.9 has llhttp 9.4.3, undici 7.30 one that takes no tab behind a length: a row of docs/reference/differences.md. */
+const recorded: readonly Recording[] = JSON.parse(read("uvicorn-0.54.json"));
+/**
+ * The recorded case that differs: the llhttp of undici 7.30 refuses a tab after a length, llhttp 9.4.3 in httptools 0.9 accepts
+ * it. A row of docs/reference/differences.md.
+ */
 const NEWER_PARSER = "length with blanks";
 const SILENT_MS = 120;
 const PART_MS = 15;
@@ -31,7 +34,7 @@ let server: HttpServer;
 const warned: string[] = [];
 const TEXT = { "content-type": "text/plain" };
 
-/** As `app` in `record.py`. */
+/** Application of the test, the same as `app` in `record.py`. */
 async function answer(request: HttpRequest): Promise<Response> {
   const { pathname, search } = new URL(request.url);
   const { headers, method } = request;
@@ -46,7 +49,7 @@ async function answer(request: HttpRequest): Promise<Response> {
       const given = ["x", "y", "host"].map((name) => headers.get(name));
       const raw = request.url.slice(request.url.indexOf("?") + 1 || request.url.length);
       const shown = [method, server.version(request), raw, ...given].map((one) => JSON.stringify(one));
-      // Latin-1, as it came: bytes beyond ASCII are a string of theirs.
+      // Encoded as Latin-1, so that bytes beyond ASCII return unchanged.
       const body = Buffer.from(`[${shown.join(", ")}]`, "latin1");
       return new Response(body, { headers: TEXT });
     }
@@ -89,13 +92,13 @@ beforeAll(() => {
 });
 afterAll(() => server.stop(true));
 
-/** All that comes until the server closes or has been silent for a while, and whether it closed. */
+/** Reads until the server closes or is silent for a while. Returns the bytes, and whether it closed. */
 async function talk({
   name,
   sent,
   received: wanted,
   closed: closes,
-}: Recorded): Promise<Pick<Recorded, "received" | "closed">> {
+}: Recording): Promise<Pick<Recording, "received" | "closed">> {
   const socket = net.connect(server.port, "127.0.0.1");
   let received = "";
   let closed = false;
@@ -109,12 +112,12 @@ async function talk({
   });
   socket.on("error", () => {});
   for (const part of sent) {
-    // What comes together with a request for another protocol is passed over.
+    // Bytes that arrive together with a request for another protocol are skipped.
     if (name.startsWith("upgrade") && part !== sent[0]) await eventually(() => received !== "");
     socket.write(Buffer.from(part, "latin1"));
     await Bun.sleep(PART_MS);
   }
-  // A busy machine may be late with what is to come; what is not to come has its time.
+  // A busy machine may be late with expected bytes, so silence counts only after they have arrived.
   const undated = () => received.replace(/date: [^\r]+/g, "date: <date>");
   for (let i = 0; i < 400 && !closed && (closes || undated().length < wanted.length); i++) await Bun.sleep(5);
   last = performance.now();
@@ -124,14 +127,14 @@ async function talk({
   return { received: undated(), closed: wasClosed };
 }
 
-test("what was recorded is what was sent", () => {
+test("the recorded requests are the ones sent here", () => {
   const sent: Record<string, string[]> = JSON.parse(read("sent.json"));
   expect(recorded.map(({ name, sent }) => [name, sent])).toEqual(Object.entries(sent));
   expect(recorded.length).toBeGreaterThan(150);
 });
 
-test("every exchange is as uvicorn's, to the byte, and ends as there", async () => {
-  const wrong: (Recorded & { readonly got: object })[] = [];
+test("every exchange equals uvicorn's to the byte, and ends in the same way", async () => {
+  const wrong: (Recording & { readonly got: object })[] = [];
   await Promise.all(
     recorded.map(async (one) => {
       const got = await talk(one);
@@ -139,7 +142,7 @@ test("every exchange is as uvicorn's, to the byte, and ends as there", async () 
     }),
   );
   expect(wrong.filter(({ name }) => name !== NEWER_PARSER)).toEqual([]);
-  // When this recording passes, it must leave the table.
+  // When this recording passes, remove it from the table.
   expect(wrong.map(({ name }) => name)).toEqual([NEWER_PARSER]);
   const theirs = recorded.flatMap((one) =>
     one.name === NEWER_PARSER ? ["Invalid HTTP request received."] : one.warned,

@@ -1,4 +1,4 @@
-/** Does a connection keep to HTTP/2, whatever the client does? Frames in, frames out, without sockets. */
+/** Tests one HTTP/2 connection without sockets: frames in, frames out, for correct and incorrect clients. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { FrameFlag, FrameType, Http2Code, PREFACE } from "../../../src/wire/http2/frames.ts";
@@ -17,7 +17,7 @@ const TRAILERS = encodeFields([["grpc-status", "0"]]);
 const data = (id: number, text: string, ends = false) =>
   frame(FrameType.Data, ends ? FrameFlag.EndStream : 0, id, Buffer.from(text));
 
-test("a request, its body and its answer; the settings are acknowledged", () => {
+test("a request with its body and answer; settings are acknowledged", () => {
   const peer = new Peer();
   peer.greet();
   const owner = peer.open(1);
@@ -39,7 +39,7 @@ test("a request, its body and its answer; the settings are acknowledged", () => 
   ]);
 });
 
-test("who has not sent all when all is answered is told that it need not; what was under way is nothing wrong", () => {
+test("after a complete answer an unfinished request gets a reset without error, and its late frames are ignored", () => {
   const peer = new Peer();
   peer.greet();
   peer.open(1).stream.head(HEAD, true);
@@ -47,14 +47,14 @@ test("who has not sent all when all is answered is told that it need not; what w
   expect([peer.resets, peer.goAway, peer.connection.streams]).toEqual([{ 1: Http2Code.None }, null, 0]);
 });
 
-test("bytes may come one by one", () => {
+test("bytes may arrive one by one", () => {
   const peer = new Peer();
   const all = Buffer.concat([PREFACE, settings(), headers(1), data(1, "abc", true)]);
   for (const byte of all) peer.connection.data(Buffer.from([byte]));
   expect(peer.owners.get(1)!.told).toEqual(["data 3", "ended"]);
 });
 
-test("requests that come all at once share turns: other work has its own in between, and none is lost or out of order", () => {
+test("requests that arrive all at once are spread over turns, complete and in order", () => {
   const peer = new Peer().greet();
   const ids = Array.from({ length: 200 }, (_, at) => 2 * at + 1);
   const whole = Buffer.concat(ids.map((id) => headers(id, true)));
@@ -62,7 +62,7 @@ test("requests that come all at once share turns: other work has its own in betw
   const opened = () => [...peer.owners.keys()];
   const seen = [opened().length];
   expect(peer.paused).toBe(true);
-  // Bytes that the kernel had handed over before.
+  // Bytes that the kernel had delivered before the pause.
   peer.connection.data(whole.subarray(whole.length - 5));
   expect(opened()).toHaveLength(seen[0]!);
   while (peer.paused) {
@@ -76,7 +76,7 @@ test("requests that come all at once share turns: other work has its own in betw
   expect(peer.goAway).toBe(null);
 });
 
-test("a connection that ends while requests of it wait is read no further", () => {
+test("after a connection has ended, its waiting requests are not read", () => {
   const peer = new Peer().greet();
   const frames = Array.from({ length: 100 }, (_, at) => headers(2 * at + 1, true));
   peer.connection.data(Buffer.concat(frames));
@@ -86,7 +86,7 @@ test("a connection that ends while requests of it wait is read no further", () =
   expect([peer.owners.size, opened < 100, peer.paused]).toEqual([opened, true, false]);
 });
 
-test("padding, priority, blocks of headers in parts, frames and settings of unknown kinds", () => {
+test("padding, priority, header blocks in parts, and unknown frames and settings", () => {
   const peer = new Peer();
   peer.greet([0x99, 7]);
   const block = encodeFields(REQUEST);
@@ -102,56 +102,56 @@ test("padding, priority, blocks of headers in parts, frames and settings of unkn
   expect([peer.owners.get(1)!.told, peer.goAway]).toEqual([["data 1", "ended"], null]);
 });
 
-/** What a client does wrong, and the code that ends the connection. */
+/** Errors of a client, and the code with which the connection ends. */
 const wrong: readonly (readonly [string, number, readonly Uint8Array[]])[] = [
-  ["no preface", Http2Code.Protocol, [Buffer.from("GET / HTTP/1.1\r\n\r\n")]],
-  ["no settings first", Http2Code.Protocol, [PREFACE, windowUpdate(0, 1)]],
+  ["a missing preface", Http2Code.Protocol, [Buffer.from("GET / HTTP/1.1\r\n\r\n")]],
+  ["a first frame that is not SETTINGS", Http2Code.Protocol, [PREFACE, windowUpdate(0, 1)]],
   [
     "a frame that is too large",
     Http2Code.FrameSize,
     [PREFACE, settings(), frame(FrameType.Data, 0, 1, Buffer.alloc(16_385))],
   ],
   ["settings of a stream", Http2Code.Protocol, [PREFACE, frame(FrameType.Settings, 0, 1)]],
-  ["settings of another length", Http2Code.FrameSize, [PREFACE, frame(FrameType.Settings, 0, 0, Buffer.alloc(5))]],
+  ["settings of a wrong length", Http2Code.FrameSize, [PREFACE, frame(FrameType.Settings, 0, 0, Buffer.alloc(5))]],
   [
     "an acknowledgement with settings",
     Http2Code.FrameSize,
     [PREFACE, frame(FrameType.Settings, 1, 0, Buffer.alloc(6))],
   ],
-  ["a push that is neither on nor off", Http2Code.Protocol, [PREFACE, settings([2, 2])]],
-  ["a first window that is too large", Http2Code.FlowControl, [PREFACE, settings([4, 2 ** 31])]],
-  ["a size of frames that is too small", Http2Code.Protocol, [PREFACE, settings([5, 16_383])]],
+  ["a push setting that is neither 0 nor 1", Http2Code.Protocol, [PREFACE, settings([2, 2])]],
+  ["an initial window that is too large", Http2Code.FlowControl, [PREFACE, settings([4, 2 ** 31])]],
+  ["a maximum frame size that is too small", Http2Code.Protocol, [PREFACE, settings([5, 16_383])]],
 ];
 const later: readonly (readonly [string, number, readonly Uint8Array[]])[] = [
-  ["data of a stream that is idle", Http2Code.Protocol, [data(1, "x")]],
-  ["data of no stream", Http2Code.Protocol, [data(0, "x")]],
-  ["headers of no stream", Http2Code.Protocol, [headers(0)]],
-  ["an even stream", Http2Code.Protocol, [headers(2)]],
-  ["data behind the end", Http2Code.StreamClosed, [headers(1, true), data(1, "x")]],
-  ["headers behind the end", Http2Code.StreamClosed, [headers(1, true), headers(1, true)]],
-  ["a stream below the last one", Http2Code.StreamClosed, [headers(5, true), headers(3)]],
-  [
-    "data behind a reset",
-    Http2Code.StreamClosed,
-    [headers(1), frame(FrameType.RstStream, 0, 1, four(8)), data(1, "x")],
-  ],
-  ["a reset of a stream that is idle", Http2Code.Protocol, [frame(FrameType.RstStream, 0, 1, four(8))]],
-  ["a reset of another length", Http2Code.FrameSize, [headers(1), frame(FrameType.RstStream, 0, 1)]],
-  ["a window of a stream that is idle", Http2Code.Protocol, [windowUpdate(1, 1)]],
-  ["a window that grows by nothing", Http2Code.Protocol, [windowUpdate(0, 0)]],
-  ["a window that grows too far", Http2Code.FlowControl, [windowUpdate(0, 2 ** 31 - 1)]],
-  ["a window of another length", Http2Code.FrameSize, [frame(FrameType.WindowUpdate, 0, 0, Buffer.alloc(3))]],
-  ["a ping of another length", Http2Code.FrameSize, [frame(FrameType.Ping, 0, 0, Buffer.alloc(7))]],
-  ["a ping of a stream", Http2Code.Protocol, [frame(FrameType.Ping, 0, 1, Buffer.alloc(8))]],
+  ["data on a stream that was never opened", Http2Code.Protocol, [data(1, "x")]],
+  ["data on stream 0", Http2Code.Protocol, [data(0, "x")]],
+  ["headers on stream 0", Http2Code.Protocol, [headers(0)]],
+  ["a stream with an even number", Http2Code.Protocol, [headers(2)]],
+  ["data after the end", Http2Code.StreamClosed, [headers(1, true), data(1, "x")]],
+  ["headers after the end", Http2Code.StreamClosed, [headers(1, true), headers(1, true)]],
+  ["a stream number below the last one", Http2Code.StreamClosed, [headers(5, true), headers(3)]],
+  ["data after a reset", Http2Code.StreamClosed, [headers(1), frame(FrameType.RstStream, 0, 1, four(8)), data(1, "x")]],
+  ["a reset of a stream that was never opened", Http2Code.Protocol, [frame(FrameType.RstStream, 0, 1, four(8))]],
+  ["a reset of a wrong length", Http2Code.FrameSize, [headers(1), frame(FrameType.RstStream, 0, 1)]],
+  ["a window update on a stream that was never opened", Http2Code.Protocol, [windowUpdate(1, 1)]],
+  ["a window update of 0", Http2Code.Protocol, [windowUpdate(0, 0)]],
+  ["a window update beyond the maximum", Http2Code.FlowControl, [windowUpdate(0, 2 ** 31 - 1)]],
+  ["a window update of a wrong length", Http2Code.FrameSize, [frame(FrameType.WindowUpdate, 0, 0, Buffer.alloc(3))]],
+  ["a ping of a wrong length", Http2Code.FrameSize, [frame(FrameType.Ping, 0, 0, Buffer.alloc(7))]],
+  ["a ping on a stream", Http2Code.Protocol, [frame(FrameType.Ping, 0, 1, Buffer.alloc(8))]],
   ["a push", Http2Code.Protocol, [frame(FrameType.PushPromise, 4, 1, Buffer.alloc(4))]],
-  ["a continuation of nothing", Http2Code.Protocol, [frame(FrameType.Continuation, 4, 1)]],
-  ["a block that is interrupted", Http2Code.Protocol, [frame(FrameType.Headers, 0, 1), windowUpdate(0, 1)]],
+  ["a continuation without headers", Http2Code.Protocol, [frame(FrameType.Continuation, 4, 1)]],
   [
-    "a block that is another's",
+    "a header block interrupted by another frame",
+    Http2Code.Protocol,
+    [frame(FrameType.Headers, 0, 1), windowUpdate(0, 1)],
+  ],
+  [
+    "a continuation on another stream",
     Http2Code.Protocol,
     [frame(FrameType.Headers, 0, 1), frame(FrameType.Continuation, 4, 3)],
   ],
-  ["a block that is none", Http2Code.Compression, [frame(FrameType.Headers, 4, 1, Buffer.from([0xff, 0xff]))]],
+  ["an invalid header block", Http2Code.Compression, [frame(FrameType.Headers, 4, 1, Buffer.from([0xff, 0xff]))]],
   [
     "padding that is too long",
     Http2Code.Protocol,
@@ -162,7 +162,7 @@ const later: readonly (readonly [string, number, readonly Uint8Array[]])[] = [
     Http2Code.Protocol,
     [frame(FrameType.Priority, 0, 3, Buffer.concat([four(3), Buffer.alloc(1)]))],
   ],
-  ["a priority of another length", Http2Code.FrameSize, [frame(FrameType.Priority, 0, 3, Buffer.alloc(4))]],
+  ["a priority of a wrong length", Http2Code.FrameSize, [frame(FrameType.Priority, 0, 3, Buffer.alloc(4))]],
   [
     "three pings in a row",
     Http2Code.Calm,
@@ -176,14 +176,14 @@ test.each([...wrong, ...later.map(([name, code, parts]) => [name, code, [PREFACE
     peer.send(...parts);
     expect([peer.goAway, peer.done, peer.connection.streams]).toEqual([code, true, 0]);
     for (const { told } of peer.owners.values()) expect(told.at(-1)).toBe("gone");
-    // Whatever comes afterwards is nobody's.
+    // Frames after the end are ignored.
     const seen = peer.frames.length;
     peer.send(headers(99));
     expect(peer.frames.length).toBe(seen);
   },
 );
 
-/** Requests that are malformed, and a body that is not as long as it was said. */
+/** Malformed requests, and bodies of another length than announced. */
 const malformed: readonly (readonly [string, readonly Uint8Array[]])[] = [
   ["no method", [headers(1, true, REQUEST.slice(1))]],
   [
@@ -208,19 +208,19 @@ const malformed: readonly (readonly [string, readonly Uint8Array[]])[] = [
   ],
   ["a method twice", [headers(1, true, with_([":method", "POST"]))]],
   ["a status", [headers(1, true, [...REQUEST, [":status", "200"]])]],
-  ["a pseudo header behind others", [headers(1, true, [["x", "y"], ...REQUEST])]],
-  ["capitals", [headers(1, true, with_(["X-a", "y"]))]],
-  ["a connection's own header", [headers(1, true, with_(["connection", "close"]))]],
-  ["te that is not trailers", [headers(1, true, with_(["te", "gzip"]))]],
-  ["a length that is no number", [headers(1, true, with_(["content-length", "x"]))]],
-  ["more than was said", [headers(1, false, with_(["content-length", "1"])), data(1, "xy")]],
-  ["less than was said", [headers(1, false, with_(["content-length", "3"])), data(1, "xy", true)]],
-  ["nothing where something was said", [headers(1, true, with_(["content-length", "3"]))]],
-  ["trailers that do not end", [headers(1), headers(1, false, [["x", "y"]])]],
-  ["trailers with a pseudo header", [headers(1), headers(1, true, [[":path", "y"]])]],
-  ["a window that grows by nothing", [headers(1), windowUpdate(1, 0)]],
+  ["a pseudo-header after other fields", [headers(1, true, [["x", "y"], ...REQUEST])]],
+  ["a name in capitals", [headers(1, true, with_(["X-a", "y"]))]],
+  ["a field that only HTTP/1 has", [headers(1, true, with_(["connection", "close"]))]],
+  ["te other than trailers", [headers(1, true, with_(["te", "gzip"]))]],
+  ["a content-length that is not a number", [headers(1, true, with_(["content-length", "x"]))]],
+  ["a body longer than announced", [headers(1, false, with_(["content-length", "1"])), data(1, "xy")]],
+  ["a body shorter than announced", [headers(1, false, with_(["content-length", "3"])), data(1, "xy", true)]],
+  ["no body although one was announced", [headers(1, true, with_(["content-length", "3"]))]],
+  ["trailers that do not end the stream", [headers(1), headers(1, false, [["x", "y"]])]],
+  ["trailers with a pseudo-header", [headers(1), headers(1, true, [[":path", "y"]])]],
+  ["a window update of 0", [headers(1), windowUpdate(1, 0)]],
 ];
-test.each(malformed)("the stream ends, and no other: %s", (_, parts) => {
+test.each(malformed)("only the stream ends: %s", (_, parts) => {
   const peer = new Peer();
   peer.greet().send(...parts);
   expect([peer.resets, peer.goAway, peer.connection.streams]).toEqual([{ 1: Http2Code.Protocol }, null, 0]);
@@ -229,7 +229,7 @@ test.each(malformed)("the stream ends, and no other: %s", (_, parts) => {
   expect(peer.owners.get(3)!.told).toEqual(["ended"]);
 });
 
-test("a window of a stream that grows too far ends the stream", () => {
+test("a window update of a stream beyond the maximum ends the stream", () => {
   const peer = new Peer();
   peer.greet();
   peer.open(1);
@@ -237,7 +237,7 @@ test("a window of a stream that grows too far ends the stream", () => {
   expect([peer.resets, peer.goAway]).toEqual([{ 1: Http2Code.FlowControl }, null]);
 });
 
-test("the end of a server: nobody new is served, and the connection is done with its last stream", () => {
+test("a retiring connection refuses new streams and ends with its last stream", () => {
   const peer = new Peer();
   peer.greet();
   const owner = peer.open(1);
@@ -249,7 +249,7 @@ test("the end of a server: nobody new is served, and the connection is done with
   expect([peer.done, peer.ended.has(1)]).toEqual([true, true]);
 });
 
-test("a reset by the client drops what waits, a reset by the owner too, and neither is told twice", () => {
+test("a reset by the client or by the server drops queued data, and is reported at most once", () => {
   const peer = new Peer();
   peer.greet([4, 10]);
   const [one, two] = [peer.open(1), peer.open(3)];
@@ -298,7 +298,7 @@ const acts: fc.Arbitrary<Act> = fc.oneof(
   { arbitrary: fc.constant({ kind: "turn" as const }), weight: 2 },
 );
 
-test("windows and a slow kernel: no byte too many, none out of order, and all of them as soon as there is room", () => {
+test("with any windows and a slow kernel: no byte too many, none out of order, and all as soon as there is room", () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 0, max: 70_000 }),
@@ -320,7 +320,7 @@ test("windows and a slow kernel: no byte too many, none out of order, and all of
             return part;
           });
         for (const { stream: one } of owners) one.end(TRAILERS);
-        // Room for everything: nothing may be left.
+        // With unlimited room nothing may be left.
         peer.drain(Number.POSITIVE_INFINITY);
         peer.widen(0, 10_000_000);
         for (const { stream: one } of owners) if (!peer.ended.has(one.id)) peer.widen(one.id, 10_000_000);

@@ -26,7 +26,7 @@ test("a change of all windows takes as long with 16,384 open streams as with 16"
   const data = Buffer.alloc(80_000);
   const [few, many] = [16, 16_384].map((streams) => {
     const peer = withStreams(streams);
-    // Half of the streams were widened by the client, and half of those have data that waits for the connection's window.
+    // The client widened half of the streams, and half of those have data that waits for the connection's window.
     peer.send(...ids(streams / 2).map((id) => windowUpdate(id, 1000 + (id % 13))));
     for (const id of ids(streams / 4)) peer.owners.get(id)!.stream.write(data, data.length, true);
     return cpuUs(() => peer.send(changes));
@@ -34,7 +34,7 @@ test("a change of all windows takes as long with 16,384 open streams as with 16"
   expect(many! / few!).toBeLessThan(20);
 });
 
-test("32 settings in a frame: more end the connection; every value is checked, the last window counts", () => {
+test("32 settings in a frame are accepted, more end the connection; each value is checked, the last window counts", () => {
   const after = (...pairs: readonly (readonly [number, number])[]) => {
     const peer = new Peer().greet();
     const { stream } = peer.open(1);
@@ -48,7 +48,7 @@ test("32 settings in a frame: more end the connection; every value is checked, t
   expect(after([WINDOW, 5], [5, 1])[0]).toBe(Http2Code.Protocol);
 });
 
-/** What a client does to the windows of four streams. */
+/** Actions of a client on the windows of four streams. */
 const acts = fc.array(
   fc.oneof(
     fc.record({
@@ -62,7 +62,7 @@ const acts = fc.array(
   { maxLength: 40 },
 );
 
-test("a change of all windows ends the connection exactly where one of them grows beyond 2^31-1, as if each were looked at", () => {
+test("a change of all windows ends the connection exactly if one of them would exceed 2^31-1", () => {
   fc.assert(
     fc.property(acts, (all) => {
       const peer = withStreams(4);
@@ -103,7 +103,7 @@ test("a change of all windows ends the connection exactly where one of them grow
   );
 });
 
-test("streams that a setting lets send do so 64 frames in a turn, all of them, and are shut by the next one", () => {
+test("streams that a setting opens send 64 frames per turn until all have sent; a later setting stops them", () => {
   const count = 1000;
   const peer = withStreams(count, [WINDOW, 0]);
   for (const { stream } of peer.owners.values()) {
@@ -129,21 +129,21 @@ test("streams that a setting lets send do so 64 frames in a turn, all of them, a
   for (const id of ids(count)) expect(Buffer.concat(peer.data.get(id)!).toString()).toBe("two");
 });
 
-/** A block of 15 KB with one field in Huffman code: 24,000 letters of five bits. */
+/** A header block of 15 KB with one Huffman-coded field: 24,000 letters of five bits. */
 const CODED = Buffer.concat([
   encodeFields(REQUEST),
   Buffer.from([0, 1, 0x78, 0xff, 0x99, 0x74]),
   Buffer.alloc(15_000, Buffer.from([0x18, 0xc6, 0x31, 0x8c, 0x63])),
 ]);
-/** A block of 1 KB that names an entry of the static table a thousand times. */
+/** A header block of 1 KB that refers to an entry of the static table a thousand times. */
 const REPEATED = Buffer.concat([encodeFields(REQUEST), Buffer.alloc(1000, 0x80 | 19)]);
 /** A block of 15 KB with 3,000 short fields. */
 const SHORT = Buffer.concat([encodeFields(REQUEST), Buffer.alloc(15_000, Buffer.from([0, 0x81, 0x1f, 0x81, 0x1f]))]);
 
 test.each([
-  ["one long field in Huffman code", CODED, 8],
+  ["one long Huffman-coded field", CODED, 8],
   ["many short fields", SHORT, 2],
-])("blocks of headers of 15 KB, %s: a turn has as many as cost a millisecond", (_, block, most) => {
+])("header blocks of 15 KB, %s: one turn decodes as many as cost a millisecond", (_, block, most) => {
   const peer = new Peer().greet();
   const opened = [0];
   peer.connection.data(
@@ -158,7 +158,7 @@ test.each([
   expect([peer.owners.size, Math.max(...perTurn) <= most, Math.min(...perTurn) > 0]).toEqual([64, true, true]);
 });
 
-test("Huffman code is decoded at a few nanoseconds a byte: at most 25 times as long as a sum of the bytes takes", () => {
+test("Huffman decoding takes a few nanoseconds per byte: at most 25 times as long as adding the bytes up", () => {
   let sum = 0;
   const blocks = 300;
   const control = () => {
@@ -173,7 +173,7 @@ test("Huffman code is decoded at a few nanoseconds a byte: at most 25 times as l
   expect(cpuUs(decode) / cpuUs(control)).toBeLessThan(25);
 });
 
-test("a frame that comes byte by byte costs as much a byte where it is 16 KB as where it is 1 KB", () => {
+test("a frame that arrives byte by byte costs as much per byte with 16 KB as with 1 KB", () => {
   const perByte = (size: number) => {
     const frames = Array.from({ length: 16_384 / size }, () => frame(0x42, 0, 0, Buffer.alloc(size)));
     const parts = Array.from(Buffer.concat(frames), (byte) => Buffer.from([byte]));
@@ -184,7 +184,7 @@ test("a frame that comes byte by byte costs as much a byte where it is 16 KB as 
   expect(perByte(16_384) / perByte(1024)).toBeLessThan(3.2);
 });
 
-test("frames that take longer than their cost says end the turn by time", () => {
+test("frames that take longer than their estimated cost end the turn by time", () => {
   let peer: Peer | null = null;
   peer = new Peer({
     open: () => {
@@ -203,7 +203,7 @@ test("frames that take longer than their cost says end the turn by time", () => 
   expect(seen).toEqual([3, 6, 9]);
 });
 
-test("a connection that is lost with thousands of streams ends them in several turns, each once", () => {
+test("a lost connection with thousands of streams ends them in several turns, each once", () => {
   const peer = withStreams(1000);
   const gone = () => [...peer.owners.values()].filter(({ told }) => told.at(-1) === "gone").length;
   peer.connection.lost();
@@ -216,7 +216,7 @@ test("a connection that is lost with thousands of streams ends them in several t
   for (const { told } of peer.owners.values()) expect(told).toEqual(["gone"]);
 });
 
-test("data that is kept does not keep the read that it came in", () => {
+test("data that is kept does not keep the whole read in memory", () => {
   const kept: Uint8Array[] = [];
   const peer = new Peer({ open: () => ({ data: (bytes) => void kept.push(bytes), ended() {}, gone() {} }) }).greet();
   const priority = frame(FrameType.Priority, 0, 99, Buffer.from([0, 0, 0, 0, 1]));
@@ -225,7 +225,7 @@ test("data that is kept does not keep the read that it came in", () => {
   expect(kept.map(({ length, buffer }) => [length, buffer.byteLength < 100])).toEqual([[1, true]]);
 });
 
-test("blocks of headers that a client sent before its reset are not decoded after it", async () => {
+test("header blocks sent before a client's reset are not decoded after it", async () => {
   const wall = new WallClock();
   const closed = Promise.withResolvers<void>();
   let opened = 0;

@@ -1,4 +1,4 @@
-/** Fuzzes the readers of HTTP/2 and HPACK: each input ends, and takes CPU time and memory in proportion to its bytes. */
+/** Fuzzes HTTP/2 connections and HPACK. Each input must end, with CPU time and memory in proportion to its bytes. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Http2Connection } from "../../../src/wire/http2/connection.ts";
@@ -9,14 +9,14 @@ import type { Http2Stream } from "../../../src/wire/http2/stream.ts";
 import { fuzz, mutated } from "../../fuzz.ts";
 import { frame, headers, REQUEST, settings, windowUpdate } from "./peer.ts";
 
-// Collecting the heap of a process that other tests share takes long.
+// A collection of the heap takes long in a process that other tests share.
 setDefaultTimeout(60_000);
 
 const HEAD = encodeFields([[":status", "200"]]);
 const TURNS_MOST = 100_000;
 const PINGS = { leastIntervalMs: 0, strikesMost: 0, withoutCalls: true };
 
-/** An answer of a few bytes to every request; the body of the request is dropped. */
+/** Answers every request with a few bytes and drops its body. */
 const answering = (stream: Http2Stream) => {
   stream.head(HEAD, false);
   stream.write(Buffer.from("some bytes of an answer"));
@@ -24,8 +24,8 @@ const answering = (stream: Http2Stream) => {
 };
 
 /**
- * A connection whose client reads everything. Returns what feeds it bytes, in parts of so many, to the end of the last turn
- * after each.
+ * Returns a function that feeds bytes to a connection in parts of `partBytes`, and after each part runs all turns. The client
+ * reads everything.
  */
 function connection(partBytes = Number.POSITIVE_INFINITY): (bytes: Buffer) => Http2Connection {
   const later: (() => void)[] = [];
@@ -49,7 +49,7 @@ function connection(partBytes = Number.POSITIVE_INFINITY): (bytes: Buffer) => Ht
   };
 }
 
-/** As above, with so many streams open. */
+/** Like `connection`, with open streams. */
 function withStreams(count: number): (bytes: Buffer) => Http2Connection {
   const feed = connection();
   feed(Buffer.concat([PREFACE, settings(), ...Array.from({ length: count }, (_, at) => headers(2 * at + 1))]));
@@ -71,7 +71,7 @@ const fields = fc
   .map((more) => [...REQUEST, ...more]);
 const letters = (length: number) => Buffer.alloc(length - (length % 5), Buffer.from([0x18, 0xc6, 0x31, 0x8c, 0x63]));
 
-/** A field in one of the forms of RFC 7541, section 6, with its texts plain or in Huffman code. */
+/** A field in one of the forms of RFC 7541, section 6, with its texts plain or Huffman-coded. */
 const text = fc.oneof(
   fc.stringMatching(/^[ -~]{0,30}$/).map((value) => Buffer.concat([Buffer.from([value.length]), Buffer.from(value)])),
   fc.integer({ min: 0, max: 120 }).map((length) => {
@@ -110,7 +110,7 @@ const frames = fc.oneof(
   bytes(8).map((data) => frame(FrameType.Ping, 0, 0, Buffer.concat([data, Buffer.alloc(8 - data.length)]))),
   fc.tuple(fc.nat(12), fc.nat(255), id, bytes(50)).map(([type, flag, at, data]) => frame(type, flag, at, data)),
 );
-/** Many frames of a kind, for one stream after the other. */
+/** Many frames of one kind, on one stream after another. */
 const flood = fc
   .tuple(
     fc.constantFrom<(at: number, value: number) => Buffer>(
@@ -136,22 +136,22 @@ const stream = fc.oneof(
   bytes(600).map((all) => Buffer.concat([greeting, all])),
 );
 
-/** Five times what the most expensive inputs took; the decoder of bits one by one left 37 bytes a byte. */
+/** Five times the cost of the most expensive inputs. (A decoder that worked bit by bit left 37 bytes of garbage per byte.) */
 const BOUNDS = { usPerByte: 0.6, usMore: 3000, memoryPerByte: 20, memoryMore: 20_000 };
 
-test("HTTP/2: any bytes end, in CPU time and memory in proportion to them", () => {
+test("HTTP/2: any bytes end, with CPU time and memory in proportion to them", () => {
   fuzz(1500, stream, BOUNDS, connection);
 });
 
-test("HTTP/2: the same of bytes that come one by one", () => {
+test("HTTP/2: the same for bytes that arrive one by one", () => {
   fuzz(200, stream, { ...BOUNDS, usPerByte: 2 }, () => connection(1));
 });
 
-test("HTTP/2: the same beside 4,096 open streams", () => {
+test("HTTP/2: the same with 4,096 other streams open", () => {
   fuzz(120, mutated(valid), BOUNDS, () => withStreams(4096), 1);
 }, 60_000);
 
-test("HPACK: any bytes end, in CPU time and memory in proportion to them", () => {
+test("HPACK: any bytes end, with CPU time and memory in proportion to them", () => {
   const decoding = () => {
     const decoder = new HpackDecoder();
     return (all: Buffer) => {

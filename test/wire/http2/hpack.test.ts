@@ -1,4 +1,4 @@
-/** Are blocks of headers read as RFC 7541 says? Its own examples, and whatever comes: fields, or an error of the connection. */
+/** Tests HPACK with the examples of RFC 7541, and that any other bytes give fields or a connection error. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { ConnectionError } from "../../../src/wire/http2/frames.ts";
@@ -8,7 +8,7 @@ import { times } from "../../size.ts";
 
 const bytes = (hex: string) => Buffer.from(hex.replaceAll(" ", ""), "hex");
 
-/** Appendix C.4 and C.6: three blocks of one connection each; the second table has 256 bytes. */
+/** Appendix C.4: three header blocks of one connection. */
 const requests: readonly (readonly [string, readonly (readonly [string, string])[]])[] = [
   [
     "828684418cf1e3c2e5f23a6ba0ab90f4ff",
@@ -41,12 +41,12 @@ const requests: readonly (readonly [string, readonly (readonly [string, string])
   ],
 ];
 
-test("the examples of requests, with Huffman's code and a table that grows", () => {
+test("the request examples, with Huffman codes and a growing table", () => {
   const decoder = new HpackDecoder();
   for (const [hex, fields] of requests) expect(decoder.decode(bytes(hex))).toEqual(fields as [string, string][]);
 });
 
-test("the example of responses: entries leave a table of 256 bytes", () => {
+test("the response example (appendix C.6): entries leave a table of 256 bytes", () => {
   const decoder = new HpackDecoder();
   const first = bytes(
     "3fe101 488264025885aec3771a4b6196d07abe941054d444a8200595040b8166e082a62d1bff6e919d29ad171863c78f0b97c8e9ae82ae43d3",
@@ -56,11 +56,11 @@ test("the example of responses: entries leave a table of 256 bytes", () => {
   const control = ["cache-control", "private"] as const;
   expect(decoder.decode(first)).toEqual([[":status", "302"], control, date, location]);
   expect(decoder.decode(bytes("4883640effc1c0bf"))).toEqual([[":status", "307"], control, date, location]);
-  // `:status 302` has left: what was its place is nobody's.
+  // `:status 302` has been removed, so its index is invalid.
   expect(() => decoder.decode(bytes("c2"))).toThrow(ConnectionError);
 });
 
-test("what is written is read, whatever the names and values", () => {
+test("decoding reverses encoding, for all names and values", () => {
   const text = fc.string({ unit: fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code)) });
   const long = fc.integer({ min: 120, max: 40_000 }).map((length) => "x".repeat(length));
   fc.assert(
@@ -71,7 +71,7 @@ test("what is written is read, whatever the names and values", () => {
   );
 });
 
-test("any bytes are fields or an error of the connection", () => {
+test("any bytes give fields or a connection error", () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 60 }), { maxLength: 4 }), (blocks) => {
       const decoder = new HpackDecoder();
@@ -89,28 +89,28 @@ test("any bytes are fields or an error of the connection", () => {
 });
 
 test.each([
-  ["an index of nobody", "80"],
-  ["beyond both tables", "ff00"],
-  ["a text that is cut short", "400a637573746f6d2d6b6579"],
-  ["a number without an end", "ffffffffffff"],
+  ["index 0", "80"],
+  ["an index beyond both tables", "ff00"],
+  ["a string that is cut short", "400a637573746f6d2d6b6579"],
+  ["an integer without an end", "ffffffffffff"],
   ["a table that is too large", "3fe21f"],
-  ["a table that changes behind a field", "8220"],
-  ["Huffman's end in a text", "4084ffffffff01 61"],
+  ["a table size update after a field", "8220"],
+  ["the Huffman EOS in a string", "4084ffffffff01 61"],
   ["padding of a whole byte", "0082 1fff 00"],
   ["padding of zeros", "0081 18 00"],
 ])("refused: %s", (_, hex) => {
   expect(() => new HpackDecoder().decode(bytes(hex))).toThrow(ConnectionError);
 });
 
-test("an entry that is named again and again is no way to a list of megabytes", () => {
+test("repeated references to a table entry cannot make a list of megabytes", () => {
   const decoder = new HpackDecoder();
   const long = Buffer.concat([bytes("4001 78"), Buffer.from([0x7f, 0x81, 0x1e]), Buffer.alloc(3968, 65)]);
   expect(decoder.decode(long)).toEqual([["x", "A".repeat(3968)]]);
   expect(decoder.decode(Buffer.alloc(60, 0xbe)).length).toBe(60);
-  expect(() => decoder.decode(Buffer.alloc(60_000, 0xbe))).toThrow("a list of headers is too large");
+  expect(() => decoder.decode(Buffer.alloc(60_000, 0xbe))).toThrow("headers exceed 262144 bytes");
 });
 
-test("Huffman: known texts, and no text where padding is none", () => {
+test("Huffman: known strings, and null for invalid padding", () => {
   const text = (hex: string) => huffmanText(bytes(hex), 0, bytes(hex).length);
   expect(text("f1e3c2e5f23a6ba0ab90f4ff")).toBe("www.example.com");
   expect(text("9d29ad171863c78f0b97c8e9ae82ae43d3")).toBe("https://www.example.com");

@@ -1,8 +1,8 @@
-/** Is what a client of HTTP/2 can make us keep as bounded as docs/reference/limits.md says? */
+/** Tests the limits of HTTP/2 in docs/reference/limits.md. */
 import { expect, test } from "bun:test";
 import net from "node:net";
 import { WallClock } from "../../../src/base/clock.ts";
-import { Unfinished } from "../../../src/wire/http/unfinished.ts";
+import { UnfinishedRequests } from "../../../src/wire/http/unfinished.ts";
 import { uvicorn } from "../../../src/wire/http1/head.ts";
 import { apiKeepAlive } from "../../../src/wire/http2/api.ts";
 import { type ExchangeServer, Http2Exchange } from "../../../src/wire/http2/exchange.ts";
@@ -26,7 +26,7 @@ const opened = (peer: Peer, id: number) =>
     .filter((one) => one.id === id)
     .map(({ payload }) => payload.readUInt32BE(0));
 
-test("a client that sends more than it may is cut off; what is read may be sent again, and then a stream's window is 1 MiB", () => {
+test("a client that exceeds a window is cut off; reading reopens the window, to 1 MiB for the stream", () => {
   const peer = new Peer();
   peer.greet();
   const owner = peer.open(1);
@@ -43,7 +43,7 @@ test("a client that sends more than it may is cut off; what is read may be sent 
   expect([peer.goAway, owner.told.at(-1)]).toEqual([Http2Code.FlowControl, "gone"]);
 });
 
-test("16 MiB of a connection stand unread, whatever its streams are allowed; read, answered and reset ones make room", () => {
+test("a connection keeps at most 16 MiB unread; reading, answering and resetting streams makes room", () => {
   const peer = new Peer();
   peer.greet();
   const given = () => opened(peer, 0).reduce((sum, bytes) => sum + bytes, 65_535);
@@ -76,13 +76,13 @@ test("16 MiB of a connection stand unread, whatever its streams are allowed; rea
   expect(peer.goAway).toBe(Http2Code.FlowControl);
 });
 
-test("what a handler has not asked for of a body stands unread, whatever its length, until it asks or answers", async () => {
+test("a body that its handler does not read stays unread, whatever its length, until it reads or answers", async () => {
   const exchanges: Http2Exchange[] = [];
   const server = {
     scheme: "http" as const,
     style: uvicorn,
     date: () => "",
-    unfinished: new Unfinished({ nowUs: () => 0, after: () => () => {} }),
+    unfinished: new UnfinishedRequests({ nowUs: () => 0, after: () => () => {} }),
     fates: new WeakMap(),
   } satisfies ExchangeServer;
   const peer = new Peer({
@@ -101,11 +101,11 @@ test("what a handler has not asked for of a body stands unread, whatever its len
   for (const exchange of exchanges.slice(100)) exchange.answer(404, {}, null);
   peer.turn();
   const given = opened(peer, 0).reduce((sum, bytes) => sum + bytes, 65_535) - 2 ** 24;
-  // What is read is told in parts of half of the window, or of what is left of it.
+  // Read bytes are returned in portions of half of the window, or of the rest of it.
   expect([given > unread / 4, given <= unread, peer.goAway]).toEqual([true, true, null]);
 });
 
-test("a block of headers: 64 KiB, 64 frames", () => {
+test("a header block: 64 KiB, 64 frames", () => {
   const after = (...sizes: readonly number[]) => {
     const peer = new Peer();
     peer.greet().send(frame(FrameType.Headers, 0, 1));
@@ -116,7 +116,7 @@ test("a block of headers: 64 KiB, 64 frames", () => {
   expect([after(...Array(63).fill(1)), after(...Array(64).fill(1))]).toEqual([null, Http2Code.Calm]);
 });
 
-test("4,096 streams that were reset here are remembered: what is under way for others ends the connection", () => {
+test("4,096 reset streams are remembered; frames of older ones end the connection", () => {
   const peer = new Peer();
   peer.greet();
   for (let at = 0; at < 4097; at++) peer.open(2 * at + 1).stream.reset(Http2Code.Calm);
@@ -126,7 +126,7 @@ test("4,096 streams that were reset here are remembered: what is under way for o
   expect(peer.goAway).toBe(Http2Code.StreamClosed);
 });
 
-test("a client that has not introduced itself after 120 s is left", async () => {
+test("a client that has sent no SETTINGS after 120 s is disconnected", async () => {
   const wall = new WallClock();
   const clock = {
     now: () => wall.now() * 600,
@@ -141,12 +141,12 @@ test("a client that has not introduced itself after 120 s is left", async () => 
   socket.on("data", (part: Buffer) => void parts.push(part));
   await new Promise((resolve) => socket.once("close", resolve));
   expect((clock.now() - beganUs) / 1e6).toBeGreaterThanOrEqual(120);
-  expect(Buffer.concat(parts).toString("latin1")).toEndWith("no settings came");
+  expect(Buffer.concat(parts).toString("latin1")).toEndWith("no SETTINGS within 120 s");
   await server.stop(true);
   wall.close();
 });
 
-test("more streams than there may be are refused", () => {
+test("streams above the limit are refused", () => {
   const peer = new Peer();
   peer.greet();
   const parts = Array.from({ length: 16_385 }, (_, at) => headers(2 * at + 1));

@@ -1,4 +1,7 @@
-/** A client of one connection, without sockets: what it sends goes in, and the frames that come out are taken apart and held to its windows. */
+/**
+ * A client of one connection, without sockets. It sends frames, splits the server's bytes into frames, and checks them against
+ * its windows.
+ */
 import { type Http2Application, Http2Connection } from "../../../src/wire/http2/connection.ts";
 import { FIRST_WINDOW, FRAME_BYTES_MOST, FrameFlag, FrameType, PREFACE } from "../../../src/wire/http2/frames.ts";
 import { encodeFields, type HeaderField, HpackDecoder } from "../../../src/wire/http2/hpack.ts";
@@ -43,7 +46,7 @@ export const REQUEST: readonly HeaderField[] = [
   [":authority", "x"],
 ];
 
-/** In as many frames as it takes. */
+/** A request's header block, in as many frames as it needs. */
 export function headers(id: number, ends = false, fields: readonly HeaderField[] = REQUEST): Buffer {
   const block = encodeFields(fields);
   const frames: Buffer[] = [];
@@ -56,7 +59,7 @@ export function headers(id: number, ends = false, fields: readonly HeaderField[]
   return Buffer.concat(frames);
 }
 
-/** What an owner of a stream was told, in order. */
+/** A receiver that records the events of its stream in order. */
 export class Owner implements StreamReceiver {
   readonly told: string[] = [];
   readonly stream: Http2Stream;
@@ -82,33 +85,33 @@ export class Peer {
   readonly connection: Http2Connection;
   readonly frames: SeenFrame[] = [];
   readonly owners = new Map<number, Owner>();
-  /** Bytes of data by stream, as they came. */
+  /** Data by stream, in the parts in which it arrived. */
   readonly data = new Map<number, Buffer[]>();
   readonly ended = new Set<number>();
   done = false;
   cut = false;
-  /** Nothing is to be sent to it for the moment. */
+  /** True while the server has stopped reading from this client. */
   paused = false;
-  /** No stream is open. */
+  /** True while no stream is open. */
   rests = true;
   refused = 0;
   /** Bytes that were reported of long header blocks. */
   decodedBytes = 0;
-  /** How often 512 streams were reported that were opened beyond the first 511. */
+  /** Number of reports of 512 more open streams, beyond the first 511. */
   crowds = 0;
-  /** What the kernel takes in one write; then nothing until `drain`. */
+  /** Bytes that the kernel accepts until `drain` raises it. */
   takes = Number.POSITIVE_INFINITY;
   window = FIRST_WINDOW;
   initial = FIRST_WINDOW;
   nowUs = 0;
   readonly windows = new Map<number, number>();
-  /** What was under way when windows were made smaller is nothing wrong. */
+  /** Sum of all reductions of the initial window. Data under way during a reduction may exceed the window. */
   #lowered = 0;
   readonly #decoder = new HpackDecoder();
   #soon: (() => void)[] = [];
   #bytes = Buffer.alloc(0);
 
-  /** Without an application its owners are told of all. */
+  /** Without an application, each stream has an `Owner`, which records its events. */
   constructor(application?: Http2Application) {
     const owned: Http2Application = {
       open: (stream) => {
@@ -162,7 +165,7 @@ export class Peer {
     });
   }
 
-  /** The preface, and settings. */
+  /** Sends the preface and settings. */
   greet(...pairs: readonly (readonly [number, number])[]): this {
     for (const [id, value] of pairs) if (id === 4) this.initial = value;
     return this.send(PREFACE, settings(...pairs));
@@ -174,12 +177,12 @@ export class Peer {
     return this;
   }
 
-  /** What was put off until the end of the turn is done; it may put off more. */
+  /** Runs the work that was put off until the end of the turn. It may put off more. */
   oneTurn(): void {
     for (const run of this.#soon.splice(0)) run();
   }
 
-  /** The end of the turn, of those that it puts off to as well, and what was written. */
+  /** Runs turns until no work is put off, then reads the written frames. */
   turn(): void {
     while (this.#soon.length > 0) this.oneTurn();
     this.see();
@@ -202,7 +205,7 @@ export class Peer {
     this.turn();
   }
 
-  /** Opens a stream whose window is this client's. */
+  /** Opens a stream whose window has the client's initial size. */
   open(id: number, ends = false): Owner {
     this.windows.set(id, this.initial);
     this.send(headers(id, ends));
@@ -215,7 +218,7 @@ export class Peer {
     this.send(windowUpdate(id, more));
   }
 
-  /** Another first window, for streams that are open, too. */
+  /** Changes the initial window, and with it those of open streams. */
   rewindow(initial: number): void {
     for (const [id, window] of this.windows) this.windows.set(id, window + initial - this.initial);
     this.#lowered += Math.max(0, this.initial - initial);
@@ -227,7 +230,7 @@ export class Peer {
     return this.frames.filter((one) => one.type === type);
   }
 
-  /** Code of the GOAWAY; null: there is none. */
+  /** Code of the GOAWAY, or null without one. */
   get goAway(): number | null {
     return this.of(FrameType.GoAway)[0]?.payload.readUInt32BE(4) ?? null;
   }

@@ -6,7 +6,7 @@ import { serve } from "../../server.ts";
 
 const RESET = HTTP2_ATTACKS.find(({ name }) => name === "RST_STREAM of all streams")!;
 const ROUNDS = 7;
-/** Uncollected, seven rounds took 3.5 times the memory of one. */
+/** Limit as a multiple of one round's memory. Without collections, seven rounds took 3.5 times as much as one. */
 const MOST_ROUNDS_OF_MEMORY = 2;
 
 test("rounds of 16,384 reset requests take hardly more memory than one", async () => {

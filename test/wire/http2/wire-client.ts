@@ -1,4 +1,4 @@
-/** A client of HTTP/2 on a socket that believes nothing: it keeps every frame as it came, and how the connection ended. */
+/** An HTTP/2 client on a socket that checks nothing: it keeps every frame as received, and how the connection ended. */
 import net from "node:net";
 import { FrameFlag, FrameType, PREFACE } from "../../../src/wire/http2/frames.ts";
 import { type HeaderField, HpackDecoder } from "../../../src/wire/http2/hpack.ts";
@@ -9,7 +9,7 @@ const PATIENCE_MS = 15_000;
 
 export class WireClient {
   readonly frames: SeenFrame[] = [];
-  /** Blocks of headers, by their first frame. */
+  /** Decoded header blocks, by their first frame. */
   readonly fields = new Map<SeenFrame, readonly HeaderField[]>();
   end: "fin" | "rst" | "open" = "open";
   readonly #socket: net.Socket;
@@ -27,7 +27,7 @@ export class WireClient {
     socket.on("close", () => this.#over("rst"));
   }
 
-  /** `window`: what a stream may send. */
+  /** `window`: initial window of streams. */
   static async connect(port: number, window = WINDOW): Promise<WireClient> {
     const socket = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
     await new Promise((resolve, reject) => socket.once("connect", resolve).once("error", reject));
@@ -36,7 +36,7 @@ export class WireClient {
     return client;
   }
 
-  /** Gives the stream's number. */
+  /** Sends a request. Returns the number of its stream. */
   post(path: string, body: object, more: readonly HeaderField[] = []): number {
     const id = this.#next;
     this.#next += 2;
@@ -65,7 +65,7 @@ export class WireClient {
     return Buffer.concat(this.of(id, FrameType.Data).map(({ payload }) => payload));
   }
 
-  /** The stream is complete, reset, or lost with the connection. */
+  /** Reports whether the stream is complete, was reset, or was lost with the connection. */
   isOver(id: number): boolean {
     const last = this.frames.some(
       (one) =>
@@ -76,7 +76,7 @@ export class WireClient {
     return last || this.end !== "open";
   }
 
-  /** Settles when it holds. */
+  /** Waits until a condition holds, or the connection is closed. */
   async until(holds: () => boolean): Promise<void> {
     const late = setTimeout(() => this.#socket.destroy(), PATIENCE_MS);
     while (!holds() && !this.#socket.destroyed) await new Promise<void>((resolve) => (this.#wake = resolve));

@@ -1,9 +1,9 @@
-/** Streams of an engine over descriptors that a test drives by hand: the real rows, lanes and connections, `send` is the test's. */
+/** Streams of an engine over simulated sockets. Rows, lanes and connections are the real ones; the test replaces `send`. */
 import { cc, JSCallback, type Pointer, toArrayBuffer } from "bun:ffi";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Lane, Lanes, type NativeWrite, TokenTexts } from "../../../src/engine/interface/lanes.ts";
+import { LANE_MACROS, type Lane, Lanes, type NativeWrite, TokenTexts } from "../../../src/engine/interface/lanes.ts";
 import type { Finish, Receiver } from "../../../src/engine/interface/types.ts";
 import type { LiveRequest } from "../../../src/engine/live.ts";
 import { Connection } from "../../../src/wire/http1/connection.ts";
@@ -19,7 +19,7 @@ export const EBADF = 9;
 
 type Send = (fd: number, bytes: Uint8Array) => number;
 
-/** lanes.c with a `send` of the test's, which gives what was taken, or the negative error. */
+/** Compiles lanes.c with a `send` of the test, which returns the number of accepted bytes, or a negative error number. */
 function compiled(): { readonly write: NativeWrite; readonly hear: (send: Send) => void } {
   const folder = mkdtempSync(join(tmpdir(), "understudy-lanes-"));
   const source = join(folder, "lanes.c");
@@ -40,6 +40,7 @@ function compiled(): { readonly write: NativeWrite; readonly hear: (send: Send) 
   );
   const { symbols } = cc({
     source,
+    define: LANE_MACROS,
     symbols: {
       write_rows: { args: ["ptr", "ptr", "ptr", "ptr", "ptr", "ptr"], returns: "i32" },
       hear: { args: ["ptr"], returns: "void" },
@@ -60,7 +61,7 @@ function compiled(): { readonly write: NativeWrite; readonly hear: (send: Send) 
   };
 }
 
-/** Descriptors by number; the lowest free one is given out next, as the system does it. */
+/** A table of file descriptors. Like a system, it assigns the lowest free number. */
 export class Descriptors {
   readonly open: (Wire | undefined)[] = [];
   readonly wrong: string[] = [];
@@ -79,10 +80,10 @@ export class Descriptors {
   };
 }
 
-/** A socket with a number of its own. `reset`: its client has reset it, and nobody has noticed. */
+/** A socket with a file descriptor. `reset`: simulates a reset by the client that the server has not noticed. */
 export class Wire extends Kernel {
   #reset = 0;
-  /** The next native sends fail so. */
+  /** Errors of the next native sends. */
   readonly errors: number[] = [];
   natively = 0;
   readonly #table: Descriptors;
@@ -124,21 +125,21 @@ export class Wire extends Kernel {
   }
 }
 
-/** Text of a token; an event says whose it is and the how manieth, so ids count on from stream to stream. */
+/** Text of a token. Ids continue from token to token within a stream, so that the text shows the order. */
 export const pieceOf = (id: number): string => `${id}${"x".repeat(id % 7 === 6 ? 300 : (id * 13) % 90)}`;
 const SUFFIX = Buffer.from("-".repeat(120));
 
-/** One answer: shows each token by itself while its client keeps up, and keeps what comes meanwhile, as answers do. */
+/** An answer that shows each token by itself while its client keeps up, and otherwise keeps the tokens as text. */
 class Answer implements Receiver {
   kept = "";
-  /** As counted here, whoever wrote it. */
+  /** Counts over all tokens, including those sent by native code. */
   tokens = 0;
   bytes = 0;
   finish: Finish | null = null;
   stream!: SocketStream;
   live!: LiveRequest;
   gone = false;
-  /** What happens while its next tokens are handed to it. */
+  /** Runs when the next tokens arrive. */
   act: (() => void) | null = null;
   #lane: Lane | null = null;
   readonly #prefix: Buffer;
@@ -188,7 +189,7 @@ class Answer implements Receiver {
 
 const native = compiled();
 
-/** `direct`: with lanes. */
+/** A server with streams. `direct`: true to send by lanes. */
 export class World extends Server {
   readonly table = new Descriptors();
   readonly wires: Wire[] = [];
@@ -207,7 +208,7 @@ export class World extends Server {
       return to;
     };
     const texts = new TokenTexts();
-    // The others have not been shown yet.
+    // The texts of every fifth token are unknown at first.
     for (let id = 0; id < 200; id++) if (id % 5 > 0) texts.learn(id, Buffer.from(pieceOf(id)));
     this.#outbox = new Outbox(direct ? new Lanes(counted, texts) : null);
   }
@@ -244,12 +245,15 @@ export class World extends Server {
     connection.data(Buffer.from("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
   }
 
-  /** Has everybody told what went without them. */
+  /** Reports the tokens that native code sent to their receivers. */
   settle(): void {
     for (const { live } of this.answers) live.settle();
   }
 
-  /** A step of the engine: so many tokens for each stream that lives; negative: the last one. Acts come with their rows. */
+  /**
+   * Simulates a step of the engine. `tokensOf`: number of tokens per stream; negative for the last ones. `acts` run when their
+   * stream gets its tokens.
+   */
   step(tokensOf: (of: number) => number, acts: ReadonlyMap<number, () => void> = new Map()): void {
     for (const answer of this.answers) {
       const { of, live } = answer;

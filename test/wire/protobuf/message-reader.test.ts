@@ -1,4 +1,4 @@
-/** Messages are read as the library reads them, within stated limits, and any bytes at all end with a bounded effort. */
+/** Tests that messages are decoded like by the protobuf library, within limits, and that any bytes end with bounded effort. */
 import { expect, test } from "bun:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
@@ -67,7 +67,7 @@ const requests = fc.record({
 
 const camel = (name: string) => name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
 
-/** What was read, as the library has it. */
+/** Converts a decoded value to the form of the library. */
 function plain(value: unknown): unknown {
   if (value instanceof NumberList) {
     if (value.type !== "bytes")
@@ -93,7 +93,7 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(members.map(([key, one]) => [camel(key), plain(one)]));
 }
 
-/** Without what did not come. */
+/** Removes missing and empty fields. */
 function present(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(present);
   if (typeof value !== "object" || value === null) return value;
@@ -112,7 +112,7 @@ function present(value: unknown): unknown {
 const libraryRead = (given: Uint8Array) => present(plain(fromBinary(REQUEST, given)));
 const ownRead = (given: Uint8Array) => present(plain(atOnce(readInfer(given, roomOf()))));
 
-test("any request is read as the library reads it", () => {
+test("any request is decoded like by the library", () => {
   fc.assert(
     fc.property(requests, (given) => {
       const encoded = toBinary(REQUEST, create(REQUEST, given as never));
@@ -123,7 +123,7 @@ test("any request is read as the library reads it", () => {
 });
 
 test.each([1, 40, 600, 70_000])(
-  "lists, texts and messages of about %i bytes, in places that are full or not",
+  "lists, texts and messages of about %i bytes, with and without late elements",
   (size) => {
     const numbers = Array.from({ length: size }, (_, at) => at % 200);
     const long = { name: "x".repeat(size), datatype: "INT64", shape: [BigInt(size)] };
@@ -145,7 +145,7 @@ test.each([1, 40, 600, 70_000])(
   },
 );
 
-test("numbers of a list as a field each, other fields between them, and fields that nobody knows", () => {
+test("unpacked numbers with other fields between them, and unknown fields", () => {
   const one = field(1, "m");
   const numbers = Buffer.from([0x10, 1, 0x10, 0x96, 1, 0x12, 2, 3, 4, 0x18, 7, 0x10, 5, 0x50, 0, 0x42, 1, 65, 0x42, 0]);
   const given = Buffer.concat([Buffer.from([0xf8, 1, 0]), withContents("m", "INT32", 5, numbers), one]);
@@ -167,7 +167,7 @@ const mutated = fc
     return made.subarray(0, cut % 4 === 0 ? cut % (made.length + 1) : made.length);
   });
 
-test("any bytes end as a message, as none, or refused; what they take is bounded, and is given back", () => {
+test("any bytes give a message, an error or a refusal, with bounded memory that is returned", () => {
   fc.assert(
     fc.property(fc.oneof(mutated, fc.uint8Array({ maxLength: 300 })), (given) => {
       const held = new HeldMessages(2 ** 30);
@@ -188,7 +188,7 @@ test("any bytes end as a message, as none, or refused; what they take is bounded
 const typeOf = (method: string) => (method.includes("Check") ? "ServerLiveRequest" : `${method}Request`);
 
 test.each(Object.entries(ATTACKS))(
-  "%s: read or refused, within eight times the bytes, in short pieces",
+  "%s: decoded or refused, within eight times its bytes, in short slices",
   (_, { method, body, isRead }) => {
     const given = body();
     const held = new HeldMessages(2 ** 30);
@@ -211,7 +211,7 @@ test.each(Object.entries(ATTACKS))(
     expect(most + given.length).toBeLessThan(8 * given.length);
     if (isRead) expect(ended).toBeNull();
     else expect(ended instanceof MessageRefused || ended instanceof NotProtobuf).toBe(true);
-    // No piece goes over more than a quarter of a megabyte.
+    // No slice processes more than a quarter of a megabyte.
     if (isRead) expect(pieces).toBeGreaterThanOrEqual(given.length / 2 ** 18 - 1);
   },
 );
@@ -232,18 +232,18 @@ test("a message has at most 16,384 fields: messages, entries, texts and raw cont
   const many = (count: number) => Buffer.alloc(2 * count, Buffer.from([0x2a, 0]));
   expect([refused(many(16_384)), refused(many(16_385))]).toEqual([false, true]);
   expect([refused(many(16_385), 20_000), refused(many(20_001), 20_000)]).toEqual([false, true]);
-  // An entry, its key and its value.
+  // Each entry counts three times: itself, its key and its value.
   expect([refused(entries(4, 5461)), refused(entries(4, 5462))]).toEqual([false, true]);
   const name = (kib: number) => field(1, Buffer.alloc(kib * 1024 - 1, 97));
   expect([refused(name(16_384)), refused(name(16_385))]).toEqual([false, true]);
-  // Memory of numbers beyond four times their bytes: a field for each 256 bytes.
+  // Memory of numbers beyond four times their encoded size counts as a field per 256 bytes.
   const numbers = (count: number) => withContents("m", "INT64", count, field(3, Buffer.alloc(count, 1)));
   expect([refused(numbers(1_000_000)), refused(numbers(1_100_000))]).toEqual([false, true]);
-  // Numbers that take no more than that are not counted.
+  // Numbers within that size do not count.
   expect(refused(withContents("m", "FP32", 1, field(6, Buffer.alloc(8_000_000))))).toBe(false);
 });
 
-test("what is read of all calls is bounded together", () => {
+test("the memory of messages in all calls has a common limit", () => {
   const held = new HeldMessages(100_000);
   const numbers = withContents("m", "FP64", 1, field(7, Buffer.alloc(48_000)));
   const [first, second] = [roomOf(held), roomOf(held)];

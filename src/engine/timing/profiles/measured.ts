@@ -4,7 +4,7 @@
  * systems/data/GPU/{gemm,attention,comm,moe}/ENGINE/VERSION/*.parquet, with the model's weights config on the hub. A
  * preset's comment names GPU, ENGINE and VERSION. "Mixed steps": largest and mean deviation of the form from the
  * source. Calibrated: TPOT is scaled to measured points, and the request overhead is the value from 0 to 15 ms with the
- * best TTFT; "before" is the median of form / measured. Not calibrated, because there are no points: the overhead is
+ * best TTFT. "before" is the median of form / measured. Not calibrated, because there are no points: the overhead is
  * that of similar engines' API servers and tokenizers (docs/explanation/timing.md).
  */
 import { models } from "../models.ts";

@@ -1,6 +1,6 @@
 /**
- * Applies the limits on a request from its head to the end of its answer: the number of requests served at once, the size and
- * duration of a body, and the duration of an answer.
+ * Applies the limits on a request from its head to the end of its answer. They are the number of requests served at once, the
+ * size and duration of a body, and the duration of an answer.
  */
 
 import type { LiveValue } from "../../../base/live-value.ts";
@@ -9,7 +9,7 @@ import { turn } from "../../../base/pieces.ts";
 import type { Outcome } from "../../../engine/interface/types.ts";
 import { type Accounting, CountedOnce, type HttpVisit } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
-import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
+import { type Deadlines, deadlines, type TimedItem } from "../../../wire/http/deadlines.ts";
 import { connectionLimitsOf, type OverloadLimits } from "../../../wire/http/front-limits.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import { SMALL_BODY_BYTES } from "../../../wire/http/unfinished.ts";
@@ -71,7 +71,7 @@ export class Admission {
   }
 
   /** Starts the time limit of an answer. `visit`: HTTP request of a stream, null if not counted. Undefined: a whole answer. */
-  answers(ticket: CountedOnce, answer: Expiring, visit?: HttpVisit | null): void {
+  answers(ticket: CountedOnce, answer: TimedItem, visit?: HttpVisit | null): void {
     if (visit !== undefined) ticket.streams(this, visit);
     ticket.within(this.#deadlines, answer);
   }
@@ -295,7 +295,7 @@ export class Bodies {
   #inTime<T>(body: Promise<T>, late: Deadlines | null): Promise<T | ErrorAnswer> {
     if (late === null) return body;
     return new Promise((resolve, reject) => {
-      const watched: Expiring = { expire: () => resolve(this.#tooSlow) };
+      const watched: TimedItem = { expire: () => resolve(this.#tooSlow) };
       late.watch(watched);
       body.then(
         (read) => {

@@ -3,7 +3,7 @@
 import { inTurns, isLarge, type Pieces, turn } from "../../../base/pieces.ts";
 import { TemplateRefusal } from "../../../text/tokens/chat-template.ts";
 import { readJson } from "../../pydantic/read-body.ts";
-import { type ErrorAnswer, Refused } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
 import { FAIL, State, type Type } from "../../pydantic/types.ts";
 import { validationErrors } from "../../pydantic/validate.ts";
 import type { PythonDict, PythonValue } from "../../pydantic/value.ts";
@@ -32,7 +32,7 @@ export interface RouteDeps {
 /** The JSON of an answer, long JSON in parts. */
 type Json = string | AnswerParts;
 
-/** Makes the answer of a body. Each function may throw `Refused`. */
+/** Makes the answer of a body. Each function may throw `RefusedRequest`. */
 export interface BodyAnswerer {
   readonly check: (body: PythonValue) => Pieces<CheckedFields>;
   /** Makes the answer from the checked fields and the whole body. */
@@ -48,7 +48,7 @@ export async function answered(context: Context, deps: RouteDeps, answering: Bod
     const json = await answerOf(context, deps, answering);
     return typeof json === "object" && "status" in json ? http.error(context, json) : http.json(context, json);
   } catch (refusal) {
-    if (refusal instanceof Refused) return http.error(context, refusal.answer);
+    if (refusal instanceof RefusedRequest) return http.error(context, refusal.answer);
     if (refusal instanceof TemplateRefusal) return http.error(context, badRequest(refusal.message));
     throw refusal;
   }
@@ -77,11 +77,11 @@ async function answerOf(
   return made(checked, read.value as PythonDict);
 }
 
-/** Checks a body against the types of its fields. Throws `Refused` with all errors. */
+/** Checks a body against the types of its fields. Throws `RefusedRequest` with all errors. */
 export function* fitting(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {
   const state = new State(true);
   const checked = yield* type.pieces!(body, state);
   if (checked !== FAIL) return checked;
   state.prefix(0, "body");
-  throw new Refused(validationErrors(state.errors!, state.count));
+  throw new RefusedRequest(validationErrors(state.errors!, state.count));
 }

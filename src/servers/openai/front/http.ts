@@ -32,7 +32,7 @@ const OPENED = Symbol("opened");
 interface PartwiseBody {
   readonly bytes: number;
   readonly owner: SinkEvents;
-  /** Where the parts go. Null until the head is sent. */
+  /** The destination of the parts. Null until the head is sent. */
   sink: PartSink | null;
 }
 /** Longer texts leave in parts. Writing one takes a tenth of a millisecond, too long if a hundred clients ask at once. */

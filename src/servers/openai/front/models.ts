@@ -2,7 +2,7 @@
 
 import type { Ids } from "../../../base/random.ts";
 import type { LoraModule } from "../../../kernel/kernel-config.ts";
-import { Refused } from "../../pydantic/refusals.ts";
+import { RefusedRequest } from "../../pydantic/refusals.ts";
 import { unknownModel } from "../request/errors.ts";
 import type { OpenAiServerConfig } from "../request/openai-config.ts";
 import type { Limits } from "../request/request.ts";
@@ -15,11 +15,11 @@ interface ModelCard {
   readonly maxModelLen: number | null;
 }
 
-/** Throws `Refused` if the model is not served. Null and "" stand for the first served model. */
+/** Throws `RefusedRequest` if the model is not served. Null and "" stand for the first served model. */
 export function checkModel(model: string | null, limits: Limits): void {
   if (model === null || model === "" || limits.takesAnyModel) return;
   if (!limits.servedModelNames.includes(model) && !limits.loraNames.includes(model))
-    throw new Refused(unknownModel(model, limits));
+    throw new RefusedRequest(unknownModel(model, limits));
 }
 
 /**

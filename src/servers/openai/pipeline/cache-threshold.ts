@@ -5,7 +5,7 @@
 
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
-import { Refused } from "../../pydantic/refusals.ts";
+import { RefusedRequest } from "../../pydantic/refusals.ts";
 import { get, type PythonDict, toPlain } from "../../pydantic/value.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import { badRequest } from "../request/errors.ts";
@@ -22,13 +22,13 @@ const FIELD = "cache_hit_threshold";
 
 /**
  * Returns the threshold in a body. Returns null if the field is absent or outside 0 to 1: the server's threshold applies then.
- * Throws `Refused` if the field is not a number.
+ * Throws `RefusedRequest` if the field is not a number.
  */
 export function thresholdOf(body: PythonDict): number | null {
   const value = toPlain(get(body, FIELD) ?? null);
   if (value === null) return null;
   if (typeof value !== "number" && typeof value !== "bigint")
-    throw new Refused(badRequest(`${FIELD} takes a number from 0 to 1`, FIELD));
+    throw new RefusedRequest(badRequest(`${FIELD} takes a number from 0 to 1`, FIELD));
   return value >= 0 && value <= 1 ? Number(value) : null;
 }
 

@@ -25,9 +25,9 @@ export interface ChatChanges {
 
 /** The host's functions for reading bodies, on the main thread or in the reading thread. */
 export interface ReadingHost {
-  /** Translates a chat's body into a request. `exact`: the exact parser read the body. Throws `Refused`. */
+  /** Translates a chat's body into a request. `exact`: the exact parser read the body. Throws `RefusedRequest`. */
   chat(body: PythonDict, exact: boolean, changes?: ChatChanges): Pieces<ChatRequest>;
-  /** Throws `Refused` if the server does not have this model. */
+  /** Throws `RefusedRequest` if the server does not have this model. */
   checkModel(model: string | null): void;
   /** Reports whether the chat template allows a system message only as the first message. */
   mergesSystem(): boolean;
@@ -48,7 +48,7 @@ export interface DialectHost extends ReadingHost {
   body(context: Context): Promise<Body | ErrorAnswer>;
   /** Runs work in pieces with turns of the event loop between them, and returns its result. */
   inTurns<R>(work: Pieces<R>): Promise<R>;
-  /** Returns the number of tokens of a chat's prompt. Rejects with `Refused`. */
+  /** Returns the number of tokens of a chat's prompt. Rejects with `RefusedRequest`. */
   promptTokens(request: ChatRequest): Promise<number>;
   json(context: Context, body: string): Response;
   /** Answers with a stream of the log's events, beginning at index `from`. */

@@ -53,10 +53,10 @@ export interface PreparedRequest {
   /** Answers made from a constraint, a tool call or a dataset. null: none. */
   readonly written: WrittenChoices | null;
   /** Applies the request's grammar to a script. null: no grammar. Loaded on demand, because it needs a parser of expressions. */
-  readonly permitted: Permitted | null;
+  readonly permitted: PermittedTokens | null;
 }
 
-type Permitted = typeof import("../overrides/script-grammar.ts")["permitted"];
+type PermittedTokens = typeof import("../overrides/script-grammar.ts")["permitted"];
 
 /** The data from which the engine's generations of a request are made. */
 export interface FittedRequest {
@@ -141,7 +141,7 @@ async function prepareLater(
   serving: Serving,
   { request }: ReceivedRequest,
   writing: ChoiceWriter | null,
-  pending: Promise<[Uint32Array[], Uint32Array[] | null, Uint32Array | null, Permitted | null]>,
+  pending: Promise<[Uint32Array[], Uint32Array[] | null, Uint32Array | null, PermittedTokens | null]>,
 ): Promise<PreparedRequest> {
   const { limits } = serving;
   const { backend, chance, text } = serving.kernel;

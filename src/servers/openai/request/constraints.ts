@@ -28,7 +28,7 @@ const STRUCTURED_DEFAULTS: readonly (readonly [string, PythonValue])[] = [
   ["_backend_was_auto", false],
 ];
 
-/** Throws `Refused` unless there is exactly one constraint, like vLLM's `StructuredOutputsParams.__post_init__`. */
+/** Throws `RefusedRequest` unless there is exactly one constraint, like vLLM's `StructuredOutputsParams.__post_init__`. */
 export function checkOneConstraint(outputs: StructuredOutputs): void {
   const count = CONSTRAINTS.filter((name) => (outputs.get(name) ?? null) !== null).length;
   if (count === 1) return;
@@ -47,7 +47,7 @@ const MAX_NESTING = 64;
 const TAG_WRAPPER_NESTING = 16;
 
 /**
- * Combines `structured_outputs` with `response_format`, which overrides it. Throws `Refused` if both together have more than one
+ * Combines `structured_outputs` with `response_format`, which overrides it. Throws `RefusedRequest` if both together have more than one
  * constraint, or none.
  */
 export function resolveConstraints(

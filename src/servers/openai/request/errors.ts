@@ -3,7 +3,7 @@
  * errors that vLLM does not have.
  */
 
-import { type ErrorAnswer, errorAnswer, Refused } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, errorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
 import type { Limits } from "./request.ts";
 
 /** Returns the 400 that vLLM answers after a `ValueError` or `TypeError`, with its text. */
@@ -20,8 +20,8 @@ export function validationError(message: string, parameter?: string, value?: str
 }
 
 /** Returns the answer of `validationError` as an exception to throw. */
-export function validationRefusal(message: string, parameter?: string, value?: string): Refused {
-  return new Refused(validationError(message, parameter, value));
+export function validationRefusal(message: string, parameter?: string, value?: string): RefusedRequest {
+  return new RefusedRequest(validationError(message, parameter, value));
 }
 
 /** Returns the 500 that vLLM answers after an unexpected exception (AttributeError, KeyError), with Python's text. */

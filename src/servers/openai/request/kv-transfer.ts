@@ -8,7 +8,7 @@ import type { LiveValue } from "../../../base/live-value.ts";
 import { mix } from "../../../base/random.ts";
 import type { KvTransferTime } from "../../../kernel/kernel-config.ts";
 import { normal } from "../../../text/answers/answers.ts";
-import { Refused } from "../../pydantic/refusals.ts";
+import { RefusedRequest } from "../../pydantic/refusals.ts";
 import { get, type PythonDict } from "../../pydantic/value.ts";
 import { badRequest } from "./errors.ts";
 import type { KvTransfer } from "./request.ts";
@@ -23,11 +23,11 @@ const MOST = 0.7;
 /** Salt that makes these draws independent of others from the same seed. */
 const SALT = 0x510e527f;
 
-/** Reads `kv_transfer_params`. Returns null if it asks for nothing. Throws `Refused` if a remote decode should be streamed. */
+/** Reads `kv_transfer_params`. Returns null if it asks for nothing. Throws `RefusedRequest` if a remote decode should be streamed. */
 export function kvTransferOf(field: PythonDict, streams: boolean): KvTransfer | null {
   const [remotePrefill, remoteDecode] = [isTrue(field, "do_remote_prefill"), isTrue(field, "do_remote_decode")];
   if (remoteDecode && streams)
-    throw new Refused(badRequest("an answer with do_remote_decode cannot be streamed", "stream"));
+    throw new RefusedRequest(badRequest("an answer with do_remote_decode cannot be streamed", "stream"));
   return remotePrefill || remoteDecode ? { remotePrefill, remoteDecode } : null;
 }
 

@@ -3,7 +3,7 @@
  * for 15 ms.
  */
 import { turn } from "../../../base/pieces.ts";
-import { AtATime } from "../../../wire/grpc/at-a-time.ts";
+import { TaskLimiter } from "../../../wire/grpc/task-limiter.ts";
 import type { ModelRequest } from "../behaviours/behaviour.ts";
 import { textParts } from "../tensors/datatypes.ts";
 import type { LlmDeps } from "./around.ts";
@@ -45,4 +45,4 @@ export async function encodeText(
 }
 
 /** Limits the copies to one at a time, because the encoder's thread handles one text at a time anyway. */
-const copied = new AtATime(1);
+const copied = new TaskLimiter(1);

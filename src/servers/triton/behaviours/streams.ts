@@ -10,8 +10,8 @@ const CANCELLED: ModelResponse = { error: { message: "Request was cancelled", co
 
 /**
  * Streams the words of `text_input` as `text_output`, starting over after the last word. Decoupled: `execute` returns at once,
- * like vLLM's backend. Inputs: `max_tokens` words (default: all words once), `sleep_ms` before each (10), `stream` false for
- * one response. `mode`: `empty_final` sends the final flag alone, `error_at:K` fails at word K. `options.index`: adds
+ * like vLLM's backend. Inputs: `max_tokens` words (default: all words once), `sleep_ms` before each (10), and `stream`, which
+ * is false for one response. `mode`: `empty_final` sends the final flag alone, `error_at:K` fails at word K. `options.index`: adds
  * `batch_index` and `sequence_index`.
  */
 export function repeatWords({ index = false }: BehaviourOptions): Behaviour {

@@ -27,7 +27,7 @@ type Choice =
 type Parameters = Pick<ReadonlyMap<string, { readonly parameter_choice?: Choice }>, "get" | "has" | "size"> &
   Iterable<readonly [string, { readonly parameter_choice?: Choice }]>;
 /** An array, or a `LateList`. */
-type Repeated<T> = Iterable<T> & Pick<readonly T[], "length" | "at">;
+type RepeatedField<T> = Iterable<T> & Pick<readonly T[], "length" | "at">;
 
 /** A request as `readMessage` returns it. Absent fields are undefined. */
 export interface InferMessage {
@@ -35,15 +35,15 @@ export interface InferMessage {
   readonly model_version?: string;
   readonly id?: string;
   readonly parameters?: Parameters;
-  readonly inputs?: Repeated<{
+  readonly inputs?: RepeatedField<{
     readonly name?: string;
     readonly datatype?: string;
     readonly shape?: NumberList;
     readonly parameters?: Parameters;
     readonly contents?: Contents;
   }>;
-  readonly outputs?: Repeated<{ readonly name?: string; readonly parameters?: Parameters }>;
-  readonly raw_input_contents?: Repeated<Uint8Array>;
+  readonly outputs?: RepeatedField<{ readonly name?: string; readonly parameters?: Parameters }>;
+  readonly raw_input_contents?: RepeatedField<Uint8Array>;
 }
 
 type ContentsField =
@@ -57,7 +57,7 @@ type ContentsField =
   | "bytes_contents";
 type Contents = Readonly<Partial<Record<ContentsField, NumberList>>>;
 
-/** How to send an output. */
+/** The form in which the client wants an output. */
 export interface GrpcOutput {
   /** Number of top classes to send. 0: sends the tensor itself. */
   readonly classes: number;
@@ -217,7 +217,7 @@ type InputMessage = NonNullable<InferMessage["inputs"]> extends Iterable<infer T
 class InputReader {
   readonly #copy: MemoryReader;
   readonly #model: string;
-  readonly #raw: Repeated<Uint8Array>;
+  readonly #raw: RepeatedField<Uint8Array>;
   /** Number of raw contents that inputs have used. */
   #taken = 0;
 

@@ -1,6 +1,6 @@
 /**
- * Unpacks a body of `/infer` as the real server does (`data_compressor.h`, 2026): the bytes say whether they are gzip or zlib,
- * not the header, and an error of zlib is not an error of the request.
+ * Unpacks a body of `/infer` as the real server does (`data_compressor.h`, 2026). The bytes determine whether they are gzip or
+ * zlib, and the header does not. An error of zlib is not an error of the request.
  */
 
 import { zlib } from "../../../base/zlib.ts";

@@ -18,7 +18,7 @@ import type { ModelReporter } from "../inference/reporter.ts";
 import type { TritonServer } from "../inference/server.ts";
 import { type GpuFacts, gpuRows } from "./gpus.ts";
 import { executorFamilies, type LabelledModel, latenessRows, llmRows, type PrintedFamily } from "./llm.ts";
-import type { PolledValues } from "./polled.ts";
+import type { MachineValues } from "./polled.ts";
 
 export interface PageSettings {
   readonly metrics: TritonMetricsConfig;
@@ -50,7 +50,7 @@ type Row = readonly [
   values: readonly Sample[],
 ];
 
-export function metricsPage(server: TritonServer, polled: PolledValues, settings: PageSettings): string {
+export function metricsPage(server: TritonServer, polled: MachineValues, settings: PageSettings): string {
   const { metrics, llm } = settings;
   llm.settle();
   const models = server.counted.map((model) => [model, labelsOf(model, settings.namespacing)] as const);
@@ -172,7 +172,7 @@ function counters(
   ];
 }
 
-function machine({ polled, host }: PolledValues, gpus: readonly Row[], settings: PageSettings): Row[] {
+function machine({ polled, host }: MachineValues, gpus: readonly Row[], settings: PageSettings): Row[] {
   const one = (name: FamilyName, value: number): Row => [name, "gauge", HELP[name], [{ labels: {}, value }]];
   return [
     one("nv_pinned_memory_pool_total_bytes", polled ? settings.pinnedBytes : 0),

@@ -6,7 +6,7 @@ import { type Host, HostSampler, NOTHING } from "../../../metrics/triton/poll.ts
 import type { CacheCounts } from "../inference/cache.ts";
 import { type GpuFacts, type GpuUse, type PolledGpu, pollGpus } from "./gpus.ts";
 
-export interface PolledValues {
+export interface MachineValues {
   /** False before the first poll, half an interval after the start. All values are 0 until then. */
   readonly polled: boolean;
   readonly host: Host;
@@ -22,7 +22,7 @@ export class Polling {
   readonly #facts: GpuFacts;
   #turn = 0;
   #polledUs: number;
-  #values: PolledValues;
+  #values: MachineValues;
 
   constructor(intervalMs: number, nowUs: number, cache: CacheCounts | null, facts: GpuFacts) {
     this.#intervalUs = intervalMs * 500;
@@ -34,7 +34,7 @@ export class Polling {
   }
 
   /** Returns the values of the last poll. `gpus`: null if GPU metrics are off. */
-  take(nowUs: number, cpu: boolean, cache: CacheCounts | null, gpus: readonly GpuUse[] | null): PolledValues {
+  take(nowUs: number, cpu: boolean, cache: CacheCounts | null, gpus: readonly GpuUse[] | null): MachineValues {
     const turn = Math.floor((nowUs - this.#fromUs) / this.#intervalUs);
     if (turn === this.#turn) return this.#values;
     this.#turn = turn;

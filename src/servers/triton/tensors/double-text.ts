@@ -9,25 +9,25 @@ const DOUBLE = new Float64Array(1);
 const WORDS = new Uint32Array(DOUBLE.buffer);
 
 /** A 64-bit integer times a power of two. */
-interface Scaled {
+interface ScaledInteger {
   readonly high: number;
   readonly low: number;
   readonly exponent: number;
 }
 
 /** Every eighth power of ten, starting at 1e-348. Filled on first use. */
-const POWERS: (Scaled | undefined)[] = [];
+const POWERS: (ScaledInteger | undefined)[] = [];
 const FIRST_POWER = -348;
 const POWER_STEP = 8;
 
-function powerAt(index: number): Scaled {
+function powerAt(index: number): ScaledInteger {
   const made = POWERS[index] ?? powerOfTen(FIRST_POWER + POWER_STEP * index);
   POWERS[index] = made;
   return made;
 }
 
 /** Returns 10 to the power `of`, rounded to 64 bits. The highest bit is set. */
-function powerOfTen(of: number): Scaled {
+function powerOfTen(of: number): ScaledInteger {
   const ten = 10n ** BigInt(Math.abs(of));
   const bits = ten.toString(2).length;
   // Keep more than 64 bits, so that the rounding sees the next bit.
@@ -45,7 +45,7 @@ function shifted(ofHigh: number, ofLow: number, by: number): [number, number] {
   return [ofHigh + Math.trunc(by / HALF) + carry, sum - carry * HALF];
 }
 
-type Halves = Omit<Scaled, "exponent">;
+type Halves = Omit<ScaledInteger, "exponent">;
 
 /** After this many decimal places Grisu2 does not correct the last digit any more. */
 const TAIL_DIGITS = -9;
@@ -79,7 +79,7 @@ class Grisu {
   }
 
   /** Multiplies two 64-bit integers and keeps the upper 64 bits, rounded. */
-  #multiply(aHigh: number, aLow: number, { high: bHigh, low: bLow }: Scaled): void {
+  #multiply(aHigh: number, aLow: number, { high: bHigh, low: bLow }: ScaledInteger): void {
     this.#product(aLow, bLow);
     let middle = this.#upper;
     this.#product(aLow, bHigh);
@@ -133,7 +133,7 @@ class Grisu {
   }
 
   /** Generates digits of `most` until the remainder is at most `delta`. */
-  #generate(most: Scaled, delta: Halves, middle: Halves) {
+  #generate(most: ScaledInteger, delta: Halves, middle: Halves) {
     const shift = -most.exponent;
     const place = 2 ** (shift - 32);
     let front = Math.floor(most.high / place);

@@ -124,7 +124,7 @@ function sizeOf(file: number): number {
 const NAME_BYTES_MOST = 255;
 
 /**
- * Opens the file of a key as glibc's `shm_open` does (2.39, `shm-directory.c`): leading slashes do not count, the rest is one
+ * Opens the file of a key as glibc's `shm_open` does (2.39, `shm-directory.c`). Leading slashes do not count, the rest is one
  * name in /dev/shm, and a symbolic link is not followed. A FIFO does not block. Throws a `TritonError`.
  */
 function openKey(key: string): number {

@@ -6,7 +6,7 @@ import type { ApiDialect, DialectHost } from "../../openai/pipeline/dialect.ts";
 import type { BodyReader } from "../../openai/pipeline/form.ts";
 import type { ChatRequest, Limits } from "../../openai/request/request.ts";
 import { type BodyKind, readBodyPieces, readerOf } from "../../pydantic/read-body.ts";
-import { Refused } from "../../pydantic/refusals.ts";
+import { RefusedRequest } from "../../pydantic/refusals.ts";
 import { anthropicError } from "./errors.ts";
 import type { countFields } from "./fields.ts";
 import { MessagesForm } from "./form.ts";
@@ -57,7 +57,7 @@ async function count(
     const tokens = await host.promptTokens(read.request);
     return host.json(context, `{"input_tokens":${tokens},"context_management":{"original_input_tokens":${tokens}}}`);
   } catch (refusal) {
-    if (refusal instanceof Refused) return host.error(context, anthropicError(refusal.answer));
+    if (refusal instanceof RefusedRequest) return host.error(context, anthropicError(refusal.answer));
     throw refusal;
   }
 }

@@ -3,7 +3,7 @@
 import { model, optional, record, required, union } from "../../pydantic/structures.ts";
 import {
   bool,
-  type Checked,
+  type CheckResult,
   dict,
   FAIL,
   float,
@@ -37,7 +37,7 @@ const CHANGES = ["tool_addition", "tool_removal"];
 
 /** Adds a model's own validator to a type. `problemOf` returns the message of an error, or undefined if there is none. */
 function checked<V>(type: Type<V>, problemOf: (value: PythonValue) => string | undefined): Type<V> {
-  const validate = (result: Checked<V>, value: PythonValue, state: State) => {
+  const validate = (result: CheckResult<V>, value: PythonValue, state: State) => {
     const problem = result === FAIL ? undefined : problemOf(value);
     return problem === undefined ? result : state.raise(problem, value);
   };

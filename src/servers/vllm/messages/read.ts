@@ -5,7 +5,7 @@ import type { ReadingHost } from "../../openai/pipeline/dialect.ts";
 import { badRequest } from "../../openai/request/errors.ts";
 import type { ChatRequest, Limits } from "../../openai/request/request.ts";
 import type { BodyKind } from "../../pydantic/read-body.ts";
-import { Refused } from "../../pydantic/refusals.ts";
+import { RefusedRequest } from "../../pydantic/refusals.ts";
 import { repr } from "../../pydantic/repr.ts";
 import { State } from "../../pydantic/types.ts";
 import { type Fields, type Validator, type Values, validationErrors, validator } from "../../pydantic/validate.ts";
@@ -47,7 +47,7 @@ function templateOf(host: ReadingHost): TemplateHabits {
   return { mergesSystem: host.mergesSystem(), thinksAnyway: host.thinksAnyway() };
 }
 
-/** Makes the request of a chat's body. Throws `Refused` if the tool that is to be called is not in the list. */
+/** Makes the request of a chat's body. Throws `RefusedRequest` if the tool that is to be called is not in the list. */
 function* chatOf(host: ReadingHost, chat: PlainDict, exact: boolean): Pieces<ChatRequest> {
   yield;
   const request = yield* host.chat(chat, exact, { tools: "late" });
@@ -55,7 +55,7 @@ function* chatOf(host: ReadingHost, chat: PlainDict, exact: boolean): Pieces<Cha
   if (typeof choice !== "object" || choice === null) return request;
   const nameOf = (tool: unknown) => (tool as { readonly function: { readonly name: string } }).function.name;
   if (tools?.some((tool) => nameOf(tool) === choice.name)) return request;
-  throw new Refused(badRequest(`The tool with name ${repr(choice.name)} is not found in the tools list.`));
+  throw new RefusedRequest(badRequest(`The tool with name ${repr(choice.name)} is not found in the tools list.`));
 }
 
 function kind<F extends Fields, R>(
@@ -75,11 +75,11 @@ function* withAnthropicErrors<R>(make: () => Pieces<R>): Pieces<R> {
   try {
     return yield* make();
   } catch (refusal) {
-    throw refusal instanceof Refused ? new Refused(anthropicError(refusal.answer)) : refusal;
+    throw refusal instanceof RefusedRequest ? new RefusedRequest(anthropicError(refusal.answer)) : refusal;
   }
 }
 
-/** Refuses a thinking budget that is not below `max_tokens`. This is the last validator of vLLM's model. Throws `Refused`. */
+/** Refuses a thinking budget that is not below `max_tokens`. This is the last validator of vLLM's model. Throws `RefusedRequest`. */
 function checkBudget(
   { thinking, max_tokens: most, kv_transfer_params: transfer }: MessagesValues,
   body: PythonDict,
@@ -90,5 +90,5 @@ function checkBudget(
   const state = new State(true);
   state.raise("thinking.budget_tokens must be less than max_tokens", body);
   state.prefix(0, "body");
-  throw new Refused(validationErrors(state.errors!));
+  throw new RefusedRequest(validationErrors(state.errors!));
 }

@@ -9,7 +9,7 @@ import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
 import { imageMark } from "../../openai/request/images.ts";
 import { idListPieces, idLists, NO_ID_LISTS } from "../../openai/request/lists.ts";
 import type { ChatMessage, ChatRequest, Limits } from "../../openai/request/request.ts";
-import { Refused } from "../../pydantic/refusals.ts";
+import { RefusedRequest } from "../../pydantic/refusals.ts";
 import { repr } from "../../pydantic/repr.ts";
 import { pick, pickPieces } from "../../pydantic/structures.ts";
 import { FAIL, type LineError, State, type Type } from "../../pydantic/types.ts";
@@ -95,7 +95,7 @@ function shapeOf(index: number): MessageShape | typeof FAIL {
   return { harmony: index === HARMONY_SHAPE, ...(parts && { parts }), ...(calls && { calls }) };
 }
 
-/** Checks the tool calls of all messages. Throws `Refused` for the first that fits no type, without its message's index. */
+/** Checks the tool calls of all messages. Throws `RefusedRequest` for the first that fits no type, without its message's index. */
 export function checkToolCalls(shapes: readonly MessageShape[], messages: readonly PythonValue[]): void {
   for (let i = 0; i < shapes.length; i++) {
     const type = shapes[i]?.calls;
@@ -106,7 +106,7 @@ export function checkToolCalls(shapes: readonly MessageShape[], messages: readon
       const errors = errorsOf(type, calls[at] as PythonValue);
       if (errors === null) continue;
       for (const error of errors) error.loc.unshift("body", at);
-      throw new Refused(validationErrors(errors));
+      throw new RefusedRequest(validationErrors(errors));
     }
   }
 }
@@ -118,7 +118,7 @@ function errorsOf(type: Type<unknown>, value: PythonValue): readonly LineError[]
 
 type MessageInput = readonly [shapes: readonly MessageShape[], messages: readonly PythonValue[], limits: Limits];
 
-/** Reads the conversation for the template. Throws `Refused`. Not a generator, which would slow short chats by 2.5 %. */
+/** Reads the conversation for the template. Throws `RefusedRequest`. Not a generator, which would slow short chats by 2.5 %. */
 export function readMessages(...[shapes, messages, limits]: MessageInput): ChatMessage[] {
   const conversation: ChatMessage[] = [];
   for (let i = 0; i < messages.length; i++)
@@ -143,12 +143,14 @@ function checkMessage({ role, toolCalls }: ChatMessage): void {
 
 function notEmpty(conversation: ChatMessage[]): ChatMessage[] {
   if (conversation.length === 0)
-    throw new Refused(badRequest("Cannot apply chat template to an empty conversation. Provide at least one message."));
+    throw new RefusedRequest(
+      badRequest("Cannot apply chat template to an empty conversation. Provide at least one message."),
+    );
   return conversation;
 }
 
 function readMessage(shape: MessageShape, message: PythonValue, limits: Limits): ChatMessage {
-  if (shape.harmony || !isDict(message)) throw new Refused(badRequest("'Message' object is not subscriptable"));
+  if (shape.harmony || !isDict(message)) throw new RefusedRequest(badRequest("'Message' object is not subscriptable"));
   const name = get(message, "name");
   const calls = get(message, "tool_calls");
   const id = get(message, "tool_call_id");
@@ -167,7 +169,7 @@ function readMessage(shape: MessageShape, message: PythonValue, limits: Limits):
 function checkEach(type: Type<unknown>, items: readonly PythonValue[]): void {
   for (const [i, item] of items.entries()) {
     const errors = errorsOf(type, item);
-    if (errors !== null) throw new Refused(badRequest(iteratorErrors(errors, i)));
+    if (errors !== null) throw new RefusedRequest(badRequest(iteratorErrors(errors, i)));
   }
 }
 
@@ -185,7 +187,7 @@ function readContent(shape: MessageShape, content: PythonValue, limits: Limits):
   for (const part of iterate(content) ?? []) {
     i++;
     const errors = shape.parts === undefined ? null : errorsOf(shape.parts, part);
-    if (errors !== null) throw new Refused(badRequest(iteratorErrors(errors, i)));
+    if (errors !== null) throw new RefusedRequest(badRequest(iteratorErrors(errors, i)));
     const image = limits.takesImages === true && isDict(part) ? imageOf(part) : null;
     if (image !== null) {
       images += imageMark(image);
@@ -224,8 +226,8 @@ function readPart(part: PythonDict, limits: Limits): string {
   throw validationRefusal(message, "type", type);
 }
 
-function notMultimodal(limits: Limits): Refused {
-  return new Refused(badRequest(`${limits.servedModelNames[0]} is not a multimodal model`));
+function notMultimodal(limits: Limits): RefusedRequest {
+  return new RefusedRequest(badRequest(`${limits.servedModelNames[0]} is not a multimodal model`));
 }
 
 /** The large values of a chat, except its messages. */

@@ -12,7 +12,7 @@ import { JsonParts } from "../../openai/front/send-parts.ts";
 import { badRequest, engineDead, validationRefusal } from "../../openai/request/errors.ts";
 import { checkPromptText } from "../../openai/request/prompts.ts";
 import { emptyPrompt, promptTooLong, unknownId } from "../../openai/request/sampling.ts";
-import { type ErrorAnswer, Refused } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
 import { optional, record, required, union } from "../../pydantic/structures.ts";
 import { int, list, literal, nullable, type Type, text } from "../../pydantic/types.ts";
 import type { Int } from "../../pydantic/value.ts";
@@ -41,25 +41,22 @@ const NUMBERS_AT_A_TIME = 1024;
 
 /** The handler of `/v1/embeddings`. */
 export class Embeddings {
-  readonly #deps: RouteDeps;
-  readonly #dimensions: number;
-
   /** `dimensions`: dimensions of a vector if the request names none. */
-  constructor(deps: RouteDeps, dimensions: number) {
-    this.#deps = deps;
-    this.#dimensions = dimensions;
-  }
+  constructor(
+    private readonly deps: RouteDeps,
+    private readonly dimensions: number,
+  ) {}
 
   answer(context: Context): Promise<Response> {
     const made = (checked: CheckedFields) => this.#respond(context.request, checked);
-    return answered(context, this.#deps, { check: (body) => fitting(embeddingBody, body), made });
+    return answered(context, this.deps, { check: (body) => fitting(embeddingBody, body), made });
   }
 
   async #respond({ headers }: HttpRequest, checked: CheckedFields): Promise<JsonParts> {
-    const { backend, chance, config, engines, time } = this.#deps.kernel;
-    if (!engines.alive.get()) throw new Refused(engineDead);
-    const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;
-    if (dimensions < 1) throw new Refused(badRequest("Dimensions must be greater than 0"));
+    const { backend, chance, config, engines, time } = this.deps.kernel;
+    if (!engines.alive.get()) throw new RefusedRequest(engineDead);
+    const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.dimensions;
+    if (dimensions < 1) throw new RefusedRequest(badRequest("Dimensions must be greater than 0"));
     const { prompts, oversized } = readPrompts(checked.get("input") as Input);
     if (prompts.length === 0) throw validationRefusal("You must pass at least one prompt", "input");
     checkSize(prompts.length, dimensions);
@@ -69,7 +66,7 @@ export class Embeddings {
     );
     const all = await Promise.all(encoding);
     const error = await inTurns(this.#promptError(all, prompts, oversized), backend);
-    if (error !== null) throw new Refused(error);
+    if (error !== null) throw new RefusedRequest(error);
     const base64 = checked.get("encoding_format") === "base64";
     const tokens = all.reduce((sum, { length }) => sum + length, 0);
     const model = JSON.stringify(
@@ -85,12 +82,12 @@ export class Embeddings {
     return json.end();
   }
 
-  /** Returns the token IDs of a prompt, or a promise of them. Throws `Refused` if its text is too long. */
+  /** Returns the token IDs of a prompt, or a promise of them. Throws `RefusedRequest` if its text is too long. */
   #encoded(prompt: string | Uint32Array): Uint32Array | Promise<Uint32Array> {
     if (typeof prompt !== "string") return prompt;
-    const error = checkPromptText(prompt, this.#deps.limits);
-    if (error !== null) throw new Refused(error);
-    const { encoder } = this.#deps.kernel.text.model;
+    const error = checkPromptText(prompt, this.deps.limits);
+    if (error !== null) throw new RefusedRequest(error);
+    const { encoder } = this.deps.kernel.text.model;
     return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, true);
   }
 
@@ -100,7 +97,7 @@ export class Embeddings {
     prompts: readonly (string | Uint32Array)[],
     oversized: Int | null,
   ): Pieces<ErrorAnswer | null> {
-    const { limits } = this.#deps;
+    const { limits } = this.deps;
     const most = limits.maxModelLen;
     for (const [at, ids] of all.entries()) {
       const fromText = typeof prompts[at] === "string";

@@ -14,7 +14,7 @@ export const topLogprobs: Type<Int> = {
   check: (value, state) => (value === null ? 0 : int().check(value, state)),
 };
 
-/** `thinking_token_budget`, in which -1 is null. Throws `Refused` at once, before other errors of the body are collected. */
+/** `thinking_token_budget`, in which -1 is null. Throws `RefusedRequest` at once, before other errors of the body are collected. */
 export const thinkingTokenBudget: Type<Int | null> = {
   name: "integer ≥ 0 or -1, null",
   schema: nullable(int({ ge: -1 })).schema,

@@ -1,6 +1,6 @@
 /**
  * Reads bodies as chats or completions. The rules for several fields come first: vLLM's `mode="before"` validators, which see
- * the raw body. They run in reverse order of definition, and the first that fails throws `Refused`. Source: vLLM 0.33,
+ * the raw body. They run in reverse order of definition, and the first that fails throws `RefusedRequest`. Source: vLLM 0.33,
  * `chat_completion/protocol.py` and `completion/protocol.py`.
  */
 
@@ -10,7 +10,7 @@ import type { BodyReader, Form } from "../../openai/pipeline/form.ts";
 import { badRequest, unexpectedError, validationRefusal } from "../../openai/request/errors.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../../openai/request/request.ts";
 import { type BodyKind, type ReadBody, readerOf } from "../../pydantic/read-body.ts";
-import { type ErrorAnswer, Refused } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
 import { repr, str } from "../../pydantic/repr.ts";
 import { FAIL, State } from "../../pydantic/types.ts";
 import { validator } from "../../pydantic/validate.ts";
@@ -67,7 +67,7 @@ export function formOf(request: ChatRequest | CompletionRequest): Form {
 
 /**
  * Makes a request of a chat's body that another API made. If `exact` is false, throws anything for a wrong body. Otherwise
- * throws `Refused` with vLLM's error.
+ * throws `RefusedRequest` with vLLM's error.
  */
 export function* chatValuePieces(
   body: PythonDict,
@@ -80,7 +80,7 @@ export function* chatValuePieces(
   const values = yield* chat.validator.pieces(body, exact);
   if (values === FAIL) throw new NotPlain();
   yield;
-  if (Object.hasOwn(values, "error")) throw new Refused((values as { readonly error: ErrorAnswer }).error);
+  if (Object.hasOwn(values, "error")) throw new RefusedRequest((values as { readonly error: ErrorAnswer }).error);
   return yield* toChatPieces(values as ChatValues, body, limits, exact, changes);
 }
 
@@ -131,13 +131,13 @@ export function applyCompletionRules(body: PythonDict): void {
   checkCacheSalt(get(body, "cache_salt"));
 }
 
-/** Throws `Refused` if the messages are not iterable. */
+/** Throws `RefusedRequest` if the messages are not iterable. */
 export function checkMessages(messages: PythonValue | undefined): void {
   if (messages !== undefined && iterate(messages) === undefined) throw notIterable(messages);
 }
 
-function notIterable(value: PythonValue): Refused {
-  return new Refused(badRequest(`'${typeName(value)}' object is not iterable`));
+function notIterable(value: PythonValue): RefusedRequest {
+  return new RefusedRequest(badRequest(`'${typeName(value)}' object is not iterable`));
 }
 
 function checkStreamOptions(body: PythonDict): void {
@@ -175,7 +175,7 @@ function checkLogprobTokenIds(body: PythonDict): void {
     throw validationRefusal("`logprob_token_ids` is not supported with beam search.", "logprob_token_ids");
 }
 
-/** Checks the fields of a chat about log probabilities. Throws `Refused`. */
+/** Checks the fields of a chat about log probabilities. Throws `RefusedRequest`. */
 export function checkChatLogprobs(body: PythonDict): void {
   checkLogprobTokenIds(body);
   if (truthy(get(body, "logprob_token_ids")) && !truthy(get(body, "logprobs")))
@@ -238,7 +238,7 @@ function checkConstraints(body: PythonDict, chat: boolean): void {
   const constraints = get(body, "structured_outputs") ?? null;
   if (constraints === null) return;
   if (!isDict(constraints))
-    throw new Refused(unexpectedError(`'${typeName(constraints)}' object has no attribute 'get'`));
+    throw new RefusedRequest(unexpectedError(`'${typeName(constraints)}' object has no attribute 'get'`));
   const count = ["json", "regex", "choice"].filter((name) => (get(constraints, name) ?? null) !== null).length;
   if (count > 1)
     throw validationRefusal(
@@ -302,22 +302,22 @@ function checkNamedTool(choice: PythonDict, tools: PythonValue): void {
   );
 }
 
-/** Returns Python's `value[key]`. Throws `Refused` with the error that Python raises. */
+/** Returns Python's `value[key]`. Throws `RefusedRequest` with the error that Python raises. */
 function item(value: PythonValue, key: string): PythonValue {
   if (isDict(value)) {
     const found = get(value, key);
-    if (found === undefined) throw new Refused(unexpectedError(repr(key)));
+    if (found === undefined) throw new RefusedRequest(unexpectedError(repr(key)));
     return found;
   }
-  if (typeof value === "string") throw new Refused(badRequest("string indices must be integers, not 'str'"));
-  if (isList(value)) throw new Refused(badRequest("list indices must be integers or slices, not str"));
-  throw new Refused(badRequest(`'${typeName(value)}' object is not subscriptable`));
+  if (typeof value === "string") throw new RefusedRequest(badRequest("string indices must be integers, not 'str'"));
+  if (isList(value)) throw new RefusedRequest(badRequest("list indices must be integers or slices, not str"));
+  throw new RefusedRequest(badRequest(`'${typeName(value)}' object is not subscriptable`));
 }
 
 /** UTF-16 units of the longest `tool_calls` that is a text. Each of its characters becomes an invalid tool call. */
 const CALLS_TEXT_MOST = 65_536;
 
-/** Renames `reasoning_content`, the old name of `reasoning`, and makes tool calls a list, in place. Throws `Refused`. */
+/** Renames `reasoning_content`, the old name of `reasoning`, and makes tool calls a list, in place. Throws `RefusedRequest`. */
 export function normalizeMessages(messages: PythonValue | undefined): void {
   if (!isList(messages)) return;
   for (const message of messages) {
@@ -327,7 +327,9 @@ export function normalizeMessages(messages: PythonValue | undefined): void {
       const items = iterate(calls);
       if (items === undefined) throw notIterable(calls);
       if (typeof calls === "string" && calls.length > CALLS_TEXT_MOST)
-        throw new Refused(badRequest(`understudy: tool_calls is a text of more than ${CALLS_TEXT_MOST} characters`));
+        throw new RefusedRequest(
+          badRequest(`understudy: tool_calls is a text of more than ${CALLS_TEXT_MOST} characters`),
+        );
       set(message, "tool_calls", [...items]);
     }
     const old = get(message, "reasoning_content");

@@ -13,7 +13,7 @@ import { LongBody, LongTexts } from "../../openai/pipeline/long-body.ts";
 import type { OpenAiKernel } from "../../openai/request/openai-config.ts";
 import { decodedParts, encodedPieces, incompatible } from "../../openai/request/prompts.ts";
 import type { Limits } from "../../openai/request/request.ts";
-import { Refused } from "../../pydantic/refusals.ts";
+import { RefusedRequest } from "../../pydantic/refusals.ts";
 import { optional, record, required, union } from "../../pydantic/structures.ts";
 import { bool, dict, list, nullable, object, type Type, text } from "../../pydantic/types.ts";
 import { get, type Int, type PythonDict, type PythonValue, toPlain } from "../../pydantic/value.ts";
@@ -56,12 +56,10 @@ export const tokenizeBody: Type<CheckedFields> = union(
 export class Tokenizer {
   readonly #kernel: OpenAiKernel;
   readonly #limits: Limits;
-  readonly #deps: RouteDeps;
 
-  constructor(deps: RouteDeps) {
+  constructor(private readonly deps: RouteDeps) {
     this.#kernel = deps.kernel;
     this.#limits = deps.limits;
-    this.#deps = deps;
   }
 
   tokenize(context: Context): Promise<Response> {
@@ -75,14 +73,14 @@ export class Tokenizer {
         backend,
       );
     };
-    return answered(context, this.#deps, { check: (body) => checkFields(tokenizeBody, body), made });
+    return answered(context, this.deps, { check: (body) => checkFields(tokenizeBody, body), made });
   }
 
   /** Keeps special tokens in the text, and drops IDs outside the vocabulary. */
   detokenize(context: Context): Promise<Response> {
     const ofIds = (ids: Uint32Array<ArrayBuffer>) => inTurns(this.#textAnswer(ids), this.#kernel.backend);
     const made = (checked: CheckedFields) => ofIds(toTokenIds(checked.get("tokens") as Int[]));
-    return answered(context, this.#deps, { check: (body) => checkFields(detokenizeBody, body), made, ofIds });
+    return answered(context, this.deps, { check: (body) => checkFields(detokenizeBody, body), made, ofIds });
   }
 
   #idsAnswer(ids: Uint32Array<ArrayBuffer>, withTexts: boolean): Pieces<AnswerParts> {
@@ -110,7 +108,7 @@ export class Tokenizer {
     return longBody.answer(() => void (buffer.byteLength >= OLD_BYTES && buffer.transfer(0)));
   }
 
-  /** Renders the prompt of a body. Throws `Refused`. */
+  /** Renders the prompt of a body. Throws `RefusedRequest`. */
   *#prompt(checked: CheckedFields, body: PythonDict): Pieces<RenderedPrompt> {
     const prompt = checked.get("prompt");
     const special = checked.get("add_special_tokens") as boolean | undefined;
@@ -132,7 +130,7 @@ export class Tokenizer {
     const toolDicts = tools && (yield* mapped(tools, toolDict));
     yield;
     const generation = checked.get("add_generation_prompt") !== false;
-    if (generation && checked.get("continue_final_message") === true) throw new Refused(incompatible);
+    if (generation && checked.get("continue_final_message") === true) throw new RefusedRequest(incompatible);
     const names = orNull<PythonDict>("chat_template_kwargs");
     const { renderChat } = this.#kernel.text.model;
     const open = checked.get("continue_final_message") === true;

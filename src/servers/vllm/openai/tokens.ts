@@ -7,7 +7,7 @@ import type { ThreadAnswer } from "../../openai/front/reading/messages.ts";
 import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
 import type { Limits } from "../../openai/request/request.ts";
 import { type BodyText, isJson, readJson } from "../../pydantic/read-body.ts";
-import { type ErrorAnswer, Refused } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
 import { optional, record, required } from "../../pydantic/structures.ts";
 import { FAIL, int, list, nullable, State, type Type, text } from "../../pydantic/types.ts";
 import { get, type Int, isDict, type PythonValue, truthy } from "../../pydantic/value.ts";
@@ -25,7 +25,7 @@ export function readTokens(body: BodyText, contentType: string | null, limits: L
     checkModel((checked.get("model") ?? null) as string | null, limits);
     return { tokens: toTokenIds(checked.get("tokens") as Int[]) };
   } catch (refusal) {
-    if (refusal instanceof Refused) return { error: refusal.answer };
+    if (refusal instanceof RefusedRequest) return { error: refusal.answer };
     throw refusal;
   }
 }
@@ -48,19 +48,19 @@ function readExactly(body: BodyText, contentType: string | null): CheckedFields 
   return "error" in read ? read : atOnce(checkFields(detokenizeBody, read.value));
 }
 
-/** Checks a body of `/tokenize` or `/detokenize` against its fields, in pieces. Throws `Refused`. */
+/** Checks a body of `/tokenize` or `/detokenize` against its fields, in pieces. Throws `RefusedRequest`. */
 export function* checkFields(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {
   if (isDict(body) && truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
     throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
   return yield* fitting(type, body);
 }
 
-/** Converts IDs to 32 bits, as vLLM's tokenizer does. Throws `Refused` if one is larger. */
+/** Converts IDs to 32 bits, as vLLM's tokenizer does. Throws `RefusedRequest` if one is larger. */
 export function toTokenIds(ids: readonly Int[]): Uint32Array<ArrayBuffer> {
   const tokenIds = new Uint32Array(ids.length);
   for (let i = 0; i < ids.length; i++) {
     const id = ids[i]!;
-    if (id >= 2 ** 32) throw new Refused(badRequest("number too large to fit in target type"));
+    if (id >= 2 ** 32) throw new RefusedRequest(badRequest("number too large to fit in target type"));
     tokenIds[i] = Number(id);
   }
   return tokenIds;

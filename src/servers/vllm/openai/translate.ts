@@ -27,7 +27,7 @@ import type {
 } from "../../openai/request/request.ts";
 import { checkContext } from "../../openai/request/sampling.ts";
 import { thinksWith } from "../../openai/tool-calls/reasoning-rules.ts";
-import { Refused } from "../../pydantic/refusals.ts";
+import { RefusedRequest } from "../../pydantic/refusals.ts";
 import { get, type Int, isDict, type PythonDict, type PythonValue, truthy } from "../../pydantic/value.ts";
 import {
   type ChatParts,
@@ -43,7 +43,7 @@ import type { ChatValues, CompletionValues } from "./fields.ts";
 
 type ChatInput = [values: ChatValues, body: PythonDict, limits: Limits, exact: boolean, changes?: ChatChanges];
 
-/** Makes the request of a chat. `exact`: true if Python's parser read the body, so that errors can quote it. Throws `Refused`. */
+/** Makes the request of a chat. `exact`: true if Python's parser read the body, so that errors can quote it. Throws `RefusedRequest`. */
 export function toChat(...input: ChatInput): ChatRequest {
   checkChat(...input);
   const [values, , limits, exact] = input;
@@ -57,7 +57,7 @@ export function* toChatPieces(...input: ChatInput): Pieces<ChatRequest> {
   return chatOf(yield* chatPartPieces(values, limits, exact), ...input);
 }
 
-/** Makes the checks that need no conversion, so that a hundred thousand tools are not converted for nothing. Throws `Refused`. */
+/** Makes the checks that need no conversion, so that a hundred thousand tools are not converted for nothing. Throws `RefusedRequest`. */
 function checkChat(...[values, body, limits, , changes = {}]: ChatInput): void {
   checkToolCalls(values.messages, get(body, "messages") as readonly PythonValue[]);
   if (values.model) checkModel(values.model, limits);
@@ -65,7 +65,7 @@ function checkChat(...[values, body, limits, , changes = {}]: ChatInput): void {
   checkTemplate(values);
 }
 
-/** Makes the request of a chat whose large values were converted. Throws `Refused`. */
+/** Makes the request of a chat whose large values were converted. Throws `RefusedRequest`. */
 function chatOf(parts: ChatParts, ...[values, body, limits, exact, changes = {}]: ChatInput): ChatRequest {
   const { tools, names } = parts;
   const messages = get(body, "messages") as readonly PythonValue[];
@@ -82,7 +82,7 @@ function chatOf(parts: ChatParts, ...[values, body, limits, exact, changes = {}]
     oversizedTokenId: null,
   });
   const tooLong = checkContext(sampling, limits);
-  if (tooLong !== null) throw new Refused(tooLong);
+  if (tooLong !== null) throw new RefusedRequest(tooLong);
   const request = common(values, body, limits, sampling, exact) as Writable<ChatRequest>;
   request.kind = "chat";
   request.messages = markCalls(readMessages(values.messages, messages, limits), changes);
@@ -114,26 +114,26 @@ function toolChoiceOf(choice: ChatValues["tool_choice"]): ChatRequest["toolChoic
   return choice === null ? null : { name: get(get(choice, "function") as PythonDict, "name") as string };
 }
 
-/** Refuses the tool choices that need a tool parser. Throws `Refused`. */
+/** Refuses the tool choices that need a tool parser. Throws `RefusedRequest`. */
 function checkToolChoice(choice: ChatValues["tool_choice"]): void {
   if (choice === null || choice === "none") return;
   if (choice === "auto")
-    throw new Refused(
+    throw new RefusedRequest(
       badRequest('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
     );
   const named = isDict(choice as PythonValue) ? (get(choice as PythonDict, "function") as PythonDict) : null;
   const shown = named === null ? `"${choice}"` : `function "${get(named, "name")}"`;
-  throw new Refused(badRequest(`tool_choice=${shown} requires --tool-call-parser to be set`));
+  throw new RefusedRequest(badRequest(`tool_choice=${shown} requires --tool-call-parser to be set`));
 }
 
-/** Refuses a template, media settings or reserved variables that the client sends. Throws `Refused`. */
+/** Refuses a template, media settings or reserved variables that the client sends. Throws `RefusedRequest`. */
 export function checkTemplate(
   values: Pick<ChatValues, "chat_template" | "chat_template_kwargs" | "mm_processor_kwargs" | "media_io_kwargs">,
 ): void {
   const inside =
     values.chat_template_kwargs === null ? null : (get(values.chat_template_kwargs, "chat_template") ?? null);
   if (values.chat_template !== null || inside !== null)
-    throw new Refused(
+    throw new RefusedRequest(
       badRequest(
         "Chat template is passed with request, but --trust-request-chat-template is not set. " +
           "Refused request with untrusted chat template.",
@@ -142,10 +142,10 @@ export function checkTemplate(
   checkMultimodal(values.mm_processor_kwargs, values.media_io_kwargs);
   for (const [name, message] of RESERVED_NAMES)
     if (values.chat_template_kwargs !== null && (get(values.chat_template_kwargs, name) ?? null) !== null)
-      throw new Refused(badRequest(message));
+      throw new RefusedRequest(badRequest(message));
 }
 
-/** Refuses settings of media. They may have any type, because `/tokenize` of a text has no fields for them. Throws `Refused`. */
+/** Refuses settings of media. They may have any type, because `/tokenize` of a text has no fields for them. Throws `RefusedRequest`. */
 export function checkMultimodal(processor: PythonValue | undefined, media: PythonValue | undefined): void {
   if (truthy(processor ?? null))
     throw validationRefusal(
@@ -167,7 +167,7 @@ const RESERVED_NAMES = [
   ["messages", "jinja2.environment.Template.render() got multiple values for keyword argument 'messages'"],
 ] as const;
 
-/** Makes the request of a completion. Throws `Refused`. */
+/** Makes the request of a completion. Throws `RefusedRequest`. */
 export function toCompletion(
   values: CompletionValues,
   body: PythonDict,
@@ -175,7 +175,7 @@ export function toCompletion(
   exact: boolean,
 ): CompletionRequest {
   if (values.stream === true && values.use_beam_search)
-    throw new Refused(badRequest("Streaming is not currently supported with beam search"));
+    throw new RefusedRequest(badRequest("Streaming is not currently supported with beam search"));
   if (values.model) checkModel(values.model, limits);
   checkSuffix(values);
   const echo = values.echo === true;
@@ -190,7 +190,7 @@ export function toCompletion(
     oversizedTokenId: oversized,
   });
   const tooLong = checkContext(sampling, limits);
-  if (tooLong !== null) throw new Refused(tooLong);
+  if (tooLong !== null) throw new RefusedRequest(tooLong);
   const embeds = values.prompt_embeds;
   if (embeds !== null && embeds.length > 0)
     throw validationRefusal("You must set `--enable-prompt-embeds` to input `prompt_embeds`.", "prompt_embeds");
@@ -204,7 +204,7 @@ export function toCompletion(
 }
 
 function checkSuffix(values: CompletionValues): void {
-  const refuse = (message: string, param: string | null = null) => new Refused(badRequest(message, param));
+  const refuse = (message: string, param: string | null = null) => new RefusedRequest(badRequest(message, param));
   const embeds = values.prompt_embeds !== null;
   if (values.suffix !== null) {
     if (values.echo === true) throw refuse("Echo is unsupported with suffix.", "suffix");
@@ -310,7 +310,7 @@ function resolve(structured: StructuredOutputs | null, format: PythonDict | null
       structure: error === null ? structureOf(constraints) : null,
     };
   } catch (refusal) {
-    if (!exact || !(refusal instanceof Refused)) throw refusal;
+    if (!exact || !(refusal instanceof RefusedRequest)) throw refusal;
     return { constraintRefusal: refusal.answer, constraintError: null, structure: null };
   }
 }

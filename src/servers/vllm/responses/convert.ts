@@ -168,7 +168,7 @@ function functionOf(tool: PythonDict): readonly PythonDict[] {
   return [{ name: get(tool, "name")!, description: get(tool, "description") ?? null, parameters }];
 }
 
-/** Adds an item: as a new message, or as a part of the assistant's message before it. Throws `Refused`. */
+/** Adds an item: as a new message, or as a part of the assistant's message before it. Throws `RefusedRequest`. */
 function addItem(messages: PlainDict[], item: PythonDict): void {
   const last = messages.at(-1);
   const before = last?.role === "assistant" ? last : null;
@@ -199,7 +199,7 @@ function callOf(item: PythonDict, custom: boolean): PlainDict {
   return { id: get(item, "call_id") as string, type: "function", function: called };
 }
 
-/** Returns the first text of a reasoning item, or "". Throws `Refused` if the item is encrypted. */
+/** Returns the first text of a reasoning item, or "". Throws `RefusedRequest` if the item is encrypted. */
 function thoughtOf(item: PythonDict): string {
   if (truthy(get(item, "encrypted_content"))) throw validationRefusal("Encrypted content is not supported.", "input");
   const [first] = [...texts(get(item, "content")), ...texts(get(item, "summary"))];

@@ -3,7 +3,7 @@
  * their union has some forty types. Sources: vLLM 0.33, `entrypoints/openai/responses/protocol.py`, and openai 3.52.
  */
 import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
-import { Refused } from "../../pydantic/refusals.ts";
+import { RefusedRequest } from "../../pydantic/refusals.ts";
 import { model, optional, required, union } from "../../pydantic/structures.ts";
 import {
   bool,
@@ -244,7 +244,7 @@ export const responsesFields = {
   chat_template_kwargs: field(nullable(object), null),
 } as const;
 
-/** Applies vLLM's validators of the raw body, in reverse order of definition. They may change it. Throws `Refused`. */
+/** Applies vLLM's validators of the raw body, in reverse order of definition. They may change it. Throws `RefusedRequest`. */
 export function applyResponsesRules(body: PythonDict): void {
   checkTools(body);
   if (truthy(get(body, "prompt"))) throw validationRefusal("prompt template is not supported", "prompt");
@@ -255,7 +255,7 @@ export function applyResponsesRules(body: PythonDict): void {
 function checkTools(body: PythonDict): void {
   const tools = get(body, "tools");
   if (!isList(tools) && tools !== undefined && tools !== null && typeof tools !== "string" && !isDict(tools))
-    throw new Refused(badRequest(`object of type '${typeName(tools)}' has no len()`));
+    throw new RefusedRequest(badRequest(`object of type '${typeName(tools)}' has no len()`));
   const choice = get(body, "tool_choice") ?? "auto";
   const named = isDict(choice) && get(choice, "type") === "function";
   const missing = () => validationRefusal("Tool choice 'function' not found in 'tools' parameter.", "tool_choice");

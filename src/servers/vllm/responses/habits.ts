@@ -1,4 +1,4 @@
-/** How the Responses API of another server differs from vLLM's. Types only. */
+/** Declares the differences of another server's Responses API from vLLM's. */
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { LineError } from "../../pydantic/types.ts";
 import type { PythonDict } from "../../pydantic/value.ts";
@@ -6,7 +6,7 @@ import type { responseBody } from "./items.ts";
 
 /** Differences of another server. With them responses can be deleted, and none runs in the background. */
 export interface ResponsesHabits {
-  /** Checks a body before its fields, and may change it. Throws `Refused`. */
+  /** Checks a body before its fields, and may change it. Throws `RefusedRequest`. */
   readonly rules: (body: PythonDict) => void;
   /** Returns the answer to a body with errors in its fields. */
   readonly wrong: (errors: readonly LineError[]) => ErrorAnswer;

@@ -5,7 +5,7 @@ import type { ReadingHost } from "../../openai/pipeline/dialect.ts";
 import { badRequest } from "../../openai/request/errors.ts";
 import type { ChatRequest, Limits } from "../../openai/request/request.ts";
 import type { BodyKind } from "../../pydantic/read-body.ts";
-import { type ErrorAnswer, errorAnswer, Refused } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, errorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
 import { validator } from "../../pydantic/validate.ts";
 import { get, type PlainDict, type PythonDict, truthy } from "../../pydantic/value.ts";
 import { inputMessages, type ResponsesValues, responseToChat } from "./convert.ts";
@@ -42,7 +42,7 @@ export function responseKind(
   };
 }
 
-/** Makes the request of checked fields, in pieces. Throws `Refused`. */
+/** Makes the request of checked fields, in pieces. Throws `RefusedRequest`. */
 function* readResponse(
   host: ReadingHost,
   { store, unknown }: { readonly store: Store; readonly unknown: (id: string) => ErrorAnswer },
@@ -53,10 +53,10 @@ function* readResponse(
   const { background, previous_response_id: previous, model } = values;
   host.checkModel(model);
   checkAnswerable(values, body);
-  if (values.store === true && !store.keeps && background === true) throw new Refused(noBackground);
-  if ((values.previous_input_messages ?? []).length > 0 && previous) throw new Refused(twoHistories);
+  if (values.store === true && !store.keeps && background === true) throw new RefusedRequest(noBackground);
+  if ((values.previous_input_messages ?? []).length > 0 && previous) throw new RefusedRequest(twoHistories);
   const stored = previous === null ? null : store.get(previous);
-  if (stored === undefined) throw new Refused(unknown(previous!));
+  if (stored === undefined) throw new RefusedRequest(unknown(previous!));
   const messages = yield* inputMessages(values, body, stored?.previous ?? null);
   const chat = yield* responseToChat(values, body, messages);
   yield;
@@ -67,7 +67,7 @@ function* readResponse(
   return { request, messages, repeated: yield* repeatedOf(values) };
 }
 
-/** Refuses null in two fields. vLLM accepts it in the request, but fails to write it into the answer. Throws `Refused`. */
+/** Refuses null in two fields. vLLM accepts it in the request, but fails to write it into the answer. Throws `RefusedRequest`. */
 function checkAnswerable({ background, truncation }: ResponsesValues, body: PythonDict): void {
   const errors = [
     ...(background === null ? [["background", "Input should be a valid boolean", "bool_type"]] : []),
@@ -79,7 +79,7 @@ function checkAnswerable({ background, truncation }: ResponsesValues, body: Pyth
       `${name}\n  ${message} [type=${type}, input_value=None, input_type=NoneType]\n    For further information visit https://errors.pydantic.dev/2.14/v/${type}`,
   );
   const count = `${errors.length} validation error${errors.length === 1 ? "" : "s"} for ResponsesResponse`;
-  throw new Refused(badRequest([count, ...entries].join("\n")));
+  throw new RefusedRequest(badRequest([count, ...entries].join("\n")));
 }
 
 export const invalid = (message: string, param: string, code: number) =>

@@ -1,5 +1,5 @@
 /**
- * Gives the families of a page the names that their dialect defines, so that its laws apply: removes a foreign prefix
+ * Gives the families of a page the names that their dialect defines, so that its laws apply. Removes a foreign prefix
  * (`ray_vllm:`), adds a missing one (NIM, trtllm-serve before 1.3), and applies the caller's mapping (`--names`). Reports show
  * the names as the page wrote them. Sources: ray#52719 (Ray Serve), NVIDIA's NIM documentation ("Observability"), TensorRT-LLM
  * `tensorrt_llm/metrics/collector.py` (no prefix before #11243), dynamo#3676 (`trtllm:`, later `trtllm_`).

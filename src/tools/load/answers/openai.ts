@@ -1,7 +1,7 @@
 /**
  * Reads answers of OpenAI's chat and completions APIs. The rule on which chunks have output follows vllm 0.33.0,
- * `benchmarks/lib/endpoint_request_func.py`: in chat non-empty content, reasoning or tool calls, or empty content without
- * `role`; in completions every event with a choice.
+ * `benchmarks/lib/endpoint_request_func.py`. In chat these are non-empty content, reasoning or tool calls, or empty content
+ * without `role`. In completions every event with a choice has output.
  */
 import { type LooseObject, looseList, looseObject, shownJson } from "../../../base/json-object.ts";
 import { quoted } from "../requests/quoted.ts";

@@ -87,7 +87,7 @@ interface Flight {
 const SWEEP_US = 100_000;
 
 export class Client implements LoadClient {
-  /** Which `stream_options` are currently sent. Reduced when the server refuses them. */
+  /** Level of the `stream_options` that are currently sent. Reduced when the server refuses them. */
   usageLevel = UsageLevel.EachChunk;
   readonly connections: Connections;
   readonly #options: ClientOptions;

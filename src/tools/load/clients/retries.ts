@@ -1,7 +1,7 @@
 /**
  * Decides whether a failed request is sent again, and after which pause. Follows common clients (openai Python 3.52,
- * `_base_client.py`): retries lost connections and the statuses 408, 409, 429 and 500 or above, after the time that the server
- * asks for, else after 0.5 s, doubled each time.
+ * `_base_client.py`). Lost connections and the statuses 408, 409, 429 and 500 or above are retried. The pause is the time that
+ * the server asks for, else 0.5 s, doubled each time.
  */
 import { epochSeconds } from "../../../base/clock.ts";
 import type { Random } from "../../../base/random.ts";

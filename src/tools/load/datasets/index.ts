@@ -62,8 +62,8 @@ export interface DatasetOptions {
 export interface LoadDataset extends Dataset {
   warmUp(seed: number): Iterable<Turn>;
   /**
-   * How the length of a generated prompt is known: counted by the server, as ids, or estimated with words that are one token
-   * in common vocabularies.
+   * Source of the length of a generated prompt: counted by the server, exact because the prompt is ids, or estimated with words
+   * that are one token in common vocabularies.
    */
   readonly lengths: "counted" | "ids" | "estimated";
   /** Returns timestamps and skipped rows of the part of the dataset that was read so far. */

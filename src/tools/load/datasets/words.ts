@@ -1,6 +1,6 @@
 /**
  * Words for texts if the server does not count tokens. Each is one token, with and without a space before it, in r50k, cl100k
- * and o200k (GPT-2, GPT-4, GPT-4o; a test counts them), and frequent in any vocabulary of English text.
+ * and o200k (GPT-2, GPT-4, GPT-4o; a test counts them). Each is frequent in any vocabulary of English text.
  */
 const LIST = `
 the and for you with that this are from new return not your can was get all will class public has man set more

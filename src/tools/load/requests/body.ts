@@ -4,7 +4,7 @@ import { DIALECTS, type LoadDialect } from "./dialects.ts";
 import { type TritonInputs, tensorsOf } from "./tensors.ts";
 import type { ConversationMessage, Turn } from "./types.ts";
 
-/** Which usage is requested with `stream_options`. After a refusal by the server the next smaller level is used. */
+/** Level of usage that is requested with `stream_options`. After a refusal by the server the next smaller level is used. */
 export enum UsageLevel {
   EachChunk,
   AtEnd,

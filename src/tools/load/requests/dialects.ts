@@ -22,7 +22,7 @@ export interface DialectTraits {
   readonly saysUsage: boolean;
   /** True if servers accept `ignore_eos`, so that answers get the requested length. */
   readonly ignoresEos: boolean;
-  /** What a stream must have to be complete, as warnings name it. */
+  /** Name, in warnings, of the part that makes a stream complete. */
   readonly end: string;
 }
 

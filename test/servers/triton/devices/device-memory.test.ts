@@ -1,4 +1,4 @@
-/** Who has how much of the GPUs' memory, what do models weigh, and how is that said? */
+/** Tests the reservations of GPU memory, the weights of models, and the texts about them. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { tritonServerConfig } from "../../../../src/cli/options/triton-server-config.ts";
@@ -16,7 +16,7 @@ const held = (taken: MemoryReservation | string): MemoryReservation => {
 
 const ENGINE = { weightBytes: 30 * GIB, kvBytes: 100 * GIB, gpus: 2 };
 
-test("the ledger: each GPU by itself, the engine once, and what is given back is free again", () => {
+test("memory is counted per GPU, the engine only once, and released memory is free again", () => {
   const memory = new DeviceMemory({ gpuBytes: 80 * GIB, engine: ENGINE, loadLimits: new Map() });
   const first = held(memory.takeEngine());
   expect([first.weightBytes, first.text]).toEqual([
@@ -31,12 +31,12 @@ test("the ledger: each GPU by itself, the engine once, and what is given back is
       "(taken: the engine's weights 15.00 GiB, its KV blocks 50.00 GiB, small 5.00 GiB)",
   );
   const large = held(memory.take("large", 11 * GIB, [1]));
-  // A GPU that the engine does not have.
+  // The engine does not run on this GPU.
   held(memory.take("other", 80 * GIB, [2]));
   expect(memory.take("more", 1, [2])).toBe(
     "out of memory on GPU 2: weights of 1 B do not fit into the 0 B that are free of 80.00 GiB (taken: other 80.00 GiB)",
   );
-  // Whoever is on the processor takes nothing.
+  // A model on the CPU takes no GPU memory.
   expect(held(memory.take("processor", 500 * GIB, [])).text).toBe("");
   first.give();
   first.give();
@@ -50,7 +50,7 @@ test("the ledger: each GPU by itself, the engine once, and what is given back is
   );
 });
 
-test("the ledger: without a limit everything fits; sizes that read alike are said in bytes; many models are counted", () => {
+test("without a limit everything fits, sizes with equal texts are printed in bytes, and of many models some are only counted", () => {
   const endless = new DeviceMemory({ gpuBytes: null, engine: ENGINE, loadLimits: new Map() });
   held(endless.take("large", 10_000 * GIB, [0]));
   held(endless.takeEngine());
@@ -103,7 +103,7 @@ test("after any history of loads and unloads, exactly the loads that fit succeed
   );
 });
 
-test("sizes are read with their unit alone, and said in the largest one", () => {
+test("sizes are only read with a unit, and are printed in the largest unit", () => {
   const read = ["80GiB", "24 GB", "1.5MiB", "0B", "7B", "80", "80G", "-1GiB", "2000TiB", "1e3MB", ""].map(sizeIn);
   expect(read).toEqual([80 * GIB, 24e9, 1.5 * 2 ** 20, 0, 7, ...new Array(6).fill(undefined)]);
   expect([1023, 1024, 1536 * 2 ** 10, 80 * GIB, 2 ** 40].map(sizeText)).toEqual([
@@ -115,8 +115,8 @@ test("sizes are read with their unit alone, and said in the largest one", () => 
   ]);
 });
 
-test("weights of presets: what their pools leave, which is that of the parameters", () => {
-  // 8.03 and 70.55 billion parameters of 2 bytes.
+test("the weights of presets are the memory that their pools leave, which equals that of the parameters", () => {
+  // The model has 8.03 billion parameters of 2 bytes.
   expect(presetWeightBytes(findPreset("llama-3.1-8b-bf16-h100-tp1-vllm")!) / 1e9).toBeCloseTo(16.06, 1);
   for (const profile of profiles) {
     const bytes = presetWeightBytes(profile);
@@ -125,7 +125,7 @@ test("weights of presets: what their pools leave, which is that of the parameter
   }
 });
 
-test("--load-time and --device-memory", () => {
+test("--load-time, --device-memory and --model-load-gpu-limit are read, and wrong values are refused", () => {
   const read = (...flags: string[]) => {
     const made = tritonServerConfig(flags, "shipped");
     return "error" in made ? made.error : made.config.triton!;

@@ -1,4 +1,4 @@
-/** Does the encoder by hand write what the library would? Byte for byte, for any answer; and what is read of a request. */
+/** Tests that our encoder writes the bytes of the library for any answer, and which fields of a request are read. */
 import { expect, test } from "bun:test";
 import { create, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
@@ -64,7 +64,7 @@ const choice = (given: ParameterValue) => {
   return { case: "int64Param", value: BigInt(given) };
 };
 
-/** As the library has it. */
+/** Returns the answer in the form of the library. */
 function expected({ model, version, id, parameters, final, outputs }: Answer) {
   const all: (readonly [string, ParameterValue])[] = [
     ...parameters,
@@ -103,7 +103,7 @@ test("unary and streamed answers equal the bytes of protobuf's library", () => {
 
 test("responses written from a shared prefix equal those written whole", () => {
   const [writer, other] = [new ResponseWriter(), new ResponseWriter()];
-  // Few, so that responses follow others that are like them.
+  // Only a few names, so that similar responses follow each other.
   const name = fc.constantFrom("", "a", "é".repeat(70));
   const data = fc.oneof(
     fc.uint8Array({ maxLength: 300 }),
@@ -187,7 +187,7 @@ const input = (more: object) => request({ inputs: [{ name: "i", datatype: "INT32
 const parameter = (kind: string, given: unknown) => ({ parameterChoice: { case: kind, value: given } });
 const region = (more: object) => ({ parameters: { shared_memory_region: parameter("stringParam", "r"), ...more } });
 
-/** Each with Triton's words; those of the recordings are played elsewhere. */
+/** Refused requests with Triton's messages. Those in the recordings are tested elsewhere. */
 const wrong: readonly (readonly [string, InferMessage, string])[] = [
   [
     "a sequence id of another kind",
@@ -301,7 +301,7 @@ test("list elements become tensor data of their type", () => {
   }
 });
 
-test("parameters keep their kinds; a timeout below zero is a very long one", () => {
+test("parameters keep their kinds, and a timeout below zero is a very long one", () => {
   const { fields, emptyFinal } = atOnce(
     wishOf(
       request({

@@ -1,4 +1,7 @@
-/** Are answers beside inference, written by the table of fields, what the library writes, and is what is long in them written in pieces? */
+/**
+ * Tests that answers other than inference, which are written by the table of fields, equal the library's bytes, and that long
+ * fields are written in pieces.
+ */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { atOnce } from "../../../../src/base/pieces.ts";
@@ -10,7 +13,7 @@ import { decoded, encoded } from "../../../triton/grpc-client.ts";
 const all = new Map([...messages, ...serviceMessages]);
 const ANSWERS = [...serviceMessages.keys()].filter((name) => name.endsWith("Response") && !name.includes("Infer"));
 const DEPTH_MOST = 4;
-/** Behind the room for the message's head. */
+/** Returns the message without the five bytes that are reserved for its head. */
 const written = (name: string, json: MessageJson) => Buffer.concat(atOnce(messageParts(name, json))).subarray(5);
 
 const WHOLE: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
@@ -34,7 +37,7 @@ function oneOf({ type }: ConfigField, depth: number): fc.Arbitrary<unknown> {
   return SCALARS[type] ?? messageOf(type, depth + 1);
 }
 
-/** No answer has more than one field of a choice: the last one is taken. */
+/** Generates a message. Only the last field of a choice is kept, because no answer has more than one. */
 function messageOf(type: string, depth = 0): fc.Arbitrary<MessageJson> {
   if (depth > DEPTH_MOST) return fc.constant({});
   const fields = all.get(type)!;
@@ -56,7 +59,7 @@ function messageOf(type: string, depth = 0): fc.Arbitrary<MessageJson> {
   });
 }
 
-test.each(ANSWERS)("%s: byte for byte", (name) => {
+test.each(ANSWERS)("%s is written byte for byte like by the library", (name) => {
   fc.assert(
     fc.property(messageOf(name), (json) => {
       expect(written(name, json).toString("hex")).toBe(encoded(name, json).toString("hex"));
@@ -75,7 +78,7 @@ const LONG: readonly (readonly [string, MessageJson])[] = [
   ["RepositoryIndexResponse", { models: range((at) => ({ name: `m${at}`, state: "READY" })) }],
 ];
 
-test.each(LONG)("a long %s: the same, with stops and in parts", (name, json) => {
+test.each(LONG)("a long %s is written in parts, with stops and with the same bytes", (name, json) => {
   let stops = 0;
   const work = messageParts(name, json);
   for (;;) {
@@ -84,7 +87,7 @@ test.each(LONG)("a long %s: the same, with stops and in parts", (name, json) => 
     else {
       const bytes = Buffer.concat(value).subarray(5);
       expect(bytes.equals(encoded(name, json))).toBe(true);
-      // What is nested is one part.
+      // A nested list is one part.
       if (!JSON.stringify(json).includes('"dims":[0,')) expect(value.length).toBeGreaterThan(2);
       break;
     }

@@ -1,4 +1,4 @@
-/** Is the server told of every stream that begins, so that what it leaves behind is collected? 2,000 left 60 MB. */
+/** Tests that each stream that begins is reported to the server, so that its garbage is collected. 2,000 streams leave 60 MB. */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../../../src/base/virtual-clock.ts";
 import { Inference } from "../../../../src/servers/triton/grpc/answers.ts";
@@ -36,7 +36,7 @@ test("a request for an event stream counts as an opened stream, a whole answer d
   await around.server.start();
   const ask = async (path: string) => {
     const body = '{"text_input":"one"}';
-    // The answer never comes: the model sleeps, and nobody moves the clock.
+    // The answer never comes, because the model sleeps on a clock that does not advance.
     void app.handle(new Request(`http://x/v2/models/tokens/${path}`, { method: "POST", body }));
     // Reading the body and starting the request take several turns of the event loop.
     for (let turn = 0; turn < 20; turn++) await new Promise((done) => setImmediate(done));

@@ -1,4 +1,4 @@
-/** How much memory do bodies of all requests take together? Those that find no room wait, and are answered in the end. */
+/** Tests the memory that the bodies of all requests take together. Bodies without room wait, and are answered later. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -26,7 +26,7 @@ test("a body beyond the limit is answered with 400", async () => {
 });
 
 const MIB = 2 ** 20;
-/** Megabytes that a server takes at most, whatever bodies come. Watchers end a server at about 1000. */
+/** Largest memory of the server in MB for any bodies. Supervisors usually end a server at about 1000. */
 const MB_MOST = 850;
 let server: TritonChild;
 beforeAll(async () => {
@@ -37,7 +37,7 @@ afterAll(() => server.stop());
 const peakMb = () => Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))![1]) / 1024;
 const isHealthy = async () => (await fetch(`${server.url}/v2/health/live`)).status === 200;
 
-/** Resolves with the status of the answer when all of it has come, and its length. */
+/** Sends a request. Resolves to the status and the length of the answer when it is complete. */
 function send(url: string, head: string, body: Uint8Array): Promise<readonly [string, number]> {
   const { port, pathname } = new URL(url);
   return new Promise((resolve, reject) => {
@@ -65,7 +65,7 @@ const raw = Buffer.alloc(BODY_BYTES);
 raw.writeUInt32LE(BODY_BYTES - 4);
 const RAW_HEAD = `{"inputs":[{"name":"text_input","shape":[1],"datatype":"BYTES","parameters":{"binary_data_size":${BODY_BYTES}}}],"outputs":[{"name":"text_output","parameters":{"binary_data":true}}]}`;
 
-/** The path, headers, the body, and the answer's bytes at least. */
+/** Path, headers, body, and the smallest number of bytes of the answer. */
 const BODIES: Readonly<Record<string, readonly [string, string, Uint8Array, number]>> = {
   "generate, a text": ["echo/generate", "", fill('{"text_input":"', "word ", '"}'), BODY_BYTES],
   "generate, a text with escapes": ["echo/generate", "", fill('{"text_input":"', "\\n\\u00e9", '"}'), BODY_BYTES / 3],
@@ -119,7 +119,7 @@ test("incomplete bodies use bounded memory, and other requests are answered", as
   expect(small.status).toBe(200);
   expect(peakMb()).toBeLessThan(MB_MOST);
   for (const socket of sockets) socket.destroy();
-  // Room again.
+  // The room is free again.
   const url = `${server.url}/v2/models/echo/generate`;
   expect((await send(url, "", fill('{"text_input":"', "word ", '"}')))[0]).toBe("200");
 }, 60_000);

@@ -1,4 +1,4 @@
-/** Where does the time of a request go? To making inputs and answers, too: no part is always 0, and none is counted twice. */
+/** Tests the parts of a request's time, including inputs and answers: no part is always 0, and no time is counted twice. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +10,7 @@ import { pureServer } from "../../../triton/pure-server.ts";
 const base = mkdtempSync(join(tmpdir(), "triton-spans-"));
 afterAll(() => rmSync(base, { recursive: true, force: true }));
 
-/** Whoever looks at it takes a microsecond. */
+/** A clock that advances by a microsecond each time it is read. */
 class TickingClock extends VirtualClock {
   #looks = 0;
   override now(): number {
@@ -63,16 +63,16 @@ async function served() {
   return { server, ask };
 }
 
-test("inputs and outputs take time, in all counts alike, and the parts stay within the whole", async () => {
+test("inputs and outputs take time, equally in all counts, and the parts stay within the whole", async () => {
   const { server, ask } = await served();
   for (let left = 5; left > 0; left--) await ask("both");
   const [a, b, both] = ["a", "b", "both"].map((name) => server.find(name, -1).statistics.spans);
   for (const [request, queue, input, infer, output] of [a!, b!, both!] as [number, number, number, number, number][]) {
     expect(Math.min(input, infer, output)).toBeGreaterThanOrEqual(5);
-    // What lies between the parts is in none of them.
+    // The time between the parts belongs to none of them.
     expect(queue + input + infer + output).toBeLessThan(request);
   }
-  // Those of an ensemble are its steps' added up.
+  // The parts of an ensemble are the sums over its steps.
   expect(both!.slice(2)).toEqual(a!.slice(2).map((us, at) => us + b![at + 2]!));
   const [told] = statisticsOfAll([server.find("a", -1)]);
   const { inference_stats: whole, batch_stats: batches } = told!;
@@ -80,14 +80,14 @@ test("inputs and outputs take time, in all counts alike, and the parts stay with
   expect(batches).toEqual([{ batch_size: 2, compute_input, compute_infer, compute_output }] as never);
 });
 
-test("the first batch of a cold instance is slow, and a warm-up takes that away", async () => {
+test("the first batch of a cold instance is slow, and after a warm-up it is not", async () => {
   const { server, ask } = await served();
   const took = async (name: string) => {
     const before = server.find(name, -1).statistics.spans[3]!;
     await ask(name);
     return Math.floor((server.find(name, -1).statistics.spans[3]! - before) / 1000);
   };
-  // Milliseconds.
+  // Times are in milliseconds.
   expect([await took("cold"), await took("cold"), await took("warmed")]).toEqual([152, 2, 2]);
   expect(server.find("warmed", -1).statistics.success.count).toBe(2);
 });

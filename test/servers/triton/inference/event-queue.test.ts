@@ -1,4 +1,4 @@
-/** How much may wait for a client of an event stream that does not read? */
+/** Tests the limits of the bytes that wait for a client of an event stream that does not read. */
 import { expect, test } from "bun:test";
 import { EventQueue } from "../../../../src/servers/triton/inference/event-queue.ts";
 import type { EventSink, SinkEvents } from "../../../../src/wire/http/sink.ts";
@@ -6,7 +6,7 @@ import { WaitingBytes } from "../../../../src/wire/http/waiting-bytes.ts";
 
 const MIB = 2 ** 20;
 
-/** A stream whose client reads nothing from the first event on, until it is told to. */
+/** Returns a stream whose client reads nothing from the first event on, until the test makes it read. */
 function stalled(all = new WaitingBytes(2 ** 30), gone = () => {}) {
   const told: string[] = [];
   let full = false;
@@ -93,7 +93,7 @@ test("events after a reset are not counted", () => {
   expect([told, all.bytes]).toEqual([["event of 10", "reset"], 0]);
 });
 
-test("a stream beyond the shared limit is reset; a stream that ends or is read frees memory", () => {
+test("a stream beyond the shared limit is reset, and a stream that ends or is read frees memory", () => {
   const all = new WaitingBytes(100);
   const [one, other, third] = [stalled(all), stalled(all), stalled(all)];
   const event = new Uint8Array(40);

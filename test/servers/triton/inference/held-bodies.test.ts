@@ -1,10 +1,10 @@
-/** Do large bodies of a Triton server wait for each other, and is room free again, however a request ends? */
+/** Tests that large bodies of a Triton server wait for each other, and that room is free again after any end of a request. */
 import { expect, test } from "bun:test";
 import { HeldBodies, HeldBody } from "../../../../src/servers/triton/inference/held-bodies.ts";
 
 const MIB = 2 ** 20;
 
-/** Rooms of 100 MiB, and a clock that moves by itself alone when it is told to. */
+/** Returns a room of 100 MiB for bodies, and a clock that only advances in `pass`. */
 function rooms() {
   let nowUs = 0;
   const timers: { dueUs: number; act: () => void }[] = [];
@@ -20,7 +20,7 @@ function rooms() {
     await new Promise((resolve) => setImmediate(resolve));
   };
   const bodies = new HeldBodies({ nowUs: () => nowUs, after }, 100 * MIB);
-  /** A request, how it leaves, and what became of asking for room. */
+  /** Returns a request that asks for room, the outcome in `seen`, and functions that complete or abort it. */
   const body = (bytes: number, json: number | null = null) => {
     const left: (() => void)[] = [];
     const headers = new Headers(json === null ? {} : { "inference-header-content-length": `${json}` });
@@ -46,7 +46,7 @@ function rooms() {
   return { body, pass };
 }
 
-test("JSON counts twice, binary tensors once; who waits enters when one is answered", async () => {
+test("JSON counts twice and binary tensors once, and a waiting body enters when another request is answered", async () => {
   const { body, pass } = rooms();
   const [json, binary] = [body(20 * MIB), body(60 * MIB, 0)];
   expect([json.seen.answer, binary.seen.answer]).toEqual(["in", "in"]);
@@ -60,7 +60,7 @@ test("JSON counts twice, binary tensors once; who waits enters when one is answe
   expect(next.seen.answer).toBe("in");
 });
 
-test("a client that leaves gives its room back unless its request is under way; who waits too long is refused", async () => {
+test("a client that disconnects frees its room unless its request is running, and a body that waits too long is refused", async () => {
   const { body, pass } = rooms();
   const [first, second] = [body(30 * MIB), body(20 * MIB)];
   first.abort();

@@ -1,4 +1,4 @@
-/** Does a model see its tensors as `reshape` has them, and its client as the configuration does, whatever computes it? */
+/** Tests that a model gets its tensors in the shape of `reshape`, and its client in that of the configuration. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,7 +27,7 @@ const step = (name: string, from: string, into: string) =>
   `{ model_name: "${name}" model_version: -1 input_map { key: "x" value: "${from}" } output_map { key: "y" value: "${into}" } }`;
 
 const MODELS: Readonly<Record<string, readonly [config: string, by?: typeof IDENTITY | string]>> = {
-  // Their output has no reshape: it shows what the model sees.
+  // The outputs of these models have no reshape, so they show the shape that the model gets.
   input: [model(4, ["4", to("2, 2")], ["2, 2"]), IDENTITY],
   unbatched: [model(0, ["4", to("2, 2")], ["2, 2"]), IDENTITY],
   open: [model(4, ["-1, 2, -1", to("-1, 1, 2, -1")], ["-1, 1, 2, -1"]), IDENTITY],
@@ -50,7 +50,7 @@ const MODELS: Readonly<Record<string, readonly [config: string, by?: typeof IDEN
 const clock = new VirtualClock();
 let server: TritonServer;
 
-/** Until the test's own time is over: a `model.ts` is read in real time. */
+/** Advances the clock until `isDone`. Each turn waits for the event loop, because a `model.ts` is read in real time. */
 async function pass(isDone: () => boolean): Promise<void> {
   while (!isDone()) {
     if (clock.nextUs() !== Infinity) clock.advanceTo(Math.max(clock.nextUs(), clock.now()));
@@ -97,7 +97,7 @@ test.each([
   ["wrong", [2, 6], "model 'wrong' gave an output 'y' of shape [1,12], which does not fit its reshape"],
   ["drawn", [2, 1], [2, 2, 3]],
   ["drawn-open", [2, 1], [2, 1, 3]],
-  // The client's [2, 2] is the ensemble's [4], which its step sees as [2, 2]; of that the ensemble makes [4].
+  // The client's [2, 2] is [4] in the ensemble, [2, 2] in its step, and [4] again in the ensemble's answer.
   ["ensemble", [3, 2, 2], [3, 4]],
 ])("%s: a tensor of %j is answered as %j", async (name, shape, expected) => {
   const asked = ask(name, shape);

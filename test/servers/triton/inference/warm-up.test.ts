@@ -1,4 +1,4 @@
-/** Is each instance warmed with the data of `model_warmup` before a client comes, and does a load fail where that fails? */
+/** Tests that each instance is warmed with the data of `model_warmup` before it serves, and that a load fails if that fails. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -141,7 +141,7 @@ const clock = new VirtualClock();
 let server: TritonServer;
 let failures: readonly string[] | null = null;
 
-/** Until the test's own time is over: a `model.ts` is read in real time. */
+/** Advances the clock until `isDone`. Each turn waits for the event loop, because a `model.ts` is read in real time. */
 async function pass(isDone: () => boolean): Promise<void> {
   while (!isDone()) {
     if (clock.nextUs() !== Infinity) clock.advanceTo(Math.max(clock.nextUs(), clock.now()));
@@ -165,7 +165,7 @@ beforeAll(async () => {
 });
 
 test.each([
-  // Each of 3 instances, twice.
+  // Two requests for each of 3 instances.
   ["instances", 6, { 1: 6 }],
   ["batches", 6, { 3: 2 }],
   ["skipped", 0, {}],
@@ -178,7 +178,7 @@ test.each([
   expect(Object.fromEntries([...all].map(([size, { count }]) => [size, count]))).toEqual(batches);
 });
 
-test("the data of a warm-up: a file, texts of a file, drawn bytes, controls of a sequence", () => {
+test("the data of a warm-up may be a file, texts of a file, drawn bytes or controls of a sequence", () => {
   const ints = (data: Uint8Array) => [...new Int32Array(new Uint8Array(data).buffer)];
   const told = (name: string) => seen[name]!.map((one) => [one.name, one.shape, ints(one.data)] as const);
   expect(told("file")).toEqual([["x", [1, 3], [1, 2, 3]]]);

@@ -1,4 +1,4 @@
-/** Is a `config.pbtxt` read, filled in and refused as Triton does it? */
+/** Tests that a `config.pbtxt` is read, completed and refused like by Triton. */
 import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -45,7 +45,7 @@ test.each([
   expect(() => parse(text)).toThrow(why);
 });
 
-test("a field that 2.51 does not know is none", () => {
+test("a field that 2.51 does not know is refused for 2.51", () => {
   const text = 'model_metrics { metric_control: [ { metric_identifier: { family: "f" } } ] }';
   expect(() => parse(text, false)).toThrow(
     '1:1: Message type "inference.ModelConfig" has no field named "model_metrics".',
@@ -53,7 +53,7 @@ test("a field that 2.51 does not know is none", () => {
   expect(parse(text)).toEqual({ model_metrics: { metric_control: [{ metric_identifier: { family: "f" } }] } });
 });
 
-test("lists and maps in all their forms, comments, strings side by side", () => {
+test("lists and maps in all their forms, comments, and adjacent strings are read", () => {
   const text = `# a comment
     name: "a" 'b'; backend: "\\x70ython",
     input < name: "x" data_type: TYPE_FP32 dims: [ -1, 3 ] dims: 4 > input [ { name: "y" } ]
@@ -150,7 +150,7 @@ test("the folder's name determines the backend if nothing else does", () => {
   expect(model('backend: "python"', "some.identity").backend).toBe("python");
 });
 
-test("defaults: version policy, preferred size, instances, file, pinned memory", () => {
+test("version policy, preferred size, instances, file and pinned memory have Triton's defaults", () => {
   const text = `backend: "onnxruntime" max_batch_size: 4 dynamic_batching {} ${TENSORS}`;
   const config = model(text);
   expect(wrong(text)).toBeUndefined();
@@ -178,7 +178,7 @@ test("a configuration is unchanged after conversion to JSON and back", () => {
   expect(fromJson({ maxBatchSize: "4" })).toEqual({ max_batch_size: 4 });
 });
 
-test("a repository: versions by policy, names of folders, two homes, what a load brings", () => {
+test("a repository reads versions by policy, refuses wrong names and models in two folders, and takes files of a load", () => {
   const base = mkdtempSync(join(tmpdir(), "repository-"));
   const place = (path: string, text: string) => {
     mkdirSync(join(base, path, ".."), { recursive: true });

@@ -1,4 +1,4 @@
-/** Texts of clients and operators that are made to be slow or large: each parser ends, with bounded time and memory per byte. */
+/** Tests that each parser of texts from clients and operators ends, with bounded time and memory per byte of any text. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { parsePbtxt } from "../../../../src/servers/triton/model-config/pbtxt.ts";
@@ -43,7 +43,7 @@ const JSON_TEXTS: Readonly<Record<string, string>> = {
 const pbtxt = (text: string) => parsePbtxt(text, "ModelConfig", true);
 const json = (text: string) => parseRapidJson(Buffer.from(text));
 
-/** Milliseconds of processor time for a text, which may be refused. */
+/** Returns the CPU time for a text, which may be refused, in milliseconds. */
 function costOf(parse: (text: string) => unknown, text: string): number {
   const before = process.cpuUsage();
   try {
@@ -64,7 +64,7 @@ const CASES = PARSERS.flatMap(([parser, parse, texts]) =>
   Object.entries(texts).map(([name, text]) => [parser, name, parse, text] as const),
 );
 
-test.each(CASES)("%s, %s: time grows as the text does, at most 2 µs a byte", (_, __, parse, text) => {
+test.each(CASES)("%s, %s: time grows with the text, by at most 2 µs per byte", (_, __, parse, text) => {
   costOf(parse, text.slice(0, LENGTH / 8));
   expect(costOf(parse, text)).toBeLessThan((2 * LENGTH) / 1000);
 });
@@ -77,7 +77,7 @@ test.each(PARSERS)("%s: memory of a parsed text is at most 200 times its bytes",
     try {
       made = parse(text);
     } catch {
-      // Refused: nothing is kept.
+      // A refused text keeps no memory.
     }
     Bun.gc(true);
     expect((process.memoryUsage().heapUsed - before) / LENGTH, name).toBeLessThan(200);

@@ -1,4 +1,4 @@
-/** What is said of an end whose requests are over just in time, and just not? */
+/** Tests the result of a drain whose requests end just in time, or just too late. */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../../../src/base/virtual-clock.ts";
 import { endsBy } from "../../../../src/servers/triton/models/draining.ts";
@@ -7,7 +7,7 @@ test.each([
   [15_000, true],
   [15_001, false],
   [0, true],
-])("requests that end at %d us, of 15,000: %p", async (endUs, inTime) => {
+])("the drain of requests that end at %d of 15,000 us returns %p", async (endUs, inTime) => {
   const clock = new VirtualClock();
   const server = { live: 1 };
   clock.at(endUs, () => (server.live = 0));

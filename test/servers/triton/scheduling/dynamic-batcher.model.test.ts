@@ -1,4 +1,4 @@
-/** Does the dynamic batcher decide as a plain model of it, whatever happens? And what do the guides' settings come to? */
+/** Compares the dynamic batcher with a plain model for random histories, and tests the settings of Triton's guides. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type BatchingRules, DynamicBatcher } from "../../../../src/servers/triton/scheduling/dynamic-batcher.ts";
@@ -89,7 +89,7 @@ const shown = ({ run, rejected, cancelled, wakeUs }: BatchOrders<Request>) => ({
   wakeUs,
 });
 
-test(`${CASES} histories: the same orders as the plain model's, and each request once`, () => {
+test(`${CASES} histories give the orders of the plain model, and each request is ordered once`, () => {
   let [orders, batches] = [0, 0];
   const history = (config: BatchingRules, events: readonly Event[]) => {
     const [real, plain] = [new DynamicBatcher<Request>(config), new PlainBatcher<Request>(config)];
@@ -143,7 +143,7 @@ test(`${CASES} histories: the same orders as the plain model's, and each request
   figure("batches", batches);
 });
 
-/** Lets requests of size 1 come and run for `runUs` each; gives the batches with the times at which they began. */
+/** Sends requests of size 1 that run for `runUs` each. Returns the batches with the times at which they began. */
 function played(scheduler: Scheduler<Request>, arrivals: readonly number[], runUs: number) {
   const began: (readonly [us: number, ids: readonly number[]])[] = [];
   const due: [us: number, act: () => void][] = arrivals.map((us, id) => [
@@ -190,7 +190,7 @@ test("with a delay a batch waits for a preferred size, and no longer than that",
   expect(played(of({ preferred: [4], delayUs: 1000 }), [0, 10], 100)).toEqual([[1000, [0, 1]]]);
 });
 
-test("more instances shorten the wait; larger batches do so too", () => {
+test("more instances shorten the wait, and larger batches do, too", () => {
   const arrivals = Array.from({ length: 16 }, (_, at) => at);
   const waited = (scheduler: Scheduler<Request>) =>
     played(scheduler, arrivals, 100).reduce((sum, [us, ids]) => sum + ids.reduce((all, id) => all + us - id, 0), 0);
@@ -201,7 +201,7 @@ test("more instances shorten the wait; larger batches do so too", () => {
   expect(batched).toBeLessThan(two);
 });
 
-/** Milliseconds in arrivals, run time and result. */
+/** Like `played`, with arrivals, run time and result in milliseconds. */
 const playedMs = (rules: Partial<BatchingRules>, arrivalsMs: readonly number[], runMs: number) =>
   played(
     of(rules),
@@ -216,7 +216,7 @@ test("a request below the noted preferred size waits for its own delay instead o
     [310, [2, 3]],
     [610, [4]],
   ]);
-  // The instance is free, and still request 4 waits for 400 ms.
+  // Request 4 waits for 400 ms, although the instance is free.
   expect(playedMs(PAIRS, [0, 10, 20, 30, 40], 100)).toEqual([
     [10, [0, 1]],
     [110, [2, 3]],

@@ -1,6 +1,7 @@
 /**
- * The dynamic batcher as plainly as possible: one list of waiting requests, sorted and walked anew, and the thread's loop in
- * the order of the source (`dynamic_batch_scheduler.cc`, core r24.10). `dynamic-batcher.ts` is compared with it.
+ * Implements the dynamic batcher as plainly as possible, as a model for `dynamic-batcher.ts`. It has one list of waiting
+ * requests, which is sorted and searched each time. The thread's loop is in the order of the source
+ * (`dynamic_batch_scheduler.cc`, core r24.10).
  */
 import type { BatchingRules } from "../../../../src/servers/triton/scheduling/dynamic-batcher.ts";
 import type { BatchOrders, Schedulable } from "../../../../src/servers/triton/scheduling/scheduler.ts";
@@ -10,7 +11,7 @@ interface Entry<R> {
   readonly level: number;
   readonly sinceUs: number;
   untilUs: number;
-  /** Place among the requests that timed out and wait on; 0: not timed out. */
+  /** Place among the requests that timed out and continue to wait. 0: not timed out. */
   delayed: number;
 }
 
@@ -27,9 +28,9 @@ const sizeOf = (entries: readonly Entry<Schedulable>[]) =>
 export class PlainBatcher<R extends Schedulable> {
   readonly #rules: BatchingRules;
   #waiting: Entry<R>[] = [];
-  /** Requests that the last look found for its next batch; null: the next look starts at the front. */
+  /** Requests that the last search found for the next batch. Null: the next search starts at the front. */
   #found: Entry<R>[] | null = null;
-  /** Level at which the last look stopped. */
+  /** Level at which the last search stopped. */
   #stoppedAt = 1;
   /** Batches that no instance has taken. */
   #ready: Batch<R>[] = [];
@@ -40,7 +41,7 @@ export class PlainBatcher<R extends Schedulable> {
   /** Requests to answer at the thread's next turn. */
   #rejected: R[] = [];
   #cancelled: R[] = [];
-  /** What the thread is doing until when. */
+  /** The thread's activity, and the time of its end. */
   #thread: { readonly does: "sleeps" | "delays" | "wants a slot" | "spins"; untilUs: number } = {
     does: "sleeps",
     untilUs: 0,
@@ -164,7 +165,7 @@ export class PlainBatcher<R extends Schedulable> {
     }
   }
 
-  /** Requests that go into the batch, or how long to wait. */
+  /** Returns the requests that go into the batch, or the time to wait. */
   #dynamicBatch(nowUs: number): Entry<R>[] | number {
     const { maxBatchSize, preferred, delayUs } = this.#rules;
     const largest = Math.max(0, ...preferred);
@@ -214,7 +215,7 @@ export class PlainBatcher<R extends Schedulable> {
     return Math.min(delayUs - ageUs, ...ends.map((until) => Math.max(1, until - nowUs + 1)));
   }
 
-  /** The requests after those that were kept, one after the other; takes out those that must not run. */
+  /** Yields the requests after the kept ones. Removes requests that must not run. */
   *#walk(kept: readonly Entry<R>[], nowUs: number): Generator<Entry<R>> {
     const seen = new Set(kept);
     for (;;) {

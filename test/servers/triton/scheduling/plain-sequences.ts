@@ -1,7 +1,6 @@
 /**
- * How does a sequence batcher decide, said as plainly as possible? A list of sequences, each an object with what it has still to
- * run, and a table of slots; who has which slot is looked up anew each time. `sequence-batcher.ts` is held against it. Not in
- * it: iterative sequences.
+ * Implements a sequence batcher as plainly as possible, as a model for `sequence-batcher.ts`. It has a list of sequences, each
+ * with its remaining requests, and a table of slots. The owner of a slot is searched each time. Iterative sequences are missing.
  */
 import type { BatchRow, PlacedBatch } from "../../../../src/servers/triton/scheduling/scheduler.ts";
 import type {
@@ -16,17 +15,17 @@ interface Sequence<R> {
   readonly id: SequenceId;
   readonly left: { readonly request: R; sinceUs: number }[];
   slot: Slot<R> | null;
-  /** Nothing more may come of it: its end is there, or it was idle. */
+  /** True if it accepts no more requests, because its end has arrived or it was idle. */
   closed: boolean;
   idle: boolean;
-  /** Where it waits for a slot, the end of that. */
+  /** End of its wait for a slot. */
   untilUs: number;
 }
 interface Slot<R> {
   readonly instance: number;
   readonly slot: number;
   owner: Sequence<R> | null;
-  /** Given to the instance, of `oldest`. */
+  /** The request at the instance. Only with the strategy `oldest`. */
   inFlight: R | null;
 }
 interface Orders<R> {
@@ -38,16 +37,16 @@ interface Orders<R> {
 
 export class PlainSequences<R extends SequenceMember> {
   readonly #rules: SequenceRules;
-  /** In the order in which they are given away. */
+  /** The slots in the order in which sequences get them. */
   readonly #slots: readonly Slot<R>[];
   readonly #busy: boolean[];
   readonly #batchers: readonly PlainBatcher<R>[];
-  /** All that are not over, in order of their first request. */
+  /** The sequences that are not over, in order of their first request. */
   #sequences: Sequence<R>[] = [];
   #cancelled: R[] = [];
-  /** When the last request of each name came; the sequence may be over. */
+  /** Arrival time of the last request of each id. The sequence may be over. */
   readonly #seenUs = new Map<SequenceId, number>();
-  /** When it is looked for sequences that are idle; not before, whatever happens. */
+  /** Time of the next search for idle sequences. */
   #lookUs = Infinity;
 
   constructor(rules: SequenceRules) {
@@ -69,7 +68,7 @@ export class PlainSequences<R extends SequenceMember> {
     return this.#batchers.reduce((all, { waiting }) => all + waiting, inSequences + this.#cancelled.length);
   }
 
-  /** False: the request has no sequence that began. */
+  /** Returns false if the request's sequence has not begun. */
   enqueue(request: R, nowUs: number): boolean {
     let own = this.#open(request.sequenceId);
     if (own === undefined && !request.sequenceStart) return false;
@@ -122,7 +121,7 @@ export class PlainSequences<R extends SequenceMember> {
     return made;
   }
 
-  /** Who has a slot and is idle loses it; who waits for one is looked at again after 50 ms, if nobody is due before. */
+  /** Takes the slots of idle sequences. A sequence that waits for a slot is checked again after 50 ms, or with an earlier one. */
   #endIdle(nowUs: number): void {
     const { idleUs } = this.#rules;
     const waitsUs = [idleUs];
@@ -176,7 +175,7 @@ export class PlainSequences<R extends SequenceMember> {
     made.wakeUs = Math.min(made.wakeUs, wakeUs ?? Infinity);
   }
 
-  /** Gives the slot's next request to the instance when the one before is done; of `oldest` alone. */
+  /** Gives the slot's next request to the instance when the one before has ended. Only with the strategy `oldest`. */
   #advance(slot: Slot<R>, nowUs: number): void {
     if (this.#rules.strategy.kind === "direct") return;
     while (slot.inFlight === null) {
@@ -189,7 +188,7 @@ export class PlainSequences<R extends SequenceMember> {
     }
   }
 
-  /** Takes the slot from a sequence that was idle and has run, or whose next request nobody wants. */
+  /** Takes the slot from a sequence that was idle and has run, or whose next request was cancelled. */
   #vacate(slot: Slot<R>, nowUs: number): boolean {
     const { owner } = slot;
     if (owner === null) return false;
@@ -201,7 +200,7 @@ export class PlainSequences<R extends SequenceMember> {
     return true;
   }
 
-  /** The slot goes to whoever has waited longest; a sequence of which a request was cancelled waits no longer. */
+  /** Gives the slot to the sequence that has waited longest. A sequence with a cancelled request no longer waits. */
   #release(slot: Slot<R>, nowUs: number): void {
     this.#forget(slot.owner!);
     slot.owner = null;

@@ -1,4 +1,4 @@
-/** Does the rate limiter decide as a plain model of it, whatever happens? And what do its settings come to in a server? */
+/** Compares the rate limiter with a plain model for random histories, and tests the effect of its settings in a server. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,7 +25,7 @@ const instance = (priority: number, resources: LimitedInstance["resources"], dev
 });
 const need = (name: string, count: number, global = false) => ({ name, count, global });
 
-/** Says the rules once more: lists of instances and what each is doing, searched anew each time. */
+/** A second, plain implementation of the rules. It has a list of instances with their states, which is searched each time. */
 class PlainLimiter {
   readonly instances: {
     model: number;
@@ -99,7 +99,7 @@ class PlainLimiter {
   }
 }
 
-// A name is global or not for all models, and all stand on one device, as here without GPUs.
+// A name is either global for all models or for none. All instances are on one device, like in a server without GPUs.
 const resources = fc
   .record({ r1: fc.integer({ min: 0, max: 4 }), r2: fc.integer({ min: 0, max: 4 }) })
   .map(({ r1, r2 }) => [need("R1", r1), need("R2", r2, true)].filter(({ count }) => count > 0));
@@ -109,7 +109,7 @@ const model = fc.array(fc.record({ priority: fc.integer({ min: 0, max: 3 }), res
 });
 const event = fc.record({ asks: fc.boolean(), which: fc.nat(20), own: fc.nat(5) });
 
-test(`${CASES} histories: who runs next is whom the plain model lets run, and no resource is taken twice`, () => {
+test(`${CASES} histories run batches in the order of the plain model, and never use more of a resource than there is`, () => {
   let granted = 0;
   const history = (
     models: readonly LimitedInstance[][],
@@ -149,7 +149,7 @@ test(`${CASES} histories: who runs next is whom the plain model lets run, and no
         expect(used.reduce((all, one) => all + one, 0)).toBeLessThanOrEqual(Math.max(0, ...counts));
       }
     }
-    // Nobody is left behind: what runs ends, one after the other.
+    // At the end the running batches end one after the other, and no batch waits forever.
     const waiting = () => [...plain.queues.values()].flat().length;
     for (let left = 1000; running.length > 0 && left > 0; left--) {
       const [of, place] = running.shift()!;
@@ -206,11 +206,11 @@ test.each([
   ],
 ])("refused: %s", (_, limiter, instances, why) => {
   expect(() => limiter.register(instances)).toThrow(why);
-  // What was refused left nothing behind.
+  // The refused model left no state.
   expect(limiter.register([instance(1, [])]).contexts).toHaveLength(1);
 });
 
-test("counts of a device, of each device and of all: the most that applies", () => {
+test("of the counts for one device, each device and all devices, the one that applies to the device is the limit", () => {
   const limiter = limited(["R", 1], ["R", 4, 0], ["G", 2, 7]);
   limiter.register([instance(1, [need("R", 4)]), instance(1, [need("R", 1)], 1), instance(1, [need("G", 2, true)])]);
   expect(() => limiter.register([instance(1, [need("R", 2)], 1)])).toThrow(refusal("R", 1, 2));
@@ -234,7 +234,7 @@ const config = (more: string) => `
 const shares = (count: number, more = "") =>
   config(`instance_group { count: 2 rate_limiter { resources { name: "R" count: ${count} } priority: 1 } } ${more}`);
 
-/** A server on a clock that stands still until it is told. */
+/** Starts a server on a clock that only advances in `pass`. */
 async function served(folders: Readonly<Record<string, string>>, ...flags: string[]) {
   const repository = mkdtempSync(join(base, "models-"));
   for (const [name, text] of Object.entries(folders)) {
@@ -258,7 +258,7 @@ async function served(folders: Readonly<Record<string, string>>, ...flags: strin
   return { server, failures, ask, pending, pass };
 }
 
-test("requests that wait for a resource, and all behind them, are pending; their batch may grow", async () => {
+test("requests that wait for a resource, and later requests, are pending, and their batch may grow", async () => {
   const { server, failures, ask, pending, pass } = await served({
     a: shares(1),
     b: shares(1, "dynamic_batching { }"),
@@ -288,7 +288,7 @@ test("requests that wait for a resource, and all behind them, are pending; their
   ]);
 });
 
-test("a model that could never run does not load; others do", async () => {
+test("a model that could never run does not load, and others do", async () => {
   const limits = ["--rate-limit-resource=R:2", "--model-control-mode=explicit", "--load-model=*"];
   const { server, failures } = await served({ a: shares(2), b: shares(3) }, ...limits);
   expect(failures).toEqual([`b: version 1 is at UNAVAILABLE state: Invalid argument: ${refusal("R", 2, 3)};\n`]);

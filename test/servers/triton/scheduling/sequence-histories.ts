@@ -1,4 +1,4 @@
-/** What happens to a sequence batcher in tests? Requests of sequences, whatever rules, whatever happens. */
+/** Generates random histories of a sequence batcher: its rules, requests of sequences, and other events. */
 import fc from "fast-check";
 import { SequenceBatcher } from "../../../../src/servers/triton/scheduling/sequence-batcher.ts";
 import type { SequenceId, SequenceRules } from "../../../../src/servers/triton/scheduling/sequences.ts";

@@ -1,4 +1,4 @@
-/** Does a sequence batcher decide as a plain model of it, whatever happens, and does each request end once? */
+/** Compares the sequence batcher with a plain model for random histories, and tests that each request ends once. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { SequenceRules } from "../../../../src/servers/triton/scheduling/sequences.ts";
@@ -8,7 +8,7 @@ import { type Event, event, of, Request, rules, rulesOf } from "./sequence-histo
 
 const CASES = sized("triton", { sample: 1000, whole: Number(process.env.TEST_CASES ?? 100_000) });
 
-test(`${CASES} histories: each request ends once, in its sequence's order, alone in its slot of a batch`, () => {
+test(`${CASES} histories end each request once, in its sequence's order, alone in its slot of a batch`, () => {
   let batches = 0;
   fc.assert(
     fc.property(rules, fc.array(event, { minLength: 1, maxLength: 40, size: "max" }), (given, events) => {
@@ -17,7 +17,7 @@ test(`${CASES} histories: each request ends once, in its sequence's order, alone
       const open = new Set<Request>();
       const running = new Map<number, Request[]>();
       const lastRun = new Map<string, number>();
-      /** A name that ended may come again: that is another sequence. */
+      /** Names the sequence of a request. A sequence that has ended may start again under its id, as another sequence. */
       const sequence = (request: Request) => {
         const before = all.slice(0, all.indexOf(request)).filter(({ sequenceId: id }) => id === request.sequenceId);
         return `${request.sequenceId}.${before.filter(({ sequenceEnd }) => sequenceEnd).length}`;
@@ -42,7 +42,7 @@ test(`${CASES} histories: each request ends once, in its sequence's order, alone
           for (const request of real) {
             expect(open.delete(request)).toBe(true);
             const at = all.indexOf(request);
-            // A new start may come while an idle sequence of the name still ends at another instance.
+            // A new start may arrive while an idle sequence of the same id still ends at another instance.
             if (given.instances === 1 && given.idleUs > 999)
               expect(at).toBeGreaterThan(lastRun.get(sequence(request)) ?? -1);
             lastRun.set(sequence(request), at);
@@ -68,7 +68,7 @@ test(`${CASES} histories: each request ends once, in its sequence's order, alone
         }
         look();
       }
-      // Nothing is left behind: all that waits runs or ends.
+      // At the end all waiting requests run or end.
       for (let turn = 0; turn < 200 && (open.size > 0 || running.size > 0); turn++) {
         // A request that does not wake its batcher waits half a second at most.
         nowUs += 600_000;
@@ -96,7 +96,7 @@ const shownOrders = (all: readonly Request[], made: ReturnType<PlainSequences<Re
   };
 };
 
-test(`${CASES} histories: the same orders as the plain model's`, () => {
+test(`${CASES} histories give the orders of the plain model`, () => {
   let orders = 0;
   const history = (given: Partial<SequenceRules>, events: readonly Event[]) => {
     const real = of(given);

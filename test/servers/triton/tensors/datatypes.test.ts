@@ -1,9 +1,9 @@
-/** Texts of bytes and texts of characters: which texts are ASCII, and that one becomes the other and back. */
+/** Tests texts of bytes and texts of characters: which texts are ASCII, and the conversion in both directions. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { fromBytesText, isAscii, toBytesText } from "../../../../src/servers/triton/tensors/datatypes.ts";
 
-/** Any code units, lone surrogates included. */
+/** Texts of any code units, including single surrogates. */
 const anyText = fc.oneof(
   fc.string({ unit: "binary", maxLength: 80 }),
   fc.string({ unit: "binary-ascii", maxLength: 80 }),
@@ -16,7 +16,7 @@ test("a text is ASCII if each of its characters is below 0x80, whatever its leng
   fc.assert(fc.property(anyText, (text) => expect(isAscii(text)).toBe(model(text))));
 });
 
-test("a text becomes bytes as UTF-8, one character each, and comes back", () => {
+test("a text becomes UTF-8 with one character per byte, and is converted back", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary", maxLength: 80 }), (text) => {
       const bytes = toBytesText(text);

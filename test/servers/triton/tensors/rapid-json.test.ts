@@ -1,7 +1,8 @@
-/** Is JSON read and written as RapidJSON does it in Triton? */
+/** Tests that JSON is read and written like by RapidJSON in Triton. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { inferBody } from "../../../../src/servers/triton/http/infer-answer.ts";
+import { atOnce } from "../../../../src/base/pieces.ts";
+import { inferBody, wholeBody } from "../../../../src/servers/triton/http/infer-answer.ts";
 import { bytesOf, type Datatype, elementsOf } from "../../../../src/servers/triton/tensors/datatypes.ts";
 import { doubleText } from "../../../../src/servers/triton/tensors/double-text.ts";
 import { JsonMembers, type JsonNode, Real } from "../../../../src/servers/triton/tensors/json-nodes.ts";
@@ -35,7 +36,7 @@ test.each([
   expect(() => parse(text)).toThrow(why);
 });
 
-test("numbers: whole ones of 64 bits apart from others, NaN and Inf", () => {
+test("integers of 64 bits are told apart from other numbers, and NaN and Inf are read", () => {
   expect(parse("[1,-0,18446744073709551615,18446744073709551616,1.0,1e2,NaN,-Inf,Infinity]")).toEqual([
     1,
     0,
@@ -59,11 +60,11 @@ test("repeated members are kept, and strings are bytes", () => {
   expect(read.get("a")).toBe(1);
 });
 
-/** Digits of a number that everybody reads the same. */
+/** Returns the number with as many digits as all parsers read equally. */
 const shorter = (value: number) =>
   Number.isSafeInteger(value) ? value : Math.abs(value) < 1e-300 ? 0 : Number(value.toPrecision(12));
 
-/** As JavaScript would have read it. */
+/** Returns the node as JavaScript's parser returns it. */
 function plainOf(node: JsonNode): unknown {
   if (typeof node === "string") return Buffer.from(node, "latin1").toString();
   if (node instanceof Real) return shorter(node.value);
@@ -100,7 +101,7 @@ test("tensors written as JSON are read back unchanged", () => {
   expect(rapidText('a"\\\n\u001f/')).toBe('"a\\"\\\\\\n\\u001F/"');
 });
 
-test("numbers of many digits: written and read as a real 2.51 did, a place beside the nearest", () => {
+test("numbers of many digits are written and read like by a real 2.51, one place off the nearest number", () => {
   const written = [0.1, 0.3, 1e21, 1e22, 0.000001, 3.4e38, 16777217, 3.5].map((one) => doubleText(Math.fround(one)));
   expect(written.join(" ")).toBe(
     "0.10000000149011612 0.30000001192092898 1.0000000200408774e21 9.999999778196309e21 9.999999974752428e-7 3.3999999521443644e38 16777216.0 3.5",
@@ -113,7 +114,7 @@ test("numbers of many digits: written and read as a real 2.51 did, a place besid
   );
 });
 
-test("the short way to read a number, and the long one", () => {
+test("short and long numbers are read correctly", () => {
   const read = (text: string) => (parse(text) as Real).value;
   fc.assert(
     fc.property(fc.integer({ min: -99_999, max: 99_999 }), fc.integer({ min: 1, max: 9999 }), (whole, fraction) => {
@@ -139,16 +140,17 @@ const wholeNumbers = fc.constantFrom(...(Object.keys(WHOLE) as (keyof typeof WHO
   const [bits, signed] = [BigInt(WHOLE[datatype]), datatype.startsWith("INT")];
   const [min, max] = signed ? [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n] : [0n, 2n ** bits - 1n];
   const number = fc.oneof(fc.bigInt({ min, max }), fc.constantFrom(min, max, 0n, 9n, 10n, 99n, 100n));
-  // The longest are beyond what is written in one piece.
+  // The longest lists are written in several pieces.
   const numbers = fc.oneof(fc.array(number, { maxLength: 80 }), fc.array(number, { minLength: 1500, maxLength: 1600 }));
   return fc.tuple(fc.constant(datatype), numbers);
 });
 
-test("whole numbers are written as they are, and read so", () => {
+test("integers are written exactly and read back", () => {
   fc.assert(
     fc.property(wholeNumbers, ([datatype, numbers]) => {
       const text = numbers.join(",");
-      const data = readElements("x", parse(`[${text}]`), datatype, numbers.length, "missing");
+      const read = readElements("x", parse(`[${text}]`), datatype, numbers.length, "missing");
+      const data = read instanceof Uint8Array ? read : atOnce(read);
       expect(elementsText({ name: "x", datatype, data })).toBe(text);
       expect(Array.from(elementsOf(datatype, data) as Int32Array, String)).toEqual(numbers.map(String));
     }),
@@ -164,11 +166,8 @@ test("an output with a new shape or type is not written from the cache of the ol
   };
   const said = (datatype: Datatype, shape: number[], numbers: Parameters<typeof bytesOf>[0]) => {
     const outputs = [{ name: "OUT", datatype, shape, data: bytesOf(numbers) }];
-    return inferBody(
-      { outputs, parameters: [] },
-      { id: "", name: "m", version: 1, batched: false, labels: new Map() },
-      wish,
-    ).body;
+    const model = { id: "", name: "m", version: 1, batched: false, labels: new Map() };
+    return wholeBody(atOnce(inferBody({ outputs, parameters: [] }, model, wish)));
   };
   const of = (datatype: string, shape: string, data: string) =>
     `{"model_name":"m","model_version":"1","outputs":[{"name":"OUT","datatype":"${datatype}","shape":[${shape}],"data":[${data}]}]}`;

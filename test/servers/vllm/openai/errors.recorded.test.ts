@@ -19,7 +19,7 @@ import type { ErrorAnswer } from "../../../../src/servers/pydantic/refusals.ts";
 import { chatStreamError, completionStreamError } from "../../../../src/servers/vllm/openai/chunks.ts";
 import { readChat, readCompletion } from "../../../../src/servers/vllm/openai/read.ts";
 
-interface Recorded {
+interface ErrorRecording {
   readonly request: {
     readonly method: string;
     readonly path: string;
@@ -38,12 +38,12 @@ interface Recorded {
     readonly prompt_token_ids: number[];
     readonly params: Record<string, unknown>;
   }[];
-  readonly exchanges?: readonly Pick<Recorded, "request" | "response">[];
+  readonly exchanges?: readonly Pick<ErrorRecording, "request" | "response">[];
 }
 
 const folder = new URL("../../../conformance/recorded/", import.meta.url);
 const fileText = (name: string) => readFileSync(new URL(`${name}.json`, folder), "utf8");
-const recorded = (name: string): Recorded => JSON.parse(fileText(name));
+const recorded = (name: string): ErrorRecording => JSON.parse(fileText(name));
 
 /** Returns the recorded body as it was sent. Numbers keep their text (2^63, 1.0). */
 function sentBody(name: string): string {
@@ -82,7 +82,7 @@ const OUT_OF_SCOPE: Readonly<Record<string, string>> = {
   "err-structured-regex-bad": "the grammar library's own error; no grammar is built here",
 };
 
-function bodyOf(name: string, file: Recorded): Uint8Array {
+function bodyOf(name: string, file: ErrorRecording): Uint8Array {
   const { request } = file;
   if (request.body_base64 !== undefined) return Buffer.from(request.body_base64, "base64");
   const text = request.body_text ?? sentBody(name);
@@ -96,7 +96,7 @@ function unchunked(text: string): string {
   return right ? pieces.map(([, , data]) => data).join("") : text;
 }
 
-function header({ request }: Recorded, name: string): string | null | undefined {
+function header({ request }: ErrorRecording, name: string): string | null | undefined {
   const found = Object.entries(request.headers ?? {}).find(([key]) => key.toLowerCase() === name);
   return found?.[1];
 }
@@ -158,7 +158,7 @@ function written({ request, error, inStream }: Outcome): { status: number; text:
   return { status: 200, text: `${frame}data: [DONE]\n\n` };
 }
 
-function expected({ response }: Recorded): { status: number; text: string } | null {
+function expected({ response }: ErrorRecording): { status: number; text: string } | null {
   const failed = response.status !== 200 || response.frames?.some((frame) => frame.startsWith('data: {"error"'));
   if (!failed) return null;
   return {

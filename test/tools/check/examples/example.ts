@@ -1,3 +1,4 @@
+/** Defines the form of the laws' examples, and helpers that write their pages. */
 import type { CheckOptions, Scrape } from "../../../../src/tools/check/index.ts";
 
 /** An example of a law: a page that keeps it, and the smallest change that breaks it. */

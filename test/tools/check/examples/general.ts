@@ -1,3 +1,4 @@
+/** Examples of the laws that hold for every page. */
 import { type Example, page } from "./example.ts";
 
 const HISTOGRAM = page(`

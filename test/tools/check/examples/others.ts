@@ -1,3 +1,4 @@
+/** Examples of the laws of the smaller dialects, such as trtllm-serve's. */
 import { type Example, page } from "./example.ts";
 
 const observed = (name: string, count: number, sum: number) => `${name}_count ${count}\n${name}_sum ${sum}\n`;

@@ -1,3 +1,4 @@
+/** Examples of the laws of Triton's metrics. */
 import { type Example, page } from "./example.ts";
 
 const M = 'model="m",version="1"';

@@ -45,54 +45,54 @@ const FIRSTS = [0.03, 0.05, 0.09];
 const BETWEEN = [...Array(11).fill(0.02), ...Array(7).fill(0.06)] as number[];
 const TOTALS = [0.4, 0.6, 1.2];
 
-function vllmV0(prefix: string, own: Labels, perToken: readonly number[]): string {
+function vllmV0(prefix: string, labels: Labels, perToken: readonly number[]): string {
   const at = (name: string) => `${prefix}${name}`;
   return [
-    gauge(at("num_requests_running"), own, 0),
-    gauge(at("num_requests_swapped"), own, 0),
-    gauge(at("num_requests_waiting"), own, 0),
-    gauge(at("gpu_cache_usage_perc"), own, 0),
-    gauge(at("cpu_cache_usage_perc"), own, 0),
-    gauge(at("cpu_prefix_cache_hit_rate"), own, -1),
-    gauge(at("gpu_prefix_cache_hit_rate"), own, -1),
-    gauge(at("avg_generation_throughput_toks_per_s"), own, 11.25),
-    counter(at("num_preemptions_total"), own, 0),
-    counter(at("prompt_tokens_total"), own, 72),
-    counter(at("generation_tokens_total"), own, 21),
+    gauge(at("num_requests_running"), labels, 0),
+    gauge(at("num_requests_swapped"), labels, 0),
+    gauge(at("num_requests_waiting"), labels, 0),
+    gauge(at("gpu_cache_usage_perc"), labels, 0),
+    gauge(at("cpu_cache_usage_perc"), labels, 0),
+    gauge(at("cpu_prefix_cache_hit_rate"), labels, -1),
+    gauge(at("gpu_prefix_cache_hit_rate"), labels, -1),
+    gauge(at("avg_generation_throughput_toks_per_s"), labels, 11.25),
+    counter(at("num_preemptions_total"), labels, 0),
+    counter(at("prompt_tokens_total"), labels, 72),
+    counter(at("generation_tokens_total"), labels, 21),
     // V0 has series only for finish reasons that occurred.
-    counter(at("request_success_total"), { finished_reason: "length", ...own }, 3),
-    histogram(at("iteration_tokens_total"), own, [1, 2, 4, 8, 16, 24, 32, 40], [12, 20, 1, 1, 2, 3]),
-    histogram(at("time_to_first_token_seconds"), own, upTo(10, FIRST), FIRSTS),
-    histogram(at("time_per_output_token_seconds"), own, perToken, BETWEEN),
-    histogram(at("e2e_request_latency_seconds"), own, upTo(60, WHOLE), TOTALS),
-    histogram(at("request_prompt_tokens"), own, LENGTHS, PROMPTS),
-    histogram(at("request_generation_tokens"), own, LENGTHS, ANSWERS),
-    histogram(at("request_params_n"), own, [1, 2, 5, 10, 20], [1, 1, 1]),
+    counter(at("request_success_total"), { finished_reason: "length", ...labels }, 3),
+    histogram(at("iteration_tokens_total"), labels, [1, 2, 4, 8, 16, 24, 32, 40], [12, 20, 1, 1, 2, 3]),
+    histogram(at("time_to_first_token_seconds"), labels, upTo(10, FIRST), FIRSTS),
+    histogram(at("time_per_output_token_seconds"), labels, perToken, BETWEEN),
+    histogram(at("e2e_request_latency_seconds"), labels, upTo(60, WHOLE), TOTALS),
+    histogram(at("request_prompt_tokens"), labels, LENGTHS, PROMPTS),
+    histogram(at("request_generation_tokens"), labels, LENGTHS, ANSWERS),
+    histogram(at("request_params_n"), labels, [1, 2, 5, 10, 20], [1, 1, 1]),
   ].join("");
 }
 
 /** Families that all V1 engines share, with the finish reasons that the version had. */
 function vllmV1(reasons: readonly string[], more: string): string {
-  const own = { engine: "0", model_name: "m" };
-  const ends = reasons.map((finished_reason, i) => [{ ...own, finished_reason }, i === 0 ? 3 : 0] as const);
+  const labels = { engine: "0", model_name: "m" };
+  const ends = reasons.map((finished_reason, i) => [{ ...labels, finished_reason }, i === 0 ? 3 : 0] as const);
   const at = (name: string) => `vllm:${name}`;
   return [
-    gauge(at("num_requests_running"), own, 0),
-    gauge(at("num_requests_waiting"), own, 0),
-    gauge(at("kv_cache_usage_perc"), own, 0),
-    counter(at("prefix_cache_queries_total"), own, 72),
-    counter(at("prefix_cache_hits_total"), own, 16),
-    counter(at("num_preemptions_total"), own, 0),
-    counter(at("prompt_tokens_total"), own, 72),
-    counter(at("generation_tokens_total"), own, 21),
+    gauge(at("num_requests_running"), labels, 0),
+    gauge(at("num_requests_waiting"), labels, 0),
+    gauge(at("kv_cache_usage_perc"), labels, 0),
+    counter(at("prefix_cache_queries_total"), labels, 72),
+    counter(at("prefix_cache_hits_total"), labels, 16),
+    counter(at("num_preemptions_total"), labels, 0),
+    counter(at("prompt_tokens_total"), labels, 72),
+    counter(at("generation_tokens_total"), labels, 21),
     family("counter", at("request_success_total"), ...ends),
-    histogram(at("iteration_tokens_total"), own, STEPS, [12, 20, 24, 9, 6, 6]),
-    histogram(at("time_to_first_token_seconds"), own, FIRST, FIRSTS),
-    histogram(at("inter_token_latency_seconds"), own, GAPS, BETWEEN),
-    histogram(at("e2e_request_latency_seconds"), own, WHOLE, TOTALS),
-    histogram(at("request_prompt_tokens"), own, LENGTHS, PROMPTS),
-    histogram(at("request_generation_tokens"), own, LENGTHS, ANSWERS),
-    histogram(at("request_params_n"), own, [1, 2, 5, 10, 20], [1, 1, 1]),
+    histogram(at("iteration_tokens_total"), labels, STEPS, [12, 20, 24, 9, 6, 6]),
+    histogram(at("time_to_first_token_seconds"), labels, FIRST, FIRSTS),
+    histogram(at("inter_token_latency_seconds"), labels, GAPS, BETWEEN),
+    histogram(at("e2e_request_latency_seconds"), labels, WHOLE, TOTALS),
+    histogram(at("request_prompt_tokens"), labels, LENGTHS, PROMPTS),
+    histogram(at("request_generation_tokens"), labels, LENGTHS, ANSWERS),
+    histogram(at("request_params_n"), labels, [1, 2, 5, 10, 20], [1, 1, 1]),
     gauge(at("cache_config_info"), { engine: "0", block_size: "16", num_gpu_blocks: "2048" }, 1),
     more,
   ].join("");
@@ -106,15 +106,15 @@ const V1_TO_0_11 = vllmV1(
 
 /** A page of which the README shows only some buckets. */
 const TRITON_VLLM = (() => {
-  const own = { model: "vllm_model", version: "1" };
+  const labels = { model: "vllm_model", version: "1" };
   const torn = (text: string) => text.replace(/((?:.*_bucket.*\n){2})(?:.*_bucket.*\n)+(.*\+Inf.*\n)/, "$1...\n$2");
   return [
-    counter("vllm:prompt_tokens_total", own, 72),
-    counter("vllm:generation_tokens_total", own, 21),
-    torn(histogram("vllm:time_to_first_token_seconds", own, upTo(10, FIRST), FIRSTS)),
-    torn(histogram("vllm:time_per_output_token_seconds", own, upTo(2.5, GAPS), BETWEEN)),
-    torn(histogram("vllm:request_prompt_tokens", own, LENGTHS, PROMPTS)),
-    torn(histogram("vllm:request_generation_tokens", own, LENGTHS, ANSWERS)),
+    counter("vllm:prompt_tokens_total", labels, 72),
+    counter("vllm:generation_tokens_total", labels, 21),
+    torn(histogram("vllm:time_to_first_token_seconds", labels, upTo(10, FIRST), FIRSTS)),
+    torn(histogram("vllm:time_per_output_token_seconds", labels, upTo(2.5, GAPS), BETWEEN)),
+    torn(histogram("vllm:request_prompt_tokens", labels, LENGTHS, PROMPTS)),
+    torn(histogram("vllm:request_generation_tokens", labels, LENGTHS, ANSWERS)),
   ].join("");
 })();
 
@@ -148,12 +148,12 @@ const TRITON_GPU = [
 ].join("");
 
 function trtllm(word: "metrics" | "statistics"): string {
-  const own = { model: "tensorrt_llm", version: "1" };
+  const labels = { model: "tensorrt_llm", version: "1" };
   const group = (name: string, label: string, values: Readonly<Record<string, number>>) =>
     family(
       "gauge",
       `nv_trt_llm_${name}_${word}`,
-      ...Object.entries(values).map(([value, number]) => [{ ...own, [label]: value }, number] as const),
+      ...Object.entries(values).map(([value, number]) => [{ ...labels, [label]: value }, number] as const),
     );
   return [
     group("request", "request_type", { context: 1, scheduled: 3, max: 256, active: 3 }),
@@ -168,13 +168,13 @@ function trtllm(word: "metrics" | "statistics"): string {
 }
 
 const DYNAMO = (() => {
-  const own = { model: "m" };
+  const labels = { model: "m" };
   return [
     gauge("dynamo_frontend_disconnected_clients", {}, 2),
-    gauge("dynamo_frontend_inflight_requests", own, 0),
-    histogram("dynamo_frontend_input_sequence_tokens", own, [0, 100, 210, 430], [120, 150, 190]),
-    histogram("dynamo_frontend_inter_token_latency_seconds", own, [0, 0.0019, 0.024, 0.084], BETWEEN),
-    counter("dynamo_frontend_request_success_count", own, 3),
+    gauge("dynamo_frontend_inflight_requests", labels, 0),
+    histogram("dynamo_frontend_input_sequence_tokens", labels, [0, 100, 210, 430], [120, 150, 190]),
+    histogram("dynamo_frontend_inter_token_latency_seconds", labels, [0, 0.0019, 0.024, 0.084], BETWEEN),
+    counter("dynamo_frontend_request_success_count", labels, 3),
   ].join("");
 })();
 
@@ -191,13 +191,13 @@ const DCGM = (() => {
 
 /** The five families of trtllm-serve 1.0 to 1.2. Two of three requests did not wait, so only one has a queue time. */
 function trtllmServe(prefix: string): string {
-  const own = { engine_type: "trtllm", model_name: "m" };
+  const labels = { engine_type: "trtllm", model_name: "m" };
   return [
-    family("counter", `${prefix}request_success_total`, [{ ...own, finished_reason: "stop" }, 3]),
-    histogram(`${prefix}e2e_request_latency_seconds`, own, WHOLE, TOTALS),
-    histogram(`${prefix}time_to_first_token_seconds`, own, FIRST, FIRSTS),
-    histogram(`${prefix}time_per_output_token_seconds`, own, GAPS, [0.02, 0.03, 0.06]),
-    histogram(`${prefix}request_queue_time_seconds`, own, WHOLE, [0.01]),
+    family("counter", `${prefix}request_success_total`, [{ ...labels, finished_reason: "stop" }, 3]),
+    histogram(`${prefix}e2e_request_latency_seconds`, labels, WHOLE, TOTALS),
+    histogram(`${prefix}time_to_first_token_seconds`, labels, FIRST, FIRSTS),
+    histogram(`${prefix}time_per_output_token_seconds`, labels, GAPS, [0.02, 0.03, 0.06]),
+    histogram(`${prefix}request_queue_time_seconds`, labels, WHOLE, [0.01]),
   ].join("");
 }
 

@@ -1,3 +1,4 @@
+/** Examples of the laws of vLLM's metrics. */
 import { type Example, page } from "./example.ts";
 
 const CLEAN_REST: Pick<Example, "options" | "last"> = { options: { clean: true }, last: { rest: true } };

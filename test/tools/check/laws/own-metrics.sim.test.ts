@@ -64,7 +64,10 @@ const SHOWN = BUG_NAMES.filter((name) => name !== "worker-saw-tooth" && name !==
 
 test.each(sampled("laws", SHOWN, 8))("bug mode %s is found in simulated time", async (name) => {
   const { scrapes } = await scraped(IMPATIENT, [name]);
-  const known = scrapes.map((one) => ({ ...one, rest: one.atS! > QUIET_FROM_S && one.atS! < START_S + LEAST_S }));
+  const known = scrapes.map((scrape) => ({
+    ...scrape,
+    rest: scrape.atS! > QUIET_FROM_S && scrape.atS! < START_S + LEAST_S,
+  }));
   const laws = Object.keys(bugs[name].finds).filter((law) => bugs[name].finds[law] !== "clean, rest");
   const { violated } = checkScrapes(known, { only: laws });
   expect(violated.map(({ id }) => id).sort()).toEqual([...laws].sort());
@@ -73,6 +76,9 @@ test.each(sampled("laws", SHOWN, 8))("bug mode %s is found in simulated time", a
 test("the same load without a bug mode breaks none of these laws", async () => {
   const { scrapes, preemptions, counts } = await scraped(IMPATIENT);
   expect(Math.min(preemptions, counts.left, counts.tooLong)).toBeGreaterThan(0);
-  const known = scrapes.map((one) => ({ ...one, rest: one.atS! > QUIET_FROM_S && one.atS! < START_S + LEAST_S }));
+  const known = scrapes.map((scrape) => ({
+    ...scrape,
+    rest: scrape.atS! > QUIET_FROM_S && scrape.atS! < START_S + LEAST_S,
+  }));
   expect(checkScrapes(known).violated).toEqual([]);
 });

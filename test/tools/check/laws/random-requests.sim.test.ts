@@ -1,6 +1,6 @@
 /**
- * Tests that all laws hold whatever single requests do: stop strings, scripts, priorities, disconnects at any moment, pauses
- * that abort or keep requests, cache resets. After each operation a page of all dialects is judged.
+ * Tests that all laws hold for random operations: stop strings, scripts, priorities, disconnects at any moment, pauses that
+ * abort or keep requests, cache resets. After each operation a page of all dialects is judged.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";

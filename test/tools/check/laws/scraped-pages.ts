@@ -88,14 +88,15 @@ export const anyLoad: fc.Arbitrary<Load> = fc
   })
   .map((load) => ({ ...load, intervalS: Math.max(load.intervalS, secondsOf(load) / SCRAPES_MOST) }));
 
-export interface Scraped {
+/** The scrapes of a replayed load, and its counts. */
+export interface ScrapedLoad {
   readonly scrapes: readonly Scrape[];
   readonly counts: Counts;
   readonly preemptions: number;
   readonly seconds: number;
 }
 
-export async function scraped(load: Load, bugs: readonly BugName[] = []): Promise<Scraped> {
+export async function scraped(load: Load, bugs: readonly BugName[] = []): Promise<ScrapedLoad> {
   const config = configOf(load, bugs);
   const scrapes: Scrape[] = [];
   let pages: ReplayPages | null = null;
@@ -116,7 +117,7 @@ export async function scraped(load: Load, bugs: readonly BugName[] = []): Promis
   });
   pages = new ReplayPages(replay, { config, startS: START_S, dropped: null });
   await replay.runScraped();
-  const preemptions = replay.fleet.snapshots().reduce((sum, one) => sum + one.preemptions, 0);
+  const preemptions = replay.fleet.snapshots().reduce((sum, engine) => sum + engine.preemptions, 0);
   return { scrapes, counts: replay.counts, preemptions, seconds: replay.nowUs / 1e6 };
 }
 

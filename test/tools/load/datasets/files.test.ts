@@ -40,7 +40,7 @@ describe("mooncake", () => {
             trace: { hashBlockTokens: blockSize },
           });
           const known = new Map<number, readonly (string | number)[]>();
-          const own = new Set<string>();
+          const firstBlocks = new Set<string>();
           found.forEach((turn, i) => {
             const tokens = tokensOf(turn);
             expect(tokens).toHaveLength(written[i]!.input_length);
@@ -51,13 +51,13 @@ describe("mooncake", () => {
               expect(block.slice(0, shared)).toEqual(before.slice(0, shared));
               if (block.length >= before.length) known.set(id, block);
             }
-            if (rows[i]![0].length === 0 && tokens.length >= BLOCK) own.add(tokens.slice(0, BLOCK).join(" "));
+            if (rows[i]![0].length === 0 && tokens.length >= BLOCK) firstBlocks.add(tokens.slice(0, BLOCK).join(" "));
           });
           const whole = [...known.values()].filter((block) => block.length >= BLOCK);
           const expected = rows.filter(([ids, last]) => ids.length === 0 && last >= BLOCK).length;
-          expect(own.size).toBe(expected);
-          expect(new Set([...own, ...whole.map((block) => block.slice(0, BLOCK).join(" "))]).size).toBe(
-            own.size + whole.length,
+          expect(firstBlocks.size).toBe(expected);
+          expect(new Set([...firstBlocks, ...whole.map((block) => block.slice(0, BLOCK).join(" "))]).size).toBe(
+            firstBlocks.size + whole.length,
           );
         },
       ),
@@ -172,16 +172,16 @@ describe("sharegpt", () => {
     const path = file(
       JSON.stringify(Array.from({ length: 300 }, (_, i) => talk(`a conversation number ${1000 + i}`, words(20)))),
     );
-    const given = { name: "sharegpt", path, limit: 100 } as const;
+    const options = { name: "sharegpt", path, limit: 100 } as const;
     const numbers = async (seed: number) =>
-      (await turns({ ...given, seed }, { seed })).map(({ prompt }) => Number((prompt as string).slice(-4)));
-    const [one, again, other] = [await numbers(1), await numbers(1), await numbers(2)];
-    expect(again).toEqual(one!);
-    expect(other).not.toEqual(one!);
-    expect(new Set(one).size).toBe(100);
-    expect(one!.filter((number) => number >= 1200).length).toBeGreaterThan(15);
-    expect((await turns(given, { most: 1 }))[0]).toMatchObject({ inputTokens: 7, outputTokens: 25, arrivalUs: null });
-    expect((await dataset({ ...BASE, ...given, count })).total).toBe(100);
+      (await turns({ ...options, seed }, { seed })).map(({ prompt }) => Number((prompt as string).slice(-4)));
+    const [first, again, other] = [await numbers(1), await numbers(1), await numbers(2)];
+    expect(again).toEqual(first!);
+    expect(other).not.toEqual(first!);
+    expect(new Set(first).size).toBe(100);
+    expect(first!.filter((number) => number >= 1200).length).toBeGreaterThan(15);
+    expect((await turns(options, { most: 1 }))[0]).toMatchObject({ inputTokens: 7, outputTokens: 25, arrivalUs: null });
+    expect((await dataset({ ...BASE, ...options, count })).total).toBe(100);
   });
 });
 
@@ -290,7 +290,7 @@ describe("bad input is reported by line, and the rest is read", () => {
     ],
     [{ name: "random", rangeRatio: 1 }, "--random-range-ratio 1: must be a number from 0 to below 1"],
     [{ name: "prefix_repetition", prefixLen: 0, suffixLen: 0 }, "a prompt must have at least one token"],
-  ] as const)("%j", async (given, expected) => {
-    expect(await refusal(() => dataset({ ...BASE, ...given }))).toContain(expected);
+  ] as const)("%j", async (options, expected) => {
+    expect(await refusal(() => dataset({ ...BASE, ...options }))).toContain(expected);
   });
 });

@@ -22,11 +22,14 @@ export const lines = (...rows: readonly unknown[]) =>
   file(rows.map((row) => (typeof row === "string" ? row : JSON.stringify(row))).join("\n"));
 
 export const BASE = { chat: true, count: null, seed: 0, limit: null } as const;
-type Given = Partial<DatasetOptions> & Pick<DatasetOptions, "name">;
+type PartialOptions = Partial<DatasetOptions> & Pick<DatasetOptions, "name">;
 
 /** Returns the first `most` items of a dataset. */
-export async function read(given: Given, { seed = 0, most = 1000, warmUp = false } = {}): Promise<(Turn | BadLine)[]> {
-  const found = await dataset({ ...BASE, ...given });
+export async function read(
+  options: PartialOptions,
+  { seed = 0, most = 1000, warmUp = false } = {},
+): Promise<(Turn | BadLine)[]> {
+  const found = await dataset({ ...BASE, ...options });
   const items: (Turn | BadLine)[] = [];
   for (const item of warmUp ? found.warmUp(seed) : found.turns(seed)) {
     if (items.push(item) === most) break;
@@ -36,8 +39,8 @@ export async function read(given: Given, { seed = 0, most = 1000, warmUp = false
 }
 
 /** Returns the turns of a dataset without bad lines. */
-export async function turns(given: Given, wanted?: Parameters<typeof read>[1]): Promise<Turn[]> {
-  const items = await read(given, wanted);
+export async function turns(options: PartialOptions, wanted?: Parameters<typeof read>[1]): Promise<Turn[]> {
+  const items = await read(options, wanted);
   expect(items.filter((item) => "expected" in item)).toEqual([]);
   return items as Turn[];
 }

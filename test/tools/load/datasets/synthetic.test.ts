@@ -15,15 +15,12 @@ describe("words", () => {
     ["r50k", r50k],
     ["cl100k", cl100k],
     ["o200k", o200k],
-  ])(
-    "each is one token of %s, alone and behind a space, and texts of them are as long as they have words",
-    (_, count) => {
-      expect(WORDS).toHaveLength(512);
-      expect(new Set(WORDS).size).toBe(512);
-      expect(WORDS.filter((word) => count(word) !== 1 || count(` ${word}`) !== 1)).toEqual([]);
-      expect(count(WORDS.join(" "))).toBe(512);
-    },
-  );
+  ])("each word is one token of %s, alone and after a space, and a text has as many tokens as words", (_, count) => {
+    expect(WORDS).toHaveLength(512);
+    expect(new Set(WORDS).size).toBe(512);
+    expect(WORDS.filter((word) => count(word) !== 1 || count(` ${word}`) !== 1)).toEqual([]);
+    expect(count(WORDS.join(" "))).toBe(512);
+  });
 
   test("words that the server splits are left out; tokens that it adds to every text are not counted", async () => {
     const odd = new Set(WORDS.filter((_, i) => i % 7 === 3));
@@ -74,14 +71,14 @@ describe("generated prompts", () => {
 
   test("random: lengths within vLLM's bounds, one common prefix and nothing else shared, the same turns for the same seed", () =>
     fc.assert(
-      fc.asyncProperty(shape, async ({ seed, ...given }) => {
-        const all = await turns({ name: "random", ...given }, { seed, most: 40 });
-        const { inputLen, outputLen, rangeRatio, prefixLen } = given;
+      fc.asyncProperty(shape, async ({ seed, ...options }) => {
+        const all = await turns({ name: "random", ...options }, { seed, most: 40 });
+        const { inputLen, outputLen, rangeRatio, prefixLen } = options;
         for (const turn of all) {
           expect(tokensOf(turn)).toHaveLength(turn.inputTokens!);
-          const own = turn.inputTokens! - prefixLen;
-          expect(own).toBeGreaterThanOrEqual(Math.floor(inputLen * (1 - rangeRatio)));
-          expect(own).toBeLessThanOrEqual(Math.ceil(inputLen * (1 + rangeRatio)));
+          const remaining = turn.inputTokens! - prefixLen;
+          expect(remaining).toBeGreaterThanOrEqual(Math.floor(inputLen * (1 - rangeRatio)));
+          expect(remaining).toBeLessThanOrEqual(Math.ceil(inputLen * (1 + rangeRatio)));
           expect(turn.outputTokens).toBeGreaterThanOrEqual(Math.max(1, Math.floor(outputLen * (1 - rangeRatio))));
           expect(turn.outputTokens).toBeLessThanOrEqual(Math.ceil(outputLen * (1 + rangeRatio)));
           expect(turn).toMatchObject({ conversation: null, arrivalUs: null, thinkUs: 0, extra: { ignore_eos: true } });
@@ -89,22 +86,22 @@ describe("generated prompts", () => {
         expect(new Set(all.map((turn) => beginning(turn, prefixLen))).size).toBe(1);
         const long = all.filter((turn) => turn.inputTokens! >= prefixLen + BLOCK);
         expect(new Set(long.map((turn) => beginning(turn, prefixLen + BLOCK))).size).toBe(long.length);
-        expect(await turns({ name: "random", ...given }, { seed, most: 40 })).toEqual(all);
+        expect(await turns({ name: "random", ...options }, { seed, most: 40 })).toEqual(all);
         // Warm-up prompts do not even have the prefix in common.
-        const warm = await turns({ name: "random", ...given }, { seed, most: 10, warmUp: true });
+        const warm = await turns({ name: "random", ...options }, { seed, most: 10, warmUp: true });
         const begun = new Set(all.map((turn) => beginning(turn, BLOCK)));
         expect(warm.filter((turn) => tokensOf(turn).length >= BLOCK && begun.has(beginning(turn, BLOCK)))).toEqual([]);
       }),
       { numRuns: times(40) },
     ));
 
-  test("another seed, other turns", async () => {
-    const [one, two] = [
+  test("another seed gives other turns", async () => {
+    const [first, second] = [
       await turns({ name: "random" }, { seed: 1, most: 20 }),
       await turns({ name: "random" }, { seed: 2, most: 20 }),
     ];
-    const begun = new Set(one!.map((turn) => beginning(turn, BLOCK)));
-    expect(two!.filter((turn) => begun.has(beginning(turn, BLOCK)))).toEqual([]);
+    const begun = new Set(first!.map((turn) => beginning(turn, BLOCK)));
+    expect(second!.filter((turn) => begun.has(beginning(turn, BLOCK)))).toEqual([]);
   });
 
   test("conversations are text for every backend, because answers are", async () => {
@@ -126,8 +123,14 @@ describe("generated prompts", () => {
         fc.integer({ min: 1, max: 12 }),
         fc.integer({ min: BLOCK, max: 50 }),
         async (chat, seed, numPrefixes, length) => {
-          const given = { name: "prefix_repetition", chat, numPrefixes, prefixLen: length, suffixLen: length } as const;
-          const all = await turns(given, { seed, most: 3 * numPrefixes });
+          const options = {
+            name: "prefix_repetition",
+            chat,
+            numPrefixes,
+            prefixLen: length,
+            suffixLen: length,
+          } as const;
+          const all = await turns(options, { seed, most: 3 * numPrefixes });
           const prefixes = all.map((turn) => beginning(turn, length));
           const first = new Set(prefixes.slice(0, numPrefixes));
           expect(first.size).toBe(numPrefixes);
@@ -158,8 +161,8 @@ describe("generated prompts", () => {
 
   test("multi_turn: successive turns, no pause before the first, a common prefix, pauses as configured", async () => {
     const think = parseThinkTime("exponential:2s")!;
-    const given = { name: "multi_turn", inputLen: 40, prefixLen: 32, turns: { least: 1, most: 4 }, think } as const;
-    const all = await turns(given, { most: 2000 });
+    const options = { name: "multi_turn", inputLen: 40, prefixLen: 32, turns: { least: 1, most: 4 }, think } as const;
+    const all = await turns(options, { most: 2000 });
     const groups = Map.groupBy(all.slice(0, -4), (turn) => turn.conversation);
     expect([...groups.keys()]).toEqual([...groups.keys()].map((_, i) => `conversation-${i}`));
     const sizes = new Set([...groups.values()].slice(0, -1).map((group) => group.length));

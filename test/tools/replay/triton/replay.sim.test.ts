@@ -1,4 +1,4 @@
-/** Does `replay --role triton` schedule as the models' configurations say, on a clock of its own, the same each time? */
+/** Tests that `replay --role triton` schedules as the models' configurations say, in simulated time, with repeatable results. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -39,7 +39,7 @@ code(
   `export default { async execute(requests, host) {
     await Bun.sleep(1);
     await host.sleep(3);
-    return requests.map((one) => ({ outputs: [{ name: "y", datatype: "FP32", shape: [4], data: one.inputs.get("x").data }] }));
+    return requests.map(({ inputs }) => ({ outputs: [{ name: "y", datatype: "FP32", shape: [4], data: inputs.get("x").data }] }));
   } };`,
 );
 writeFileSync(join(folder, "models", "failing", "behaviour.yaml"), "behaviour: fail");
@@ -58,15 +58,17 @@ function results(trace: string, model: string, ...more: string[]): TritonResults
 }
 const trace = (requests: number, pace: string) => `synthetic:isl=1,osl=1,requests=${requests},${pace}`;
 
-test("an instance takes one request after the other, three take three", () => {
-  const one = results(trace(100, "concurrency=4"), "plain");
-  expect([one.duration_s, one.latency_ms.p50, one.pending_peak, one.requests.finished]).toEqual([0.1, 4, 3, 100]);
-  expect(one.models).toMatchObject([{ name: "plain", success: 100, executions: 100, batch: 1, compute_ms: 1 }]);
+test("a model instance executes one request at a time, and three instances execute three", () => {
+  const result = results(trace(100, "concurrency=4"), "plain");
+  expect([result.duration_s, result.latency_ms.p50, result.pending_peak, result.requests.finished]).toEqual([
+    0.1, 4, 3, 100,
+  ]);
+  expect(result.models).toMatchObject([{ name: "plain", success: 100, executions: 100, batch: 1, compute_ms: 1 }]);
   const three = results(trace(100, "concurrency=4"), "three");
   expect([three.duration_s, three.pending_peak]).toEqual([0.034, 1]);
 });
 
-test("the dynamic batcher fills its batches, or waits for them as long as it may", () => {
+test("the dynamic batcher fills its batches, or waits for its longest delay", () => {
   const full = results(trace(160, "concurrency=16"), "batched");
   expect(full.models[0]).toMatchObject({ executions: 20, batch: 8 });
   expect(full.duration_s).toBe(20 * 0.0018);
@@ -74,13 +76,13 @@ test("the dynamic batcher fills its batches, or waits for them as long as it may
   expect([alone.models[0]!.executions, alone.latency_ms.p50]).toEqual([10, 6.1]);
 });
 
-test("what a queue has no room for is refused at once; as in Triton, no failure is counted", () => {
+test("a full queue refuses requests at once, without counting a failure, as in Triton", () => {
   const { requests, models: counted } = results(trace(50, "concurrency=5"), "short");
   expect([requests.finished, counted[0]!.success, counted[0]!.failures]).toEqual([3, 3, {}]);
   expect(requests.failed).toEqual({ "[request id: <id_unknown>] Exceeds maximum queue size": 47 });
 });
 
-test("an ensemble's steps count by themselves; a sequence is one request; code may wait for both kinds of time", () => {
+test("steps of an ensemble are counted separately, sequences run, and a model.ts may wait for real and simulated time", () => {
   const both = results(trace(30, "concurrency=3"), "both");
   expect(both.models.map(({ name, success }) => [name, success]).sort()).toEqual([
     ["both", 30],
@@ -98,7 +100,7 @@ test("an ensemble's steps count by themselves; a sequence is one request; code m
   ]);
 });
 
-test("the same bytes each time, an end where it is asked for, and a page that keeps its laws", () => {
+test("equal seeds write equal bytes, --until ends the replay, and the page violates no law", () => {
   const open = trace(500, "rate=900");
   const bytes = () => ["r.json", "m.txt"].map((name) => readFileSync(join(folder, name), "utf8"));
   results(open, "plain", "--seed", "7");
@@ -127,13 +129,13 @@ test.each([
   [[ANY, ...models("plain"), "--cache-config"], "option '--cache-config' requires an argument"],
   [["absent.csv", ...models("plain")], "absent.csv"],
   [[ANY, "--model", "plain", "--model-repository=absent"], "failed to open directory"],
-])("refused in one line: %p", (argv, said) => {
+])("the command line is refused with one line: %p", (argv, message) => {
   const { exitCode, stderr } = run(...argv);
   expect([exitCode, stderr.split("\n").length]).toEqual([2, 2]);
-  expect(stderr).toContain(said);
+  expect(stderr).toContain(message);
 });
 
-test("a warm-up takes no time of the replay, which ends at the second that was asked for", () => {
+test("a warm-up takes no time of the replay, which ends at --until", () => {
   const cut = results(trace(50, "concurrency=1"), "warm", "--until", "0.0105");
   expect([cut.duration_s, cut.requests.finished, cut.models[0]!.success]).toEqual([0.0105, 10, 11]);
 });

@@ -9,7 +9,7 @@ import { truncatePrompt } from "../../../../../src/servers/openai/request/prompt
 import type { Limits } from "../../../../../src/servers/openai/request/request.ts";
 import { checkIds, checkSampling, seedOf, seedPieces } from "../../../../../src/servers/openai/request/sampling.ts";
 import { parsePython } from "../../../../../src/servers/pydantic/json.ts";
-import { Refused } from "../../../../../src/servers/pydantic/refusals.ts";
+import { RefusedRequest } from "../../../../../src/servers/pydantic/refusals.ts";
 import { ERRORS_KEPT, State } from "../../../../../src/servers/pydantic/types.ts";
 import { validator } from "../../../../../src/servers/pydantic/validate.ts";
 import type { PythonDict, PythonValue } from "../../../../../src/servers/pydantic/value.ts";
@@ -156,7 +156,7 @@ function watched() {
   const reading = {
     pause: () => void calls.push("pause"),
     resume: () => void calls.push("resume"),
-    wanted: () => void calls.push("wanted"),
+    bodyWanted: () => void calls.push("wanted"),
   };
   const head = { method: "POST", target: "/", version: "1.1", keepAlive: true, fields: new HeaderFields([], []) };
   return { request: new IncomingRequest(head, "http", reading), calls };
@@ -320,7 +320,7 @@ test("a chat that is refused anyway converts no tools, and both parsers convert 
     return toChatPieces(values as ChatValues, body, limits, exact);
   };
   const plain = () => JSON.parse(text) as PythonDict;
-  expect(() => made(plain(), false, LIMITS).next()).toThrow(Refused as unknown as ErrorConstructor);
+  expect(() => made(plain(), false, LIMITS).next()).toThrow(RefusedRequest as unknown as ErrorConstructor);
   const able = { ...LIMITS, parsesTools: true };
   const all = [made(plain(), false, able), made(parsePython(text) as PythonDict, true, able)].map(atOnce);
   const [first, second] = all.map((chat) => JSON.stringify(chat.tools));

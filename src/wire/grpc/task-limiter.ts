@@ -1,15 +1,15 @@
-/** Does work in the order in which it comes, so much of it at the same time: what is under way of the rest takes no memory. */
-export class AtATime {
-  readonly #most: number;
+/**
+ * Runs tasks in the order in which they were added, a limited number at the same time, so that waiting tasks take no memory for
+ * their work.
+ */
+export class TaskLimiter {
   #running = 0;
   readonly #waiting: (() => void)[] = [];
 
-  constructor(most: number) {
-    this.#most = most;
-  }
+  constructor(private readonly most: number) {}
 
   get isFull(): boolean {
-    return this.#running >= this.#most;
+    return this.#running >= this.most;
   }
 
   async run<T>(work: () => Promise<T>): Promise<T> {

@@ -1,0 +1,101 @@
+/** Makes the single file of this platform and runs it, for the tests of single-file.test.ts. */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { done, PLAIN, run } from "./packed.ts";
+
+const root = new URL("../", import.meta.url).pathname;
+export const TARGET = "linux-x64";
+
+export interface SingleFile {
+  readonly path: string;
+  /** An empty folder, which `remove` deletes. */
+  readonly folder: string;
+  remove(): void;
+}
+
+/** Runs scripts/compile.ts with these words until it exits. */
+export const compile = (...words: string[]) => run([process.execPath, "scripts/compile.ts", ...words], root);
+
+export async function singleFile(): Promise<SingleFile> {
+  await done([process.execPath, "scripts/build.ts"], root);
+  const folder = mkdtempSync(join(tmpdir(), "understudy-file-"));
+  const out = join(folder, "bin");
+  await done([process.execPath, "scripts/compile.ts", "--target", TARGET, "--out", out], root);
+  return {
+    path: `${out}/understudy-${TARGET}`,
+    folder,
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+/** Text after the embedded modules, and the sizes of what is before it (Bun 1.4.5, StandaloneModuleGraph). */
+const TRAILER = "\n---- Bun! ----\n";
+const OFFSETS_BYTES = 32;
+const MODULE_BYTES = 52;
+
+/** Returns the contents of the modules and files that Bun embedded in a single file, by their names. */
+export function embeddedIn(path: string): Map<string, Buffer> {
+  const bytes = readFileSync(path);
+  const offsets = bytes.lastIndexOf(TRAILER) - OFFSETS_BYTES;
+  const first = offsets - Number(bytes.readBigUInt64LE(offsets));
+  const part = (at: number) => {
+    const start = first + bytes.readUInt32LE(at);
+    return bytes.subarray(start, start + bytes.readUInt32LE(at + 4));
+  };
+  const table = first + bytes.readUInt32LE(offsets + 8);
+  const count = bytes.readUInt32LE(offsets + 12) / MODULE_BYTES;
+  const rows = Array.from({ length: count }, (_, index) => table + index * MODULE_BYTES);
+  return new Map(rows.map((at) => [part(at).toString(), part(at + 8)] as const));
+}
+
+export interface StartedFile {
+  readonly pid: number;
+  readonly url: string;
+  readonly output: () => string;
+  /** Sends SIGTERM and returns the exit code. */
+  stop(): Promise<number>;
+}
+
+export interface Place {
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Starts a server by this command. Resolves when it has printed its banner, and rejects if it exits before. */
+export async function startServer(
+  command: readonly string[],
+  { cwd = tmpdir(), env = {} }: Place = {},
+): Promise<StartedFile> {
+  const child = Bun.spawn([...command], {
+    cwd,
+    env: { ...PLAIN, ...env },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  let text = "";
+  const ready = Promise.withResolvers<string>();
+  const read = async (stream: ReadableStream<Uint8Array>) => {
+    const decoder = new TextDecoder();
+    for await (const chunk of stream) {
+      text += decoder.decode(chunk, { stream: true });
+      const [, url] = /^ {2}listening +(https?:\S+) .*\n/m.exec(text) ?? [];
+      if (url) ready.resolve(url);
+    }
+  };
+  const outputRead = Promise.all([read(child.stdout), read(child.stderr)]);
+  void child.exited.then(async (code) => {
+    await outputRead;
+    ready.reject(new Error(`the server ended with ${code}:\n${text}`));
+  });
+  return {
+    url: await ready.promise,
+    pid: child.pid,
+    output: () => text,
+    stop: async () => {
+      child.kill();
+      return child.exited;
+    },
+  };
+}
