@@ -14,7 +14,7 @@ export class TerminalLine {
     this.#write = write;
   }
 
-  /** Replaces the line. Control characters are escaped. */
+  /** Replaces the text of the line. Escapes control characters. */
   show(line: string): void {
     if (!this.isTerminal) return;
     this.#shown = true;

@@ -53,7 +53,7 @@ export const tritonOptions = ourServeGroup("Triton's metrics", {
 
 type Values = { readonly [K in keyof typeof tritonOptions]?: ReturnType<(typeof tritonOptions)[K]["read"]> };
 
-/** Reads `--metrics-config`. Refuses `--metrics-port 0` with several workers, because each would get another port. */
+/** Reads `--metrics-config`. Refuses `--metrics-port 0` with several workers, because each worker would get a different port. */
 export function tritonSettings(values: Values, workers: number): ReturnType<typeof parseMetricsConfig> {
   const settings = parseMetricsConfig(values["metrics-config"] ?? []);
   if ("error" in settings || values["metrics-port"] !== 0 || workers === 1) return settings;

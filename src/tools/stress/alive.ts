@@ -88,8 +88,7 @@ class AliveProcess {
     const answer = await line;
     // The case may be aborted after its answer, when this process already runs another case.
     signal.removeEventListener("abort", abort);
-    if (answer === null)
-      return this.#crashed(errorLine(this.#complaint) || "the process ended without an answer");
+    if (answer === null) return this.#crashed(errorLine(this.#complaint) || "the process ended without an answer");
     const report = reportIn(parsed(answer));
     if (report !== null) return { ...report, cost: this.isOver ? null : (measured?.() ?? null) };
     return this.#crashed(`a line that is not an answer: ${answer.slice(0, 200)}`);

@@ -131,7 +131,19 @@ test("the error of a client is its own line, not the stack or the version that N
   const printed = [
     ["Error: quota used up", "", ""],
     ["Error: quota used up", stack, "", "Node.js v20.20.2", ""],
-    ["/x.mjs:1", "throw e", "^", "", "Error: quota used up", `${stack} {`, "  code: 7", "}", "", "Node.js v20.20.2", ""],
+    [
+      "/x.mjs:1",
+      "throw e",
+      "^",
+      "",
+      "Error: quota used up",
+      `${stack} {`,
+      "  code: 7",
+      "}",
+      "",
+      "Node.js v20.20.2",
+      "",
+    ],
   ];
   for (const lines of printed) {
     const code = `process.stderr.write(${JSON.stringify(lines.join("\n"))}); process.exit(1);`;
