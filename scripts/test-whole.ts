@@ -1,9 +1,10 @@
 /**
  * Runs the whole of a test that has two sizes: `npx bun run test NAME --seed N`. It adds command, seed, figures and commit
- * to test/results/NAME.jsonl. `--sample` runs the sample, as a run of all tests does. `--no-save` adds nothing. The last line
- * is "N passed, N failed".
+ * to test/results/NAME.jsonl, which keeps the last three lines per machine. `--sample` runs the sample, as a run of all tests
+ * does. `--no-save` adds nothing. The last line is "N passed, N failed".
  */
-import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
+import { addLine } from "../bench/lib/kept-lines.ts";
 import { provenance } from "../bench/lib/results.ts";
 import { filesOf, root, run, testFiles } from "./test-lanes.ts";
 import { SIZED } from "./test-sizes.ts";
@@ -58,8 +59,7 @@ export async function runWhole(name: string, words: readonly string[]): Promise<
       cpuSeconds: cpuS,
       figures,
     };
-    mkdirSync(`${root}test/results`, { recursive: true });
-    appendFileSync(`${root}test/results/${name}.jsonl`, `${JSON.stringify(line)}\n`);
+    addLine(`${root}test/results/${name}.jsonl`, JSON.stringify(line));
   }
   rmSync(figuresFile, { force: true });
   console.log(`${passed} passed, ${failed} failed`);

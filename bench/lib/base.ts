@@ -2,7 +2,7 @@
  * Compares this tree with an earlier revision, for a bench with `--base REV --pairs N`. Each of the N rounds runs the bench of
  * REV twice, in a worktree of REV, and the bench of this tree once. All other words of the command line go to each run.
  */
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import {
   type Costs,
   compareRounds,
@@ -12,6 +12,7 @@ import {
   type Round,
   type Run,
 } from "./compared.ts";
+import { lastLine } from "./kept-lines.ts";
 import { has, number, text } from "./options.ts";
 import { progress, table } from "./report.ts";
 import { git, RESULTS, root, save } from "./results.ts";
@@ -120,13 +121,12 @@ async function checkOut(commit: string, folder: string): Promise<void> {
 /** Runs a tree's bench, which writes its line to the folder `results`, and returns the costs in the line. */
 async function costsOf({ name, script, flags = [], costs }: Bench, tree: string, results: string): Promise<Costs> {
   const file = `${results}${name}.jsonl`;
-  const lines = () => (existsSync(file) ? readFileSync(file, "utf8").trimEnd().split("\n") : []);
-  const before = lines().length;
+  const before = lastLine(file);
   const elsewhere = tree === root ? [RESULTS, results] : [];
   await run([process.execPath, script, ...passedOn(process.argv.slice(2)), ...flags, ...elsewhere], tree);
-  const after = lines();
-  if (after.length <= before) throw new Error(`${script} of ${tree} wrote no result`);
-  return costs(JSON.parse(after.at(-1)!) as never);
+  const line = lastLine(file);
+  if (line === undefined || line === before) throw new Error(`${script} of ${tree} wrote no result`);
+  return costs(JSON.parse(line) as never);
 }
 
 /** Runs a command. If it fails, throws an error with its output, because an earlier revision may not know a flag. */

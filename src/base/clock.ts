@@ -86,6 +86,15 @@ export function nextTurn(run: () => void): void {
   setImmediate(run);
 }
 
+/** Calls `run` in every turn of the event loop from now on, which keeps a core busy but not the process alive. */
+export function everyTurn(run: () => void): void {
+  const turn = (): void => {
+    run();
+    setImmediate(turn).unref();
+  };
+  setImmediate(turn).unref();
+}
+
 /** Converts a time of the wall clock to microseconds since 1970. */
 export function epochUsOf(us: number): number {
   return originMs * 1000 + us;
@@ -308,49 +317,55 @@ export class WallClock extends ClosedByUsing implements Clock {
   };
 }
 
-/** A clock on top of another clock, which it can be closed before. After `close` it calls no callback. */
-export class LeasedClock implements Clock {
-  readonly #whole: Clock;
-  #open = true;
+/** A clock on top of another clock. Its callbacks run through `wrapped`. */
+export abstract class WrappedClock implements Clock {
+  constructor(protected readonly whole: Clock) {}
 
-  constructor(whole: Clock) {
-    this.#whole = whole;
-  }
+  protected abstract wrapped(act: () => void): () => void;
 
   now(): number {
-    return this.#whole.now();
+    return this.whole.now();
   }
 
   at(dueUs: number, wake: () => void): Cancel {
-    return this.#whole.at(dueUs, this.#whileOpen(wake));
+    return this.whole.at(dueUs, this.wrapped(wake));
   }
 
   about(dueUs: number, wake: () => void): Cancel {
-    const act = this.#whileOpen(wake);
-    return this.#whole.about?.(dueUs, act) ?? this.#whole.at(dueUs, act);
+    const act = this.wrapped(wake);
+    return this.whole.about?.(dueUs, act) ?? this.whole.at(dueUs, act);
   }
 
   nextUs(): number {
-    return this.#whole.nextUs();
-  }
-
-  catchUp(): void {
-    this.#whole.catchUp?.();
+    return this.whole.nextUs();
   }
 
   turn(run: () => void): void {
-    this.#whole.turn(this.#whileOpen(run));
+    this.whole.turn(this.wrapped(run));
   }
 
   soon(run: () => void): void {
-    this.#whole.soon(this.#whileOpen(run));
+    this.whole.soon(this.wrapped(run));
   }
 
   close(): void {
+    this.whole.close();
+  }
+}
+
+/** A clock on top of another clock, which it can be closed before. After `close` it calls no callback. */
+export class LeasedClock extends WrappedClock {
+  #open = true;
+
+  catchUp(): void {
+    this.whole.catchUp?.();
+  }
+
+  override close(): void {
     this.#open = false;
   }
 
-  #whileOpen(act: () => void): () => void {
+  protected wrapped(act: () => void): () => void {
     return () => {
       if (this.#open) act();
     };

@@ -33,20 +33,18 @@ const NOTHING = Buffer.alloc(0);
 
 export class GrowingBytes {
   length = 0;
-  readonly #most: number;
-  readonly #shared: ByteBudget;
   #buffer: Buffer = NOTHING;
 
   /** `most`: largest number of bytes; `shared`: counts what is held together with others. */
-  constructor(most: number, shared = new ByteBudget(most)) {
-    this.#most = most;
-    this.#shared = shared;
-  }
+  constructor(
+    private readonly most: number,
+    private readonly shared = new ByteBudget(most),
+  ) {}
 
   /** Appends bytes `from` to below `to`. Returns false, and appends nothing, if there would be too many. */
   append(bytes: Uint8Array, from: number, to: number): boolean {
     const length = this.length + to - from;
-    if (length > this.#most || !this.#reserve(length)) return false;
+    if (length > this.most || !this.#reserve(length)) return false;
     // A few bytes are copied faster by a loop than by a call of native code.
     if (to - from < 16) for (let at = from; at < to; at++) this.#buffer[this.length + at - from] = bytes[at]!;
     else this.#buffer.set(from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to), this.length);
@@ -67,7 +65,7 @@ export class GrowingBytes {
 
   /** Drops the bytes and their memory. */
   release(): void {
-    this.#shared.give(this.#buffer.length);
+    this.shared.give(this.#buffer.length);
     this.#buffer = NOTHING;
     this.length = 0;
   }
@@ -75,8 +73,8 @@ export class GrowingBytes {
   #reserve(length: number): boolean {
     const before = this.#buffer.length;
     if (length <= before) return true;
-    const size = Math.min(this.#most, Math.max(FIRST_BYTES, 2 * before, length));
-    if (!this.#shared.take(size - before)) return false;
+    const size = Math.min(this.most, Math.max(FIRST_BYTES, 2 * before, length));
+    if (!this.shared.take(size - before)) return false;
     const larger = Buffer.allocUnsafeSlow(size);
     this.#buffer.copy(larger, 0, 0, this.length);
     this.#buffer = larger;

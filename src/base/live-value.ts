@@ -7,18 +7,14 @@ export interface LiveValue<T> {
 }
 
 export class LiveCell<T> implements LiveValue<T> {
-  #value: T;
-
-  constructor(value: T) {
-    this.#value = value;
-  }
+  constructor(private value: T) {}
 
   get(): T {
-    return this.#value;
+    return this.value;
   }
 
   /** Holds from the next `get()` on. */
   set(value: T): void {
-    this.#value = value;
+    this.value = value;
   }
 }

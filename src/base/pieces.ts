@@ -142,18 +142,16 @@ export async function inTurns<R>(work: Pieces<R>, turns: EventLoopTurns): Promis
 
 /** Lets asynchronous work give the event loop turns after each piece of time. */
 export class Stops {
-  readonly #turns: EventLoopTurns;
   #untilUs: number;
 
-  constructor(turns: EventLoopTurns) {
-    this.#turns = turns;
+  constructor(private readonly turns: EventLoopTurns) {
     this.#untilUs = turns.nowUs() + PIECE_US;
   }
 
   /** Await it between parts of the work. */
   async look(): Promise<void> {
-    if (this.#turns.nowUs() < this.#untilUs) return;
-    await turn(this.#turns);
-    this.#untilUs = this.#turns.nowUs() + PIECE_US;
+    if (this.turns.nowUs() < this.#untilUs) return;
+    await turn(this.turns);
+    this.#untilUs = this.turns.nowUs() + PIECE_US;
   }
 }

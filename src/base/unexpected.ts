@@ -15,18 +15,16 @@ export const STACK_LINES_MAX = 20;
 type Print = (line: string) => void;
 
 export class UnexpectedErrors {
-  readonly #print: Print;
-  readonly #nowMs: () => number;
   /** Errors that were logged. Several requests may fail with the same error. */
   readonly #known = new WeakSet<object>();
   #windowMs = Number.NEGATIVE_INFINITY;
   /** Errors in this window. */
   #count = 0;
 
-  constructor(print: Print, nowMs: () => number) {
-    this.#print = print;
-    this.#nowMs = nowMs;
-  }
+  constructor(
+    private readonly print: Print,
+    private readonly nowMs: () => number,
+  ) {}
 
   /** `what`: what failed and what follows, as the beginning of a line. */
   log(what: string, error: unknown): void {
@@ -34,15 +32,15 @@ export class UnexpectedErrors {
       if (this.#known.has(error)) return;
       this.#known.add(error);
     }
-    const nowMs = this.#nowMs();
+    const nowMs = this.nowMs();
     if (nowMs - this.#windowMs > WINDOW_MS) {
       this.#windowMs = nowMs;
       this.#count = 0;
     }
     this.#count++;
-    if (this.#count <= LOGGED_ERRORS_MAX) this.#print(`understudy: ${what}: ${shown(error)}`);
+    if (this.#count <= LOGGED_ERRORS_MAX) this.print(`understudy: ${what}: ${shown(error)}`);
     else if (isRound(this.#count))
-      this.#print(`understudy: ${this.#count} unexpected errors within 10 minutes; ${LOGGED_ERRORS_MAX} were shown`);
+      this.print(`understudy: ${this.#count} unexpected errors within 10 minutes; ${LOGGED_ERRORS_MAX} were shown`);
   }
 }
 

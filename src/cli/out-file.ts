@@ -37,23 +37,21 @@ function identityOf(path: string): string {
 }
 
 export class OutFile {
-  readonly #path: string;
   readonly #fd: number;
 
   /** Opens and empties the file. Every method throws a TraceError if the file cannot be written. */
-  constructor(path: string) {
-    this.#path = path;
+  constructor(private readonly path: string) {
     this.#fd = tried(path, () => openSync(path, "w"));
   }
 
   write(text: string): void {
-    tried(this.#path, () => writeFileSync(this.#fd, text));
+    tried(this.path, () => writeFileSync(this.#fd, text));
   }
 
   /** Writes `text` as the end of the file, and closes the file. */
   end(text: string): void {
     this.write(text);
-    tried(this.#path, () => closeSync(this.#fd));
+    tried(this.path, () => closeSync(this.#fd));
   }
 }
 

@@ -3,26 +3,24 @@ import { printable } from "../base/printable.ts";
 
 export class TerminalLine {
   readonly isTerminal: boolean;
-  readonly #write: (text: string) => void;
   #shown = false;
 
   constructor(
     isTerminal = process.stderr.isTTY === true,
-    write: (text: string) => void = (text) => process.stderr.write(text),
+    private readonly write: (text: string) => void = (text) => process.stderr.write(text),
   ) {
     this.isTerminal = isTerminal;
-    this.#write = write;
   }
 
   /** Replaces the text of the line. Escapes control characters. */
   show(line: string): void {
     if (!this.isTerminal) return;
     this.#shown = true;
-    this.#write(`\r\x1b[K${printable(line)}`);
+    this.write(`\r\x1b[K${printable(line)}`);
   }
 
   clear(): void {
-    if (this.#shown) this.#write("\r\x1b[K");
+    if (this.#shown) this.write("\r\x1b[K");
     this.#shown = false;
   }
 }

@@ -15,15 +15,13 @@ const COAST_MOST = 4096;
 
 export class Batch {
   readonly #blocksUsable: number;
-  readonly #journal: Journal | null;
   readonly lastPlan: LastPlan;
 
   /** `core` must be new: all its blocks are free. `journal` records the calls. */
   constructor(
     readonly core: Core,
-    journal: Journal | null = null,
+    private readonly journal: Journal | null = null,
   ) {
-    this.#journal = journal;
     journal?.of(core);
     this.#blocksUsable = core.views.word(Word.BlocksFree);
     this.lastPlan = new LastPlan(core);
@@ -44,25 +42,25 @@ export class Batch {
     row[Submit.Stops] = stopTokenIds.length;
     row[Submit.QueuedUs] = queuedUs;
     if (fed) row[Submit.Flags] = request.flags | SUBMIT_FED;
-    this.#journal?.add(row, prompt, stopTokenIds);
+    this.journal?.add(row, prompt, stopTokenIds);
     views.input.set(prompt);
     if (stopTokenIds.length > 0) views.input.set(stopTokenIds, prompt.length);
     const handle = exports.submit();
-    this.#journal?.added(handle);
+    this.journal?.added(handle);
     if (handle !== NONE && fed) this.feed(handle, fed);
     return handle;
   }
 
   /** Feeds more scripted output ids. Does nothing if the request is gone. */
   feed(handle: number, ids: ArrayLike<number>): void {
-    this.#journal?.long("feed", [handle], ids);
+    this.journal?.long("feed", [handle], ids);
     this.core.views.input.set(ids);
     this.core.exports.feed(handle, ids.length);
   }
 
   /** Lets a request with SUBMIT_BLOCKED be admitted from the next plan on. Returns false if the request is gone. */
   unblock(handle: number): boolean {
-    this.#journal?.short("unblock", handle);
+    this.journal?.short("unblock", handle);
     return this.core.exports.unblock(handle) !== 0;
   }
 
@@ -73,7 +71,7 @@ export class Batch {
 
   /** Plans the next step at `nowUs` and returns its duration in microseconds. */
   plan(nowUs: number): number {
-    this.#journal?.short("plan", nowUs);
+    this.journal?.short("plan", nowUs);
     const durationUs = this.core.exports.schedule(nowUs);
     this.lastPlan.planned(durationUs);
     return durationUs;
@@ -81,7 +79,7 @@ export class Batch {
 
   /** Processes the oldest open step, which ended at `nowUs`. Returns the number of outbox rows. */
   take(nowUs: number): number {
-    this.#journal?.short("take", nowUs);
+    this.journal?.short("take", nowUs);
     this.lastPlan.tookIn(nowUs);
     return this.core.exports.update(nowUs);
   }
@@ -106,7 +104,7 @@ export class Batch {
 
   /** Ends a request from outside. It is freed at the next `take` or `flush`. Returns false if it is gone. */
   close(handle: number, reason: Reason, tokens: number, nowUs: number): boolean {
-    this.#journal?.long("close", [handle, reason, tokens, nowUs]);
+    this.journal?.long("close", [handle, reason, tokens, nowUs]);
     return this.core.exports.close(handle, reason, tokens, nowUs) !== 0;
   }
 
@@ -117,18 +115,18 @@ export class Batch {
 
   /** Frees closed requests at once. For a batch without an open step. */
   flush(): void {
-    this.#journal?.long("flush", []);
+    this.journal?.long("flush", []);
     this.core.exports.flush();
     this.lastPlan.rested();
   }
 
   pause(state: Pause): void {
-    this.#journal?.short("pause", state);
+    this.journal?.short("pause", state);
     this.core.exports.pause(state);
   }
 
   resetPrefixCache(force: boolean): boolean {
-    this.#journal?.short("resetPrefixCache", Number(force));
+    this.journal?.short("resetPrefixCache", Number(force));
     return this.core.exports.resetPrefixCache(force ? 1 : 0) !== 0;
   }
 

@@ -9,24 +9,21 @@ export interface BoundaryState {
 }
 
 export class Boundary implements LoopObserver {
-  readonly #state: BoundaryState;
   #commands: (() => void)[] = [];
   #resting: (() => void)[] = [];
 
-  constructor(state: BoundaryState) {
-    this.#state = state;
-  }
+  constructor(private readonly state: BoundaryState) {}
 
   /** Runs `command` after an update and before the next plan, in order. Runs it now if no step is open. */
   between(command: () => void): void {
-    if (this.#state.idle()) command();
+    if (this.state.idle()) command();
     else this.#commands.push(command);
   }
 
   /** Runs `act` once no step is open and nothing is left to plan. Runs it now if that is the case. */
   atRest(act: () => void): void {
     this.#resting.push(act);
-    if (this.#state.idle()) this.rested();
+    if (this.state.idle()) this.rested();
   }
 
   /** True if no command waits. */
@@ -44,7 +41,7 @@ export class Boundary implements LoopObserver {
 
   /** Called when no step is open. */
   rested(): void {
-    if (this.#resting.length === 0 || this.#state.hasWork()) return;
+    if (this.#resting.length === 0 || this.state.hasWork()) return;
     const resting = this.#resting;
     this.#resting = [];
     for (const act of resting) act();

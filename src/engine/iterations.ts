@@ -301,27 +301,25 @@ const minus = (now: KvCounts, before: KvCounts): KvCounts => ({
 
 /** Reads a plan from the core's memory, once per iteration. */
 class PlanView {
-  readonly #core: Core;
   readonly #trt: Int32Array;
   readonly #f64: Float64Array;
   #activeBefore = 0;
 
   constructor(
-    core: Core,
+    private readonly core: Core,
     readonly blocksUsable: number,
   ) {
     const { buffer } = core.exports.memory;
-    this.#core = core;
     this.#trt = new Int32Array(buffer, core.exports.trtWordsAt!(), TrtWord.Count);
     this.#f64 = new Float64Array(buffer);
   }
 
   planning(): void {
-    this.#activeBefore = this.#core.views.word(Word.Running);
+    this.#activeBefore = this.core.views.word(Word.Running);
   }
 
   planned(iter: number, plannedUs: number): PlannedIteration {
-    const { views } = this.#core;
+    const { views } = this.core;
     const active = views.word(Word.Running);
     const generations = views.word(Word.PlanDecodes);
     // New requests are last in the active list.
@@ -348,12 +346,12 @@ class PlanView {
   }
 
   blocksUsed(): number {
-    const { views } = this.#core;
+    const { views } = this.core;
     return this.blocksUsable - views.word(Word.BlocksFree);
   }
 
   kv(): KvCounts {
-    const totals = this.#core.views.kvTotals!;
+    const totals = this.core.views.kvTotals!;
     return {
       allocated: totals[KvTotal.Allocated]!,
       allocatedNew: totals[KvTotal.AllocatedNew]!,
@@ -368,7 +366,7 @@ class PlanView {
   /** Returns the prompt tokens of the last `count` requests in the queue. Returns 0 if the queue is ordered by priority. */
   lastWaiting(count: number): number {
     if (count === 0) return 0;
-    const { views } = this.#core;
+    const { views } = this.core;
     const nextAt = (views.word(Word.WaitNextAt) >>> 0) >> 2;
     const prompts: number[] = [];
     // Entries are slots plus one; 0 is the end.
@@ -379,11 +377,11 @@ class PlanView {
 
   #lengthOf(slot: number): number {
     const linesAt = (this.#trt[TrtWord.LinesAt]! >>> 0) >> 2;
-    return this.#core.views.i32[linesAt + slot * (LINE_BYTES >> 2) + LineField.Length]!;
+    return this.core.views.i32[linesAt + slot * (LINE_BYTES >> 2) + LineField.Length]!;
   }
 
   #sum(at: TrtWord, count: TrtWord, numberOf: (word: number) => number): number {
-    const { i32 } = this.#core.views;
+    const { i32 } = this.core.views;
     const from = (this.#trt[at]! >>> 0) >> 2;
     let sum = 0;
     for (let i = from; i < from + this.#trt[count]!; i++) sum += numberOf(i32[i]!);

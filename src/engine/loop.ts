@@ -47,7 +47,6 @@ export interface LoopOptions {
 }
 
 export class Loop {
-  readonly #options: LoopOptions;
   readonly #observers: ReturnType<typeof combineObservers>;
   readonly #openLimit: number;
   /** The step that is being updated. */
@@ -65,8 +64,7 @@ export class Loop {
   /** Turns of the event loop that must still pass before the loop waits for the first step after an idle time. */
   #turnsLeft = 0;
 
-  constructor(options: LoopOptions) {
-    this.#options = options;
+  constructor(private readonly options: LoopOptions) {
     this.#observers = combineObservers(options.observers);
     this.#step = {
       ...{ plannedUs: 0, dueUs: 0, rebasedUs: 0, startUs: 0, endUs: 0, doneUs: 0, rows: 0 },
@@ -90,7 +88,7 @@ export class Loop {
    * in the past. Infinity: as soon as it enters.
    */
   get nextUs(): number {
-    if (this.#options.free) return Number.POSITIVE_INFINITY;
+    if (this.options.free) return Number.POSITIVE_INFINITY;
     return this.#taking ? this.#boundaryUs : (this.#ends[0] ?? Number.POSITIVE_INFINITY);
   }
 
@@ -103,7 +101,7 @@ export class Loop {
     const kicked = !Number.isNaN(this.#kickUs);
     this.#kickUs = kicked ? Math.max(this.#kickUs, fromUs) : fromUs;
     if (kicked) return;
-    this.#options.clock.soon(() => {
+    this.options.clock.soon(() => {
       const kickUs = this.#kickUs;
       this.#kickUs = Number.NaN;
       if (this.#ends.length > 0 || this.#stopped) return;
@@ -122,11 +120,11 @@ export class Loop {
 
   /** Plans as many steps as may be open. */
   #plan(): void {
-    const { batch, release } = this.#options;
+    const { batch, release } = this.options;
     release(this.#boundaryUs);
     while (this.#ends.length < this.#openLimit && batch.hasWork) {
       this.#observers.planning?.();
-      const durationUs = Math.max(batch.plan(this.#boundaryUs), this.#options.leastUs);
+      const durationUs = Math.max(batch.plan(this.#boundaryUs), this.options.leastUs);
       this.#lastEndUs = Math.max(this.#lastEndUs, this.#boundaryUs) + durationUs;
       this.#ends.push(this.#lastEndUs);
       this.#observers.planned?.(this.#boundaryUs);
@@ -136,9 +134,9 @@ export class Loop {
   /** Waits for the end of the oldest open step, at least through one turn of the event loop. */
   #wait(): void {
     const dueUs = this.#ends[0];
-    const { clock } = this.#options;
+    const { clock } = this.options;
     if (dueUs === undefined) {
-      this.#options.batch.lastPlan.rested();
+      this.options.batch.lastPlan.rested();
       this.#observers.rested?.();
       return;
     }
@@ -149,11 +147,11 @@ export class Loop {
 
   /** Returns true if no client sees the end of the oldest open step: it takes no time and no stream gets its tokens. */
   #gathers(): boolean {
-    return this.#isFree(this.#ends[0]) && this.#options.gathers();
+    return this.#isFree(this.#ends[0]) && this.options.gathers();
   }
 
   readonly #gather = (): void => {
-    if (this.#turnsLeft-- > 0) this.#options.clock.turn(this.#gather);
+    if (this.#turnsLeft-- > 0) this.options.clock.turn(this.#gather);
     else this.#wait();
   };
 
@@ -174,11 +172,11 @@ export class Loop {
    * time, so that the loop does not spin.
    */
   #isFree(dueUs: number | undefined): boolean {
-    return this.#options.free && dueUs !== undefined && dueUs - this.#boundaryUs < EMPTY_STEP_US;
+    return this.options.free && dueUs !== undefined && dueUs - this.#boundaryUs < EMPTY_STEP_US;
   }
 
   #endStep(): void {
-    const { clock, deliver } = this.#options;
+    const { clock, deliver } = this.options;
     const step = this.#step;
     step.startUs = clock.now();
     this.#observers.updating?.(step.startUs);
@@ -196,7 +194,7 @@ export class Loop {
 
   /** Updates the oldest open step and, in simulated time, all following steps that no observer needs. */
   #take(): void {
-    const { batch, free } = this.#options;
+    const { batch, free } = this.options;
     const step = this.#step;
     const plannedUs = this.#ends.shift()!;
     const dueUs = free ? step.startUs : this.#rebase(plannedUs, step.startUs);
@@ -221,7 +219,7 @@ export class Loop {
    * of the step before. Returns true if steps ran.
    */
   #coast(rows: number): boolean {
-    const { batch, clock, coasts, free, leastUs } = this.#options;
+    const { batch, clock, coasts, free, leastUs } = this.options;
     const nextUs = this.#ends[0];
     if (coasts === undefined || free || nextUs === undefined || this.#ends.length > 1) return false;
     const untilUs = clock.freeUntil?.() ?? Number.NEGATIVE_INFINITY;

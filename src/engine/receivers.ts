@@ -38,13 +38,10 @@ export class Receivers {
   listening = 0;
   /** Number of receivers whose tokens a client sees as they come. */
   seen = 0;
-  readonly #options: ReceiversOptions;
   #step = 0;
   #boundaryUs = 0;
 
-  constructor(options: ReceiversOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: ReceiversOptions) {}
 
   add(live: LiveRequest): void {
     this.bySlot[live.handle % SLOTS] = live;
@@ -61,12 +58,12 @@ export class Receivers {
     if (!live.endsOnly) this.listening--;
     if (live.isSeen) this.seen--;
     this.count--;
-    this.#options.adapters.ended(live);
+    this.options.adapters.ended(live);
   }
 
   /** Delivers the outbox of the step that ended at `boundaryUs`. */
   deliver(boundaryUs: number): void {
-    const { batch, recorder, lanes, metered } = this.#options;
+    const { batch, recorder, lanes, metered } = this.options;
     this.#boundaryUs = boundaryUs;
     if (this.listening === 0 && recorder === null && !metered) {
       this.#deliverEnds();
@@ -103,7 +100,7 @@ export class Receivers {
 
   /** Finds the receivers of the rows. Reads the core's data on new requests now, before a submission changes it. */
   #look(rows: number): void {
-    const { batch, adapters } = this.#options;
+    const { batch, adapters } = this.options;
     const { views } = batch.core;
     const { out } = views;
     for (let row = 0, i = 0; i < rows; row += OUT_WORDS, i++) {
@@ -120,7 +117,7 @@ export class Receivers {
 
   /** Delivers a row. An error only affects its receiver. */
   #handOver(live: LiveRequest | undefined, row: number): void {
-    const { failed } = this.#options;
+    const { failed } = this.options;
     try {
       this.#hand(live, row);
     } catch (error) {
@@ -131,7 +128,7 @@ export class Receivers {
 
   /** Runs `call`, which calls the receiver of `live`. An error only affects this receiver. */
   guarded(live: LiveRequest, call: () => void): void {
-    const { failed } = this.#options;
+    const { failed } = this.options;
     try {
       call();
     } catch (error) {
@@ -141,7 +138,7 @@ export class Receivers {
   }
 
   #hand(live: LiveRequest | undefined, row: number): void {
-    const { batch, recorder } = this.#options;
+    const { batch, recorder } = this.options;
     const { out, tokens } = batch.core.views;
     const at = out[row + 1]!;
     const count = out[row + 2]!;
@@ -174,7 +171,7 @@ export class Receivers {
 
   /** Delivers only ends, because no receiver needs other rows. */
   #deliverEnds(): void {
-    const { views } = this.#options.batch.core;
+    const { views } = this.options.batch.core;
     const { out, outEnds } = views;
     const count = views.words[Word.OutEnds]!;
     for (let i = 0; i < count; i++) {
@@ -195,7 +192,7 @@ export class Receivers {
 
   /** Calls a receiver for the last time, with the row that ends its generation. */
   #tell(live: LiveRequest, row: number): void {
-    const { batch, clock } = this.#options;
+    const { batch, clock } = this.options;
     const { out, tokens } = batch.core.views;
     const [at, count, flags] = [out[row + 1]!, out[row + 2]!, out[row + 3]!];
     const finish = FINISHES[(flags & OUT_REASON) - 1]!;

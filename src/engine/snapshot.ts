@@ -34,20 +34,18 @@ const NONE: ArrayLike<number> = [];
 const AWAKE = { sleep: 0 };
 
 export class Snapshots {
-  readonly #core: Core;
   /** Numbers as of the last update. */
   readonly #words: Int32Array;
   readonly #reported: Float64Array;
   readonly #views: Readonly<Record<Fresh, EngineView>>;
 
   constructor(
-    core: Core,
+    private readonly core: Core,
     { config, meters, sleep = AWAKE }: Pick<EngineOptions, "config" | "meters" | "sleep">,
     adapters: readonly AdapterSnapshot[],
     plan: LastPlan,
   ) {
     const bounds = histogramBounds(config);
-    this.#core = core;
     const histograms = Object.fromEntries(
       HISTOGRAMS.map(({ name, unit }, index) => [name, new CoreHistogram(core, index, bounds[name], unit)]),
     ) as unknown as EngineView["histograms"];
@@ -73,7 +71,7 @@ export class Snapshots {
 
   /** Stores the numbers at the end of a step, which `step` shows until the next. */
   hold(): void {
-    const { words, totals } = this.#core.views;
+    const { words, totals } = this.core.views;
     this.#words.set(words);
     this.#reported.set(totals);
   }
@@ -89,7 +87,7 @@ export class Snapshots {
 
   fine(name: HistogramName): FineHistogram {
     const index = HISTOGRAMS.findIndex((histogram) => histogram.name === name);
-    const { fine, sums } = this.#core.views;
+    const { fine, sums } = this.core.views;
     return { counts: fine.slice(index * FINE_WIDTH, (index + 1) * FINE_WIDTH), sum: sums[index]! };
   }
 }
@@ -127,23 +125,19 @@ class CoreNumbers implements Omit<EngineView, keyof CoreCounts> {
 class CoreHistogram implements HistogramView {
   readonly buckets: Float64Array;
   readonly #sums: Float64Array;
-  readonly #index: number;
-  readonly #unit: number;
 
   constructor(
     { views }: Core,
-    index: number,
+    private readonly index: number,
     readonly bounds: readonly number[],
-    unit: number,
+    private readonly unit: number,
   ) {
     this.buckets = views.buckets.subarray(index * HISTOGRAM_WIDTH, index * HISTOGRAM_WIDTH + bounds.length + 1);
     this.#sums = views.sums;
-    this.#index = index;
-    this.#unit = unit;
   }
 
   get sum() {
-    return this.#sums[this.#index]! / this.#unit;
+    return this.#sums[this.index]! / this.unit;
   }
   get count() {
     let count = 0;

@@ -61,8 +61,11 @@ export class Accounts implements FrontView {
   rejectedByTokens = 0;
   readonly workerRestarts = 0;
 
-  /** `http`: counts of HTTP requests by route. */
-  constructor(readonly http: HttpView = NO_HTTP) {}
+  /** `http`: counts of HTTP requests by route. `moved`: called after each change. */
+  constructor(
+    readonly http: HttpView = NO_HTTP,
+    private readonly moved: () => void = () => {},
+  ) {}
 
   /** Counts lines of the whole process, because all of its servers share standard output. */
   get logLinesDropped(): number {
@@ -71,32 +74,39 @@ export class Accounts implements FrontView {
 
   opened(): void {
     this.requestsOpen++;
+    this.moved();
   }
 
   settled(outcome: Outcome): void {
     this.requestsOpen--;
     this.outcomes[outcome]++;
+    this.moved();
   }
 
   stream(change: 1 | -1): void {
     this.streamsOpen += change;
+    this.moved();
   }
 
   held(bytes: number): void {
     this.bytesHeld += bytes;
+    this.moved();
   }
 
   rejected(by: "requests" | "tokens"): void {
     if (by === "requests") this.rejectedByRequests++;
     else this.rejectedByTokens++;
+    this.moved();
   }
 
   parsed(how: ParsedHow, called: boolean, api: ParsedApi): void {
     this.toolLooks[toolLook(how, called, api)]++;
+    this.moved();
   }
 
   faulted(id: string): void {
     this.faults[id]!++;
+    this.moved();
   }
 
   /** Returns a copy of all numbers. */
@@ -112,40 +122,6 @@ export class Accounts implements FrontView {
       http,
     };
   }
-}
-
-/** Returns accounts that call `shown.moved` after each change. */
-export function watched(accounts: Accounts, shown: { readonly moved: () => void }) {
-  return {
-    opened() {
-      accounts.opened();
-      shown.moved();
-    },
-    settled(outcome: Outcome) {
-      accounts.settled(outcome);
-      shown.moved();
-    },
-    stream(change: 1 | -1) {
-      accounts.stream(change);
-      shown.moved();
-    },
-    rejected(by: "requests" | "tokens") {
-      accounts.rejected(by);
-      shown.moved();
-    },
-    parsed(how: ParsedHow, called: boolean, api: ParsedApi) {
-      accounts.parsed(how, called, api);
-      shown.moved();
-    },
-    held(bytes: number) {
-      accounts.held(bytes);
-      shown.moved();
-    },
-    faulted(id: string) {
-      accounts.faulted(id);
-      shown.moved();
-    },
-  };
 }
 
 /** Counts one HTTP request, from its head to the end of its answer. */

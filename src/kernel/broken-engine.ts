@@ -3,7 +3,7 @@
  * the engine's own loop, as a step may be half done. Neither may end as the error of one request or timer.
  */
 
-import type { Cancel, Clock } from "../base/clock.ts";
+import { type Clock, WrappedClock } from "../base/clock.ts";
 import { CoreTrap } from "../engine/wasm/core.ts";
 
 /** An error in the engine's loop that is not the core's. Its stack is that of `cause`. */
@@ -27,58 +27,28 @@ export const throwUncaught = (error: Error): void =>
   });
 
 /** The clock of engines. What their callbacks throw goes to `broke`, and not to the owner of the clock. */
-export class EngineClock implements Clock {
-  readonly #whole: Clock;
-  readonly #broke: (error: unknown) => void;
-
-  constructor(whole: Clock, broke: (error: unknown) => void) {
-    this.#whole = whole;
-    this.#broke = broke;
-  }
-
-  now(): number {
-    return this.#whole.now();
-  }
-
-  at(dueUs: number, wake: () => void): Cancel {
-    return this.#whole.at(dueUs, this.#guarded(wake));
-  }
-
-  about(dueUs: number, wake: () => void): Cancel {
-    const guarded = this.#guarded(wake);
-    return this.#whole.about?.(dueUs, guarded) ?? this.#whole.at(dueUs, guarded);
-  }
-
-  nextUs(): number {
-    return this.#whole.nextUs();
+export class EngineClock extends WrappedClock {
+  constructor(
+    whole: Clock,
+    private readonly broke: (error: unknown) => void,
+  ) {
+    super(whole);
   }
 
   freeUntil(): number {
-    return this.#whole.freeUntil?.() ?? Number.NEGATIVE_INFINITY;
+    return this.whole.freeUntil?.() ?? Number.NEGATIVE_INFINITY;
   }
 
   skip(us: number): void {
-    this.#whole.skip!(us);
+    this.whole.skip!(us);
   }
 
-  turn(run: () => void): void {
-    this.#whole.turn(this.#guarded(run));
-  }
-
-  soon(run: () => void): void {
-    this.#whole.soon(this.#guarded(run));
-  }
-
-  close(): void {
-    this.#whole.close();
-  }
-
-  #guarded(act: () => void): () => void {
+  protected wrapped(act: () => void): () => void {
     return () => {
       try {
         act();
       } catch (error) {
-        this.#broke(error);
+        this.broke(error);
       }
     };
   }

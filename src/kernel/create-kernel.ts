@@ -16,7 +16,7 @@ import type { CannedAnswers } from "../text/canned/canned-answers.ts";
 import type { AnswerRules } from "../text/canned/fixtures/match.ts";
 import type { TextModel } from "../text/text-model.ts";
 import { faultLines } from "../truth/fault-lines.ts";
-import { Accounts, HttpAccounts, watched } from "./accounting.ts";
+import { Accounts, HttpAccounts } from "./accounting.ts";
 import type { Backend } from "./backend.ts";
 import { throwUncaught } from "./broken-engine.ts";
 import { enginePartsOf, type FleetParts } from "./engines.ts";
@@ -141,7 +141,7 @@ export async function createKernel<C extends KernelConfig>(
   const { engines, journals, truth } = fleet;
   const moved = () => pages.shown?.moved();
   const httpAccounts = new HttpAccounts(routes, clock.now.bind(clock), moved);
-  const accounts = new Accounts(httpAccounts);
+  const accounts = new Accounts(httpAccounts, moved);
   const pages = await pagePartsOf({ ...fleet, config, streamWrites, routes, accounts, clock, marks, place, epochUs });
   const { renderer, identity, snapshot } = pages;
   const { alive, died, die } = lifeOf(clock, () => engines.die());
@@ -173,7 +173,7 @@ export async function createKernel<C extends KernelConfig>(
       renderer,
       identity,
       snapshot,
-      accounting: pages.shown ? watched(accounts, pages.shown) : accounts,
+      accounting: accounts,
       httpAccounts,
     },
     pressure: { marks, gaps },

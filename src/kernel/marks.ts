@@ -58,38 +58,20 @@ export class Marks {
   /** Wraps an encoder, so that the work of its thread is noted. */
   encoder(inner: Encoder): Encoder {
     const busy = this.aside(Cause.Tokenization);
-    return {
-      encode(parts, allowSpecial, addSpecial) {
+    const marked =
+      <Given extends unknown[], T>(work: (...given: Given) => Promise<T>) =>
+      (...given: Given): Promise<T> => {
         busy(true);
-        return inner.encode(parts, allowSpecial, addSpecial).finally(() => busy(false));
-      },
+        return work.apply(inner, given).finally(() => busy(false));
+      };
+    return {
+      encode: marked(inner.encode),
       front: inner.front ?? 0,
-      ...(inner.encodePacked
-        ? {
-            encodePacked: (...given) => {
-              busy(true);
-              return inner.encodePacked!(...given).finally(() => busy(false));
-            },
-          }
-        : {}),
-      ...(inner.encodeUtf8
-        ? {
-            encodeUtf8: (...given) => {
-              busy(true);
-              return inner.encodeUtf8!(...given).finally(() => busy(false));
-            },
-          }
-        : {}),
+      ...(inner.encodePacked && { encodePacked: marked(inner.encodePacked) }),
+      ...(inner.encodeUtf8 && { encodeUtf8: marked(inner.encodeUtf8) }),
       // If it were missing, constrained answers would be written on the loop's thread.
-      ...(inner.write
-        ? {
-            write: (structure, seeds) => {
-              busy(true);
-              return inner.write!(structure, seeds).finally(() => busy(false));
-            },
-          }
-        : {}),
-      ...(inner.short ? { short: inner.short.bind(inner) } : {}),
+      ...(inner.write && { write: marked(inner.write) }),
+      ...(inner.short && { short: inner.short.bind(inner) }),
       close: () => inner.close(),
     };
   }

@@ -42,8 +42,6 @@ const OUTCOMES: Readonly<Partial<Record<Outcome, ClientRequest["outcome"]>>> = {
 };
 
 export class RequestHistory {
-  readonly #nowMs: () => number;
-  readonly #epochMs: (us: number) => number;
   #entries: Entry[] = [];
   #of = new WeakMap<HttpRequest, Entry>();
   #bodyBytes = 0;
@@ -53,10 +51,10 @@ export class RequestHistory {
   next = 0;
 
   /** `epochMs` converts a time of the engines' clock into milliseconds since 1970. */
-  constructor(nowMs: () => number, epochMs: (us: number) => number) {
-    this.#nowMs = nowMs;
-    this.#epochMs = epochMs;
-  }
+  constructor(
+    private readonly nowMs: () => number,
+    private readonly epochMs: (us: number) => number,
+  ) {}
 
   /** Keeps a request whose head has come. Called before its key is checked. */
   came(request: HttpRequest): void {
@@ -66,7 +64,7 @@ export class RequestHistory {
       headers[name] = SECRET.test(name) ? "[struck out]" : value;
     });
     const path = url.slice(url.indexOf("/", url.indexOf("://") + 3));
-    const arrivalMs = this.#nowMs();
+    const arrivalMs = this.nowMs();
     const entry: Entry = { method, path, headers, arrivalMs, ...BARE };
     this.#of.set(request, entry);
     this.#entries.push(entry);
@@ -174,7 +172,7 @@ export class RequestHistory {
   }
 
   #way({ id, promptTokens, cachedTokens, preemptions, ...way }: TimelineFacts): ClientGeneration {
-    const ms = (us: number) => (Number.isNaN(us) ? null : this.#epochMs(us));
+    const ms = (us: number) => (Number.isNaN(us) ? null : this.epochMs(us));
     const { queuedUs, scheduledUs, prefillEndUs } = way;
     const times = { queuedMs: ms(queuedUs), scheduledMs: ms(scheduledUs), firstTokenMs: ms(prefillEndUs) };
     return { id, promptTokens, cachedTokens, preemptions, ...times };
@@ -182,7 +180,7 @@ export class RequestHistory {
 
   #end(entry: Entry, outcome: ClientRequest["outcome"]): void {
     entry.outcome = outcome;
-    entry.endMs = this.#nowMs();
+    entry.endMs = this.nowMs();
   }
 
   #drop(entry: Entry): void {

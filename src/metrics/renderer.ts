@@ -64,9 +64,6 @@ type PageClock = Pick<Clock, "now" | "nextUs" | "about">;
 export class Renderer {
   /** Receives the work of each page: the copy on this thread, and the printing in the worker. */
   marks: WorkMarks | null = null;
-  readonly #numbers: () => Float64Array | null;
-  #setup: Setup;
-  readonly #clock: PageClock;
   #worker: Worker | null = null;
   /** True if the worker has outdated adapter names. */
   #renamed = false;
@@ -88,11 +85,11 @@ export class Renderer {
   #waiting = 0;
 
   /** `numbers` updates the snapshot copies and returns them, or returns null if the worker reads shared pages. Called once per page. */
-  constructor(numbers: () => Float64Array | null, setup: Setup, clock: PageClock) {
-    this.#clock = clock;
-    this.#numbers = numbers;
-    this.#setup = setup;
-  }
+  constructor(
+    private readonly numbers: () => Float64Array | null,
+    private setup: Setup,
+    private readonly clock: PageClock,
+  ) {}
 
   /** Returns the bytes of a page that is no older than the call. Scrapes that arrive while a page is made share the next one. */
   async page(view: View, format: PageFormat = "text"): Promise<Bytes> {
@@ -116,16 +113,16 @@ export class Renderer {
   prepare(view: View): void {
     if (this.#worker !== null) return;
     this.#view = view;
-    this.#readyUntilUs = this.#clock.now() + PREPARED_FOR_US;
+    this.#readyUntilUs = this.clock.now() + PREPARED_FOR_US;
     this.#begin(view, "text", false);
     this.#orderSpare();
   }
 
   /** Sets the names of the adapters by number, for all later pages. The worker receives no messages, so it is replaced. */
   name(adapters: readonly string[]): void {
-    const { identity } = this.#setup;
+    const { identity } = this.setup;
     const names = adapters.map((name) => name.slice(0, ADAPTER_NAME_SHOWN));
-    this.#setup = { ...this.#setup, identity: { ...identity, adapters: names } };
+    this.setup = { ...this.setup, identity: { ...identity, adapters: names } };
     this.#renamed = this.#worker !== null;
   }
 
@@ -151,7 +148,7 @@ export class Renderer {
   }
 
   #begin(view: View, format: PageFormat, wanted: boolean): void {
-    const numbers = this.marks ? this.marks.timed(this.#numbers) : this.#numbers();
+    const numbers = this.marks ? this.marks.timed(this.numbers) : this.numbers();
     this.#worker ??= this.#start(numbers?.length ?? 0);
     // The worker is idle, or makes a spare page.
     if (numbers) this.#copies.set(numbers);
@@ -161,27 +158,27 @@ export class Renderer {
       this.#order[OrderWord.Wanted] = this.#order[OrderWord.Turn]! + 1;
       this.#runningTurn = this.#order[OrderWord.Wanted]!;
     }
-    const nowUs = this.#clock.now();
+    const nowUs = this.clock.now();
     this.#times[OrderTime.NowUs] = nowUs;
-    this.#times[OrderTime.DueMs] = restDueMs(this.#clock.nextUs() - nowUs);
+    this.#times[OrderTime.DueMs] = restDueMs(this.clock.nextUs() - nowUs);
     Atomics.add(this.#order, OrderWord.Turn, 1);
     Atomics.notify(this.#order, OrderWord.Turn);
   }
 
   #stayReady(view: View): void {
     this.#view = view;
-    this.#readyUntilUs = this.#clock.now() + READY_FOR_US;
+    this.#readyUntilUs = this.clock.now() + READY_FOR_US;
     if (this.#nextSpare === null) this.#orderSpare();
   }
 
   #orderSpare(): void {
     const afterUs = this.#spares < SOON_PAGES ? SOON_EVERY_US : READY_EVERY_US;
-    this.#nextSpare = this.#clock.about?.(this.#clock.now() + afterUs, this.#spare) ?? null;
+    this.#nextSpare = this.clock.about?.(this.clock.now() + afterUs, this.#spare) ?? null;
   }
 
   readonly #spare = (): void => {
     this.#nextSpare = null;
-    if (this.#worker === null || this.#clock.now() > this.#readyUntilUs) return;
+    if (this.#worker === null || this.clock.now() > this.#readyUntilUs) return;
     this.#spares++;
     try {
       if (this.#running === null) this.#begin(this.#view, "text", false);
@@ -214,7 +211,7 @@ export class Renderer {
       order.resolve(bytes);
       this.#turn();
     };
-    const message: RendererSetup = { setup: this.#setup, order: this.#order, copies: this.#copies, times: this.#times };
+    const message: RendererSetup = { setup: this.setup, order: this.#order, copies: this.#copies, times: this.#times };
     worker.postMessage(message);
     return worker;
   }

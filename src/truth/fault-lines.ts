@@ -33,16 +33,14 @@ export function faultLines(log: FaultLog, withBytes: boolean) {
 }
 
 class WireLines {
-  readonly #key: string;
-  readonly #log: FaultLog;
   #parts: Uint8Array[] = [];
   #bytes = 0;
   #offset = 0;
 
-  constructor(key: string, log: FaultLog) {
-    this.#key = key;
-    this.#log = log;
-  }
+  constructor(
+    private readonly key: string,
+    private readonly log: FaultLog,
+  ) {}
 
   sent(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; at += WIRE_BYTES) {
@@ -56,8 +54,8 @@ class WireLines {
   write(): void {
     if (this.#bytes === 0) return;
     const base64 = Buffer.concat(this.#parts).toString("base64");
-    const line: WireLine = { type: "wire", key: this.#key, offset: this.#offset, base64 };
-    this.#log.fault(inAscii(line));
+    const line: WireLine = { type: "wire", key: this.key, offset: this.#offset, base64 };
+    this.log.fault(inAscii(line));
     this.#offset += this.#bytes;
     this.#parts = [];
     this.#bytes = 0;

@@ -14,9 +14,6 @@ const CHUNK = 1 << 16;
 export class TruthFile {
   /** Rows that did not reach the disk, and runs in them. */
   readonly lost = { run: 0, step: 0, request: 0 };
-  readonly #config: TruthLogConfig;
-  readonly #about: LogHeader;
-  readonly #warn: (why: string) => void;
   #fd = -1;
   /** True for a regular file. Pipes and devices have no size limit and are not renamed. */
   #regular = true;
@@ -35,10 +32,11 @@ export class TruthFile {
   #warned = false;
 
   /** `warn` is called at most once. */
-  constructor(config: TruthLogConfig, about: LogHeader, warn: (why: string) => void) {
-    this.#config = config;
-    this.#about = about;
-    this.#warn = warn;
+  constructor(
+    private readonly config: TruthLogConfig,
+    private readonly about: LogHeader,
+    private readonly warn: (why: string) => void,
+  ) {
     this.#turnOver();
     this.#save("");
   }
@@ -91,7 +89,7 @@ export class TruthFile {
   #put(text: string): void {
     const size = this.#turn ? 0 : this.#size;
     const after = size + this.#lead.length + this.#text.length + text.length + 1;
-    if (this.#regular && this.#lines > 0 && after > this.#config.maxBytes) {
+    if (this.#regular && this.#lines > 0 && after > this.config.maxBytes) {
       this.flush();
       this.#turnOver();
     }
@@ -103,7 +101,7 @@ export class TruthFile {
   #turnOver(): void {
     this.#turn = true;
     this.#lines = 0;
-    this.#lead = `${headerLine(this.#about, this.#files)}\n`;
+    this.#lead = `${headerLine(this.about, this.#files)}\n`;
   }
 
   #save(text: string): boolean {
@@ -113,7 +111,7 @@ export class TruthFile {
       this.#lead = "";
       return true;
     } catch (error) {
-      if (!this.#warned) this.#warn(error instanceof Error ? error.message : String(error));
+      if (!this.#warned) this.warn(error instanceof Error ? error.message : String(error));
       this.#warned = true;
       return false;
     }
@@ -121,7 +119,7 @@ export class TruthFile {
 
   /** Opens a new file and renames the previous one. */
   #open(): void {
-    const { file } = this.#config;
+    const { file } = this.config;
     const before = statSync(file, { throwIfNoEntry: false });
     if (before?.isFile() && before.size > 0) this.#shift();
     const fd = openSync(file, "a");
@@ -135,7 +133,7 @@ export class TruthFile {
 
   /** Renames FILE to FILE.1, FILE.1 to FILE.2 and so on, and deletes the oldest. */
   #shift(): void {
-    const { file, files } = this.#config;
+    const { file, files } = this.config;
     const name = (age: number) => (age === 0 ? file : `${file}.${age}`);
     rmSync(name(files - 1), { force: true });
     for (let age = files - 2; age >= 0; age--) {

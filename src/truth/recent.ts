@@ -18,14 +18,11 @@ export const WORDS_MOST = 2 ** 23;
 class StepParts {
   /** Number of the last step. */
   last = 0;
-  readonly #capacity: number;
   /** Parts by the number of their first step divided by `PART_STEPS`, oldest first. */
   readonly #parts = new Map<number, Words>();
 
   /** `capacity` is a multiple of `PART_STEPS`. */
-  constructor(capacity: number) {
-    this.#capacity = capacity;
-  }
+  constructor(private readonly capacity: number) {}
 
   /** Returns the place for the row of the next step. `needed` returns the first step that may still be requested. */
   next(step: number, needed: () => number): { readonly words: Words; readonly at: number } {
@@ -33,7 +30,7 @@ class StepParts {
     const number = Math.floor(step / PART_STEPS);
     let words = this.#parts.get(number);
     if (words === undefined) {
-      words = this.#forget(Math.max(step - this.#capacity, needed())) ?? new Float64Array(PART_STEPS * STEP_WORDS);
+      words = this.#forget(Math.max(step - this.capacity, needed())) ?? new Float64Array(PART_STEPS * STEP_WORDS);
       this.#parts.set(number, words);
     }
     return { words, at: (step % PART_STEPS) * STEP_WORDS };
@@ -52,7 +49,7 @@ class StepParts {
 
   /** Returns the row of a step. Returns null if it is not kept or does not exist yet. */
   row(step: number): Words | null {
-    if (step < 1 || step > this.last || this.last - step >= this.#capacity) return null;
+    if (step < 1 || step > this.last || this.last - step >= this.capacity) return null;
     const at = (step % PART_STEPS) * STEP_WORDS;
     const words = this.#parts.get(Math.floor(step / PART_STEPS));
     return words?.subarray(at, at + words[at + 1]!) ?? null;
@@ -63,7 +60,6 @@ export class RecentRows {
   /** Numbers of the oldest kept row and of the next row. */
   first: number;
   next: number;
-  readonly #engineFirst: number;
   readonly #steps: readonly StepParts[];
   /** Rows by number modulo `most`. */
   readonly #rows: Words[] = [];
@@ -78,10 +74,9 @@ export class RecentRows {
   constructor(
     readonly most: number,
     engines: number,
-    engineFirst: number,
+    private readonly engineFirst: number,
     base: number,
   ) {
-    this.#engineFirst = engineFirst;
     const each = Math.max(PART_STEPS, 2 ** Math.floor(Math.log2(STEPS_KEPT / engines)));
     this.#steps = Array.from({ length: engines }, () => new StepParts(each));
     this.first = base;
@@ -90,7 +85,7 @@ export class RecentRows {
 
   /** Returns the observer for the engine with this label. */
   observer(engine: number): Observer {
-    const steps = this.#steps[engine - this.#engineFirst]!;
+    const steps = this.#steps[engine - this.engineFirst]!;
     return {
       step: (facts) => {
         const { words, at } = steps.next(facts.step, () => Math.min(facts.oldestStep(), this.#firstStep(engine)));
@@ -114,12 +109,12 @@ export class RecentRows {
 
   /** Returns the row of a step, or null if it is not kept. */
   step(engine: number, step: number): Words | null {
-    return this.#steps[engine - this.#engineFirst]?.row(step) ?? null;
+    return this.#steps[engine - this.engineFirst]?.row(step) ?? null;
   }
 
   /** Returns the number of an engine's last step. */
   lastStep(engine: number): number {
-    return this.#steps[engine - this.#engineFirst]?.last ?? 0;
+    return this.#steps[engine - this.engineFirst]?.last ?? 0;
   }
 
   /** Returns the first step that a kept row of this engine refers to, or Infinity. */

@@ -23,8 +23,6 @@ const FAULT_BYTES = 4 * PAGE_WORDS;
 
 export class Ring {
   readonly dropped = { run: 0, step: 0, request: 0 } satisfies TruthDropped;
-  readonly #limits: RingLimits;
-  readonly #send: (page: Page) => void;
   readonly #spare: Page[] = [];
   #page = new Page();
   /** Pages sent and not yet returned. */
@@ -32,20 +30,20 @@ export class Ring {
   #sinceUs = 0;
   #flushWanted = false;
 
-  constructor(limits: RingLimits, send: (page: Page) => void) {
-    this.#limits = limits;
-    this.#send = send;
-  }
+  constructor(
+    private readonly limits: RingLimits,
+    private readonly send: (page: Page) => void,
+  ) {}
 
   observer(engine: number): Observer {
     return {
       step: (facts) => {
         const { endUs } = facts;
-        if (this.#room(STEP_WORDS, this.#limits.pages)) {
+        if (this.#room(STEP_WORDS, this.limits.pages)) {
           if (this.#page.used === 0) this.#sinceUs = endUs;
           this.#page.step(engine, facts);
         } else this.dropped.step++;
-        if (endUs - this.#sinceUs >= this.#limits.lingerUs) this.flush();
+        if (endUs - this.#sinceUs >= this.limits.lingerUs) this.flush();
       },
       request: (timeline) => this.#request(engine, timeline),
       idle: () => this.flush(),
@@ -74,13 +72,13 @@ export class Ring {
 
   /** Adds a line. If there is no room for it, it counts as a lost request row. */
   fault(line: string): void {
-    if (line.length < FAULT_BYTES && this.#room(textWords(line.length), this.#limits.pagesForRequests))
+    if (line.length < FAULT_BYTES && this.#room(textWords(line.length), this.limits.pagesForRequests))
       this.#page.fault(line);
     else this.dropped.request++;
   }
 
   #request(engine: number, timeline: RequestTimeline): void {
-    const { pages, pagesForRequests } = this.#limits;
+    const { pages, pagesForRequests } = this.limits;
     this.dropped.run += timeline.runsDropped;
     if (this.#room(requestWords(timeline, true), pages)) this.#page.request(engine, timeline, true);
     else if (this.#room(requestWords(timeline, false), pagesForRequests)) {
@@ -103,6 +101,6 @@ export class Ring {
     this.#flushWanted = false;
     this.#away++;
     this.#page = this.#spare.pop() ?? new Page();
-    this.#send(page);
+    this.send(page);
   }
 }

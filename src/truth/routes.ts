@@ -62,15 +62,12 @@ function idIn(url: string): string | undefined {
 
 /** Answers queries for this process, or for all processes if it has peers. */
 export class TruthQueries {
-  readonly #options: TruthRoutesOptions;
   #open = 0;
 
-  constructor(options: TruthRoutesOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: TruthRoutesOptions) {}
 
   list(query: URLSearchParams): Response {
-    const { recent, peers } = this.#options;
+    const { recent, peers } = this.options;
     const sent = query.get("sent") ?? "0";
     if (sent !== "0" && sent !== "1") return refusal(400, `sent must be 0 or 1, not "${sent}"`, "sent");
     if (sent === "1") return this.#sentRequests(query);
@@ -88,7 +85,7 @@ export class TruthQueries {
   }
 
   #sentRequests(query: URLSearchParams): Response {
-    const { sent } = this.#options;
+    const { sent } = this.options;
     if (sent === null) return refusal(404, "request bodies are not kept: the server runs without --keep-bodies", null);
     const limit = query.get("limit") ?? String(LIMIT);
     const since = query.get("since") ?? "";
@@ -102,7 +99,7 @@ export class TruthQueries {
   }
 
   async one(id: string | undefined): Promise<Response> {
-    const { recent, about } = this.#options;
+    const { recent, about } = this.options;
     if (recent === null) return notKept();
     if (id === undefined || id === "") return refusal(400, "the path has no id, or one that is not URL-encoded", "id");
     if (!this.#enter()) return busy();
@@ -123,15 +120,15 @@ export class TruthQueries {
   /** Yields this process's rows in pieces between engine steps. */
   async *#own<T>(pieces: Generator<string, T>): Pieces<T> {
     for (;;) {
-      await this.#options.spare();
-      const { value, done } = this.#options.worked(() => pieces.next());
+      await this.options.spare();
+      const { value, done } = this.options.worked(() => pieces.next());
       if (done) return value as T;
       if (value !== "") yield value as string;
     }
   }
 
   async *#lists(since: string, limit: number, steps: boolean): Pieces<void> {
-    const { recent, about, peers } = this.#options;
+    const { recent, about, peers } = this.options;
     const cursors = since === "end" ? [] : since.split(".");
     const queryOf = (index: number, left: number): TruthQuery => {
       const cursor = cursors[index] ?? "";
@@ -156,7 +153,7 @@ export class TruthQueries {
   }
 
   async *#ones(id: string): Pieces<void> {
-    const { recent, peers } = this.#options;
+    const { recent, peers } = this.options;
     let before = "";
     for await (const piece of this.#own(rowsOf(recent!, id))) {
       yield piece;

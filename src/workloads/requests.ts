@@ -24,19 +24,17 @@ export function requests(trace: Trace, where: string, selection: RequestSelectio
 /** A class instead of a generator, because compiling a generator takes most of the time of a short replay. */
 class Requests implements IterableIterator<TraceRequest> {
   readonly #items: Iterator<TraceItem>;
-  readonly #trace: Trace;
-  readonly #where: string;
-  readonly #selection: RequestSelection;
   #firstUs = 0;
   #lastUs = Number.NEGATIVE_INFINITY;
   #count = 0;
   #badLines = 0;
 
-  constructor(trace: Trace, where: string, selection: RequestSelection) {
+  constructor(
+    private readonly trace: Trace,
+    private readonly where: string,
+    private readonly selection: RequestSelection,
+  ) {
     this.#items = trace.items(selection.seed)[Symbol.iterator]();
-    this.#trace = trace;
-    this.#where = where;
-    this.#selection = selection;
   }
 
   [Symbol.iterator](): this {
@@ -44,11 +42,11 @@ class Requests implements IterableIterator<TraceRequest> {
   }
 
   next(): IteratorResult<TraceRequest, undefined> {
-    const { limit, rateScale } = this.#selection;
+    const { limit, rateScale } = this.selection;
     while (this.#count < limit) {
       const { value: item, done } = this.#items.next();
       if (done) break;
-      this.#trace.passed.rows++;
+      this.trace.passed.rows++;
       if ("expected" in item) this.#bad(item);
       else if (!item.follows && item.arrivalUs < this.#lastUs) this.#bad(backwards(item, this.#lastUs));
       else {
@@ -62,12 +60,12 @@ class Requests implements IterableIterator<TraceRequest> {
       }
     }
     if (this.#count > 0) return { value: undefined, done: true };
-    throw new TraceError(`${this.#where}: ${whyNone(this.#badLines, this.#trace.passed, "the trace is empty")}`);
+    throw new TraceError(`${this.where}: ${whyNone(this.#badLines, this.trace.passed, "the trace is empty")}`);
   }
 
   #bad(bad: BadLine): void {
-    const { onBad } = this.#selection;
-    if (!onBad) throw new TraceError(`${this.#where}:${bad.line}: expected ${bad.expected}`);
+    const { onBad } = this.selection;
+    if (!onBad) throw new TraceError(`${this.where}:${bad.line}: expected ${bad.expected}`);
     onBad(bad);
     this.#badLines++;
   }

@@ -28,9 +28,6 @@ export interface TraceSpan {
 }
 
 export class Timestamps {
-  readonly unit: TimeForm;
-  /** True if the user or the format states the unit, so that no warning is needed. */
-  readonly #isStated: boolean;
   #firstUs = Number.POSITIVE_INFINITY;
   #lastUs = Number.NEGATIVE_INFINITY;
   #previousUs = Number.NaN;
@@ -38,10 +35,11 @@ export class Timestamps {
   #gaps = 0;
   #shortGaps = 0;
 
-  constructor(unit: TimeForm, isStated: boolean) {
-    this.unit = unit;
-    this.#isStated = isStated;
-  }
+  constructor(
+    readonly unit: TimeForm,
+    /** True if the user or the format states the unit, so that no warning is needed. */
+    private readonly isStated: boolean,
+  ) {}
 
   /** Converts a timestamp or a pause. Returns whole microseconds, or null if the value is not a number from 0 to 31,000 years. */
   microseconds(value: unknown): number | null {
@@ -71,7 +69,7 @@ export class Timestamps {
 
   /** Returns a warning if the unit is a guess that is probably wrong, else null. */
   warning(): string | null {
-    if (this.#isStated || !this.#hasFraction || this.#shortGaps < SHORT_SHARE * this.#gaps || this.#gaps === 0)
+    if (this.isStated || !this.#hasFraction || this.#shortGaps < SHORT_SHARE * this.#gaps || this.#gaps === 0)
       return null;
     return (
       `timestamps were read as ${UNIT_NAMES[this.unit]}, but they have fractions, and ${this.#shortGaps} of ${this.#gaps} gaps ` +

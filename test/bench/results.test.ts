@@ -10,5 +10,15 @@ test("a figure with the name of a field that each line has is refused, whatever 
 test("a line contains the figures, the machine, the commit and Bun's version", () => {
   const line = JSON.parse(lineOf("short", { ratio: 1.5 }));
   expect(line).toMatchObject({ bench: "short", bun: Bun.version, ratio: 1.5 });
-  expect(Object.keys(line)).toEqual(["bench", "date", "commit", "realtime", "changed", "bun", "machine", "ratio"]);
+  expect(Object.keys(line)).toEqual([
+    "bench",
+    "kind",
+    "date",
+    "commit",
+    "realtime",
+    "changed",
+    "bun",
+    "machine",
+    "ratio",
+  ]);
 });

@@ -1,5 +1,6 @@
 /** Makes an incomplete kernel for tests of routes that need only some of its members. */
 
+import type { Outcome } from "../../src/engine/interface/types.ts";
 import type { StartConfig } from "../../src/kernel/kernel-config.ts";
 import { LiveSettings } from "../../src/kernel/live-settings.ts";
 import type { OpenAiKernel } from "../../src/servers/openai/request/openai-config.ts";
@@ -33,4 +34,20 @@ export function fakeKernel(fake: FakeKernel): OpenAiKernel {
     pressure: { ...fake.pressure },
     lifecycle: { ...fake.lifecycle },
   } as unknown as OpenAiKernel;
+}
+
+/** Accounting that only adds to these counts: requests that were opened, and the outcomes of requests. */
+export function fakeAccounting(counts: {
+  opened: number;
+  readonly outcomes: Outcome[];
+}): OpenAiKernel["metrics"]["accounting"] {
+  const accounting: Pick<OpenAiKernel["metrics"]["accounting"], "stream" | "held" | "opened" | "settled"> = {
+    stream() {},
+    held() {},
+    opened: () => {
+      counts.opened++;
+    },
+    settled: (outcome) => void counts.outcomes.push(outcome),
+  };
+  return accounting as OpenAiKernel["metrics"]["accounting"];
 }

@@ -10,7 +10,7 @@ import { stringify } from "yaml";
 import { eventually } from "../server.ts";
 import { sized } from "../size.ts";
 import { startTriton, type TritonChild } from "../triton/child.ts";
-import { ofTriton, promql, queries, wrong } from "./asked.ts";
+import { expressions, type MetricsQuery, ofTriton, promql, queries, wrong } from "./asked.ts";
 import { Prometheus } from "./prometheus.ts";
 
 setDefaultTimeout(60_000);
@@ -39,9 +39,9 @@ async function client(at: number): Promise<void> {
   }
 }
 
-async function answered(ids: readonly string[]): Promise<string[]> {
+async function complaints(selected: readonly MetricsQuery[]): Promise<string[]> {
   const found: string[] = [];
-  for (const query of queries.filter(({ id }) => ids.includes(id))) {
+  for (const query of selected) {
     const fault = wrong(query, false, await prometheus.query(promql(query.expr)));
     if (fault !== undefined) found.push(`${query.id}: ${fault}`);
   }
@@ -56,7 +56,7 @@ async function start(): Promise<void> {
     "--model-control-mode=explicit",
     ...["cached", "vllm_model", "ensemble"].map((name) => `--load-model=${name}`),
     "--cache-config=local,size=1048576",
-    "--metrics-config=summary_latencies=true",
+    ...["summary_latencies=true", "histogram_latencies=true"].map((setting) => `--metrics-config=${setting}`),
     "--capacity-scheduler-policy=GUARANTEED_NO_EVICT",
   ]);
   const scrape_configs = [
@@ -79,7 +79,9 @@ async function stop(): Promise<void> {
 const lineOf = async (start: string) =>
   (await (await fetch(`${server.metrics}/metrics`)).text()).split("\n").find((line) => line.startsWith(start))!;
 
-const ALONE = queries.filter(ofTriton).map(({ id }) => id);
+const ALONE = queries.filter(ofTriton);
+/** Queries of Triton's families. `/metrics/triton` of the other roles answers those that are not in `ALONE`. */
+const OF_FAMILIES = [...queries, ...expressions].filter(({ expr, must }) => /\bnv_/.test(expr) && must !== "none");
 test("ten queries need a Triton server", () => {
   expect(ALONE.length).toBe(10);
 });
@@ -90,15 +92,22 @@ if (sized("triton", { sample: false, whole: true })) {
   afterAll(stop);
 
   test("the queries that need a Triton server have the expected results", async () => {
-    expect(await answered(ALONE)).toEqual([]);
+    expect(await complaints(ALONE)).toEqual([]);
+  });
+
+  test("a Triton server answers every query that /metrics/triton of the other roles answers", async () => {
+    expect(OF_FAMILIES.length).toBeGreaterThan(190);
+    // Some rates are NaN until a few scrapes have seen each client.
+    await eventually(async () => (await complaints(OF_FAMILIES)).length === 0, 2000).catch(() => {});
+    expect(await complaints(OF_FAMILIES)).toEqual([]);
   });
 
   test("S-TRT-17, 18: the corrected queries return values, and the guides' versions return nothing", async () => {
-    const ids = ["Q-000-P22R", "Q-000-P23R", "Q-000-P23"];
-    expect(queries.filter(({ id }) => ids.includes(id))).toHaveLength(3);
+    const guides = queries.filter(({ id }) => ["Q-000-P22R", "Q-000-P23R", "Q-000-P23"].includes(id));
+    expect(guides).toHaveLength(3);
     const long = generate("ensemble", { text_input: "Tell me", stream: true, max_tokens: 600 });
     // While no request is scheduled, the queries give NaN, because they divide 0 by 0.
-    await eventually(async () => (await answered(ids)).length === 0, 2000);
+    await eventually(async () => (await complaints(guides)).length === 0, 2000);
     await long;
     const [rate] = await prometheus.query(promql(queries.find(({ id }) => id === "Q-000-P22R")!.expr));
     expect(rate!.value).toBeGreaterThan(0);

@@ -41,9 +41,12 @@ function portsIn(text: string): TritonPorts {
 }
 
 /** Starts a child process. Resolves when it listens on free ports; rejects with its output if it ends before. */
-export async function startTriton(flags: readonly string[]): Promise<TritonChild> {
+export async function startTriton(
+  flags: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<TritonChild> {
   const command = [process.execPath, main, "serve", "--role", "triton", ...PORTS, ...flags];
-  const child = Bun.spawn(command, { stdout: "pipe", stderr: "pipe" });
+  const child = Bun.spawn(command, { env: { ...process.env, ...env }, stdout: "pipe", stderr: "pipe" });
   let text = "";
   const ready = Promise.withResolvers<void>();
   const read = async (stream: ReadableStream<Uint8Array>) => {

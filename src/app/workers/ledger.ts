@@ -12,21 +12,19 @@ export class Ledger {
   readonly #open: readonly SharedPage[];
   /** Snapshot of each worker's page at the end of its last process. */
   readonly #before: Snapshot[];
-  readonly #truthOf: (worker: number) => string | null;
 
   /** Creates the pages in an empty folder. `truthOf` returns the path of a worker's truth log; null: no log. */
   constructor(
     readonly folder: string,
     workers: number,
     contents: Omit<Pages, "files">,
-    truthOf: (worker: number) => string | null,
+    private readonly truthOf: (worker: number) => string | null,
   ) {
     const files = Array.from({ length: workers }, (_, worker) => join(folder, `worker-${worker}`));
     this.pages = { files, ...contents };
     for (const file of files) createPage(file, pageLength(this.pages));
     this.#open = files.map((_, worker) => openPage(this.pages, worker));
     this.#before = this.#open.map((page) => shownBy(page, this.pages));
-    this.#truthOf = truthOf;
   }
 
   /** Accounts for a worker whose process has ended. Returns a text about lost requests, "" if none were lost. */
@@ -40,7 +38,7 @@ export class Ledger {
     const first = worker * this.pages.shape.engines;
     const engines = shown.engines.map((engine, rank) => lifeOf(engine, before.engines[rank]!, first + rank));
     const outcomes = difference(shown.front.outcomes, before.front.outcomes);
-    const file = this.#truthOf(worker);
+    const file = this.truthOf(worker);
     const [running, waiting] = [sum(engines, "running"), sum(engines, "waiting")];
     const lost = running + waiting > 0 ? `; ${running} running and ${waiting} waiting requests died with it` : "";
     return lost + (file === null ? "" : close(file, { type: "died", worker, exitCode, signal, engines, outcomes }));

@@ -66,7 +66,6 @@ interface Order {
 export class Supervisor {
   /** Resolves with the exit code once all workers have ended for good. */
   readonly exited: Promise<number>;
-  readonly #options: SupervisorOptions;
   readonly #places: readonly Place[];
   readonly #orders = new Map<number, Order>();
   readonly #ready = Promise.withResolvers<string>();
@@ -79,11 +78,10 @@ export class Supervisor {
   #ending: number | null = null;
   #open = 0;
 
-  constructor(options: SupervisorOptions) {
+  constructor(private readonly options: SupervisorOptions) {
     const { promise, resolve } = Promise.withResolvers<number>();
     this.exited = promise;
     this.#exit = resolve;
-    this.#options = options;
     this.#places = Array.from({ length: options.workers }, (_, index) => new Place(index));
   }
 
@@ -116,7 +114,7 @@ export class Supervisor {
   end(graceS: number, code = 0): void {
     if (this.#ending !== null) return;
     this.#ending = code;
-    const { clock } = this.#options;
+    const { clock } = this.options;
     for (const { child } of this.#places) if (child) send(child, { end: graceS });
     clock.at(clock.now() + graceS * 1e6 + END_US, () => this.kill());
     this.#leave();
@@ -128,7 +126,7 @@ export class Supervisor {
   }
 
   #spawn(place: Place): void {
-    const { command, setup } = this.#options;
+    const { command, setup } = this.options;
     place.listening = false;
     place.refused = null;
     place.ended = null;
@@ -160,7 +158,7 @@ export class Supervisor {
   }
 
   #listens(place: Place, url: string): void {
-    const { clock } = this.#options;
+    const { clock } = this.options;
     place.listening = true;
     place.listeningUs = clock.now();
     // The other workers may have been paused or resumed while this one started.
@@ -202,7 +200,7 @@ export class Supervisor {
 
   #gone(place: Place, child: Child): void {
     const { exitCode, signalCode: signal } = child;
-    const { retire } = this.#options;
+    const { retire } = this.options;
     const orderly = place.ended !== null && exitCode === 0;
     const death: Death = { exitCode, signal: signal === null ? null : String(signal), orderly };
     place.child = null;
@@ -217,7 +215,7 @@ export class Supervisor {
 
   /** Restarts a worker that ended unexpectedly, or shuts down after too many short lives. */
   #again(place: Place, { pid }: Child, death: Death, lost: string): void {
-    const { clock, say } = this.#options;
+    const { clock, say } = this.options;
     if (!this.#isReady) return;
     const what = `worker ${place.index} (process ${pid}) ${place.refused ?? how(death)}${lost}`;
     if (death.exitCode === CORE_TRAPPED) {

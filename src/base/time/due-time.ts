@@ -7,14 +7,12 @@ import { epochMs } from "../clock.ts";
 const AGAIN = 0;
 
 export class DueTime {
-  readonly shared: SharedArrayBuffer;
   /** Counts orders, so that a waiting thread notices each. */
   readonly #turn: Int32Array;
   readonly #ms: Float64Array;
 
   /** `shared`: the memory of another thread's `DueTime`. */
-  constructor(shared: SharedArrayBuffer = new SharedArrayBuffer(16)) {
-    this.shared = shared;
+  constructor(readonly shared: SharedArrayBuffer = new SharedArrayBuffer(16)) {
     this.#turn = new Int32Array(shared, 0, 2);
     this.#ms = new Float64Array(shared, 8, 1);
   }

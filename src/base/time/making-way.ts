@@ -21,24 +21,22 @@ export interface Due {
 }
 
 export class MakingWay {
-  readonly #due: Due;
-  readonly #nowMs: () => number;
   #worksUntilMs = 0;
 
   /** `nowMs` returns milliseconds since 1970. */
-  constructor(due: Due, nowMs: () => number = () => epochUsOf(wallUs()) / 1000) {
-    this.#due = due;
-    this.#nowMs = nowMs;
-  }
+  constructor(
+    private readonly due: Due,
+    private readonly nowMs: () => number = () => epochUsOf(wallUs()) / 1000,
+  ) {}
 
   /** Pauses if a step is due. Call it between pieces of work that are much shorter than half a millisecond. */
   readonly pass = (): void => {
-    const nowMs = this.#nowMs();
-    const leftMs = this.#due.ms - nowMs;
+    const nowMs = this.nowMs();
+    const leftMs = this.due.ms - nowMs;
     if (leftMs > AHEAD_MS || leftMs < -PAST_MS || nowMs < this.#worksUntilMs) return;
     // Read before the due time is checked again, so that no order in between is missed.
-    const seen = this.#due.turn;
-    if (this.#due.ms - nowMs !== leftMs) return;
-    if (!this.#due.wait(seen, WAIT_MS)) this.#worksUntilMs = this.#nowMs() + WORK_MS;
+    const seen = this.due.turn;
+    if (this.due.ms - nowMs !== leftMs) return;
+    if (!this.due.wait(seen, WAIT_MS)) this.#worksUntilMs = this.nowMs() + WORK_MS;
   };
 }

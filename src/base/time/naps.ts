@@ -10,19 +10,16 @@ interface Nap {
 }
 
 export class Naps {
-  readonly #clock: Pick<Clock, "now" | "at">;
   /** Sleepers in order of their due times. */
   readonly #waiting: Nap[] = [];
   #armedUs = Number.POSITIVE_INFINITY;
   #disarm = () => {};
 
-  constructor(clock: Pick<Clock, "now" | "at">) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Pick<Clock, "now" | "at">) {}
 
   sleep(ms: number): Promise<void> {
     // Like timers, treats NaN, negative and infinite times as 0.
-    const dueUs = this.#clock.now() + (ms > 0 && ms < Number.POSITIVE_INFINITY ? ms * 1000 : 0);
+    const dueUs = this.clock.now() + (ms > 0 && ms < Number.POSITIVE_INFINITY ? ms * 1000 : 0);
     return new Promise((wake) => {
       let at = this.#waiting.length;
       while (at > 0 && this.#waiting[at - 1]!.dueUs > dueUs) at--;
@@ -37,12 +34,12 @@ export class Naps {
     if (next === undefined || next.dueUs >= this.#armedUs) return;
     this.#disarm();
     this.#armedUs = next.dueUs;
-    this.#disarm = this.#clock.at(next.dueUs, this.#ring);
+    this.#disarm = this.clock.at(next.dueUs, this.#ring);
   }
 
   readonly #ring = (): void => {
     this.#armedUs = Number.POSITIVE_INFINITY;
-    const nowUs = this.#clock.now();
+    const nowUs = this.clock.now();
     let due = 0;
     while (due < WOKEN_MOST && due < this.#waiting.length && this.#waiting[due]!.dueUs <= nowUs) due++;
     for (const { wake } of this.#waiting.splice(0, due)) wake();

@@ -62,15 +62,12 @@ export class SpareTime {
  * others. Two such calls woke each other in turn, and no step came between them until one had lost its patience.
  */
 class Gaps {
-  readonly #clock: Clock;
   readonly #waiting = new Set<SpareTime>();
   /** True if `#look` will run in the next turn. */
   #soon = false;
   #later: Cancel | null = null;
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Clock) {}
 
   wait(one: SpareTime): void {
     this.#waiting.add(one);
@@ -80,15 +77,15 @@ class Gaps {
   #lookSoon(): void {
     if (this.#soon) return;
     this.#soon = true;
-    this.#clock.turn(this.#look);
+    this.clock.turn(this.#look);
   }
 
   readonly #look = (): void => {
     this.#soon = false;
     this.#later?.();
     this.#later = null;
-    const nowUs = this.#clock.now();
-    const dueUs = this.#clock.nextUs();
+    const nowUs = this.clock.now();
+    const dueUs = this.clock.nextUs();
     let gone = false;
     for (const one of this.#waiting) {
       gone = one.offer(nowUs, dueUs);
@@ -99,7 +96,7 @@ class Gaps {
     if (this.#waiting.size === 0) return;
     if (gone) this.#lookSoon();
     // Behind what is due; by then the next due time is known.
-    else this.#later = this.#clock.at(dueUs, this.#look);
+    else this.#later = this.clock.at(dueUs, this.#look);
   };
 }
 

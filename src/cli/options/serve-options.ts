@@ -29,7 +29,7 @@ import {
   type ValueOf,
 } from "./option.ts";
 import { stepOptions } from "./step-options.ts";
-import { tritonOptions } from "./triton-options.ts";
+import { derivedTritonOptions } from "./triton-options.ts";
 import { trtllmOptions, trtllmServeOptions } from "./trtllm-options.ts";
 import { wireOptions } from "./wire-options.ts";
 
@@ -368,7 +368,7 @@ export const serveOptions = {
     },
   }),
   ...wireOptions,
-  ...tritonOptions,
+  ...derivedTritonOptions,
   ...trtllmOptions,
   ...trtllmServeOptions,
 } as const;

@@ -51,6 +51,27 @@ export const tritonOptions = ourServeGroup("Triton's metrics", {
   },
 });
 
+/** Options of the other roles, with the same values. These roles derive Triton's metrics from the requests of their own APIs. */
+export const derivedTritonOptions = deprecated(tritonOptions);
+
+function deprecated<const R extends Readonly<Record<string, { readonly about: string }>>>(rows: R) {
+  const sentence = "Deprecated: use --role triton, a Triton server with all of these metrics.";
+  const withSentence = Object.entries(rows).map(([name, row]) => [name, { ...row, about: `${row.about} ${sentence}` }]);
+  return Object.fromEntries(withSentence) as { [Name in keyof R]: Omit<R[Name], "about"> & { readonly about: string } };
+}
+
+/**
+ * Returns a notice that names the given options of Triton's metrics, or undefined if there are none. `--allow-metrics false`
+ * does not count, because it turns the metrics off. For roles other than Triton's.
+ */
+export function deprecatedTritonMetrics(values: Values): string | undefined {
+  if (values["allow-metrics"] === false) return undefined;
+  const given = Object.keys(tritonOptions).filter((name) => values[name as keyof Values] !== undefined);
+  if (given.length === 0) return undefined;
+  const names = given.map((name) => `--${name}`).join(", ");
+  return `${names}: deprecated for this role; use --role triton, a Triton server with all of these metrics`;
+}
+
 type Values = { readonly [K in keyof typeof tritonOptions]?: ReturnType<(typeof tritonOptions)[K]["read"]> };
 
 /** Reads `--metrics-config`. Refuses `--metrics-port 0` with several workers, because each worker would get a different port. */

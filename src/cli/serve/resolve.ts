@@ -16,6 +16,7 @@ import { lookup } from "../options/lookup.ts";
 import type { Option } from "../options/option.ts";
 import { serveConfig } from "../options/serve-config.ts";
 import { type ServeValues, serveOptions } from "../options/serve-options.ts";
+import { deprecatedTritonMetrics } from "../options/triton-options.ts";
 import { tritonServerConfig } from "../options/triton-server-config.ts";
 
 export type ResolveResult =
@@ -152,6 +153,7 @@ export function resolveFlags(
       error: `${all.get("workers")!.where}: must be 1 with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1, as vLLM's --api-server-count, because only one process would load an adapter`,
     };
   const { models, openai } = made.config;
+  const deprecation = deprecatedTritonMetrics(values.values);
   const ignored = [...all.values()].filter((input) => input.ignored).map((input) => `--${input.name}`);
   return {
     config: {
@@ -162,7 +164,7 @@ export function resolveFlags(
     },
     values: values.values,
     ignored,
-    notices: [...environment.notices, ...made.notices],
+    notices: [...environment.notices, ...made.notices, ...(deprecation === undefined ? [] : [deprecation])],
   };
 }
 

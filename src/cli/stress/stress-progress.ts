@@ -3,19 +3,16 @@ import { isRed, type StressVerdict } from "../../tools/stress/verdict.ts";
 import type { TerminalLine } from "../terminal-line.ts";
 
 export class StressProgress {
-  readonly #line: TerminalLine;
   #done = 0;
   #red = 0;
 
-  constructor(line: TerminalLine) {
-    this.#line = line;
-  }
+  constructor(private readonly line: TerminalLine) {}
 
   /** Counts a finished case. `cases`: total number of cases. */
   finished(verdict: StressVerdict, cases: number): void {
     this.#done++;
     if (isRed(verdict)) this.#red++;
-    this.#line.show(`${this.#done} of ${cases} cases, ${this.#red} red`);
+    this.line.show(`${this.#done} of ${cases} cases, ${this.#red} red`);
   }
 
   /**
@@ -23,10 +20,10 @@ export class StressProgress {
    * far.
    */
   shrinking(at: number, of: number, runs: number): void {
-    this.#line.show(`shrinking red plan ${at} of ${of}, ${runs} runs`);
+    this.line.show(`shrinking red plan ${at} of ${of}, ${runs} runs`);
   }
 
   clear(): void {
-    this.#line.clear();
+    this.line.clear();
   }
 }

@@ -99,35 +99,32 @@ export class TokenTexts {
 
 /** The path of a generation's plain tokens to their stream. */
 export class Lane {
-  #slot: number;
-  readonly #lanes: Lanes;
-  readonly #line: LaneEnd;
-
-  constructor(lanes: Lanes, slot: number, line: LaneEnd) {
-    this.#lanes = lanes;
-    this.#slot = slot;
-    this.#line = line;
+  constructor(
+    private readonly lanes: Lanes,
+    private slot: number,
+    private readonly line: LaneEnd,
+  ) {
     line.onLane(this);
   }
 
   /** Opens the lane. The token that was just written has this text. Further plain tokens need no receiver. */
   goOn(id: number, piece: Uint8Array): void {
-    if (this.#slot < 0) return;
-    const { fd } = this.#line;
-    if (fd >= 0) this.#lanes.open(this.#slot, fd, id, piece);
+    if (this.slot < 0) return;
+    const { fd } = this.line;
+    if (fd >= 0) this.lanes.open(this.slot, fd, id, piece);
   }
 
   shut(): void {
-    if (this.#slot >= 0) this.#lanes.shut(this.#slot);
+    if (this.slot >= 0) this.lanes.shut(this.slot);
   }
 
   onPartialWrite(rest: Uint8Array): void {
-    this.#line.onPartialWrite(rest);
+    this.line.onPartialWrite(rest);
   }
 
   /** Returns the due time of one of the last `TIMES_KEPT` steps. */
   dueUs(step: number): number {
-    return this.#lanes.dueUs(step);
+    return this.lanes.dueUs(step);
   }
 
   /** Tokens sent since the last `clear`. `next`: the step after the last of them. */
@@ -145,36 +142,34 @@ export class Lane {
 
   /** Resets the counts after they have been read. */
   clear(): void {
-    this.#lanes.words[this.#slot * LANE_WORDS + Word.Tokens] = 0;
-    this.#lanes.words[this.#slot * LANE_WORDS + Word.Bytes] = 0;
+    this.lanes.words[this.slot * LANE_WORDS + Word.Tokens] = 0;
+    this.lanes.words[this.slot * LANE_WORDS + Word.Bytes] = 0;
   }
 
   /** Closes the lane, because the slot goes to another generation. */
   close(): void {
-    this.#lanes.close(this.#slot);
-    this.#slot = -1;
+    this.lanes.close(this.slot);
+    this.slot = -1;
   }
 
   #word(word: Word): number {
-    return this.#slot < 0 ? 0 : this.#lanes.words[this.#slot * LANE_WORDS + word]!;
+    return this.slot < 0 ? 0 : this.lanes.words[this.slot * LANE_WORDS + word]!;
   }
 }
 
 /** The lanes of one engine, by slot. */
 export class Lanes {
   words = new Int32Array(64 * LANE_WORDS);
-  readonly #native: NativeWrite;
-  readonly #texts: TokenTexts;
   readonly #lanes: (Lane | null)[] = [];
   readonly #call = new Int32Array(Math.ceil(CALL_BYTES / 4));
   readonly #event = new Uint8Array(this.#call.buffer, 4 * Call.Event);
   /** Due time by step. */
   readonly #timesUs = new Float64Array(TIMES_KEPT);
 
-  constructor(native: NativeWrite, texts: TokenTexts) {
-    this.#native = native;
-    this.#texts = texts;
-  }
+  constructor(
+    private readonly native: NativeWrite,
+    private readonly texts: TokenTexts,
+  ) {}
 
   /** Creates a lane, which is shut until `goOn`. Returns null if the frame is too long. */
   lane(slot: number, line: LaneEnd, prefix: Uint8Array, suffix: Uint8Array): Lane | null {
@@ -206,13 +201,13 @@ export class Lanes {
   /** Sends rows `from` to `to` of the outbox. Returns the first row that a receiver must handle, or `to`. `ids`: the outbox's tokens. */
   write(out: Int32Array, ids: Int32Array, from: number, to: number): number {
     const call = this.#call;
-    const { bytes, at } = this.#texts;
+    const { bytes, at } = this.texts;
     call[Call.To] = to;
     call[Call.Lanes] = this.words.length / LANE_WORDS;
     call[Call.Ids] = at.length;
     for (let row = from; row < to; row++) {
       call[Call.From] = row;
-      row = this.#native(this.words, bytes, at, out, ids, call);
+      row = this.native(this.words, bytes, at, out, ids, call);
       const length = call[Call.Length]!;
       if (length === 0) return row;
       // After an error, no byte was accepted. Writing the same bytes again meets the error again or succeeds.
@@ -228,7 +223,7 @@ export class Lanes {
   }
 
   open(slot: number, fd: number, id: number, piece: Uint8Array): void {
-    this.#texts.learn(id, piece);
+    this.texts.learn(id, piece);
     this.words[slot * LANE_WORDS + Word.Line] = fd + 1;
     this.words[slot * LANE_WORDS + Word.Next] = this.#call[Call.Step]! + 1;
   }

@@ -52,7 +52,6 @@ export class Causes {
   #next = 0;
   readonly #otherThreads = CAUSE_NAMES.map(() => new OtherThreadWork());
   readonly #overlaps = new Float64Array(CAUSE_NAMES.length + 1);
-  readonly #host: ProcessorTimes | null;
   /** End of the last step, and processor times at that moment. */
   #restUs = 0;
   #restThreadUs = 0;
@@ -64,9 +63,7 @@ export class Causes {
   #canary = new WeakRef({});
 
   /** Without `host`, a step that no recorded work explains has the cause `Loop`. */
-  constructor(host: ProcessorTimes | null = null) {
-    this.#host = host;
-  }
+  constructor(private readonly host: ProcessorTimes | null = null) {}
 
   /** Records work on the event loop's thread. */
   did(cause: Cause, fromUs: number, untilUs: number): void {
@@ -94,9 +91,9 @@ export class Causes {
   stepped(fromUs: number, untilUs: number): void {
     this.did(Cause.Writing, fromUs, untilUs);
     this.#restUs = untilUs;
-    if (this.#host !== null) {
-      this.#restThreadUs = this.#host.threadUs();
-      this.#restProcessUs = this.#host.processUs();
+    if (this.host !== null) {
+      this.#restThreadUs = this.host.threadUs();
+      this.#restProcessUs = this.host.processUs();
     }
     if (this.#canary.deref() === undefined) this.#canary = new WeakRef({});
   }
@@ -115,12 +112,12 @@ export class Causes {
     const known = this.#work(dueUs, startUs, lateUs / 2);
     if (known !== Cause.None) return known;
     const garbageCollected = this.#canary.deref() === undefined;
-    if (this.#host === null) return garbageCollected ? Cause.Collection : Cause.Loop;
+    if (this.host === null) return garbageCollected ? Cause.Collection : Cause.Loop;
     const leastUs = Math.min(lateUs, startUs - this.#restUs) / 2;
     // The thread slept before the step was due, so it used little processor time until then.
-    if (this.#host.threadUs() - this.#restThreadUs >= leastUs) return garbageCollected ? Cause.Collection : Cause.Loop;
+    if (this.host.threadUs() - this.#restThreadUs >= leastUs) return garbageCollected ? Cause.Collection : Cause.Loop;
     // No thread of this process had the processor.
-    if (this.#host.processUs() - this.#restProcessUs < leastUs) return Cause.Host;
+    if (this.host.processUs() - this.#restProcessUs < leastUs) return Cause.Host;
     for (const cause of THREADS) {
       const { open, sinceUs, untilUs } = this.#otherThreads[cause - 1]!;
       if (untilUs > dueUs || (open > 0 && sinceUs < startUs)) return cause;

@@ -6,10 +6,6 @@ import { CAUSE_NAMES, type Cause, LATE_US } from "./causes.ts";
 export const LATE_LOG_US = 10_000_000;
 
 export class LateLog {
-  readonly #clock: Clock;
-  /** Returns the number of steps with tokens so far. */
-  readonly #steps: () => number;
-  readonly #log: (line: string) => void;
   readonly #byCause = new Float64Array(CAUSE_NAMES.length + 1);
   #late = 0;
   #sumUs = 0;
@@ -19,11 +15,12 @@ export class LateLog {
   #stepsBefore = 0;
   #waiting: Cancel | null = null;
 
-  constructor(clock: Clock, steps: () => number, log: (line: string) => void) {
-    this.#clock = clock;
-    this.#steps = steps;
-    this.#log = log;
-  }
+  constructor(
+    private readonly clock: Clock,
+    /** Returns the number of steps with tokens so far. */
+    private readonly steps: () => number,
+    private readonly log: (line: string) => void,
+  ) {}
 
   /** Records a late step, which `steps` does not count yet. `rebasedUs`: time by which engine time was moved forward. */
   late(lateUs: number, rebasedUs: number, cause: Cause): void {
@@ -43,17 +40,17 @@ export class LateLog {
   }
 
   #begin(): void {
-    this.#sinceUs = this.#clock.now();
-    this.#stepsBefore = this.#steps();
-    this.#waiting = this.#clock.at(this.#sinceUs + LATE_LOG_US, () => this.#write());
+    this.#sinceUs = this.clock.now();
+    this.#stepsBefore = this.steps();
+    this.#waiting = this.clock.at(this.#sinceUs + LATE_LOG_US, () => this.#write());
   }
 
   #write(): void {
-    const steps = this.#steps() - this.#stepsBefore;
-    const seconds = ((this.#clock.now() - this.#sinceUs) / 1e6).toFixed(1);
+    const steps = this.steps() - this.#stepsBefore;
+    const seconds = ((this.clock.now() - this.#sinceUs) / 1e6).toFixed(1);
     const rebased =
       this.#rebasedUs > 0 ? `; engine time was moved on by ${(this.#rebasedUs / 1e6).toFixed(3)} s in all` : "";
-    this.#log(
+    this.log(
       `late: ${this.#late} of ${Math.max(steps, this.#late)} steps in ${seconds} s began more than ${ms(LATE_US)} after they were due, ` +
         `${ms(this.#mostUs)} at most, ${ms(this.#sumUs / this.#late)} on average; likely causes: ${this.#causes()}${rebased}`,
     );

@@ -8,18 +8,16 @@ const PLACES = 0x40000000;
 const CHANCES = 64;
 
 export class FaultRun {
-  readonly fault: PlannedFault;
-  /** Index of the fault in the plan. */
-  readonly place: number;
-  readonly draws: FaultDraws;
   /** Number of times that the fault has acted on this answer. */
   fired = 0;
   readonly #drawnAt: number;
 
-  constructor(fault: PlannedFault, place: number, draws: FaultDraws) {
-    this.fault = fault;
-    this.place = place;
-    this.draws = draws;
+  constructor(
+    readonly fault: PlannedFault,
+    /** Index of the fault in the plan. */
+    readonly place: number,
+    readonly draws: FaultDraws,
+  ) {
     const { kind, at } = fault.position;
     this.#drawnAt = kind === "drawn" ? draws.below(place, PLACES, at) : 0;
   }

@@ -24,12 +24,7 @@ export const BAD_GATEWAY =
   "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><h1>502 Bad Gateway</h1></body>\r\n</html>\r\n";
 
 export class HttpStage implements PartReceiver {
-  readonly #down: PartReceiver;
-  readonly #counts: EventCounts;
   readonly #named: ReadonlyMap<string, FaultRun>;
-  readonly #room: (bytes: number) => boolean;
-  /** True for HTTP/2: frames replace chunk lines, and heads have no fields about the connection. */
-  readonly #http2: boolean;
   #streams = false;
   #head: AnswerHead | null = null;
   #framing: "chunked" | "length" | "none" = "chunked";
@@ -42,24 +37,21 @@ export class HttpStage implements PartReceiver {
 
   constructor(
     runs: readonly FaultRun[],
-    down: PartReceiver,
-    counts: EventCounts,
-    room: (bytes: number) => boolean,
-    http2: boolean,
+    private readonly down: PartReceiver,
+    private readonly counts: EventCounts,
+    private readonly room: (bytes: number) => boolean,
+    /** True for HTTP/2: frames replace chunk lines, and heads have no fields about the connection. */
+    private readonly http2: boolean,
   ) {
-    this.#http2 = http2;
-    this.#down = down;
-    this.#counts = counts;
-    this.#room = room;
     this.#named = new Map(runs.map((run) => [run.id, run]));
   }
 
   head(original: AnswerHead): void {
-    const head = this.#fields(this.#http2 ? { ...original, version: "2" } : original);
+    const head = this.#fields(this.http2 ? { ...original, version: "2" } : original);
     const [h3, h4] = ["H3", "H4"].map((id) => this.#possible(id));
     const framed = framingOf(head);
     this.#head = head;
-    this.#framing = this.#http2 && framed === "none" ? "chunked" : framed;
+    this.#framing = this.http2 && framed === "none" ? "chunked" : framed;
     this.#streams = this.#framing === "chunked";
     const streams = this.#streams;
     if (h4?.word() === "close") {
@@ -85,18 +77,18 @@ export class HttpStage implements PartReceiver {
    */
   #possible(id: string): FaultRun | undefined {
     const run = this.#named.get(id);
-    return this.#http2 && ["both", "close"].includes(run?.word() ?? "") ? undefined : run;
+    return this.http2 && ["both", "close"].includes(run?.word() ?? "") ? undefined : run;
   }
 
   part(part: Part): void {
     this.#lastEvent = Math.max(0, part.event);
     if (this.#over) {
-      this.#counts.cut += part.completeEvents;
+      this.counts.cut += part.completeEvents;
       return;
     }
-    if (this.#framing === "none") this.#down.part(part);
+    if (this.#framing === "none") this.down.part(part);
     else if (this.#framing === "length") this.#keep(part);
-    else if (this.#injects(part)) this.#counts.cut += part.completeEvents;
+    else if (this.#injects(part)) this.counts.cut += part.completeEvents;
     else this.#chunk(part);
   }
 
@@ -115,13 +107,13 @@ export class HttpStage implements PartReceiver {
   }
 
   wait(us: number): void {
-    this.#down.wait(us);
+    this.down.wait(us);
   }
 
   finish(): void {
     if (this.#framing === "length") this.#length();
     else if (this.#framing === "chunked") this.#lastChunk();
-    this.#down.finish();
+    this.down.finish();
   }
 
   /** Returns the header fields of a head after the faults have changed them. */
@@ -155,13 +147,13 @@ export class HttpStage implements PartReceiver {
     if (!h9 || (how !== "100" && how !== "103")) return;
     h9.fired++;
     const start = how === "100" ? "100 Continue" : "103 Early Hints\r\nlink: </v1/models>; rel=preload";
-    const text = `HTTP/${this.#http2 ? "2" : "1.1"} ${start}\r\n\r\n`;
-    this.#down.part(framing(TEXT(text), -1, true, false));
-    this.#down.wait(h9.number("before"));
+    const text = `HTTP/${this.http2 ? "2" : "1.1"} ${start}\r\n\r\n`;
+    this.down.part(framing(TEXT(text), -1, true, false));
+    this.down.wait(h9.number("before"));
   }
 
   #sendHead(head: AnswerHead): void {
-    this.#down.part({ bytes: headBytes(head), event: -1, from: 0, completeEvents: 0, flush: true, done: false });
+    this.down.part({ bytes: headBytes(head), event: -1, from: 0, completeEvents: 0, flush: true, done: false });
   }
 
   #keep(part: Part): void {
@@ -179,13 +171,13 @@ export class HttpStage implements PartReceiver {
     const wrong = h3 !== undefined && h3.word() !== "both";
     const more = wrong ? h3.number("bytes") * (h3.word() === "long" ? 1 : -1) : 0;
     if (wrong) {
-      this.closes = !this.#http2;
+      this.closes = !this.http2;
       h3.fired = 1;
     }
     const length = Math.max(0, this.#bytes + more);
     this.#sendHead(withField(withField(this.#head!, "transfer-encoding", null), "content-length", `${length}`));
     const last = this.#kept.length - 1;
-    for (const [at, part] of this.#kept.entries()) this.#down.part({ ...part, flush: at === last });
+    for (const [at, part] of this.#kept.entries()) this.down.part({ ...part, flush: at === last });
   }
 
   #chunk(part: Part): void {
@@ -214,31 +206,31 @@ export class HttpStage implements PartReceiver {
       left -= Math.min(left, first.bytes.length);
     }
     this.#bytes -= bytes;
-    if (h7.number("for") > 0) this.#down.wait(h7.number("for"));
+    if (h7.number("for") > 0) this.down.wait(h7.number("for"));
     this.#framed(parts, bytes, null, null);
   }
 
   #framed(parts: readonly Part[], bytes: number, h1: FaultRun | null, h2: FaultRun | null): void {
     if (bytes === 0) return;
     const { event, done } = parts[0]!;
-    if (this.#http2) {
-      for (const [at, part] of parts.entries()) this.#down.part({ ...part, flush: at === parts.length - 1 });
+    if (this.http2) {
+      for (const [at, part] of parts.entries()) this.down.part({ ...part, flush: at === parts.length - 1 });
       return;
     }
     const how = h1?.word();
     const extended = h2?.word() === "extension";
     if (how === "size" || how === "crlf") this.closes = true;
     const line = how === "size" ? ODD_SIZE : extended ? TEXT(`${bytes.toString(16)}${EXTENSION}`) : sizeLine(bytes);
-    if (how === "split") this.#down.part(framing(line.subarray(0, 1), event, true, done));
-    this.#down.part(framing(how === "split" ? line.subarray(1) : line, event, false, done));
+    if (how === "split") this.down.part(framing(line.subarray(0, 1), event, true, done));
+    this.down.part(framing(how === "split" ? line.subarray(1) : line, event, false, done));
     for (const part of parts)
-      this.#down.part(part.flush === (how === "crlf") ? part : { ...part, flush: how === "crlf" });
-    if (how !== "crlf") this.#down.part(framing(LINE, event, true, done));
+      this.down.part(part.flush === (how === "crlf") ? part : { ...part, flush: how === "crlf" });
+    if (how !== "crlf") this.down.part(framing(LINE, event, true, done));
   }
 
   #injects(part: Part): boolean {
     const h8 = this.#named.get("H8");
-    if (h8?.word() !== "inject" || !h8.due(part.event, part.done) || !this.#room(BAD_GATEWAY.length)) return false;
+    if (h8?.word() !== "inject" || !h8.due(part.event, part.done) || !this.room(BAD_GATEWAY.length)) return false;
     h8.fired++;
     this.#over = true;
     const page = { ...part, bytes: TEXT(BAD_GATEWAY), completeEvents: 0, from: 0 };
@@ -250,7 +242,7 @@ export class HttpStage implements PartReceiver {
     const [h1, h2, h7] = [this.#named.get("H1"), this.#named.get("H2"), this.#named.get("H7")];
     if (h7 && this.#bytes > 0) this.#rechunk(h7, this.#bytes);
     // The body stays without an end: the fault E3 orders this, and HTTP/2 has no last chunk.
-    if (this.#named.has("E3") || this.#http2) return;
+    if (this.#named.has("E3") || this.http2) return;
     const trailers = h2 !== undefined && h2.word() !== "extension";
     const cut = h2?.word() === "cut";
     if (trailers) h2.fired++;
@@ -258,7 +250,7 @@ export class HttpStage implements PartReceiver {
     const garbage = h1?.word() === "garbage";
     if (garbage) h1!.fired++;
     if (cut || garbage) this.closes = true;
-    this.#down.part(
+    this.down.part(
       framing(TEXT(garbage ? `${end}GARBAGE after the last chunk\r\n` : end), this.#lastEvent, true, false),
     );
   }

@@ -36,39 +36,37 @@ const underway = ({ running, waiting, deferred }: EngineView) => running + waiti
 
 /** The numbers of one engine that one bug keeps. */
 class StickyValues {
-  readonly #view: EngineView;
-  readonly #now: EngineView;
-  readonly #sticks: StickyFields;
   readonly #values: Float64Array;
   #holds = false;
   #tokens = 0;
 
-  constructor(view: EngineView, now: EngineView, sticks: StickyFields) {
-    this.#view = view;
-    this.#now = now;
-    this.#sticks = sticks;
+  constructor(
+    private readonly view: EngineView,
+    private readonly now: EngineView,
+    private readonly sticks: StickyFields,
+  ) {
     this.#values = new Float64Array(sticks.fields.length);
   }
 
   observe(): void {
-    if (underway(this.#view) > 0) {
-      this.#sticks.fields.forEach((field, i) => {
-        this.#values[i] = this.#view[field] as number;
+    if (underway(this.view) > 0) {
+      this.sticks.fields.forEach((field, i) => {
+        this.#values[i] = this.view[field] as number;
       });
-      this.#tokens = this.#view.generationTokens;
+      this.#tokens = this.view.generationTokens;
       this.#holds = true;
-    } else if (this.#sticks.after !== "any end" && (!this.shows || underway(this.#now) > 0)) this.#holds = false;
+    } else if (this.sticks.after !== "any end" && (!this.shows || underway(this.now) > 0)) this.#holds = false;
   }
 
   get shows(): boolean {
-    if (!this.#holds || underway(this.#view) > 0) return false;
+    if (!this.#holds || underway(this.view) > 0) return false;
     // A request that ends in a step brings a token. One that is ended from outside does not.
-    return this.#sticks.after === "any end" || this.#view.generationTokens === this.#tokens;
+    return this.sticks.after === "any end" || this.view.generationTokens === this.#tokens;
   }
 
   /** Returns the number that replaces the field's, or undefined if the field is not stuck. */
   of(field: PropertyKey): number | undefined {
-    const at = this.#sticks.fields.indexOf(field as StickyFields["fields"][number]);
+    const at = this.sticks.fields.indexOf(field as StickyFields["fields"][number]);
     return at >= 0 && this.shows ? this.#values[at] : undefined;
   }
 }

@@ -80,40 +80,27 @@ export class Ensemble implements RequestMeters {
 }
 
 class EnsembleRequest implements RequestMeter {
-  readonly #models: Models;
-  readonly #arrivalUs: number;
-  readonly #promptTokens: number;
-  readonly #streams: boolean;
-  readonly #submittedUs: number;
-  readonly #takenUs: number;
   #responded = false;
 
   constructor(
-    models: Models,
-    arrivalUs: number,
-    promptTokens: number,
-    streams: boolean,
-    submittedUs: number,
-    takenUs: number,
-  ) {
-    this.#models = models;
-    this.#arrivalUs = arrivalUs;
-    this.#promptTokens = promptTokens;
-    this.#streams = streams;
-    this.#submittedUs = submittedUs;
-    this.#takenUs = takenUs;
-  }
+    private readonly models: Models,
+    private readonly arrivalUs: number,
+    private readonly promptTokens: number,
+    private readonly streams: boolean,
+    private readonly submittedUs: number,
+    private readonly takenUs: number,
+  ) {}
 
   first(dueUs: number): void {
-    if (this.#streams) this.#respond(dueUs, dueUs);
+    if (this.streams) this.#respond(dueUs, dueUs);
   }
 
   ended(finish: Finish, outputTokens: number, dueUs: number, handedUs: number, nowUs: number): void {
-    const { ensemble, postprocessing, tensorrt_llm: llm } = this.#models;
+    const { ensemble, postprocessing, tensorrt_llm: llm } = this.models;
     // On a late host, and if time is not simulated, a step may be due before its request was accepted.
-    const endUs = Math.min(Math.max(dueUs, this.#takenUs), handedUs);
-    const responses = responsesOf(finish, outputTokens, this.#streams);
-    llm.lengths(this.#promptTokens, outputTokens);
+    const endUs = Math.min(Math.max(dueUs, this.takenUs), handedUs);
+    const responses = responsesOf(finish, outputTokens, this.streams);
+    llm.lengths(this.promptTokens, outputTokens);
     this.#respond(endUs, nowUs);
     if (finish === Finish.Error) {
       llm.failed("BACKEND", 1, true);
@@ -122,24 +109,24 @@ class EnsembleRequest implements RequestMeter {
       ensemble.failed("OTHER", 2, false);
       return;
     }
-    const input = this.#takenUs - this.#submittedUs;
-    const infer = endUs - this.#takenUs;
+    const input = this.takenUs - this.submittedUs;
+    const infer = endUs - this.takenUs;
     const output = handedUs - endUs;
     const post = nowUs - handedUs;
-    llm.succeeded(handedUs, handedUs - this.#submittedUs, 0, input, infer, output);
+    llm.succeeded(handedUs, handedUs - this.submittedUs, 0, input, infer, output);
     postprocessing.succeededAtOnce(responses - 1);
     postprocessing.succeeded(nowUs, post, 0, 0, post, 0);
     postprocessing.responded(post);
-    const steps = this.#submittedUs - this.#arrivalUs + infer + post;
-    ensemble.succeeded(nowUs, nowUs - this.#arrivalUs, 0, input, steps, output);
+    const steps = this.submittedUs - this.arrivalUs + infer + post;
+    ensemble.succeeded(nowUs, nowUs - this.arrivalUs, 0, input, steps, output);
   }
 
   /** Counts the first response of the engine and of the ensemble, if it has not been counted yet. */
   #respond(llmUs: number, ensembleUs: number): void {
     if (this.#responded) return;
     this.#responded = true;
-    this.#models.tensorrt_llm.responded(llmUs - this.#submittedUs);
-    this.#models.ensemble.responded(ensembleUs - this.#arrivalUs);
+    this.models.tensorrt_llm.responded(llmUs - this.submittedUs);
+    this.models.ensemble.responded(ensembleUs - this.arrivalUs);
   }
 }
 

@@ -41,7 +41,6 @@ class Samples {
 }
 
 class Estimator {
-  readonly #targets: readonly QuantileTarget[];
   /** By target: allowed error in ranks, per rank above and below the target. */
   readonly #above: Float64Array;
   readonly #below: Float64Array;
@@ -52,8 +51,7 @@ class Estimator {
   /** Receives the next state of the samples and is then swapped with them. */
   #spare = new Samples();
 
-  constructor(targets: readonly QuantileTarget[]) {
-    this.#targets = targets;
+  constructor(private readonly targets: readonly QuantileTarget[]) {
     this.#above = Float64Array.from(targets, ({ quantile, error }) => (2 * error) / (1 - quantile));
     this.#below = Float64Array.from(targets, ({ quantile, error }) => (2 * error) / quantile);
   }
@@ -90,8 +88,8 @@ class Estimator {
   /** Returns the allowed error at a rank, in ranks. Like the library, uses the number of samples where the number of values is meant. */
   #allowed(rank: number, size: number): number {
     let least = size + 1;
-    for (let i = 0; i < this.#targets.length; i++) {
-      const below = rank <= this.#targets[i]!.quantile * size;
+    for (let i = 0; i < this.targets.length; i++) {
+      const below = rank <= this.targets[i]!.quantile * size;
       const allowed = below ? this.#above[i]! * (size - rank) : this.#below[i]! * rank;
       if (allowed < least) least = allowed;
     }

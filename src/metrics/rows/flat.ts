@@ -45,9 +45,6 @@ export interface Shape {
 const HISTOGRAM_NAMES = HISTOGRAMS.map(({ name }) => name);
 const FINISHES = 5;
 
-/** Returns the numbers of a histogram: one bucket more than bounds, and the sum. The count is the sum of the buckets. */
-const widthOf = (bounds: readonly number[]) => bounds.length + 2;
-
 export class Layout {
   /** Number of doubles that `write` writes. */
   readonly length: number;
@@ -55,18 +52,8 @@ export class Layout {
   #at = 0;
 
   constructor(readonly shape: Shape) {
-    const { engines, bounds, loopBounds, adapters, httpRoutes, meters, truth } = shape;
-    const histograms = HISTOGRAM_NAMES.reduce((sum, name) => sum + widthOf(bounds[name]), 0);
-    this.length =
-      engines * (ENGINE_NAMES.length + FINISHES + histograms + adapters * ADAPTER_NAMES.length + meters) +
-      (LOOP_NAMES.length + LOOP_HISTOGRAMS.length * widthOf(loopBounds)) +
-      (FRONT_NAMES.length +
-        OUTCOMES.length +
-        TOOL_LOOKS.length +
-        FAULT_IDS.length +
-        httpRoutes * HTTP_WIDTH +
-        widthOf(ALL_SECONDS)) +
-      (truth ? TRUTH_NAMES.length : 0);
+    this.read(this.#into);
+    this.length = this.#at;
   }
 
   /** Writes `length` doubles from index `from` on. Accepts a live view and allocates nothing. */
@@ -88,8 +75,8 @@ export class Layout {
 
   /** Returns a copy of the snapshot in `numbers` from index `from` on. */
   read(numbers: Float64Array, from = 0): Snapshot {
-    let at = from;
-    const next = () => numbers[at++]!;
+    this.#at = from;
+    const next = () => numbers[this.#at++]!;
     const list = (length: number) => Array.from({ length }, next);
     const record = <K extends string>(names: readonly K[]) =>
       Object.fromEntries(names.map((name) => [name, next()])) as Record<K, number>;

@@ -19,19 +19,27 @@ interface Numbers {
   readonly sum: (pick: (engine: EngineSnapshot) => number) => number;
 }
 
-/** Reads one series per value of a label. All are 0 until an iteration has ended. */
-function group(label: string, values: Readonly<Record<string, (numbers: Numbers) => number>>): SeriesReader<number> {
-  return ({ engines }, identity) => {
+/** Makes a family with a series per value of a label. All series are 0 until an iteration has ended. */
+function family(
+  make: typeof gauge,
+  name: string,
+  help: string,
+  label: string,
+  values: Readonly<Record<string, (numbers: Numbers) => number>>,
+  proof: Proof = BY_REQUESTS,
+): Row {
+  const read: SeriesReader<number> = ({ engines }, identity) => {
     const sum = (pick: (engine: EngineSnapshot) => number) =>
       engines.reduce((total, engine) => total + pick(engine), 0);
     const numbers = { engines, identity, sum };
     // All engines count once any engine has ended an iteration, because their capacities are constant from then on.
     const begun = engines.some(({ iterations }) => iterations > 0);
-    return Object.entries(values).map(([value, read]) => [
+    return Object.entries(values).map(([value, of]) => [
       { ...labelsOf(identity.triton.llm), [label]: value },
-      begun ? read(numbers) : 0,
+      begun ? of(numbers) : 0,
     ]);
   };
+  return make(EVERY, name, help, read, proof);
 }
 
 /** Requests above the limit are not in the executor yet. */
@@ -45,93 +53,71 @@ const usable = ({ sum }: Numbers) => sum(({ blocksUsable }) => blocksUsable);
 const sixDecimals = (value: number) => Number(value.toFixed(6));
 
 const gauges = (batcher: Row): readonly Row[] => [
-  gauge(
-    EVERY,
-    "nv_trt_llm_request_metrics",
-    "TRT LLM request metrics",
-    group("request_type", {
-      active,
-      max: ({ engines, identity }) => engines.length * identity.triton.requestsMax,
-      scheduled,
-      context: ({ sum }) => sum(({ planPrefills }) => planPrefills),
-      waiting: (numbers) => active(numbers) - scheduled(numbers),
-    }),
-    BY_REQUESTS,
-  ),
-  gauge(
-    EVERY,
-    "nv_trt_llm_runtime_memory_metrics",
-    "TRT LLM runtime memory metrics",
-    group("memory_type", {
-      cpu: () => 0,
-      gpu: ({ engines, identity }) => engines.length * identity.triton.gpuBytesHeld,
-      pinned: () => 0,
-    }),
-    BY_REQUESTS,
-  ),
-  gauge(
-    EVERY,
-    "nv_trt_llm_kv_cache_block_metrics",
-    "TRT LLM KV cache block metrics",
-    group("kv_cache_block_type", {
-      max: usable,
-      free: (numbers) => usable(numbers) - used(numbers),
-      used,
-      tokens_per: ({ identity }) => identity.triton.tokensPerBlock,
-      reused: ({ sum }) => sum(({ blocksReused }) => blocksReused),
-      fraction: (numbers) => sixDecimals(used(numbers) / usable(numbers)),
-    }),
-    BY_REQUESTS,
-  ),
+  family(gauge, "nv_trt_llm_request_metrics", "TRT LLM request metrics", "request_type", {
+    active,
+    max: ({ engines, identity }) => engines.length * identity.triton.requestsMax,
+    scheduled,
+    context: ({ sum }) => sum(({ planPrefills }) => planPrefills),
+    waiting: (numbers) => active(numbers) - scheduled(numbers),
+  }),
+  family(gauge, "nv_trt_llm_runtime_memory_metrics", "TRT LLM runtime memory metrics", "memory_type", {
+    cpu: () => 0,
+    gpu: ({ engines, identity }) => engines.length * identity.triton.gpuBytesHeld,
+    pinned: () => 0,
+  }),
+  family(gauge, "nv_trt_llm_kv_cache_block_metrics", "TRT LLM KV cache block metrics", "kv_cache_block_type", {
+    max: usable,
+    free: (numbers) => usable(numbers) - used(numbers),
+    used,
+    tokens_per: ({ identity }) => identity.triton.tokensPerBlock,
+    reused: ({ sum }) => sum(({ blocksReused }) => blocksReused),
+    fraction: (numbers) => sixDecimals(used(numbers) / usable(numbers)),
+  }),
   batcher,
-  gauge(
-    EVERY,
-    "nv_trt_llm_general_metrics",
-    "General TRT LLM metrics",
-    group("general_type", {
-      timestamp: ({ engines }) =>
-        Math.max(...engines.map(({ meters, takenUs }) => Math.round((meters[MeterField.epochUs] ?? 0) + takenUs))),
-      iteration_counter: ({ sum }) => sum(({ iterations }) => iterations),
-    }),
-    BY_REQUESTS,
-  ),
+  family(gauge, "nv_trt_llm_general_metrics", "General TRT LLM metrics", "general_type", {
+    timestamp: ({ engines }) =>
+      Math.max(...engines.map(({ meters, takenUs }) => Math.round((meters[MeterField.epochUs] ?? 0) + takenUs))),
+    iteration_counter: ({ sum }) => sum(({ iterations }) => iterations),
+  }),
 ];
 
 const generating = ({ sum }: Numbers) => sum(({ planScheduled, planPrefills }) => planScheduled - planPrefills);
 const contextTokens = ({ sum }: Numbers) => sum(({ planPrefillTokens }) => planPrefillTokens);
 
-const inflight = gauge(
-  EVERY,
+const inflight = family(
+  gauge,
   "nv_trt_llm_inflight_batcher_metrics",
   "TRT LLM inflight_batcher-specific metrics",
-  group("inflight_batcher_specific_metric", {
+  "inflight_batcher_specific_metric",
+  {
     total_context_tokens: contextTokens,
     generation_requests: generating,
     micro_batch_id: () => 0,
     paused_requests: ({ sum }) => sum(({ planPreempted }) => planPreempted),
-  }),
-  BY_REQUESTS,
+  },
 );
 
 /** Replaces the in-flight family with static batches: each generating request makes a token, and every other slot is empty. */
-const staticBatch = gauge(
-  EVERY,
+const staticBatch = family(
+  gauge,
   "nv_trt_llm_v1_metrics",
   "TRT LLM v1-specific metrics",
-  group("v1_specific_metric", {
+  "v1_specific_metric",
+  {
     total_context_tokens: contextTokens,
     total_generation_tokens: generating,
     empty_generation_slots: (numbers) =>
       numbers.engines.length * numbers.identity.triton.requestsMax - generating(numbers),
-  }),
+  },
   { moves: "test/assembly/trtllm/trtllm.sim.test.ts" },
 );
 
-const disaggregated = counter(
-  EVERY,
+const disaggregated = family(
+  counter,
   "nv_trt_llm_disaggregated_serving_metrics",
   "TRT LLM disaggregated serving metrics",
-  group("disaggregated_serving_type", { kv_cache_transfer_ms: () => 0, request_count: () => 0 }),
+  "disaggregated_serving_type",
+  { kv_cache_transfer_ms: () => 0, request_count: () => 0 },
   { still: "prompts and answers are computed by the same engine" },
 );
 

@@ -219,26 +219,22 @@ export function asText(body: Uint8Array | BodyText): BodyText {
 }
 
 class BytesAsText implements BodyText {
-  readonly #bytes: Uint8Array;
-
-  constructor(bytes: Uint8Array) {
-    this.#bytes = bytes;
-  }
+  constructor(private readonly bytes: Uint8Array) {}
 
   get plain(): string | null {
     try {
-      return plainUtf8.decode(this.#bytes);
+      return plainUtf8.decode(this.bytes);
     } catch {
       return null;
     }
   }
 
   get python(): string | null {
-    return decodeBody(this.#bytes);
+    return decodeBody(this.bytes);
   }
 
   get empty(): boolean {
-    return this.#bytes.length === 0;
+    return this.bytes.length === 0;
   }
 }
 

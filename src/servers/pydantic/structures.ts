@@ -54,27 +54,24 @@ function* memberPieces(
 
 /** The state of the check of one object's members. */
 class MemberCheck {
-  readonly #value: PythonDict;
-  readonly #state: State;
-  readonly #checked: Map<string, unknown> | undefined;
   #fields = 0;
   #fits = true;
   /** Number of errors before the current member. */
   #errorsBefore = 0;
 
-  constructor(value: PythonDict, state: State, checked: Map<string, unknown> | undefined) {
-    this.#value = value;
-    this.#state = state;
-    this.#checked = checked;
-  }
+  constructor(
+    private readonly value: PythonDict,
+    private readonly state: State,
+    private readonly checked: Map<string, unknown> | undefined,
+  ) {}
 
   /** Returns the member's value, or undefined if it is absent, which is an error unless it is optional. */
   memberValue(name: string, { alias = name, optional: isOptional }: Member): PythonValue | undefined {
-    const item = get(this.#value, alias);
-    this.#errorsBefore = this.#state.count;
+    const item = get(this.value, alias);
+    this.#errorsBefore = this.state.count;
     if (item !== undefined) this.#fields++;
     else if (!isOptional) {
-      this.#state.fail("missing", "Field required", this.#value);
+      this.state.fail("missing", "Field required", this.value);
       this.#failed(alias);
     }
     return item;
@@ -83,22 +80,22 @@ class MemberCheck {
   /** Takes the result of a member's check. */
   record(name: string, { alias = name }: Member, result: unknown): void {
     if (result === FAIL) this.#failed(alias);
-    else this.#checked?.set(name, result);
+    else this.checked?.set(name, result);
   }
 
   /** True if a member failed and errors are not collected, so that the check can end. */
   get isOver(): boolean {
-    return !this.#fits && this.#state.errors === null;
+    return !this.#fits && this.state.errors === null;
   }
 
   #failed(key: string): void {
     this.#fits = false;
-    this.#state.prefix(this.#errorsBefore, key);
+    this.state.prefix(this.#errorsBefore, key);
   }
 
   /** Ends the check. Adds the number of set fields to the state, for the ranking of unions. Returns true if all fit. */
   finish(): boolean {
-    if (this.#fits || this.#state.errors !== null) this.#state.fields = Math.max(this.#state.fields, 0) + this.#fields;
+    if (this.#fits || this.state.errors !== null) this.state.fields = Math.max(this.state.fields, 0) + this.#fields;
     return this.#fits;
   }
 }
@@ -205,15 +202,13 @@ export interface BranchChoice<V> {
 class BestBranch<V> implements BranchChoice<V> {
   index = -1;
   value: CheckResult<V> = FAIL;
-  readonly #state: State;
   readonly #outerFields: number;
   readonly #outerExact: boolean;
   readonly #errorsBefore: number;
   #fields = -1;
   #exact = false;
 
-  constructor(state: State) {
-    this.#state = state;
+  constructor(private readonly state: State) {
     this.#outerFields = state.fields;
     this.#outerExact = state.exact;
     this.#errorsBefore = state.count;
@@ -221,14 +216,14 @@ class BestBranch<V> implements BranchChoice<V> {
 
   /** Prepares the check of the next branch. Returns the number of errors so far. */
   startBranch(): number {
-    this.#state.fields = -1;
-    this.#state.exact = true;
-    return this.#state.count;
+    this.state.fields = -1;
+    this.state.exact = true;
+    return this.state.count;
   }
 
   /** Compares the branch's result with the best so far. Returns true if no later branch can be better. */
   record(index: number, checked: CheckResult<V>, { label }: Branch<V>, before: number): boolean {
-    const state = this.#state;
+    const state = this.state;
     if (checked === FAIL) {
       if (label !== undefined) state.prefix(before, label);
       return false;
@@ -248,7 +243,7 @@ class BestBranch<V> implements BranchChoice<V> {
 
   /** Ends the choice: restores the outer state, adds the best branch's numbers, and drops the errors if a branch fits. */
   finish(): BranchChoice<V> {
-    const state = this.#state;
+    const state = this.state;
     state.fields = this.#outerFields;
     state.exact = this.#outerExact;
     if (this.index < 0) return this;

@@ -30,21 +30,14 @@ const LABELS = { engine_type: "undefined", model_name: "undefined" };
 const sample = (value: number, more: Labels = {}): readonly Sample[] => [{ labels: { ...LABELS, ...more }, value }];
 const pid = ({ pid: process }: PageFacts): Labels => ({ pid: process });
 
-const counter = (name: string, help: string, samples: Samples): Row => ({
-  name: `trtllm_${name}`,
-  type: "counter",
-  help,
-  samples,
-});
+const rowsOf =
+  (type: Row["type"]) =>
+  (name: string, help: string, samples: Samples): Row => ({ name: `trtllm_${name}`, type, help, samples });
+const counter = rowsOf("counter");
+const gauge = rowsOf("gauge");
 /** A counter that changes when a request ends. */
 const total = (name: string, help: string, read: (counts: ServeCounts) => number, isThere = hasEnded): Row =>
   counter(name, help, (counts) => (isThere(counts) ? sample(read(counts)) : []));
-const gauge = (name: string, help: string, samples: Samples): Row => ({
-  name: `trtllm_${name}`,
-  type: "gauge",
-  help,
-  samples,
-});
 /** A gauge of the last counted iteration. */
 const ofLast = (name: string, help: string, read: (last: Iteration, facts: PageFacts) => number): Row =>
   gauge(name, help, ({ last }, facts) => (last === null ? [] : sample(read(last, facts), pid(facts))));
@@ -56,14 +49,8 @@ const info = (name: string, help: string, labels: (facts: PageFacts) => Labels):
 
 const hasEnded = ({ finished }: ServeCounts) => finished.size > 0;
 
-function histogram(name: string, help: string, read: (counts: ServeCounts) => HistogramView): Row {
-  return {
-    name: `trtllm_${name}`,
-    type: "histogram",
-    help,
-    samples: (counts) => bucketsOf(`trtllm_${name}`, read(counts)),
-  };
-}
+const histogram = (name: string, help: string, read: (counts: ServeCounts) => HistogramView): Row =>
+  rowsOf("histogram")(name, help, (counts) => bucketsOf(`trtllm_${name}`, read(counts)));
 
 /** Samples in the order of the multiprocess mode: sum, buckets, count. */
 function bucketsOf(name: string, { bounds, buckets, sum, count }: HistogramView): readonly Sample[] {

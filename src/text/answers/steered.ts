@@ -43,20 +43,17 @@ export function steer(rules: TokenRules, vocabularySize: number): Steering {
 
 /** An answer of `length` tokens, which are drawn when they are read in order. */
 export class SteeredAnswer {
-  readonly length: number;
-  readonly #tables: AnswerTables;
-  readonly #seed: number;
-  readonly #steering: Steering;
   /** The last IDs before `#at`, as many as the longest forbidden sequence needs. */
   #recent: number[] = [];
   readonly #lookBack: number;
   #at = 0;
 
-  constructor(tables: AnswerTables, seed: number, length: number, steering: Steering) {
-    this.length = length;
-    this.#tables = tables;
-    this.#seed = seed;
-    this.#steering = steering;
+  constructor(
+    private readonly tables: AnswerTables,
+    private readonly seed: number,
+    readonly length: number,
+    private readonly steering: Steering,
+  ) {
     this.#lookBack = Math.max(0, ...steering.neverAfter.map((words) => words.length - 1));
   }
 
@@ -83,8 +80,8 @@ export class SteeredAnswer {
   }
 
   #draw(position: number): number {
-    const { endsFrom, vocabularySize } = this.#steering;
-    const only = position < endsFrom ? this.#steering.onlyFirst : this.#steering.only;
+    const { endsFrom, vocabularySize } = this.steering;
+    const only = position < endsFrom ? this.steering.onlyFirst : this.steering.only;
     let id = this.#candidate(only, 0, position);
     for (let draw = 1; draw <= DRAWS && this.#forbidden(id, position); draw++)
       id = this.#candidate(only, draw, position);
@@ -99,13 +96,13 @@ export class SteeredAnswer {
   }
 
   #candidate(only: readonly number[] | null, draw: number, position: number): number {
-    const seed = (this.#seed + draw) | 0;
-    if (only === null) return nextToken(this.#tables, seed, position);
+    const seed = (this.seed + draw) | 0;
+    if (only === null) return nextToken(this.tables, seed, position);
     return only[Math.floor((mix(seed ^ CHOICE_SALT, position) * only.length) / 2 ** 32)]!;
   }
 
   #forbidden(id: number, position: number): boolean {
-    const { never, ends, endsFrom, neverAfter } = this.#steering;
+    const { never, ends, endsFrom, neverAfter } = this.steering;
     if (never.has(id) || (position < endsFrom && ends.has(id))) return true;
     return neverAfter.some((words) => words.at(-1) === id && this.#follows(words));
   }

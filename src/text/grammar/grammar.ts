@@ -144,20 +144,17 @@ const PLAIN: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
 
 /** Parses the text of a grammar. */
 class Reader {
-  readonly #text: string;
   #at = 0;
 
-  constructor(text: string) {
-    this.#text = text;
-  }
+  constructor(private readonly text: string) {}
 
   rules(): Map<string, Rule> {
     const rules = new Map<string, Rule>();
     this.#skip(true);
-    while (this.#at < this.#text.length) {
+    while (this.#at < this.text.length) {
       const name = this.#name();
       this.#skip(false);
-      if (!this.#text.startsWith("::=", this.#at)) throw this.#fail("Expected ::=");
+      if (!this.text.startsWith("::=", this.#at)) throw this.#fail("Expected ::=");
       this.#at += 3;
       this.#skip(true);
       rules.set(name, this.#alternatives(false));
@@ -167,7 +164,7 @@ class Reader {
   }
 
   #now(): string {
-    return this.#text[this.#at] ?? "";
+    return this.text[this.#at] ?? "";
   }
 
   #alternatives(nested: boolean): Rule {
@@ -228,14 +225,14 @@ class Reader {
     for (;;) {
       const isEnd = this.#now() === "]";
       this.#character();
-      if (isEnd) return { kind: "pattern", pattern: new Pattern(this.#text.slice(begin, this.#at)) };
+      if (isEnd) return { kind: "pattern", pattern: new Pattern(this.text.slice(begin, this.#at)) };
     }
   }
 
   #character(): string {
     if (this.#now() === "") throw this.#fail("Unexpected end of input");
     if (this.#now() !== "\\") {
-      const character = String.fromCodePoint(this.#text.codePointAt(this.#at)!);
+      const character = String.fromCodePoint(this.text.codePointAt(this.#at)!);
       this.#at += character.length;
       return character;
     }
@@ -243,7 +240,7 @@ class Reader {
     const kind = this.#now();
     const digits = HEX[kind];
     if (digits !== undefined) {
-      const hex = this.#text.slice(this.#at + 1, this.#at + 1 + digits);
+      const hex = this.text.slice(this.#at + 1, this.#at + 1 + digits);
       if (hex.length !== digits || !/^[0-9a-fA-F]+$/.test(hex))
         throw this.#fail(`Invalid \\${kind} escape sequence: \\${kind}${hex}`);
       this.#at += 1 + digits;
@@ -278,7 +275,7 @@ class Reader {
   }
 
   #integer(): number {
-    const digits = /^\d+/.exec(this.#text.slice(this.#at))?.[0];
+    const digits = /^\d+/.exec(this.text.slice(this.#at))?.[0];
     if (digits === undefined) throw this.#fail("Expected integer");
     this.#at += digits.length;
     return Number(digits);
@@ -288,18 +285,18 @@ class Reader {
     const begin = this.#at;
     while (this.#now() !== "" && WORD.test(this.#now())) this.#at++;
     if (this.#at === begin) throw this.#fail("Expected name");
-    return this.#text.slice(begin, this.#at);
+    return this.text.slice(begin, this.#at);
   }
 
   #skip(lines: boolean): void {
     const blank = lines ? /^(?:[ \t\r\n]|#[^\r\n]*)+/ : /^(?:[ \t]|#[^\r\n]*)+/;
-    this.#at += blank.exec(this.#text.slice(this.#at))?.[0].length ?? 0;
+    this.#at += blank.exec(this.text.slice(this.#at))?.[0].length ?? 0;
   }
 
   #fail(what: string): BrokenStructure {
-    const line = this.#text.slice(0, this.#at).split("\n").length;
-    const before = quoted(this.#text.slice(Math.max(0, this.#at - 20), this.#at));
-    return mistake(`${what} at line ${line}, ${before} ^ ${quoted(this.#text.slice(this.#at, this.#at + 20))}`);
+    const line = this.text.slice(0, this.#at).split("\n").length;
+    const before = quoted(this.text.slice(Math.max(0, this.#at - 20), this.#at));
+    return mistake(`${what} at line ${line}, ${before} ^ ${quoted(this.text.slice(this.#at, this.#at + 20))}`);
   }
 }
 

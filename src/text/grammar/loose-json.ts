@@ -88,20 +88,18 @@ const LITERALS: ReadonlyMap<string, null | boolean> = new Map([
 
 /** Reads one text. */
 class Reader {
-  readonly #text: string;
   readonly #stack: Frame[] = [];
   readonly #found: FoundJson[] = [];
   #at = 0;
   /** Characters that may still be read. */
   #left: number;
 
-  constructor(text: string) {
-    this.#text = text;
+  constructor(private readonly text: string) {
     this.#left = PASSES_MOST * text.length;
   }
 
   read(): FoundJson[] {
-    while (this.#at < this.#text.length && this.#left > 0) {
+    while (this.#at < this.text.length && this.#left > 0) {
       const frame = this.#stack.at(-1);
       const before = this.#at;
       if (frame === undefined) this.#seek();
@@ -114,13 +112,13 @@ class Reader {
 
   #seek(): void {
     OPENING.lastIndex = this.#at;
-    const opening = OPENING.exec(this.#text);
-    this.#at = opening?.index ?? this.#text.length;
+    const opening = OPENING.exec(this.text);
+    this.#at = opening?.index ?? this.text.length;
     if (opening !== null) this.#open();
   }
 
   #open(): void {
-    const isList = this.#text[this.#at] === "[";
+    const isList = this.text[this.#at] === "[";
     const value = isList ? [] : (Object.create(null) as FoundObject);
     const place = { value, from: this.#at, found: this.#found.length };
     this.#stack.push({ ...place, key: null, last: null, expects: isList ? "value" : "key", end: 0, isItem: false });
@@ -135,7 +133,7 @@ class Reader {
       note(frame, comment);
       return true;
     }
-    const next = this.#text[this.#at];
+    const next = this.text[this.#at];
     if (next === undefined) return true;
     const closes = Array.isArray(frame.value) ? "]" : "}";
     if (next === closes && frame.expects !== "colon" && frame.key === null) return this.#close(frame);
@@ -158,7 +156,7 @@ class Reader {
   #next(frame: Frame, next: string): boolean {
     const isList = Array.isArray(frame.value);
     const isComma = next === "," || next === ";";
-    const isLine = !isList && /["'\w$]/.test(next) && this.#text.slice(frame.end, this.#at).includes("\n");
+    const isLine = !isList && /["'\w$]/.test(next) && this.text.slice(frame.end, this.#at).includes("\n");
     if (!isComma && !isLine && next !== ")") return false;
     if (!isLine) this.#at++;
     if (next !== ")") frame.expects = isList ? "value" : "key";
@@ -173,7 +171,7 @@ class Reader {
     const key = next === '"' || next === "'" ? this.#string(next) : this.#match(BARE_KEY);
     if (key == null) return false;
     // TypeScript marks an optional key so.
-    if (this.#text[this.#at] === "?") this.#at++;
+    if (this.text[this.#at] === "?") this.#at++;
     frame.key = key;
     frame.expects = "colon";
     return true;
@@ -192,21 +190,21 @@ class Reader {
     }
     const value = this.#scalar(next);
     if (value === undefined) return false;
-    if (value instanceof InWords && IN_FRONT.test(value.words) && this.#text[this.#at] === "{")
+    if (value instanceof InWords && IN_FRONT.test(value.words) && this.text[this.#at] === "{")
       frame.isItem = /\b(?:array|list|set)\b/i.test(value.words);
     else put(frame, value, this.#at);
     return true;
   }
 
   #comment(): string | null {
-    if (!this.#text.startsWith("/*", this.#at)) return this.#match(LINE_COMMENT);
-    const end = this.#text.indexOf("*/", this.#at + 2);
-    this.#left -= end < 0 ? this.#text.length - this.#at : 0;
+    if (!this.text.startsWith("/*", this.#at)) return this.#match(LINE_COMMENT);
+    const end = this.text.indexOf("*/", this.#at + 2);
+    this.#left -= end < 0 ? this.text.length - this.#at : 0;
     return end < 0 ? null : this.#take(end + 2);
   }
 
   #take(to: number): string {
-    const part = this.#text.slice(this.#at, to);
+    const part = this.text.slice(this.#at, to);
     this.#at = to;
     return part;
   }
@@ -228,7 +226,7 @@ class Reader {
     if (first === undefined) return undefined;
     const values = first instanceof OneOf ? [...first.values] : [first];
     while (this.#match(OR) !== null) {
-      const more = this.#word(this.#text[this.#at] ?? "");
+      const more = this.#word(this.text[this.#at] ?? "");
       if (more === undefined) return undefined;
       values.push(...(more instanceof OneOf ? more.values : [more]));
     }
@@ -253,13 +251,13 @@ class Reader {
     const from = this.#at + 1;
     let at = from;
     let isPlain = true;
-    for (; at < this.#text.length && this.#text[at] !== "\n"; at++) {
-      if (this.#text[at] === quote) {
-        const inside = this.#text.slice(from, at);
+    for (; at < this.text.length && this.text[at] !== "\n"; at++) {
+      if (this.text[at] === quote) {
+        const inside = this.text.slice(from, at);
         this.#at = at + 1;
         return isPlain ? inside : unescaped(inside, quote);
       }
-      if (this.#text[at] !== "\\") continue;
+      if (this.text[at] !== "\\") continue;
       isPlain = false;
       at++;
     }
@@ -271,7 +269,7 @@ class Reader {
 
   #match(expression: RegExp): string | null {
     expression.lastIndex = this.#at;
-    const found = expression.exec(this.#text);
+    const found = expression.exec(this.text);
     if (found === null) return null;
     this.#at = expression.lastIndex;
     return found[0];

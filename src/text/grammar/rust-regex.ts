@@ -33,7 +33,6 @@ export function mistakeText(source: string, { from, to, what }: RegexMistake): s
 
 /** Scans one expression for errors. */
 class Scanner {
-  readonly #source: string;
   #at = 0;
   /** Offsets of the open groups. */
   #open: number[] = [];
@@ -44,13 +43,11 @@ class Scanner {
   /** Error of the first group that is nested too deeply. */
   #tooDeep: RegexMistake | null = null;
 
-  constructor(source: string) {
-    this.#source = source;
-  }
+  constructor(private readonly source: string) {}
 
   scan(): RegexMistake | null {
-    while (this.#at < this.#source.length) {
-      const found = this.#one(this.#source[this.#at]!);
+    while (this.#at < this.source.length) {
+      const found = this.#one(this.source[this.#at]!);
       if (found !== null) return found;
     }
     if (this.#open.length > 0) return mistake(this.#open.at(-1)!, this.#open.at(-1)! + 1, "unclosed group");
@@ -95,14 +92,14 @@ class Scanner {
 
   #group(): RegexMistake | null {
     const at = this.#at;
-    const rest = this.#source.slice(at);
+    const rest = this.source.slice(at);
     const look = /^\(\?<?[=!]/.exec(rest);
     if (look !== null) return mistake(at, at + look[0].length, LOOKAROUND);
     if (rest === "(?") return mistake(at, at + 1, "unclosed group");
     const name = /^\(\?P?<[^>]*/.exec(rest);
     if (name !== null) {
       if (rest[name[0].length] !== ">")
-        return mistake(this.#source.length, this.#source.length, "unclosed capture group name");
+        return mistake(this.source.length, this.source.length, "unclosed capture group name");
       this.#at += name[0].length + 1;
     } else if (rest.startsWith("(?")) {
       const flags = /^\(\?[imsUuxR-]*/.exec(rest)![0];
@@ -127,56 +124,56 @@ class Scanner {
   #class(): RegexMistake | null {
     const begin = this.#at;
     // An empty negated class, which xgrammar accepts.
-    if (this.#source.startsWith("[^]", begin)) return this.#skip(3);
+    if (this.source.startsWith("[^]", begin)) return this.#skip(3);
     let at = begin + 1;
-    if (this.#source[at] === "^") at++;
+    if (this.source[at] === "^") at++;
     // A bracket directly after the opening one is a character.
     const first = at;
-    for (let previous: number | null = null; at < this.#source.length; ) {
-      const character = this.#source[at]!;
+    for (let previous: number | null = null; at < this.source.length; ) {
+      const character = this.source[at]!;
       if (character === "]" && at > first) {
         this.#at = at + 1;
         this.#repeatable = true;
         return null;
       }
-      if (character === "[" && this.#source[at + 1] === ":") {
-        const end = this.#source.indexOf(":]", at);
-        at = end < 0 ? this.#source.length : end + 2;
+      if (character === "[" && this.source[at + 1] === ":") {
+        const end = this.source.indexOf(":]", at);
+        at = end < 0 ? this.source.length : end + 2;
         previous = null;
         continue;
       }
       const length = character === "\\" ? 2 : 1;
-      const isRange = character === "-" && previous !== null && this.#source[at + 1] !== "]";
+      const isRange = character === "-" && previous !== null && this.source[at + 1] !== "]";
       if (!isRange) {
         previous = length === 1 ? at : null;
         at += length;
         continue;
       }
       const to = at + 1;
-      if (/^\\[dwsDWSpP]/.test(this.#source.slice(to)))
+      if (/^\\[dwsDWSpP]/.test(this.source.slice(to)))
         return mistake(to, to + 2, "invalid range boundary, must be a literal");
-      if (this.#source[to] !== undefined && this.#source[to] !== "\\" && this.#source[previous!]! > this.#source[to]!)
+      if (this.source[to] !== undefined && this.source[to] !== "\\" && this.source[previous!]! > this.source[to]!)
         return mistake(previous!, to + 1, "invalid character class range, the start must be <= the end");
       previous = null;
-      at = to + (this.#source[to] === "\\" ? 2 : 1);
+      at = to + (this.source[to] === "\\" ? 2 : 1);
     }
-    const shown = this.#source[begin + 1] === "]" ? 2 : 1;
+    const shown = this.source[begin + 1] === "]" ? 2 : 1;
     return mistake(begin, begin + shown, "unclosed character class");
   }
 
   #escape(): RegexMistake | null {
     const at = this.#at;
-    const next = this.#source[at + 1];
+    const next = this.source[at + 1];
     // Accepted, because llguidance appends its delimiter to the expression.
     if (next === undefined) return this.#skip(1);
     if (next >= "1" && next <= "9") return mistake(at, at + 2, "backreferences are not supported");
     if (next === "k") return mistake(at, at + 2, "unrecognized escape sequence");
     const needed = { p: 1, P: 1, x: 2, u: 4, U: 8 }[next];
-    if (needed !== undefined && this.#source[at + 2] !== "{") {
-      if (this.#source.length < at + 2 + needed)
+    if (needed !== undefined && this.source[at + 2] !== "{") {
+      if (this.source.length < at + 2 + needed)
         return mistake(
-          this.#source.length,
-          this.#source.length,
+          this.source.length,
+          this.source.length,
           "incomplete escape sequence, reached end of pattern prematurely",
         );
       return this.#skip(2 + needed);
@@ -187,21 +184,21 @@ class Scanner {
   }
 
   #braced(at: number, kind: string): RegexMistake | null {
-    const end = this.#source.indexOf("}", at);
+    const end = this.source.indexOf("}", at);
     if (end < 0)
       return mistake(
-        this.#source.length,
-        this.#source.length,
+        this.source.length,
+        this.source.length,
         "incomplete escape sequence, reached end of pattern prematurely",
       );
-    const whole = this.#source.slice(at, end + 1);
+    const whole = this.source.slice(at, end + 1);
     if (/p/i.test(kind) && !isProperty(whole)) return mistake(at, end + 1, "Unicode property not found");
     return this.#skip(whole.length);
   }
 
   #counted(): RegexMistake | null {
     const at = this.#at;
-    const rest = this.#source.slice(at);
+    const rest = this.source.slice(at);
     const found = /^\{(\d+)(?:(,)(\d*))?\}/.exec(rest);
     if (found !== null) {
       const [whole, from, , to] = found;
@@ -210,7 +207,7 @@ class Scanner {
       return this.#skip(whole.length);
     }
     if (/^\{\d*$/.test(rest) || /^\{\d+,\d*$/.test(rest))
-      return mistake(at, this.#source.length, "unclosed counted repetition");
+      return mistake(at, this.source.length, "unclosed counted repetition");
     return mistake(at + 1, at + 2, "repetition quantifier expects a valid decimal");
   }
 }

@@ -10,14 +10,11 @@ const CHOICES_MOST = 64;
 
 /** The weights of the parts of one schema, which are cached. */
 export class Weights {
-  readonly #root: Schema;
   readonly #choices = new Map<Keywords, number>();
   readonly #least = new Map<Keywords, number>();
   readonly #visiting = new Set<Keywords>();
 
-  constructor(root: Schema) {
-    this.#root = root;
-  }
+  constructor(private readonly root: Schema) {}
 
   /** Returns the number of choices in a schema, at least 1. */
   choices(schema: Schema): number {
@@ -30,7 +27,7 @@ export class Weights {
     const add = (part: unknown, extra = 0) => {
       if (sum < CHOICES_MOST) sum += this.choices(asSchema(part)) - 1 + extra;
     };
-    if (typeof schema.$ref === "string") add(pointed(this.#root, schema.$ref));
+    if (typeof schema.$ref === "string") add(pointed(this.root, schema.$ref));
     for (const key of ["anyOf", "oneOf"]) for (const branch of schemas(schema[key])) add(branch, 1);
     for (const part of schemas(schema.allOf)) add(part);
     const required = new Set([schema.required ?? []].flat());
@@ -70,7 +67,7 @@ export class Weights {
     };
     // A reference that leads only to itself has no effect.
     if (typeof schema.$ref === "string") {
-      const to = pointed(this.#root, schema.$ref);
+      const to = pointed(this.root, schema.$ref);
       if (!this.#isLoop(schema)) needs(to, 0);
     }
     for (const part of schemas(schema.allOf)) needs(part, 0);
@@ -94,7 +91,7 @@ export class Weights {
     while (isKeywords(at) && typeof at.$ref === "string") {
       if (seen.has(at)) return true;
       seen.add(at);
-      at = pointed(this.#root, at.$ref);
+      at = pointed(this.root, at.$ref);
     }
     return false;
   }

@@ -255,7 +255,6 @@ const KEPT_BYTES = 65_536;
  * takes n log n steps, because a prompt may be 500 KB of one character, which is one piece.
  */
 class Merger {
-  readonly #ids: TokenIds;
   // Indexed by the first byte of a part: the start of the next part, the start of the previous part, and the rank of this part
   // joined with the next. The rank is NO_ID if the joined part is no token, or if no part starts here any longer.
   #next = new Int32Array(SMALL + 1);
@@ -263,9 +262,7 @@ class Merger {
   #ranks = new Int32Array(SMALL + 1);
   #heap: number[] = [];
 
-  constructor(ids: TokenIds) {
-    this.#ids = ids;
-  }
+  constructor(private readonly ids: TokenIds) {}
 
   /** Calls `out` with the IDs of the first `length` bytes. Every single byte must be a token. */
   merge(bytes: Uint8Array, length: number, out: (id: number) => void): void {
@@ -273,11 +270,11 @@ class Merger {
     for (let at = 0; at < length; at++) {
       this.#next[at] = at + 1;
       this.#previous[at] = at - 1;
-      this.#ranks[at] = at + 2 <= length ? this.#ids.find(bytes, at, at + 2) : NO_ID;
+      this.#ranks[at] = at + 2 <= length ? this.ids.find(bytes, at, at + 2) : NO_ID;
     }
     if (length <= SMALL) this.#scan(bytes, length);
     else this.#drain(bytes, length);
-    for (let at = 0; at < length; at = this.#next[at]!) out(this.#ids.find(bytes, at, this.#next[at]!));
+    for (let at = 0; at < length; at = this.#next[at]!) out(this.ids.find(bytes, at, this.#next[at]!));
   }
 
   /** Frees the memory of long pieces. */
@@ -327,9 +324,9 @@ class Merger {
     this.#ranks[gone] = NO_ID;
     this.#next[at] = next;
     if (next < length) this.#previous[next] = at;
-    this.#ranks[at] = next < length ? this.#ids.find(bytes, at, this.#next[next]!) : NO_ID;
+    this.#ranks[at] = next < length ? this.ids.find(bytes, at, this.#next[next]!) : NO_ID;
     const previous = this.#previous[at]!;
-    if (previous >= 0) this.#ranks[previous] = this.#ids.find(bytes, previous, next);
+    if (previous >= 0) this.#ranks[previous] = this.ids.find(bytes, previous, next);
   }
 
   /** Adds the pair at `at` to the heap, if it is a token. */

@@ -11,8 +11,6 @@ const REPLACEMENT = "\ufffd";
 
 /** Decodes the tokens of one answer. */
 export class Detokenizer {
-  readonly #vocabulary: Vocabulary;
-  readonly #skipSpecial: boolean;
   /** Text that is not returned yet, because it ends in U+FFFD or in an incomplete code point. */
   #held = "";
   // The incomplete code point: its bits so far, the bytes that it needs, and the range of its next byte.
@@ -22,10 +20,10 @@ export class Detokenizer {
   #highest = 0xbf;
 
   /** `skipSpecial`: true if special tokens have no text (`skip_special_tokens`). */
-  constructor(vocabulary: Vocabulary, skipSpecial: boolean) {
-    this.#vocabulary = vocabulary;
-    this.#skipSpecial = skipSpecial;
-  }
+  constructor(
+    private readonly vocabulary: Vocabulary,
+    private readonly skipSpecial: boolean,
+  ) {}
 
   /** True if no text is held, so that the next token's text is its piece, if it has one. */
   get idle(): boolean {
@@ -34,12 +32,12 @@ export class Detokenizer {
 
   /** Adds a token. Returns the text that can be sent with it, which is "" while text is held. */
   push(id: number): string {
-    if (this.#skipSpecial && this.#vocabulary.isSpecial(id)) return "";
+    if (this.skipSpecial && this.vocabulary.isSpecial(id)) return "";
     if (this.idle) {
-      const piece = this.#vocabulary.piece(id);
+      const piece = this.vocabulary.piece(id);
       if (piece !== undefined) return piece;
     }
-    for (const byte of this.#vocabulary.bytesOf(id)) this.#byte(byte);
+    for (const byte of this.vocabulary.bytesOf(id)) this.#byte(byte);
     if (this.#needed > 0 || this.#held.endsWith(REPLACEMENT)) return "";
     const text = this.#held;
     this.#held = "";

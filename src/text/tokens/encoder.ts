@@ -69,8 +69,6 @@ export class EncoderFailure extends Error {
 }
 
 class WorkerEncoder implements Encoder {
-  readonly #first: FirstMessage;
-  readonly #script: URL;
   #worker: Worker | undefined;
   #closed = false;
   /** Encoder of short texts on this thread. Null until the thread has shared its index. */
@@ -81,10 +79,10 @@ class WorkerEncoder implements Encoder {
   #orders = 0;
   #forgetThread = () => {};
 
-  constructor(first: FirstMessage, script: URL) {
-    this.#first = first;
-    this.#script = script;
-  }
+  constructor(
+    private readonly first: FirstMessage,
+    private readonly script: URL,
+  ) {}
 
   async encode(parts: readonly PromptPart[], allowSpecial: boolean, addSpecial = false): Promise<Uint32Array> {
     return this.#ids((id) => [id, allowSpecial, addSpecial, ...parts]);
@@ -133,7 +131,7 @@ class WorkerEncoder implements Encoder {
     if (this.#closed) throw new Error("the encoder is closed");
     // A thread that replaces a dead one reads the folder again before its first prompt. If that fails, the next call starts
     // another thread.
-    if (this.#worker === undefined && "folder" in this.#first)
+    if (this.#worker === undefined && "folder" in this.first)
       void this.open().catch((error: Error) => this.#fail(error));
     this.#worker ??= this.#start();
     return this.#worker;
@@ -148,7 +146,7 @@ class WorkerEncoder implements Encoder {
 
   /** Starts the thread of a folder. Returns the folder's content. */
   async open(): Promise<ModelFolder> {
-    const { folder: path } = this.#first as Omit<FolderOrder, "id">;
+    const { folder: path } = this.first as Omit<FolderOrder, "id">;
     this.#worker = this.#start();
     const answer = await this.#ask(this.#worker, (id) => ({ id, folder: path }));
     const { folder } = answer as { readonly folder: ModelFolder };
@@ -173,10 +171,10 @@ class WorkerEncoder implements Encoder {
   }
 
   #start(): Worker {
-    const worker = new Worker(this.#script, { type: "module" });
+    const worker = new Worker(this.script, { type: "module" });
     worker.onmessage = ({ data }: MessageEvent<EncoderReply>) => {
       if (worker !== this.#worker) return;
-      if ("slots" in data) this.#shortTexts ??= new BpeEncoder((this.#first as BuiltInStart).vocabulary, data);
+      if ("slots" in data) this.#shortTexts ??= new BpeEncoder((this.first as BuiltInStart).vocabulary, data);
       else this.#answer(worker, data);
     };
     this.#forgetThread = onThreadEnd(worker, (why) => {
@@ -184,7 +182,7 @@ class WorkerEncoder implements Encoder {
       logUnexpected("prompts that were being encoded get 500, and the next one starts a new thread", error);
       this.#fail(error);
     });
-    if ("vocabulary" in this.#first) worker.postMessage(this.#first);
+    if ("vocabulary" in this.first) worker.postMessage(this.first);
     return worker;
   }
 

@@ -55,7 +55,6 @@ class PackedVocabulary implements Vocabulary {
   readonly size: number;
   readonly eosId: number;
   readonly maxTokenBytes: number;
-  readonly #table: VocabularyTable;
   readonly #pieces: PagedCache<string>;
   readonly #escaped: PagedCache<string>;
   readonly #plain: PagedCache<Uint8Array>;
@@ -64,8 +63,7 @@ class PackedVocabulary implements Vocabulary {
   /** The bytes of all tokens. */
   readonly #all: Buffer;
 
-  constructor(table: VocabularyTable) {
-    this.#table = table;
+  constructor(private readonly table: VocabularyTable) {
     this.size = table.size;
     this.eosId = table.eosId;
     this.maxTokenBytes = table.maxTokenBytes;
@@ -78,12 +76,12 @@ class PackedVocabulary implements Vocabulary {
   }
 
   bytesOf(id: number): Uint8Array {
-    const { offsets, bytes } = this.#table;
+    const { offsets, bytes } = this.table;
     return id >= 0 && id < this.size ? bytes.subarray(offsets[id], offsets[id + 1]) : bytes.subarray(0, 0);
   }
 
   copyBytes(id: number, into: Uint8Array, at: number): number {
-    const { offsets, bytes } = this.#table;
+    const { offsets, bytes } = this.table;
     if (id < 0 || id >= this.size) return at;
     let to = at;
     for (let from = offsets[id]!; from < offsets[id + 1]!; from++) into[to++] = bytes[from]!;
@@ -91,7 +89,7 @@ class PackedVocabulary implements Vocabulary {
   }
 
   isSpecial(id: number): boolean {
-    return (this.#table.flags[id]! & SPECIAL) !== 0;
+    return (this.table.flags[id]! & SPECIAL) !== 0;
   }
 
   piece(id: number): string | undefined {
@@ -115,7 +113,7 @@ class PackedVocabulary implements Vocabulary {
   }
 
   #view(id: number): Uint8Array | undefined {
-    if (id >= 0 && id < this.size && (this.#table.flags[id]! & COMPLETE) === 0) return undefined;
+    if (id >= 0 && id < this.size && (this.table.flags[id]! & COMPLETE) === 0) return undefined;
     return this.#plain.keep(id, this.bytesOf(id));
   }
 
@@ -132,7 +130,7 @@ class PackedVocabulary implements Vocabulary {
   /** Decodes a token without making a view of its bytes. Returns undefined if it is not complete. */
   #text(id: number): string | undefined {
     if (id < 0 || id >= this.size) return "";
-    const { flags, offsets } = this.#table;
+    const { flags, offsets } = this.table;
     return (flags[id]! & COMPLETE) === 0 ? undefined : this.#all.toString("utf8", offsets[id], offsets[id + 1]);
   }
 

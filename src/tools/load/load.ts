@@ -61,15 +61,13 @@ export async function withModel(settings: Settings, clock: Clock): Promise<Setti
 }
 
 export class Load {
-  readonly #settings: Settings & { readonly model: string };
-  readonly #deps: LoadDeps;
   #run: LoadRun | null = null;
   #stopped = false;
 
-  constructor(settings: Settings & { readonly model: string }, deps: LoadDeps) {
-    this.#settings = settings;
-    this.#deps = deps;
-  }
+  constructor(
+    private readonly settings: Settings & { readonly model: string },
+    private readonly deps: LoadDeps,
+  ) {}
 
   /** Ends the run now. The result has what was measured so far. */
   stop(): void {
@@ -79,8 +77,8 @@ export class Load {
 
   /** Runs the test. Throws a TraceError if it cannot start: no dataset, or no source of truth. */
   async run(): Promise<LoadOutcome> {
-    const { clock } = this.#deps;
-    const settings = this.#settings;
+    const { clock } = this.deps;
+    const settings = this.settings;
     const { base, fetchOptions } = sideCalls(settings);
     const server = new ServerQueries(base, fetchOptions, clock);
     const { model } = settings;
@@ -154,7 +152,7 @@ export class Load {
 
   /** Opens the dataset. Throws a TraceError if that fails. */
   async #dataset(server: ServerQueries): Promise<LoadDataset> {
-    const { dataset: datasetOptions, dialect, model, seed, count } = this.#settings;
+    const { dataset: datasetOptions, dialect, model, seed, count } = this.settings;
     const counts = !isTriton(dialect) && datasetOptions.name !== "custom";
     return dataset({
       ...datasetOptions,
@@ -166,9 +164,9 @@ export class Load {
   }
 
   #newRun(client: LoadClient): LoadRun {
-    const { seed, cancelShare, cancelAfterS, slowShare } = this.#settings;
+    const { seed, cancelShare, cancelAfterS, slowShare } = this.settings;
     return new LoadRun({
-      clock: this.#deps.clock,
+      clock: this.deps.clock,
       client,
       seed,
       cancelShare,
@@ -180,8 +178,8 @@ export class Load {
 
   /** Makes the client. Throws a TraceError if a Triton server does not report the model's inputs. */
   async #client(model: string, server: ServerQueries): Promise<LoadClient> {
-    const { clock } = this.#deps;
-    const { dialect } = this.#settings;
+    const { clock } = this.deps;
+    const { dialect } = this.settings;
     if (dialect === "triton-http") {
       const triton = await server.tritonModel(model);
       if (triton.decoupled)
@@ -200,7 +198,7 @@ export class Load {
   }
 
   #clientOptions(model: string): ClientOptions {
-    const settings = this.#settings;
+    const settings = this.settings;
     const { url, dialect } = settings;
     const tls = url.protocol === "https:";
     const endpoint = settings.endpoint ?? DIALECTS[dialect].path.replace("MODEL", encodeURIComponent(model));
@@ -227,22 +225,22 @@ export class Load {
 
   /** Makes the scraper of the server's metrics. If they are on another host, that host does not get the server's keys. */
   #metrics(options: FetchOptions): ServerMetrics | null {
-    const { metricsUrl, metricsIntervalS, url } = this.#settings;
+    const { metricsUrl, metricsIntervalS, url } = this.settings;
     if (metricsUrl === null) return null;
     const isSameHost = new URL(metricsUrl).hostname === url.hostname;
     return new ServerMetrics(
       metricsUrl,
       metricsIntervalS,
       isSameHost ? options : { ...options, headers: {} },
-      this.#deps.clock,
+      this.deps.clock,
     );
   }
 
   /** Opens the source of truth. Throws a TraceError if the server does not offer it. */
   async #truth(base: string, options: FetchOptions): Promise<TruthSource | null> {
-    const { truth } = this.#settings;
+    const { truth } = this.settings;
     if (truth === null) return null;
-    const { clock } = this.#deps;
+    const { clock } = this.deps;
     const source =
       truth.log === null ? new ServerTruthSource(base, options, clock) : new TruthLogSource(truth.log, clock);
     const why = await source.begin();
@@ -251,17 +249,17 @@ export class Load {
   }
 
   #count({ total }: LoadDataset): number {
-    const { count, durationS, loop, concurrency } = this.#settings;
+    const { count, durationS, loop, concurrency } = this.settings;
     if (count !== null) return count;
     if (durationS !== null || total !== null || loop.kind === "schedule") return total ?? Number.POSITIVE_INFINITY;
     return loop.kind === "open" ? OPEN_COUNT : Math.max(10, 2 * (concurrency ?? 1));
   }
 
   #loop(count: number, { name }: LoadDataset): LoadLoop {
-    const { loop, durationS, seed } = this.#settings;
+    const { loop, durationS, seed } = this.settings;
     if (loop.kind === "closed") return loop;
     if (loop.kind === "schedule") {
-      if (this.#settings.dataset.path !== undefined) return loop;
+      if (this.settings.dataset.path !== undefined) return loop;
       throw new TraceError(`--fixed-schedule: --dataset-name ${name} has no times`);
     }
     const durationUs = durationS === null ? Number.POSITIVE_INFINITY : durationS * 1e6;
@@ -278,7 +276,7 @@ export class Load {
     data: LoadDataset,
     prefix: string,
   ): Promise<readonly RequestRecord[]> {
-    const { warmUpCount, warmUpS, seed, loop, concurrency, graceS } = this.#settings;
+    const { warmUpCount, warmUpS, seed, loop, concurrency, graceS } = this.settings;
     if (warmUpCount === 0 && warmUpS === 0) return [];
     const count = warmUpCount > 0 ? warmUpCount : Number.POSITIVE_INFINITY;
     const durationUs = warmUpS > 0 ? warmUpS * 1e6 : Number.POSITIVE_INFINITY;
@@ -308,7 +306,7 @@ export class Load {
   }
 
   #watch(run: LoadRun, client: LoadClient, label: string): Cancel | null {
-    const { clock, live } = this.#deps;
+    const { clock, live } = this.deps;
     if (live === null) return null;
     const line = new LiveLine();
     let next: Cancel = () => {};
@@ -337,7 +335,7 @@ export class Load {
       readonly rows: RowFacts;
     },
   ): LoadOutcome {
-    const settings = this.#settings;
+    const settings = this.settings;
     const bare = resultOf(settings, records, { ...facts, warnings: [] });
     const warnings = warningsOf({
       ...facts,

@@ -60,7 +60,6 @@ interface DelayedTurn {
 }
 
 export class LoadRun {
-  readonly #options: RunOptions;
   readonly #random: Random;
   /** Single requests with their bodies, made ahead of time. */
   readonly #ahead: { readonly next: NextTurn; readonly prepared: PreparedBody }[] = [];
@@ -77,8 +76,7 @@ export class LoadRun {
   keeper = new ChunkKeeper();
   startUs = 0;
 
-  constructor(options: RunOptions) {
-    this.#options = options;
+  constructor(private readonly options: RunOptions) {
     this.#random = seeded(options.seed ^ 0x0ddba11);
   }
 
@@ -89,7 +87,7 @@ export class LoadRun {
 
   /** Runs a phase. Rejects with the error of the dataset if it cannot be read. */
   phase(phase: Phase): Promise<PhaseOutcome> {
-    const { clock, client } = this.#options;
+    const { clock, client } = this.options;
     this.#turns = phase.turns;
     this.#ahead.length = 0;
     this.#failure = null;
@@ -103,7 +101,7 @@ export class LoadRun {
     this.startUs = clock.now();
     client.countFrom(this.startUs);
     return new Promise((resolve, reject) => {
-      const pacing = new Pacer(this, phase, this.#options, (outcome) => {
+      const pacing = new Pacer(this, phase, this.options, (outcome) => {
         this.#stop = null;
         if (outcome instanceof Error) reject(outcome);
         else resolve(outcome);
@@ -115,7 +113,7 @@ export class LoadRun {
 
   /** Makes one more body ahead of time, if possible. Returns false if not. */
   #prepare(): boolean {
-    const { client } = this.#options;
+    const { client } = this.options;
     const turns = this.#turns;
     if (this.#ahead.length >= Math.min(PREPARED_MOST, this.#count - this.sent)) return false;
     if (turns.peek()?.conversation !== null) return false;
@@ -159,7 +157,7 @@ export class LoadRun {
     phase: Phase,
     ended: (endUs: number, following: NextTurn | null) => void,
   ): void {
-    const { client, clock } = this.#options;
+    const { client, clock } = this.options;
     const { turns } = phase;
     const ahead = this.#ahead[0]?.next === next ? this.#ahead.shift()! : null;
     const isMulti = next.turn.conversation !== null;
@@ -189,7 +187,7 @@ export class LoadRun {
   }
 
   #disturb(): Disturbance | null {
-    const { cancelShare, cancelAfterUs, slowShare, slowPauseUs } = this.#options;
+    const { cancelShare, cancelAfterUs, slowShare, slowPauseUs } = this.options;
     if (cancelShare === 0 && slowShare === 0) return null;
     const draw = this.#random() / 2 ** 32;
     if (draw < cancelShare) return { kind: "cancelled", afterUs: cancelAfterUs };
@@ -199,10 +197,6 @@ export class LoadRun {
 
 /** Paces one phase of a run: after each event it decides what may be sent now, and when to check again. */
 class Pacer {
-  readonly #run: LoadRun;
-  readonly #phase: Phase;
-  readonly #options: RunOptions;
-  readonly #done: (outcome: PhaseOutcome | Error) => void;
   readonly #startUs: number;
   /** Times since which the free slots of a closed loop are free, oldest first. */
   readonly #freeUs: number[] = [];
@@ -217,11 +211,12 @@ class Pacer {
   #over = false;
   #stepping = false;
 
-  constructor(run: LoadRun, phase: Phase, options: RunOptions, done: (outcome: PhaseOutcome | Error) => void) {
-    this.#run = run;
-    this.#phase = phase;
-    this.#options = options;
-    this.#done = done;
+  constructor(
+    private readonly run: LoadRun,
+    private readonly phase: Phase,
+    private readonly options: RunOptions,
+    private readonly done: (outcome: PhaseOutcome | Error) => void,
+  ) {
     this.#startUs = run.startUs;
     if (phase.loop.kind === "closed") this.#freeUs = Array(phase.concurrency).fill(run.startUs);
     if (Number.isFinite(phase.durationUs)) {
@@ -232,7 +227,7 @@ class Pacer {
 
   interrupt(why: string): void {
     this.#interrupted = true;
-    this.#options.client.cutAll(why);
+    this.options.client.cutAll(why);
     this.step();
   }
 
@@ -244,24 +239,24 @@ class Pacer {
       this.#send();
     } catch (failure) {
       this.#over = true;
-      this.#options.client.cutAll("the dataset could not be read");
-      this.#done(failure as Error);
+      this.options.client.cutAll("the dataset could not be read");
+      this.done(failure as Error);
       return;
     } finally {
       this.#stepping = false;
     }
-    if (this.#run.running === 0 && this.#finished(this.#options.clock.now())) this.#finish();
+    if (this.run.running === 0 && this.#finished(this.options.clock.now())) this.#finish();
   }
 
   #send(): void {
-    const { clock } = this.#options;
+    const { clock } = this.options;
     for (;;) {
       const nowUs = clock.now();
       if (this.#finished(nowUs)) return;
-      if (this.#run.running >= this.#phase.concurrency) return;
+      if (this.run.running >= this.phase.concurrency) return;
       const dueUs = Math.min(this.#delayed[0]?.dueUs ?? Number.POSITIVE_INFINITY, this.#nextUs());
       if (dueUs > nowUs) {
-        this.#wakeAt(Math.min(dueUs, this.#startUs + this.#phase.durationUs));
+        this.#wakeAt(Math.min(dueUs, this.#startUs + this.phase.durationUs));
         return;
       }
       if (this.#delayed.length > 0 && this.#delayed[0]!.dueUs <= dueUs) this.#start(this.#delayed.shift()!);
@@ -279,15 +274,15 @@ class Pacer {
 
   /** True if nothing new will be sent. */
   #finished(nowUs: number): boolean {
-    if (this.#interrupted || this.#run.sent >= this.#phase.count) return true;
-    if (nowUs - this.#startUs >= this.#phase.durationUs) return true;
-    return this.#exhausted && this.#delayed.length === 0 && this.#run.running === 0;
+    if (this.#interrupted || this.run.sent >= this.phase.count) return true;
+    if (nowUs - this.#startUs >= this.phase.durationUs) return true;
+    return this.#exhausted && this.#delayed.length === 0 && this.run.running === 0;
   }
 
   /** Returns the time at which the next single request or new conversation is due. Infinity if there is none. */
   #nextUs(): number {
     if (this.#exhausted) return Number.POSITIVE_INFINITY;
-    const { loop } = this.#phase;
+    const { loop } = this.phase;
     if (loop.kind === "closed") return this.#freeUs[0] ?? Number.POSITIVE_INFINITY;
     if (loop.kind === "open") {
       if (this.#arrivalUs === null) {
@@ -297,14 +292,14 @@ class Pacer {
       }
       return this.#arrivalUs === null ? Number.POSITIVE_INFINITY : this.#startUs + this.#arrivalUs;
     }
-    const arrivalUs = this.#run.nextArrivalUs();
+    const arrivalUs = this.run.nextArrivalUs();
     if (arrivalUs === null) this.#exhausted = true;
     return arrivalUs === null ? Number.POSITIVE_INFINITY : this.#startUs + Math.round(arrivalUs / loop.speedup);
   }
 
   /** Sends the next new turn. Returns false if too many turns wait for answers of their conversations. */
   #fresh(dueUs: number): boolean {
-    const next = this.#run.take();
+    const next = this.run.take();
     if (next === "full") return false;
     if (next === "held") return true;
     if (next === null) {
@@ -313,7 +308,7 @@ class Pacer {
     }
     // A later turn does not use up an arrival. With times of its own, it is sent at the later of both times.
     if (next.readyUs > Number.NEGATIVE_INFINITY) {
-      const ownTimeUs = this.#phase.loop.kind === "schedule" ? dueUs : this.#options.clock.now();
+      const ownTimeUs = this.phase.loop.kind === "schedule" ? dueUs : this.options.clock.now();
       this.#wait({ next, dueUs: Math.max(next.readyUs, ownTimeUs) });
       return true;
     }
@@ -329,9 +324,9 @@ class Pacer {
   }
 
   #start({ next, dueUs }: DelayedTurn): void {
-    const { loop } = this.#phase;
+    const { loop } = this.phase;
     const freeUs = loop.kind === "closed" ? this.#freeUs.shift()! : dueUs;
-    this.#run.send(next, Math.max(dueUs, freeUs), this.#phase, (endUs, following) => {
+    this.run.send(next, Math.max(dueUs, freeUs), this.phase, (endUs, following) => {
       if (loop.kind === "closed") this.#freeUs.push(endUs);
       if (following !== null) this.#wait({ next: following, dueUs: this.#dueOf(following) });
       this.step();
@@ -339,7 +334,7 @@ class Pacer {
   }
 
   #dueOf({ turn, readyUs }: NextTurn): number {
-    const { loop } = this.#phase;
+    const { loop } = this.phase;
     if (loop.kind !== "schedule" || turn.arrivalUs === null) return readyUs;
     return Math.max(readyUs, this.#startUs + Math.round(turn.arrivalUs / loop.speedup));
   }
@@ -348,7 +343,7 @@ class Pacer {
     if (us === this.#wakeUs || us === Number.POSITIVE_INFINITY) return;
     this.#wake?.();
     this.#wakeUs = us;
-    this.#wake = this.#options.clock.at(us, () => {
+    this.#wake = this.options.clock.at(us, () => {
       this.#wakeUs = Number.POSITIVE_INFINITY;
       this.#wake = null;
       this.step();
@@ -360,9 +355,9 @@ class Pacer {
     this.#over = true;
     this.#wake?.();
     this.#end?.();
-    const endUs = this.#options.clock.now();
-    this.#done({
-      records: this.#run.records.sort((a, b) => a.index - b.index),
+    const endUs = this.options.clock.now();
+    this.done({
+      records: this.run.records.sort((a, b) => a.index - b.index),
       startUs: this.#startUs,
       endUs,
       interrupted: this.#interrupted,

@@ -27,15 +27,11 @@ const MODEL_NAME_MOST = 1024;
 export const FETCHED_MOST = 1 << 24;
 
 export class ServerQueries {
-  readonly #base: string;
-  readonly #options: FetchOptions;
-  readonly #clock: Clock;
-
-  constructor(base: string, options: FetchOptions, clock: Clock) {
-    this.#base = base;
-    this.#options = options;
-    this.#clock = clock;
-  }
+  constructor(
+    private readonly base: string,
+    private readonly options: FetchOptions,
+    private readonly clock: Clock,
+  ) {}
 
   /** Returns `preferred`, or the server's first model. Throws a TraceError if there is none, or if the server cannot be reached. */
   async model(dialect: LoadDialect, preferred: string | null): Promise<string> {
@@ -45,14 +41,14 @@ export class ServerQueries {
     const name = preferred ?? (isTriton(dialect) ? TRITON_MODEL : names[0]);
     if (name !== undefined) return name;
     const says = status === 200 ? "names no model" : `answers HTTP ${status}`;
-    throw new TraceError(`${this.#base}/v1/models ${says}; name the model with --model`);
+    throw new TraceError(`${this.base}/v1/models ${says}; name the model with --model`);
   }
 
   /** Returns the inputs of a Triton model. Throws a TraceError if the server does not report them. */
   async tritonModel(name: string): Promise<TritonInputs> {
     const { status, text, why } = await this.#ask(`/v2/models/${encodeURIComponent(name)}/config`);
     const config = status === 200 ? jsonObjectIn(text) : null;
-    const where = `${this.#base}/v2/models/${name}/config`;
+    const where = `${this.base}/v2/models/${name}/config`;
     if (config === null) throw new TraceError(`${where}: ${why ?? (quoted(text) || `HTTP ${status}`)}`);
     const batched = typeof config.max_batch_size === "number" && config.max_batch_size > 0;
     return {
@@ -94,7 +90,7 @@ export class ServerQueries {
       const counts: number[] = [];
       for (const text of texts) {
         const { count } = await ask(text);
-        if (count === null) throw new TraceError(`${this.#base}/tokenize gave no count`);
+        if (count === null) throw new TraceError(`${this.base}/tokenize gave no count`);
         counts.push(count);
       }
       return counts;
@@ -113,7 +109,7 @@ export class ServerQueries {
   /** Returns the listed models. Throws a TraceError if the server cannot be reached. Any status counts as an answer. */
   async #listedModels(): Promise<{ readonly status: number; readonly names: readonly string[] }> {
     const { status, text, why } = await this.#ask("/v1/models");
-    if (why !== null) throw new TraceError(`cannot reach ${this.#base}/v1/models: ${await this.#whyNot(why)}`);
+    if (why !== null) throw new TraceError(`cannot reach ${this.base}/v1/models: ${await this.#whyNot(why)}`);
     const ids = looseList(status === 200 ? jsonObjectIn(text)?.data : null).map((model) => looseObject(model)?.id);
     // A name with a lone surrogate cannot be part of a URL.
     const isName = (id: unknown): id is string =>
@@ -126,13 +122,13 @@ export class ServerQueries {
     if (why === "ECONNREFUSED") return `nothing listens there (${why})`;
     if (/CERT|SIGNATURE/.test(why))
       return `${why}; --ssl-ca-certs FILE adds trusted certificates, --insecure skips the check`;
-    const other = await otherSchemeOf(this.#base, "/v1/models", this.#clock);
+    const other = await otherSchemeOf(this.base, "/v1/models", this.clock);
     if (other === null) return why;
     return `the port speaks ${other.replace(/:.*/, "")} (${why}); use --url ${other}`;
   }
 
   #ask(path: string, body?: string): Promise<FetchResult> {
-    return fetchText(this.#base + path, this.#options, this.#clock, body);
+    return fetchText(this.base + path, this.options, this.clock, body);
   }
 }
 

@@ -32,17 +32,14 @@ export function settingsAt<S extends Settings>(settings: S, plan: SweepPlan, ind
 }
 
 export class Sweep {
-  readonly #settings: Settings & { readonly model: string };
-  readonly #plan: SweepPlan;
-  readonly #deps: LoadDeps;
   #running: Load | null = null;
   #stopped = false;
 
-  constructor(settings: Settings & { readonly model: string }, plan: SweepPlan, deps: LoadDeps) {
-    this.#settings = settings;
-    this.#plan = plan;
-    this.#deps = deps;
-  }
+  constructor(
+    private readonly settings: Settings & { readonly model: string },
+    private readonly plan: SweepPlan,
+    private readonly deps: LoadDeps,
+  ) {}
 
   /** Ends the current run, which becomes the last one. */
   stop(): void {
@@ -52,12 +49,12 @@ export class Sweep {
 
   /** Runs the sweep. `each` is called with the result of every run. Throws like `Load` if the first run cannot start. */
   async run(each: (result: Result) => void): Promise<SweepOutcome> {
-    const { until, values } = this.#plan;
+    const { until, values } = this.plan;
     const points: SweepPoint[] = [];
     let best: { loaded: LoadOutcome; settings: Settings } | null = null;
     for (let index = 0; ; index++) {
-      const settings = settingsAt(this.#settings, this.#plan, index);
-      this.#running = new Load(settings, this.#deps);
+      const settings = settingsAt(this.settings, this.plan, index);
+      this.#running = new Load(settings, this.deps);
       const loaded = await this.#running.run();
       const point = sweepPoint(settings, loaded.result);
       points.push(point);

@@ -150,16 +150,13 @@ export class ServerTruthSource implements TruthSource {
 
 /** Reads the truth from the log of a server that runs or ran on this machine. */
 export class TruthLogSource implements TruthSource {
-  readonly #path: string;
-  readonly #clock: Clock;
-
-  constructor(path: string, clock: Clock) {
-    this.#path = path;
-    this.#clock = clock;
-  }
+  constructor(
+    private readonly path: string,
+    private readonly clock: Clock,
+  ) {}
 
   async begin(): Promise<string | null> {
-    new TraceFile(this.#path).close();
+    new TraceFile(this.path).close();
     return null;
   }
 
@@ -170,13 +167,13 @@ export class TruthLogSource implements TruthSource {
       let rowCount = 0;
       for (const line of this.#lines()) if (ids.has(requestIdIn(line) ?? "")) rowCount++;
       if (rowCount >= ids.size) break;
-      await new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + FILE_WAIT_US, resolve));
+      await new Promise<void>((resolve) => this.clock.at(this.clock.now() + FILE_WAIT_US, resolve));
     }
     return this.#lines();
   }
 
   *#lines(): Generator<string> {
-    const file = new TraceFile(this.#path);
+    const file = new TraceFile(this.path);
     try {
       for (const { text } of file.lines()) if (text !== null) yield text;
     } finally {

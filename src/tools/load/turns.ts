@@ -39,9 +39,7 @@ export class Turns {
   readonly bad: { count: number; first: BadLine | null } = { count: 0, first: null };
   dropped = 0;
   readonly #items: Iterator<Turn | BadLine>;
-  readonly #skipBad: boolean;
   readonly #heldMost: number;
-  readonly #where: string;
   readonly #passed: () => SkippedRows | null;
   readonly #conversations = new Map<string, Conversation>();
   #held = 0;
@@ -51,15 +49,13 @@ export class Turns {
   /** At most `heldMost` turns wait for their conversation. Then nothing is read until an answer comes. */
   constructor(
     items: Iterable<Turn | BadLine>,
-    where: string,
-    skipBad: boolean,
+    private readonly where: string,
+    private readonly skipBad: boolean,
     heldMost = HELD_MOST,
     /** Returns the skipped rows of the dataset, or null if it skips none. */
     passed: () => SkippedRows | null = () => null,
   ) {
     this.#items = items[Symbol.iterator]();
-    this.#where = where;
-    this.#skipBad = skipBad;
     this.#heldMost = heldMost;
     this.#passed = passed;
   }
@@ -155,17 +151,17 @@ export class Turns {
       const { value, done } = this.#items.next();
       if (done) {
         if (this.#taken > 0) return null;
-        throw new TraceError(`${this.#where}: ${whyNone(this.bad.count, this.#passed(), "the dataset is empty")}`);
+        throw new TraceError(`${this.where}: ${whyNone(this.bad.count, this.#passed(), "the dataset is empty")}`);
       }
       if ("expected" in value) {
-        if (!this.#skipBad) throw new TraceError(`${this.#where}:${value.line}: expected ${value.expected}`);
+        if (!this.skipBad) throw new TraceError(`${this.where}:${value.line}: expected ${value.expected}`);
         this.bad.count++;
         this.bad.first ??= value;
         continue;
       }
       if (value.conversation !== null && !value.whole && hasIds(value)) {
         throw new TraceError(
-          `${this.#where}: turns of a conversation cannot follow each other as token ids; use a chat backend`,
+          `${this.where}: turns of a conversation cannot follow each other as token ids; use a chat backend`,
         );
       }
       this.#taken++;

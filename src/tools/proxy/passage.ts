@@ -18,28 +18,26 @@ const WHOLE_MOST = 8 * 2 ** 20;
 const NOTHING = new Uint8Array();
 
 export class Passage implements SinkEvents {
-  readonly #exchange: Exchange;
-  readonly #answer: UpstreamAnswer;
   readonly #facts: ForwardedAnswer;
   /** The body. Not read with `for await`, which would close the body if a loop ends early. */
   readonly #parts: AsyncIterator<Uint8Array>;
-  readonly #onPart: (part: Uint8Array) => void;
   #left = false;
   #drained: (() => void) | null = null;
 
   /** `onPart` is called with each part of the body as the server sent it. */
-  constructor(exchange: Exchange, answer: UpstreamAnswer, onPart: (part: Uint8Array) => void) {
-    this.#exchange = exchange;
-    this.#answer = answer;
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly answer: UpstreamAnswer,
+    private readonly onPart: (part: Uint8Array) => void,
+  ) {
     this.#facts = { ...answer, method: exchange.request.method };
     this.#parts = answer.body[Symbol.asyncIterator]();
-    this.#onPart = onPart;
   }
 
   /** Sends the answer, with faults if the exchange has a plan (`faulty`). */
   run(): Promise<AnswerEnd> {
-    if (this.#exchange.faulty === null) return this.#forward([]);
-    return isEventStream(this.#answer) ? this.#disturbEvents() : this.#disturbWhole();
+    if (this.exchange.faulty === null) return this.#forward([]);
+    return isEventStream(this.answer) ? this.#disturbEvents() : this.#disturbWhole();
   }
 
   onDrain(): void {
@@ -48,26 +46,26 @@ export class Passage implements SinkEvents {
 
   onGone(): void {
     this.#left = true;
-    this.#answer.body.destroy();
+    this.answer.body.destroy();
     this.#drained?.();
   }
 
   /** Sends the parts as they arrive. `before`: parts that have already been read. */
   async #forward(before: readonly Uint8Array[]): Promise<AnswerEnd> {
-    const exchange = this.#exchange;
+    const exchange = this.exchange;
     const framing = framingFor(this.#facts, exchange.version);
     if (framing === "close") exchange.keepAlive = false;
     const sink = exchange.beginRaw(this, passedHead(this.#facts, framing, !exchange.keepAlive), framing);
     for (const part of before) sink.write(part);
     const passed = await this.#read(sink, (part) => sink.write(part));
-    if (passed === "whole") sink.end(linesOf(linePairs(this.#answer.body.rawTrailers)));
+    if (passed === "whole") sink.end(linesOf(linePairs(this.answer.body.rawTrailers)));
     else sink.reset();
     return passed;
   }
 
   async #disturbEvents(): Promise<AnswerEnd> {
-    const sink = this.#exchange.open(this, null);
-    this.#exchange.beginWithHead(disturbedHead(this.#facts, null, !this.#exchange.keepAlive));
+    const sink = this.exchange.open(this, null);
+    this.exchange.beginWithHead(disturbedHead(this.#facts, null, !this.exchange.keepAlive));
     const events = new PassingEvents();
     const passed = await this.#read(sink, (part) => {
       for (const event of events.push(part)) sink.write(withLineFeeds(event));
@@ -81,7 +79,7 @@ export class Passage implements SinkEvents {
 
   /** Collects an answer without events, so that the plan gets its bytes in one piece. */
   async #disturbWhole(): Promise<AnswerEnd> {
-    const exchange = this.#exchange;
+    const exchange = this.exchange;
     const parts: Uint8Array[] = [];
     let bytes = 0;
     const isFull = () => bytes > WHOLE_MOST;
@@ -115,7 +113,7 @@ export class Passage implements SinkEvents {
       while (!isEnough()) {
         const { done, value } = await this.#parts.next();
         if (done === true || this.#isLeft) break;
-        this.#onPart(value);
+        this.onPart(value);
         take(value);
         if (sink.full && !this.#isLeft) await this.#room();
       }
@@ -126,7 +124,7 @@ export class Passage implements SinkEvents {
   }
 
   get #isLeft(): boolean {
-    return this.#left || this.#exchange.request.signal.aborted;
+    return this.#left || this.exchange.request.signal.aborted;
   }
 
   #room(): Promise<void> {

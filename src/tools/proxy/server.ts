@@ -39,15 +39,13 @@ type ProxiedRequest = IncomingRequest<Exchange>;
 
 export class ProxyServer {
   readonly #server: HttpServer;
-  readonly #options: ProxyOptions;
   /** Start of the clock, in microseconds since 1970. */
   readonly #originUs: number;
   #ordinal = 0;
   #open = 0;
 
-  constructor(options: ProxyOptions) {
+  constructor(private readonly options: ProxyOptions) {
     const { host: hostname, port, clock, epochSeconds, say } = options;
-    this.#options = options;
     this.#originUs = epochSeconds() * 1e6 - clock.now();
     this.#server = new HttpServer(
       { fetch: (request) => this.#answer(request) },
@@ -64,7 +62,7 @@ export class ProxyServer {
 
   /** Closes all connections. */
   close(): Promise<void> {
-    this.#options.recorder?.close();
+    this.options.recorder?.close();
     return this.#server.stop(true);
   }
 
@@ -82,7 +80,7 @@ export class ProxyServer {
     this.#open++;
     try {
       const key = firstValue(passing.fields, "x-request-id") ?? `${this.#ordinal++}`;
-      const plan = passing.method === "POST" ? (this.#options.planFor?.(questionIn(passing), key) ?? null) : null;
+      const plan = passing.method === "POST" ? (this.options.planFor?.(questionIn(passing), key) ?? null) : null;
       const instead = plan && (await this.#disturbed(request, passing, plan, key));
       if (instead) return instead;
       await this.#pass(incoming, passing, plan !== null);
@@ -97,7 +95,7 @@ export class ProxyServer {
   /** Sends the server's answer, or 502 if the server does not answer. */
   async #pass(incoming: ProxiedRequest, passing: ForwardedRequest, isDisturbed: boolean): Promise<void> {
     const { reading: exchange, signal } = incoming;
-    const { to, recorder, clock } = this.#options;
+    const { to, recorder, clock } = this.options;
     const left = new AbortController();
     signal.addEventListener("abort", () => left.abort());
     if (signal.aborted) left.abort();
@@ -126,7 +124,7 @@ export class ProxyServer {
   /** Reports the failure and answers with it. If an answer has begun, the client must see that it is incomplete. */
   #fail(incoming: ProxiedRequest, status: number, message: string): void {
     if (incoming.signal.aborted) return;
-    this.#options.say(message);
+    this.options.say(message);
     if (incoming.reading.answered) incoming.reading.cut();
     else this.#refuse(incoming, status, message);
   }
@@ -138,7 +136,7 @@ export class ProxyServer {
   /** Sets the plan on the exchange. Returns an answer of the plan that replaces the server's, or null. */
   async #disturbed(request: HttpRequest, passing: ForwardedRequest, plan: Plan, key: string): Promise<Response | null> {
     await this.#server.disturb(request, { plan, key, told() {}, isBrief: true });
-    const epochSeconds = this.#options.epochSeconds();
+    const epochSeconds = this.options.epochSeconds();
     const instead = substituteAnswer(plan, { before: 0, open: this.#open - 1, target: passing.target, epochSeconds });
     return instead && this.#server.answer(request, instead.status, instead.headers, instead.body);
   }

@@ -29,16 +29,13 @@ export interface ArrivalsOptions {
 export class TraceArrivals {
   /** The next request that waits for no answer; undefined: the trace has ended, or waiting turns must be sent first. */
   next: TraceRequest | undefined;
-  readonly #options: ArrivalsOptions;
   readonly #conversations = new Map<string, Conversation>();
   #originUs = 0;
   #waiting = 0;
   #waitingIds = 0;
   #isRead = false;
 
-  constructor(options: ArrivalsOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: ArrivalsOptions) {}
 
   /** Sets the time of the clock at which the trace starts. Without a call it is 0. */
   startAt(us: number): void {
@@ -54,7 +51,7 @@ export class TraceArrivals {
   advance(): void {
     this.next = undefined;
     while (!this.#isRead && this.#waiting < WAITING_MOST && this.#waitingIds < WAITING_IDS_MOST) {
-      const { value, done } = this.#options.requests.next();
+      const { value, done } = this.options.requests.next();
       if (done) this.#isRead = true;
       else if (value.follows) this.#add(value);
       else {
@@ -74,7 +71,7 @@ export class TraceArrivals {
     if (conversation === undefined) return;
     const found = this.#of(conversation);
     found.isBusy = false;
-    found.endUs = this.#options.clock.now();
+    found.endUs = this.options.clock.now();
     const next = found.waiting.shift();
     if (next !== undefined) this.#schedule(found, next);
   }
@@ -99,10 +96,10 @@ export class TraceArrivals {
   #schedule(conversation: Conversation, request: TraceRequest): void {
     conversation.isBusy = true;
     const dueUs = Math.max(this.#originUs + request.arrivalUs, conversation.endUs + (request.thinkUs ?? 0));
-    this.#options.clock.at(dueUs, () => {
+    this.options.clock.at(dueUs, () => {
       this.#waiting--;
       this.#waitingIds -= request.blockIds?.length ?? 0;
-      this.#options.send(request);
+      this.options.send(request);
       if (this.next === undefined) this.advance();
     });
   }

@@ -153,28 +153,25 @@ export class TracedFleet {
 class Stream implements Receiver {
   readonly endsOnly = true;
   readonly streams = true;
-  readonly #ended: RequestEnd;
-  readonly #arrivalUs: number;
-  readonly #conversation: string | undefined;
   /** Cancels the timer of the disconnect; null: the client waits for the end. */
   #cancelTimer: Cancel | null = null;
 
-  constructor(ended: RequestEnd, arrivalUs: number, conversation: string | undefined) {
-    this.#ended = ended;
-    this.#arrivalUs = arrivalUs;
-    this.#conversation = conversation;
-  }
+  constructor(
+    private readonly ended: RequestEnd,
+    private readonly arrivalUs: number,
+    private readonly conversation: string | undefined,
+  ) {}
 
   /** Disconnects the client at `dueUs`, unless the answer ends before. */
   leaveAt(dueUs: number, answer: Submission, clock: VirtualClock): void {
     this.#cancelTimer = clock.at(dueUs, () => {
       answer.cancel();
-      this.#ended(Finish.Abort, this.#arrivalUs, this.#conversation);
+      this.ended(Finish.Abort, this.arrivalUs, this.conversation);
     });
   }
 
   onTokens(_ids: Int32Array, _at: number, _count: number, finish: Finish | null): void {
     this.#cancelTimer?.();
-    this.#ended(finish!, this.#arrivalUs, this.#conversation);
+    this.ended(finish!, this.arrivalUs, this.conversation);
   }
 }

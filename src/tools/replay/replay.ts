@@ -90,7 +90,6 @@ export class Replay {
   readonly accounts: Accounts;
   readonly fleet: TracedFleet;
   readonly #clock = new VirtualClock();
-  readonly #options: ReplayOptions;
   readonly #isShown: boolean;
   readonly #http = new HttpAccounts(HTTP_ROUTES, () => this.#clock.now());
   /** Concurrency of a closed loop; Infinity in an open one. */
@@ -103,8 +102,7 @@ export class Replay {
   #rowUs: number;
   #scrapeUs: number;
 
-  constructor(options: ReplayOptions) {
-    this.#options = options;
+  constructor(private readonly options: ReplayOptions) {
     this.#isShown = options.beforeUpdate !== undefined;
     this.accounts = new Accounts(this.#http);
     this.#concurrency = options.pace.kind === "closed" ? options.pace.concurrency : Number.POSITIVE_INFINITY;
@@ -146,7 +144,7 @@ export class Replay {
     }
     const endUs = this.#end();
     // One more scrape, which shows the end of the last request.
-    if (endUs < this.#options.untilUs && this.#scrapeUs - this.#options.scrapes!.intervalUs <= endUs) {
+    if (endUs < this.options.untilUs && this.#scrapeUs - this.options.scrapes!.intervalUs <= endUs) {
       this.#clock.until(this.#scrapeUs);
       await this.#scrape();
     }
@@ -158,12 +156,12 @@ export class Replay {
   }
 
   get #goesOn(): boolean {
-    return (this.#arrivals.hasMore || this.#live > 0) && this.#clock.now() < this.#options.untilUs;
+    return (this.#arrivals.hasMore || this.#live > 0) && this.#clock.now() < this.options.untilUs;
   }
 
   /** Runs until the next arrival, row, scrape or the end. */
   #slice(): void {
-    const { untilUs } = this.#options;
+    const { untilUs } = this.options;
     const clock = this.#clock;
     const { next } = this.#arrivals;
     const arrivalUs = next !== undefined && this.#live < this.#concurrency ? next.arrivalUs : Number.POSITIVE_INFINITY;
@@ -175,9 +173,9 @@ export class Replay {
 
   #end(): number {
     const clock = this.#clock;
-    if (clock.now() >= this.#options.untilUs) return this.#options.untilUs;
+    if (clock.now() >= this.options.untilUs) return this.options.untilUs;
     // One more row, which shows the end of the last request. `drain` runs the empty step that an asynchronous engine still has.
-    if (this.#options.series && this.#rowUs - this.#options.series.intervalUs <= this.#lastEndUs) {
+    if (this.options.series && this.#rowUs - this.options.series.intervalUs <= this.#lastEndUs) {
       clock.until(this.#rowUs);
       this.#row();
     }
@@ -241,7 +239,7 @@ export class Replay {
   readonly #stepped = (): void => {
     this.#steps++;
     this.#collect();
-    this.#options.onProgress?.(this.#clock.now(), this.counts);
+    this.options.onProgress?.(this.#clock.now(), this.counts);
     if (this.#live < this.#concurrency && this.#concurrency !== Number.POSITIVE_INFINITY) this.#fill();
   };
 
@@ -249,17 +247,17 @@ export class Replay {
     const work = this.counts.arrived + this.#steps / STEPS_PER_REQUEST;
     if (work < this.#collectAt) return;
     this.#collectAt = work + COLLECT_EVERY;
-    this.#options.collect?.();
+    this.options.collect?.();
   }
 
   #row(): void {
-    const { intervalUs, onRow } = this.#options.series!;
+    const { intervalUs, onRow } = this.options.series!;
     onRow(this.#rowUs, this.fleet.snapshots(), this.counts);
     this.#rowUs += intervalUs;
   }
 
   async #scrape(): Promise<void> {
-    const { intervalUs, onScrape } = this.#options.scrapes!;
+    const { intervalUs, onScrape } = this.options.scrapes!;
     await onScrape(this.#scrapeUs);
     this.#scrapeUs += intervalUs;
   }

@@ -1,20 +1,20 @@
 /**
- * Reads an event stream as a correct client does: lines and fields by the WHATWG HTML standard (section 9.2), chunks by the
- * references of the APIs.
+ * Reads an event stream as a correct client does: events by the WHATWG HTML standard (section 9.2), chunks by the references of
+ * the APIs.
  */
 
+import { ByteBudget } from "../../base/growing-bytes.ts";
 import { looseList, looseObject } from "../../base/json-object.ts";
+import { type EventReceiver, EventStream } from "../load/answers/event-stream.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON of four dialects, looked into by their names.
 type Json = any;
 
-/** Maximum number of characters of an event. A longer event is an error. */
+/** Maximum number of bytes of a line, and of the data of an event. A longer event is an error. */
 const EVENT_MOST = 16 * 2 ** 20;
-/** Bytes that a line of data takes in addition to its characters. */
-const DATA_LINE = 16;
 const LAST_TYPES = ["message_stop", "response.completed", "response.incomplete"];
 
-export class EventsReader {
+export class EventsReader implements EventReceiver {
   text = "";
   finish: string | null = null;
   usage: { prompt: number; completion: number } | null = null;
@@ -25,16 +25,10 @@ export class EventsReader {
   calls = false;
   /** True if the last event of the stream came. */
   done = false;
-  readonly #decoder = new TextDecoder();
-  #line = "";
-  #skipsLf = false;
-  #data: string[] = [];
-  #name = "";
-  /** Number of characters in the data lines of the current event. */
-  #dataLength = 0;
+  readonly #stream = new EventStream(this, new ByteBudget(2 * EVENT_MOST), EVENT_MOST);
 
   push(bytes: Uint8Array): void {
-    this.#lines(this.#decoder.decode(bytes, { stream: true }));
+    this.#stream.push(bytes, 0, bytes.length);
   }
 
   /** Records the regular end of the body. */
@@ -52,50 +46,24 @@ export class EventsReader {
     this.done = true;
   }
 
-  #lines(text: string): void {
-    let from = 0;
-    for (let at = 0; at < text.length && this.error === null; at++) {
-      const character = text[at];
-      if (character === "\n" && this.#skipsLf && at === from && this.#line === "") {
-        this.#skipsLf = false;
-        from = at + 1;
-      } else if (character === "\n" || character === "\r") {
-        this.#skipsLf = character === "\r";
-        this.#field(this.#line + text.slice(from, at));
-        this.#line = "";
-        from = at + 1;
-      } else this.#skipsLf = false;
-    }
-    this.#line += text.slice(from);
-    if (this.#line.length + this.#dataLength > EVENT_MOST) this.error = "an event has no end within 16 MiB";
+  match(): number {
+    return -1;
   }
 
-  #field(line: string): void {
-    if (line === "") {
-      if (this.#data.length > 0) this.#event(this.#data.join("\n"));
-      this.#data = [];
-      this.#dataLength = 0;
-      this.#name = "";
-      return;
-    }
-    const colon = line.indexOf(":");
-    const name = colon === -1 ? line : line.slice(0, colon);
-    const value = colon === -1 ? "" : line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1);
-    if (name === "data") {
-      this.#data.push(value);
-      this.#dataLength += value.length + DATA_LINE;
-    } else if (name === "event") this.#name = value;
+  tooLong(): void {
+    this.error = "an event has no end within 16 MiB";
   }
 
-  #event(data: string): void {
-    if (this.done || data === "") return;
+  event(bytes: Uint8Array, from: number, to: number, isError: boolean): void {
+    const data = decoder.decode(bytes.subarray(from, to));
+    if (this.done || this.error !== null || data === "") return;
     if (data === "[DONE]" || data === '"[DONE]"') {
       this.done = true;
       if (this.finish === null) this.error = "the last event came without a finish reason";
       return;
     }
     const json = parsed(data);
-    if (json === null || this.#name === "error" || json.error || json.type === "error") {
+    if (json === null || isError || json.error || json.type === "error") {
       // A comment that arrived as data carries no information.
       if (!data.startsWith(":")) this.error = json === null ? "an event is not JSON" : "the stream contains an error";
     } else this.#chunk(json);
@@ -145,6 +113,7 @@ export class EventsReader {
   }
 }
 
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const countIn = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined);
 
 function parsed(text: string): Json | null {

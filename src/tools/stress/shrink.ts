@@ -32,31 +32,27 @@ export async function shrinkPlan(
 }
 
 class PlanShrinker {
-  #faults: readonly FaultParts[];
-  readonly #seed: number;
-  readonly #shows: (line: string) => Promise<boolean>;
-  readonly #most: number;
   readonly #tried = new Set<string>();
   runs = 0;
 
-  constructor(faults: readonly FaultParts[], seed: number, shows: (line: string) => Promise<boolean>, most: number) {
-    this.#faults = faults;
-    this.#seed = seed;
-    this.#shows = shows;
-    this.#most = most;
-  }
+  constructor(
+    private faults: readonly FaultParts[],
+    private readonly seed: number,
+    private readonly shows: (line: string) => Promise<boolean>,
+    private readonly most: number,
+  ) {}
 
   get line(): string {
-    return lineOf(this.#faults, this.#seed);
+    return lineOf(this.faults, this.seed);
   }
 
   /** Tries each fault alone, then removes halves, then single faults, until all that remain are needed. */
   async dropFaults(): Promise<void> {
-    for (const fault of this.#faults) if (await this.#keeps([fault])) return;
-    for (let size = Math.ceil(this.#faults.length / 2); size >= 1; ) {
+    for (const fault of this.faults) if (await this.#keeps([fault])) return;
+    for (let size = Math.ceil(this.faults.length / 2); size >= 1; ) {
       let isSmaller = false;
-      for (let at = 0; at < this.#faults.length && this.#faults.length > 1; at += size) {
-        const rest = this.#faults.filter((_, n) => n < at || n >= at + size);
+      for (let at = 0; at < this.faults.length && this.faults.length > 1; at += size) {
+        const rest = this.faults.filter((_, n) => n < at || n >= at + size);
         if (rest.length === 0 || !(await this.#keeps(rest))) continue;
         isSmaller = true;
         at -= size;
@@ -67,12 +63,12 @@ class PlanShrinker {
 
   /** Simplifies each fault until no simpler form gives the same verdict. */
   async simplify(): Promise<void> {
-    for (let at = 0; at < this.#faults.length; at++) {
+    for (let at = 0; at < this.faults.length; at++) {
       for (;;) {
-        const plainer = plainerThan(this.#faults[at]!);
+        const plainer = plainerThan(this.faults[at]!);
         let isAccepted = false;
         for (const simpler of plainer) {
-          isAccepted = await this.#keeps(this.#faults.map((fault, n) => (n === at ? simpler : fault)));
+          isAccepted = await this.#keeps(this.faults.map((fault, n) => (n === at ? simpler : fault)));
           if (isAccepted) break;
         }
         if (!isAccepted) break;
@@ -81,13 +77,13 @@ class PlanShrinker {
   }
 
   async #keeps(faults: readonly FaultParts[]): Promise<boolean> {
-    const line = lineOf(faults, this.#seed);
-    if (this.runs >= this.#most || this.#tried.has(line)) return false;
+    const line = lineOf(faults, this.seed);
+    if (this.runs >= this.most || this.#tried.has(line)) return false;
     this.#tried.add(line);
     if (!isPlan(line)) return false;
     this.runs++;
-    if (!(await this.#shows(line))) return false;
-    this.#faults = faults;
+    if (!(await this.shows(line))) return false;
+    this.faults = faults;
     return true;
   }
 }

@@ -1,16 +1,12 @@
 /** Reads the bytes of an HTTP/1 answer as a correct client does: framing by RFC 9112, content codings by RFC 9110. */
 import { brotliDecompressSync, constants, gunzipSync } from "node:zlib";
-import { GrowingBytes } from "../../base/growing-bytes.ts";
+import { ResponseParser, type ResponseSink } from "../load/clients/http-response.ts";
 import { EventsReader } from "./events-reader.ts";
 
 /** Maximum number of bytes of a head, of a line between chunks, and of the trailers. */
 const HEAD_MOST = 2 ** 20;
 /** Maximum number of bytes of a body, both compressed and decompressed. */
 const BODY_MOST = 2 ** 26;
-const LF = 10;
-const HEAD_END = "\r\n\r\n";
-const NOTHING = Buffer.alloc(0);
-const INTERIM_MOST = 100;
 /** Matches the beginning of an event stream. It must be within the first 40 bytes. */
 const STREAM = /^\ufeff?(data|event|id|retry|:|x-|nothing)/;
 const BEGIN_BYTES = 40;
@@ -18,7 +14,7 @@ const BEGIN_BYTES = 40;
 const UNPACKED_EACH_TIME = 1 << 16;
 const UNPACKED_AGAIN = 1.125;
 
-export class WireReader {
+export class WireReader implements ResponseSink {
   readonly events = new EventsReader();
   status = 0;
   headers: ReadonlyMap<string, string> = new Map();
@@ -27,16 +23,9 @@ export class WireReader {
   error: string | null = null;
   /** True if any byte of an answer came. */
   any = false;
-  /** Bytes of a head or a line that is not complete. */
-  readonly #pending = new GrowingBytes(HEAD_MOST);
-  /** Bytes that are not parsed yet. */
-  #rest: Buffer = NOTHING;
-  #framing: "head" | "size" | "chunk" | "line" | "trailers" | "length" | "close" = "head";
-  #left = 0;
+  readonly #parser = new ResponseParser(this, HEAD_MOST);
   #body: Buffer[] = [];
   #bodyBytes = 0;
-  #trailerBytes = 0;
-  #interims = 0;
   /** The decoded body so far, the number of compressed bytes it came from, and the number of its bytes that were passed on. */
   #unpacked: Buffer = Buffer.alloc(0);
   #unpackedBytes = 0;
@@ -48,23 +37,15 @@ export class WireReader {
   push(bytes: Uint8Array): void {
     if (this.complete || this.error !== null) return;
     this.any = true;
-    if (!this.#mayStep(bytes)) {
-      this.#wait(bytes);
-      return;
-    }
-    this.#rest = Buffer.concat([this.#pending.bytes(), bytes]);
-    this.#pending.clear();
-    while (this.#step());
-    this.#wait(this.#rest);
-    this.#rest = NOTHING;
+    this.#parser.push(bytes);
     if (this.events.done || this.events.error !== null) this.complete = true;
   }
 
   /** Records that the connection ended. */
   ended(how: "fin" | "rst"): void {
     if (this.complete || this.error !== null) return;
-    if (how === "fin" && this.#framing === "close") this.#end();
-    else this.error = how === "rst" ? "the connection was reset" : "the connection was closed inside the answer";
+    if (how === "fin" && this.#parser.closed()) return;
+    this.error = how === "rst" ? "the connection was reset" : "the connection was closed inside the answer";
   }
 
   /** The first error. Null if there is none. */
@@ -73,123 +54,34 @@ export class WireReader {
     return this.events.done && this.events.error === null ? null : (this.error ?? this.events.error);
   }
 
-  /**
-   * Returns false while the end of a head or a line is missing. Parsing it from its start each time would take quadratic time.
-   */
-  #mayStep(bytes: Uint8Array): boolean {
-    const isLine = this.#framing === "size" || this.#framing === "trailers";
-    if (isLine) return bytes.includes(LF);
-    if (this.#framing !== "head") return true;
-    const end = Buffer.concat([this.#pending.bytes().subarray(-3), bytes]);
-    return end.includes(HEAD_END);
+  head(status: number, headers: ReadonlyMap<string, string>): void {
+    this.status = status;
+    this.headers = headers;
   }
 
-  #wait(bytes: Uint8Array): void {
-    if (this.complete || this.error !== null || this.#pending.append(bytes, 0, bytes.length)) return;
-    this.error = this.#framing === "head" ? "the head has no end within 1 MiB" : "a line has no end within 1 MiB";
-  }
-
-  #step(): boolean {
-    if (this.complete || this.error !== null) return false;
-    switch (this.#framing) {
-      case "head":
-        return this.#head();
-      case "size":
-        return this.#size();
-      case "chunk":
-      case "length":
-      case "close":
-        return this.#take();
-      case "line": {
-        if (this.#rest.length < 2) return false;
-        if (this.#rest[0] !== 13 || this.#rest[1] !== 10) this.error = "a chunk has no line end";
-        this.#rest = this.#rest.subarray(2);
-        this.#framing = "size";
-        return true;
-      }
-      case "trailers": {
-        const line = this.#nextLine();
-        if (line !== null) this.#trailerBytes += line.length + 2;
-        if (this.#trailerBytes > HEAD_MOST) this.error = "the trailers have no end within 1 MiB";
-        if (line === "") this.#end();
-        return line !== null && line !== "";
-      }
-    }
-  }
-
-  #head(): boolean {
-    const end = this.#rest.indexOf(HEAD_END);
-    if (end === -1) return false;
-    const [line = "", ...fields] = this.#rest.toString("latin1", 0, end).split("\r\n");
-    this.#rest = this.#rest.subarray(end + 4);
-    this.status = Number(/^HTTP\/1\.[01] (\d{3})/.exec(line)?.[1] ?? 0);
-    if (this.status === 0) this.error = "the answer is not HTTP/1";
-    if (this.status < 200) {
-      if (++this.#interims > INTERIM_MOST) this.error = "interim answers have no end";
-      return this.error === null;
-    }
-    const pairs = fields.map(
-      (field) =>
-        [field.slice(0, field.indexOf(":")).toLowerCase(), field.slice(field.indexOf(":") + 1).trim()] as const,
-    );
-    this.headers = new Map(pairs);
-    const length = this.headers.get("content-length");
-    if (this.headers.get("transfer-encoding") === "chunked") this.#framing = "size";
-    else if (length !== undefined) {
-      this.#framing = "length";
-      this.#left = Number(length);
-      if (this.#left === 0) this.#end();
-    } else this.#framing = "close";
-    return true;
-  }
-
-  #size(): boolean {
-    const line = this.#nextLine();
-    if (line === null) return false;
-    const digits = /^([0-9a-fA-F]{1,8})(?:[ \t]*;.*)?$/.exec(line)?.[1];
-    if (digits === undefined) this.error = "a chunk size is not a number";
-    else if (Number.parseInt(digits, 16) === 0) this.#framing = "trailers";
-    else {
-      this.#left = Number.parseInt(digits, 16);
-      this.#framing = "chunk";
-    }
-    return true;
-  }
-
-  #take(): boolean {
-    const most = this.#framing === "close" ? this.#rest.length : Math.min(this.#left, this.#rest.length);
-    if (most === 0) return false;
-    this.#bodyBytes += most;
+  body(bytes: Uint8Array, from: number, to: number): void {
+    this.#bodyBytes += to - from;
     if (this.#bodyBytes > BODY_MOST) {
-      this.error = `more than ${BODY_MOST} bytes`;
+      this.broken(`more than ${BODY_MOST} bytes`);
       this.#body = [];
-      return false;
+      this.#parser.stop();
+      return;
     }
-    this.#body.push(this.#rest.subarray(0, most));
-    this.#rest = this.#rest.subarray(most);
-    this.#left -= most;
+    this.#body.push(Buffer.from(bytes.subarray(from, to)));
     this.#passOn(false);
-    if (this.#framing === "close" || this.#left > 0) return false;
-    if (this.#framing === "chunk") this.#framing = "line";
-    else this.#end();
-    return true;
   }
 
-  #nextLine(): string | null {
-    const end = this.#rest.indexOf("\r\n");
-    if (end === -1) return null;
-    const line = this.#rest.toString("latin1", 0, end);
-    this.#rest = this.#rest.subarray(end + 2);
-    return line;
-  }
-
-  #end(): void {
+  end(): void {
     this.#passOn(true);
     this.complete = true;
     if (this.error !== null) return;
     if (this.#streams) this.events.end();
     else
       this.events.whole((this.headers.has("content-encoding") ? this.#unpacked : Buffer.concat(this.#body)).toString());
+  }
+
+  broken(why: string): void {
+    this.error = why;
   }
 
   /** Passes on the new part of an event stream. An answer that is one body waits for its end. */

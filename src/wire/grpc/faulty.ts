@@ -22,10 +22,8 @@ const INVALID_TRAILERS: Readonly<Record<string, Buffer>> = {
 export class FaultyMessages {
   readonly #pipeline: MessagePipeline;
   readonly #player: WirePlayer;
-  readonly #order: FaultOrder;
   readonly #stream: Http2Stream;
   readonly #connection: ConnectionHandle;
-  readonly #lost: () => void;
   #block: Buffer = Buffer.alloc(0);
   /** Bytes of the head that the player has released. */
   #due = 0;
@@ -37,16 +35,14 @@ export class FaultyMessages {
 
   /** `lost`: called if nothing more can be sent. */
   constructor(
-    order: FaultOrder,
+    private readonly order: FaultOrder,
     timer: Required<Timer>,
     at: { stream: Http2Stream; connection: ConnectionHandle; held: HeldBytes },
-    lost: () => void,
+    private readonly lost: () => void,
   ) {
     this.#pipeline = new MessagePipeline(order.plan, order.key);
-    this.#order = order;
     this.#stream = at.stream;
     this.#connection = at.connection;
-    this.#lost = lost;
     this.#player = new WirePlayer(this.#output(), timer, {
       ended: (how) => this.#ended(how),
       hasRoom() {},
@@ -96,14 +92,14 @@ export class FaultyMessages {
 
   #stop(): void {
     this.#complete = true;
-    this.#lost();
+    this.lost();
     this.#player.play(this.#pipeline.end());
   }
 
   #ended(end: DisturbedAnswer["end"]): void {
     const { line } = this.#pipeline;
-    if (!this.#complete) this.#lost();
-    this.#order.told({ line, end, ...this.#player.record, account: this.#pipeline.account() });
+    if (!this.#complete) this.lost();
+    this.order.told({ line, end, ...this.#player.record, account: this.#pipeline.account() });
   }
 
   #output() {

@@ -44,20 +44,17 @@ export interface IncomingReceiver {
 }
 
 export class IncomingMessages {
-  readonly #shared: IncomingShared;
-  readonly #receiver: IncomingReceiver;
-  /** Encoding of compressed messages of the call; null if it announced none. */
-  readonly #encoding: GrpcEncoding | null;
   readonly #gathered = new GatheredBytes();
   #busy = false;
   #ended = false;
   #over = false;
 
-  constructor(shared: IncomingShared, encoding: GrpcEncoding | null, receiver: IncomingReceiver) {
-    this.#shared = shared;
-    this.#encoding = encoding;
-    this.#receiver = receiver;
-  }
+  constructor(
+    private readonly shared: IncomingShared,
+    /** Encoding of compressed messages of the call; null if it announced none. */
+    private readonly encoding: GrpcEncoding | null,
+    private readonly receiver: IncomingReceiver,
+  ) {}
 
   data(bytes: Uint8Array): void {
     if (this.#over) return;
@@ -78,7 +75,7 @@ export class IncomingMessages {
   /** Drops the waiting bytes, because the call is over. */
   close(): void {
     this.#over = true;
-    this.#shared.held.bytes -= this.#gathered.bytes;
+    this.shared.held.bytes -= this.#gathered.bytes;
     this.#gathered.free();
   }
 
@@ -89,19 +86,19 @@ export class IncomingMessages {
       return;
     }
     try {
-      this.#receiver.allDelivered();
+      this.receiver.allDelivered();
     } catch (error) {
-      this.#receiver.fail(error);
+      this.receiver.fail(error);
     }
   }
 
   #hold(bytes: Uint8Array): void {
-    const { held } = this.#shared;
+    const { held } = this.shared;
     const head = this.#gathered.first ?? bytes;
     const expected = head.length < MESSAGE_HEAD_BYTES ? 0 : MESSAGE_HEAD_BYTES + lengthAt(head, 0);
-    if (this.#gathered.add(bytes, expected)) this.#shared.turns.consumed?.(bytes.length);
+    if (this.#gathered.add(bytes, expected)) this.shared.turns.consumed?.(bytes.length);
     held.bytes += bytes.length;
-    if (held.bytes > held.most) this.#receiver.refuse(tooMuchHeld(held));
+    if (held.bytes > held.most) this.receiver.refuse(tooMuchHeld(held));
   }
 
   /** Reads the waiting bytes if they contain a complete message. Refuses a message that is too large. */
@@ -110,16 +107,16 @@ export class IncomingMessages {
     if (this.#over || gathered.bytes < MESSAGE_HEAD_BYTES) return;
     gathered.joinFirst(MESSAGE_HEAD_BYTES);
     const length = lengthAt(gathered.first!, 0);
-    if (length > this.#shared.messageBytes) this.#tooLarge(length);
+    if (length > this.shared.messageBytes) this.#tooLarge(length);
     else if (gathered.bytes >= MESSAGE_HEAD_BYTES + length) {
-      this.#shared.held.bytes -= gathered.bytes;
+      this.shared.held.bytes -= gathered.bytes;
       this.#read(gathered.take());
     }
   }
 
   /** Delivers the complete messages in `bytes` and keeps the rest. */
   #read(bytes: Uint8Array): void {
-    const { turns, share, messageBytes } = this.#shared;
+    const { turns, share, messageBytes } = this.shared;
     let at = 0;
     while (!this.#over && bytes.length - at >= MESSAGE_HEAD_BYTES) {
       const length = lengthAt(bytes, at);
@@ -147,43 +144,43 @@ export class IncomingMessages {
       this.#deliver(bytes, false);
       return;
     }
-    if (flag !== 1 || this.#encoding === null) {
+    if (flag !== 1 || this.encoding === null) {
       this.#refuse("INTERNAL", "Compressed message without a known grpc-encoding");
       return;
     }
-    const plain = this.#shared.unpacking.unpacked(bytes, this.#encoding, () => this.#over);
+    const plain = this.shared.unpacking.unpacked(bytes, this.encoding, () => this.#over);
     if (!(plain instanceof Promise)) this.#unpacked(plain, false);
     else this.#wait(this.#countWhile(bytes.length, plain).then((message) => this.#unpacked(message, true)));
   }
 
   /** Delivers a decompressed message, or refuses it. `counted`: true if its bytes are counted as held. */
   #unpacked(plain: Buffer | UnpackFailure, counted: boolean): void | Promise<void> {
-    const { messageBytes, held } = this.#shared;
+    const { messageBytes, held } = this.shared;
     if (plain === "large") this.#tooLarge(messageBytes + 1);
-    else if (plain === "held") this.#receiver.refuse(tooMuchHeld(held));
+    else if (plain === "held") this.receiver.refuse(tooMuchHeld(held));
     else if (plain === "broken") this.#refuse("INTERNAL", "Failed to decompress message");
     else return this.#deliver(plain, counted);
   }
 
   /** Delivers a message. */
   #deliver(bytes: Uint8Array, counted: boolean): void | Promise<void> {
-    const { held } = this.#shared;
+    const { held } = this.shared;
     if (counted) held.bytes -= bytes.length;
     if (this.#over) return;
     try {
-      const reading = this.#receiver.deliver(unpinned(bytes));
+      const reading = this.receiver.deliver(unpinned(bytes));
       if (!(reading instanceof Promise)) return;
       const read = this.#countWhile(bytes.length, reading);
       if (this.#busy) return read;
       this.#wait(read);
     } catch (error) {
-      this.#receiver.fail(error);
+      this.receiver.fail(error);
     }
   }
 
   /** Counts bytes as held until the work has ended. */
   async #countWhile<T>(bytes: number, work: Promise<T>): Promise<T> {
-    const { held } = this.#shared;
+    const { held } = this.shared;
     held.bytes += bytes;
     try {
       return await work;
@@ -195,9 +192,9 @@ export class IncomingMessages {
   /** Makes further messages wait until the work has ended. */
   #wait(work: Promise<void>): void {
     this.#busy = true;
-    this.#receiver.waits(true);
+    this.receiver.waits(true);
     work.then(this.#continue, (why) => {
-      this.#receiver.fail(why);
+      this.receiver.fail(why);
       this.#continue();
     });
   }
@@ -207,36 +204,33 @@ export class IncomingMessages {
     if (this.#over) return;
     this.#readHeld();
     if (this.#busy || this.#over) return;
-    this.#receiver.waits(false);
+    this.receiver.waits(false);
     this.#reportEnd();
   };
 
   #tooLarge(bytes: number): void {
-    this.#refuse("RESOURCE_EXHAUSTED", `Received message larger than max (${bytes} vs. ${this.#shared.messageBytes})`);
+    this.#refuse("RESOURCE_EXHAUSTED", `Received message larger than max (${bytes} vs. ${this.shared.messageBytes})`);
   }
 
   #refuse(code: GrpcStatus["code"], message: string): void {
-    this.#receiver.refuse({ code, message });
+    this.receiver.refuse({ code, message });
   }
 }
 
 /** The time spent on delivering messages in this turn of the event loop, over all calls of the server. */
 export class TurnShare {
-  readonly #turns: EventLoopTurns;
   #usedUs = 0;
 
-  constructor(turns: EventLoopTurns) {
-    this.#turns = turns;
-  }
+  constructor(private readonly turns: EventLoopTurns) {}
 
   get isUsed(): boolean {
-    return this.#usedUs >= TURN_US && this.#turns.after !== undefined;
+    return this.#usedUs >= TURN_US && this.turns.after !== undefined;
   }
 
   use(us: number): void {
     const isNew = this.#usedUs < NOTICED_US;
     this.#usedUs += us;
-    if (isNew && this.#usedUs >= NOTICED_US) this.#turns.after?.(0, this.#renew);
+    if (isNew && this.#usedUs >= NOTICED_US) this.turns.after?.(0, this.#renew);
   }
 
   readonly #renew = (): void => {

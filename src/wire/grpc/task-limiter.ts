@@ -3,16 +3,13 @@
  * their work.
  */
 export class TaskLimiter {
-  readonly #most: number;
   #running = 0;
   readonly #waiting: (() => void)[] = [];
 
-  constructor(most: number) {
-    this.#most = most;
-  }
+  constructor(private readonly most: number) {}
 
   get isFull(): boolean {
-    return this.#running >= this.#most;
+    return this.#running >= this.most;
   }
 
   async run<T>(work: () => Promise<T>): Promise<T> {

@@ -22,16 +22,14 @@ const PART_BYTES = 262_144;
 export type UnpackFailure = "large" | "held" | "broken";
 
 export class Unpacking {
-  readonly #most: number;
-  readonly #held: HeldMessages;
   /** Runs one decompression at a time, because each may take as much memory as the largest message before it fails. */
   readonly #tasks = new TaskLimiter(1);
 
   /** `most`: largest decompressed message, in bytes. */
-  constructor(most: number, held: HeldMessages) {
-    this.#most = most;
-    this.#held = held;
-  }
+  constructor(
+    private readonly most: number,
+    private readonly held: HeldMessages,
+  ) {}
 
   /**
    * Decompresses a message. A message returned by a promise is counted as held; the caller must subtract it. `isOver`: returns
@@ -43,9 +41,9 @@ export class Unpacking {
     isOver: () => boolean,
   ): Buffer | UnpackFailure | Promise<Buffer | UnpackFailure> {
     if (bytes.length <= SHORT_BYTES) {
-      const most = Math.min(AT_ONCE_BYTES, this.#most);
+      const most = Math.min(AT_ONCE_BYTES, this.most);
       const plain = unpackNow(bytes, encoding, most);
-      if (plain !== "large" || most === this.#most) return plain;
+      if (plain !== "large" || most === this.most) return plain;
     }
     return this.#tasks.run(() => this.#unpackInParts(bytes, encoding, isOver));
   }
@@ -53,8 +51,8 @@ export class Unpacking {
   #unpackInParts(bytes: Uint8Array, encoding: GrpcEncoding, isOver: () => boolean): Promise<Buffer | UnpackFailure> {
     if (isOver()) return Promise.resolve("broken");
     const gathered = new GatheredBytes();
-    const expected = Math.min(this.#most, encoding === "gzip" ? statedLength(bytes) : this.#most);
-    const held = this.#held;
+    const expected = Math.min(this.most, encoding === "gzip" ? statedLength(bytes) : this.most);
+    const held = this.held;
     return new Promise((settle) => {
       const unpacker = (encoding === "gzip" ? zlib().createGunzip : zlib().createInflate)({ chunkSize: PART_BYTES });
       let isSettled = false;
@@ -67,7 +65,7 @@ export class Unpacking {
         settle(why);
       };
       const add = (part: Buffer<ArrayBuffer>) => {
-        const isCopied = gathered.add(part, expected > gathered.bytes ? expected : this.#most);
+        const isCopied = gathered.add(part, expected > gathered.bytes ? expected : this.most);
         held.bytes += part.length;
         // zlib no longer uses a part that it has filled. Without freeing, hundreds of megabytes would wait for the garbage
         // collector.
@@ -76,7 +74,7 @@ export class Unpacking {
       unpacker.on("data", (part: Buffer<ArrayBuffer>) => {
         if (isSettled) return;
         if (isOver()) fail("broken");
-        else if (gathered.bytes + part.length > this.#most) fail("large");
+        else if (gathered.bytes + part.length > this.most) fail("large");
         else if (held.bytes + part.length > held.most) fail("held");
         else add(part);
       });

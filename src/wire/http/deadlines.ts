@@ -32,20 +32,18 @@ export interface TimedItem {
 }
 
 export class Deadlines {
-  readonly #afterUs: number;
-  readonly #backend: Required<Timer>;
   /** Due time of each watched item, in microseconds of the clock. Sorted by due time, because all get the same limit. */
   readonly #watched = new Map<TimedItem, number>();
   #isArmed = false;
 
-  constructor(afterUs: number, backend: Required<Timer>) {
-    this.#afterUs = afterUs;
-    this.#backend = backend;
-  }
+  constructor(
+    private readonly afterUs: number,
+    private readonly backend: Required<Timer>,
+  ) {}
 
   /** Starts the time limit of an item. */
   watch(item: TimedItem): void {
-    this.#watched.set(item, this.#backend.nowUs() + this.#afterUs);
+    this.#watched.set(item, this.backend.nowUs() + this.afterUs);
     this.#arm();
   }
 
@@ -59,14 +57,14 @@ export class Deadlines {
     const { value: dueUs } = this.#watched.values().next();
     if (dueUs === undefined) return;
     this.#isArmed = true;
-    this.#backend.after(Math.max(0, dueUs - this.#backend.nowUs()), this.#endOverdue);
+    this.backend.after(Math.max(0, dueUs - this.backend.nowUs()), this.#endOverdue);
   }
 
   readonly #endOverdue = (): void => {
     this.#isArmed = false;
-    const nowUs = this.#backend.nowUs();
+    const nowUs = this.backend.nowUs();
     for (const [item, dueUs] of this.#watched) {
-      if (dueUs > nowUs || this.#backend.nowUs() - nowUs >= TURN_US) break;
+      if (dueUs > nowUs || this.backend.nowUs() - nowUs >= TURN_US) break;
       this.#watched.delete(item);
       try {
         item.expire();

@@ -106,12 +106,9 @@ async function takeParts(
  */
 class BodyBuffer {
   length = 0;
-  readonly #expected: number;
   #whole: Buffer = Buffer.alloc(0);
 
-  constructor(expected: number) {
-    this.#expected = expected;
-  }
+  constructor(private readonly expected: number) {}
 
   get bytes(): Buffer {
     return this.#whole.subarray(0, this.length);
@@ -125,7 +122,7 @@ class BodyBuffer {
   add(part: Uint8Array): void {
     const needed = this.length + part.length;
     if (needed > this.#whole.length) {
-      const wanted = Math.min(this.#expected, Math.max(LARGE_BYTES, GROWTH * needed));
+      const wanted = Math.min(this.expected, Math.max(LARGE_BYTES, GROWTH * needed));
       const larger = Buffer.allocUnsafeSlow(Math.max(needed, wanted));
       larger.set(this.bytes);
       this.free();

@@ -12,13 +12,10 @@ interface TurnTaker {
 
 export class TurnQueue<T extends TurnTaker> {
   readonly #waiting = new Set<T>();
-  readonly #later: (run: () => void) => void;
   #isScheduled = false;
 
   /** `later` runs a function in the next turn of the event loop. */
-  constructor(later: (run: () => void) => void) {
-    this.#later = later;
-  }
+  constructor(private readonly later: (run: () => void) => void) {}
 
   /** Schedules one call of the connection's `turn`, in one of the next turns of the event loop. */
   add(connection: T): void {
@@ -34,7 +31,7 @@ export class TurnQueue<T extends TurnTaker> {
   #schedule(): void {
     if (this.#isScheduled || this.#waiting.size === 0) return;
     this.#isScheduled = true;
-    this.#later(this.#runNext);
+    this.later(this.#runNext);
   }
 
   readonly #runNext = (): void => {

@@ -44,7 +44,6 @@ interface Entry {
 
 export class UnfinishedRequests {
   readonly #most: number;
-  readonly #timer: Required<Timer>;
   /** In the order in which the requests began. */
   readonly #entries = new Map<UnfinishedOwner, Entry>();
   #bytes = 0;
@@ -55,10 +54,9 @@ export class UnfinishedRequests {
 
   /** `consumed`: called with the number of bytes that became garbage. */
   constructor(
-    timer: Required<Timer>,
+    private readonly timer: Required<Timer>,
     { most = UNFINISHED_MOST_BYTES, consumed = () => {} }: { most?: number; consumed?: (bytes: number) => void } = {},
   ) {
-    this.#timer = timer;
     this.#most = most;
     this.#consumed = consumed;
   }
@@ -72,7 +70,7 @@ export class UnfinishedRequests {
   holds(owner: UnfinishedOwner, bytes: number): void {
     let entry = this.#entries.get(owner);
     if (entry === undefined) {
-      entry = { sinceUs: this.#timer.nowUs(), bytes: 0, paused: false };
+      entry = { sinceUs: this.timer.nowUs(), bytes: 0, paused: false };
       this.#entries.set(owner, entry);
     }
     this.#bytes += bytes - entry.bytes;
@@ -116,7 +114,7 @@ export class UnfinishedRequests {
   }
 
   #makeRoom(): void {
-    const beforeUs = this.#timer.nowUs() - ALONE_US;
+    const beforeUs = this.timer.nowUs() - ALONE_US;
     for (const [owner, { sinceUs, bytes }] of this.#entries) {
       if (this.#bytes <= (sinceUs > beforeUs ? 2 * this.#most : this.#most)) return;
       this.#remove(owner);
@@ -143,7 +141,7 @@ export class UnfinishedRequests {
   #arm(): void {
     if (this.#isArmed) return;
     this.#isArmed = true;
-    this.#timer.after(LOOK_US, this.#look);
+    this.timer.after(LOOK_US, this.#look);
   }
 
   readonly #look = (): void => {

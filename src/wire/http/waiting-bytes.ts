@@ -2,13 +2,10 @@
 import type { HeldBytes } from "./sink.ts";
 
 export class WaitingBytes implements HeldBytes {
-  readonly #most: number;
   #bytes = 0;
 
   /** `most`: limit in bytes. */
-  constructor(most: number) {
-    this.#most = most;
-  }
+  constructor(private readonly most: number) {}
 
   get bytes(): number {
     return this.#bytes;
@@ -16,7 +13,7 @@ export class WaitingBytes implements HeldBytes {
 
   /** True above the limit: a stream that adds more is broken off. */
   get exceeded(): boolean {
-    return this.#bytes > this.#most;
+    return this.#bytes > this.most;
   }
 
   held(bytes: number): void {

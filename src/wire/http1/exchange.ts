@@ -1,6 +1,7 @@
 /**
  * One request and its answer on a connection. Handlers decide the content of the answer, the connection decides when it is sent.
  */
+import { overwriteEachTurn } from "../../base/overwritten-buffers.ts";
 import type { ConnectionEffect } from "../../faults/plan/types.ts";
 import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
 import type { FaultyStream } from "./faulty.ts";
@@ -48,6 +49,7 @@ enum State {
 const CONTINUE = Buffer.from("HTTP/1.1 100 Continue\r\n\r\n");
 /** Buffer in which heads and short bodies are put together. */
 const scratch = Buffer.alloc(65_536);
+overwriteEachTurn(() => scratch);
 /** Largest number of UTF-8 bytes per UTF-16 unit of a string. */
 const UTF8_MOST = 3;
 

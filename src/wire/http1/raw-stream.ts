@@ -20,21 +20,18 @@ const LINE_END_BYTES = 2;
 export class RawStream implements DrainListener {
   /** True while the client does not read as fast as the owner writes; `onDrain` reports room. */
   full = false;
-  readonly #owner: SinkEvents;
-  readonly #output: RawOutput;
-  readonly #framing: RawFraming;
   #over = false;
 
-  constructor(owner: SinkEvents, output: RawOutput, framing: RawFraming) {
-    this.#owner = owner;
-    this.#output = output;
-    this.#framing = framing;
-  }
+  constructor(
+    private readonly owner: SinkEvents,
+    private readonly output: RawOutput,
+    private readonly framing: RawFraming,
+  ) {}
 
   /** Sends a part of the body. The caller may reuse the bytes afterwards. */
   write(bytes: Uint8Array): void {
     if (this.#over || bytes.length === 0) return;
-    if (this.#framing !== "chunked") {
+    if (this.framing !== "chunked") {
       this.#send(bytes, bytes.length);
       return;
     }
@@ -50,11 +47,11 @@ export class RawStream implements DrainListener {
   end(trailers: string): void {
     if (this.#over) return;
     this.#over = true;
-    if (this.#framing === "chunked") {
+    if (this.framing === "chunked") {
       const last = Buffer.from(`0\r\n${trailers}\r\n`, "latin1");
-      this.#output.send(last, last.length, null);
+      this.output.send(last, last.length, null);
     }
-    this.#output.finished();
+    this.output.finished();
   }
 
   /** Breaks the body off, so that the client sees that it is incomplete. */
@@ -62,26 +59,26 @@ export class RawStream implements DrainListener {
     if (this.#over) return;
     this.#over = true;
     // If the connection's end marks the end of the body, a normal close would make it look complete.
-    if (this.#framing === "close") this.#output.cut();
-    else this.#output.broken();
+    if (this.framing === "close") this.output.cut();
+    else this.output.broken();
   }
 
   drained(): void {
     this.full = false;
-    if (!this.#over) this.#owner.onDrain();
+    if (!this.#over) this.owner.onDrain();
   }
 
   /** Called by the exchange when the client left. */
   gone(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#owner.onGone();
+    this.owner.onGone();
   }
 
   /** Does nothing: raw streams hold nothing back. Called by the exchange before the socket closes. */
   shut(): void {}
 
   #send(bytes: Uint8Array, length: number): void {
-    if (this.#output.send(bytes, length, this) > 0) this.full = true;
+    if (this.output.send(bytes, length, this) > 0) this.full = true;
   }
 }

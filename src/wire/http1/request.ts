@@ -119,9 +119,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
   /** Path and query, as they were sent. */
   readonly target: string;
   headers: HeaderFields;
-  readonly #scheme: "http" | "https";
   readonly #reading: R;
-  readonly #unreadMost: number;
   #parts: Uint8Array[] = [];
   /** Memory of the last part if it is joined from several; otherwise null. */
   #joined: Uint8Array | null = null;
@@ -142,21 +140,19 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
   /** `unreadMost`: bytes of an unread body above which reading pauses. */
   constructor(
     { method, target, fields }: Head,
-    scheme: "http" | "https",
+    private readonly scheme: "http" | "https",
     reading: R,
-    unreadMost: number = UNREAD_MOST,
+    private readonly unreadMost: number = UNREAD_MOST,
   ) {
     this.method = method;
     this.target = target;
-    this.#scheme = scheme;
     this.headers = fields;
     this.#reading = reading;
-    this.#unreadMost = unreadMost;
   }
 
   /** The absolute URL. The host is always `localhost`; the client sends only path and query. */
   get url(): string {
-    return `${this.#scheme}://localhost${this.target}`;
+    return `${this.scheme}://localhost${this.target}`;
   }
 
   get reading(): R {
@@ -289,7 +285,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
       this.#parts.push(part);
     }
     this.#unread += part.length;
-    if (this.#unread > this.#unreadMost && this.#wake === null && !this.#paused) {
+    if (this.#unread > this.unreadMost && this.#wake === null && !this.#paused) {
       this.#paused = true;
       this.#reading.pause();
     }

@@ -2,6 +2,7 @@
  * Sends the events of a stream over HTTP/1. Each event is one HTTP chunk and one send, and nothing is allocated per token. Events
  * between `gather` and `release` share one send, and so do the head and an event that comes at once.
  */
+import { overwriteEachTurn } from "../../base/overwritten-buffers.ts";
 import type { Lane, LaneEnd } from "../../engine/interface/lanes.ts";
 import type { EventSink, HeldBytes, SinkEvents } from "../http/sink.ts";
 
@@ -44,9 +45,11 @@ const END_BYTES = 2;
 const LAST = Buffer.from("0\r\n\r\n");
 /** Buffer for one chunk. Longer chunks get a buffer of their own. */
 const scratch = Buffer.alloc(65_536);
+overwriteEachTurn(() => scratch);
 const ROOM = scratch.length - SIZE_BYTES - END_BYTES;
 /** Buffer for the bytes of the stream that gathers now, sent together. More bytes than it holds leave in several sends. */
 const gathered = Buffer.alloc(16_384);
+overwriteEachTurn(() => gathered);
 let gathering: SocketStream | null = null;
 let gatheredBytes = 0;
 /** Longest head that may wait for a first event, in bytes. */

@@ -10,11 +10,8 @@ export const GATHERED_MOST = 64 * 2 ** 20;
 /** Collects the parts of an answer that a fault plan disturbs, because the plan acts on the whole answer. */
 export class GatheredParts implements Pick<Output, "send" | "finished"> {
   readonly #parts: Uint8Array[] = [];
-  readonly #whole: (body: Uint8Array) => void;
 
-  constructor(whole: (body: Uint8Array) => void) {
-    this.#whole = whole;
-  }
+  constructor(private readonly whole: (body: Uint8Array) => void) {}
 
   send(part: Uint8Array): number {
     this.#parts.push(part);
@@ -22,7 +19,7 @@ export class GatheredParts implements Pick<Output, "send" | "finished"> {
   }
 
   finished(): void {
-    this.#whole(Buffer.concat(this.#parts.splice(0)));
+    this.whole(Buffer.concat(this.#parts.splice(0)));
   }
 }
 

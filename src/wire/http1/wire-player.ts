@@ -43,9 +43,6 @@ export interface PlayerOwner {
 }
 
 export class WirePlayer implements DrainListener {
-  readonly #output: FaultyOutput;
-  readonly #timer: Required<Timer>;
-  readonly #owner: PlayerOwner;
   readonly #beganUs: number;
   #over = false;
   readonly #queue: WireOperation[] = [];
@@ -63,10 +60,11 @@ export class WirePlayer implements DrainListener {
   readonly #done: DisturbedAnswer["operations"][number][] = [];
   #unrecorded = 0;
 
-  constructor(output: FaultyOutput, timer: Required<Timer>, owner: PlayerOwner) {
-    this.#output = output;
-    this.#timer = timer;
-    this.#owner = owner;
+  constructor(
+    private readonly output: FaultyOutput,
+    private readonly timer: Required<Timer>,
+    private readonly owner: PlayerOwner,
+  ) {
     this.#beganUs = timer.nowUs();
   }
 
@@ -102,14 +100,14 @@ export class WirePlayer implements DrainListener {
 
   /** Sends an event that is one segment. The caller may reuse the bytes afterwards. */
   pass(bytes: Uint8Array, length: number): void {
-    const nowUs = this.#timer.nowUs();
+    const nowUs = this.timer.nowUs();
     const waits = this.#over || this.#left > 0 || this.#queue.length > 0;
-    if (waits || this.#owner.sent || nowUs < Math.max(this.#notBeforeUs, this.#noBytesBeforeUs)) {
+    if (waits || this.owner.sent || nowUs < Math.max(this.#notBeforeUs, this.#noBytesBeforeUs)) {
       this.play([{ kind: "bytes", bytes: new Uint8Array(bytes.subarray(0, length)), event: 0, pace: null }]);
       return;
     }
     this.#noBytesBeforeUs = nowUs + GAP_US;
-    this.#left = this.#output.send(bytes, length, this);
+    this.#left = this.output.send(bytes, length, this);
     this.#sent(length, nowUs);
     this.#full = this.#isFull;
   }
@@ -120,14 +118,14 @@ export class WirePlayer implements DrainListener {
     this.#over = true;
     this.#cancelWake?.();
     this.#count(-this.#queued);
-    this.#owner.waits(-this.#left);
+    this.owner.waits(-this.#left);
     this.#left = 0;
     this.#queue.length = 0;
-    this.#owner.ended(how);
+    this.owner.ended(how);
   }
 
   drained(): void {
-    this.#owner.waits(-this.#left);
+    this.owner.waits(-this.#left);
     this.#left = 0;
     this.#run();
     this.#reportRoom();
@@ -141,12 +139,12 @@ export class WirePlayer implements DrainListener {
   #reportRoom(): void {
     if (!this.#full || this.#over || this.#isFull) return;
     this.#full = false;
-    this.#owner.hasRoom();
+    this.owner.hasRoom();
   }
 
   #run(): void {
     while (!this.#over && this.#left === 0 && this.#queue.length > 0) {
-      const nowUs = this.#timer.nowUs();
+      const nowUs = this.timer.nowUs();
       const first = this.#queue[0]!;
       if (first.kind === "wait") {
         this.#queue.shift();
@@ -157,7 +155,7 @@ export class WirePlayer implements DrainListener {
       if (first.kind === "goaway") {
         this.#queue.shift();
         this.#record(nowUs, "goaway", first.code, 0);
-        this.#output.frames?.goAway(first.code, first.unserved);
+        this.output.frames?.goAway(first.code, first.unserved);
         continue;
       }
       const dueUs = first.kind === "end" ? this.#notBeforeUs : Math.max(this.#notBeforeUs, this.#noBytesBeforeUs);
@@ -180,11 +178,11 @@ export class WirePlayer implements DrainListener {
   }
 
   #send(bytes: Uint8Array, event: number, nowUs: number): void {
-    const { frames } = this.#output;
+    const { frames } = this.output;
     this.#count(-bytes.length);
     if (event < 0 && frames) frames.head(bytes);
-    else this.#left = this.#output.send(bytes, bytes.length, this);
-    this.#owner.sent?.(bytes);
+    else this.#left = this.output.send(bytes, bytes.length, this);
+    this.owner.sent?.(bytes);
     this.#sent(bytes.length, nowUs);
   }
 
@@ -192,21 +190,21 @@ export class WirePlayer implements DrainListener {
     this.#record(nowUs, "bytes", length, length - this.#left);
     this.#offset += length;
     if (this.#left === 0) return;
-    this.#owner.waits(this.#left);
+    this.owner.waits(this.#left);
     this.#full = true;
   }
 
   #finish({ how, code, after }: Extract<WireOperation, { kind: "end" }>, nowUs: number): void {
     this.#record(nowUs, how, 0, 0);
     this.stop(how);
-    if (how === "rst") this.#output.cut();
-    else if (how === "reset") this.#output.frames?.reset(code!);
-    else this.#output.leave(how === "done", after);
+    if (how === "rst") this.output.cut();
+    else if (how === "reset") this.output.frames?.reset(code!);
+    else this.output.leave(how === "done", after);
   }
 
   #wake(us: number): void {
     if (this.#cancelWake !== null) return;
-    this.#cancelWake = this.#timer.after(us, () => {
+    this.#cancelWake = this.timer.after(us, () => {
       this.#cancelWake = null;
       this.#run();
       this.#reportRoom();
@@ -215,11 +213,11 @@ export class WirePlayer implements DrainListener {
 
   #count(bytes: number): void {
     this.#queued += bytes;
-    if (bytes !== 0) this.#owner.waits(bytes);
+    if (bytes !== 0) this.owner.waits(bytes);
   }
 
   #record(nowUs: number, kind: string, length: number, taken: number): void {
-    if (!this.#owner.keeps) return;
+    if (!this.owner.keeps) return;
     if (this.#done.length === RECORDED_MOST) this.#unrecorded++;
     else this.#done.push([nowUs, kind, this.#offset, length, taken]);
   }

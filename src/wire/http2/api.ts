@@ -36,17 +36,15 @@ export class ApiOverHttp2 implements Http2Application, ExchangeServer {
   readonly style: HttpServer["style"];
   readonly unfinished: HttpServer["unfinished"];
   readonly fates = new WeakMap<ConnectionHandle, ConnectionEffect["next"]>();
-  readonly #server: HttpServer;
 
-  constructor(server: HttpServer) {
+  constructor(private readonly server: HttpServer) {
     this.scheme = server.scheme;
     this.style = server.style;
     this.unfinished = server.unfinished;
-    this.#server = server;
   }
 
   date(): string {
-    return this.#server.date();
+    return this.server.date();
   }
 
   open(stream: Http2Stream, head: RequestHead, connection: ConnectionHandle): StreamReceiver {
@@ -56,14 +54,14 @@ export class ApiOverHttp2 implements Http2Application, ExchangeServer {
       queueMicrotask(() => (fate === "rst" ? connection.cut() : connection.end()));
       return IGNORE;
     }
-    if (listBytes(head.fields) > this.#server.headBytes) {
+    if (listBytes(head.fields) > this.server.headBytes) {
       stream.head(TOO_LARGE, true);
       return IGNORE;
     }
     const exchange = new Http2Exchange(stream, head, connection, this);
     // In a microtask, so that a body that came in the same read as its head has arrived by then.
     queueMicrotask(() => {
-      if (!exchange.request.signal.aborted) this.#server.handle(exchange);
+      if (!exchange.request.signal.aborted) this.server.handle(exchange);
     });
     return exchange;
   }

@@ -39,7 +39,6 @@ const LONG_BLOCK_BYTES = 8192;
 const CROWD_STREAMS = 512;
 
 export class Http2Connection implements ConnectionHandle {
-  readonly #side: ConnectionSide;
   readonly #writer: FrameWriter;
   readonly #reader: FrameReader;
   readonly #decoder = new HpackDecoder();
@@ -54,8 +53,7 @@ export class Http2Connection implements ConnectionHandle {
   /** First stream id that is not served any more; null if all are served. */
   #retiredId: number | null = null;
 
-  constructor(side: ConnectionSide) {
-    this.#side = side;
+  constructor(private readonly side: ConnectionSide) {
     this.#reader = new FrameReader(
       () => side.nowUs(),
       (type, flags, id, payload) => this.#frame(type, flags, id, payload),
@@ -71,7 +69,7 @@ export class Http2Connection implements ConnectionHandle {
   /** Takes bytes from the socket. */
   data(bytes: Buffer): void {
     if (this.#closing) return;
-    this.#side.heard();
+    this.side.heard();
     this.#reader.add(bytes);
     if (!this.#paused) this.#take();
   }
@@ -88,7 +86,7 @@ export class Http2Connection implements ConnectionHandle {
 
   /** Ends the streams: some now, the others in later turns. */
   #abandon(): void {
-    if (this.#writer.abandon()) this.#side.queue();
+    if (this.#writer.abandon()) this.side.queue();
   }
 
   #take(): void {
@@ -101,15 +99,15 @@ export class Http2Connection implements ConnectionHandle {
     // Answers made during the read leave without waiting for the end of the turn.
     this.#writer.flush();
     this.#pause(this.#reader.waits);
-    if (this.#paused) this.#side.queue();
+    if (this.#paused) this.side.queue();
   }
 
   /** Stops or continues reading from the socket. A reset by the client is noticed even while it is stopped. */
   #pause(paused: boolean): void {
     if (paused === this.#paused) return;
     this.#paused = paused;
-    if (paused) this.#side.pause();
-    else this.#side.resume();
+    if (paused) this.side.pause();
+    else this.side.resume();
   }
 
   drain(): void {
@@ -126,11 +124,11 @@ export class Http2Connection implements ConnectionHandle {
   }
 
   get address(): string {
-    return this.#side.address;
+    return this.side.address;
   }
 
   get port(): number {
-    return this.#side.port;
+    return this.side.port;
   }
 
   retire(code: number = Http2Code.None): void {
@@ -155,11 +153,11 @@ export class Http2Connection implements ConnectionHandle {
 
   cut(): void {
     this.#writer.flush();
-    this.#side.cut();
+    this.side.cut();
   }
 
   refuseNext(connections: number): void {
-    this.#side.refuseNext(connections);
+    this.side.refuseNext(connections);
   }
 
   ping(): void {
@@ -179,12 +177,12 @@ export class Http2Connection implements ConnectionHandle {
     this.#writer.flush();
     this.#writer.close();
     this.#abandon();
-    this.#side.done();
+    this.side.done();
   }
 
   #streamEnded(): void {
     if (this.#closing || this.streams > 0) return;
-    this.#side.rests(true);
+    this.side.rests(true);
     if (this.#retiredId === null) return;
     this.#closing = true;
     this.#reader.close();
@@ -195,7 +193,7 @@ export class Http2Connection implements ConnectionHandle {
   #done(): void {
     this.#writer.flush();
     this.#ending = this.#writer.blocked;
-    if (!this.#ending) this.#side.done();
+    if (!this.#ending) this.side.done();
   }
   #ending = false;
 
@@ -284,7 +282,7 @@ export class Http2Connection implements ConnectionHandle {
     } finally {
       const bytes = block.length + this.#decoder.listBytes;
       this.#reader.spend(bytes / HEADER_BYTES_PER_US);
-      if (bytes >= LONG_BLOCK_BYTES) this.#side.decoded?.(bytes);
+      if (bytes >= LONG_BLOCK_BYTES) this.side.decoded?.(bytes);
     }
   }
 
@@ -302,7 +300,7 @@ export class Http2Connection implements ConnectionHandle {
     this.#reader.spend(STREAM_COST);
     if (this.#isRefused(id)) return;
     const stream = this.#writer.open(id);
-    if (this.streams === 1) this.#side.rests(false);
+    if (this.streams === 1) this.side.rests(false);
     const head = requestHead(fields);
     if (head === null || (ends && (head.bytes ?? 0) > 0)) {
       this.#writer.refuse(stream, Http2Code.Protocol);
@@ -314,9 +312,9 @@ export class Http2Connection implements ConnectionHandle {
     }
     stream.expects = head.bytes;
     stream.remoteEnded = ends;
-    stream.receiver = this.#side.application.open(stream, head, this);
+    stream.receiver = this.side.application.open(stream, head, this);
     if (ends) stream.receiver.ended();
-    if (this.streams >= CROWD_STREAMS && ++this.#crowding % CROWD_STREAMS === 0) this.#side.crowded?.();
+    if (this.streams >= CROWD_STREAMS && ++this.#crowding % CROWD_STREAMS === 0) this.side.crowded?.();
   }
 
   /** Reports whether a GOAWAY has announced that this stream is not served. */
@@ -345,10 +343,10 @@ export class Http2Connection implements ConnectionHandle {
   #onPing(flags: number, payload: Buffer): void {
     checkLength("PING", payload, 8);
     if (flags & FrameFlag.Ack) {
-      this.#side.acknowledged();
+      this.side.acknowledged();
       return;
     }
-    if (this.#side.pings.tooMany(this.#writer.sentSince(), this.streams === 0))
+    if (this.side.pings.tooMany(this.#writer.sentSince(), this.streams === 0))
       throw new ConnectionError(Http2Code.Calm, "too_many_pings");
     this.#writer.pong(payload);
   }
@@ -361,7 +359,7 @@ export class Http2Connection implements ConnectionHandle {
     const window = readSettings(payload);
     if (window !== null && !this.#writer.rewindow(window)) throw windowTooLarge();
     this.#writer.acknowledge();
-    if (!this.#settled) this.#side.settled();
+    if (!this.#settled) this.side.settled();
     this.#settled = true;
   }
 

@@ -1,9 +1,11 @@
 /** Sends the events of one stream over HTTP/2 as data. Several events may share a frame, and nothing is allocated per token. */
+import { overwriteEachTurn } from "../../base/overwritten-buffers.ts";
 import type { EventSink, HeldBytes, SinkEvents } from "../http/sink.ts";
 import type { DrainListener, Output } from "../http1/stream.ts";
 
 /** Buffer in which an event is put together. Longer events get a buffer of their own. */
 const scratch = Buffer.alloc(65_536);
+overwriteEachTurn(() => scratch);
 
 export class DataStream implements EventSink, DrainListener {
   #full = false;

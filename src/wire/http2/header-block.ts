@@ -6,17 +6,15 @@ const BYTES_MOST = 65_536;
 const FRAMES_MOST = 64;
 
 export class HeaderBlock {
-  /** Stream that the block belongs to. */
-  readonly id: number;
-  /** True if the stream's request ends with the block. */
-  readonly ends: boolean;
   readonly #parts: Uint8Array[] = [];
   #bytes = 0;
 
-  constructor(id: number, ends: boolean) {
-    this.id = id;
-    this.ends = ends;
-  }
+  constructor(
+    /** Stream that the block belongs to. */
+    readonly id: number,
+    /** True if the stream's request ends with the block. */
+    readonly ends: boolean,
+  ) {}
 
   /** Appends the part of a frame. Throws a `ConnectionError` above the limits. */
   add(part: Uint8Array): void {

@@ -27,11 +27,8 @@ export class Outbox {
   #blocked = false;
   #due = false;
   #closed = false;
-  readonly #owner: OutboxOwner;
 
-  constructor(owner: OutboxOwner) {
-    this.#owner = owner;
-  }
+  constructor(private readonly owner: OutboxOwner) {}
 
   /** True while the kernel accepts no bytes, until `drained`. */
   get blocked(): boolean {
@@ -55,7 +52,7 @@ export class Outbox {
     }
     if (!this.#due) {
       this.#due = true;
-      this.#owner.later(this.#endOfTurn);
+      this.owner.later(this.#endOfTurn);
     }
     return at;
   }
@@ -73,10 +70,10 @@ export class Outbox {
   /** Writes the collected bytes, unless the kernel accepts none. */
   flush(): void {
     if (this.#length === 0 || this.#closed || this.#blocked) return;
-    const wrote = this.#owner.write(this.buffer, 0, this.#length);
+    const wrote = this.owner.write(this.buffer, 0, this.#length);
     if (wrote < 0) {
       this.close();
-      this.#owner.failed();
+      this.owner.failed();
       return;
     }
     this.#blocked = wrote < this.#length;

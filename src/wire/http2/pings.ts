@@ -14,28 +14,26 @@ export interface PingLimits {
 const IDLE_US = 2 * 3600 * 1e6;
 
 export class PingRules {
-  readonly #limits: PingLimits;
-  readonly #nowUs: () => number;
   #lastUs = -Infinity;
   #strikes = 0;
 
-  constructor(limits: PingLimits, nowUs: () => number) {
-    this.#limits = limits;
-    this.#nowUs = nowUs;
-  }
+  constructor(
+    private readonly limits: PingLimits,
+    private readonly nowUs: () => number,
+  ) {}
 
   /**
    * Counts a ping and returns true if it is too many. `sent`: data or headers have been sent since the last ping. `idle`: no call
    * is open.
    */
   tooMany(sent: boolean, idle: boolean): boolean {
-    const { leastIntervalMs, strikesMost, withoutCalls } = this.#limits;
+    const { leastIntervalMs, strikesMost, withoutCalls } = this.limits;
     if (sent) {
       this.#strikes = 0;
       this.#lastUs = -Infinity;
     }
     const leastUs = idle && !withoutCalls ? IDLE_US : leastIntervalMs * 1000;
-    const nowUs = this.#nowUs();
+    const nowUs = this.nowUs();
     const early = nowUs < this.#lastUs + leastUs;
     this.#lastUs = nowUs;
     if (early) this.#strikes++;

@@ -43,7 +43,6 @@ const STREAM_WINDOW = 1_048_576;
 const NO_TRAILERS = new Uint8Array();
 
 export class Http2Stream {
-  readonly id: number;
   /**
    * Bytes that may be sent, relative to the initial window: bytes that the client added, minus bytes sent. A change of the
    * initial window thereby changes the windows of all streams.
@@ -60,7 +59,6 @@ export class Http2Stream {
   expects: number | null = null;
   /** Bytes of the body received so far. */
   body = 0;
-  readonly #side: StreamSide;
   #queue: Buffer[] = [];
   /** Number of bytes of the first queued part that have left. */
   #from = 0;
@@ -75,14 +73,14 @@ export class Http2Stream {
   #unread = 0;
   #paused = false;
 
-  constructor(id: number, side: StreamSide) {
-    this.id = id;
-    this.#side = side;
-  }
+  constructor(
+    readonly id: number,
+    private readonly side: StreamSide,
+  ) {}
 
   /** Bytes that may be sent. Below 0 if the client has made the window smaller than the bytes already sent. */
   get window(): number {
-    return this.#side.streamWindow + this.extra;
+    return this.side.streamWindow + this.extra;
   }
 
   /** Bytes that wait to be sent. */
@@ -99,21 +97,21 @@ export class Http2Stream {
   head(block: Uint8Array, ends: boolean): void {
     if (this.ended) return;
     this.#localEnded = ends;
-    this.#side.sendHeaders(this, block, ends);
+    this.side.sendHeaders(this, block, ends);
     if (ends) this.#finish();
   }
 
   /** Sends the first `length` bytes. Copies the bytes that must wait, unless the caller gives them away (`isGivenAway`). */
   write(bytes: Buffer, length = bytes.length, isGivenAway = false): void {
     if (this.ended) return;
-    const sent = this.#queued > 0 ? 0 : this.#side.sendData(this, bytes, 0, length);
+    const sent = this.#queued > 0 ? 0 : this.side.sendData(this, bytes, 0, length);
     if (sent === length) return;
     const rest = bytes.subarray(sent, length);
     // `Buffer.from` copies; a Buffer's `slice` would not.
     this.#queue.push(isGivenAway ? rest : Buffer.from(rest));
     this.#queued += length - sent;
     this.held?.held(length - sent);
-    this.#side.wait(this);
+    this.side.wait(this);
   }
 
   /** Ends the stream after the queued data. `block`: encoded trailers, if any. */
@@ -128,7 +126,7 @@ export class Http2Stream {
     if (this.#localEnded) return;
     this.#localEnded = true;
     this.#drop();
-    this.#side.over(this, code);
+    this.side.over(this, code);
   }
 
   /** Stops enlarging the receive window, so that the client must stop when the window is full. */
@@ -158,7 +156,7 @@ export class Http2Stream {
     this.#span = STREAM_WINDOW;
     this.room += more;
     this.#owed = 0;
-    this.#side.credit(this, more);
+    this.side.credit(this, more);
   }
 
   /** Sends one frame of the queued data, or the end after it. Called by the connection. */
@@ -166,7 +164,7 @@ export class Http2Stream {
     const first = this.#queue[0];
     if (first !== undefined) {
       const to = Math.min(first.length, this.#from + FRAME_BYTES_MOST);
-      const sent = this.#side.sendData(this, first, this.#from, to);
+      const sent = this.side.sendData(this, first, this.#from, to);
       this.#from += sent;
       this.#queued -= sent;
       this.held?.held(-sent);
@@ -191,19 +189,19 @@ export class Http2Stream {
   #giveBack(): void {
     const unread = this.#unread;
     this.#unread = 0;
-    if (unread > 0) this.#side.taken(unread);
+    if (unread > 0) this.side.taken(unread);
   }
 
   #close(): void {
     this.#localEnded = true;
-    if (this.#trailers === NO_TRAILERS) this.#side.sendEnd(this);
-    else this.#side.sendHeaders(this, this.#trailers!, true);
+    if (this.#trailers === NO_TRAILERS) this.side.sendEnd(this);
+    else this.side.sendHeaders(this, this.#trailers!, true);
     this.#finish();
   }
 
   #finish(): void {
     this.#drop();
-    this.#side.over(this, null);
+    this.side.over(this, null);
   }
 
   #drop(): void {

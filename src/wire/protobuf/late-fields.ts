@@ -11,21 +11,19 @@ const FIRST_STARTS = 16;
 
 /** A repeated field: first the elements that were decoded at once, then the late ones, which are decoded at each access. */
 export class LateList<T extends object> implements Iterable<T> {
-  readonly #early: T[];
-  /** Number of elements in `#early` before the first late one. */
+  /** Number of elements in `early` before the first late one. */
   readonly #earlyCount: number;
-  readonly #readAgain: ReadAgain<T>;
-  readonly #room: MessageRoom;
-  /** Offset in the message of each further element, or `-1 - index` for one in `#early`. */
+  /** Offset in the message of each further element, or `-1 - index` for one in `early`. */
   #starts = new Int32Array(0);
   #late = 0;
 
   /** Takes over `early`, which the caller must not change afterwards. Counts the memory of the offsets in `room`. */
-  constructor(early: T[], readAgain: ReadAgain<T>, room: MessageRoom) {
-    this.#early = early;
+  constructor(
+    private readonly early: T[],
+    private readonly readAgain: ReadAgain<T>,
+    private readonly room: MessageRoom,
+  ) {
     this.#earlyCount = early.length;
-    this.#readAgain = readAgain;
-    this.#room = room;
   }
 
   get length(): number {
@@ -33,15 +31,15 @@ export class LateList<T extends object> implements Iterable<T> {
   }
 
   push(element: T): void {
-    this.pushLate(-1 - this.#early.length);
-    this.#early.push(element);
+    this.pushLate(-1 - this.early.length);
+    this.early.push(element);
   }
 
   /** Appends the element whose length is at offset `start`. Throws a `MessageRefused`. */
   pushLate(start: number): void {
     if (this.#late === this.#starts.length) {
       const larger = Math.max(FIRST_STARTS, Math.ceil(1.5 * this.#late));
-      this.#room.take(4 * (larger - this.#late));
+      this.room.take(4 * (larger - this.#late));
       const starts = new Int32Array(larger);
       starts.set(this.#starts);
       this.#starts = starts;
@@ -54,7 +52,7 @@ export class LateList<T extends object> implements Iterable<T> {
     const late = index - this.#earlyCount;
     if (late >= this.#late) return undefined;
     const start = late < 0 ? -1 - index : this.#starts[late]!;
-    return start < 0 ? this.#early[-1 - start]! : this.#readAgain(start);
+    return start < 0 ? this.early[-1 - start]! : this.readAgain(start);
   }
 
   *[Symbol.iterator](): Generator<T> {
@@ -70,18 +68,15 @@ export interface Entry {
 
 /** A map: first the entries that were decoded at once, then the late ones, which are decoded at each access. */
 export class LateMap<V = unknown> implements Iterable<readonly [unknown, V]> {
-  readonly #early: ReadonlyMap<unknown, V>;
-  readonly late: LateList<Entry>;
-
   /** Takes over `early`, which the caller must not change afterwards. */
-  constructor(early: ReadonlyMap<unknown, V>, late: LateList<Entry>) {
-    this.#early = early;
-    this.late = late;
-  }
+  constructor(
+    private readonly early: ReadonlyMap<unknown, V>,
+    readonly late: LateList<Entry>,
+  ) {}
 
   /** Number of entries, including those replaced by a later entry with the same key. */
   get size(): number {
-    return this.#early.size + this.late.length;
+    return this.early.size + this.late.length;
   }
 
   has(key: unknown): boolean {
@@ -99,7 +94,7 @@ export class LateMap<V = unknown> implements Iterable<readonly [unknown, V]> {
 
   /** Decodes all entries. Of several entries with the same key, the last one counts. */
   #all(): Map<unknown, V> {
-    const all = new Map(this.#early);
+    const all = new Map(this.early);
     for (let at = 0; at < this.late.length; at++) addEntry(all, this.late.at(at)!);
     return all;
   }

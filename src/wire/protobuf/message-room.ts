@@ -7,11 +7,8 @@ import type { GrpcStatus } from "../grpc/status.ts";
 
 /** Thrown when a message exceeds a limit. `status` goes to the client. */
 export class MessageRefused extends Error {
-  readonly status: GrpcStatus;
-
-  constructor(status: GrpcStatus) {
+  constructor(readonly status: GrpcStatus) {
     super(status.message);
-    this.status = status;
   }
 }
 
@@ -49,8 +46,6 @@ const LIST_BYTES_OF_A_FIELD = 256;
 const LIST_GROWTH = 4;
 
 export class MessageRoom {
-  readonly #fieldsMost: number;
-  readonly #held: HeldMessages;
   #fields = 0;
   #listBytes = 0;
   #listWireBytes = 0;
@@ -61,10 +56,10 @@ export class MessageRoom {
   /** True if parts of the message's own bytes are still needed. */
   hasViews = false;
 
-  constructor(fieldsMost: number, held: HeldMessages) {
-    this.#fieldsMost = fieldsMost;
-    this.#held = held;
-  }
+  constructor(
+    private readonly fieldsMost: number,
+    private readonly held: HeldMessages,
+  ) {}
 
   /** True if short elements must stay encoded. */
   get isFull(): boolean {
@@ -127,7 +122,7 @@ export class MessageRoom {
   /** Resets all counts, because the message is no longer needed. Returns the number of bytes that became garbage. */
   free(): number {
     const bytes = this.#bytes;
-    this.#held.bytes -= bytes;
+    this.held.bytes -= bytes;
     this.#bytes = 0;
     this.#objectBytes = 0;
     this.#fields = 0;
@@ -139,16 +134,16 @@ export class MessageRoom {
   #add(fields: number): void {
     this.#fields += fields;
     const beyond = Math.max(0, this.#listBytes - LIST_GROWTH * this.#listWireBytes);
-    if (this.#fields + beyond / LIST_BYTES_OF_A_FIELD <= this.#fieldsMost) return;
+    if (this.#fields + beyond / LIST_BYTES_OF_A_FIELD <= this.fieldsMost) return;
     throw new MessageRefused({
       code: "RESOURCE_EXHAUSTED",
-      message: `Received message with more fields than max (${this.#fieldsMost}); --grpc-max-message-fields allows more`,
+      message: `Received message with more fields than max (${this.fieldsMost}); --grpc-max-message-fields allows more`,
     });
   }
 
   #count(bytes: number): void {
     this.#bytes += bytes;
-    this.#held.bytes += bytes;
-    if (this.#held.bytes > this.#held.most) throw new MessageRefused(tooMuchHeld(this.#held));
+    this.held.bytes += bytes;
+    if (this.held.bytes > this.held.most) throw new MessageRefused(tooMuchHeld(this.held));
   }
 }

@@ -33,12 +33,10 @@ const EMPTY = Object.fromEntries(Object.entries(ARRAYS).map(([type, Numbers]) =>
 >;
 
 export class NumberList {
-  readonly type: ListType;
   length = 0;
   #array: NumberArray;
 
-  constructor(type: ListType) {
-    this.type = type;
+  constructor(readonly type: ListType) {
     this.#array = EMPTY[type];
   }
 

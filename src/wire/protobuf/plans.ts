@@ -35,16 +35,13 @@ export interface WireField {
 
 /** The plans of messages by name. Each is made when it is first needed. */
 export class Plans {
-  readonly #messages: ReadonlyMap<string, readonly WireField[]>;
   readonly #plans = new Map<string, MessagePlan>();
 
-  constructor(messages: ReadonlyMap<string, readonly WireField[]>) {
-    this.#messages = messages;
-  }
+  constructor(private readonly messages: ReadonlyMap<string, readonly WireField[]>) {}
 
   /** Returns the plan of a message, or null if the table does not have it. */
   of(type: string): MessagePlan | null {
-    const fields = this.#messages.get(type);
+    const fields = this.messages.get(type);
     if (fields === undefined) return null;
     const existing = this.#plans.get(type);
     if (existing !== undefined) return existing;

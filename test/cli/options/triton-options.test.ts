@@ -1,5 +1,8 @@
 /** Tests that Triton's options are read like by tritonserver, with the same errors. */
 import { describe, expect, test } from "bun:test";
+import { serveOptions } from "../../../src/cli/options/serve-options.ts";
+import { tritonOptions } from "../../../src/cli/options/triton-options.ts";
+import { tritonServerOptions } from "../../../src/cli/options/triton-server-options.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
 import { parseMetricsConfig, readTritonBoolean } from "../../../src/metrics/config/triton-metrics.ts";
 import { DEFAULT_TRITON_METRICS } from "../../metrics/snapshots.ts";
@@ -43,7 +46,7 @@ describe("--metrics-config", () => {
       { quantile: 0.9, error: 0.01 },
     ];
     expect(tritonOf(together)).toMatchObject({ counters: false, histograms: true, quantiles });
-    expect(resolve(together)).toMatchObject({ notices: [] });
+    expect(resolve(together)).toMatchObject({ notices: [expect.stringContaining("deprecated")] });
     expect(
       tritonOf("--metrics-config=summary_latencies=true --metrics-config=summary_quantiles=0.9:0.1"),
     ).toMatchObject({
@@ -62,7 +65,33 @@ describe("--metrics-config", () => {
     expect("notices" in resolved && resolved.notices).toEqual([
       "Invalid option: [0.5]. No ':' delimiter found. Expected format is <quantile>:<error>",
       "Invalid option: [a:b]. Error: stod",
+      expect.stringContaining("deprecated"),
     ]);
+  });
+});
+
+describe("deprecation outside --role triton", () => {
+  const noticesOf = (line: string) => {
+    const resolved = resolve(line);
+    return "notices" in resolved ? resolved.notices : [];
+  };
+  const REPLACEMENT = "use --role triton, a Triton server with all of these metrics";
+
+  test("one notice names the given options and the replacement", () => {
+    expect(noticesOf("--metrics-port 8002 --allow-cpu-metrics false")).toEqual([
+      `--allow-cpu-metrics, --metrics-port: deprecated for this role; ${REPLACEMENT}`,
+    ]);
+  });
+
+  test.each(["", "--allow-metrics false", "--role triton --metrics-port=8002"])("no notice with %p", (line) => {
+    expect(noticesOf(line).filter((notice) => notice.includes("deprecated"))).toEqual([]);
+  });
+
+  test("the help of every option names the replacement, but not in the Triton role", () => {
+    for (const [name, { about }] of Object.entries(tritonOptions)) {
+      expect(serveOptions[name as keyof typeof tritonOptions].about).toBe(`${about} Deprecated: ${REPLACEMENT}.`);
+      expect(tritonServerOptions[name as keyof typeof tritonOptions].about).not.toContain("Deprecated");
+    }
   });
 });
 

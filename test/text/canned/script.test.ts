@@ -17,6 +17,7 @@ import {
   SILENT,
 } from "../../../src/text/canned/script.ts";
 import { times } from "../../size.ts";
+import { anyValue } from "./any-value.ts";
 
 /** Returns the members of a sequence with these IDs per step. */
 const stepped = (steps: readonly (readonly number[])[]) => ({
@@ -122,14 +123,7 @@ test("any JSON is read as an order or refused", () => {
     "hold_after",
     "finish",
   );
-  const { value } = fc.letrec((tie) => ({
-    value: fc.oneof(
-      { maxDepth: 4 },
-      fc.jsonValue({ maxDepth: 1 }),
-      fc.array(tie("value")),
-      fc.dictionary(key, tie("value")),
-    ),
-  }));
+  const value = anyValue(key);
   fc.assert(
     fc.property(fc.dictionary(key, value), (body) => {
       try {

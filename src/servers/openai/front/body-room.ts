@@ -28,8 +28,6 @@ interface AdmittedBody {
 }
 
 export class BodyRoom {
-  readonly #most: number;
-  readonly #backend: Timer;
   readonly #inside = new Map<object, AdmittedBody>();
   #waiting: QueuedBody[] = [];
   /** True while no body is admitted and none waits, so that `leave` has nothing to do. */
@@ -39,10 +37,10 @@ export class BodyRoom {
   #looking = false;
 
   /** `most`: bytes that all large bodies may reserve. A larger body is admitted if no admitted one has its whole reservation. */
-  constructor(most: number, backend: Timer) {
-    this.#most = most;
-    this.#backend = backend;
-  }
+  constructor(
+    private readonly most: number,
+    private readonly backend: Timer,
+  ) {}
 
   /**
    * Reserves room for a body. Returns true if there is room now. Otherwise returns a promise, which resolves in the order of
@@ -98,15 +96,15 @@ export class BodyRoom {
   }
 
   #fits(bytes: number): boolean {
-    if (this.#used + bytes <= this.#most) return true;
+    if (this.#used + bytes <= this.most) return true;
     // Otherwise no body could ever complete: each would wait for the room of the others.
-    return this.#used <= this.#most && ![...this.#inside.values()].some(isWhole);
+    return this.#used <= this.most && ![...this.#inside.values()].some(isWhole);
   }
 
   #take(request: object, bytes: number): void {
     const inside = this.#inside.get(request) ?? { bytes, came: 0, share: 0, sinceUs: 0 };
     inside.share += bytes;
-    inside.sinceUs = this.#backend.nowUs();
+    inside.sinceUs = this.backend.nowUs();
     this.#inside.set(request, inside);
     this.#used += bytes;
   }
@@ -122,16 +120,16 @@ export class BodyRoom {
   /** While bodies wait: shrinks reservations of bodies that did not arrive in time, now and again after `WHOLE_US`. */
   readonly #look = (): void => {
     if (this.#looking || this.#waiting.length === 0) return;
-    const nowUs = this.#backend.nowUs();
+    const nowUs = this.backend.nowUs();
     for (const inside of this.#inside.values()) {
       if (inside.came >= inside.bytes || nowUs - inside.sinceUs < WHOLE_US) continue;
       this.#used -= inside.share - inside.came;
       inside.share = inside.came;
     }
     this.#next();
-    if (this.#waiting.length === 0 || !this.#backend.after) return;
+    if (this.#waiting.length === 0 || !this.backend.after) return;
     this.#looking = true;
-    this.#backend.after(WHOLE_US, () => {
+    this.backend.after(WHOLE_US, () => {
       this.#looking = false;
       this.#look();
     });

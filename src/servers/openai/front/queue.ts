@@ -14,9 +14,6 @@ import { engineBusy, prefillBacklog } from "../request/errors.ts";
 import { ReceiverBefore } from "./receiver-before.ts";
 
 export class Queue {
-  readonly #limits: LiveValue<QueueLimits>;
-  readonly #backend: Backend;
-  readonly #accounting: Accounting;
   /** Keeps the order of arrival although prompts take different times to encode. */
   readonly arrivals = new ArrivalOrder();
   /** Tokens of prompts in the engine that have no output yet. */
@@ -25,26 +22,26 @@ export class Queue {
   #comingCount = 0;
   #comingTokens = 0;
 
-  constructor(limits: LiveValue<QueueLimits>, backend: Backend, accounting: Accounting) {
-    this.#accounting = accounting;
-    this.#limits = limits;
-    this.#backend = backend;
-  }
+  constructor(
+    private readonly limits: LiveValue<QueueLimits>,
+    private readonly backend: Backend,
+    private readonly accounting: Accounting,
+  ) {}
 
   /** Returns the refusal of a request with `count` generations, and counts it. Returns null if there is room. */
   refuses(count: number): ErrorAnswer | null {
-    const { maxNumQueuedReqs, maxNumQueuedTokens } = this.#limits.get();
+    const { maxNumQueuedReqs, maxNumQueuedTokens } = this.limits.get();
     if (maxNumQueuedReqs !== undefined && this.#inFlight + count > maxNumQueuedReqs) {
-      this.#accounting.rejected?.("requests");
+      this.accounting.rejected?.("requests");
       return engineBusy;
     }
     if (maxNumQueuedTokens === undefined || this.#backlog + this.#comingTokens < maxNumQueuedTokens) return null;
-    this.#accounting.rejected?.("tokens");
+    this.accounting.rejected?.("tokens");
     return prefillBacklog;
   }
 
   get #inFlight(): number {
-    return (this.#backend.inFlight?.() ?? 0) + this.#comingCount;
+    return (this.backend.inFlight?.() ?? 0) + this.#comingCount;
   }
 
   /** Adds generations of an admitted request, and their prompt tokens. Once they are submitted, call it with negative numbers. */
@@ -58,7 +55,7 @@ export class Queue {
    * returns the result of `submit`.
    */
   submit<R>(tokens: number, receiver: Receiver, submit: (receiver: Receiver) => Submission | R): Submission | R {
-    if (this.#limits.get().maxNumQueuedTokens === undefined) return submit(receiver);
+    if (this.limits.get().maxNumQueuedTokens === undefined) return submit(receiver);
     const counted = new CountedPrompt(receiver, () => {
       this.#backlog -= tokens;
     });

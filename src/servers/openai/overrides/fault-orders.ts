@@ -47,16 +47,14 @@ export interface ChosenFaults extends FaultOrder {
 }
 
 export class FaultOrders {
-  readonly #kernel: OpenAiKernel;
-  readonly #counts: FaultCounts;
   /** Number of requests without an id so far. It seeds their faults. */
   #ordinal = 0;
   readonly #attempts = new Map<string, number>();
 
-  constructor(kernel: OpenAiKernel, counts: FaultCounts) {
-    this.#kernel = kernel;
-    this.#counts = counts;
-  }
+  constructor(
+    private readonly kernel: OpenAiKernel,
+    private readonly counts: FaultCounts,
+  ) {}
 
   /**
    * Sets up the faults of an answer over HTTP. Returns null if nothing disturbs it. Otherwise resolves when the faults are in
@@ -100,12 +98,12 @@ export class FaultOrders {
 
   /** True if answers may be disturbed although their requests order nothing. */
   get some(): boolean {
-    return disturbsAny(this.#kernel);
+    return disturbsAny(this.kernel);
   }
 
   /** Returns the faults of an answer, or null for none. Resolves with an error if the order is invalid or not allowed. */
   disturbance(subject: FaultSubject): Promise<ChosenFaults | ErrorAnswer | null> | null {
-    const { live, text } = this.#kernel;
+    const { live, text } = this.kernel;
     const rate = live.values.faults.get().faultRate ?? 0;
     const { fault, trusted } = subject;
     if (fault === "" && !this.some) return null;
@@ -125,7 +123,7 @@ export class FaultOrders {
     const { BrokenPlan, substituteAnswer, parsePlan, planByChance, reachesOthers } = await import(
       "../../../faults/order.ts"
     );
-    const { config, live, time, truth } = this.#kernel;
+    const { config, live, time, truth } = this.kernel;
     let plan: Plan | null;
     try {
       const { faultRate = 0, faultTypes = [] } = live.values.faults.get();
@@ -141,15 +139,15 @@ export class FaultOrders {
     if (plan === null) return null;
     const { over, open, target } = subject;
     if (!trusted && plan.faults.some((fault) => reachesOthers(fault, over !== "1.1"))) return faultNotAllowed;
-    const { consumed } = this.#counts;
+    const { consumed } = this.counts;
     const witness = truth.faultWitness?.(key);
     const told = (answer: DisturbedAnswer) => {
-      for (const { id, times } of answer.account.fired) if (times > 0) this.#counts.faulted(id);
+      for (const { id, times } of answer.account.fired) if (times > 0) this.counts.faulted(id);
       witness?.told(answer);
     };
     const before = this.#attempt(subject.header("x-request-id") ?? subject.header("authorization") ?? "", plan);
     const instead = substituteAnswer(plan, { before, open, target, epochSeconds: time.epochSeconds() });
-    if (instead !== null) this.#counts.faulted(instead.id);
+    if (instead !== null) this.counts.faulted(instead.id);
     return {
       ...{ plan, key, told, isBrief: !witness, instead },
       ...(witness?.sent ? { sent: witness.sent } : {}),

@@ -73,7 +73,6 @@ const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
 
 /** Finds and plays the orders for the requests of a server. */
 export class Orders {
-  readonly #kernel: OpenAiKernel;
   readonly #vocabulary: Vocabulary;
   readonly #reasoning: ReasoningSetup | null;
   readonly #plays: Plays;
@@ -88,10 +87,9 @@ export class Orders {
   /** Logs why a JSON Schema in a prompt gets no JSON. Later calls do nothing. */
   readonly schemaNotice: (why: string) => void;
 
-  constructor(kernel: OpenAiKernel) {
+  constructor(private readonly kernel: OpenAiKernel) {
     const { backend, config, live, text } = kernel;
     const { vocabulary } = text.model;
-    this.#kernel = kernel;
     this.#vocabulary = vocabulary;
     const { reasoningParser: name } = config.text;
     this.#reasoning = name === undefined ? null : reasoningSetup(name, vocabulary);
@@ -112,7 +110,7 @@ export class Orders {
   }
 
   get #mayFail(): boolean {
-    const { config, live } = this.#kernel;
+    const { config, live } = this.kernel;
     return config.faults.errorHeader === true || (live.values.failures.get().failureRate ?? 0) > 0;
   }
 
@@ -120,7 +118,7 @@ export class Orders {
   of(http: HttpRequest, request: GenerationRequest, body: Body): AnswerOrders | Promise<AnswerOrders> {
     const failure = this.#mayFail ? this.#failures.of(http) : null;
     if (failure !== null) return { ...NOTHING, error: failure };
-    const { rules } = this.#kernel.text;
+    const { rules } = this.kernel.text;
     return rules === undefined ? this.#requested(http, request, body) : this.#ruled(rules, http, request, body);
   }
 
@@ -210,7 +208,7 @@ export class Orders {
 
   /** Puts thinking in front of a text, if the server's answers think. Otherwise the parser would take the text for thinking. */
   #thoughtful(ids: Uint32Array, promptIds: Uint32Array, request: GenerationRequest): Uint32Array {
-    const { config, text } = this.#kernel;
+    const { config, text } = this.kernel;
     const seed = request.seed ?? 0;
     const thinking = thinkingOf(request, this.#reasoning, promptIds, seed, config.openai.answers.meanReasoningTokens);
     if (thinking === null) return ids;
@@ -269,14 +267,14 @@ export class Orders {
 
   #ordered(original: Order, request: GenerationRequest): OrderedAnswer {
     if (original.kind === "play") return this.#played(this.#named(original.text), original, request);
-    const order = withCallsWritten(original, request, this.#kernel.config.text.toolCallParser);
+    const order = withCallsWritten(original, request, this.kernel.config.text.toolCallParser);
     if (order.kind === "echo") return { order, text: request.kind === "chat" ? lastContent(request) : null };
     return { order, text: order.kind === "text" ? order.text : null };
   }
 
   /** Returns the operator's orders for a request: of a fixture, of the queue in `--script`, or of `--answers echo`. */
   #byOperator(http: HttpRequest, request: GenerationRequest, body: Body): AnswerOrders {
-    const { fixtures } = this.#kernel.text.canned;
+    const { fixtures } = this.kernel.text.canned;
     const answer = fixtures?.answerTo(questionOf(http, request, body, this.#vocabulary)) ?? null;
     const prepared = answer && this.#prepared(answer, request);
     if (prepared !== null) return prepared;
@@ -296,7 +294,7 @@ export class Orders {
 
   /** Returns the orders for a recording: played with its own times, or its text with the times of the engine. */
   #recorded(recorded: Recording, request: GenerationRequest): AnswerOrders {
-    if (this.#kernel.config.text.replayTiming !== "scheduled") return { ...NOTHING, recorded };
+    if (this.kernel.config.text.replayTiming !== "scheduled") return { ...NOTHING, recorded };
     const { status, headers, events } = recorded;
     if (status >= 400) return { ...NOTHING, error: { status, headers, body: events[0]?.[1] ?? "", asItIs: true } };
     const order: Order = { kind: "text", text: saidIn(recorded), script: null, releases: false };
@@ -305,7 +303,7 @@ export class Orders {
 
   /** Reports whether `--answers echo` applies. It does not if the answer must have a form or call a tool. */
   #echoes(http: HttpRequest, request: GenerationRequest): boolean {
-    if (!this.#kernel.config.text.echo || request.sampling.structure) return false;
+    if (!this.kernel.config.text.echo || request.sampling.structure) return false;
     const calls = this.calls(http, request);
     return request.kind !== "chat" || !(forced({ choice: request.toolChoice }) || (calls !== null && calls !== false));
   }

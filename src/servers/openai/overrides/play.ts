@@ -48,13 +48,10 @@ export function scriptIds(
 /** Holds back the outputs of all choices of a request until the last one has ended. Then passes them on, choice by choice. */
 export class JointOutputs {
   readonly #ends: ((() => void) | undefined)[] = [];
-  readonly #choices: number;
   #places = 0;
   #ended = 0;
 
-  constructor(choices: number) {
-    this.#choices = choices;
-  }
+  constructor(private readonly choices: number) {}
 
   /** Reserves a place in the order for a choice. */
   place(): number {
@@ -64,7 +61,7 @@ export class JointOutputs {
   /** Notes the end of a choice. `passOn`: passes on its outputs. */
   ended(place: number, passOn: () => void): void {
     this.#ends[place] = passOn;
-    if (++this.#ended === this.#choices) for (const end of this.#ends) end?.();
+    if (++this.#ended === this.choices) for (const end of this.#ends) end?.();
   }
 }
 
@@ -81,9 +78,6 @@ export interface PlaySettings {
 
 /** Stands between the engine and a choice, and plays the script of the choice. */
 export class PlayedReceiver extends ReceiverBefore {
-  readonly #choice: PlayedChoice;
-  readonly #sequence: Sequence;
-  readonly #settings: PlaySettings;
   readonly #place: number;
   readonly #tokens: OutputTokens;
   #steps = 0;
@@ -91,23 +85,24 @@ export class PlayedReceiver extends ReceiverBefore {
   /** Outputs that wait for their times, earliest first. */
   readonly #late: { readonly dueUs: number; readonly passOn: () => void }[] = [];
 
-  constructor(choice: PlayedChoice, sequence: Sequence, settings: PlaySettings) {
+  constructor(
+    private readonly choice: PlayedChoice,
+    private readonly sequence: Sequence,
+    private readonly settings: PlaySettings,
+  ) {
     super(choice);
-    this.#choice = choice;
-    this.#sequence = sequence;
-    this.#settings = settings;
     this.#place = settings.together?.place() ?? 0;
     this.#tokens = new OutputTokens(settings.repetition);
   }
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     if (this.#over) return;
-    const { together } = this.#settings;
+    const { together } = this.settings;
     const from = this.#tokens.ids.length;
     const repeated = this.#tokens.add(ids, at, count, finish !== null);
     if (repeated !== null) this.#tokens.ids.length = repeated;
     this.#steps++;
-    const wanted = this.#steps >= this.#sequence.steps ? this.#sequence.finish : "stop";
+    const wanted = this.#steps >= this.sequence.steps ? this.sequence.finish : "stop";
     // The error overtakes the output of its step, as in vLLM, where both wait for the API server.
     if (finish === null && repeated === null && (wanted === "error" || wanted === "rejected")) {
       this.#fail(wanted);
@@ -128,8 +123,8 @@ export class PlayedReceiver extends ReceiverBefore {
 
   /** Passes an output on at the time that the script sets. The engine does not wait for it. */
   #timed(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
-    const { timesMs } = this.#sequence;
-    const { stage, arrivalUs } = this.#settings;
+    const { timesMs } = this.sequence;
+    const { stage, arrivalUs } = this.settings;
     const ms = timesMs[Math.min(this.#steps, timesMs.length) - 1];
     const dueUs = ms === undefined ? 0 : arrivalUs + ms * 1000;
     if (this.#late.length === 0 && dueUs <= stage.nowUs()) {
@@ -143,18 +138,18 @@ export class PlayedReceiver extends ReceiverBefore {
 
   /** Passes on late outputs when they are due, until none is left or the choice has ended for its client. */
   #await(): void {
-    const { stage } = this.#settings;
+    const { stage } = this.settings;
     stage.later(this.#late[0]!.dueUs - stage.nowUs(), () => {
-      while (this.#choice.finish === null && this.#late.length > 0 && this.#late[0]!.dueUs <= stage.nowUs())
+      while (this.choice.finish === null && this.#late.length > 0 && this.#late[0]!.dueUs <= stage.nowUs())
         this.#late.shift()!.passOn();
-      if (this.#choice.finish !== null) this.#late.length = 0;
+      if (this.choice.finish !== null) this.#late.length = 0;
       if (this.#late.length > 0) this.#await();
     });
   }
 
   /** Applies the effects that the script wants after this step. */
   #after(): void {
-    const { script, stage } = this.#settings;
+    const { script, stage } = this.settings;
     const { holdAfter, releaseAfterS, diesAtStep } = script;
     if (this.#steps === diesAtStep) stage.die();
     if (this.#steps !== holdAfter) return;
@@ -164,17 +159,17 @@ export class PlayedReceiver extends ReceiverBefore {
 
   #fail(how: "error" | "rejected"): void {
     this.#over = true;
-    const { submission } = this.#choice;
+    const { submission } = this.choice;
     if (how === "rejected" && submission?.reject) submission.reject(this.#tokens.ids.length);
     else this.#end(Finish.Error);
-    const { together } = this.#settings;
+    const { together } = this.settings;
     const none = new Int32Array(0);
     if (together === null) this.#timed(none, 0, 0, Finish.Error, -1);
     else together.ended(this.#place, () => this.next.onTokens(none, 0, 0, Finish.Error, -1));
   }
 
   #end(reason: Finish): void {
-    this.#choice.submission?.finish(reason, this.#tokens.ids.length);
+    this.choice.submission?.finish(reason, this.#tokens.ids.length);
   }
 }
 

@@ -32,18 +32,15 @@ function repeats(ids: readonly number[], length: number, { minPattern, maxPatter
 /** Keeps the tokens of a choice so far, and finds repetition in them. */
 export class OutputTokens {
   readonly ids: number[] = [];
-  readonly #repetition: Repetition | null;
 
   /** `repetition` null: repetition is not looked for. */
-  constructor(repetition: Repetition | null) {
-    this.#repetition = repetition;
-  }
+  constructor(private readonly repetition: Repetition | null) {}
 
   /** Adds an output. Returns the number of ids at which a pattern completes, or null. `ended`: the answer ends with it. */
   add(ids: Int32Array, at: number, count: number, ended: boolean): number | null {
     const from = this.ids.length;
     for (let i = at; i < at + count; i++) this.ids.push(ids[i]!);
-    return this.#repetition && repeatedAfter(this.ids, from, this.#repetition, ended);
+    return this.repetition && repeatedAfter(this.ids, from, this.repetition, ended);
   }
 }
 

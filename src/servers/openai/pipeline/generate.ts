@@ -60,19 +60,17 @@ type ResponseWriter = (exchange: Exchange, answer: CollectedAnswer, body: WholeA
 
 /** Waits for a whole answer and responds with it. */
 class PendingReply implements WholeAnswerListener {
-  readonly #write: ResponseWriter;
-  readonly #exchange: Exchange;
   #resolve: ((response: MaybeResponse) => void) | null = null;
   #response: MaybeResponse | null = null;
 
-  constructor(write: ResponseWriter, exchange: Exchange) {
-    this.#write = write;
-    this.#exchange = exchange;
-  }
+  constructor(
+    private readonly write: ResponseWriter,
+    private readonly exchange: Exchange,
+  ) {}
 
   /** Returns the value for the handler: the response, a promise of it, or the front's mark for a later response. */
   until(answer: CollectedAnswer): MaybeResponse {
-    const { context } = this.#exchange;
+    const { context } = this.exchange;
     // Already set if one of many choices failed before the last one was submitted.
     if (this.#response !== null) return this.#response;
     const { signal } = context.request;
@@ -82,7 +80,7 @@ class PendingReply implements WholeAnswerListener {
   }
 
   collected(answer: CollectedAnswer, body: WholeAnswer): void {
-    this.#response = this.#write(this.#exchange, answer, body);
+    this.#response = this.write(this.exchange, answer, body);
     this.#resolve?.(this.#response);
   }
 }
@@ -91,14 +89,10 @@ const ONCE = { once: true };
 
 /** Receives a whole answer that is generated in the background. */
 class BackgroundListener implements WholeAnswerListener {
-  readonly #background: Background;
-
-  constructor(background: Background) {
-    this.#background = background;
-  }
+  constructor(private readonly background: Background) {}
 
   collected(_: CollectedAnswer, body: WholeAnswer): void {
-    if (typeof body !== "string") this.#background.failed();
+    if (typeof body !== "string") this.background.failed();
   }
 }
 

@@ -40,9 +40,6 @@ function charactersIn(text: string): number {
 
 /** The text of one choice, as far as stop strings need it. */
 export class StopStrings {
-  readonly #stop: readonly string[];
-  readonly #include: boolean;
-  readonly #minTokens: number;
   /** Characters that are withheld while the answer runs. */
   readonly #withheld: number;
   /** Length of the longest stop string in UTF-16 units. So much of the sent text is kept, because a match may begin in it. */
@@ -56,10 +53,11 @@ export class StopStrings {
   kept = 0;
 
   /** `include`: keeps the stop string in the text and withholds nothing. `minTokens`: first tokens, without a search. */
-  constructor(stop: readonly string[], include: boolean, minTokens: number) {
-    this.#stop = stop;
-    this.#include = include;
-    this.#minTokens = minTokens;
+  constructor(
+    private readonly stop: readonly string[],
+    private readonly include: boolean,
+    private readonly minTokens: number,
+  ) {
     const { characters, units } = longestOf(stop);
     this.#longest = units;
     this.#withheld = include ? 0 : characters - 1;
@@ -77,10 +75,10 @@ export class StopStrings {
     for (const piece of pieces) {
       this.#text += piece;
       ends.push(this.#text.length);
-      if (++count <= this.#minTokens) searchFrom = this.#text.length;
+      if (++count <= this.minTokens) searchFrom = this.#text.length;
     }
     this.kept = pieces.length + skipped;
-    if (count + skipped <= this.#minTokens || searchFrom === this.#text.length) return null;
+    if (count + skipped <= this.minTokens || searchFrom === this.#text.length) return null;
     return this.#search(searchFrom, ends);
   }
 
@@ -96,7 +94,7 @@ export class StopStrings {
   #search(searchFrom: number, ends: readonly number[]): string | null {
     let found: string | null = null;
     let foundEnd = Number.POSITIVE_INFINITY;
-    for (const stop of this.#stop) {
+    for (const stop of this.stop) {
       const at = this.#text.indexOf(stop, Math.max(0, searchFrom - stop.length + 1));
       if (at === -1 || at + stop.length >= foundEnd) continue;
       found = stop;
@@ -105,7 +103,7 @@ export class StopStrings {
     if (found === null) return null;
     this.#ended = true;
     this.kept = ends.findIndex((end) => end >= foundEnd) + 1;
-    this.#text = this.#text.slice(0, this.#include ? foundEnd : foundEnd - found.length);
+    this.#text = this.#text.slice(0, this.include ? foundEnd : foundEnd - found.length);
     return found;
   }
 

@@ -22,7 +22,6 @@ const NOTHING = new Uint8Array();
 
 /** A stream, through which its choices write. Set the sink and the submission of each choice, then call `accepted`. */
 export class StreamedAnswer implements SinkEvents {
-  readonly context: AnswerContext;
   readonly choices: StreamedChoice[] = [];
   sink!: EventSink;
   #opened = false;
@@ -38,8 +37,7 @@ export class StreamedAnswer implements SinkEvents {
   /** True if the stream is complete or broken off, or its client disconnected. */
   #over = false;
 
-  constructor(context: AnswerContext) {
-    this.context = context;
+  constructor(readonly context: AnswerContext) {
     this.#running = context.prompts.length * context.output.n;
     while (this.choices.length < this.#running) this.choices.push(new StreamedChoice(this, this.choices.length));
     const { form, server } = context;

@@ -79,14 +79,9 @@ const CANDIDATES_OF_A_PART = 512;
 
 /** Writes the log probabilities of one choice, token by token. */
 export class Logprobs {
-  readonly #source: LogprobSource;
   /** Characters of all tokens so far, in the form in which they are written. */
   #offset = 0;
-  readonly #seed: number;
-  readonly #vocabulary: Vocabulary;
   readonly #count: number;
-  readonly #asIds: boolean;
-  readonly #chosen: readonly number[] | null;
   /** The last tokens. They may be the beginning of a character that the next token completes. */
   readonly #recent: number[] = [];
 
@@ -95,19 +90,14 @@ export class Logprobs {
    * `chosen`: candidates of output tokens instead of the most likely ones; null: the most likely ones.
    */
   constructor(
-    source: LogprobSource,
-    seed: number,
-    vocabulary: Vocabulary,
+    private readonly source: LogprobSource,
+    private readonly seed: number,
+    private readonly vocabulary: Vocabulary,
     count: number,
-    asIds: boolean,
-    chosen: readonly number[] | null = null,
+    private readonly asIds: boolean,
+    private readonly chosen: readonly number[] | null = null,
   ) {
-    this.#chosen = chosen;
-    this.#source = source;
-    this.#seed = seed;
-    this.#vocabulary = vocabulary;
     this.#count = count === -1 ? vocabulary.size : count;
-    this.#asIds = asIds;
   }
 
   /** Returns the value of a chat's `logprobs` for these tokens. `position`: of the first one in the output. */
@@ -157,14 +147,14 @@ export class Logprobs {
     yield* listed(all, 1, (id, i) =>
       i === 0 && prompt.length > 0
         ? "null"
-        : number(this.#source(this.#seed, id, place(i), 0, i < prompt.length).logprob),
+        : number(this.source(this.seed, id, place(i), 0, i < prompt.length).logprob),
     );
     yield '],"tokens":[';
     restart();
     yield* listed(all, 1, (id) => quote(shown(id)));
     yield '],"top_logprobs":[';
     restart();
-    const most = this.#chosen === null ? this.#count + 1 : undefined;
+    const most = this.chosen === null ? this.#count + 1 : undefined;
     yield* listed(all, this.#candidates, (id, i) => {
       const entries =
         i >= prompt.length
@@ -191,14 +181,14 @@ export class Logprobs {
   }
 
   get #candidates(): number {
-    return (this.#chosen?.length ?? this.#count) + 1;
+    return (this.chosen?.length ?? this.#count) + 1;
   }
 
   #chatEntry(id: number, position: number): string {
     const entries = this.#outputs(id, position);
     this.#remember(id);
     const { text, logprob } = entries[0]!;
-    const top = entries.slice(0, this.#chosen === null ? this.#count : entries.length).map((entry) => {
+    const top = entries.slice(0, this.chosen === null ? this.#count : entries.length).map((entry) => {
       const shown = this.#shown(entry.id, entry.text);
       return `{"token":${quote(shown)},"logprob":${number(entry.logprob)},"bytes":${bytesOf(shown)}}`;
     });
@@ -222,13 +212,13 @@ export class Logprobs {
 
   /** Returns the sampled token of the output, then its candidates: those of the request, or the most likely ones. */
   #outputs(id: number, position: number): Entry[] {
-    if (this.#chosen === null) return this.#entries(id, position);
-    const { logprob, rank } = this.#source(this.#seed, id, position, 0);
+    if (this.chosen === null) return this.#entries(id, position);
+    const { logprob, rank } = this.source(this.seed, id, position, 0);
     const entries = [{ id, text: this.#textOf(id), logprob, rank }];
     const most = Math.log1p(-Math.exp(logprob)) - Math.log(CHOSEN_MOST);
-    for (const other of new Set(this.#chosen)) {
+    for (const other of new Set(this.chosen)) {
       if (other === id) continue;
-      const distance = (SPREAD * mix(this.#seed ^ other, position)) / 2 ** 32;
+      const distance = (SPREAD * mix(this.seed ^ other, position)) / 2 ** 32;
       entries.push({ id: other, text: this.#textOf(other), logprob: Math.fround(most - distance), rank: 0 });
     }
     return entries;
@@ -236,7 +226,7 @@ export class Logprobs {
 
   /** Returns the sampled token, then the most likely tokens other than it. */
   #entries(id: number, position: number, prompt = false, count = this.#count): Entry[] {
-    const { logprob, rank, ids, logprobs } = this.#source(this.#seed, id, position, count, prompt);
+    const { logprob, rank, ids, logprobs } = this.source(this.seed, id, position, count, prompt);
     const entries = [{ id, text: this.#textOf(id), logprob, rank }];
     ids.forEach((other, i) => {
       if (other !== id) entries.push({ id: other, text: this.#textOf(other), logprob: logprobs[i]!, rank: i + 1 });
@@ -245,7 +235,7 @@ export class Logprobs {
   }
 
   #shown(id: number, text: string): string {
-    return this.#asIds ? `token_id:${id}` : text;
+    return this.asIds ? `token_id:${id}` : text;
   }
 
   /**
@@ -253,7 +243,7 @@ export class Logprobs {
    * of one has an empty text (vLLM 0.33, `v1/engine/logprobs.py`).
    */
   #textOf(id: number): string {
-    const piece = this.#vocabulary.freshPiece(id);
+    const piece = this.vocabulary.freshPiece(id);
     if (piece !== undefined) return piece;
     for (let count = 1; count <= this.#recent.length; count++) {
       const context = this.#recent.slice(-count);
@@ -268,7 +258,7 @@ export class Logprobs {
   }
 
   #decode(ids: readonly number[]): string {
-    return Buffer.concat(ids.map((id) => this.#vocabulary.bytesOf(id).slice())).toString();
+    return Buffer.concat(ids.map((id) => this.vocabulary.bytesOf(id).slice())).toString();
   }
 
   #remember(id: number): void {

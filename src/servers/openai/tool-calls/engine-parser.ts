@@ -37,10 +37,6 @@ export interface GrammarTokens {
 /** The tool parser for all formats that have a grammar (see grammars.ts). */
 export class EngineParser implements ToolParser {
   readonly engineBased = true;
-  readonly #grammar: CallGrammar;
-  readonly #newId: () => string;
-  readonly #use: ToolUse;
-  readonly #tokens: GrammarTokens;
   readonly #marks: readonly string[];
   readonly #firsts: ReadonlySet<string>;
   /** True if calls are removed from the answer (`tool_choice` none). */
@@ -57,25 +53,26 @@ export class EngineParser implements ToolParser {
   /** The current call's arguments, if the model writes them as JSON. */
   readonly #json = new OpenJson();
 
-  constructor(grammar: CallGrammar, newId: () => string, use: ToolUse, tokens: GrammarTokens) {
-    this.#grammar = grammar;
-    this.#newId = newId;
-    this.#use = use;
-    this.#tokens = tokens;
+  constructor(
+    private readonly grammar: CallGrammar,
+    private readonly newId: () => string,
+    private readonly use: ToolUse,
+    private readonly tokens: GrammarTokens,
+  ) {
     this.#marks = [...grammar.tags, ...grammar.marks, ...tokens.dropped].sort((a, b) => b.length - a.length);
     this.#firsts = new Set(this.#marks.map((mark) => mark[0]!));
     this.#suppressed = use.choice === "none" && use.tools.length > 0;
   }
 
   #properties(name: string): Properties {
-    const found = this.#use.tools.find((tool) => tool.name === name)?.parameters as { properties?: Properties } | null;
+    const found = this.use.tools.find((tool) => tool.name === name)?.parameters as { properties?: Properties } | null;
     return found?.properties ?? {};
   }
 
   push(text: string, ids: readonly number[]): Delta | null {
     this.#sawIds ||= ids.length > 0;
     const parts = new OutputParts();
-    const tags = ids.map((id) => this.#tokens.tags.get(id)).filter((tag) => tag !== undefined);
+    const tags = ids.map((id) => this.tokens.tags.get(id)).filter((tag) => tag !== undefined);
     let rest = text;
     for (const tag of tags) {
       const at = rest.indexOf(tag);
@@ -98,7 +95,7 @@ export class EngineParser implements ToolParser {
 
   /** Reports whether a mark in the text counts. Once ids were seen, marks that are single tokens are recognized by id only. */
   #isMark(mark: string): boolean {
-    return !this.#sawIds || ![...this.#tokens.tags.values()].includes(mark);
+    return !this.#sawIds || ![...this.tokens.tags.values()].includes(mark);
   }
 
   /** Splits text at marks. `final`: no text follows that could complete a mark. */
@@ -147,9 +144,9 @@ export class EngineParser implements ToolParser {
   }
 
   #mark(mark: string, parts: OutputParts): void {
-    const move = this.#grammar.moves[`${this.#state} ${mark}`];
+    const move = this.grammar.moves[`${this.#state} ${mark}`];
     if (move === undefined) {
-      if (!this.#tokens.dropped.includes(mark)) this.#text(mark, parts);
+      if (!this.tokens.dropped.includes(mark)) this.#text(mark, parts);
       return;
     }
     if (move.ends) this.#ends(parts);
@@ -161,7 +158,7 @@ export class EngineParser implements ToolParser {
   #begins(parts: OutputParts): void {
     parts.tool(this.#suppressed);
     if (this.#suppressed) return;
-    this.#slots.push({ id: this.#newId(), name: "", raw: "", named: false, sent: "", inText: false, appends: false });
+    this.#slots.push({ id: this.newId(), name: "", raw: "", named: false, sent: "", inText: false, appends: false });
     this.#json.begin();
   }
 
@@ -173,7 +170,7 @@ export class EngineParser implements ToolParser {
 
   #argument(text: string, parts: OutputParts): void {
     parts.tool(false);
-    if (this.#grammar.read !== null) {
+    if (this.grammar.read !== null) {
       this.#readArgument(text, parts);
       return;
     }
@@ -193,7 +190,7 @@ export class EngineParser implements ToolParser {
       return;
     }
     slot.appends = false;
-    const { structural, streams, isOpenText } = this.#grammar;
+    const { structural, streams, isOpenText } = this.grammar;
     const isIdle = structural !== "" && !slot.inText && ![...structural].some((character) => text.includes(character));
     slot.inText = false;
     if (!streams || isIdle) return;
@@ -211,7 +208,7 @@ export class EngineParser implements ToolParser {
   }
 
   #isOpen({ raw, inText }: CallSlot): boolean {
-    const { read, isOpenText } = this.#grammar;
+    const { read, isOpenText } = this.grammar;
     if (isOpenText !== undefined) return inText;
     return (read!(raw, true, {})?.size ?? 0) > (read!(raw, false, {})?.size ?? 0);
   }
@@ -233,8 +230,8 @@ export class EngineParser implements ToolParser {
 
   /** Derives name and id from a call's header. `unreadable`: the name if the header contains no id. */
   #settleName(slot: CallSlot, unreadable: string): void {
-    if (this.#grammar.trimsNames) slot.name = slot.name.trim();
-    if (!this.#grammar.namesCarryIds || slot.named) return;
+    if (this.grammar.trimsNames) slot.name = slot.name.trim();
+    if (!this.grammar.namesCarryIds || slot.named) return;
     // The header `functions.NAME:NUMBER` is the id.
     const id = /^.+:\d+/.exec(slot.name.trim())?.[0];
     slot.name = id === undefined ? unreadable : id.split(":")[0]!.replace(/^functions\./, "");
@@ -242,8 +239,8 @@ export class EngineParser implements ToolParser {
   }
 
   #isKnown(name: string): boolean {
-    const { tools } = this.#use;
-    return !this.#grammar.checksNames || tools.length === 0 || tools.some((tool) => tool.name === name);
+    const { tools } = this.use;
+    return !this.grammar.checksNames || tools.length === 0 || tools.some((tool) => tool.name === name);
   }
 
   #ends(parts: OutputParts): void {
@@ -254,7 +251,7 @@ export class EngineParser implements ToolParser {
     const held = this.#json.rest();
     if (held !== "") this.#jsonArgument(held, parts);
     let rest = "";
-    if (this.#grammar.read !== null) {
+    if (this.grammar.read !== null) {
       const whole = this.#whole(slot);
       rest = whole.startsWith(slot.sent) ? whole.slice(slot.sent.length) : "";
       if (rest !== "") slot.sent = whole;
@@ -278,7 +275,7 @@ export class EngineParser implements ToolParser {
   /** Returns the arguments in their order, converted to the tool's schema. `open`: includes an incomplete last value. */
   #members(raw: string, open: boolean, name: string): [string, PythonValue][] {
     const properties = this.#properties(name.trim());
-    const members = this.#grammar.read!(raw, open, properties) ?? new Map();
+    const members = this.grammar.read!(raw, open, properties) ?? new Map();
     return [...members].map(([key, value]) => [key, coerceValue(value, properties[key])]);
   }
 
@@ -324,7 +321,7 @@ export class EngineParser implements ToolParser {
       const name = slot.name.trim();
       if (name === "" || !this.#isKnown(name)) return [];
       const isEmpty = slot.raw.trim() === "";
-      const json = this.#grammar.read === null ? slot.raw.trim() : this.#whole({ ...slot, name });
+      const json = this.grammar.read === null ? slot.raw.trim() : this.#whole({ ...slot, name });
       return [{ id: slot.id, name, arguments: isEmpty ? "{}" : json }];
     });
     return { called: calls.length > 0, calls, content: this.#contentBeside(content, calls.length > 0) || null };
@@ -332,7 +329,7 @@ export class EngineParser implements ToolParser {
 
   #contentBeside(content: string, called: boolean): string {
     if (!called) return content;
-    if (this.#grammar.trimsContent) return content.trim();
+    if (this.grammar.trimsContent) return content.trim();
     return content.trim() === "" ? "" : content;
   }
 }

@@ -22,7 +22,6 @@ interface Part {
 
 export class HarmonyParser implements ToolParser {
   readonly engineBased = false;
-  readonly #newId: () => string;
   /** Text that may be the beginning of a mark. */
   #held = "";
   #place: "text" | "header" | "message" = "text";
@@ -32,9 +31,7 @@ export class HarmonyParser implements ToolParser {
   /** True if the current message is a call. */
   #isCall = false;
 
-  constructor(newId: () => string) {
-    this.#newId = newId;
-  }
+  constructor(private readonly newId: () => string) {}
 
   push(text: string): Delta | null {
     this.#held += text;
@@ -73,13 +70,13 @@ export class HarmonyParser implements ToolParser {
     this.#isCall = name !== undefined;
     if (name === undefined) return;
     this.#index++;
-    add(calls, { id: this.#newId(), typed: true, index: this.#index, name, arguments: "" });
+    add(calls, { id: this.newId(), typed: true, index: this.#index, name, arguments: "" });
   }
 
   extract(text: string): ExtractedCalls {
     const parts = partsOf(text);
     const calls = parts.flatMap(({ name, text: json }): ToolCall[] =>
-      name === null ? [] : [{ id: this.#newId(), name, arguments: normalize(json) }],
+      name === null ? [] : [{ id: this.newId(), name, arguments: normalize(json) }],
     );
     const contents = parts.flatMap((part) => (part.name === null && part.text !== "" ? [part.text] : []));
     const content = contents.join("\n");

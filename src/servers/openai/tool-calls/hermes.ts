@@ -32,7 +32,6 @@ interface OpenCall {
 
 export class HermesParser implements ToolParser {
   readonly engineBased = false;
-  readonly #newId: () => string;
   /** Before the first call: text that may be the beginning of its tag. Afterwards: text since the last call's end. */
   #held = "";
   /** True once the tag of a call was found. */
@@ -44,9 +43,7 @@ export class HermesParser implements ToolParser {
   /** True after a call that has ended without a name. vLLM then finds no further calls. */
   #stuck = false;
 
-  constructor(newId: () => string) {
-    this.#newId = newId;
-  }
+  constructor(private readonly newId: () => string) {}
 
   push(text: string): Delta | null {
     this.#held += text;
@@ -105,7 +102,7 @@ export class HermesParser implements ToolParser {
     if (open.name === null) {
       open.name = NAME.exec(json)?.[1] ?? null;
       if (open.name === null) return;
-      calls.push({ id: this.#newId(), typed: true, index, name: open.name });
+      calls.push({ id: this.newId(), typed: true, index, name: open.name });
     }
     if (open.argumentsAt < 0) {
       const match = ARGUMENTS.exec(json);
@@ -129,7 +126,7 @@ export class HermesParser implements ToolParser {
     if (!text.includes(START)) return nothing;
     const calls: ToolCall[] = [];
     for (const [, closed, open] of text.matchAll(/<tool_call>([\s\S]*?)<\/tool_call>|<tool_call>([\s\S]*)/g)) {
-      const call = callOf(closed || open || "", this.#newId);
+      const call = callOf(closed || open || "", this.newId);
       if (call === null) return nothing;
       calls.push(call);
     }

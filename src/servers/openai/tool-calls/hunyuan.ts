@@ -24,8 +24,6 @@ const OPEN_PAIR = /<arg_key>([\s\S]*?)<\/arg_key>(?:[\s\S]*?<arg_value>([\s\S]*)
 
 export class HunyuanParser implements ToolParser {
   readonly engineBased = false;
-  readonly #newId: () => string;
-  readonly #use: ToolUse;
   /** The whole text so far. `#held`: the part of it that is not read yet. */
   #text = "";
   #held = "";
@@ -42,10 +40,10 @@ export class HunyuanParser implements ToolParser {
   /** True if an incomplete string at the end was fully sent. A piece without special characters is then sent at once. */
   #appends = false;
 
-  constructor(newId: () => string, use: ToolUse) {
-    this.#newId = newId;
-    this.#use = use;
-  }
+  constructor(
+    private readonly newId: () => string,
+    private readonly use: ToolUse,
+  ) {}
 
   push(text: string): Delta | null {
     this.#text += text;
@@ -71,7 +69,7 @@ export class HunyuanParser implements ToolParser {
     this.#name = this.#held.slice(start + START.length, separator).trim();
     this.#held = this.#held.slice(separator + SEPARATOR.length);
     this.#index++;
-    const named: CallDelta = { id: this.#newId(), typed: true, index: this.#index, name: this.#name };
+    const named: CallDelta = { id: this.newId(), typed: true, index: this.#index, name: this.#name };
     if (!this.#held.includes(END)) return { content, calls: [named] };
     return this.#arguments([named], content);
   }
@@ -148,7 +146,7 @@ export class HunyuanParser implements ToolParser {
       const members = [...rawArguments!.trim().matchAll(PAIR)].map(
         ([, key, value]) => [key!, this.#valueOf(value!, key!, name)] as const,
       );
-      return { id: this.#newId(), name, arguments: pythonDumps(new Map(members)) };
+      return { id: this.newId(), name, arguments: pythonDumps(new Map(members)) };
     });
   }
 
@@ -180,7 +178,7 @@ export class HunyuanParser implements ToolParser {
 
   /** Returns the types of a parameter except null. */
   #typesOf(key: string, name: string): Set<string> {
-    const found = this.#use.tools.find((tool) => tool.name === name)?.parameters as {
+    const found = this.use.tools.find((tool) => tool.name === name)?.parameters as {
       readonly properties?: Readonly<Record<string, Schema>>;
     } | null;
     const { properties = {} } = found ?? {};

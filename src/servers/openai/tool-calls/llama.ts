@@ -15,7 +15,6 @@ const CHARACTERS_MOST = 65_536;
 
 export class LlamaParser implements ToolParser {
   readonly engineBased = false;
-  readonly #newId: () => string;
   #text = "";
   /** Index of the current call. -1: no call yet. */
   #index = -1;
@@ -26,9 +25,7 @@ export class LlamaParser implements ToolParser {
   /** The calls as they were after the previous output. */
   #previous: readonly PythonDict[] = [];
 
-  constructor(newId: () => string) {
-    this.#newId = newId;
-  }
+  constructor(private readonly newId: () => string) {}
 
   push(text: string): Delta | null {
     this.#text += text;
@@ -79,7 +76,7 @@ export class LlamaParser implements ToolParser {
     const name = get(call, "name");
     if (typeof name !== "string" || name === "") return null;
     this.#named = true;
-    return { id: this.#newId(), typed: true, index: this.#index, name };
+    return { id: this.newId(), typed: true, index: this.#index, name };
   }
 
   #argumentsOf(call: PythonDict, complete: boolean): CallDelta | null {
@@ -142,7 +139,7 @@ export class LlamaParser implements ToolParser {
       const name = get(value, "name");
       const args = get(value, "arguments") ?? get(value, "parameters");
       if (typeof name !== "string" || args === undefined) return null;
-      return { call: { id: this.#newId(), name, arguments: pythonDumps(args) }, end };
+      return { call: { id: this.newId(), name, arguments: pythonDumps(args) }, end };
     } catch {
       return null;
     }

@@ -24,10 +24,6 @@ type Place = "start" | "list" | "object" | "arguments" | "done";
 
 export class MistralParser implements ToolParser {
   readonly engineBased = true;
-  readonly #newId: () => string;
-  readonly #use: ToolUse;
-  /** True if the tag is not a single token, so that a part of it must be withheld. */
-  readonly #spelled: boolean;
   /** Text that may be the beginning of the tag. */
   #held = "";
   /** True once the list of calls has begun. */
@@ -51,11 +47,12 @@ export class MistralParser implements ToolParser {
   #call: CallDelta | null = null;
   #touched = false;
 
-  constructor(newId: () => string, use: ToolUse, spelled: boolean) {
-    this.#newId = newId;
-    this.#use = use;
-    this.#spelled = spelled;
-  }
+  constructor(
+    private readonly newId: () => string,
+    private readonly use: ToolUse,
+    /** True if the tag is not a single token, so that a part of it must be withheld. */
+    private readonly spelled: boolean,
+  ) {}
 
   push(text: string): Delta | null {
     let rest = this.#held + text;
@@ -66,14 +63,14 @@ export class MistralParser implements ToolParser {
       this.#started = true;
       content = rest.slice(0, tag);
       rest = rest.slice(tag).replaceAll(TAG, "");
-    } else if (!this.#started && this.#spelled && rest !== "") {
+    } else if (!this.#started && this.spelled && rest !== "") {
       const keep = overlap(rest, TAG);
       this.#held = rest.slice(rest.length - keep);
       rest = rest.slice(0, rest.length - keep);
       // If the tag is a single token, vLLM's parser sends nothing at this point, either.
       if (rest === "") return null;
     }
-    if (!this.#started && forced(this.#use) && rest !== "") {
+    if (!this.#started && forced(this.use) && rest !== "") {
       this.#started = true;
       rest += this.#held;
       this.#held = "";
@@ -156,7 +153,7 @@ export class MistralParser implements ToolParser {
       this.#key = null;
       this.#put(calls);
       this.#index++;
-      this.#id = this.#newId();
+      this.#id = this.newId();
     } else this.#broken = true;
   }
 
@@ -186,11 +183,11 @@ export class MistralParser implements ToolParser {
 
   extract(text: string): ExtractedCalls {
     const nothing = { called: false, calls: [], content: text };
-    if (this.#use.choice === "none" && this.#use.tools.length > 0) return nothing;
+    if (this.use.choice === "none" && this.use.tools.length > 0) return nothing;
     const [before, ...segments] = text.split(TAG);
-    if (segments.length === 0 && !forced(this.#use)) return nothing;
+    if (segments.length === 0 && !forced(this.use)) return nothing;
     const list = segments.length === 0 ? text.trim() : (segments.map((segment) => segment.trim()).find(Boolean) ?? "");
-    const calls = callsOf(list).map(([name, args]): ToolCall => ({ id: this.#newId(), name, arguments: args }));
+    const calls = callsOf(list).map(([name, args]): ToolCall => ({ id: this.newId(), name, arguments: args }));
     if (calls.length === 0) return { called: false, calls: [], content: list };
     return { called: true, calls, content: segments.length > 0 && before!.trim() !== "" ? before! : null };
   }

@@ -17,25 +17,23 @@ type SearchListener = (how: "Stream" | "Whole", called: boolean) => void;
 
 /** The parser of one choice. */
 export class OutputParser {
-  readonly #use: ToolUse;
-  readonly #tools: ToolParser;
   readonly #keeps: boolean;
-  readonly #onSearch: SearchListener;
   /** Number of tokens so far. */
   #tokens = 0;
   /** True once a call was shown. */
   called = false;
 
-  constructor(use: ToolUse, tools: ToolParser, onSearch: SearchListener = () => {}) {
-    this.#onSearch = onSearch;
-    this.#use = use;
-    this.#tools = tools;
+  constructor(
+    private readonly use: ToolUse,
+    private readonly tools: ToolParser,
+    private readonly onSearch: SearchListener = () => {},
+  ) {
     this.#keeps = keepsCalls(use);
   }
 
   /** True if text is shown unparsed, because no call may be in it. */
   get passes(): boolean {
-    return this.#use.choice === "none" && !this.#tools.engineBased;
+    return this.use.choice === "none" && !this.tools.engineBased;
   }
 
   /** Parses the text and ids of one output. `finished`: it is the last. Returns null if no chunk is sent for it. */
@@ -46,20 +44,20 @@ export class OutputParser {
     const delta = this.#shown(this.#parse(text, ids, finished));
     if (delta === null || delta.calls.length === 0) return delta;
     this.called = true;
-    if (this.#use.parallel) return delta;
+    if (this.use.parallel) return delta;
     return { ...delta, calls: delta.calls.filter(({ index }) => index === 0) };
   }
 
   #parse(text: string, ids: readonly number[], finished: boolean): Delta | null {
     if (this.passes) return text === "" ? null : { content: text, calls: [] };
-    const found = this.#tools.push(text, ids);
-    this.#onSearch("Stream", found !== null && found.calls.length > 0);
+    const found = this.tools.push(text, ids);
+    this.onSearch("Stream", found !== null && found.calls.length > 0);
     // With `tool_choice` none, vLLM drops the calls but still sends a chunk, even an empty one.
-    const delta = found !== null && this.#use.choice === "none" ? { ...found, calls: [] } : found;
+    const delta = found !== null && this.use.choice === "none" ? { ...found, calls: [] } : found;
     if (!finished) return delta;
     const last = delta?.calls.at(-1);
-    if (last !== undefined) last.arguments = (last.arguments ?? "") + (this.#tools.unstreamed?.() ?? "");
-    return joined(delta, this.#tools.finish?.() ?? null);
+    if (last !== undefined) last.arguments = (last.arguments ?? "") + (this.tools.unstreamed?.() ?? "");
+    return joined(delta, this.tools.finish?.() ?? null);
   }
 
   /** Removes calls that must not be shown. Returns null if nothing else is left. */
@@ -70,13 +68,13 @@ export class OutputParser {
 
   /** Parses the whole text of a choice. */
   message(text: string): Message {
-    const { choice, autoEnabled, parallel } = this.#use;
+    const { choice, autoEnabled, parallel } = this.use;
     const nothing = { reasoning: null, calls: [] };
     if (choice === "none") {
-      const content = this.#tools.engineBased ? this.#extract(text).content : text;
+      const content = this.tools.engineBased ? this.#extract(text).content : text;
       return { ...nothing, content };
     }
-    if (!autoEnabled) return { ...nothing, content: forced(this.#use) ? text || "" : text };
+    if (!autoEnabled) return { ...nothing, content: forced(this.use) ? text || "" : text };
     const found = this.#extract(text);
     const content = this.#contentOf(text, found.called, found.content);
     if (!this.#keeps) return { ...nothing, content };
@@ -84,22 +82,22 @@ export class OutputParser {
     this.called = calls.length > 0;
     return {
       reasoning: null,
-      content: forced(this.#use) ? (content ?? "") : content,
+      content: forced(this.use) ? (content ?? "") : content,
       calls: parallel ? calls : calls.slice(0, 1),
     };
   }
 
   #extract(text: string): ExtractedCalls {
-    const found = this.#tools.extract(text);
-    this.#onSearch("Whole", found.called);
+    const found = this.tools.extract(text);
+    this.onSearch("Whole", found.called);
     return found;
   }
 
   /** Returns the content of a message. `content`: the text that the tool parser left. */
   #contentOf(text: string, called: boolean, content: string | null): string | null {
     if (called) return content !== null && content.trim() === "" ? null : content;
-    if (forced(this.#use) && text.trim() === "") return null;
-    return this.#tools.engineBased ? content || null : text;
+    if (forced(this.use) && text.trim() === "") return null;
+    return this.tools.engineBased ? content || null : text;
   }
 }
 

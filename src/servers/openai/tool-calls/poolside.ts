@@ -34,8 +34,6 @@ interface OpenCall {
 
 export class PoolsideParser implements ToolParser {
   readonly engineBased = false;
-  readonly #newId: () => string;
-  readonly #use: ToolUse;
   /** Text that is not read yet. */
   #held = "";
   /** The current call. null: outside of calls. */
@@ -44,13 +42,13 @@ export class PoolsideParser implements ToolParser {
   #last: OpenCall | null = null;
   #index = -1;
 
-  constructor(newId: () => string, use: ToolUse) {
-    this.#newId = newId;
-    this.#use = use;
-  }
+  constructor(
+    private readonly newId: () => string,
+    private readonly use: ToolUse,
+  ) {}
 
   push(text: string): Delta | null {
-    if (this.#use.tools.length === 0) return text === "" ? null : { content: text, calls: [] };
+    if (this.use.tools.length === 0) return text === "" ? null : { content: text, calls: [] };
     this.#held += text;
     const parts: OutputParts = { content: null, calls: [] };
     while (this.#step(parts));
@@ -105,7 +103,7 @@ export class PoolsideParser implements ToolParser {
     }
     this.#held = this.#held.slice(this.#held[cut] === "\n" ? cut + 1 : cut);
     open.name = name;
-    parts.calls.push({ id: this.#newId(), typed: true, index: open.index, name, arguments: "" });
+    parts.calls.push({ id: this.newId(), typed: true, index: open.index, name, arguments: "" });
     return true;
   }
 
@@ -161,7 +159,7 @@ export class PoolsideParser implements ToolParser {
 
   /** Reports whether a parameter is a string by its schema. */
   #isText(name: string, key: string): boolean {
-    const found = this.#use.tools.find((tool) => tool.name === name)?.parameters as {
+    const found = this.use.tools.find((tool) => tool.name === name)?.parameters as {
       readonly properties?: Readonly<Record<string, { readonly type?: unknown } | undefined>>;
     } | null;
     const { properties = {} } = found ?? {};
@@ -179,7 +177,7 @@ export class PoolsideParser implements ToolParser {
         const isText = this.#isText(name, key!.trim());
         members.set(key!.trim(), isText ? value! : parseValue(value!.trim()));
       }
-      return [{ id: this.#newId(), name, arguments: pythonDumps(members) }];
+      return [{ id: this.newId(), name, arguments: pythonDumps(members) }];
     });
     if (calls.length === 0) return nothing;
     const content = text.slice(0, text.indexOf(START));

@@ -48,14 +48,12 @@ const NUMBER = /[+-]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?/y;
 const NAME = /[\p{L}_][\p{L}\p{N}_]*(?:\.[\p{L}_][\p{L}\p{N}_]*)*/uy;
 
 class LiteralReader {
-  readonly #text: string;
-  readonly #allowSets: boolean;
   #at = 0;
 
-  constructor(text: string, allowSets: boolean) {
-    this.#text = text;
-    this.#allowSets = allowSets;
-  }
+  constructor(
+    private readonly text: string,
+    private readonly allowSets: boolean,
+  ) {}
 
   calls(): PythonCall[] {
     return this.#list("[", "]", () => this.#call());
@@ -64,12 +62,12 @@ class LiteralReader {
   /** Throws `NoLiteral` unless only white space is left. */
   end(): void {
     this.#blanks();
-    if (this.#at < this.#text.length) throw new NoLiteral();
+    if (this.#at < this.text.length) throw new NoLiteral();
   }
 
   value(): PythonValue {
     this.#blanks();
-    const first = this.#text[this.#at];
+    const first = this.text[this.#at];
     if (first === '"' || first === "'") return this.#string();
     if (first === "[") return this.#list("[", "]", () => this.value());
     if (first === "(") return this.#list("(", ")", () => this.value());
@@ -99,8 +97,8 @@ class LiteralReader {
     const members = this.#list("{", "}", (): [PythonValue, PythonValue] => {
       const key = this.value();
       this.#blanks();
-      if (this.#text[this.#at] !== ":") {
-        if (!this.#allowSets) throw new NoLiteral();
+      if (this.text[this.#at] !== ":") {
+        if (!this.allowSets) throw new NoLiteral();
         isSet = true;
         return [key, key];
       }
@@ -116,10 +114,10 @@ class LiteralReader {
     const items: T[] = [];
     for (;;) {
       this.#blanks();
-      if (this.#text[this.#at] === closes) break;
+      if (this.text[this.#at] === closes) break;
       if (items.length > 0) this.#skip(",");
       this.#blanks();
-      if (this.#text[this.#at] === closes) break;
+      if (this.text[this.#at] === closes) break;
       items.push(item());
     }
     this.#at++;
@@ -127,10 +125,10 @@ class LiteralReader {
   }
 
   #string(): string {
-    const quote = this.#text[this.#at++]!;
+    const quote = this.text[this.#at++]!;
     let value = "";
     for (;;) {
-      const character = this.#text[this.#at++];
+      const character = this.text[this.#at++];
       if (character === undefined) throw new NoLiteral();
       if (character === quote) return value;
       value += character === "\\" ? this.#escape() : character;
@@ -138,11 +136,11 @@ class LiteralReader {
   }
 
   #escape(): string {
-    const letter = this.#text[this.#at++];
+    const letter = this.text[this.#at++];
     if (letter === undefined) throw new NoLiteral();
     const digits = { x: 2, u: 4, U: 8 }[letter];
     if (digits === undefined) return ESCAPES[letter] ?? `\\${letter}`;
-    const hex = this.#text.slice(this.#at, this.#at + digits);
+    const hex = this.text.slice(this.#at, this.#at + digits);
     if (!/^[0-9a-f]+$/i.test(hex) || hex.length < digits) throw new NoLiteral();
     this.#at += digits;
     const code = Number.parseInt(hex, 16);
@@ -153,18 +151,18 @@ class LiteralReader {
   /** Skips this character. Throws `NoLiteral` if another character follows. */
   #skip(character: string): void {
     this.#blanks();
-    if (this.#text[this.#at] !== character) throw new NoLiteral();
+    if (this.text[this.#at] !== character) throw new NoLiteral();
     this.#at++;
   }
 
   #blanks(): void {
-    while (/\s/.test(this.#text[this.#at] ?? "")) this.#at++;
+    while (/\s/.test(this.text[this.#at] ?? "")) this.#at++;
   }
 
   #match(pattern: RegExp): string | null {
     this.#blanks();
     pattern.lastIndex = this.#at;
-    const found = pattern.exec(this.#text)?.[0] ?? null;
+    const found = pattern.exec(this.text)?.[0] ?? null;
     if (found !== null) this.#at += found.length;
     return found;
   }

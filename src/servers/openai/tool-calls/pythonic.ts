@@ -16,7 +16,6 @@ const CHARACTERS_MOST = 65_536;
 
 export class PythonicParser implements ToolParser {
   readonly engineBased = false;
-  readonly #newId: () => string;
   #text = "";
   /** Index of the call to which the next delta belongs. -1: no call yet. */
   #index = -1;
@@ -29,9 +28,7 @@ export class PythonicParser implements ToolParser {
   /** Content after the calls that was sent. */
   #trailing = "";
 
-  constructor(newId: () => string) {
-    this.#newId = newId;
-  }
+  constructor(private readonly newId: () => string) {}
 
   push(text: string): Delta | null {
     const before = this.#text;
@@ -100,7 +97,7 @@ export class PythonicParser implements ToolParser {
 
   #delta(index: number, { name }: PythonCall, json: string): CallDelta | null {
     const sent = this.#sent[index]!;
-    if (sent === "") return { id: this.#newId(), typed: true, index, name, arguments: json };
+    if (sent === "") return { id: this.newId(), typed: true, index, name, arguments: json };
     const more = json.slice(sent.length);
     return more === "" ? null : { index, arguments: more };
   }
@@ -118,7 +115,7 @@ export class PythonicParser implements ToolParser {
       rest.slice(rest.lastIndexOf(END) + 1 && rest.lastIndexOf(END) + END.length).trim(),
     ];
     const calls = found.map(
-      ({ name, args }): ToolCall => ({ id: this.#newId(), name, arguments: pythonDumps(new Map(args)) }),
+      ({ name, args }): ToolCall => ({ id: this.newId(), name, arguments: pythonDumps(new Map(args)) }),
     );
     return { called: true, calls, content: parts.filter((part) => part !== "").join("\n") || null };
   }

@@ -71,13 +71,11 @@ export class LlmCounts {
   readonly trtllm = new Map<string, TrtllmCounts>();
   /** Observers with tokens in lanes that are not counted yet, with the functions that count them. */
   readonly #lanes = new Map<TokenObserver, () => void>();
-  readonly #nowUs: () => number;
-  readonly #maxModelLen: number;
 
-  constructor(nowUs: () => number, maxModelLen: number) {
-    this.#nowUs = nowUs;
-    this.#maxModelLen = maxModelLen;
-  }
+  constructor(
+    private readonly nowUs: () => number,
+    private readonly maxModelLen: number,
+  ) {}
 
   /** Resets the counts of a version that was loaded. */
   loaded(host: ModelHost, backend: "vllm" | "trtllm"): void {
@@ -85,7 +83,7 @@ export class LlmCounts {
     this.vllm.delete(key);
     this.trtllm.delete(key);
     if (backend === "trtllm") this.trtllm.set(key, new TrtllmCounts());
-    else if (reports(host.config)) this.vllm.set(key, new VllmCounts(this.#maxModelLen));
+    else if (reports(host.config)) this.vllm.set(key, new VllmCounts(this.maxModelLen));
   }
 
   /** Records the tokens of a finished request to the TensorRT-LLM backend, summed over its sequences. */
@@ -99,7 +97,7 @@ export class LlmCounts {
   watch(host: ModelVersionName, siblings: Siblings, promptTokens: number, arrivalUs: number): TokenObserver {
     const counts = this.vllm.get(keyOf(host));
     if (counts === undefined) return NO_OBSERVER;
-    return new CountingObserver(counts, siblings, promptTokens, arrivalUs, this.#nowUs, this.#lanes);
+    return new CountingObserver(counts, siblings, promptTokens, arrivalUs, this.nowUs, this.#lanes);
   }
 
   /** Counts all tokens that went through lanes. Call it before reading the counts. */
@@ -111,41 +109,28 @@ export class LlmCounts {
 const NO_OBSERVER: TokenObserver = { tokens() {}, followLane() {}, countLaneTokens() {}, stop() {} };
 
 class CountingObserver implements TokenObserver {
-  readonly #counts: VllmCounts;
-  readonly #siblings: Siblings;
-  readonly #promptTokens: number;
-  readonly #arrivalUs: number;
-  readonly #nowUs: () => number;
-  readonly #lanes: Map<TokenObserver, () => void>;
   /** Time of the last token, or -1 before the first. */
   #lastUs = -1;
 
   constructor(
-    counts: VllmCounts,
-    siblings: Siblings,
-    promptTokens: number,
-    arrivalUs: number,
-    nowUs: () => number,
-    lanes: Map<TokenObserver, () => void>,
-  ) {
-    this.#counts = counts;
-    this.#siblings = siblings;
-    this.#promptTokens = promptTokens;
-    this.#arrivalUs = arrivalUs;
-    this.#nowUs = nowUs;
-    this.#lanes = lanes;
-  }
+    private readonly counts: VllmCounts,
+    private readonly siblings: Siblings,
+    private readonly promptTokens: number,
+    private readonly arrivalUs: number,
+    private readonly nowUs: () => number,
+    private readonly lanes: Map<TokenObserver, () => void>,
+  ) {}
 
   followLane(settle: () => void): void {
-    this.#lanes.set(this, settle);
+    this.lanes.set(this, settle);
   }
 
   stop(): void {
-    this.#lanes.delete(this);
+    this.lanes.delete(this);
   }
 
   countLaneTokens(made: number, lane: Lane): void {
-    const counts = this.#counts;
+    const counts = this.counts;
     counts.generationTokens += made;
     const end = lane.next;
     const known = Math.min(made, TIMES_KEPT - 1);
@@ -157,27 +142,27 @@ class CountingObserver implements TokenObserver {
   }
 
   #gap(nowUs: number): void {
-    this.#counts.tpotS.observe(Math.max(0, nowUs - this.#lastUs) / 1e6);
+    this.counts.tpotS.observe(Math.max(0, nowUs - this.#lastUs) / 1e6);
     this.#lastUs = nowUs;
   }
 
   tokens(made: number, all: number, ended: boolean): void {
-    const counts = this.#counts;
-    const nowUs = this.#nowUs();
+    const counts = this.counts;
+    const nowUs = this.nowUs();
     if (made > 0) {
       counts.generationTokens += made;
       if (this.#lastUs < 0) {
-        counts.promptTokens += this.#promptTokens;
-        counts.ttftS.observe((nowUs - this.#arrivalUs) / 1e6);
+        counts.promptTokens += this.promptTokens;
+        counts.ttftS.observe((nowUs - this.arrivalUs) / 1e6);
         this.#lastUs = nowUs;
       } else this.#gap(nowUs);
     }
     if (!ended) return;
     this.stop();
-    counts.e2eS.observe((nowUs - this.#arrivalUs) / 1e6);
-    counts.prompt.observe(this.#promptTokens);
+    counts.e2eS.observe((nowUs - this.arrivalUs) / 1e6);
+    counts.prompt.observe(this.promptTokens);
     counts.generation.observe(all);
-    this.#siblings.left--;
-    if (this.#siblings.left === 0) counts.paramsN.observe(this.#siblings.count);
+    this.siblings.left--;
+    if (this.siblings.left === 0) counts.paramsN.observe(this.siblings.count);
   }
 }

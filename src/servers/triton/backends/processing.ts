@@ -44,6 +44,11 @@ async function tensorsOf(request: ModelRequest, deps: LlmDeps, pad: number): Pro
   const queries = textBytesIn(request, "QUERY") ?? [];
   const batch = queries.length;
   const single = (name: string, values: readonly number[]) => numberTensor(name, "INT32", [batch, 1], values);
+  const lengths = (name: string, rows: readonly Uint32Array[]) =>
+    single(
+      name,
+      rows.map(({ length }) => length),
+    );
   const row = (otherwise: number) => new Array(batch).fill(otherwise);
   const ids = await Promise.all(queries.map(encode));
   const decoder = textBytesIn(request, "DECODER_QUERY");
@@ -53,15 +58,9 @@ async function tensorsOf(request: ModelRequest, deps: LlmDeps, pad: number): Pro
   const extra = request.inputs.get("PROMPT_TABLE_EXTRA_ID");
   return [
     padded("INPUT_ID", ids, pad),
-    single(
-      "REQUEST_INPUT_LEN",
-      ids.map(({ length }) => length),
-    ),
+    lengths("REQUEST_INPUT_LEN", ids),
     padded("DECODER_INPUT_ID", decoderIds, pad),
-    single(
-      "REQUEST_DECODER_INPUT_LEN",
-      decoderIds.map(({ length }) => length),
-    ),
+    lengths("REQUEST_DECODER_INPUT_LEN", decoderIds),
     await wordLists("BAD_WORDS_IDS", bad!, batch, encoder),
     await wordLists("STOP_WORDS_IDS", stop!, batch, encoder),
     await biasOf(request, biased!, batch, deps),

@@ -74,12 +74,6 @@ export function tensorrtLlm(deps: LlmDeps, counts: LlmCounts): Behaviour {
 
 /** The answer to a request, with all its sequences. */
 class RequestAnswer {
-  readonly #request: ModelRequest;
-  readonly #deps: LlmDeps;
-  readonly #wishes: readonly TrtSequenceRequest[];
-  readonly #shown: TrtOutputOptions;
-  readonly #arrivalUs: number;
-  readonly #ended: (inputTokens: number, outputTokens: number) => void;
   readonly #groups: BeamGroup[] = [];
   #left = 0;
   #outputTokens = 0;
@@ -88,30 +82,23 @@ class RequestAnswer {
   #failed = false;
 
   constructor(
-    request: ModelRequest,
-    deps: LlmDeps,
-    wishes: readonly TrtSequenceRequest[],
-    shown: TrtOutputOptions,
-    arrivalUs: number,
-    ended: (inputTokens: number, outputTokens: number) => void,
-  ) {
-    this.#request = request;
-    this.#deps = deps;
-    this.#wishes = wishes;
-    this.#shown = shown;
-    this.#arrivalUs = arrivalUs;
-    this.#ended = ended;
-  }
+    private readonly request: ModelRequest,
+    private readonly deps: LlmDeps,
+    private readonly wishes: readonly TrtSequenceRequest[],
+    private readonly shown: TrtOutputOptions,
+    private readonly arrivalUs: number,
+    private readonly ended: (inputTokens: number, outputTokens: number) => void,
+  ) {}
 
   async begin(): Promise<void> {
     try {
       const made = await Promise.all(
-        this.#wishes.map(({ structure, seeds }) => constrained(this.#deps, structure, seeds)),
+        this.wishes.map(({ structure, seeds }) => constrained(this.deps, structure, seeds)),
       );
-      for (const [at, wish] of this.#wishes.entries())
+      for (const [at, wish] of this.wishes.entries())
         for (let index = 0; index < wish.sequences; index++) this.#groups.push(this.#group(wish, index, made[at]!));
       this.#left = this.#groups.length;
-      for (const group of this.#groups) group.submit(this.#request.id);
+      for (const group of this.#groups) group.submit(this.request.id);
       if (this.#over) for (const group of this.#groups) group.cancel();
     } catch (error) {
       this.#failed = true;
@@ -122,19 +109,19 @@ class RequestAnswer {
   }
 
   #group(wish: TrtSequenceRequest, index: number, made: readonly (Uint32Array | null)[]): BeamGroup {
-    return new BeamGroup(this.#deps, wish, index, made, this.#shown, this.#arrivalUs, (response, tokens, ended) => {
+    return new BeamGroup(this.deps, wish, index, made, this.shown, this.arrivalUs, (response, tokens, ended) => {
       if (this.#failed) return;
       this.#outputTokens += tokens;
       if (ended) this.#left--;
       const final = this.#left === 0;
       if (final) this.#end();
-      this.#request.send(response, final);
+      this.request.send(response, final);
     });
   }
 
   #end(): void {
     this.#over = true;
-    this.#ended(this.#wishes[0]!.promptIds.length, this.#outputTokens);
+    this.ended(this.wishes[0]!.promptIds.length, this.#outputTokens);
   }
 
   /** Cancels the request. Each sequence ends with the tokens it has. */
@@ -149,28 +136,18 @@ type SendGroupResponse = (response: ModelResponse, newTokens: number, ended: boo
 
 /** The beams of one sequence, which share its responses. */
 class BeamGroup {
-  readonly #deps: LlmDeps;
-  readonly #wish: TrtSequenceRequest;
-  readonly #index: number;
-  readonly #shown: TrtOutputOptions;
-  readonly #arrivalUs: number;
   readonly #beams: readonly Beam[];
   readonly #made: readonly (Uint32Array | null)[];
 
   constructor(
-    deps: LlmDeps,
-    wish: TrtSequenceRequest,
-    index: number,
+    private readonly deps: LlmDeps,
+    private readonly wish: TrtSequenceRequest,
+    private readonly index: number,
     made: readonly (Uint32Array | null)[],
-    shown: TrtOutputOptions,
-    arrivalUs: number,
+    private readonly shown: TrtOutputOptions,
+    private readonly arrivalUs: number,
     tell: SendGroupResponse,
   ) {
-    this.#deps = deps;
-    this.#wish = wish;
-    this.#index = index;
-    this.#shown = shown;
-    this.#arrivalUs = arrivalUs;
     const from = index * wish.beams;
     this.#made = made.slice(from, from + wish.beams);
     const together = new StepNotifier(wish.beams, shown.streams, (ended) => {
@@ -183,12 +160,12 @@ class BeamGroup {
   }
 
   submit(id: string): void {
-    const { promptIds, maxTokens, minTokens, endId, steering } = this.#wish;
-    const { eosId } = this.#deps.text.vocabulary;
+    const { promptIds, maxTokens, minTokens, endId, steering } = this.wish;
+    const { eosId } = this.deps.text.vocabulary;
     const ends = endId < 0 || endId === eosId ? [] : [endId];
     for (const [at, beam] of this.#beams.entries()) {
       const sequence = {
-        id: this.#index === 0 && at === 0 ? id : "",
+        id: this.index === 0 && at === 0 ? id : "",
         promptIds,
         maxTokens,
         minTokens,
@@ -199,7 +176,7 @@ class BeamGroup {
         written: this.#made[at]!,
         salt: "",
       };
-      beam.submission = generateSequence(this.#deps, sequence, beam);
+      beam.submission = generateSequence(this.deps, sequence, beam);
     }
   }
 
@@ -208,8 +185,8 @@ class BeamGroup {
   }
 
   #response(ended: boolean): { readonly response: ModelResponse; readonly tokens: number } {
-    const { promptIds, row } = this.#wish;
-    const shown = this.#shown;
+    const { promptIds, row } = this.wish;
+    const shown = this.shown;
     const updates = this.#beams.map((beam) => beam.take());
     const tokens = updates.reduce((all, { ids }) => all + ids.length, 0);
     const prompt = shown.echoes && !shown.streams ? promptIds : NONE;
@@ -228,7 +205,7 @@ class BeamGroup {
       ...this.#logits(updates, ended),
       ...(shown.logProbs ? this.#logProbs(updates) : []),
       single("batch_index", row),
-      single("sequence_index", this.#index),
+      single("sequence_index", this.index),
       ...(shown.inputTokens ? [single("num_input_tokens", promptIds.length)] : []),
       ...(shown.outputTokens
         ? [
@@ -240,13 +217,13 @@ class BeamGroup {
         : []),
     ];
     const [first] = this.#beams;
-    if (shown.perfMetrics && ended) tensors.push(...perfTensors(first!, promptIds.length, this.#deps, this.#arrivalUs));
+    if (shown.perfMetrics && ended) tensors.push(...perfTensors(first!, promptIds.length, this.deps, this.arrivalUs));
     return { response: outputs(...tensors), tokens };
   }
 
   #logProbs(news: readonly BeamUpdate[]): Tensor[] {
     const most = Math.max(...news.map(({ ids }) => ids.length));
-    const { logprobs } = this.#deps;
+    const { logprobs } = this.deps;
     const each = news.map(({ ids, from }, at) => {
       const beam = this.#beams[at]!;
       const values = ids.map((id, i) => logprobs(beam.seed, id, from + i, 0).logprob);
@@ -261,9 +238,9 @@ class BeamGroup {
   }
 
   #logits(news: readonly BeamUpdate[], ended: boolean): Tensor[] {
-    const { contextLogits, generationLogits } = this.#shown;
-    const { size } = this.#deps.text.vocabulary;
-    const { promptIds } = this.#wish;
+    const { contextLogits, generationLogits } = this.shown;
+    const { size } = this.deps.text.vocabulary;
+    const { promptIds } = this.wish;
     const made: Tensor[] = [];
     const first = this.#beams[0]!.first;
     if (contextLogits && ended)

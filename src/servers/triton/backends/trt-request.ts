@@ -177,11 +177,9 @@ function checkLogits(
 /** Gives access to the inputs by batch row. Inputs without a batch have one row. */
 class BatchInputs {
   readonly batch: number;
-  readonly #request: ModelRequest;
   readonly #read = new Map<string, Int32Array | Float32Array | number[]>();
 
-  constructor(request: ModelRequest) {
-    this.#request = request;
+  constructor(private readonly request: ModelRequest) {
     this.batch = Math.max(1, elementsIn(request, "request_output_len")?.length ?? 1);
   }
 
@@ -198,15 +196,15 @@ class BatchInputs {
   }
 
   #numbers(name: string): Int32Array | Float32Array | number[] {
-    const elements = elementsIn(this.#request, name);
+    const elements = elementsIn(this.request, name);
     if (elements instanceof Int32Array || elements instanceof Float32Array) return elements;
-    return [...numbersIn(this.#request, name)];
+    return [...numbersIn(this.request, name)];
   }
 
   /** Reads `guided_decoding_*`. Unknown guide types are ignored. */
   guide(row: number): Structure | null {
-    const guide = fromBytesText(textsIn(this.#request, "guided_decoding_guide")?.[row] ?? "");
-    switch (textsIn(this.#request, "guided_decoding_guide_type")?.[row]) {
+    const guide = fromBytesText(textsIn(this.request, "guided_decoding_guide")?.[row] ?? "");
+    switch (textsIn(this.request, "guided_decoding_guide_type")?.[row]) {
       case "json":
         return { kind: "object" };
       case "json_schema":

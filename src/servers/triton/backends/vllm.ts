@@ -163,23 +163,19 @@ class Answer {
   readonly together: StepNotifier;
   /** True if each response contains only a piece of one text, so that pieces need no response objects. */
   readonly isPlain: boolean;
-  readonly #request: ModelRequest;
-  readonly #deps: LlmDeps;
   readonly #options: OutputOptions;
   readonly #logprobs: number | null;
   readonly #requestedOutputs: ReadonlySet<string>;
   #first = true;
 
   constructor(
-    request: ModelRequest,
-    deps: LlmDeps,
+    private readonly request: ModelRequest,
+    private readonly deps: LlmDeps,
     sampling: VllmSampling,
     how: OutputOptions,
     seeds: readonly number[],
     watch: () => TokenObserver,
   ) {
-    this.#request = request;
-    this.#deps = deps;
     this.#options = how;
     this.#logprobs = sampling.logprobs;
     this.#requestedOutputs = new Set(
@@ -195,13 +191,13 @@ class Answer {
 
   /** Returns the sink for pieces of text, or null. */
   textStream(): TextStream | null {
-    return this.isPlain ? this.#request.plainText("text_output") : null;
+    return this.isPlain ? this.request.plainText("text_output") : null;
   }
 
   cancel(): void {
     if (this.choices.every(({ over }) => over)) return;
     for (const choice of this.choices) choice.cancel();
-    this.#request.send(CANCELLED, true);
+    this.request.send(CANCELLED, true);
   }
 
   #response() {
@@ -211,48 +207,22 @@ class Answer {
     const shape = [choices.length];
     const prefix = this.#first ? before : "";
     this.#first = false;
-    const tensors = [
-      textTensor(
-        "text_output",
-        shape,
-        choices.map((choice) => toBytesText(prefix + choice.text.take(choice.finish))),
-      ),
-    ];
+    const texts = (name: string, of: (choice: Choice) => string) => textTensor(name, shape, choices.map(of));
+    const tensors = [texts("text_output", ({ text, finish }) => toBytesText(prefix + text.take(finish)))];
     if (requested.has("finish_reason"))
-      tensors.push(
-        textTensor(
-          "finish_reason",
-          shape,
-          choices.map(({ finish }) => (finish === null ? "None" : FINISHES[finish])),
-        ),
-      );
+      tensors.push(texts("finish_reason", ({ finish }) => (finish === null ? "None" : FINISHES[finish])));
     if (this.#logprobs !== null && choices[0]!.keepsIds)
-      for (const choice of choices) choice.addLogprobs(this.#deps, this.#logprobs);
-    if (requested.has("cumulative_logprob"))
-      tensors.push(
-        numberTensor(
-          "cumulative_logprob",
-          "FP32",
-          shape,
-          choices.map((choice) => (this.#logprobs === null ? Number.NaN : choice.sum)),
-        ),
-      );
-    if (requested.has("logprobs"))
-      tensors.push(
-        textTensor(
-          "logprobs",
-          shape,
-          choices.map((choice) => choice.takeLogprobs()),
-        ),
-      );
+      for (const choice of choices) choice.addLogprobs(this.deps, this.#logprobs);
+    if (requested.has("cumulative_logprob")) {
+      const sums = choices.map(({ sum }) => (this.#logprobs === null ? Number.NaN : sum));
+      tensors.push(numberTensor("cumulative_logprob", "FP32", shape, sums));
+    }
+    if (requested.has("logprobs")) tensors.push(texts("logprobs", (choice) => choice.takeLogprobs()));
     if (requested.has("num_input_tokens")) tensors.push(countTensor("num_input_tokens", [promptTokens]));
-    if (requested.has("num_output_tokens"))
-      tensors.push(
-        countTensor(
-          "num_output_tokens",
-          choices.map((choice) => choice.takeCount()),
-        ),
-      );
+    if (requested.has("num_output_tokens")) {
+      const counts = choices.map((choice) => choice.takeCount());
+      tensors.push(countTensor("num_output_tokens", counts));
+    }
     return outputs(...tensors);
   }
 }

@@ -14,7 +14,6 @@ interface GpuJob {
 const ROUNDING_US = 1;
 
 export class GpuTime {
-  readonly #clock: Pick<Clock, "now" | "at">;
   /** Running jobs, sorted by end. */
   readonly #jobs: GpuJob[] = [];
   /** Microseconds of work that a job running since the start would have received. */
@@ -22,9 +21,7 @@ export class GpuTime {
   #sinceUs = 0;
   #disarm = () => {};
 
-  constructor(clock: Pick<Clock, "now" | "at">) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Pick<Clock, "now" | "at">) {}
 
   /**
    * Resolves when the job is done. `us`: its duration if it ran alone, in microseconds. Negative and infinite durations count
@@ -41,7 +38,7 @@ export class GpuTime {
   }
 
   #advance(): void {
-    const nowUs = this.#clock.now();
+    const nowUs = this.clock.now();
     if (this.#jobs.length > 0) this.#workUs += (nowUs - this.#sinceUs) / this.#jobs.length;
     this.#sinceUs = nowUs;
   }
@@ -51,7 +48,7 @@ export class GpuTime {
     const [first] = this.#jobs;
     if (first === undefined) return;
     const leftUs = Math.max(0, first.endUs - this.#workUs) * this.#jobs.length;
-    this.#disarm = this.#clock.at(this.#sinceUs + leftUs, this.#ring);
+    this.#disarm = this.clock.at(this.#sinceUs + leftUs, this.#ring);
   }
 
   readonly #ring = (): void => {

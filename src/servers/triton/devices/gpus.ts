@@ -11,18 +11,15 @@ interface GpuUsage {
 }
 
 export class Gpus {
-  readonly #clock: Pick<Clock, "now" | "at">;
   readonly #uses = new Map<number, GpuUsage>();
 
-  constructor(clock: Pick<Clock, "now" | "at">) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Pick<Clock, "now" | "at">) {}
 
   /** Adds the GPUs that are not known yet. */
   addMissing(gpus: readonly number[]): void {
     for (const gpu of gpus)
       if (!this.#uses.has(gpu))
-        this.#uses.set(gpu, { running: 0, fromUs: 0, busyUs: 0, time: new GpuTime(this.#clock) });
+        this.#uses.set(gpu, { running: 0, fromUs: 0, busyUs: 0, time: new GpuTime(this.clock) });
   }
 
   /** Resolves when a job of `us` microseconds is done. It shares the GPU with the other jobs. */

@@ -3,27 +3,24 @@ import type { Tensor } from "../tensors/datatypes.ts";
 import type { DescribedParts, ResponseParts, ResponseWriter } from "./infer-response.ts";
 
 export class AlikeResponses {
-  readonly #writer: ResponseWriter;
   /** The last response without its data, or null before the first one. */
   #like: DescribedParts["outputs"] | null = null;
   /** Encoded part before the data, or null until a second response has the same form. */
   #before: Uint8Array | null = null;
 
-  constructor(writer: ResponseWriter) {
-    this.#writer = writer;
-  }
+  constructor(private readonly writer: ResponseWriter) {}
 
   /** Writes a response like `streamed` without an error. Returns the length of the message in the writer's `bytes`. */
   write(parts: ResponseParts): number {
     const { parameters, final, outputs } = parts;
-    if (final !== false || parameters.length > 0) return this.#writer.streamed("", parts);
+    if (final !== false || parameters.length > 0) return this.writer.streamed("", parts);
     if (this.#like === null || !areAlike(this.#like, outputs)) {
       this.#like = outputs.map(({ name, datatype, shape }) => ({ name, datatype, shape: [...shape] }));
       this.#before = null;
-      return this.#writer.streamed("", parts);
+      return this.writer.streamed("", parts);
     }
-    this.#before ??= this.#writer.before(parts);
-    return this.#writer.streamedBehind(this.#before, outputs);
+    this.#before ??= this.writer.before(parts);
+    return this.writer.streamedBehind(this.#before, outputs);
   }
 }
 

@@ -12,8 +12,7 @@ import { maxBatchSize } from "../model-config/model-config.ts";
 import { invalidArg, type StatusCode, TritonError } from "../model-config/status.ts";
 import type { VersionNumber } from "../models/table.ts";
 import { classified } from "../tensors/classified.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
-import { forwardedMetadata } from "./forwarded.ts";
+import { type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { type GrpcOutput, type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
 import { readWith, roomOf } from "./reading.ts";
 
@@ -85,12 +84,10 @@ const PARAMETER_BYTES = 112;
 
 /** Hands requests to the server and counts those that run. */
 export class Inference {
-  readonly around: ServerAround;
   readonly #forwards: ForwardPattern | null;
   #unfinished = 0;
 
-  constructor(around: ServerAround) {
-    this.around = around;
+  constructor(readonly around: ServerAround) {
     this.#forwards = forwardPattern("grpc", around.config.overGrpc.forward, around.server.facts);
   }
 
@@ -121,7 +118,10 @@ export class Inference {
 
   /** Returns the metadata that become parameters. Throws a `TritonError` if a name is reserved. */
   #forwarded(call: GrpcCall): InferParameters {
-    return forwardedMetadata(this.#forwards, call);
+    const forwards = this.#forwards;
+    if (forwards === null) return [];
+    const matching = call.allMetadata.filter(([name]) => forwards(name));
+    return matching.map(([name, value]) => [toBytesText(name), toBytesText(value)] as const);
   }
 
   /** Starts a request. Throws a `TritonError` if it is refused. Frees the request's room at its end. */

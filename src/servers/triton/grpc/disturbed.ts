@@ -27,26 +27,22 @@ export const disturbable =
     around.faults.may(call.metadata(ORDER_HEADER)) ? new Disturbable(call, around, clock, method) : method(call);
 
 class Disturbable implements CallHandler {
-  readonly #call: GrpcCall;
-  readonly #around: ServerAround;
-  readonly #clock: Pick<Clock, "now" | "at" | "about">;
-  readonly #method: GrpcMethod;
   /** Null until the faults of the call are known. */
   #handler: CallHandler | null = null;
 
-  constructor(call: GrpcCall, around: ServerAround, clock: Pick<Clock, "now" | "at" | "about">, method: GrpcMethod) {
-    this.#call = call;
-    this.#around = around;
-    this.#clock = clock;
-    this.#method = method;
-  }
+  constructor(
+    private readonly call: GrpcCall,
+    private readonly around: ServerAround,
+    private readonly clock: Pick<Clock, "now" | "at" | "about">,
+    private readonly method: GrpcMethod,
+  ) {}
 
   message(bytes: Uint8Array): void | Promise<void> {
     return this.#handler === null ? this.#first(bytes) : this.#handler.message(bytes);
   }
 
   halfClosed(): void {
-    this.#handler ??= this.#method(this.#call);
+    this.#handler ??= this.method(this.call);
     this.#handler.halfClosed();
   }
 
@@ -57,17 +53,17 @@ class Disturbable implements CallHandler {
   /** Chooses the faults at the first message, and passes the message on before the next one. */
   async #first(bytes: Uint8Array): Promise<void> {
     await this.#choose(bytes);
-    if (this.#call.over) return;
-    this.#handler = this.#method(this.#call);
+    if (this.call.over) return;
+    this.#handler = this.method(this.call);
     await this.#handler.message(bytes);
   }
 
   async #choose(bytes: Uint8Array): Promise<void> {
-    const call = this.#call;
-    const { faults, server } = this.#around;
-    const room = roomOf(this.#around);
+    const call = this.call;
+    const { faults, server } = this.around;
+    const room = roomOf(this.around);
     // The method reads the bytes again, so they must not be freed here.
-    const read = await readWith(readInfer(bytes, room), bytes.subarray(0, 0), room, this.#around);
+    const read = await readWith(readInfer(bytes, room), bytes.subarray(0, 0), room, this.around);
     const message = "code" in read ? undefined : read;
     const found = await faults.of({
       model: message?.model_name ?? "",
@@ -88,13 +84,13 @@ class Disturbable implements CallHandler {
   /** Answers in HTTP like a proxy. gRPC clients map the answer to a status. */
   #instead({ status, headers, body }: NonNullable<ChosenFaults["instead"]>): void {
     const fields = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value] as const);
-    this.#call.answerAsHttp([[":status", `${status}`], ...fields], body);
+    this.call.answerAsHttp([[":status", `${status}`], ...fields], body);
   }
 
   async #disturb(order: ChosenFaults): Promise<void> {
     const { FaultyMessages } = await import("../../../wire/grpc/faulty.ts");
-    const call = this.#call;
-    const timer = pacing(this.#clock);
+    const call = this.call;
+    const timer = pacing(this.clock);
     call.disturb(
       (stream, held, lost) => new FaultyMessages(order, timer, { stream, connection: call.connection, held }, lost),
     );

@@ -3,6 +3,7 @@
  * bytes equal those of protobuf's library.
  */
 
+import { overwriteEachTurn } from "../../../base/overwritten-buffers.ts";
 import { MESSAGE_HEAD_BYTES } from "../../../wire/grpc/incoming.ts";
 import type { InferParameters, ParameterValue } from "../inference/request.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
@@ -57,9 +58,13 @@ const FINAL: Readonly<Record<"true" | "false", InferParameters>> = {
   false: [["triton_final_response", false]],
 };
 
-/** Writes one message at a time. Its bytes are valid until the next message. */
+/** Writes one message at a time. Its bytes are valid until the next message, and no longer than this turn of the event loop. */
 export class ResponseWriter {
   readonly #into = new MessageBuffer();
+
+  constructor() {
+    overwriteEachTurn(() => this.#into.buffer);
+  }
 
   /** The buffer with the message, after room for its head. Other methods return the length of the message. */
   get bytes(): Buffer {

@@ -22,28 +22,25 @@ export const inferMethod = (inference: Inference): GrpcMethod => {
 const LARGE_BYTES = 1_048_576;
 
 class UnaryInfer implements CallHandler {
-  readonly #call: GrpcCall;
-  readonly #inference: Inference;
-  readonly #writer: ResponseWriter;
   #request: InferRequest | null = null;
   #asked = false;
 
-  constructor(call: GrpcCall, inference: Inference, writer: ResponseWriter) {
-    this.#call = call;
-    this.#inference = inference;
-    this.#writer = writer;
-  }
+  constructor(
+    private readonly call: GrpcCall,
+    private readonly inference: Inference,
+    private readonly writer: ResponseWriter,
+  ) {}
 
   message(bytes: Uint8Array): void | Promise<void> {
     if (this.#asked) return;
     this.#asked = true;
-    const read = this.#inference.read(bytes, this.#call);
+    const read = this.inference.read(bytes, this.call);
     if (read instanceof Promise) return read.then((one) => this.#begin(one));
     this.#begin(read);
   }
 
   halfClosed(): void {
-    if (!this.#asked) this.#call.end(UNREADABLE);
+    if (!this.#asked) this.call.end(UNREADABLE);
   }
 
   cancelled(): void {
@@ -52,25 +49,25 @@ class UnaryInfer implements CallHandler {
 
   #begin(read: InferRead | GrpcStatus): void {
     if ("code" in read) {
-      this.#call.end(read);
+      this.call.end(read);
       return;
     }
-    const failed = this.#call.over ? null : caught(() => this.#submit(read));
-    if (failed) this.#call.end(statusOf(failed));
+    const failed = this.call.over ? null : caught(() => this.#submit(read));
+    if (failed) this.call.end(statusOf(failed));
     if (this.#request === null) read.room.free();
   }
 
   #submit(read: InferRead): void {
     const { wish } = read;
     const version = versionNumber(read.version);
-    const model = this.#inference.around.server.find(read.model, version);
+    const model = this.inference.around.server.find(read.model, version);
     if (isDecoupled(model.config))
       throw new TritonError("UNSUPPORTED", "ModelInfer RPC doesn't support models with decoupled transaction policy");
     if (wish instanceof TritonError) throw wish;
-    this.#request = this.#inference.begin(version, read, {
+    this.#request = this.inference.begin(version, read, {
       respond: (answer) => {
-        if (answer instanceof TritonError) this.#call.end(statusOf(answer));
-        else if (answer !== null && !this.#call.over) this.#answer(answer, model, wish);
+        if (answer instanceof TritonError) this.call.end(statusOf(answer));
+        else if (answer !== null && !this.call.over) this.#answer(answer, model, wish);
       },
     });
   }
@@ -79,16 +76,16 @@ class UnaryInfer implements CallHandler {
     const { name, version } = model;
     const outputs = caught(() => sentOutputs(answer, wishes, model));
     if (outputs instanceof TritonError) {
-      this.#call.end(statusOf(outputs));
+      this.call.end(statusOf(outputs));
       return;
     }
     const head = responseHead(name, `${version}`, fields.id);
     const parts = { head, parameters: answer.parameters, final: null, outputs };
-    if (outputs.some(({ data }) => data.length > LARGE_BYTES)) this.#call.sendParts(this.#writer.responseParts(parts));
+    if (outputs.some(({ data }) => data.length > LARGE_BYTES)) this.call.sendParts(this.writer.responseParts(parts));
     else {
-      const length = this.#writer.response(parts);
-      this.#call.send(this.#writer.bytes, length);
+      const length = this.writer.response(parts);
+      this.call.send(this.writer.bytes, length);
     }
-    this.#call.end();
+    this.call.end();
   }
 }

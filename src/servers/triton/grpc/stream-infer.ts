@@ -35,9 +35,6 @@ export const streamInferMethod = (inference: Inference): GrpcMethod => {
 };
 
 class StreamInfer implements CallHandler {
-  readonly #call: GrpcCall;
-  readonly #inference: Inference;
-  readonly #writer: ResponseWriter;
   /** True if the first error of an accepted request ends the stream with its status. */
   readonly #strict: boolean;
   readonly #running = new Set<StreamRequestEntry>();
@@ -48,10 +45,11 @@ class StreamInfer implements CallHandler {
   #taking = false;
   #halfClosed = false;
 
-  constructor(call: GrpcCall, inference: Inference, writer: ResponseWriter) {
-    this.#call = call;
-    this.#inference = inference;
-    this.#writer = writer;
+  constructor(
+    private readonly call: GrpcCall,
+    private readonly inference: Inference,
+    private readonly writer: ResponseWriter,
+  ) {
     this.#strict = call.metadata("triton_grpc_error") === "true";
     inference.around.turns.opened?.();
   }
@@ -61,10 +59,10 @@ class StreamInfer implements CallHandler {
     this.#later.push(bytes);
     this.#waits(bytes.length);
     const reading = this.#next();
-    if (this.#later.length > 0) this.#call.pause();
+    if (this.#later.length > 0) this.call.pause();
     if (this.#laterBytes > LATER_BYTES_MOST) {
       const message = `more than ${LATER_BYTES_MOST} bytes of requests wait on one stream`;
-      this.#stop(() => this.#call.end({ code: "RESOURCE_EXHAUSTED", message }));
+      this.#stop(() => this.call.end({ code: "RESOURCE_EXHAUSTED", message }));
     }
     return reading;
   }
@@ -82,7 +80,7 @@ class StreamInfer implements CallHandler {
   /** Counts bytes of waiting requests, for this stream and for all calls. */
   #waits(bytes: number): void {
     this.#laterBytes += bytes;
-    this.#inference.around.messages.bytes += bytes;
+    this.inference.around.messages.bytes += bytes;
   }
 
   #dropLater(): void {
@@ -100,7 +98,7 @@ class StreamInfer implements CallHandler {
     while (this.#running.size < RUNNING_MOST && this.#later.length > 0) {
       const bytes = this.#later.shift()!;
       this.#waits(-bytes.length);
-      const read = this.#inference.read(bytes, this.#call);
+      const read = this.inference.read(bytes, this.call);
       if (read instanceof Promise) return read.then((one) => this.#goOn(one));
       this.#take(read);
     }
@@ -124,10 +122,10 @@ class StreamInfer implements CallHandler {
       return;
     }
     if ("code" in read) {
-      this.#stop(() => this.#call.end(read));
+      this.#stop(() => this.call.end(read));
       return;
     }
-    if (this.#call.over) {
+    if (this.call.over) {
       read.room.free();
       return;
     }
@@ -145,14 +143,14 @@ class StreamInfer implements CallHandler {
 
   #begin(one: StreamRequestEntry, read: InferRead): void {
     const { wish } = read;
-    const { around } = this.#inference;
+    const { around } = this.inference;
     const version = caught(() => versionNumber(one.version));
     const found = version instanceof TritonError ? version : caught(() => around.server.find(one.model, version));
     one.decoupled = !(found instanceof TritonError) && isDecoupled(found.config);
     if (!one.decoupled) this.#ordered.enter(one);
     if (found instanceof TritonError) throw found;
     if (wish instanceof TritonError) throw wish;
-    one.request = this.#inference.begin(version as VersionNumber, read, {
+    one.request = this.inference.begin(version as VersionNumber, read, {
       respond: (answer, final) => this.#came(one, found, wish, answer, final),
       plainText: (output) => (one.decoupled ? this.#plain(one, found, output) : null),
     });
@@ -160,8 +158,8 @@ class StreamInfer implements CallHandler {
 
   /** Returns a sink for pieces of text after the first response. Each piece becomes a message without a response object. */
   #plain(one: StreamRequestEntry, model: ModelVersion, output: string): TextStream {
-    const call = this.#call;
-    const writer = this.#writer;
+    const call = this.call;
+    const writer = this.writer;
     const text = { name: output, datatype: "BYTES", shape: [1] } as const;
     const before = writer.before({ head: headOf(one, model), parameters: [], final: false, outputs: [text] });
     return {
@@ -195,30 +193,30 @@ class StreamInfer implements CallHandler {
     given: InferAnswer | TritonError | null,
     final: boolean,
   ): void {
-    if (this.#call.over) return;
+    if (this.call.over) return;
     const outputs = given === null || given instanceof TritonError ? given : outputsToSend(given, wish, model);
     if (outputs instanceof TritonError && this.#strict) {
-      this.#stop(() => this.#call.end(statusOf(outputs)));
+      this.#stop(() => this.call.end(statusOf(outputs)));
     } else if (outputs === null || outputs instanceof TritonError) {
       if (outputs === null && !(wish.emptyFinal && one.decoupled && final)) return;
       const head = responseHead(one.model, one.version, one.id);
       this.#send(outputs?.message ?? "", head, final);
     } else {
       const { parameters } = given as InferAnswer;
-      one.responses ??= new AlikeResponses(this.#writer);
+      one.responses ??= new AlikeResponses(this.writer);
       this.#written(one.responses.write({ head: headOf(one, model), parameters, final, outputs }));
     }
   }
 
   /** Sends a response without outputs. */
   #send(error: string, head: Uint8Array, final: boolean | null): void {
-    this.#written(this.#writer.streamed(error, { head, parameters: [], final, outputs: [] }));
+    this.#written(this.writer.streamed(error, { head, parameters: [], final, outputs: [] }));
   }
 
   /** Sends the first `length` bytes of the writer. */
   #written(length: number): void {
-    if (this.#call.queued > WAITING_BYTES_MOST) this.#stop(() => this.#call.drop());
-    else this.#call.send(this.#writer.bytes, length);
+    if (this.call.queued > WAITING_BYTES_MOST) this.#stop(() => this.call.drop());
+    else this.call.send(this.writer.bytes, length);
   }
 
   #inOrder(one: StreamRequestEntry, send: () => void, final: boolean): void {
@@ -232,18 +230,18 @@ class StreamInfer implements CallHandler {
 
   #ended(one: StreamRequestEntry): void {
     this.#running.delete(one);
-    if (this.#later.length > 0) void this.#next()?.catch((why) => this.#call.fail(why));
+    if (this.#later.length > 0) void this.#next()?.catch((why) => this.call.fail(why));
     this.#afterTaking();
   }
 
   #afterTaking(): void {
-    if (this.#later.length === 0 && !this.#taking) this.#call.resume();
+    if (this.#later.length === 0 && !this.#taking) this.call.resume();
     this.#look();
   }
 
   #look(): void {
     const isIdle = this.#running.size === 0 && this.#later.length === 0 && !this.#taking;
-    if (this.#halfClosed && isIdle) this.#call.end();
+    if (this.#halfClosed && isIdle) this.call.end();
   }
 }
 

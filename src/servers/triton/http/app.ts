@@ -4,7 +4,7 @@ import { application, type ElysiaApplication } from "../../../wire/http/elysia.t
 import { routes } from "../../../wire/http/routes.ts";
 import type { Context } from "../../../wire/http/sink.ts";
 import type { ServerAround } from "../inference/around.ts";
-import { errorText, type HandlerAnswer, LATER, plain, SocketCall } from "./call.ts";
+import { errorText, type HandlerAnswer, HttpCall, LATER, plain } from "./call.ts";
 import { match, NOT_FOUND, type RouteMatch, respondTo } from "./routes.ts";
 
 /** Returns the path of a URL or a request target, without the query. */
@@ -32,14 +32,14 @@ const BROKEN = plain(errorText("internal error"), 500);
 function handler(around: ServerAround) {
   return (context: Context): Response | Promise<Response> => {
     const matched = matchedOf(context.request.url);
-    const call = new SocketCall(context, matched?.found ?? [], around);
+    const call = new HttpCall(context, matched?.found ?? [], around);
     if (matched === null) call.answer(NOT_FOUND);
     else give(matched, call);
     return call.response;
   };
 }
 
-function give(matched: RouteMatch, call: SocketCall): void {
+function give(matched: RouteMatch, call: HttpCall): void {
   try {
     const answer = respondTo(matched, call);
     if (answer instanceof Promise) answerLater(answer, call);
@@ -49,7 +49,7 @@ function give(matched: RouteMatch, call: SocketCall): void {
   }
 }
 
-function answerLater(answer: Promise<HandlerAnswer>, call: SocketCall): void {
+function answerLater(answer: Promise<HandlerAnswer>, call: HttpCall): void {
   answer.then(
     (made) => {
       if (made !== LATER) call.answer(made);

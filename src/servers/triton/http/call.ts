@@ -34,45 +34,18 @@ export const jsonError = ({ code, message }: TritonError): HttpAnswer =>
   jsonAnswer(errorText(message), HTTP_STATUS[code]);
 export const plainError = ({ code, message }: TritonError): HttpAnswer => plain(errorText(message), HTTP_STATUS[code]);
 
-export interface HttpCall {
-  readonly method: string;
-  /** Groups of the route's pattern in order. A group that did not match is undefined. */
-  readonly found: readonly (string | undefined)[];
-  readonly around: ServerAround;
-  header(name: string): string | null;
-  /** Path and query. */
-  readonly target: string;
-  readonly http2: boolean;
-  headers(): Readonly<Record<string, string>>;
-  /** Calls `act` for each header in order. Names keep the client's case if it is known; values have one character per byte. */
-  eachHeader(act: (name: string, value: string) => void): void;
-  /** Applies a fault to the answer. Call it before the answer is opened or sent. */
-  disturb(order: FaultOrder): Promise<void>;
-  /**
-   * Returns the whole body, synchronously if it has arrived. Throws or rejects with a `TritonError` if it exceeds the limit;
-   * rejects if the client leaves.
-   */
-  body(): Uint8Array | Promise<Uint8Array>;
-  /** Memory of the body, which counts until the answer. */
-  readonly held: HeldBody;
-  /** Sends the answer and frees the body's memory. A handler with a stream calls `held.leave` instead. */
-  answer(answer: HttpAnswer): void;
-  /** Sends an answer of `bytes` bytes as fast as the client reads it. */
-  answerParts(answer: Omit<HttpAnswer, "body">, parts: readonly Uint8Array[], bytes: number): void;
-  /** Opens a stream, which starts at `begin`. */
-  open(owner: SinkEvents, waiting: HeldBytes): EventSink;
-  begin(status: number, headers: Readonly<Record<string, string>>): void;
-}
-
 const tooLarge = (most: number) => invalidArg(`request body exceeds the ${most} bytes that are taken here`);
 
 /** Strings up to this length are sent as they are. Longer ones are encoded first. */
 const SHORT = 16_384;
 
-export class SocketCall implements HttpCall {
+/** A request, and the one way to answer it. */
+export class HttpCall {
   readonly method: string;
+  /** Groups of the route's pattern in order. A group that did not match is undefined. */
   readonly found: readonly (string | undefined)[];
   readonly around: ServerAround;
+  /** Memory of the body, which counts until the answer. */
   readonly held: HeldBody;
   readonly #request: HttpRequest;
   readonly #front: HttpFront;
@@ -100,6 +73,7 @@ export class SocketCall implements HttpCall {
     return this.#request.headers.get(name);
   }
 
+  /** Path and query. */
   get target(): string {
     const { pathname, search } = new URL(this.#request.url);
     return pathname + search;
@@ -117,6 +91,7 @@ export class SocketCall implements HttpCall {
     return all;
   }
 
+  /** Calls `act` for each header in order. Names keep the client's case if it is known; values have one character per byte. */
   eachHeader(act: (name: string, value: string) => void): void {
     if (this.#front.eachSent !== undefined) this.#front.eachSent(this.#request, act);
     else
@@ -125,16 +100,22 @@ export class SocketCall implements HttpCall {
       });
   }
 
+  /** Applies a fault to the answer. Call it before the answer is opened or sent. */
   async disturb(order: FaultOrder): Promise<void> {
     await this.#front.disturb?.(this.#request, order);
   }
 
+  /**
+   * Returns the whole body, synchronously if it has arrived. Throws or rejects with a `TritonError` if it exceeds the limit;
+   * rejects if the client leaves.
+   */
   body(): Uint8Array | Promise<Uint8Array> {
     const most = this.around.config.overHttp.maxBodyBytes;
     if (Number(this.header("content-length") ?? 0) > most) throw tooLarge(most);
     return this.#front.body(this.#request) ?? gatheredBody(this.#request, this.held, most, tooLarge, this.around.turns);
   }
 
+  /** Sends the answer and frees the body's memory. A handler with a stream calls `held.leave` instead. */
   answer({ status, headers, body }: HttpAnswer): void {
     this.held.leave();
     const isShort = typeof body === "string" && body.length <= SHORT && isAscii(body);
@@ -142,6 +123,7 @@ export class SocketCall implements HttpCall {
     this.#begun(this.#front.answer(this.#request, status, headers, sent, body.length));
   }
 
+  /** Sends an answer of `bytes` bytes as fast as the client reads it. */
   answerParts({ status, headers }: Omit<HttpAnswer, "body">, parts: readonly Uint8Array[], bytes: number): void {
     const gate = new DrainGate();
     const { sink, response } = this.#front.beginWhole(this.#request, gate, status, headers, bytes);
@@ -149,6 +131,7 @@ export class SocketCall implements HttpCall {
     void sendParts(parts, sink, gate, this.around.turns).finally(() => this.held.leave());
   }
 
+  /** Opens a stream, which starts at `begin`. */
   open(owner: SinkEvents, waiting: HeldBytes): EventSink {
     return this.#front.open(this.#request, owner, waiting);
   }

@@ -18,11 +18,10 @@ import { versionNumber } from "../inference/version-number.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
 import { invalidArg, TritonError } from "../model-config/status.ts";
 import type { VersionFacts } from "../model-config/versions.ts";
-import { asObject, asString, documentInPieces, documentOf, find, within } from "../tensors/access.ts";
+import { asObject, asString, documentPieces, find, within } from "../tensors/access.ts";
 import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../tensors/datatypes.ts";
-import { type JsonNode, LongList, LongText } from "../tensors/json-nodes.ts";
-import { rapidText, readElements, writeElements } from "../tensors/tensor-json.ts";
-import { elementsTexts, isOneElement, readElementsInPieces } from "../tensors/tensor-json-pieces.ts";
+import { type JsonNode, LongList } from "../tensors/json-nodes.ts";
+import { elementsTexts, isOneElement, rapidText, readElements, writeElements } from "../tensors/tensor-json.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
 import { isLargeAnswer } from "./infer-answer.ts";
@@ -62,12 +61,12 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
   }
 }
 
-/** Parses a body, a large one in pieces. */
+/** Parses a body, a large one in turns with other work. */
 async function read(body: Uint8Array, model: ModelVersion, { held, around: { server, config, turns } }: HttpCall) {
-  if (!isLarge(body)) return atOnce(readGenerate(documentOf(body), model, server.facts, config.overHttp));
+  const reading = readGenerate(body, model, server.facts, config.overHttp);
+  if (!isLarge(body)) return atOnce(reading);
   return held.parse(body.length, async () => {
-    const document = await inTurns(documentInPieces(body), turns);
-    const fields = await inTurns(readGenerate(document, model, server.facts, config.overHttp), turns);
+    const fields = await inTurns(reading, turns);
     held.free(body);
     return fields;
   });
@@ -75,11 +74,12 @@ async function read(body: Uint8Array, model: ModelVersion, { held, around: { ser
 
 /** Reads a body of /generate. Throws a `TritonError`. */
 function* readGenerate(
-  document: JsonNode,
+  body: Uint8Array,
   model: ModelVersion,
   facts: VersionFacts,
   limits: InputLimits,
 ): Pieces<RequestFields> {
+  const document = yield* documentPieces(body);
   const id = find(document, "id");
   const own = id === undefined ? "" : shortName("id", within("Unable to parse 'id'", asString, id));
   const inputs: InferInput[] = [];
@@ -146,12 +146,12 @@ function* tensorOf(
 ): Pieces<InferInput> {
   const count = Array.isArray(value) || value instanceof LongList ? value.length : 1;
   if (count === 0 && !emptyTensors) return { name, datatype, shape: [], data: new Uint8Array() };
-  const read = (): Pieces<Uint8Array> | Uint8Array =>
-    count > ITEMS_OF_A_PIECE || isLongText(value)
-      ? readElementsInPieces(name, value, datatype, count, missingElements)
-      : readElements(name, value, datatype, count, missingElements);
+  function* read(): Pieces<Uint8Array> {
+    const data = readElements(name, value, datatype, count, missingElements);
+    return data instanceof Uint8Array ? data : yield* data;
+  }
   // The real server checks strings before the shape.
-  const texts = datatype === "BYTES" ? yield* whole(read()) : null;
+  const texts = datatype === "BYTES" ? yield* read() : null;
   const shape = [...dims];
   let left = count;
   const unfit = () => invalidArg(`The schema can not convert input '${name}' to tensor with proper shape`);
@@ -166,15 +166,7 @@ function* tensorOf(
     left = 1;
   }
   if (left !== 1) throw unfit();
-  return { name, datatype, shape, data: texts ?? (yield* whole(read())) };
-}
-
-const LONG_TEXT_BYTES = 65_536;
-const isLongText = (value: JsonNode): boolean =>
-  value instanceof LongText || (typeof value === "string" && value.length > LONG_TEXT_BYTES);
-
-function* whole(data: Pieces<Uint8Array> | Uint8Array): Pieces<Uint8Array> {
-  return data instanceof Uint8Array ? data : yield* data;
+  return { name, datatype, shape, data: texts ?? (yield* read()) };
 }
 
 const STREAM = { "Content-Type": "text/event-stream; charset=utf-8" };
@@ -190,10 +182,6 @@ const MARK = "\u007f\u007f";
 class Writer {
   /** The request to cancel if the client of a stream disconnects. Null before it starts. */
   request: InferRequest | null = null;
-  readonly #call: HttpCall;
-  readonly #streams: boolean;
-  readonly #id: string;
-  readonly #model: ModelVersion;
   readonly #events: EventQueue;
   #begun = false;
   /** Responses without a stream: one object each. A long one is formatted when it is sent. */
@@ -201,11 +189,12 @@ class Writer {
   /** True once the model writes events past the queue. */
   #isPlain = false;
 
-  constructor(call: HttpCall, streams: boolean, id: string, model: ModelVersion) {
-    this.#call = call;
-    this.#streams = streams;
-    this.#id = id;
-    this.#model = model;
+  constructor(
+    private readonly call: HttpCall,
+    private readonly streams: boolean,
+    private readonly id: string,
+    private readonly model: ModelVersion,
+  ) {
     if (streams) call.around.turns.opened?.();
     this.#events = new EventQueue(
       (owner, waiting) => call.open(owner, waiting),
@@ -226,7 +215,7 @@ class Writer {
     else if (answer !== null && !this.#isPlain && isLong(answer)) text = answer;
     else if (answer !== null) {
       try {
-        text = objectText(answer, this.#id, this.#model);
+        text = objectText(answer, this.id, this.model);
       } catch (error) {
         if (!(error instanceof TritonError)) throw error;
         failed = true;
@@ -235,25 +224,25 @@ class Writer {
     }
     if (!this.#begun) {
       this.#begun = true;
-      const asked = this.#call.header("endpoint-load-metrics-format");
-      const load = asked === null ? {} : loadMetrics(asked, this.#call.around.kvCache());
-      this.#call.begin(failed ? FAILED : 200, { ...(this.#streams ? STREAM : WHOLE), ...load });
+      const asked = this.call.header("endpoint-load-metrics-format");
+      const load = asked === null ? {} : loadMetrics(asked, this.call.around.kvCache());
+      this.call.begin(failed ? FAILED : 200, { ...(this.streams ? STREAM : WHOLE), ...load });
     }
     if (text !== null) {
-      if (this.#streams) this.#write("data: ", text, "\n\n");
+      if (this.streams) this.#write("data: ", text, "\n\n");
       else this.#whole.push(text);
     }
     if (!final) return;
-    if (!this.#streams) this.#write("", this.#whole.length === 1 ? this.#whole[0]! : errorText(NOT_ONE), "");
-    this.#events.end(() => this.#call.held.leave());
+    if (!this.streams) this.#write("", this.#whole.length === 1 ? this.#whole[0]! : errorText(NOT_ONE), "");
+    this.#events.end(() => this.call.held.leave());
   }
 
   /** Returns a sink for events that differ only in their text, or null without a stream. */
   plainText(name: string): TextStream | null {
-    if (!this.#streams || this.#events.hadLong) return null;
+    if (!this.streams || this.#events.hadLong) return null;
     this.#isPlain = true;
     const output: Tensor = { name, datatype: "BYTES", shape: [1], data: packTexts([MARK]) };
-    const parts = `data: ${objectText({ outputs: [output], parameters: [] }, this.#id, this.#model)}\n\n`.split(MARK);
+    const parts = `data: ${objectText({ outputs: [output], parameters: [] }, this.id, this.model)}\n\n`.split(MARK);
     const [before, after] = parts.map((part) => Buffer.from(part, "latin1"));
     return parts.length === 2 ? this.#events.plain(before!, after!) : null;
   }
@@ -263,7 +252,7 @@ class Writer {
       this.#events.write(Buffer.from(before + text + after, "latin1"));
       return;
     }
-    const parts = objectParts(text, this.#id, this.#model, before, after);
+    const parts = objectParts(text, this.id, this.model, before, after);
     const bytes = text.outputs.reduce((sum, { data }) => sum + data.length, 0);
     this.#events.writeLong(parts, bytes);
   }

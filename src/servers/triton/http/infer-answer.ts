@@ -4,8 +4,7 @@ import { type InferAnswer, parameterText } from "../inference/request.ts";
 import type { ClassLabels } from "../models/labels.ts";
 import { classified } from "../tensors/classified.ts";
 import { type Datatype, type Tensor, toBytesText } from "../tensors/datatypes.ts";
-import { elementsText, rapidText } from "../tensors/tensor-json.ts";
-import { elementsTexts } from "../tensors/tensor-json-pieces.ts";
+import { elementsTexts, rapidText } from "../tensors/tensor-json.ts";
 import type { InferWish, OutputWish } from "./infer-body.ts";
 
 export interface AnsweredModel {
@@ -17,29 +16,19 @@ export interface AnsweredModel {
   readonly labels: ClassLabels;
 }
 
+/** The body of an answer: JSON, then binary tensors. */
 export interface InferBody {
-  /** The body. A string, with one character per byte, if it is only JSON. */
-  readonly body: string | Uint8Array;
-  /** Bytes of JSON at the start, or null if the whole body is JSON. */
+  /** Parts of the JSON of a long answer. */
+  readonly texts: readonly Uint8Array[];
+  /** The rest of the JSON, with one character per byte. */
+  readonly text: string;
+  readonly binary: readonly Uint8Array[];
+  /** Bytes of JSON, or null if the whole body is JSON. */
   readonly head: number | null;
 }
 
 const shownOutput = (output: Tensor, { classes }: OutputWish, { batched, labels }: AnsweredModel): Tensor =>
   classes > 0 ? classified(output, classes, batched, labels.get(output.name)) : output;
-
-/** Formats an answer. Throws a `TritonError` if an output cannot be sent in the requested form. */
-export function inferBody(answer: InferAnswer, model: AnsweredModel, wish: InferWish): InferBody {
-  const binary: Uint8Array[] = [];
-  let outputs = "";
-  for (const output of answer.outputs) {
-    const how = wish.outputs.get(output.name) ?? wish.otherwise;
-    const shown = shownOutput(output, how, model);
-    outputs += `${outputs === "" ? "" : ","}${outputText(shown, how, binary)}`;
-  }
-  const text = `${beginning(answer, model)}${outputs}]}`;
-  if (!binary.some(({ length }) => length > 0)) return { body: text, head: null };
-  return { body: Buffer.concat([Buffer.from(text, "latin1"), ...binary]), head: text.length };
-}
 
 /** Returns the JSON before the first output. */
 function beginning(answer: InferAnswer, model: AnsweredModel): string {
@@ -47,46 +36,53 @@ function beginning(answer: InferAnswer, model: AnsweredModel): string {
   return `{${id}"model_name":${quotedOf(model.name)},"model_version":"${model.version}",${parametersText(answer)}"outputs":[`;
 }
 
-/** A large answer in parts. */
-export interface InferParts {
-  readonly parts: readonly Uint8Array[];
-  /** Bytes of JSON at the start, or null if the whole body is JSON. */
-  readonly head: number | null;
-}
-
-/** Formats an answer in parts, without a copy of binary tensors. Otherwise like `inferBody`. */
-export function* inferParts(answer: InferAnswer, model: AnsweredModel, wish: InferWish): Pieces<InferParts> {
+/** Formats an answer in pieces. Throws a `TritonError` if an output cannot be sent in the requested form. */
+export function* inferBody(answer: InferAnswer, model: AnsweredModel, wish: InferWish): Pieces<InferBody> {
   const binary: Uint8Array[] = [];
-  const parts: Uint8Array[] = [];
+  const texts: Uint8Array[] = [];
   let text = beginning(answer, model);
   let head = 0;
-  const close = () => {
-    head += text.length;
-    parts.push(Buffer.from(text, "latin1"));
-    text = "";
-  };
-  for (const [at, output] of answer.outputs.entries()) {
+  let mark = "";
+  for (const output of answer.outputs) {
     const how = wish.outputs.get(output.name) ?? wish.otherwise;
     const shown = shownOutput(output, how, model);
-    if (at > 0) text += ",";
-    if (how.kind !== "json") {
-      text += outputText(shown, how, binary);
-      continue;
+    const { data } = shown;
+    text += mark + startOf(shown);
+    mark = ",";
+    if (how.kind === "memory") how.put!(data);
+    else if (how.kind === "binary") {
+      binary.push(data);
+      text += `,"parameters":{"binary_data_size":${data.length}}`;
+    } else {
+      text += ',"data":[';
+      for (const elements of elementsTexts(shown)) {
+        text += elements;
+        if (text.length >= PART_BYTES) {
+          head += text.length;
+          texts.push(Buffer.from(text, "latin1"));
+          text = "";
+        }
+        yield;
+      }
+      text += "]";
     }
-    text += `${startOf(shown)},"data":[`;
-    for (const elements of elementsTexts(shown)) {
-      text += elements;
-      if (text.length >= PART_BYTES) close();
-      yield;
-    }
-    text += "]}";
+    text += "}";
   }
   text += "]}";
-  close();
-  const texts = parts.length;
+  const isJson = binary.every(({ length }) => length === 0);
+  return { texts, text, binary, head: isJson ? null : head + text.length };
+}
+
+/** Returns a short body. A string, with one character per byte, if it is only JSON. */
+export const wholeBody = ({ texts, text, binary, head }: InferBody): string | Uint8Array =>
+  texts.length === 0 && head === null ? text : Buffer.concat([...texts, Buffer.from(text, "latin1"), ...binary]);
+
+/** Returns a large body in parts, without a copy of the tensors. */
+export function bodyParts({ texts, text, binary }: InferBody): readonly Uint8Array[] {
+  const parts = [...texts, Buffer.from(text, "latin1")];
   for (const data of binary)
     for (let from = 0; from < data.length; from += PART_BYTES) parts.push(data.subarray(from, from + PART_BYTES));
-  return { parts, head: parts.length === texts ? null : head };
+  return parts;
 }
 
 /** Approximate size of the parts of a large answer, in bytes. */
@@ -138,16 +134,4 @@ function areSame(a: readonly number[], b: readonly number[]): boolean {
   if (a.length !== b.length) return false;
   for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
   return true;
-}
-
-function outputText(output: Tensor, { kind, put }: OutputWish, binary: Uint8Array[]): string {
-  const { data } = output;
-  const start = startOf(output);
-  if (kind === "json") return `${start},"data":[${elementsText(output)}]}`;
-  if (kind === "memory") {
-    put!(data);
-    return `${start}}`;
-  }
-  binary.push(data);
-  return `${start},"parameters":{"binary_data_size":${data.length}}}`;
 }

@@ -19,8 +19,7 @@ import {
   asShortText,
   asString,
   asUnsigned,
-  documentInPieces,
-  documentOf,
+  documentPieces,
   find,
   isJsonNumber,
   isSigned,
@@ -28,18 +27,18 @@ import {
   within,
 } from "../tensors/access.ts";
 import {
-  countedTexts,
+  countTexts,
   type Datatype,
   ELEMENT_BYTES,
   elementCount,
   exactShape,
   fromBytesText,
   isDatatype,
+  needsCount,
 } from "../tensors/datatypes.ts";
 import { type JsonNode, LongList, LongText, Real } from "../tensors/json-nodes.ts";
 import type { MemoryReader, SharedMemory } from "../tensors/shared-memory.ts";
 import { readElements } from "../tensors/tensor-json.ts";
-import { countTexts, readElementsInPieces } from "../tensors/tensor-json-pieces.ts";
 import {
   fewMembers,
   fewOf,
@@ -98,45 +97,27 @@ export function rawWish(body: Uint8Array): InferWish {
   return { fields, outputs: new Map(), otherwise: BINARY_OUTPUT };
 }
 
-/** Reads a body. `head`: bytes of JSON at its start. Throws a `TritonError`. */
-export function inferWish(body: Uint8Array, head: number, limits: InferLimits): InferWish {
+/** Reads a body in pieces. `head`: bytes of JSON at its start. Throws a `TritonError`. */
+export function* inferWish(body: Uint8Array, head: number, limits: InferLimits): Pieces<InferWish> {
   const isWhole = head === body.length;
-  const document = documentOf(isWhole ? body : body.subarray(0, head));
-  const { read, inputs, asked } = begun(document, isWhole ? NO_DATA : body.subarray(head), limits);
-  for (const one of fewOf("inputs", arrayIn(document, "inputs"))) inputs.push(readInput(one, read, limits));
-  return wishOf(document, read, asked, limits);
-}
-
-/** Does the same as `inferWish`, in pieces for a large body. */
-export function* inferWishInPieces(body: Uint8Array, head: number, limits: InferLimits): Pieces<InferWish> {
-  const document = yield* documentInPieces(body.subarray(0, head));
-  const { read, inputs, asked } = begun(document, body.subarray(head), limits);
-  for (const one of fewOf("inputs", arrayIn(document, "inputs"))) {
-    const { data, ...input } = inputOf(one, read, limits, readElementsInPieces);
-    const whole = data instanceof Uint8Array ? data : yield* data;
-    checkTexts(input, whole, one, limits);
-    inputs.push({ ...input, data: whole });
-    if (input.datatype === "BYTES" && countedTexts(whole) === undefined) yield* countTexts(whole);
-    else if (inputs.length % ITEMS_OF_A_PIECE === 0) yield;
-  }
-  return wishOf(document, read, asked, limits);
-}
-
-/** Returns the member `name`, whose length is limited. */
-const shortIn = (value: JsonNode, name: string): string => shortName(name, stringIn(value, name));
-
-/** Reads the members before the inputs. */
-function begun(document: JsonNode, rest: Uint8Array, { memory }: InferLimits) {
+  const document = yield* documentPieces(isWhole ? body : body.subarray(0, head));
   const id = find(document, "id") === undefined ? "" : shortIn(document, "id");
   const asked = find(document, "parameters");
   const inputs: InferInput[] = [];
-  const read: Reading = { id, inputs, rest, names: null, copy: memory.reader() };
-  return { read, inputs, asked: asked === undefined ? NOTHING : readParameters(asked) };
-}
-
-function wishOf(document: JsonNode, read: Reading, asked: ParsedParameters, limits: InferLimits): InferWish {
-  const { id, inputs } = read;
-  const { parameters, priority, timeoutUs, sequence, binary } = asked;
+  const rest = isWhole ? NO_DATA : body.subarray(head);
+  const read: Reading = { id, inputs, rest, names: null, copy: limits.memory.reader() };
+  const { parameters, priority, timeoutUs, sequence, binary } = asked === undefined ? NOTHING : readParameters(asked);
+  for (const one of fewOf("inputs", arrayIn(document, "inputs"))) {
+    const input = inputOf(one, read, limits);
+    if (!(input.data instanceof Uint8Array)) input.data = yield* input.data;
+    // The length fields of strings from JSON count, too.
+    const { name, datatype, data } = input;
+    if (datatype === "BYTES" && data.length > mostInputBytes(limits.input) && find(one, "data") !== undefined)
+      throw madeTooLarge(name, data.length, limits.input);
+    inputs.push(input as InferInput);
+    if (needsCount(input as InferInput)) yield* countTexts(data);
+    else if (inputs.length % ITEMS_OF_A_PIECE === 0) yield;
+  }
   if (read.rest.length > 0) throw invalidArg(`unexpected additional input data for model '${limits.model}'`);
   const wished = find(document, "outputs");
   const outputs = wished === undefined ? NO_WISHES : readOutputs(wished, limits.memory);
@@ -144,6 +125,9 @@ function wishOf(document: JsonNode, read: Reading, asked: ParsedParameters, limi
   const fields = { id, inputs, outputs: names, parameters, priority, timeoutUs, sequence };
   return { fields, outputs, otherwise: binary ? BINARY_OUTPUT : JSON_OUTPUT };
 }
+
+/** Returns the member `name`, whose length is limited. */
+const shortIn = (value: JsonNode, name: string): string => shortName(name, stringIn(value, name));
 
 /** State of the parser. */
 interface Reading {
@@ -198,27 +182,8 @@ export function parameterIn(name: string, value: JsonNode): InferParameters[numb
   );
 }
 
-function readInput(value: JsonNode, read: Reading, limits: InferLimits): InferInput {
-  const input = inputOf(value, read, limits, readElements);
-  checkTexts(input, input.data, value, limits);
-  return input;
-}
-
-/** Throws a `TritonError` if strings from JSON make a tensor too large, including their length fields. */
-function checkTexts(
-  { name, datatype }: Omit<InferInput, "data">,
-  { length }: Uint8Array,
-  value: JsonNode,
-  { input }: InferLimits,
-) {
-  if (datatype === "BYTES" && length > mostInputBytes(input) && find(value, "data") !== undefined)
-    throw madeTooLarge(name, length, input);
-}
-
-/** Reads elements from JSON. */
-type Elements<T> = (name: string, data: JsonNode, datatype: Datatype | null, count: number, missing: string) => T;
-
-function inputOf<T>(value: JsonNode, read: Reading, limits: InferLimits, elements: Elements<T>) {
+/** Reads an input. Its data may still have to be read from JSON, in pieces. */
+function inputOf(value: JsonNode, read: Reading, limits: InferLimits) {
   const parameters = find(value, "parameters");
   oneSource(value, parameters ?? null);
   const name = shortIn(value, "name");
@@ -230,7 +195,7 @@ function inputOf<T>(value: JsonNode, read: Reading, limits: InferLimits, element
   if (isTaken(name, read))
     throw invalidArg(`[request id: ${read.id || "<id_unknown>"}] input '${name}' already exists in request`);
   const datatype = (isDatatype(type) ? type : "<invalid>") as Datatype;
-  const data = inputData(value, parameters, { name, type, shape }, read, limits, elements);
+  const data = inputData(value, parameters, { name, type, shape }, read, limits);
   return { name, datatype, shape, data, ...(exact && { exactShape: exact }) };
 }
 
@@ -280,14 +245,13 @@ function oneSource(value: JsonNode, parameters: JsonNode): void {
   );
 }
 
-function inputData<T>(
+function inputData(
   value: JsonNode,
   parameters: JsonNode | undefined,
   { name, type, shape }: { readonly name: string; readonly type: string; readonly shape: readonly number[] },
   read: Reading,
   { model, input, facts }: InferLimits,
-  elements: Elements<T>,
-): Uint8Array | T {
+): Uint8Array | Pieces<Uint8Array> {
   const binary = find(parameters ?? null, "binary_data_size");
   if (binary !== undefined) {
     const size = unsignedOf(binary, "binary_data_size");
@@ -312,7 +276,7 @@ function inputData<T>(
   const elementBytes = datatype === null ? 0 : ELEMENT_BYTES[datatype];
   if (count * elementBytes > mostInputBytes(input) || !Number.isSafeInteger(count))
     throw tensorTooLarge(name, arrayIn(value, "shape"), elementBytes, input);
-  return elements(name, tensor, datatype, count, facts.missingElements);
+  return readElements(name, tensor, datatype, count, facts.missingElements);
 }
 
 function memoryOf(parameters: JsonNode | undefined) {

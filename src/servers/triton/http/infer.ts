@@ -1,7 +1,7 @@
 /** Implements `POST /v2/models/M/infer`. Source: `HandleInfer` in `http_server.cc` (2026), and answers observed on 2.51. */
 
 import { andThen } from "../../../base/maybe-promise.ts";
-import { inTurns, isLarge } from "../../../base/pieces.ts";
+import { atOnce, inTurns, isLarge } from "../../../base/pieces.ts";
 import { zlib } from "../../../base/zlib.ts";
 import type { InferAnswer, RequestFields } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
@@ -21,8 +21,8 @@ import {
   plainError,
 } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
-import { type AnsweredModel, inferBody, inferParts, isLargeAnswer } from "./infer-answer.ts";
-import { type InferLimits, type InferWish, inferWish, inferWishInPieces, rawWish } from "./infer-body.ts";
+import { type AnsweredModel, bodyParts, inferBody, isLargeAnswer, wholeBody } from "./infer-answer.ts";
+import { type InferLimits, type InferWish, inferWish, rawWish } from "./infer-body.ts";
 import { declaredBytes, jsonTooLarge, rawTooLarge } from "./input-limit.ts";
 import { unpackedBody } from "./unpacked-body.ts";
 
@@ -87,7 +87,7 @@ function inferUnless(
   const limits = { model: name, memory, input: overHttp, facts: server.facts };
   if (head > 0 && isLarge(body)) return inferLarge(asked, body, head, limits);
   try {
-    return submitted(asked, head === 0 ? rawWish(body) : inferWish(body, head, limits));
+    return submitted(asked, head === 0 ? rawWish(body) : atOnce(inferWish(body, head, limits)));
   } catch (error) {
     if (!(error instanceof TritonError)) throw error;
     return jsonError(error);
@@ -103,7 +103,7 @@ async function inferLarge(
 ): Promise<HandlerAnswer> {
   const { call } = asked;
   const read = async () => {
-    const wish = await inTurns(inferWishInPieces(body, head, limits), call.around.turns);
+    const wish = await inTurns(inferWish(body, head, limits), call.around.turns);
     // Binary tensors are views of the body, so that it must stay.
     if (head === body.length) call.held.free(body);
     return wish;
@@ -154,8 +154,9 @@ async function answerInParts(
   encoding: Encoding,
 ): Promise<void> {
   try {
-    const made = await inTurns(inferParts(answer, of, wish), call.around.turns);
-    const parts = encoding === null ? made.parts : await packedParts(made.parts, encoding);
+    const made = await inTurns(inferBody(answer, of, wish), call.around.turns);
+    const whole = bodyParts(made);
+    const parts = encoding === null ? whole : await packedParts(whole, encoding);
     const bytes = parts.reduce((sum, { length }) => sum + length, 0);
     call.answerParts({ status: 200, headers: headersOf(made.head, encoding) }, parts, bytes);
   } catch (error) {
@@ -213,7 +214,9 @@ function packed(body: string | Uint8Array, encoding: NonNullable<Encoding>): Uin
 
 function answered(answer: InferAnswer, of: AnsweredModel, wish: InferWish, encoding: Encoding): HttpAnswer {
   try {
-    const { body, head } = inferBody(answer, of, wish);
+    const made = atOnce(inferBody(answer, of, wish));
+    const { head } = made;
+    const body = wholeBody(made);
     if (encoding === null && head === null) return jsonAnswer(body);
     return {
       status: 200,

@@ -2,12 +2,12 @@
  * Implements the paths of server, models and repository: metadata, readiness, configuration, statistics, index, load and
  * unload.
  */
-import { inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
+import { inTurns, type Pieces } from "../../../base/pieces.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../inference/described.ts";
 import { versionNumber } from "../inference/version-number.ts";
 import { configTexts } from "../model-config/config-json.ts";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
-import { asBoolean, asBytesText, documentInPieces, documentOf, find } from "../tensors/access.ts";
+import { asBoolean, asBytesText, documentPieces, find } from "../tensors/access.ts";
 import { fromBytesText } from "../tensors/datatypes.ts";
 import type { JsonNode } from "../tensors/json-nodes.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonAnswer, plain } from "./call.ts";
@@ -49,8 +49,7 @@ export function modelStatistics(call: HttpCall): Answer {
 /** Parses the body. Returns null if it is empty. */
 async function documentIn(call: HttpCall, read = settingsBody): Promise<JsonNode | null> {
   const body = await read(call);
-  if (body.length === 0) return null;
-  return isLarge(body) ? inTurns(documentInPieces(body), call.around.turns) : documentOf(body);
+  return body.length === 0 ? null : inTurns(documentPieces(body), call.around.turns);
 }
 
 export async function repositoryIndex(call: HttpCall): Promise<HandlerAnswer> {

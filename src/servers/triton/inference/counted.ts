@@ -43,11 +43,8 @@ const keyOf = ({ name, metric_tags: tags = {} }: ModelConfig, version: number): 
 
 export class CountedModels {
   readonly #all = new Map<string, CountedModel>();
-  readonly #options: CountedOptions;
 
-  constructor(options: CountedOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: CountedOptions) {}
 
   get all(): readonly CountedModel[] {
     return [...this.#all.values()];
@@ -55,7 +52,7 @@ export class CountedModels {
 
   /** Returns the counters for a load. `going`: statistics of the previous version, if they continue. */
   forLoad({ config }: FoundModel, version: number, nowUs: number, going: ModelStatistics | null): LoadCounts {
-    const { byGpu, targets, log } = this.#options;
+    const { byGpu, targets, log } = this.options;
     const counted = this.#all.get(keyOf(config, version));
     const before = counted?.served?.statistics;
     const make = (failures = noFailures(), bounds = firstResponseMs(config, log)) =>

@@ -37,27 +37,25 @@ export class EnsembleModel implements ModelVersion {
   readonly dead = false;
   live = 0;
   readonly fit: AnswerFit;
-  readonly #options: EnsembleOptions;
 
-  constructor(options: EnsembleOptions) {
+  constructor(private readonly options: EnsembleOptions) {
     this.name = options.config.name;
     this.version = options.version;
     this.config = options.config;
     this.labels = options.labels;
     this.statistics = options.statistics;
     this.fit = new AnswerFit(options.config, null);
-    this.#options = options;
   }
 
   submit(request: InferRequest): void {
-    const { shared } = this.#options;
+    const { shared } = this.options;
     const nowUs = shared.clock.now();
     request.startUs ||= nowUs;
     request.queuedUs = nowUs;
     const key = lookUp(this, request, shared);
     if (key === HIT) return;
     this.live++;
-    new EnsembleRun(this, this.#options, request, key, () => this.live--).begin();
+    new EnsembleRun(this, this.options, request, key, () => this.live--).begin();
   }
 }
 
@@ -73,11 +71,6 @@ interface EnsembleBranch {
 }
 
 class EnsembleRun {
-  readonly #ensemble: EnsembleModel;
-  readonly #options: EnsembleOptions;
-  readonly #request: InferRequest;
-  readonly #key: string | null;
-  readonly #ended: () => void;
   readonly #branches: EnsembleBranch[] = [];
   /** Number of steps that have not had their last response. */
   #running = 0;
@@ -90,21 +83,15 @@ class EnsembleRun {
   #pendingAnswer: InferAnswer | null = null;
 
   constructor(
-    ensemble: EnsembleModel,
-    options: EnsembleOptions,
-    request: InferRequest,
-    key: string | null,
-    ended: () => void,
-  ) {
-    this.#ensemble = ensemble;
-    this.#options = options;
-    this.#request = request;
-    this.#key = key;
-    this.#ended = ended;
-  }
+    private readonly ensemble: EnsembleModel,
+    private readonly options: EnsembleOptions,
+    private readonly request: InferRequest,
+    private readonly key: string | null,
+    private readonly ended: () => void,
+  ) {}
 
   begin(): void {
-    const first: EnsembleBranch = { tensors: new Map(this.#request.inputs), begun: new Set(), answered: false };
+    const first: EnsembleBranch = { tensors: new Map(this.request.inputs), begun: new Set(), answered: false };
     this.#branches.push(first);
     this.#busy++;
     this.#advance(first);
@@ -113,7 +100,7 @@ class EnsembleRun {
   }
 
   get #steps(): readonly EnsembleStep[] {
-    return this.#options.config.ensemble_scheduling!.step!;
+    return this.options.config.ensemble_scheduling!.step!;
   }
 
   #advance(branch: EnsembleBranch): void {
@@ -130,7 +117,7 @@ class EnsembleRun {
 
   /** Returns the inputs of a step, or null if a tensor is missing. Omits ensemble inputs that the request did not set. */
   #inputs(step: EnsembleStep, { tensors }: EnsembleBranch): InferInput[] | null {
-    const ensembleInputs = new Set((this.#options.config.input ?? []).map(({ name }) => name));
+    const ensembleInputs = new Set((this.options.config.input ?? []).map(({ name }) => name));
     const made: InferInput[] = [];
     for (const [name, from] of Object.entries(step.input_map!)) {
       const tensor = tensors.get(from);
@@ -142,15 +129,15 @@ class EnsembleRun {
 
   #run(step: EnsembleStep, inputs: readonly InferInput[], branch: EnsembleBranch): void {
     this.#running++;
-    if (this.#stepUs < 0) this.#stepUs = this.#options.shared.clock.now();
-    const { fields } = this.#request;
+    if (this.#stepUs < 0) this.#stepUs = this.options.shared.clock.now();
+    const { fields } = this.request;
     try {
-      const model = this.#options.find(step.model_name!, step.model_version ?? -1);
+      const model = this.options.find(step.model_name!, step.model_version ?? -1);
       const stepFields = { ...fields, inputs, outputs: [] };
       const respondTo = (answer: InferAnswer | TritonError | null, final: boolean) =>
         this.#onResponse(step, model, branch, answer, final);
       const request = new InferRequest(model.config, stepFields, { respond: respondTo });
-      this.#request.whenCancelled(() => request.leave(this.#request.broken));
+      this.request.whenCancelled(() => request.leave(this.request.broken));
       request.reported = ({ inputUs, inferUs, outputUs }) => {
         this.#times.inputUs += inputUs;
         this.#times.inferUs += inferUs;
@@ -198,12 +185,12 @@ class EnsembleRun {
   /** Creates the answer of a branch if all outputs are ready. */
   #answer(branch: EnsembleBranch): void {
     // The real server stores outputs in a hash map, which returns them in reverse order.
-    const names = [...new Set((this.#options.config.output ?? []).map(({ name }) => name).toReversed())];
+    const names = [...new Set((this.options.config.output ?? []).map(({ name }) => name).toReversed())];
     if (this.#over || branch.answered || !names.every((name) => branch.tensors.has(name))) return;
     branch.answered = true;
     if (this.#pendingAnswer !== null) this.#send(this.#pendingAnswer, false);
     const outputs = names.flatMap((name) => branch.tensors.get(name) ?? []);
-    const answer = this.#ensemble.fit.fitted({ outputs, parameters: sequenceOf(this.#request) });
+    const answer = this.ensemble.fit.fitted({ outputs, parameters: sequenceOf(this.request) });
     if (answer instanceof TritonError) this.#fail(answer);
     else this.#pendingAnswer = answer;
   }
@@ -218,42 +205,42 @@ class EnsembleRun {
       }
       return;
     }
-    const request = this.#request;
+    const request = this.request;
     if (request.broken) {
       this.#fail(internal(BROKEN));
       return;
     }
     this.#over = true;
-    const { statistics, shared } = this.#options;
+    const { statistics, shared } = this.options;
     const { clock, epochMs } = shared;
     const nowUs = clock.now();
     const cacheUs =
-      this.#key === null || this.#pendingAnswer === null
+      this.key === null || this.#pendingAnswer === null
         ? null
-        : insertAnswer(this.#key, this.#pendingAnswer, request, shared);
+        : insertAnswer(this.key, this.#pendingAnswer, request, shared);
     const queueUs = Math.max(0, this.#stepUs - request.queuedUs);
     const spans = { ...this.#times, queueUs, requestUs: nowUs - request.startUs + (cacheUs ?? 0) };
     statistics.executed(request.batchSize, spans);
     statistics.succeeded(request.batchSize, spans, nowUs, epochMs());
     if (cacheUs !== null) statistics.missed(cacheUs, nowUs);
-    this.#ended();
+    this.ended();
     this.#send(this.#pendingAnswer, true);
   }
 
   #send(answer: InferAnswer | null, final: boolean): void {
-    const requested = answer && withRequestedOutputs(this.#request, answer);
-    sendResponse(this.#request, this.#options.statistics, this.#options.shared.clock, requested, final);
+    const requested = answer && withRequestedOutputs(this.request, answer);
+    sendResponse(this.request, this.options.statistics, this.options.shared.clock, requested, final);
   }
 
   /** Sends the error. Counts two failures for one request, one for the response and one for the report, as observed on 2.51. */
   #fail({ code, message }: TritonError): void {
     if (this.#over) return;
     this.#over = true;
-    const { statistics, shared } = this.#options;
+    const { statistics, shared } = this.options;
     const nowUs = shared.clock.now();
-    statistics.failed("OTHER", nowUs - this.#request.startUs, 2);
-    this.#ended();
-    const error = new TritonError(code, `in ensemble '${this.#ensemble.name}', ${message}`);
-    sendResponse(this.#request, statistics, shared.clock, error, true);
+    statistics.failed("OTHER", nowUs - this.request.startUs, 2);
+    this.ended();
+    const error = new TritonError(code, `in ensemble '${this.ensemble.name}', ${message}`);
+    sendResponse(this.request, statistics, shared.clock, error, true);
   }
 }

@@ -26,8 +26,6 @@ interface LongEvent {
 
 export class EventQueue {
   readonly #sink: EventSink;
-  readonly #gone: (broken: boolean) => void;
-  readonly #all: WaitingBytes;
   readonly #waiting: (Uint8Array | LongEvent)[] = [];
   /** Receives the sink's callbacks for the long event that is being sent. Null: no such event. */
   #gate: DrainGate | null = null;
@@ -35,7 +33,6 @@ export class EventQueue {
   hadLong = false;
   #over = () => {};
   #bytes = 0;
-  readonly #turns: EventLoopTurns;
   /** The part of `#bytes` that was added in this turn of the event loop. */
   #newBytes = 0;
   #ends = false;
@@ -48,13 +45,10 @@ export class EventQueue {
    */
   constructor(
     open: (owner: SinkEvents, waiting: HeldBytes) => EventSink,
-    gone: (broken: boolean) => void,
-    all: WaitingBytes,
-    turns: EventLoopTurns,
+    private readonly gone: (broken: boolean) => void,
+    private readonly all: WaitingBytes,
+    private readonly turns: EventLoopTurns,
   ) {
-    this.#gone = gone;
-    this.#all = all;
-    this.#turns = turns;
     const owner = {
       onDrain: () => this.#drain(),
       onGone: () => this.#leave(),
@@ -74,7 +68,7 @@ export class EventQueue {
     if (!this.#isTooMuch) return;
     // Reset first, because cancelling may end the stream like a complete answer.
     this.reset();
-    this.#gone(false);
+    this.gone(false);
   }
 
   /**
@@ -85,7 +79,7 @@ export class EventQueue {
     if (this.#left) return;
     this.hadLong = true;
     this.#waiting.push({ parts, bytes });
-    this.#all.held(bytes);
+    this.all.held(bytes);
     this.#drain();
   }
 
@@ -94,14 +88,14 @@ export class EventQueue {
   }
 
   #countNew(bytes: number): void {
-    if (this.#newBytes === 0) void turn(this.#turns).then(() => (this.#newBytes = 0));
+    if (this.#newBytes === 0) void turn(this.turns).then(() => (this.#newBytes = 0));
     this.#newBytes += bytes;
   }
 
   /** True if the stream must be reset: its own limits are exceeded, or those of all streams while its client does not read. */
   get #isTooMuch(): boolean {
     if (this.#waiting.length > WAITING_MOST || this.#bytes - this.#newBytes > WAITING_BYTES_MOST) return true;
-    return this.#all.exceeded && this.#sink.full;
+    return this.all.exceeded && this.#sink.full;
   }
 
   /** Returns a sink for events that differ only in one JSON-escaped piece. It writes past the queue. */
@@ -161,24 +155,24 @@ export class EventQueue {
       },
     };
     try {
-      await sendParts(parts, into, gate, this.#turns);
+      await sendParts(parts, into, gate, this.turns);
     } catch (error) {
       logUnexpected("an answer could not be written and is broken off", error);
       this.reset();
     }
     this.#gate = null;
-    this.#all.held(-bytes);
+    this.all.held(-bytes);
     if (!this.#left) this.#drain();
   }
 
   #leave(broken = false): void {
     this.#left = true;
     this.#drop();
-    this.#gone(broken);
+    this.gone(broken);
   }
 
   #drop(): void {
-    for (const event of this.#waiting) if (!(event instanceof Uint8Array)) this.#all.held(-event.bytes);
+    for (const event of this.#waiting) if (!(event instanceof Uint8Array)) this.all.held(-event.bytes);
     this.#waiting.length = 0;
     this.#count(-this.#bytes);
     this.#gate?.onGone();
@@ -187,6 +181,6 @@ export class EventQueue {
 
   #count(bytes: number): void {
     this.#bytes += bytes;
-    this.#all.held(bytes);
+    this.all.held(bytes);
   }
 }

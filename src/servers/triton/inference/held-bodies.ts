@@ -47,39 +47,37 @@ export class HeldBodies {
 
 /** Counts the memory of one body. Methods that reject do so with a `TritonError` if memory does not become free in time. */
 export class HeldBody implements BodyAdmission {
-  readonly #request: HttpRequest;
-  readonly #rooms: HeldBodies;
   #isWhole = false;
   #isCounted = false;
   #bytes = 0;
   /** Number of times that each byte counts. */
   #weight = JSON_WEIGHT;
 
-  constructor(request: HttpRequest, rooms: HeldBodies) {
-    this.#request = request;
-    this.#rooms = rooms;
-  }
+  constructor(
+    private readonly request: HttpRequest,
+    private readonly rooms: HeldBodies,
+  ) {}
 
   enter(bytes: number): Promise<void> | undefined {
     this.#isCounted = true;
-    const json = Number(this.#request.headers.get("inference-header-content-length") ?? bytes);
+    const json = Number(this.request.headers.get("inference-header-content-length") ?? bytes);
     this.#weight = json >= 0 && json < bytes ? 1 + ((JSON_WEIGHT - 1) * json) / bytes : JSON_WEIGHT;
-    this.#request.signal.addEventListener("abort", () => this.#isWhole || this.leave());
-    return this.#admitted(this.#rooms.held.enter(this, bytes * this.#weight));
+    this.request.signal.addEventListener("abort", () => this.#isWhole || this.leave());
+    return this.#admitted(this.rooms.held.enter(this, bytes * this.#weight));
   }
 
   came(bytes: number): void {
     this.#bytes += bytes;
-    if (this.#isCounted) this.#rooms.held.came(this, bytes * this.#weight);
+    if (this.#isCounted) this.rooms.held.came(this, bytes * this.#weight);
   }
 
   goesOn(): Promise<void> | undefined {
-    return this.#isCounted ? this.#admitted(this.#rooms.held.goesOn(this)) : undefined;
+    return this.#isCounted ? this.#admitted(this.rooms.held.goesOn(this)) : undefined;
   }
 
   cameWhole(): void {
     this.#isWhole = true;
-    if (this.#isCounted) this.#rooms.held.cameWhole(this);
+    if (this.#isCounted) this.rooms.held.cameWhole(this);
   }
 
   /**
@@ -97,13 +95,13 @@ export class HeldBody implements BodyAdmission {
 
   /** Waits until memory is free for work that needs several times the size of the bytes, then does it. */
   async parse<T>(bytes: number, work: () => Promise<T>): Promise<T> {
-    if (bytes <= SMALL_BODY_BYTES) return this.#rooms.parsing.run(work);
-    await this.#rooms.parsed.enter(this, bytes);
-    this.#rooms.parsed.came(this, bytes);
+    if (bytes <= SMALL_BODY_BYTES) return this.rooms.parsing.run(work);
+    await this.rooms.parsed.enter(this, bytes);
+    this.rooms.parsed.came(this, bytes);
     try {
       return await work();
     } finally {
-      this.#rooms.parsed.leave(this);
+      this.rooms.parsed.leave(this);
     }
   }
 
@@ -116,8 +114,8 @@ export class HeldBody implements BodyAdmission {
   leave(): void {
     if (!this.#isCounted) return;
     this.#isCounted = false;
-    this.#rooms.held.leave(this);
-    this.#rooms.turns.consumed?.(this.#bytes);
+    this.rooms.held.leave(this);
+    this.rooms.turns.consumed?.(this.#bytes);
   }
 
   #admitted(entering: Promise<boolean> | true): Promise<void> | undefined {
@@ -133,9 +131,9 @@ export class HeldBody implements BodyAdmission {
           this.leave();
         },
       };
-      this.#rooms.late?.watch(watched);
+      this.rooms.late?.watch(watched);
       void entering.then((isGranted) => {
-        this.#rooms.late?.forget(watched);
+        this.rooms.late?.forget(watched);
         if (isGranted) resolve();
         else reject(new Error("the client left"));
       });

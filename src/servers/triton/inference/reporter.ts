@@ -28,31 +28,25 @@ export function firstResponseMs({ model_metrics }: ModelConfig, log: (line: stri
 }
 
 export class ModelReporter extends InferCounts {
-  /** Failure counts. They remain after this object. */
-  readonly failures: FailureCounts;
-  /** True if the model had a response cache, so that the cache families are shown. */
-  readonly cached: boolean;
   /** Number of accepted requests that are not executing yet. */
   pending = 0;
   loadS = 0;
   /** Counts per bucket, not cumulative. The last bucket is `+Inf`; the sum follows it. */
   readonly firstResponse: Float64Array;
-  readonly firstResponseMs: readonly number[];
   /** Quantiles in the order of `SPANS`, then those of cache hits and misses. Empty if summaries are off. */
   readonly quantiles: readonly Quantiles[];
 
   /** `firstResponseMs`: bounds in ascending order. */
   constructor(
-    failures: FailureCounts,
-    cached: boolean,
+    /** Failure counts. They remain after this object. */
+    readonly failures: FailureCounts,
+    /** True if the model had a response cache, so that the cache families are shown. */
+    readonly cached: boolean,
     targets: readonly QuantileTarget[],
     nowUs: number,
-    firstResponseMs: readonly number[],
+    readonly firstResponseMs: readonly number[],
   ) {
     super();
-    this.failures = failures;
-    this.cached = cached;
-    this.firstResponseMs = firstResponseMs;
     this.firstResponse = new Float64Array(firstResponseMs.length + 2);
     this.quantiles =
       targets.length === 0 ? [] : Array.from({ length: SPANS.length + 2 }, () => new Quantiles(targets, nowUs));

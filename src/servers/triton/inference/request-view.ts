@@ -4,44 +4,40 @@ import type { Tensor } from "../tensors/datatypes.ts";
 import type { InferRequest } from "./request.ts";
 
 export class RequestView implements ModelRequest {
-  readonly inputs: ReadonlyMap<string, Tensor>;
-  readonly #request: InferRequest;
   readonly #send: (request: InferRequest, response: ModelResponse | null, final: boolean) => void;
   /** True after the last response, and for a slot without a request. */
   #over: boolean;
 
   constructor(
-    request: InferRequest,
+    private readonly request: InferRequest,
     ready: boolean,
-    inputs: ReadonlyMap<string, Tensor>,
+    readonly inputs: ReadonlyMap<string, Tensor>,
     send: (request: InferRequest, response: ModelResponse | null, final: boolean) => void,
   ) {
-    this.#request = request;
-    this.inputs = inputs;
     this.#send = send;
     this.#over = !ready;
   }
 
   get id(): string {
-    return this.#request.id;
+    return this.request.id;
   }
   get parameters(): string {
-    return this.#request.parameters;
+    return this.request.parameters;
   }
   get cancelled(): boolean {
-    return this.#request.cancelled;
+    return this.request.cancelled;
   }
   whenCancelled(act: (broken: boolean) => void): void {
-    this.#request.whenCancelled(act);
+    this.request.whenCancelled(act);
   }
   plainText(output: string): TextStream | null {
-    const { fields, receiver, responded } = this.#request;
+    const { fields, receiver, responded } = this.request;
     return responded && !this.#over && fields.outputs.length === 0 ? (receiver.plainText?.(output) ?? null) : null;
   }
 
   send(response: ModelResponse | null, final: boolean): void {
     if (this.#over) return;
     this.#over = final;
-    this.#send(this.#request, response, final);
+    this.#send(this.request, response, final);
   }
 }

@@ -43,7 +43,6 @@ export class Runner implements ModelVersion {
   readonly labels: ModelVersion["labels"];
   readonly statistics: ModelStatistics;
   live = 0;
-  readonly #options: RunnerOptions;
   readonly #shared: SharedParts;
   readonly #fit: AnswerFit;
   readonly #instances: readonly Instance[];
@@ -56,14 +55,13 @@ export class Runner implements ModelVersion {
   #again = false;
   #unwake: (() => void) | null = null;
 
-  constructor(options: RunnerOptions) {
+  constructor(private readonly options: RunnerOptions) {
     const { config, version, statistics, onGpus, host, shared } = options;
     this.name = config.name;
     this.version = version;
     this.config = config;
     this.labels = options.labels;
     this.statistics = statistics;
-    this.#options = options;
     this.#shared = shared;
     this.#fit = new AnswerFit(config, options.states);
     this.#instances = instancesOf(config).map(({ name, group, device }) => {
@@ -82,11 +80,11 @@ export class Runner implements ModelVersion {
   }
 
   unloaded(): void {
-    this.#options.limited?.end();
+    this.options.limited?.end();
   }
 
   submit(request: InferRequest): void {
-    const { scheduler } = this.#options;
+    const { scheduler } = this.options;
     const nowUs = this.#shared.clock.now();
     request.startUs ||= nowUs;
     request.queuedUs = nowUs;
@@ -119,7 +117,7 @@ export class Runner implements ModelVersion {
     this.#again = true;
     if (this.#pumping) return;
     this.#pumping = true;
-    const { scheduler } = this.#options;
+    const { scheduler } = this.options;
     let nowUs = fromUs;
     while (this.#again) {
       this.#again = false;
@@ -140,14 +138,14 @@ export class Runner implements ModelVersion {
   readonly #woken = (): void => this.#pump();
 
   #begin(batch: readonly InferRequest[]): void {
-    const { limited } = this.#options;
+    const { limited } = this.options;
     if (limited === null) this.#execute(this.#idle.pop()!, batch, null);
     else this.#beginGranted(limited, batch);
   }
 
   #beginGranted(limited: LimitedModel, batch: readonly InferRequest[]): void {
     const begin = (at: number) => {
-      this.#options.scheduler.began?.(batch);
+      this.options.scheduler.began?.(batch);
       this.#execute(this.#instances[at]!, batch, null);
       this.#pump();
     };
@@ -155,7 +153,7 @@ export class Runner implements ModelVersion {
   }
 
   #place({ instance, rows }: PlacedBatch<InferRequest>): void {
-    const { limited } = this.#options;
+    const { limited } = this.options;
     const batch = rows.filter(({ ready }) => ready).map(({ request }) => request);
     if (this.#orders.any) for (const request of batch) this.#orders.enter(request, instance);
     const execute = () => this.#execute(this.#instances[instance]!, batch, rows);
@@ -179,7 +177,7 @@ export class Runner implements ModelVersion {
       else this.#free(instance);
       return;
     }
-    const { behaviour } = this.#options;
+    const { behaviour } = this.options;
     const late = behaviour.countsAtEnd === true;
     const rows = placed === null || batch === given ? placed : placed.filter((row) => isIn(batch, row));
     const requests = this.#views(batch, rows, instance);
@@ -209,7 +207,7 @@ export class Runner implements ModelVersion {
 
   /** Returns the results to send when `execute` has returned, or null if the behaviour sends them itself. */
   #resultsToSend(rows: readonly BatchRow<InferRequest>[] | null, results: BatchResults): BatchResults {
-    return this.#options.behaviour.sends === true || isDecoupled(this.config) ? null : awaitedResults(rows, results);
+    return this.options.behaviour.sends === true || isDecoupled(this.config) ? null : awaitedResults(rows, results);
   }
 
   /** Returns the behaviour's views of the requests: one per row, or without rows one per request. */
@@ -229,7 +227,7 @@ export class Runner implements ModelVersion {
 
   #inputs(row: BatchRow<InferRequest>, instance: Instance): ReadonlyMap<string, Tensor> {
     const inputs = sequenceInputs(this.config, row);
-    return this.#options.states?.addTo(inputs, this.#instances.indexOf(instance), row) ?? inputs;
+    return this.options.states?.addTo(inputs, this.#instances.indexOf(instance), row) ?? inputs;
   }
 
   /** Returns the requests that the backend can read. Answers the others with an error. */
@@ -291,7 +289,7 @@ export class Runner implements ModelVersion {
   }
 
   #raised(run: Execution, batch: readonly InferRequest[], error: unknown): void {
-    this.#failedBatch(run, batch, raised(error, this.config.backend === "python" ? this.#options.file : null));
+    this.#failedBatch(run, batch, raised(error, this.config.backend === "python" ? this.options.file : null));
   }
 
   #failedBatch(run: Execution, batch: readonly InferRequest[], message: string): void {
@@ -336,7 +334,7 @@ export class Runner implements ModelVersion {
       freed();
       return;
     }
-    const { scheduler, limited } = this.#options;
+    const { scheduler, limited } = this.options;
     const at = this.#instances.indexOf(instance);
     if (limited !== null) grant(limited.released(at));
     else if (!this.config.sequence_batching) this.#idle.push(instance);
@@ -369,9 +367,9 @@ export class Runner implements ModelVersion {
     this.live--;
     if (this.#began.size > 0) this.#began.delete(request);
     if (this.#keys.size > 0) this.#keys.delete(request);
-    this.#options.states?.over(request);
+    this.options.states?.over(request);
     this.#sendInOrder(request, answer, true);
-    const { scheduler } = this.#options;
+    const { scheduler } = this.options;
     if (scheduler.completed === undefined) return;
     scheduler.completed(request, this.#shared.clock.now());
     this.#pump();

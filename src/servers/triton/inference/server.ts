@@ -38,7 +38,6 @@ export class TritonServer {
   readonly facts: VersionFacts;
   readonly id: string;
   readonly cache: ResponseCache | null;
-  readonly #options: TritonOptions;
   readonly #repository: Repository;
   readonly #table: ModelTable<ModelVersion>;
   /** Model folders as they were at their last load. */
@@ -62,9 +61,8 @@ export class TritonServer {
   readonly #droppedEnsembles = new Set<string>();
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(options: TritonOptions) {
+  constructor(private readonly options: TritonOptions) {
     const { config, clock, epochMs, random, backends, turns, targets, log, countsByGpu: byGpu = false } = options;
-    this.#options = options;
     this.#naps = new Naps(clock);
     this.#counted = new CountedModels({ byGpu, targets, log });
     this.#memory = new DeviceMemory(options.memory);
@@ -111,7 +109,7 @@ export class TritonServer {
   }
 
   get ready(): boolean {
-    if (!this.#options.config.repository.strictReadiness) return true;
+    if (!this.options.config.repository.strictReadiness) return true;
     const dead = this.facts.deadIsUnready && this.#table.ready().some((model) => model.dead);
     return this.#table.allReady && !dead;
   }
@@ -120,7 +118,7 @@ export class TritonServer {
   async start(): Promise<string[]> {
     const {
       repository: { control, loadModels, namespacing, loadTime },
-    } = this.#options.config;
+    } = this.options.config;
     this.#namesakes = this.#repository.namesakes();
     const initialModels = control === "explicit" && !loadModels.includes("*") ? loadModels : this.#repository.names();
     const twice = control === "explicit" || namespacing ? [] : [...this.#namesakes.keys()];
@@ -134,7 +132,7 @@ export class TritonServer {
     }
     if (typeof engine === "object") engine?.give();
     if (control === "poll")
-      pollEvery(this.#options, {
+      pollEvery(this.options, {
         names: () => this.#repository.names(),
         known: () => this.#folders.keys(),
         bring: (name) => this.#bring(name, NO_OVERRIDE, loadTime),
@@ -186,13 +184,13 @@ export class TritonServer {
 
   /** Yields the entries of the repository index. */
   index(readyOnly: boolean): Iterable<IndexEntry> {
-    return this.#table.index(this.#repository.listed(this.#options.config.repository.namespacing), readyOnly);
+    return this.#table.index(this.#repository.listed(this.options.config.repository.namespacing), readyOnly);
   }
 
   /** Starts a request. Throws a `TritonError` if it is refused. */
   infer(name: string, version: VersionNumber, fields: RequestFields, receiver: InferReceiver): InferRequest {
     const model = this.find(name, version);
-    const startUs = this.#options.clock.now();
+    const startUs = this.options.clock.now();
     const request = new InferRequest(model.config, fields, receiver, this.facts.checksSequenceId);
     request.startUs = startUs;
     model.submit(request);
@@ -203,8 +201,8 @@ export class TritonServer {
   load(name: string, override: LoadOverride): Promise<void> {
     this.#mayControl();
     return this.#next(async () => {
-      const why = await this.#bring(name, override, this.#options.config.repository.loadTime).catch((error: Error) => {
-        this.#options.log(`failed to load '${name}': ${error.message}`);
+      const why = await this.#bring(name, override, this.options.config.repository.loadTime).catch((error: Error) => {
+        this.options.log(`failed to load '${name}': ${error.message}`);
         throw internal(`failed to load '${name}', failed to poll from model repository`);
       });
       if (why.length > 0) throw new TritonError("INVALID_ARG", `load failed for model '${name}': ${why.join("")}`);
@@ -240,7 +238,7 @@ export class TritonServer {
   }
 
   #mayControl(): void {
-    if (this.#options.config.repository.control === "explicit") return;
+    if (this.options.config.repository.control === "explicit") return;
     throw new TritonError("UNAVAILABLE", "explicit model load / unload is not allowed if polling is enabled");
   }
 
@@ -258,7 +256,7 @@ export class TritonServer {
     above: readonly string[] = [],
   ): Promise<string[]> {
     if (above.includes(name)) return [`circular dependency between ensembles: ${[...above, name].join(" -> ")}`];
-    const { turns } = this.#options;
+    const { turns } = this.options;
     const read = await inTurns(this.#repository.reading(name, override), turns);
     const stops = new Stops(turns);
     for (const step of new Set(read.config.ensemble_scheduling?.step?.map(({ model_name: of = "" }) => of))) {
@@ -288,7 +286,7 @@ export class TritonServer {
     if (folder.versions.length === 0)
       return [`at least one version must be available under the version policy of model '${name}'\n`];
     const failures: string[] = [];
-    const asBefore = this.#options.config.repository.control === "poll" && this.#failed.get(name) === folder.signature;
+    const asBefore = this.options.config.repository.control === "poll" && this.#failed.get(name) === folder.signature;
     for (const version of folder.versions) {
       const why = await this.#version(folder, version, asBefore ? null : time);
       if (why === null) continue;
@@ -319,7 +317,7 @@ export class TritonServer {
     const entry = this.#table.entry(name, version);
     const before = readyModelOf(entry);
     if (before === null) Object.assign(entry, { state: "LOADING", reason: "", model: null });
-    const fromUs = this.#options.clock.now();
+    const fromUs = this.options.clock.now();
     let hold: MemoryReservation | null = null;
     try {
       hold = takeMemory(folder, version, this.#memory, this.#around.backends);
@@ -333,7 +331,7 @@ export class TritonServer {
       this.#reservations.set(model, hold);
       Object.assign(entry, { state: "READY", reason: "", model });
       if (before !== null) void this.#drained(before).then(() => this.#counted.ended(before));
-      this.#options.log(`model ${name} version ${version}: ${from}${hold.text}`);
+      this.options.log(`model ${name} version ${version}: ${from}${hold.text}`);
       return null;
     } catch (error) {
       hold?.give();
@@ -352,7 +350,7 @@ export class TritonServer {
     before: ModelVersion | null,
     inPlace: boolean,
   ): Promise<LoadedModel> {
-    const { clock } = this.#options;
+    const { clock } = this.options;
     const counts = this.#counted.forLoad(folder, version, clock.now(), inPlace ? before!.statistics : null);
     const loaded = await loadVersion(folder, version, counts, this.#around);
     counts.statistics.reporter.loadS = (clock.now() - fromUs) / 1e6;
@@ -381,7 +379,7 @@ export class TritonServer {
     entry.state = "UNLOADING";
     await this.#drained(model);
     if (!isEnsemble(model.config))
-      await this.#sleep(instanceCount(model.config) * this.#options.config.repository.unloadS * 1000);
+      await this.#sleep(instanceCount(model.config) * this.options.config.repository.unloadS * 1000);
     this.#counted.ended(model);
     if (entry.model === model) Object.assign(entry, { state: "UNAVAILABLE", reason: UNLOADED, model: null });
   }

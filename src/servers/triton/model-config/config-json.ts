@@ -5,7 +5,7 @@
 import { ITEMS_OF_A_PIECE, type Pieces } from "../../../base/pieces.ts";
 import { setOwn } from "../../pydantic/value.ts";
 import type { ConfigMessage, Value } from "./pbtxt.ts";
-import { type ConfigField, enums, fieldNamed, isFlat, messages, ROOT } from "./schema.ts";
+import { type ConfigField, enums, fieldNamed, INTEGER_RANGES, isFlat, messages, ROOT } from "./schema.ts";
 
 /** Smallest size, in characters, of a yielded part, except the last part. */
 const CHARACTERS = 4096;
@@ -22,11 +22,8 @@ export function* configTexts(config: ConfigMessage, later: boolean): Generator<s
 
 class Printer {
   made = "";
-  readonly #later: boolean;
 
-  constructor(later: boolean) {
-    this.#later = later;
-  }
+  constructor(private readonly later: boolean) {}
 
   *message(type: string, message: ConfigMessage): Generator<string, void> {
     let mark = "{";
@@ -38,7 +35,7 @@ class Printer {
         continue;
       }
       const isList = field.repeated || field.keys !== null;
-      if ((field.later && !this.#later) || (!isList && value === undefined)) continue;
+      if ((field.later && !this.later) || (!isList && value === undefined)) continue;
       this.made += `${mark}"${field.name}":`;
       mark = ",";
       if (isList) yield* this.#list(type, field, value ?? (field.keys === null ? [] : {}), isMessage);
@@ -55,7 +52,7 @@ class Printer {
 
   /** Appends one scalar field. Returns the character that must precede the next field. */
   #scalar(of: string, { name, type, choice, later }: ConfigField, value: Value | undefined, mark: string): string {
-    if ((later && !this.#later) || (value === undefined && choice !== null)) return mark;
+    if ((later && !this.later) || (value === undefined && choice !== null)) return mark;
     const printed = value ?? defaultOf(type);
     this.made += `${mark}"${name}":${JSON.stringify(LEFT_AS_TEXT[of] === name ? `${printed}` : printed)}`;
     return ",";
@@ -158,14 +155,6 @@ function* readList(field: ConfigField, json: readonly unknown[], later: boolean)
   return made;
 }
 
-/** Smallest and largest value of each integer type. */
-const RANGES: Readonly<Record<string, readonly [number, number]>> = {
-  int32: [-(2 ** 31), 2 ** 31 - 1],
-  uint32: [0, 2 ** 32 - 1],
-  int64: [-(2 ** 63), 2 ** 63],
-  uint64: [0, 2 ** 64],
-};
-
 function readScalar({ type, name }: ConfigField, json: unknown): Value {
   const values = enums.get(type);
   const value = values === undefined ? json : typeof json === "number" ? values[json] : json;
@@ -175,7 +164,7 @@ function readScalar({ type, name }: ConfigField, json: unknown): Value {
   const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
   if (typeof number === "number" && !Number.isNaN(number) && !values && type !== "string" && type !== "bool") {
     if (type === "float" || type === "double") return number;
-    const [least, most] = RANGES[type] ?? [0, 0];
+    const [least, most] = INTEGER_RANGES[type] ?? [0, 0];
     if (Number.isInteger(number) && number >= least && number <= most) return number;
   }
   throw new Error(`${name}: must be of type ${type}`);

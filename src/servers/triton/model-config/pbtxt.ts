@@ -3,7 +3,7 @@
  * with and without brackets, `{ }` and `< >`, maps as entries, adjacent strings and comments. Errors use protobuf's wording.
  */
 import { atOnce, type Pieces } from "../../../base/pieces.ts";
-import { type ConfigField, enums, fieldNamed, messages } from "./schema.ts";
+import { type ConfigField, enums, fieldNamed, INTEGER_RANGES, messages } from "./schema.ts";
 
 /** A parsed message. Contains only fields that are set; lists are arrays and maps are objects. */
 export interface ConfigMessage {
@@ -136,22 +136,19 @@ class Reader {
     return this.#scalar(type, name);
   }
 
-  *#block(type: string, depth: number): Pieces<ConfigMessage> {
-    const close = this.#take("{")
-      ? "}"
-      : this.#take("<")
-        ? ">"
-        : this.#fail(`Expected "{", found "${this.#token.text}".`);
-    return yield* this.message(type, close, depth + 1);
+  /** Reads an opening bracket. Returns the closing bracket. */
+  #opened(): string {
+    if (this.#take("{")) return "}";
+    return this.#take("<") ? ">" : this.#fail(`Expected "{", found "${this.#token.text}".`);
+  }
+
+  #block(type: string, depth: number): Pieces<ConfigMessage> {
+    return this.message(type, this.#opened(), depth + 1);
   }
 
   /** Reads `{ key: … value: … }` as an object with one member. */
   *#entry(keys: string, type: string, depth: number): Pieces<ConfigMessage> {
-    const close = this.#take("{")
-      ? "}"
-      : this.#take("<")
-        ? ">"
-        : this.#fail(`Expected "{", found "${this.#token.text}".`);
+    const close = this.#opened();
     let key = keys === "string" ? "" : "0";
     let value: Value = messages.has(type) ? {} : "";
     while (!this.#take(close)) {
@@ -186,7 +183,7 @@ class Reader {
     if (kind !== "number") this.#fail(`Expected ${real ? "double" : "integer"}, got: ${text}`);
     const value = Number(text.replace(/[fF]$/, (f) => (/^0x/i.test(text) ? f : ""))) * (negative ? -1 : 1);
     if (Number.isNaN(value) || (!real && !Number.isInteger(value))) this.#fail(`Expected integer, got: ${text}`, at);
-    const [least, most] = RANGES[type] ?? [-Infinity, Infinity];
+    const [least, most] = INTEGER_RANGES[type] ?? [-Infinity, Infinity];
     if (value < least || value > most) this.#fail(`Integer out of range (${text})`, at);
     this.#next();
     return value;
@@ -238,13 +235,6 @@ class Reader {
     throw new PbtxtError(`${before.length}:${before.at(-1)!.length + 1}: ${why}`);
   }
 }
-
-const RANGES: Readonly<Record<string, readonly [number, number]>> = {
-  int32: [-(2 ** 31), 2 ** 31 - 1],
-  uint32: [0, 2 ** 32 - 1],
-  uint64: [0, 2 ** 64],
-  int64: [-(2 ** 63), 2 ** 63],
-};
 
 const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", a: "\x07", b: "\b", f: "\f", v: "\v" };
 

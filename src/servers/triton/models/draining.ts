@@ -15,11 +15,8 @@ export const liveOf = (models: Iterable<RequestCounter>): number =>
 /** Counts the requests of model versions that are unloading or were replaced. */
 export class Draining {
   readonly #all = new Set<RequestCounter>();
-  readonly #sleep: (ms: number) => Promise<void>;
 
-  constructor(sleep: (ms: number) => Promise<void>) {
-    this.#sleep = sleep;
-  }
+  constructor(private readonly sleep: (ms: number) => Promise<void>) {}
 
   get live(): number {
     return liveOf(this.#all);
@@ -28,7 +25,7 @@ export class Draining {
   /** Settles when no request of it is live. */
   async drained(model: RequestCounter): Promise<void> {
     this.#all.add(model);
-    while (model.live > 0) await this.#sleep(SHORT_MS);
+    while (model.live > 0) await this.sleep(SHORT_MS);
     this.#all.delete(model);
   }
 }

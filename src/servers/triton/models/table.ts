@@ -49,14 +49,12 @@ export type VersionNumber = number | bigint;
 /** `M`: type of a loaded version. */
 export class ModelTable<M> {
   readonly #models = new Map<string, Map<number, VersionEntry<M>>>();
-  readonly #facts: VersionFacts;
-  readonly #namespaces: Namespaces | null;
 
   /** `namespaces`: null without `--model-namespacing`. */
-  constructor(facts: VersionFacts, namespaces: Namespaces | null = null) {
-    this.#facts = facts;
-    this.#namespaces = namespaces;
-  }
+  constructor(
+    private readonly facts: VersionFacts,
+    private readonly namespaces: Namespaces | null = null,
+  ) {}
 
   entry(name: string, version: number): VersionEntry<M> {
     const versions = this.#models.get(name) ?? new Map<number, VersionEntry<M>>();
@@ -86,7 +84,7 @@ export class ModelTable<M> {
   /** Finds a version that is ready. `version` -1: the highest one. Throws a `TritonError`. */
   find(name: string, version: VersionNumber): M {
     const versions = this.#models.get(name);
-    if (this.#namespaces !== null) this.#mustBeOne(name, this.#namespaces);
+    if (this.namespaces !== null) this.#mustBeOne(name, this.namespaces);
     if (versions === undefined) throw this.#unknown(name);
     if (version === -1) {
       let [highest, model]: [number, M | null] = [-1, null];
@@ -115,17 +113,17 @@ export class ModelTable<M> {
    */
   readyByName(): M[] {
     const first = [...this.#models.keys()].sort().find((name) => this.readyOf(name).length > 0);
-    if (this.#namespaces !== null && first !== undefined) throw this.#unknown(this.#longName(first));
+    if (this.namespaces !== null && first !== undefined) throw this.#unknown(this.#longName(first));
     return this.ready();
   }
 
   /** Returns the name with its namespace, if there are namespaces. */
   #longName(name: string): string {
-    return this.#namespaces === null ? name : `${this.#namespaces.of(name)}::${name}`;
+    return this.namespaces === null ? name : `${this.namespaces.of(name)}::${name}`;
   }
 
   #unknown(name: string): TritonError {
-    const code = this.#namespaces === null ? this.#facts.unknownModel : "INVALID_ARG";
+    const code = this.namespaces === null ? this.facts.unknownModel : "INVALID_ARG";
     return new TritonError(code, `Request for unknown model: '${name}' is not found`);
   }
 
@@ -161,7 +159,7 @@ export class ModelTable<M> {
         yield { name, state: "UNAVAILABLE", reason: DUPLICATE };
         continue;
       }
-      const isOther = this.#namespaces !== null && ![repository, ""].includes(this.#namespaces.of(name));
+      const isOther = this.namespaces !== null && ![repository, ""].includes(this.namespaces.of(name));
       const versions = isOther ? [] : this.versions(name);
       if (versions.length === 0 && !readyOnly) yield { name };
       for (const [version, { state, reason }] of versions)

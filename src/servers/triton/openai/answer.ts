@@ -53,16 +53,14 @@ const usageOf = (prompt: number, completion: number): Usage => ({
 });
 
 export class OpenAiAnswer {
-  readonly #facts: AnswerFacts;
   readonly #head: { readonly id: string };
   readonly #tail: object;
   #prompt: number | null = null;
   #completion = 0;
   #characters = 0;
 
-  constructor(facts: AnswerFacts) {
+  constructor(private readonly facts: AnswerFacts) {
     const { id, created, asked, chat } = facts;
-    this.#facts = facts;
     this.#head = { id };
     const { model } = asked.wish.body;
     const streams = asked.wish.body.stream === true;
@@ -73,7 +71,7 @@ export class OpenAiAnswer {
   whole(outputs: readonly Tensor[]): string {
     const said = saidIn(outputs);
     this.#count(said);
-    const { chat, asked, id } = this.#facts;
+    const { chat, asked, id } = this.facts;
     const logprobs = this.#logprobs(said);
     const choice = chat
       ? { finish_reason: "stop", index: 0, message: messageOf(said.text, asked.calls, id), logprobs }
@@ -83,7 +81,7 @@ export class OpenAiAnswer {
 
   /** Returns the first event of a chat stream, or "" for completions. */
   first(): string {
-    if (!this.#facts.chat) return "";
+    if (!this.facts.chat) return "";
     const delta = { content: "", function_call: null, role: "assistant" };
     return this.#event([{ delta, logprobs: null, finish_reason: null, index: 0 }], null);
   }
@@ -94,8 +92,8 @@ export class OpenAiAnswer {
     const finish = final ? "stop" : null;
     const logprobs = this.#logprobs(said);
     this.#characters += said.text.length;
-    if (!this.#facts.chat) return this.#event([{ finish_reason: finish, index: 0, logprobs, text: said.text }], null);
-    const { calls } = this.#facts.asked;
+    if (!this.facts.chat) return this.#event([{ finish_reason: finish, index: 0, logprobs, text: said.text }], null);
+    const { calls } = this.facts.asked;
     const delta =
       calls === null
         ? { content: said.text, function_call: null, role: null }
@@ -105,13 +103,13 @@ export class OpenAiAnswer {
 
   /** Returns the events after the last chunk. */
   last(): string {
-    const options = this.#facts.asked.wish.body.stream_options as ReadonlyMap<string, unknown> | null;
+    const options = this.facts.asked.wish.body.stream_options as ReadonlyMap<string, unknown> | null;
     const usage = options?.get("include_usage") === true ? this.#usage() : null;
     return `${usage === null ? "" : this.#event([], usage)}data: [DONE]\n\n`;
   }
 
   #logprobs({ logprobs }: ModelResponseText): object | null {
-    const { chat, asked } = this.#facts;
+    const { chat, asked } = this.facts;
     const most = asked.wish.logprobs;
     if (most === null) return null;
     return chat ? chatLogprobs(logprobs, most) : completionLogprobs(logprobs, this.#characters);
@@ -123,7 +121,7 @@ export class OpenAiAnswer {
   }
 
   #usage(): Usage | null {
-    return this.#facts.asked.model.backend !== "vllm" || this.#prompt === null
+    return this.facts.asked.model.backend !== "vllm" || this.#prompt === null
       ? null
       : usageOf(this.#prompt, this.#completion);
   }

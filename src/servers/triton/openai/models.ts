@@ -47,28 +47,24 @@ export interface NamedModel {
 }
 
 export class OpenAiModels {
-  readonly #server: TritonServer;
-  readonly #override: string;
-  readonly #separator: string;
-
-  constructor(server: TritonServer, override: string, separator: string) {
-    this.#server = server;
-    this.#override = override;
-    this.#separator = separator;
-  }
+  constructor(
+    private readonly server: TritonServer,
+    private readonly override: string,
+    private readonly separator: string,
+  ) {}
 
   /** Returns the models with this name, or all models. Reads adapters from the model's folder. */
   #models(name?: string): OpenAiModel[] {
-    return this.#server.counted.flatMap(({ served, folder }) =>
+    return this.server.counted.flatMap(({ served, folder }) =>
       served === null || (name !== undefined && served.name !== name)
         ? []
-        : [openAiModel(served, join(folder.path, `${served.version}`), this.#override)],
+        : [openAiModel(served, join(folder.path, `${served.version}`), this.override)],
     );
   }
 
   /** Names of all models, each followed by those of its adapters. */
   get names(): string[] {
-    const separator = this.#separator;
+    const separator = this.separator;
     return this.#models().flatMap(({ served: { name }, adapters }) => [
       name,
       ...(separator === "" ? [] : (adapters ?? []).map((adapter) => `${name}${separator}${adapter}`)),
@@ -76,7 +72,7 @@ export class OpenAiModels {
   }
 
   find(asked: string): NamedModel {
-    const parts = this.#separator === "" ? [asked] : asked.split(this.#separator);
+    const parts = this.separator === "" ? [asked] : asked.split(this.separator);
     const [name = "", adapter = null] = parts.length === 2 ? parts : [asked];
     return { model: this.#models(name).at(-1) ?? null, adapter };
   }

@@ -86,7 +86,6 @@ const AHEAD = 2;
 const IDLE_US = 500_000;
 
 export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
-  readonly #rules: BatchingRules;
   readonly #largest: number;
   /** True if batches form while all instances are busy. False for models with a queue policy or priorities. */
   readonly #ahead: boolean;
@@ -115,9 +114,8 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   /** Requests that the last check dropped. Like the real server, answers them only after the wait that follows. */
   #skipped: SkippedRequests<R> = { rejected: [], cancelled: [], size: 0 };
 
-  constructor(rules: BatchingRules) {
+  constructor(private readonly rules: BatchingRules) {
     const { instances, preferred, levels, policy, policies } = rules;
-    this.#rules = rules;
     this.#idle = instances;
     this.#largest = Math.max(0, ...preferred);
     this.#ahead = levels === 0 && policy.timeoutUs === 0 && !policy.mayOverride && policy.mostWaiting === 0;
@@ -135,7 +133,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   }
 
   enqueue(request: R, nowUs: number): boolean {
-    const { levels, defaultLevel, looksAtEach = false } = this.#rules;
+    const { levels, defaultLevel, looksAtEach = false } = this.rules;
     const priority = request.priority;
     const level = levels === 0 ? 0 : (priority === 0 || priority > levels ? defaultLevel : priority) - 1;
     if (this.#untilUs <= nowUs && this.#timedUs === null) this.#skipPeriods(nowUs);
@@ -177,7 +175,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   /** True if another batch may be formed. */
   get #hasSlot(): boolean {
     if (this.#elsewhere) return true;
-    return this.#ahead ? this.#ready.length < (this.#rules.aheadMost ?? AHEAD * this.#rules.instances) : this.#idle > 0;
+    return this.#ahead ? this.#ready.length < (this.rules.aheadMost ?? AHEAD * this.rules.instances) : this.#idle > 0;
   }
 
   /** Time at which the wait ends, or null if nothing can happen then. */
@@ -217,7 +215,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
 
   /** Merges batches that waited longer than the delay, if they fit (`InstanceQueue::Dequeue`). */
   #merge(batch: Batch<R>, nowUs: number): void {
-    const { delayUs, maxBatchSize } = this.#rules;
+    const { delayUs, maxBatchSize } = this.rules;
     if (delayUs === 0 || maxBatchSize === 1) return;
     for (let next = this.#ready[0]; next !== undefined; next = this.#ready[0]) {
       if (next.sealed || nowUs - next.sinceUs <= delayUs) return;
@@ -277,7 +275,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
 
   /** Adds requests to the batch (`GetDynamicBatch`). Returns 0, or the microseconds to wait if none was added. */
   #form(nowUs: number): number {
-    const { delayUs, preferred } = this.#rules;
+    const { delayUs, preferred } = this.rules;
     const had = this.#batch.size;
     const { best, ends } = this.#gather(nowUs, had);
     const { count, size, oldestUs, soonestUs } = this.#cursor;
@@ -299,7 +297,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
    * the requests found reach the largest preferred size, or 0. `ends`: the next request does not fit.
    */
   #gather(nowUs: number, had: number): { best: number; ends: boolean } {
-    const { preferred, maxBatchSize } = this.#rules;
+    const { preferred, maxBatchSize } = this.rules;
     if (!this.#cursor.valid || nowUs >= this.#cursor.soonestUs) this.#cursor = { ...START };
     const cursor = this.#cursor;
     let best = 0;

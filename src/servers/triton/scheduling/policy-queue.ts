@@ -39,14 +39,11 @@ export interface SkippedRequests<R> {
 const WAKE_US = 10;
 
 export class PolicyQueue<R extends Schedulable> {
-  readonly #policy: WaitPolicy;
   readonly #queue: QueuedRequest<R>[] = [];
   /** Requests that stay queued after their timeout (DELAY). */
   readonly #delayed: QueuedRequest<R>[] = [];
 
-  constructor(policy: WaitPolicy) {
-    this.#policy = policy;
-  }
+  constructor(private readonly policy: WaitPolicy) {}
 
   get size(): number {
     return this.#queue.length + this.#delayed.length;
@@ -59,12 +56,12 @@ export class PolicyQueue<R extends Schedulable> {
 
   /** True if a queued request may be rejected at its timeout. */
   get mayReject(): boolean {
-    return this.#policy.action === "REJECT" && this.#policy.timeoutUs > 0 && this.#queue.length > 0;
+    return this.policy.action === "REJECT" && this.policy.timeoutUs > 0 && this.#queue.length > 0;
   }
 
   /** Adds a request. Returns false if the queue is full. */
   enqueue(request: R, nowUs: number): boolean {
-    const { mostWaiting, timeoutUs, mayOverride } = this.#policy;
+    const { mostWaiting, timeoutUs, mayOverride } = this.policy;
     if (mostWaiting !== 0 && this.size >= mostWaiting) return false;
     const shorter = mayOverride && request.timeoutUs !== 0 && request.timeoutUs < timeoutUs;
     const limit = shorter ? request.timeoutUs : timeoutUs;
@@ -83,7 +80,7 @@ export class PolicyQueue<R extends Schedulable> {
       const entry = this.#queue[end]!;
       if (entry.request.cancelled) skip(entry.request, skipped.cancelled, skipped);
       else if (!isOver(entry, nowUs)) break;
-      else if (this.#policy.action === "DELAY") this.#delayed.push({ ...entry, untilUs: 0 });
+      else if (this.policy.action === "DELAY") this.#delayed.push({ ...entry, untilUs: 0 });
       else skip(entry.request, skipped.rejected, skipped);
     }
     if (end > at) this.#queue.splice(at, end - at);

@@ -34,7 +34,6 @@ export interface SequenceRequest extends SequenceMember {
 }
 
 export class SequenceBatcher<R extends SequenceRequest> implements Scheduler<R> {
-  readonly #rules: SequenceRules;
   readonly #instances: readonly InstanceSequences<R>[];
   /** Free slots: lowest slot first, then lowest instance. */
   readonly #free: SlotPlace[] = [];
@@ -47,9 +46,8 @@ export class SequenceBatcher<R extends SequenceRequest> implements Scheduler<R> 
   #cancelled: R[] = [];
   #nextId = 1n;
 
-  constructor(rules: SequenceRules) {
+  constructor(private readonly rules: SequenceRules) {
     const { instances, slots, strategy } = rules;
-    this.#rules = rules;
     this.#instances = Array.from({ length: instances }, (_, at) =>
       strategy.kind === "direct"
         ? new DirectSequences<R>(at, rules, strategy, this)
@@ -65,7 +63,7 @@ export class SequenceBatcher<R extends SequenceRequest> implements Scheduler<R> 
   }
 
   enqueue(request: R, nowUs: number): boolean {
-    const { model, iterative, idleUs } = this.#rules;
+    const { model, iterative, idleUs } = this.rules;
     if (request.batchSize > 1)
       throw invalidArg(
         `inference request to model '${model}' must specify batch-size 1 due to requirements of sequence batcher`,
@@ -112,7 +110,7 @@ export class SequenceBatcher<R extends SequenceRequest> implements Scheduler<R> 
     const { sequenceId: id, sequenceEnd: ended } = request;
     const place = this.#places.get(id);
     // With iterative sequences, one request is the whole sequence.
-    if (this.#rules.iterative && !ended && place !== undefined) {
+    if (this.rules.iterative && !ended && place !== undefined) {
       this.#places.delete(id);
       this.#seenUs.delete(id);
       this.#instances[place.instance]!.enqueue(place.slot, null, nowUs);
@@ -164,7 +162,7 @@ export class SequenceBatcher<R extends SequenceRequest> implements Scheduler<R> 
 
   /** Ends sequences without a request for the idle time. Their slot becomes free after their queued requests have run. */
   #endIdle(nowUs: number): void {
-    const { idleUs } = this.#rules;
+    const { idleUs } = this.rules;
     let waitUs = idleUs;
     for (const [id, seenUs] of this.#seenUs) {
       const leftUs = seenUs + idleUs - nowUs;

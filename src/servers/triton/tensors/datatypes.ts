@@ -2,6 +2,7 @@
  * Defines a tensor: a name, a type, a shape and bytes. The bytes are those of the wire format: little endian, and each string
  * after its length.
  */
+import type { Pieces } from "../../../base/pieces.ts";
 
 /** Bytes per element of each type in the protocol. 0: each element contains its own length. */
 export const ELEMENT_BYTES = {
@@ -78,25 +79,21 @@ const SHORT = 32;
 /** Encodes strings as the data of a BYTES tensor. Each character of a string stands for one byte. */
 export function packTexts(texts: readonly string[]): Uint8Array {
   let total = 0;
-  for (const text of texts) total += textsBytes(text);
+  for (const { length } of texts) total += LENGTH_BYTES + length;
   const bytes = Buffer.allocUnsafe(total);
-  writeTexts(texts, bytes, 0);
+  let at = 0;
+  for (const text of texts) at = writeText(text, bytes, at);
   return bytes;
 }
 
-/** Returns the size of a string in a BYTES tensor, including its length field. */
-export const textsBytes = ({ length }: string): number => LENGTH_BYTES + length;
-
-/** Writes strings at `from`. Returns the end offset. */
-export function writeTexts(texts: readonly string[], bytes: Buffer, from: number): number {
+/** Writes a string after its length at `from`. Returns the end offset. */
+export function writeText(text: string, bytes: Buffer, from: number): number {
+  const { length } = text;
   let at = from;
-  for (const text of texts) {
-    const { length } = text;
-    // Bun's `writeUInt32LE` creates a view for every buffer.
-    for (let rest = length, end = at + LENGTH_BYTES; at < end; rest >>>= 8) bytes[at++] = rest;
-    if (length > SHORT) at += bytes.write(text, at, "latin1");
-    else for (let i = 0; i < length; i++) bytes[at++] = text.charCodeAt(i);
-  }
+  // Bun's `writeUInt32LE` creates a view for every buffer.
+  for (let rest = length, end = at + LENGTH_BYTES; at < end; rest >>>= 8) bytes[at++] = rest;
+  if (length > SHORT) return at + bytes.write(text, at, "latin1");
+  for (let i = 0; i < length; i++) bytes[at++] = text.charCodeAt(i);
   return at;
 }
 
@@ -111,6 +108,25 @@ export function noteTexts(data: Uint8Array, count: number): void {
 /** Returns the number of strings noted for a large tensor, or undefined if it was not counted. */
 export const countedTexts = (data: Uint8Array): number | undefined =>
   data.length > COUNTED_FROM_BYTES ? counted.get(data) : undefined;
+
+/** True for a large tensor whose strings were not counted. */
+export const needsCount = ({ datatype, data }: Pick<Tensor, "datatype" | "data">): boolean =>
+  datatype === "BYTES" && data.length > COUNTED_FROM_BYTES && !counted.has(data);
+
+/**
+ * Counts the strings of a large tensor in pieces and notes the number. Notes nothing if a string is truncated, because the later
+ * check reports that.
+ */
+export function* countTexts(data: Uint8Array): Pieces<void> {
+  const view = new DataView(data.buffer, data.byteOffset, data.length);
+  let count = 0;
+  let at = 0;
+  while (at + LENGTH_BYTES <= data.length) {
+    at += LENGTH_BYTES + view.getUint32(at, true);
+    if (++count % 8192 === 0) yield;
+  }
+  if (at === data.length) noteTexts(data, count);
+}
 
 /** Decodes the data of a BYTES tensor. Returns null if a length exceeds the data. */
 export function unpackTexts(data: Uint8Array): string[] | null {

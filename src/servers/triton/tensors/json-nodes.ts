@@ -2,10 +2,7 @@
 
 /** A number that is not an integer of at most 64 bits. */
 export class Real {
-  readonly value: number;
-  constructor(value: number) {
-    this.value = value;
-  }
+  constructor(readonly value: number) {}
 }
 
 export class JsonMembers {

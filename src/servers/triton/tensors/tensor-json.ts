@@ -1,8 +1,9 @@
 /**
- * Converts tensor elements to JSON and back. As in Triton, integers wrap around and nested lists are accepted; the output is
- * that of RapidJSON's writer. Source: `ReadDataFromJson` and `WriteDataToJson` in `http_server.cc`. Strings have one character
- * per byte.
+ * Converts tensor elements to JSON and back, large ones in pieces, so that they do not block other requests. As in Triton,
+ * integers wrap around and nested lists are accepted; the output is that of RapidJSON's writer. Source: `ReadDataFromJson` and
+ * `WriteDataToJson` in `http_server.cc`. Strings have one character per byte.
  */
+import type { Pieces } from "../../../base/pieces.ts";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
 import { asBoolean, asBytesText, asDouble, asSigned, asUnsigned, within } from "./access.ts";
 import {
@@ -10,24 +11,34 @@ import {
   type Datatype,
   ELEMENT_BYTES,
   elementsOf,
-  type Numbers,
+  LENGTH_BYTES,
   newNumbers,
+  noteTexts,
   packNumbers,
   packTexts,
   passingElements,
   type Tensor,
   unpackTexts,
+  writeText,
 } from "./datatypes.ts";
 import { doubleText } from "./double-text.ts";
-import type { JsonNode } from "./json-nodes.ts";
+import { type JsonNode, LongList, LongText, NumberPart } from "./json-nodes.ts";
 
 /** Triton's limit for the nesting depth of lists. */
-export const DEPTH_MOST = 100;
-export const nestedTooDeep = () => invalidArg(`JSON nesting depth exceeds maximum allowed limit (${DEPTH_MOST})`);
+const DEPTH_MOST = 100;
+/** Elements read between two yields, unless they stand in one part of a list. */
+const ITEMS_OF_A_PIECE = 128;
+/** Elements, and bytes of strings, that are written at a time. */
+const WRITTEN_ELEMENTS = 1024;
+const WRITTEN_BYTES = 16_384;
+/** A tensor of at most this many bytes is written in one part. */
+const SHORT_BYTES = 1024;
+/** Bytes of a long string that are copied at a time. */
+const COPIED_BYTES = 65_536;
 
 /**
- * Reads `count` elements. `datatype` null: the input's type name is unknown. `missing`: the error message if there are fewer
- * elements.
+ * Reads `count` elements, few plain ones at once and others in pieces. `datatype` null: the input's type name is unknown.
+ * `missing`: the error message if there are fewer elements. Throws a `TritonError`.
  */
 export function readElements(
   name: string,
@@ -35,22 +46,21 @@ export function readElements(
   datatype: Datatype | null,
   count: number,
   missing: string,
-): Uint8Array {
-  if (datatype === "BYTES")
-    return packTexts(flat(data).map((one) => within("Unable to parse JSON bytes array", asBytesText, one)));
-  const readable = checkReadable(datatype, name);
-  if (readable === "INT32" && isNumberList(data, count)) return packNumbers(readable, data);
-  return converted(readable, flat(data), count, missing);
-}
-
-export function checkReadable(datatype: Exclude<Datatype, "BYTES"> | null, name: string): keyof typeof takers {
+): Uint8Array | Pieces<Uint8Array> {
+  if (datatype === "BYTES") return isFewTexts(data) ? packTexts(data) : packed(data);
   if (datatype === "FP16" || datatype === "BF16")
     throw invalidArg(
       `receiving ${datatype} data via JSON is not supported. Please use the binary data format for input ${name}`,
     );
   if (datatype === null) throw invalidArg(`invalid datatype for input ${name}`);
-  return datatype;
+  if (datatype === "INT32" && isNumberList(data, count)) return packNumbers(datatype, data);
+  return converted(datatype, data, count, missing);
 }
+
+const FEW_TEXTS = 8;
+const isShortText = (value: JsonNode): boolean => typeof value === "string" && value.length <= WRITTEN_BYTES;
+const isFewTexts = (data: JsonNode): data is readonly string[] =>
+  Array.isArray(data) && data.length <= FEW_TEXTS && data.every(isShortText);
 
 /** True if the data are exactly `count` plain integers, so that they need no further checks. */
 function isNumberList(data: JsonNode, count: number): data is readonly number[] {
@@ -59,39 +69,79 @@ function isNumberList(data: JsonNode, count: number): data is readonly number[] 
   return true;
 }
 
-function converted(
-  datatype: keyof typeof takers,
-  list: readonly JsonNode[],
-  count: number,
-  missing: string,
-): Uint8Array {
-  const into = newNumbers(datatype, count) as unknown as (number | bigint)[];
-  const big = isBig(datatype);
-  const take = takers[datatype];
-  let at = 0;
-  within(
-    "Unable to parse 'data'",
-    (values) => {
-      for (const one of values) {
-        if (at >= count) throw internal("Shape does not match true shape of 'data' field");
-        into[at++] = stored(take(one), big);
+type List = readonly JsonNode[] | LongList;
+const isList = (value: JsonNode): value is List => value instanceof LongList || Array.isArray(value);
+/** Elements that stand one after the other in one list. */
+type Run = readonly JsonNode[] | NumberPart;
+
+/** Yields the elements of nested lists. */
+function* flatRuns(list: List, depth: number): Generator<Run, void> {
+  if (depth >= DEPTH_MOST) throw invalidArg(`JSON nesting depth exceeds maximum allowed limit (${DEPTH_MOST})`);
+  for (const part of list instanceof LongList ? list.parts : [list]) {
+    if (part instanceof NumberPart || !part.some(isList)) yield part;
+    else
+      for (const item of part) {
+        if (isList(item)) yield* flatRuns(item, depth + 1);
+        else yield [item];
       }
-    },
-    list,
-  );
-  if (at !== count) throw internal(missing);
-  return bytesOf(into as unknown as Numbers);
+  }
 }
 
-export const isBig = (datatype: Datatype): boolean => datatype === "INT64" || datatype === "UINT64";
+/** Returns the elements of nested lists. A value that is not a list is one element. */
+function runsOf(data: JsonNode): Iterable<Run> {
+  if (!isList(data)) return [[data]];
+  return data instanceof LongList || data.some(isList) ? flatRuns(data, 0) : [data];
+}
 
-/** Converts a value to what a typed array of this type accepts. */
-export const stored = (value: number | bigint, big: boolean): number | bigint =>
-  big ? BigInt(value) : typeof value === "bigint" ? Number(BigInt.asUintN(32, value)) : value;
+/**
+ * Passes the elements to `take`. Throws the first error of `take` only after all
+ * elements were seen, because lists that are nested too deep must be reported first.
+ */
+function* taken(data: JsonNode, take: (run: Run) => void): Pieces<void> {
+  let wrong: TritonError | null = null;
+  let seen = 0;
+  for (const run of runsOf(data)) {
+    try {
+      if (wrong === null) take(run);
+    } catch (error) {
+      if (!(error instanceof TritonError)) throw error;
+      wrong = error;
+    }
+    // An empty list also takes time.
+    seen += run.length + 1;
+    if (seen < ITEMS_OF_A_PIECE) continue;
+    seen = 0;
+    yield;
+  }
+  if (wrong !== null) throw wrong;
+}
 
-export const takers: Readonly<
-  Record<Exclude<Datatype, "BYTES" | "FP16" | "BF16">, (value: JsonNode) => number | bigint>
-> = {
+function* converted(datatype: keyof typeof takers, data: JsonNode, count: number, missing: string): Pieces<Uint8Array> {
+  const into = newNumbers(datatype, count);
+  const list = into as unknown as (number | bigint)[];
+  const isBig = datatype === "INT64" || datatype === "UINT64";
+  const take = takers[datatype];
+  let at = 0;
+  const put = (value: JsonNode) => {
+    if (at >= count) throw internal("Shape does not match true shape of 'data' field");
+    const number = take(value);
+    list[at++] = isBig ? BigInt(number) : typeof number === "bigint" ? Number(BigInt.asUintN(32, number)) : number;
+  };
+  const puts = (run: Run) => {
+    if (!(run instanceof NumberPart)) for (const value of run) put(value);
+    else if (into instanceof Float32Array || into instanceof Float64Array) {
+      const fitting = Math.min(run.length, count - at);
+      into.set(run.values.subarray(0, fitting), at);
+      at += fitting;
+      if (fitting < run.length) put(0);
+    } else for (let i = 0; i < run.length; i++) put(run.item(i));
+  };
+  yield* taken(data, (run) => within("Unable to parse 'data'", puts, run));
+  if (at !== count) throw internal(missing);
+  return bytesOf(into);
+}
+
+const takers: Readonly<Record<Exclude<Datatype, "BYTES" | "FP16" | "BF16">, (value: JsonNode) => number | bigint>> = {
   BOOL: (value) => (asBoolean(value) ? 1 : 0),
   UINT8: asUnsigned,
   UINT16: asUnsigned,
@@ -105,20 +155,44 @@ export const takers: Readonly<
   FP64: asDouble,
 };
 
-/** Flattens nested lists. A value that is not a list becomes a list with one item. */
-function flat(data: JsonNode): readonly JsonNode[] {
-  if (!Array.isArray(data)) return [data];
-  if (!data.some(Array.isArray)) return data;
-  const made: JsonNode[] = [];
-  const add = (list: readonly JsonNode[], depth: number) => {
-    if (depth >= DEPTH_MOST) throw nestedTooDeep();
-    for (const one of list) {
-      if (Array.isArray(one)) add(one as readonly JsonNode[], depth + 1);
-      else made.push(one);
+function* packed(data: JsonNode): Pieces<Uint8Array> {
+  let part: (string | LongText)[] = [];
+  const parts = [part];
+  let bytes = 0;
+  let count = 0;
+  yield* taken(data, (run) => {
+    for (let i = 0; i < run.length; i++) {
+      const value = run instanceof NumberPart ? run.item(i) : run[i]!;
+      const text = value instanceof LongText ? value : within("Unable to parse JSON bytes array", asBytesText, value);
+      if (part.length >= ITEMS_OF_A_PIECE) {
+        part = [];
+        parts.push(part);
+      }
+      part.push(text);
+      bytes += LENGTH_BYTES + text.length;
+      count++;
     }
-  };
-  add(data as readonly JsonNode[], 0);
+  });
+  const made = Buffer.allocUnsafe(bytes);
+  let at = 0;
+  for (const texts of parts) {
+    for (const text of texts)
+      at = text instanceof LongText ? yield* written(text, made, at) : writeText(text, made, at);
+    yield;
+  }
+  noteTexts(made, count);
   return made;
+}
+
+/** Writes a long element of a BYTES tensor. Returns the end offset. */
+function* written({ bytes: text }: LongText, bytes: Buffer, from: number): Pieces<number> {
+  bytes.writeUInt32LE(text.length, from);
+  const to = from + LENGTH_BYTES;
+  for (let at = 0; at < text.length; at += COPIED_BYTES) {
+    bytes.set(text.subarray(at, at + COPIED_BYTES), to + at);
+    yield;
+  }
+  return to + text.length;
 }
 
 /** Returns the elements as a JSON list without its brackets. */
@@ -213,3 +287,53 @@ export function rapidText(text: string): string {
   }
   return `${made}${text.slice(from)}"`;
 }
+
+/** Returns the result of `elementsText` in parts of about 16 KiB. */
+export const elementsTexts = (tensor: Omit<Tensor, "shape">): Iterable<string> =>
+  tensor.data.length <= SHORT_BYTES ? [elementsText(tensor)] : elementsParts(tensor);
+
+function* elementsParts({ name, datatype, data }: Omit<Tensor, "shape">): Generator<string, void> {
+  const step = datatype === "BYTES" ? 0 : WRITTEN_ELEMENTS * ELEMENT_BYTES[datatype];
+  let end = 0;
+  for (let from = 0; from < data.length; from = end) {
+    if (from > 0) yield ",";
+    end = step === 0 ? textsEnd(data, from) : Math.min(data.length, from + step);
+    if (step === 0 && isLongText(data, from, end)) yield* quotedParts(data, from + LENGTH_BYTES, end);
+    else yield elementsText({ name, datatype, data: data.subarray(from, end) });
+  }
+}
+
+/**
+ * Returns the offset at which the next turn continues: after several short strings, or after one long string. If the last string
+ * is cut off, returns the length of the data.
+ */
+function textsEnd(data: Uint8Array, from: number): number {
+  const view = new DataView(data.buffer, data.byteOffset, data.length);
+  let at = from;
+  while (at < data.length && at - from < WRITTEN_BYTES) {
+    if (at + LENGTH_BYTES > data.length) return data.length;
+    const length = view.getUint32(at, true);
+    if (length > WRITTEN_BYTES && at > from) return at;
+    at += LENGTH_BYTES + length;
+  }
+  return Math.min(data.length, at);
+}
+
+/** True if the bytes are exactly one long string that is not truncated. */
+function isLongText(data: Uint8Array, from: number, end: number): boolean {
+  const length = end - from - LENGTH_BYTES;
+  return length > WRITTEN_BYTES && new DataView(data.buffer, data.byteOffset).getUint32(from, true) === length;
+}
+
+/** Yields a string as JSON. Each character is escaped by itself, so that the string may be cut anywhere. */
+function* quotedParts(data: Uint8Array, from: number, end: number): Generator<string, void> {
+  const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
+  yield '"';
+  for (let at = from; at < end; at += WRITTEN_BYTES)
+    yield rapidText(bytes.toString("latin1", at, Math.min(end, at + WRITTEN_BYTES))).slice(1, -1);
+  yield '"';
+}
+
+/** True if the data contain exactly one element. */
+export const isOneElement = ({ datatype, data }: Omit<Tensor, "shape">): boolean =>
+  datatype === "BYTES" ? isLongText(data, 0, data.length) : data.length === ELEMENT_BYTES[datatype];

@@ -117,16 +117,13 @@ function converted(message: PythonDict): PlainDict[] {
 
 /** Converts the content blocks of one message. */
 class MessageConverter {
-  readonly #role: string;
   /** Messages before the message itself: results of tools. */
   readonly #before: PlainDict[] = [];
   readonly #parts: PlainDict[] = [];
   readonly #calls: PlainDict[] = [];
   readonly #thoughts: string[] = [];
 
-  constructor(role: string) {
-    this.#role = role;
-  }
+  constructor(private readonly role: string) {}
 
   add(block: PythonDict): void {
     const text = get(block, "text");
@@ -141,19 +138,19 @@ class MessageConverter {
   }
 
   messages(): PlainDict[] {
-    const message: PlainDict = { role: this.#role };
+    const message: PlainDict = { role: this.role };
     if (this.#thoughts.length > 0) message.reasoning = this.#thoughts.join("");
     if (this.#calls.length > 0) message.tool_calls = this.#calls;
     const [only] = this.#parts;
     if (this.#parts.length === 1 && only!.type === "text") message.content = only!.text!;
     else if (this.#parts.length > 0) message.content = this.#parts;
-    const empty = this.#role === "user" && message.content === undefined;
+    const empty = this.role === "user" && message.content === undefined;
     return empty ? this.#before : [...this.#before, message];
   }
 
   #result(block: PythonDict): void {
     const content = get(block, "content") ?? null;
-    if (this.#role !== "user") {
+    if (this.role !== "user") {
       const shown = truthy(content) ? (typeof content === "string" ? content : repr(content)) : "";
       this.#parts.push({ type: "text", text: `Tool result: ${shown}` });
       return;

@@ -29,7 +29,6 @@ interface OpenBlock {
 
 /** Writes one answer, as a stream of events or as one body. */
 export class MessagesForm implements Form {
-  readonly #showsCache: boolean;
   #context!: AnswerContext;
   #block: OpenBlock | null = null;
   /** Number of blocks that have ended. */
@@ -43,9 +42,7 @@ export class MessagesForm implements Form {
   readonly #callIds = new Map<number, string>();
 
   /** `showsCache`: the option `--enable-prompt-tokens-details`. */
-  constructor(showsCache: boolean) {
-    this.#showsCache = showsCache;
-  }
+  constructor(private readonly showsCache: boolean) {}
 
   id(header: string | null, newId: Ids): string {
     return `chatcmpl-${header ?? newId(8)}`;
@@ -134,7 +131,7 @@ export class MessagesForm implements Form {
   }
 
   #usage({ promptTokens, completionTokens, cachedTokens, createdTokens }: Ending): string {
-    if (!this.#showsCache) return `{"input_tokens":${promptTokens},"output_tokens":${completionTokens}}`;
+    if (!this.showsCache) return `{"input_tokens":${promptTokens},"output_tokens":${completionTokens}}`;
     const input = Math.max(0, promptTokens - cachedTokens - createdTokens);
     return `{"input_tokens":${input},"output_tokens":${completionTokens},"cache_creation_input_tokens":${createdTokens},"cache_read_input_tokens":${cachedTokens}}`;
   }

@@ -41,24 +41,21 @@ const NUMBERS_AT_A_TIME = 1024;
 
 /** The handler of `/v1/embeddings`. */
 export class Embeddings {
-  readonly #deps: RouteDeps;
-  readonly #dimensions: number;
-
   /** `dimensions`: dimensions of a vector if the request names none. */
-  constructor(deps: RouteDeps, dimensions: number) {
-    this.#deps = deps;
-    this.#dimensions = dimensions;
-  }
+  constructor(
+    private readonly deps: RouteDeps,
+    private readonly dimensions: number,
+  ) {}
 
   answer(context: Context): Promise<Response> {
     const made = (checked: CheckedFields) => this.#respond(context.request, checked);
-    return answered(context, this.#deps, { check: (body) => fitting(embeddingBody, body), made });
+    return answered(context, this.deps, { check: (body) => fitting(embeddingBody, body), made });
   }
 
   async #respond({ headers }: HttpRequest, checked: CheckedFields): Promise<JsonParts> {
-    const { backend, chance, config, engines, time } = this.#deps.kernel;
+    const { backend, chance, config, engines, time } = this.deps.kernel;
     if (!engines.alive.get()) throw new RefusedRequest(engineDead);
-    const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;
+    const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.dimensions;
     if (dimensions < 1) throw new RefusedRequest(badRequest("Dimensions must be greater than 0"));
     const { prompts, oversized } = readPrompts(checked.get("input") as Input);
     if (prompts.length === 0) throw validationRefusal("You must pass at least one prompt", "input");
@@ -88,9 +85,9 @@ export class Embeddings {
   /** Returns the token IDs of a prompt, or a promise of them. Throws `RefusedRequest` if its text is too long. */
   #encoded(prompt: string | Uint32Array): Uint32Array | Promise<Uint32Array> {
     if (typeof prompt !== "string") return prompt;
-    const error = checkPromptText(prompt, this.#deps.limits);
+    const error = checkPromptText(prompt, this.deps.limits);
     if (error !== null) throw new RefusedRequest(error);
-    const { encoder } = this.#deps.kernel.text.model;
+    const { encoder } = this.deps.kernel.text.model;
     return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, true);
   }
 
@@ -100,7 +97,7 @@ export class Embeddings {
     prompts: readonly (string | Uint32Array)[],
     oversized: Int | null,
   ): Pieces<ErrorAnswer | null> {
-    const { limits } = this.#deps;
+    const { limits } = this.deps;
     const most = limits.maxModelLen;
     for (const [at, ids] of all.entries()) {
       const fromText = typeof prompts[at] === "string";

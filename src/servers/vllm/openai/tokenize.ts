@@ -56,12 +56,10 @@ export const tokenizeBody: Type<CheckedFields> = union(
 export class Tokenizer {
   readonly #kernel: OpenAiKernel;
   readonly #limits: Limits;
-  readonly #deps: RouteDeps;
 
-  constructor(deps: RouteDeps) {
+  constructor(private readonly deps: RouteDeps) {
     this.#kernel = deps.kernel;
     this.#limits = deps.limits;
-    this.#deps = deps;
   }
 
   tokenize(context: Context): Promise<Response> {
@@ -75,14 +73,14 @@ export class Tokenizer {
         backend,
       );
     };
-    return answered(context, this.#deps, { check: (body) => checkFields(tokenizeBody, body), made });
+    return answered(context, this.deps, { check: (body) => checkFields(tokenizeBody, body), made });
   }
 
   /** Keeps special tokens in the text, and drops IDs outside the vocabulary. */
   detokenize(context: Context): Promise<Response> {
     const ofIds = (ids: Uint32Array<ArrayBuffer>) => inTurns(this.#textAnswer(ids), this.#kernel.backend);
     const made = (checked: CheckedFields) => ofIds(toTokenIds(checked.get("tokens") as Int[]));
-    return answered(context, this.#deps, { check: (body) => checkFields(detokenizeBody, body), made, ofIds });
+    return answered(context, this.deps, { check: (body) => checkFields(detokenizeBody, body), made, ofIds });
   }
 
   #idsAnswer(ids: Uint32Array<ArrayBuffer>, withTexts: boolean): Pieces<AnswerParts> {

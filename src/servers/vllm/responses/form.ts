@@ -59,9 +59,6 @@ const CHARACTERS_PER_TOKEN = 8;
 /** Writes one response, as a stream of events or as one body. */
 export class ResponsesForm implements Form {
   readonly background: Background | null;
-  readonly #repeated: RepeatedFields;
-  readonly #request: ChatRequest;
-  readonly #setup: ResponseSetup;
   #context!: AnswerContext;
   #facts!: BodyFacts;
   /** Number of the next event. */
@@ -74,10 +71,11 @@ export class ResponsesForm implements Form {
   /** Items that have ended. */
   readonly #items: Item[] = [];
 
-  constructor(repeated: RepeatedFields, request: ChatRequest, setup: ResponseSetup) {
-    this.#repeated = repeated;
-    this.#request = request;
-    this.#setup = setup;
+  constructor(
+    private readonly repeated: RepeatedFields,
+    private readonly request: ChatRequest,
+    private readonly setup: ResponseSetup,
+  ) {
     const { abort, log } = setup;
     this.background = abort && {
       signal: abort.signal,
@@ -88,15 +86,15 @@ export class ResponsesForm implements Form {
   }
 
   id(_header: string | null, newId: Ids): string {
-    return this.#repeated.requestId ?? `resp_${newId(this.#setup.habits?.idBytes ?? 8)}`;
+    return this.repeated.requestId ?? `resp_${newId(this.setup.habits?.idBytes ?? 8)}`;
   }
 
   accepted(context: AnswerContext): readonly string[] {
     this.#context = context;
-    this.#facts = { repeated: this.#repeated, request: this.#request, context };
+    this.#facts = { repeated: this.repeated, request: this.request, context };
     if (this.background !== null) this.#keep("queued", [], null);
-    if (!this.#request.stream) return [];
-    if (this.#request.logprobs && logprobsOf(context, 0) !== null)
+    if (!this.request.stream) return [];
+    if (this.request.logprobs && logprobsOf(context, 0) !== null)
       this.#logprobs = new StreamedLogprobs(() => logprobsOf(context, 0)!);
     const body = this.#body("in_progress", [], null);
     return [
@@ -185,7 +183,7 @@ export class ResponsesForm implements Form {
     const last: ItemStatus = ending.finish === "length" ? "incomplete" : "completed";
     const items: Item[] = [];
     if (reasoning) items.push(reasoningItem(this.#newId("rs"), reasoning, null));
-    if (content || !this.#setup.parses) {
+    if (content || !this.setup.parses) {
       // A stored response needs the whole text, because it can be requested again.
       const texts = this.#stores ? new LongTexts() : long;
       const make = () => partsOfLogprobs(choice!.logprobs()!, ids);
@@ -199,7 +197,7 @@ export class ResponsesForm implements Form {
   }
 
   refused(error: ErrorAnswer): ErrorAnswer {
-    return this.#setup.habits?.refused(error) ?? error;
+    return this.setup.habits?.refused(error) ?? error;
   }
 
   dropped(): void {
@@ -208,12 +206,12 @@ export class ResponsesForm implements Form {
   }
 
   #candidates(tokens: number): number {
-    const { topLogprobs } = this.#request;
+    const { topLogprobs } = this.request;
     return topLogprobs < 0 ? Number.MAX_SAFE_INTEGER : tokens * (topLogprobs + 1);
   }
 
   get #stores(): boolean {
-    return this.#setup.store.keeps && this.#repeated.stores;
+    return this.setup.store.keeps && this.repeated.stores;
   }
 
   #newId(kind: "msg" | "rs" | "fc"): string {
@@ -221,19 +219,19 @@ export class ResponsesForm implements Form {
   }
 
   #body(status: Status, items: readonly Item[], ending: Ending | null): string {
-    const make = this.#setup.habits?.body ?? responseBody;
+    const make = this.setup.habits?.body ?? responseBody;
     return make(this.#facts, status, items, ending);
   }
 
   /** Returns the last body, and stores the response unless it was cancelled. */
   #end(status: Status, items: readonly Item[], ending: Ending | null): string {
-    const cancelled = this.#setup.store.get(this.#context.id)?.status === "cancelled";
+    const cancelled = this.setup.store.get(this.#context.id)?.status === "cancelled";
     if (!cancelled) this.#keep(status, [...items], ending);
     return this.#body(status, items, ending);
   }
 
   #keep(status: Status, items: readonly Item[], ending: Ending | null): void {
-    const { store, messages, abort, log } = this.#setup;
+    const { store, messages, abort, log } = this.setup;
     if (!this.#stores) return;
     const texts = items.flatMap(({ text }) => (text === null ? [] : [text]));
     const running = abort && { abort, log };
@@ -248,10 +246,10 @@ export class ResponsesForm implements Form {
 
   /** Estimates the size of a stored response: its repeated fields, conversation, items and events. */
   #characters(items: readonly Item[], texts: readonly string[]): number {
-    const { json } = this.#repeated;
+    const { json } = this.repeated;
     const lengths = [...Object.values(json), ...items.map((item) => item.json), ...texts].map(({ length }) => length);
     const prompt = this.#context.prompts[0]!.tokens * CHARACTERS_PER_TOKEN;
-    return lengths.reduce((sum, length) => sum + length, prompt + (this.#setup.log?.characters ?? 0));
+    return lengths.reduce((sum, length) => sum + length, prompt + (this.setup.log?.characters ?? 0));
   }
 
   #event(type: string, members: string): string {

@@ -1,7 +1,7 @@
 /**
  * Reads server-sent events by the HTML standard (section 9.2.6): lines end with LF, CRLF or CR, `data` fields of an event are
  * joined, comments and other fields are ignored. Of the event types, only `error` matters. Accepts pieces of any size. An
- * event within one piece is not copied; of other events at most `EVENT_LIMIT` bytes are kept.
+ * event within one piece is not copied; of other events at most so many bytes are kept as the limit says.
  */
 import { type ByteBudget, GrowingBytes } from "../../../base/growing-bytes.ts";
 
@@ -16,7 +16,7 @@ export interface EventReceiver {
   match(bytes: Uint8Array, at: number, end: number): number;
   /** Receives the data of an event. The bytes are valid only during the call. `isError`: true if the event's type is `error`. */
   event(bytes: Uint8Array, from: number, to: number, isError: boolean): void;
-  /** Called if the event is longer than `EVENT_LIMIT`, or the shared budget is exhausted. Nothing more is read. */
+  /** Called if the event is longer than the limit, or the shared budget is exhausted. Nothing more is read. */
   tooLong(): void;
 }
 
@@ -45,11 +45,11 @@ export class EventStream {
   /** Number of bytes of the byte order mark that came. Set to its full length when no mark can come any more. */
   #mark = 0;
 
-  /** `held`: memory budget of all answers. */
-  constructor(sink: EventReceiver, held: ByteBudget) {
+  /** `held`: memory budget of all answers. `limit`: maximum number of bytes of a line, and of the data of one event. */
+  constructor(sink: EventReceiver, held: ByteBudget, limit = EVENT_LIMIT) {
     this.#sink = sink;
-    this.#line = new GrowingBytes(EVENT_LIMIT, held);
-    this.#data = new GrowingBytes(EVENT_LIMIT, held);
+    this.#line = new GrowingBytes(limit, held);
+    this.#data = new GrowingBytes(limit, held);
   }
 
   push(bytes: Uint8Array, from: number, to: number): void {

@@ -54,11 +54,8 @@ const ROW_US = 100_000;
 
 class Connection implements SendHandle {
   socket: Socket<Connection> | null = null;
-  /** Receiver of the current response. Null if the connection is idle, or if its request was cut. */
-  receiver: ResponseReceiver | null;
   /** Bytes that the kernel has not accepted yet. */
   rest: Uint8Array | null = null;
-  request: Uint8Array;
   reused = false;
   /** True if the connection was opened ahead of time and not used yet. */
   spare = false;
@@ -68,10 +65,11 @@ class Connection implements SendHandle {
   /** The connection that carries the request now, after an idle connection turned out to be closed. */
   next: Connection | null = null;
 
-  constructor(request: Uint8Array, receiver: ResponseReceiver | null) {
-    this.request = request;
-    this.receiver = receiver;
-  }
+  constructor(
+    public request: Uint8Array,
+    /** Receiver of the current response. Null if the connection is idle, or if its request was cut. */
+    public receiver: ResponseReceiver | null,
+  ) {}
 
   cut(): void {
     if (this.next !== null) {
@@ -107,9 +105,6 @@ export class Connections {
   /** Number of opened connections, and of requests that were sent again because the server had closed an idle connection. */
   opened = 0;
   resent = 0;
-  readonly #target: ServerAddress;
-  readonly #pooled: boolean;
-  readonly #clock: Clock;
   readonly #tls: false | { readonly rejectUnauthorized: boolean; readonly serverName: string; readonly ca?: string };
   readonly #idle: Connection[] = [];
   /** Number of connections that count against `SPARES_MOST`: opened ahead of time, and never used. */
@@ -118,10 +113,11 @@ export class Connections {
   #neededUs = Number.NEGATIVE_INFINITY;
   readonly #inbox: Inbox<Connection>;
 
-  constructor(target: ServerAddress, pooled: boolean, clock: Clock) {
-    this.#target = target;
-    this.#pooled = pooled;
-    this.#clock = clock;
+  constructor(
+    private readonly target: ServerAddress,
+    private readonly pooled: boolean,
+    private readonly clock: Clock,
+  ) {
     this.#inbox = new Inbox(clock, (connection, bytes, nowUs) => this.#read(connection, bytes, nowUs), edenGC);
     const ca = target.ca === null ? {} : { ca: target.ca };
     this.#tls = target.tls && { rejectUnauthorized: !target.insecure, serverName: target.hostname, ...ca };
@@ -130,7 +126,7 @@ export class Connections {
   /** Sends a request. `more`: number of requests that may follow before this answer has ended. */
   send(request: Uint8Array, receiver: ResponseReceiver, more = 0): SendHandle {
     const idle = this.#idle.pop();
-    this.#sparesMost = this.#pooled ? Math.min(more, SPARES_MOST) : 0;
+    this.#sparesMost = this.pooled ? Math.min(more, SPARES_MOST) : 0;
     if (idle === undefined || idle.spare) this.#needed();
     if (idle === undefined) return this.#open(request, receiver);
     if (idle.spare) this.#spares--;
@@ -155,7 +151,7 @@ export class Connections {
   }
 
   #needed(): void {
-    const nowUs = this.#clock.now();
+    const nowUs = this.clock.now();
     if (nowUs - this.#neededUs < ROW_US && this.#sparesMost > 0) this.#inbox.whenQuiet(this.#openSpare);
     this.#neededUs = nowUs;
   }
@@ -170,7 +166,7 @@ export class Connections {
   #open(request: Uint8Array, receiver: ResponseReceiver | null): Connection {
     const connection = new Connection(request, receiver);
     this.opened++;
-    const { hostname, port } = this.#target;
+    const { hostname, port } = this.target;
     const tls = this.#tls === false ? {} : { tls: this.#tls };
     Bun.connect({ hostname, port, ...tls, data: connection, socket: this.#handlers }).catch((failure: unknown) =>
       this.#unreachable(connection, failure),
@@ -181,7 +177,7 @@ export class Connections {
   #transmit(connection: Connection): void {
     connection.rest = connection.request;
     this.#inbox.sent();
-    connection.receiver!.sent(this.#clock.now());
+    connection.receiver!.sent(this.clock.now());
     connection.write();
     if (connection.paused) connection.socket!.pause();
   }
@@ -210,7 +206,7 @@ export class Connections {
     if (receiver === null) return;
     connection.receiver = null;
     const { code, message } = failure as { code?: string; message?: string };
-    receiver.unreachable(this.#clock.now(), code ?? message ?? String(failure));
+    receiver.unreachable(this.clock.now(), code ?? message ?? String(failure));
     receiver.settle();
   }
 
@@ -225,7 +221,7 @@ export class Connections {
     receiver.data(bytes, nowUs);
     if (!receiver.over) return;
     connection.receiver = null;
-    if (this.#pooled && receiver.keepAlive && connection.rest === null && !connection.dropped) {
+    if (this.pooled && receiver.keepAlive && connection.rest === null && !connection.dropped) {
       if (connection.paused) connection.resume();
       this.#idle.push(connection);
     } else {
@@ -248,8 +244,8 @@ export class Connections {
       connection.next = this.#open(connection.request, receiver);
       return;
     }
-    if (connection.ready) receiver.lost(this.#clock.now(), why);
-    else receiver.unreachable(this.#clock.now(), why);
+    if (connection.ready) receiver.lost(this.clock.now(), why);
+    else receiver.unreachable(this.clock.now(), why);
     receiver.settle();
   }
 
@@ -261,7 +257,7 @@ export class Connections {
       if (this.#tls === false) this.#opened(socket.data);
     },
     handshake: (socket: Socket<Connection>, ok: boolean, why: Error | null): void => {
-      if (!ok || (why !== null && !this.#target.insecure)) {
+      if (!ok || (why !== null && !this.target.insecure)) {
         this.#unreachable(socket.data, why ?? { code: "TLS handshake failed" });
         socket.terminate();
       } else this.#opened(socket.data);

@@ -48,18 +48,16 @@ interface Call {
 export class GrpcClient implements LoadClient {
   outputs = 0;
   readonly connections = { opened: 0, resent: 0 };
-  readonly #options: ClientOptions;
-  readonly #clock: Clock;
   readonly #connections: GrpcConnection[] = [];
   readonly #calls = new Set<Call>();
   readonly #patterns = new Patterns();
   #model: TritonInputs | null = null;
   #originUs = 0;
 
-  constructor(options: ClientOptions, clock: Clock) {
-    this.#options = options;
-    this.#clock = clock;
-  }
+  constructor(
+    private readonly options: ClientOptions,
+    private readonly clock: Clock,
+  ) {}
 
   get asksLength(): boolean {
     return this.#model!.decoupled && takesLength(this.#model!);
@@ -67,12 +65,12 @@ export class GrpcClient implements LoadClient {
 
   /** Asks the server for the model's inputs. Throws a TraceError if it does not answer. */
   async learn(): Promise<void> {
-    const { model, stream } = this.#options.body;
+    const { model, stream } = this.options.body;
     const call = this.#open("ModelConfig");
     const reader = new MessageReader(ANSWER_MOST, this.#patterns.held);
     const models: TritonInputs[] = [];
     const why = await new Promise<string | null>((done) => {
-      const late = this.#clock.at(this.#clock.now() + this.#options.timeoutUs, () => done("no answer"));
+      const late = this.clock.at(this.clock.now() + this.options.timeoutUs, () => done("no answer"));
       const over = (why: string | null) => {
         late();
         done(why);
@@ -108,7 +106,7 @@ export class GrpcClient implements LoadClient {
   }
 
   whenQuiet(work: () => boolean): void {
-    this.#clock.turn(() => void work());
+    this.clock.turn(() => void work());
   }
 
   countFrom(us: number): void {
@@ -116,7 +114,7 @@ export class GrpcClient implements LoadClient {
   }
 
   send(order: PendingRequest, ended: (record: RequestRecord, text: string) => void): void {
-    const { body, timeoutUs } = this.#options;
+    const { body, timeoutUs } = this.options;
     const model = this.#model!;
     const message = inferRequest(
       model.name,
@@ -125,13 +123,13 @@ export class GrpcClient implements LoadClient {
       body.stream && model.decoupled,
     );
     const answer = new Answer(READERS["triton-grpc"], this.#patterns, order.turn.outputTokens ?? 64, order.keepText);
-    const startUs = this.#clock.now();
+    const startUs = this.clock.now();
     const stream = this.#open(body.stream ? "ModelStreamInfer" : "ModelInfer");
     const call: Call = { order, answer, stream, ended, startUs, cancels: [], sendUs: startUs, status: 0 };
     this.#calls.add(call);
     this.#listen(call);
     const stopIn = (us: number, kind: FailureClass, why: string) =>
-      call.cancels.push(this.#clock.at(startUs + us, () => this.#stop(call, kind, why)));
+      call.cancels.push(this.clock.at(startUs + us, () => this.#stop(call, kind, why)));
     stopIn(timeoutUs, "timeout", `no end after ${timeoutUs / 1e6} s`);
     const { disturb } = order;
     if (disturb?.kind === "cancelled") stopIn(disturb.afterUs, "cancelled", "by --cancel-rate");
@@ -149,13 +147,13 @@ export class GrpcClient implements LoadClient {
   }
 
   get #authority(): string {
-    return listenUrl(this.#options.target, this.#options.target.tls);
+    return listenUrl(this.options.target, this.options.target.tls);
   }
 
   #freeConnection(): GrpcConnection {
-    const { insecure, ca } = this.#options.target;
+    const { insecure, ca } = this.options.target;
     const free = this.#connections.find(
-      ({ streams, lost }) => !lost && streams < (this.#options.pooled ? STREAMS_MOST : 1),
+      ({ streams, lost }) => !lost && streams < (this.options.pooled ? STREAMS_MOST : 1),
     );
     if (free !== undefined) return free;
     const session = connect(this.#authority, { rejectUnauthorized: !insecure, ...(ca === null ? {} : { ca }) });
@@ -171,18 +169,18 @@ export class GrpcClient implements LoadClient {
   #open(method: string): ClientHttp2Stream {
     const connection = this.#freeConnection();
     connection.streams++;
-    const headers = Object.entries(this.#options.headers).map(([name, value]) => [name.toLowerCase(), value]);
+    const headers = Object.entries(this.options.headers).map(([name, value]) => [name.toLowerCase(), value]);
     const stream = connection.session.request({
       ":method": "POST",
       ":path": SERVICE + method,
       "content-type": "application/grpc",
       te: "trailers",
-      "user-agent": this.#options.userAgent,
+      "user-agent": this.options.userAgent,
       ...Object.fromEntries(headers),
     });
     stream.on("close", () => {
       connection.streams--;
-      if (!this.#options.pooled || connection.lost) {
+      if (!this.options.pooled || connection.lost) {
         connection.session.close();
         const at = this.#connections.indexOf(connection);
         if (at >= 0 && connection.streams === 0) this.#connections.splice(at, 1);
@@ -193,7 +191,7 @@ export class GrpcClient implements LoadClient {
 
   #listen(call: Call): void {
     const { stream, answer } = call;
-    const streams = this.#options.body.stream;
+    const streams = this.options.body.stream;
     const reader = new MessageReader(ANSWER_MOST, this.#patterns.held);
     let trailers: Record<string, unknown> | null = null;
     const headers = (headersPart: Record<string, unknown>) => {
@@ -202,7 +200,7 @@ export class GrpcClient implements LoadClient {
     };
     stream.on("response", headers).on("trailers", headers);
     stream.on("data", (bytes: Buffer) => {
-      answer.nowUs = this.#clock.now();
+      answer.nowUs = this.clock.now();
       try {
         reader.push(bytes, (message) => this.#take(call, message, streams));
       } catch (error) {
@@ -213,7 +211,7 @@ export class GrpcClient implements LoadClient {
     let why = "";
     stream.on("error", (error) => (why = error.message));
     stream.on("close", () => {
-      answer.nowUs = this.#clock.now();
+      answer.nowUs = this.clock.now();
       reader.stop();
       const lost = call.status === 0 ? ("connect" as const) : ("mid-stream end" as const);
       if (trailers === null) answer.fail(lost, why || "the call ended without a status");
@@ -236,7 +234,7 @@ export class GrpcClient implements LoadClient {
   #stop(call: Call, kind: FailureClass, why: string): void {
     if (!this.#calls.has(call)) return;
     call.answer.fail(kind, why);
-    call.answer.nowUs = this.#clock.now();
+    call.answer.nowUs = this.clock.now();
     call.stream.close(CANCEL);
     this.#finish(call);
   }
@@ -245,9 +243,9 @@ export class GrpcClient implements LoadClient {
   #dawdle(call: Call, pauseUs: number): void {
     call.stream.pause();
     call.cancels.push(
-      this.#clock.at(this.#clock.now() + pauseUs, () => {
+      this.clock.at(this.clock.now() + pauseUs, () => {
         call.stream.resume();
-        this.#clock.turn(() => {
+        this.clock.turn(() => {
           if (this.#calls.has(call)) this.#dawdle(call, pauseUs);
         });
       }),

@@ -4,7 +4,6 @@
  */
 import { GrowingBytes } from "../../../base/growing-bytes.ts";
 
-/** Maximum number of bytes of a head, of a chunk's size line with its extensions, and of the trailers. */
 const HEAD_LIMIT = 1 << 16;
 /** Maximum number of interim responses (status below 200). */
 const INTERIM_MOST = 100;
@@ -40,10 +39,9 @@ const SEMICOLON = 59;
 export class ResponseParser {
   /** True if the connection may carry another request. */
   keepAlive = true;
-  readonly #sink: ResponseSink;
   #state = State.Head;
   /** A head that is not complete yet. */
-  readonly #held = new GrowingBytes(HEAD_LIMIT);
+  readonly #held: GrowingBytes;
   #begun = false;
   #interims = 0;
   #left = 0;
@@ -53,8 +51,12 @@ export class ResponseParser {
   /** Number of bytes of the current trailer line. */
   #lineLength = 0;
 
-  constructor(sink: ResponseSink) {
-    this.#sink = sink;
+  /** `limit`: maximum number of bytes of a head, of a chunk's size line with its extensions, and of the trailers. */
+  constructor(
+    private readonly sink: ResponseSink,
+    private readonly limit = HEAD_LIMIT,
+  ) {
+    this.#held = new GrowingBytes(limit);
   }
 
   get over(): boolean {
@@ -82,7 +84,7 @@ export class ResponseParser {
         case State.Length: {
           const to = Math.min(end, at + this.#left);
           this.#left -= to - at;
-          this.#sink.body(bytes, at, to);
+          this.sink.body(bytes, at, to);
           at = to;
           if (this.#left > 0 || this.over) break;
           if (this.#state === State.Length) this.#end();
@@ -90,7 +92,7 @@ export class ResponseParser {
           break;
         }
         case State.UntilClose:
-          this.#sink.body(bytes, at, end);
+          this.sink.body(bytes, at, end);
           return;
         case State.DataEnd:
           if (bytes[at] === LF) this.#state = State.Size;
@@ -126,7 +128,7 @@ export class ResponseParser {
   #takeHead(bytes: Uint8Array, at: number): number {
     const held = this.#held;
     const before = held.length;
-    const to = Math.min(bytes.length, at + HEAD_LIMIT - before);
+    const to = Math.min(bytes.length, at + this.limit - before);
     let headEnd: number;
     if (before === 0) {
       headEnd = endOfHead(bytes, at, to);
@@ -146,7 +148,7 @@ export class ResponseParser {
         return at + headEnd - before;
       }
     }
-    if (held.length >= HEAD_LIMIT) this.#broken(`the head of the response has more than ${HEAD_LIMIT} bytes`);
+    if (held.length >= this.limit) this.#broken(`the head of the response has more than ${this.limit} bytes`);
     return bytes.length;
   }
 
@@ -183,7 +185,7 @@ export class ResponseParser {
       this.#state = State.Length;
       this.#left = Number(length);
     } else this.keepAlive = false;
-    this.#sink.head(status, headers);
+    this.sink.head(status, headers);
     if (this.#state === State.Length && this.#left === 0) this.#end();
   }
 
@@ -191,7 +193,7 @@ export class ResponseParser {
     let at = from;
     for (; at < bytes.length; at++) {
       const byte = bytes[at]!;
-      if (++this.#bytes > HEAD_LIMIT) break;
+      if (++this.#bytes > this.limit) break;
       const digit = hex(byte);
       if (digit >= 0) {
         this.#left = this.#left * 16 + digit;
@@ -218,8 +220,8 @@ export class ResponseParser {
         this.#sized();
         return at + 1;
       }
-      if (++this.#bytes > HEAD_LIMIT) {
-        this.#broken(`a chunk's size and its extensions have more than ${HEAD_LIMIT} bytes`);
+      if (++this.#bytes > this.limit) {
+        this.#broken(`a chunk's size and its extensions have more than ${this.limit} bytes`);
         return at;
       }
     }
@@ -242,8 +244,8 @@ export class ResponseParser {
         }
         this.#lineLength = 0;
       } else if (bytes[at] !== CR) this.#lineLength++;
-      if (++this.#bytes > HEAD_LIMIT) {
-        this.#broken(`the trailer of the response has more than ${HEAD_LIMIT} bytes`);
+      if (++this.#bytes > this.limit) {
+        this.#broken(`the trailer of the response has more than ${this.limit} bytes`);
         return bytes.length;
       }
     }
@@ -252,12 +254,12 @@ export class ResponseParser {
 
   #end(): void {
     this.#state = State.Over;
-    this.#sink.end();
+    this.sink.end();
   }
 
   #broken(why: string): void {
     this.stop();
-    this.#sink.broken(why);
+    this.sink.broken(why);
   }
 }
 

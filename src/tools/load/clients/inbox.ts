@@ -42,9 +42,6 @@ const SLICE_FIRST_US = 15;
 const SLICE_MOST_US = 120;
 
 export class Inbox<To> {
-  readonly #clock: Clock;
-  readonly #read: (to: To, bytes: Uint8Array, nowUs: number) => void;
-  readonly #collect: () => void;
   #garbage = 0;
   /** Time of the last piece, start of its burst, and length from which the burst is polled. */
   #lastUs = 0;
@@ -70,11 +67,11 @@ export class Inbox<To> {
   #looksAhead = false;
 
   /** `read` parses a piece. `collect` collects garbage and takes a millisecond; it is called only in quiet moments. */
-  constructor(clock: Clock, read: (to: To, bytes: Uint8Array, nowUs: number) => void, collect: () => void) {
-    this.#clock = clock;
-    this.#read = read;
-    this.#collect = collect;
-  }
+  constructor(
+    private readonly clock: Clock,
+    private readonly read: (to: To, bytes: Uint8Array, nowUs: number) => void,
+    private readonly collect: () => void,
+  ) {}
 
   /** Queues bytes that arrived now. The inbox owns them from here on. */
   add(to: To, bytes: Uint8Array): void {
@@ -116,7 +113,7 @@ export class Inbox<To> {
 
   #turn(): void {
     this.#turning = true;
-    this.#clock.turn(this.#look);
+    this.clock.turn(this.#look);
   }
 
   /**
@@ -125,7 +122,7 @@ export class Inbox<To> {
    */
   #arrivedUs(): number {
     if (this.#named === 0) {
-      this.#namedUs = this.#clock.now();
+      this.#namedUs = this.clock.now();
       this.#named = NAMED_MOST;
     }
     this.#named--;
@@ -135,9 +132,9 @@ export class Inbox<To> {
   readonly #look = (): void => {
     this.#turning = false;
     this.#named = 0;
-    const nowUs = this.#clock.now();
+    const nowUs = this.clock.now();
     // In a burst, the thread of the alarm may lack a processor. So start work that is due here, and not after the burst.
-    if (this.#clock.nextUs() < nowUs) this.#clock.catchUp?.();
+    if (this.clock.nextUs() < nowUs) this.clock.catchUp?.();
     if (this.#count > 0) this.#readSome(nowUs);
     if (this.#turning) return;
     if (this.#count > 0 || this.#watches(nowUs) || this.#worksAhead(nowUs)) this.#turn();
@@ -164,7 +161,7 @@ export class Inbox<To> {
   #lookAhead(atUs: number): void {
     if (this.#looksAhead) return;
     this.#looksAhead = true;
-    this.#clock.at(atUs, () => {
+    this.clock.at(atUs, () => {
       this.#looksAhead = false;
       if (!this.#turning) this.#turn();
     });
@@ -185,12 +182,12 @@ export class Inbox<To> {
 
   #listen(us: number, nextUs: number): void {
     this.#listening = true;
-    this.#clock.at(this.#clock.now() + us, () => {
+    this.clock.at(this.clock.now() + us, () => {
       this.#listening = false;
-      if (this.#clock.now() - this.#lastUs < QUIET_US) this.#listen(nextUs, Math.min(2 * nextUs, LOOK_MOST_US));
+      if (this.clock.now() - this.#lastUs < QUIET_US) this.#listen(nextUs, Math.min(2 * nextUs, LOOK_MOST_US));
       else {
         this.#garbage = 0;
-        this.#collect();
+        this.collect();
       }
     });
   }
@@ -205,8 +202,8 @@ export class Inbox<To> {
       this.#bytes[at] = NOTHING;
       this.#queuedBytes -= bytes.length;
       this.#garbage += bytes.length + PIECE_BYTES;
-      this.#read(to, bytes, this.#us[at]!);
-      if (this.#next === this.#count || this.#clock.now() >= untilUs) break;
+      this.read(to, bytes, this.#us[at]!);
+      if (this.#next === this.#count || this.clock.now() >= untilUs) break;
     }
     if (this.#next < this.#count) return;
     this.#next = 0;

@@ -114,26 +114,22 @@ export type Symbols = number[];
 
 /** Writes prompts as token ids or as text. */
 export class PromptWriter {
-  readonly #measure: Measure | null;
-
   /** `measure`: words for text. Null to write token ids. */
-  constructor(measure: Measure | null) {
-    this.#measure = measure;
-  }
+  constructor(private readonly measure: Measure | null) {}
 
   /**
    * Appends the symbols for tokens `from` to below `to` of a prompt. Parts that are appended one after another have exactly
    * the length of the whole.
    */
   append(symbols: Symbols, random: Random, from: number, to: number): void {
-    const [least, most] = this.#measure ? [0, this.#measure.words.length - 1] : [ID_LEAST, ID_LEAST + ID_COUNT - 1];
+    const [least, most] = this.measure ? [0, this.measure.words.length - 1] : [ID_LEAST, ID_LEAST + ID_COUNT - 1];
     const end = this.#symbolsOf(to);
     for (let at = this.#symbolsOf(from); at < end; at++) symbols.push(draw(random, least, most));
   }
 
   prompt(symbols: Symbols): string | readonly number[] {
-    if (this.#measure === null) return symbols;
-    const { words } = this.#measure;
+    if (this.measure === null) return symbols;
+    const { words } = this.measure;
     return symbols.map((word) => words[word]).join(" ");
   }
 
@@ -145,7 +141,7 @@ export class PromptWriter {
   }
 
   #symbolsOf(tokens: number): number {
-    if (this.#measure === null || tokens === 0) return tokens;
-    return Math.max(1, Math.round(tokens / this.#measure.tokensPerWord));
+    if (this.measure === null || tokens === 0) return tokens;
+    return Math.max(1, Math.round(tokens / this.measure.tokensPerWord));
   }
 }

@@ -54,7 +54,6 @@ const KINDS_MOST = 100;
 
 export class TritonReplay {
   readonly counts: TritonReplayCounts = { arrived: 0, finished: 0, failed: new Map(), unfinished: 0, pendingPeak: 0 };
-  readonly #options: TritonReplayOptions;
   /** Time from arrival to last response of each finished request, in microseconds. */
   #latenciesUs = new Float64Array(1024);
   #fromUs = 0;
@@ -62,8 +61,7 @@ export class TritonReplay {
   readonly #arrivals: TraceArrivals;
   #served!: ModelVersion;
 
-  constructor(options: TritonReplayOptions) {
-    this.#options = options;
+  constructor(private readonly options: TritonReplayOptions) {
     const send = (request: TraceRequest) => this.#submit(request);
     this.#arrivals = new TraceArrivals({ requests: options.requests, clock: options.clock, send });
   }
@@ -75,7 +73,7 @@ export class TritonReplay {
 
   /** Loads the models. Returns the errors of models that failed to load. Rejects if a repository is not a folder. */
   async load(): Promise<string[]> {
-    const { server, clock, wall } = this.#options;
+    const { server, clock, wall } = this.options;
     let done = false;
     const loading = server.start().finally(() => {
       done = true;
@@ -91,7 +89,7 @@ export class TritonReplay {
 
   /** Runs to the end. Returns the microseconds from the start to the last end, or `untilUs`. Throws the errors of the trace. */
   async run(): Promise<number> {
-    const { server, clock, wall, model, untilUs, pace, onProgress } = this.#options;
+    const { server, clock, wall, model, untilUs, pace, onProgress } = this.options;
     const arrivals = this.#arrivals;
     this.#served = server.find(model, -1);
     const most = pace.kind === "closed" ? pace.concurrency : Number.POSITIVE_INFINITY;
@@ -125,7 +123,7 @@ export class TritonReplay {
 
   /** Submits due requests: in a closed loop up to `most`, in an open loop those that have arrived. */
   #fill(most: number): void {
-    const { clock, pace } = this.#options;
+    const { clock, pace } = this.options;
     const nowUs = clock.now() - this.#fromUs;
     const { counts } = this;
     const arrivals = this.#arrivals;
@@ -138,7 +136,7 @@ export class TritonReplay {
   }
 
   #submit(request: TraceRequest): void {
-    const { server, clock, model } = this.#options;
+    const { server, clock, model } = this.options;
     const { counts } = this;
     const startUs = clock.now();
     counts.arrived++;
@@ -187,9 +185,9 @@ export class TritonReplay {
   /** Waits in real time until `done` returns true. Returns false if it does not after RESTS_MOST pauses. */
   async #restsUntil(done: () => boolean): Promise<boolean> {
     for (let rests = 0; rests < RESTS_MOST; rests++) {
-      await turn(this.#options.wall);
+      await turn(this.options.wall);
       if (done()) return true;
-      await pause(this.#options.wall, REST_US);
+      await pause(this.options.wall, REST_US);
     }
     return false;
   }

@@ -1,17 +1,16 @@
 /** Tests that an event of megabytes is written in parts, with no other event between them. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { LiveCell } from "../../../../src/base/live-value.ts";
-import { idsOf } from "../../../../src/base/random.ts";
 import { Finish, type Outcome } from "../../../../src/engine/interface/types.ts";
 import type { AnswerContext } from "../../../../src/servers/openai/pipeline/context.ts";
 import type { Form } from "../../../../src/servers/openai/pipeline/form.ts";
 import { StreamedAnswer } from "../../../../src/servers/openai/pipeline/stream.ts";
 import { Logprobs, seededLogprobs } from "../../../../src/servers/openai/request/logprobs.ts";
+import type { OutputOptions } from "../../../../src/servers/openai/request/output-options.ts";
 import { ChatForm, CompletionForm } from "../../../../src/servers/vllm/openai/form.ts";
 import { StreamedLogprobs } from "../../../../src/servers/vllm/responses/logprobs.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
-import type { EventSink } from "../../../../src/wire/http/sink.ts";
+import { contextOf, ListSink, PLAIN_OUTPUT } from "./streamed.ts";
 
 const encoder = new TextEncoder();
 /** A token per byte. */
@@ -21,48 +20,7 @@ const vocabulary = vocabularyOf(
   0,
 );
 
-class ListSink implements EventSink {
-  full = false;
-  ended = false;
-  readonly events: string[] = [];
-
-  write(event: string): boolean {
-    this.events.push(event);
-    return !this.full;
-  }
-  writeParts(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean {
-    return this.write(Buffer.concat([before, piece, after]).toString());
-  }
-  end(): void {
-    this.ended = true;
-  }
-  reset(): void {
-    this.events.push("reset");
-  }
-}
-
-const output: AnswerContext["output"] = {
-  chat: false,
-  n: 1,
-  includeUsage: false,
-  continuousUsage: false,
-  streamInterval: 1,
-  onlyEcho: false,
-  echo: true,
-  role: "",
-  chatEcho: false,
-  parser: null,
-  namedTool: false,
-  lastMessage: "",
-  logprobs: 2,
-  logprobIds: null,
-  promptLogprobs: 2,
-  returnTokenIds: false,
-  weightVersions: false,
-  beam: false,
-  returnTokensAsTokenIds: false,
-  text: { skipSpecialTokens: true, includeStopStrInOutput: false, stop: [], minTokens: 0 },
-};
+const output: OutputOptions = { ...PLAIN_OUTPUT, echo: true, logprobs: 2, promptLogprobs: 2 };
 const ids = Array.from({ length: 3000 }, (_, at) => 97 + (at % 26));
 
 interface OpenStream {
@@ -81,45 +39,12 @@ function streamed(
 ): OpenStream {
   const outcomes: Outcome[] = [];
   const turns: (() => void)[] = [];
-  const answer = new StreamedAnswer({
-    server: {
-      vocabulary,
-      logprobs: seededLogprobs(vocabulary.size),
-      fingerprint: null,
-      answers: { streamInterval: 1, enablePromptTokensDetails: false, enableForceIncludeUsage: false },
-      alive: new LiveCell(true),
-      reasoning: null,
-      tools: null,
-      timedOut: { status: 504, body: "{}" },
-      cacheBlockTokens: 16,
-      backend: {
-        nowUs: () => 0,
-        consumed() {},
-        ...(hasTurns
-          ? {
-              after(_, act) {
-                turns.push(act);
-                return () => {};
-              },
-            }
-          : {}),
-      },
-    },
-    output: { ...output, ...given },
-    prompts,
-    id: "cmpl-1",
-    newId: idsOf(null),
-    created: 1,
-    model: "m",
-    promptText: null,
-    ticket: { settle: (outcome) => outcomes.push(outcome) },
-    batch: false,
-    form,
-    maxTokens: 100,
-    logprobs: null,
-    queuedUs: 0,
-    truthUs: null,
-  });
+  const context = { output: { ...output, ...given }, prompts, form };
+  const after = (_: number, act: () => void) => {
+    turns.push(act);
+    return () => {};
+  };
+  const answer = new StreamedAnswer(contextOf(vocabulary, outcomes, context, hasTurns ? after : undefined));
   const sink = new ListSink();
   answer.sink = sink;
   answer.accepted();

@@ -1,8 +1,6 @@
 /** Tests streams and whole answers whose client is slow or disconnects, or a choice of which fails. The sink is a list. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { LiveCell } from "../../../../src/base/live-value.ts";
-import { idsOf } from "../../../../src/base/random.ts";
 import { Finish, type Outcome } from "../../../../src/engine/interface/types.ts";
 import { CollectedAnswer, type WholeAnswer } from "../../../../src/servers/openai/pipeline/collect.ts";
 import type { AnswerContext } from "../../../../src/servers/openai/pipeline/context.ts";
@@ -14,7 +12,7 @@ import type { OutputOptions } from "../../../../src/servers/openai/request/outpu
 import { MessagesForm } from "../../../../src/servers/vllm/messages/form.ts";
 import { ChatForm, CompletionForm } from "../../../../src/servers/vllm/openai/form.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
-import type { EventSink } from "../../../../src/wire/http/sink.ts";
+import { contextOf, ListSink, PLAIN_OUTPUT } from "./streamed.ts";
 
 const encoder = new TextEncoder();
 /** Ids 0 to 255 are bytes, 256 is a special token, 257 is end-of-sequence. */
@@ -28,89 +26,20 @@ const vocabulary = vocabularyOf(
   257,
 );
 
-class ListSink implements EventSink {
-  full = false;
-  ended = false;
-  readonly events: string[] = [];
-
-  write(event: string): boolean {
-    this.events.push(event);
-    return !this.full;
-  }
-  writeParts(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean {
-    return this.write(Buffer.concat([before, piece, after]).toString());
-  }
-  end(): void {
-    this.ended = true;
-  }
-  reset(): void {}
-
-  /** Returns the text of each chunk except the last event. */
-  get texts(): string[] {
-    return this.events.slice(0, -1).map((event) => JSON.parse(event.slice(6)).choices[0].text);
-  }
-}
-
 const REQUEST = { requestId: null };
-const plain: OutputOptions = {
-  chat: false,
-  n: 1,
-  includeUsage: false,
-  continuousUsage: false,
-  streamInterval: 1,
-  onlyEcho: false,
-  echo: false,
-  role: "",
-  chatEcho: false,
-  parser: null,
-  namedTool: false,
-  lastMessage: "",
-  logprobs: null,
-  logprobIds: null,
-  promptLogprobs: null,
-  returnTokenIds: false,
-  weightVersions: false,
-  beam: false,
-  returnTokensAsTokenIds: false,
-  text: { skipSpecialTokens: true, includeStopStrInOutput: false, stop: [], minTokens: 0 },
-};
-
-function contextOf(given: Partial<OutputOptions>, outcomes: Outcome[]): AnswerContext {
-  return {
-    server: {
-      vocabulary,
-      logprobs: seededLogprobs(vocabulary.size),
-      fingerprint: null,
-      answers: { streamInterval: 1, enablePromptTokensDetails: false, enableForceIncludeUsage: false },
-      alive: new LiveCell(true),
-      backend: { nowUs: () => 0, consumed() {} },
-      reasoning: null,
-      tools: null,
-      timedOut: { status: 504, body: "{}" },
-      cacheBlockTokens: 16,
-    },
-    output: { ...plain, ...given },
+function completionContext(given: Partial<OutputOptions>, outcomes: Outcome[]): AnswerContext {
+  return contextOf(vocabulary, outcomes, {
+    output: { ...PLAIN_OUTPUT, ...given },
     prompts: [{ tokens: 3, ids: null, echo: null, seed: 5 }],
-    id: "cmpl-1",
-    newId: idsOf(null),
-    created: 1,
-    model: "m",
-    promptText: null,
-    ticket: { settle: (outcome) => outcomes.push(outcome) },
-    batch: false,
     form: given.chat ? new ChatForm(REQUEST) : new CompletionForm(REQUEST),
-    maxTokens: 100,
-    logprobs: null,
-    queuedUs: 0,
-    truthUs: null,
-  };
+  });
 }
 
 function streamed(given: Partial<OutputOptions> = {}, form: Form | null = null) {
   const outcomes: Outcome[] = [];
   const calls: string[] = [];
   const sink = new ListSink();
-  const context = contextOf(given, outcomes);
+  const context = completionContext(given, outcomes);
   const answer = new StreamedAnswer(form === null ? context : { ...context, form });
   answer.sink = sink;
   for (const choice of answer.choices)
@@ -259,7 +188,7 @@ test.each([
 });
 
 test("a stop string ends the stream, and the engine is told the number of tokens once", () => {
-  const { sink, calls, outcomes, give } = streamed({ text: { ...plain.text, stop: ["END"] } });
+  const { sink, calls, outcomes, give } = streamed({ text: { ...PLAIN_OUTPUT.text, stop: ["END"] } });
   for (const letter of "abEND") give(letter);
   give("more");
   expect(sink.texts.join("")).toBe("ab");
@@ -317,7 +246,7 @@ test("a disconnect ends a whole answer: nothing is sent, running choices are can
   const outcomes: Outcome[] = [];
   const calls: number[] = [];
   const { promise, resolve } = Promise.withResolvers<WholeAnswer>();
-  const answer = new CollectedAnswer(contextOf({ n: 2 }, outcomes), { collected: (_, body) => resolve(body) });
+  const answer = new CollectedAnswer(completionContext({ n: 2 }, outcomes), { collected: (_, body) => resolve(body) });
   for (const choice of answer.choices)
     choice.submission = { cancel: () => calls.push(choice.index), finish() {}, release() {}, cachedTokens: 0 };
   answer.choices[0]!.onTokens(Int32Array.of(65), 0, 1, Finish.Length, -1);
@@ -331,7 +260,7 @@ test("a disconnect ends a whole answer: nothing is sent, running choices are can
 test("a stream that a plan of faults ends during its opening does not keep its first token for the client", () => {
   const outcomes: Outcome[] = [];
   let held = 0;
-  const context = contextOf({ chat: true }, outcomes);
+  const context = completionContext({ chat: true }, outcomes);
   const answer = new StreamedAnswer({
     ...context,
     server: { ...context.server, waiting: { held: (bytes) => (held += bytes) } },

@@ -1,15 +1,28 @@
 /** Tests that large bodies read in pieces give the values and errors of one that is read at once, and that reading stops. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { atOnce } from "../../../../src/base/pieces.ts";
+import { atOnce, type Pieces } from "../../../../src/base/pieces.ts";
 import { parameterIn } from "../../../../src/servers/triton/http/infer-body.ts";
-import { asBytesText, asString } from "../../../../src/servers/triton/tensors/access.ts";
-import { type Datatype, ELEMENT_BYTES, packTexts } from "../../../../src/servers/triton/tensors/datatypes.ts";
+import { TritonError } from "../../../../src/servers/triton/model-config/status.ts";
+import {
+  asBoolean,
+  asBytesText,
+  asDouble,
+  asSigned,
+  asString,
+  asUnsigned,
+} from "../../../../src/servers/triton/tensors/access.ts";
+import {
+  bytesOf,
+  type Datatype,
+  ELEMENT_BYTES,
+  newNumbers,
+  packTexts,
+} from "../../../../src/servers/triton/tensors/datatypes.ts";
 import { JsonMembers, type JsonNode, LongList, LongText } from "../../../../src/servers/triton/tensors/json-nodes.ts";
 import { parseRapidJson } from "../../../../src/servers/triton/tensors/rapid-json.ts";
 import { rapidJsonInPieces } from "../../../../src/servers/triton/tensors/rapid-json-pieces.ts";
-import { elementsText, readElements } from "../../../../src/servers/triton/tensors/tensor-json.ts";
-import { elementsTexts, readElementsInPieces } from "../../../../src/servers/triton/tensors/tensor-json-pieces.ts";
+import { elementsText, elementsTexts, readElements } from "../../../../src/servers/triton/tensors/tensor-json.ts";
 import { times } from "../../../size.ts";
 
 /** Returns the node with long lists as plain lists. */
@@ -43,13 +56,12 @@ test("a string of megabytes stays in the body until it is copied into a tensor; 
   for (const name of ["text_input", "texts"]) {
     const [value, whole] = [document.get(name)!, expected.get(name)!];
     const count = Array.isArray(whole) ? whole.length : 1;
-    const read = (work: () => Uint8Array) => Bun.hash(work());
     expect(plain(value)).toEqual(plain(whole));
     let pieces = 0;
-    const work = readElementsInPieces(name, value, "BYTES", count, "");
+    const work = readElements(name, value, "BYTES", count, "") as Pieces<Uint8Array>;
     for (let next = work.next(); ; next = work.next(), pieces++)
       if (next.done) {
-        expect(read(() => next.value)).toBe(read(() => readElements(name, whole, "BYTES", count, "")));
+        expect(Bun.hash(next.value)).toBe(Bun.hash(packTexts([whole].flat() as string[])));
         break;
       }
     expect(pieces).toBeGreaterThan(20);
@@ -140,14 +152,68 @@ test("the parser stops regularly within long bodies", () => {
   expect(stops(`[${" ".repeat(1_000_000)}]`)).toBeGreaterThan(10);
 });
 
+const whole = (value: JsonNode) => BigInt.asUintN(64, BigInt(asSigned(value)));
+const unsigned = (value: JsonNode) => BigInt(asUnsigned(value));
+const TAKERS: Readonly<Record<string, (value: JsonNode) => number | bigint>> = {
+  BOOL: (value) => Number(asBoolean(value)),
+  ...Object.fromEntries(
+    [8, 16, 32].map((bits) => [`INT${bits}`, (value) => Number(BigInt.asIntN(bits, whole(value)))]),
+  ),
+  ...Object.fromEntries(
+    [8, 16, 32].map((bits) => [`UINT${bits}`, (value) => Number(BigInt.asUintN(bits, unsigned(value)))]),
+  ),
+  INT64: whole,
+  UINT64: unsigned,
+  FP32: asDouble,
+  FP64: asDouble,
+};
+
+/** The bytes of the elements, read one by one. */
+function model(data: JsonNode, datatype: Datatype | null, count: number): Uint8Array {
+  const flat: JsonNode[] = [];
+  const add = (value: JsonNode, depth: number) => {
+    if (!Array.isArray(value)) return void flat.push(value);
+    if (depth === 100) throw new TritonError("INVALID_ARG", "JSON nesting depth exceeds maximum allowed limit (100)");
+    for (const item of value) add(item, depth + 1);
+  };
+  const fail = (message: string): never => {
+    throw new TritonError("INTERNAL", message);
+  };
+  const within = <T>(prefix: string, act: () => T): T => {
+    try {
+      return act();
+    } catch (error) {
+      return fail(`${prefix}: ${(error as Error).message}`);
+    }
+  };
+  if (datatype === null) return fail("invalid datatype for input x");
+  const take = TAKERS[datatype];
+  if (take === undefined && datatype !== "BYTES")
+    return fail(`receiving ${datatype} data via JSON is not supported. Please use the binary data format for input x`);
+  add(data, 0);
+  if (take === undefined)
+    return packTexts(within("Unable to parse JSON bytes array", () => flat.map((value) => asBytesText(value))));
+  const into = newNumbers(datatype as "INT32", count);
+  for (const [at, value] of flat.entries())
+    within("Unable to parse 'data'", () => {
+      if (at >= count) fail("Shape does not match true shape of 'data' field");
+      into[at] = take(value) as number;
+    });
+  return flat.length === count ? bytesOf(into) : fail("missing");
+}
+
 const readBoth = (text: string, datatype: Datatype | null, count: number) => {
   const body = Buffer.from(text, "latin1");
-  const whole = said(() => readElements("x", parseRapidJson(body), datatype, count, "missing"));
-  const data = atOnce(rapidJsonInPieces(body));
-  const pieces = said(() => atOnce(readElementsInPieces("x", data, datatype, count, "missing")));
-  if (whole instanceof Uint8Array && pieces instanceof Uint8Array)
-    expect(Buffer.compare(Buffer.from(whole), Buffer.from(pieces))).toBe(0);
-  else expect(pieces).toBe(whole);
+  const expected = said(() => model(parseRapidJson(body), datatype, count));
+  for (const data of [parseRapidJson(body), atOnce(rapidJsonInPieces(body))]) {
+    const read = said(() => {
+      const elements = readElements("x", data, datatype, count, "missing");
+      return elements instanceof Uint8Array ? elements : atOnce(elements);
+    });
+    if (expected instanceof Uint8Array && read instanceof Uint8Array)
+      expect(Buffer.compare(Buffer.from(expected), Buffer.from(read))).toBe(0);
+    else expect(read).toBe(expected);
+  }
 };
 
 test("elements give the same bytes and the same errors", () => {

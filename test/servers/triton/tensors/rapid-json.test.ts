@@ -1,7 +1,8 @@
 /** Tests that JSON is read and written like by RapidJSON in Triton. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { inferBody } from "../../../../src/servers/triton/http/infer-answer.ts";
+import { atOnce } from "../../../../src/base/pieces.ts";
+import { inferBody, wholeBody } from "../../../../src/servers/triton/http/infer-answer.ts";
 import { bytesOf, type Datatype, elementsOf } from "../../../../src/servers/triton/tensors/datatypes.ts";
 import { doubleText } from "../../../../src/servers/triton/tensors/double-text.ts";
 import { JsonMembers, type JsonNode, Real } from "../../../../src/servers/triton/tensors/json-nodes.ts";
@@ -148,7 +149,8 @@ test("integers are written exactly and read back", () => {
   fc.assert(
     fc.property(wholeNumbers, ([datatype, numbers]) => {
       const text = numbers.join(",");
-      const data = readElements("x", parse(`[${text}]`), datatype, numbers.length, "missing");
+      const read = readElements("x", parse(`[${text}]`), datatype, numbers.length, "missing");
+      const data = read instanceof Uint8Array ? read : atOnce(read);
       expect(elementsText({ name: "x", datatype, data })).toBe(text);
       expect(Array.from(elementsOf(datatype, data) as Int32Array, String)).toEqual(numbers.map(String));
     }),
@@ -164,11 +166,8 @@ test("an output with a new shape or type is not written from the cache of the ol
   };
   const said = (datatype: Datatype, shape: number[], numbers: Parameters<typeof bytesOf>[0]) => {
     const outputs = [{ name: "OUT", datatype, shape, data: bytesOf(numbers) }];
-    return inferBody(
-      { outputs, parameters: [] },
-      { id: "", name: "m", version: 1, batched: false, labels: new Map() },
-      wish,
-    ).body;
+    const model = { id: "", name: "m", version: 1, batched: false, labels: new Map() };
+    return wholeBody(atOnce(inferBody({ outputs, parameters: [] }, model, wish)));
   };
   const of = (datatype: string, shape: string, data: string) =>
     `{"model_name":"m","model_version":"1","outputs":[{"name":"OUT","datatype":"${datatype}","shape":[${shape}],"data":[${data}]}]}`;

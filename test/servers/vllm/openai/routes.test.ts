@@ -15,7 +15,7 @@ import { application } from "../../../../src/wire/http/elysia.ts";
 import { FRONT_LIMITS } from "../../../../src/wire/http/front-limits.ts";
 import type { RouteTable } from "../../../../src/wire/http/routes.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
-import { fakeKernel } from "../../../kernel/fake-kernel.ts";
+import { fakeAccounting, fakeKernel } from "../../../kernel/fake-kernel.ts";
 
 const vocabulary = vocabularyOf(
   Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
@@ -100,18 +100,7 @@ class TestServer {
             return { cancel, finish() {}, release() {}, cachedTokens: 0 };
           },
         },
-        metrics: {
-          accounting: {
-            stream() {},
-            held() {},
-            opened: () => {
-              this.opened++;
-            },
-            settled: (outcome) => {
-              this.outcomes.push(outcome);
-            },
-          },
-        },
+        metrics: { accounting: fakeAccounting(this) },
         chance: { newId: idsOf(null), nextSeed: () => ++this.drawn },
       }),
       [anthropic(false), responses(0)],

@@ -17,7 +17,7 @@ import { FRONT_LIMITS } from "../../../../src/wire/http/front-limits.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
 import { exchange, type RawRequest, type RawResponse } from "../../../conformance/raw-client.ts";
 import { type Script, ScriptedEngine, scriptedLogprobs } from "../../../conformance/scripted-engine.ts";
-import { fakeKernel } from "../../../kernel/fake-kernel.ts";
+import { fakeAccounting, fakeKernel } from "../../../kernel/fake-kernel.ts";
 
 interface Exchange {
   readonly request: RawRequest;
@@ -160,18 +160,7 @@ class CaseServer {
             spare: async () => {},
             consumed: () => {},
           },
-          metrics: {
-            accounting: {
-              stream() {},
-              held() {},
-              opened: () => {
-                this.opened++;
-              },
-              settled: (outcome) => {
-                this.outcomes.push(outcome);
-              },
-            },
-          },
+          metrics: { accounting: fakeAccounting(this) },
           time: { epochSeconds: () => Date.now() / 1000 },
           chance: { newId: idsOf(null) },
         }),

@@ -17,9 +17,6 @@ const RETIRES_BYTES = 64 * 2 ** 20;
 const KEPT_BYTES = 16 * 2 ** 20;
 
 export class ReadingThread {
-  readonly #script: URL;
-  readonly #start: ThreadStart;
-  readonly #backend: Pick<Backend, "after">;
   #worker: Worker | null = null;
   readonly #waiting = new Map<number, { resolve(answer: ThreadAnswer): void; reject(error: Error): void }>();
   /** Announced bodies that are neither answered nor given up. */
@@ -29,11 +26,11 @@ export class ReadingThread {
   #ids = 0;
   #idle: (() => void) | null = null;
 
-  constructor(script: URL, start: ThreadStart, backend: Pick<Backend, "after">) {
-    this.#script = script;
-    this.#start = start;
-    this.#backend = backend;
-  }
+  constructor(
+    private readonly script: URL,
+    private readonly start: ThreadStart,
+    private readonly backend: Pick<Backend, "after">,
+  ) {}
 
   /** Announces a body. The caller pushes its parts to the result. Starts the thread if there is none. */
   begin(order: Omit<ThreadOrder, "id">): BodyReading {
@@ -66,7 +63,7 @@ export class ReadingThread {
     this.#bytes += bytes;
     if (--this.#open > 0) return;
     if (this.#bytes >= RETIRES_BYTES) this.#end(new Error("retired"));
-    else this.#idle = this.#backend.after?.(IDLE_US, () => this.#end(new Error("idle"))) ?? null;
+    else this.#idle = this.backend.after?.(IDLE_US, () => this.#end(new Error("idle"))) ?? null;
   }
 
   /** Ends the thread as soon as it is idle. */
@@ -76,7 +73,7 @@ export class ReadingThread {
   }
 
   #started(): Worker {
-    const worker = new Worker(this.#script, { type: "module" });
+    const worker = new Worker(this.script, { type: "module" });
     worker.unref();
     worker.onmessage = ({ data }: MessageEvent<FromThread>) => {
       if ("keptBytes" in data) {
@@ -96,7 +93,7 @@ export class ReadingThread {
       logUnexpected("bodies that it was reading get 500, and the next one starts a new thread", error);
       this.#end(error);
     });
-    worker.postMessage(this.#start satisfies ToThread);
+    worker.postMessage(this.start satisfies ToThread);
     return worker;
   }
 
@@ -118,18 +115,16 @@ const NO_PAGE = new Uint8Array();
 
 /** Sends a body to the thread, and gets its answer. */
 export class BodyReading {
-  readonly #thread: ReadingThread;
-  readonly #id: number;
   bytes = 0;
   #over = false;
   /** Bytes of the next message. Its memory moves with the message, because a copy would be garbage on both sides. */
   #page = new Uint8Array(PAGE_BYTES);
   #filled = 0;
 
-  constructor(thread: ReadingThread, id: number) {
-    this.#thread = thread;
-    this.#id = id;
-  }
+  constructor(
+    private readonly thread: ReadingThread,
+    private readonly id: number,
+  ) {}
 
   /** Adds a part of the body. Copies its bytes. */
   push(part: Uint8Array): void {
@@ -148,14 +143,14 @@ export class BodyReading {
     const part = this.#page.subarray(0, this.#filled);
     this.#page = next;
     this.#filled = 0;
-    this.#thread.post({ id: this.#id, part }, [part.buffer]);
+    this.thread.post({ id: this.id, part }, [part.buffer]);
   }
 
   /** Ends the body and returns the thread's answer. Rejects if the thread ends first. */
   async answer(): Promise<ThreadAnswer> {
     try {
       this.#send(NO_PAGE);
-      return await this.#thread.answer(this.#id);
+      return await this.thread.answer(this.id);
     } finally {
       this.#leave();
     }
@@ -164,13 +159,13 @@ export class BodyReading {
   /** Gives the body up, because it is incomplete or its answer is not needed. */
   drop(): void {
     if (this.#over) return;
-    this.#thread.post({ id: this.#id, ended: false });
+    this.thread.post({ id: this.id, ended: false });
     this.#leave();
   }
 
   #leave(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#thread.left(this.bytes);
+    this.thread.left(this.bytes);
   }
 }
