@@ -51,7 +51,10 @@ export const tritonOptions = ourServeGroup("Triton's metrics", {
   },
 });
 
-/** Options of the other roles, with the same values. These roles derive Triton's metrics from the requests of their own APIs. */
+/**
+ * The options of Triton's metrics for the roles other than Triton, marked as deprecated in the help text. These roles compute
+ * Triton's metrics from the requests of their own APIs.
+ */
 export const derivedTritonOptions = deprecated(tritonOptions);
 
 function deprecated<const R extends Readonly<Record<string, { readonly about: string }>>>(rows: R) {
@@ -61,8 +64,9 @@ function deprecated<const R extends Readonly<Record<string, { readonly about: st
 }
 
 /**
- * Returns a notice that names the given options of Triton's metrics, or undefined if there are none. `--allow-metrics false`
- * does not count, because it turns the metrics off. For roles other than Triton's.
+ * Returns a notice that options of Triton's metrics are deprecated in roles other than Triton. It names the options that the
+ * user set. Returns undefined if the user set none. `--allow-metrics false` needs no notice, because it turns these metrics
+ * off.
  */
 export function deprecatedTritonMetrics(values: Values): string | undefined {
   if (values["allow-metrics"] === false) return undefined;
