@@ -1,4 +1,4 @@
-/** The option that names faults, for the commands that apply faults. */
+/** The option that takes names of faults, shared by the commands that apply faults. */
 import { isFaultName } from "../faults/ids.ts";
 import { one } from "./options/option.ts";
 

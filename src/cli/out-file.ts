@@ -4,8 +4,8 @@ import { basename, dirname, join, resolve } from "node:path";
 import { TraceError } from "../workloads/trace.ts";
 
 /**
- * Returns an error message if a result would overwrite another result or an input file, else undefined. Devices and pipes
- * may be named more than once.
+ * Returns an error message if a result would overwrite another result or an input file, else undefined. A device or pipe may be
+ * named more than once.
  */
 export function overwritten(
   read: readonly string[],
@@ -23,7 +23,7 @@ export function overwritten(
 
 const isNoFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() === false;
 
-/** Returns the path with links resolved. If the file does not exist, resolves the links of its folder. */
+/** Returns the path with its links resolved. If the file does not exist, resolves only the links of its folder. */
 function identityOf(path: string): string {
   const real = (of: string): string | undefined => {
     try {
@@ -39,7 +39,7 @@ function identityOf(path: string): string {
 export class OutFile {
   readonly #fd: number;
 
-  /** Opens and empties the file. All methods throw a TraceError if it cannot be written. */
+  /** Opens and empties the file. Every method throws a TraceError if the file cannot be written. */
   constructor(private readonly path: string) {
     this.#fd = tried(path, () => openSync(path, "w"));
   }
@@ -48,14 +48,14 @@ export class OutFile {
     tried(this.path, () => writeFileSync(this.#fd, text));
   }
 
-  /** Writes the last text and closes the file. */
+  /** Writes `text` as the end of the file, and closes the file. */
   end(text: string): void {
     this.write(text);
     tried(this.path, () => closeSync(this.#fd));
   }
 }
 
-/** Returns the result of `act`. If it throws, throws a TraceError that names the file. */
+/** Returns the result of `act`. If `act` throws, throws a TraceError that names the file. */
 export function tried<T>(path: string, act: () => T): T {
   try {
     return act();

@@ -1,13 +1,13 @@
 /**
- * Draws curves as text, with one mark per column and series, and axes with round numbers. Our own code, because the libraries
- * (asciichart 1.5, simple-ascii-chart 5.4) have no horizontal axis, or draw stairs and distinguish series only by color.
+ * Draws curves as text, with one mark per column and curve, and axes with round numbers. This is our own code, because
+ * asciichart 1.5 and simple-ascii-chart 5.4 have no horizontal axis, or draw steps and distinguish curves only by color.
  */
 
 export interface PlotSeries {
-  /** One character, drawn at each value. */
+  /** Character that is drawn at each value of the curve. */
   readonly mark: string;
   readonly label: string;
-  /** Returns the value at `x`, or undefined if there is no value. */
+  /** Returns the value at `x`, or undefined if the curve has no value there. */
   readonly at: (x: number) => number | undefined;
 }
 
@@ -20,10 +20,12 @@ export interface TextPlot {
 
 const WIDTH = 66;
 const HEIGHT = 14;
-/** Columns between two numbers of the horizontal axis. */
+/** Number of columns between two numbers of the horizontal axis. */
 const TICK = 16;
 
-/** Draws x from 1 to `xMost` and y from 0 to the largest value. Later series hide earlier ones at the same point. */
+/**
+ * Draws x from 1 to `xMost` and y from 0 to the largest value. A later series hides an earlier series at points that both have.
+ */
 export function plot({ title, xLabel, xMost, series }: TextPlot): string {
   const xs = Array.from({ length: WIDTH }, (_, column) => Math.round(1 + (column * (xMost - 1)) / (WIDTH - 1)));
   const values = series.map(({ at }) => xs.map(at));
@@ -53,7 +55,7 @@ function axis(indent: number, xs: readonly number[], label: string): string[] {
   return [`${" ".repeat(indent)} └${line}`, `${" ".repeat(indent + 2)}${numbers}  ${label}`];
 }
 
-/** Returns the smallest 1, 2 or 5 times a power of ten that is at least `least`. */
+/** Returns the smallest number that is 1, 2 or 5 times a power of ten and at least `least`. */
 function roundStep(least: number): number {
   const power = 10 ** Math.floor(Math.log10(least));
   return [1, 2, 5, 10].map((digit) => digit * power).find((step) => step >= least) ?? 10 * power;

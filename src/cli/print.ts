@@ -1,6 +1,6 @@
 /**
- * Prints for every command. All text passes here, so that text from a server, a file or a client never reaches the
- * terminal with its control characters. Our own cursor codes are written by `terminal-line.ts` alone.
+ * Prints text for every command. All text passes through this file, so that control characters from a server, a file or a
+ * client never reach the terminal. Only `terminal-line.ts` writes cursor codes of our own.
  */
 import { printable, printableJson, printableLines } from "../base/printable.ts";
 
@@ -13,5 +13,5 @@ export const printJson = (value: unknown, indent?: number): void => console.log(
 /** Prints lines on standard error. */
 export const printError = (text: string): void => console.error(printableLines(text));
 
-/** Prints one line on standard error, whatever line ends the text has. */
+/** Prints the text as one line on standard error, even if it contains line ends. */
 export const printErrorLine = (text: string): void => console.error(printable(text));

@@ -1,4 +1,4 @@
-/** Refuses wrong usage of a command: one line on standard error, and exit code 2. */
+/** Refuses wrong usage of a command: prints one line on standard error and sets exit code 2. */
 import { printError } from "./print.ts";
 export const USAGE_ERROR = 2;
 

@@ -10,16 +10,19 @@ import loadOptions from "../../bin/load-options.json";
 import oneProcessorOptions from "../../bin/one-processor-options.json";
 import replayOptions from "../../bin/replay-options.json";
 
-/** A command that users do not give: a single file starts its workers with it, because it has no other program to start. */
+/**
+ * Command with which a single file starts its worker processes, because it contains no other program to start. Users do not
+ * give this command.
+ */
 export const WORKER_COMMAND = "serve-worker";
 
-/** Returns the command line of a worker process. `entry`: path of the worker's program, which a single file does not need. */
+/** Returns the command line of a worker process. `entry`: path of the worker's program, which a single file does not use. */
 export function workerCommand(entry: string): readonly string[] {
   if (Bun.isStandaloneExecutable) return [process.execPath, WORKER_COMMAND];
   return [process.execPath, ...process.execArgv, entry];
 }
 
-/** Returns the settings that the launcher gives to a command, as environment variables. */
+/** Returns the environment variables that the launcher sets for a command. */
 export function runtimeSettingsOf(command: string | undefined, processors: number): Readonly<Record<string, string>> {
   if (command === "replay") return replayOptions;
   if (command === "load") return loadOptions;
@@ -27,9 +30,9 @@ export function runtimeSettingsOf(command: string | undefined, processors: numbe
 }
 
 /**
- * In a single file, replaces the process by the same program with the settings of `command`, unless the environment has them all.
- * The process id, the parent and the open files stay. Variables of the user win. Returns if there is nothing to set, or if the
- * system refuses; then the command runs with the default settings.
+ * In a single file, replaces the process by the same program with the settings of `command`, unless the environment has them
+ * all. The process id, the parent and the open files stay. A variable that the user has set keeps its value. Returns if no
+ * setting is missing, or if the system refuses; the command then runs with default settings.
  */
 export function restartWithSettings(command: string | undefined): void {
   if (!Bun.isStandaloneExecutable) return;

@@ -12,7 +12,7 @@ export class TerminalLine {
     this.isTerminal = isTerminal;
   }
 
-  /** Replaces the line. Control characters are escaped. */
+  /** Replaces the text of the line. Escapes control characters. */
   show(line: string): void {
     if (!this.isTerminal) return;
     this.#shown = true;

@@ -1,4 +1,4 @@
-/** Options for reading the rows of a trace. `load` and `replay` share them. */
+/** Options for reading the rows of a trace, shared by `understudy load` and `understudy replay`. */
 
 import { TIMESTAMP_UNITS } from "../workloads/timestamps.ts";
 import type { TraceOptions } from "../workloads/trace.ts";

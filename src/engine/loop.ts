@@ -61,7 +61,7 @@ export class Loop {
   /** Time as of which planning starts at the end of this turn. NaN: it does not. */
   #kickUs = Number.NaN;
   #stopped = false;
-  /** Turns left before the first step after an idle time is awaited. */
+  /** Turns of the event loop that must still pass before the loop waits for the first step after an idle time. */
   #turnsLeft = 0;
 
   constructor(private readonly options: LoopOptions) {

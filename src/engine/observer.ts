@@ -112,7 +112,7 @@ export class RequestTimeline implements TimelineFacts {
     readonly arrivalUs: number,
     readonly promptTokens: number,
     readonly receiver: Receiver,
-    /** Shared by all generations of the prompt, if there are several. */
+    /** Data that all generations of the same prompt share. Absent: the prompt has only this generation. */
     readonly choices?: Choices,
     /** True if the request came from `/v1/responses`. */
     readonly ofResponses: boolean = false,

@@ -1,4 +1,4 @@
-/** Builds the example of `understudy fault explain`: the operations with which a plan sends a short chat answer. */
+/** Builds the example of `understudy fault explain`: the operations that send a short chat answer when a plan disturbs it. */
 import { substituteAnswer } from "./instead.ts";
 import { MessagePipeline } from "./messages.ts";
 import { FaultPipeline } from "./pipeline.ts";
@@ -24,7 +24,7 @@ const HEAD = [
   "transfer-encoding: chunked",
   "\r\n",
 ].join("\r\n");
-/** Unix seconds of the example's dates. */
+/** Unix time in seconds that the example's dates show. */
 const EPOCH_S = 1_767_225_600;
 /** Text with characters of one, two, three and four bytes. */
 const TEXT_PIECES = ["Say", " ünï", " → ", "🦔", "."];
@@ -34,9 +34,12 @@ const TOOL_CALLS = [
   { name: "send_mail", parts: ['{"to": ', '"a@b"}'] },
 ];
 const MESSAGES = ["Say", " ünï", "."];
-/** Largest number of events in the example, so that an event or byte that a plan names lies in it. */
+/**
+ * Maximum number of events in the example. The example grows up to this number, so that it contains the event or byte that a
+ * plan names.
+ */
 const EVENTS_MOST = 400;
-/** Lower bound of the size of an event in the example. */
+/** Minimum size in bytes of one event in the example. */
 const EVENT_BYTES = 100;
 const TOOL_FAULTS = ["J7", "J16"];
 const REASONING_FAULTS = ["J19"];
@@ -63,7 +66,9 @@ const TITLES = {
   reasoning: "with reasoning before the text",
 };
 
-/** Returns the number of events that the example needs so that it contains every position of the plan. */
+/**
+ * Returns the number of events that the example needs to contain every position that the plan names, but at most `EVENTS_MOST`.
+ */
 function eventsOf({ faults }: Plan): number {
   const needed = faults.map(({ position: { kind, at, count } }) =>
     kind === "event" || kind === "drawn" ? at + count + 2 : kind === "byte" ? Math.ceil(at / EVENT_BYTES) + 2 : 0,
@@ -82,7 +87,10 @@ function streamExample(plan: Plan, events: readonly string[], http2: boolean) {
   return { lines: operations.map(operationLine), idle: idle.map(({ fault }) => fault) };
 }
 
-/** Builds an answer that replaces the server's, with the effect of the plan's other faults. Returns null if the plan has no such answer. */
+/**
+ * Builds the answer of a fault that replaces the server's answer, disturbed by the plan's other faults. Returns null if no
+ * fault of the plan replaces the answer.
+ */
 function substituteExample(plan: Plan, http2: boolean): Pick<Example, "lines" | "idle"> | null {
   const attempt = { before: 0, open: Number.POSITIVE_INFINITY, target: "/v1/chat/completions", epochSeconds: EPOCH_S };
   const answer = substituteAnswer(plan, attempt);
@@ -114,7 +122,7 @@ function callExample(plan: Plan, count: number) {
   return { lines: [...operations.map(operationLine), `  ${end}`], idle: idle.map(({ fault }) => fault) };
 }
 
-/** Encodes a gRPC message with its prefix of five bytes. */
+/** Encodes a gRPC message with the prefix of five bytes that precedes each message. */
 function messageOf(text: string): Uint8Array {
   const body = Buffer.from(text);
   const head = Buffer.alloc(5);
@@ -122,7 +130,7 @@ function messageOf(text: string): Uint8Array {
   return Buffer.concat([head, body]);
 }
 
-/** `least`: repeats the text until there are at least this many events. */
+/** Returns the events of the example answer. `least`: minimum number of events; the text is repeated until it fills them. */
 function exampleEvents(kind: keyof typeof TITLES, least: number): string[] {
   const chunk = (delta: object, reason: string | null = null) =>
     `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 1, model: "m", choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`;
@@ -146,7 +154,7 @@ const toolDeltas = (chunk: (delta: object) => string): string[] =>
     ...parts.map((part) => chunk({ tool_calls: [{ index, function: { arguments: part } }] })),
   ]);
 
-/** Largest number of bytes of an operation that are printed. */
+/** Maximum number of bytes of one operation that the example prints. */
 const PRINTED_BYTES_MOST = 400;
 
 function operationLine(operation: WireOperation): string {

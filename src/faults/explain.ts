@@ -4,7 +4,10 @@ import { describeParameters } from "./parse.ts";
 import type { FaultRow, Plan, PlannedFault, Position } from "./plan/types.ts";
 import { faultRulesOf, plannedRule } from "./rows/row.ts";
 
-/** Returns the text of `understudy fault explain`. A `>` marks lines that the answer does not have without the plan. */
+/**
+ * Returns the text of `understudy fault explain`: the plan's faults and an example. A `>` marks lines that the example has only
+ * because of the plan.
+ */
 export function explainPlan(plan: Plan): string {
   const words = plan.faults.map((fault) => {
     const { what, oracle, text } = plannedRule(fault);
@@ -40,21 +43,21 @@ const valuesOf = ({ values }: PlannedFault): string =>
     .map(([name, value]) => `; ${name}=${value}`)
     .join("");
 
-/** One fault in one of its ways. */
+/** A fault, or one variant of a fault, as `understudy fault` lists it. */
 export interface ListedFault {
-  /** Name as in a plan, such as `B2,lines`. */
+  /** Name of the fault as in a plan, such as `B2,lines`. */
   readonly fault: string;
   readonly stage: string;
   readonly what: string;
   readonly oracle: string;
   readonly text: string;
-  /** Sentence on the parameters that follow the position in a plan. */
+  /** Sentence about the parameters that a plan writes after the fault's position. */
   readonly takes: string;
-  /** False for an act of a client, because no plan can order it. */
+  /** False if the fault is an act of a client, such as a disconnect, which a plan cannot order. */
   readonly ordered: boolean;
 }
 
-/** Returns the faults of the rows, an entry per way. */
+/** Returns an entry for each variant of each fault. */
 export function listFaults(rows: Iterable<FaultRow>): ListedFault[] {
   return [...rows].flatMap((row) =>
     faultRulesOf(row).map(({ way, rule: { what, oracle, text } }) => ({

@@ -1,10 +1,13 @@
-/** Ids of faults that options accept. The table of faults (`faults/table.ts`) is large, so it is only loaded when it is needed. */
+/**
+ * Ids of faults that options accept. This list is separate from `faults/table.ts`, because that table is large and only loaded
+ * when needed.
+ */
 
 const LETTERS: Readonly<Record<string, number>> = { B: 9, S: 16, E: 10, H: 10, T: 7, J: 19, A: 5, G: 3 };
-/** Acts of a client, which no answer can have. */
+/** Ids of acts of a client, such as a disconnect. A plan cannot order them. */
 const NOT_ORDERED = ["T6"];
 
-/** Ids of faults that an answer can have. */
+/** Ids of the faults that a plan can order. */
 export const FAULT_IDS: readonly string[] = Object.entries(LETTERS)
   .flatMap(([letter, most]) => Array.from({ length: most }, (_, i) => `${letter}${i + 1}`))
   .filter((id) => !NOT_ORDERED.includes(id));

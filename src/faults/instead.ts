@@ -1,13 +1,13 @@
-/** Answers that replace the server's: errors, redirects and HTML pages (the stage `instead`). */
+/** Builds the answers of faults that replace the server's answer: errors, redirects and HTML pages (the stage `instead`). */
 
 import type { Plan, PlannedFault } from "./plan/types.ts";
 import { BAD_GATEWAY } from "./stages/http.ts";
 
-/** Values on which the replacement of an answer may depend. */
+/** Facts about a request on which a replaced answer may depend. */
 export interface Attempt {
   /** Number of earlier attempts of the same request. */
   readonly before: number;
-  /** Number of other requests in progress. */
+  /** Number of other requests in progress on the server. */
   readonly open: number;
   /** Path and query of the request. */
   readonly target: string;
@@ -28,7 +28,7 @@ const DAY_S = 86_400;
 const JSON_TYPE = { "content-type": "application/json" };
 const TEXT_TYPE = { "content-type": "text/plain; charset=utf-8" };
 const HTML_TYPE = { "content-type": "text/html" };
-/** Part of a redirect's target. A request with it is not redirected again. */
+/** Query parameter that a redirect adds to its target. A request that has the parameter is not redirected again. */
 const FOLLOWED = "understudy-followed=1";
 const PHRASES: Readonly<Record<number, string>> = {
   401: "Unauthorized",
@@ -45,7 +45,7 @@ const PHRASES: Readonly<Record<number, string>> = {
   529: "Overloaded",
 };
 
-/** Returns the answer that replaces the server's, or null if the server answers. */
+/** Returns the answer that replaces the server's answer, or null if the server should answer by itself. */
 export function substituteAnswer(plan: Plan, attempt: Attempt): SubstituteAnswer | null {
   for (const fault of plan.faults) {
     const answer = ANSWERS[fault.row.id]?.(fault, attempt) ?? null;

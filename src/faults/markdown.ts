@@ -34,7 +34,10 @@ function lineOf(row: FaultRow): string {
   return `| ${cells.map(cell).join(" | ")} |`;
 }
 
-/** Returns one text if the rules of all ways agree. If not, puts the names of its ways before each text. */
+/**
+ * Returns the text of the rule if all variants of a fault agree. Otherwise joins the different texts, each after the names of
+ * its variants.
+ */
 function byWay(rules: ReturnType<typeof faultRulesOf>, name: "oracle" | "text"): string {
   const byText = Map.groupBy(rules, ({ rule }) => rule[name]);
   if (byText.size === 1) return rules[0]!.rule[name];

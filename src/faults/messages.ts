@@ -1,6 +1,6 @@
 /**
- * Disturbs a gRPC call. Faults that only calls have (rows/grpc.ts) act first. Then the messages pass the last two
- * stages of `pipeline.ts`, where each message is an event. Has no socket and no clock, like that file.
+ * Disturbs a gRPC call. The faults that only gRPC has (rows/grpc.ts) act first. Then the messages pass the last two stages of
+ * `pipeline.ts`, which treat each message as an event. Like `pipeline.ts`, this code uses no socket and no clock.
  */
 
 import { planText } from "./parse.ts";
@@ -13,24 +13,24 @@ import { actsOn } from "./rows/row.ts";
 import { EndStage } from "./stages/end.ts";
 import { SegmentStage } from "./stages/segments.ts";
 
-/** Bytes before a message: compression flag and length. */
+/** Length of the prefix of a gRPC message, in bytes: compression flag and message length. */
 const PREFIX_BYTES = 5;
-/** Difference between a wrong length and the true one, in bytes. */
+/** Difference between the true length of a message and the wrong length that a fault writes, in bytes. */
 const WRONG_BY = 16;
 
 export class MessagePipeline {
-  /** Text of a plan that reproduces the same faults. */
+  /** Text of a plan that reproduces the faults of this call. */
   readonly line: string;
   readonly #counts: EventCounts = { came: 0, dropped: 0, whole: 0, cut: 0 };
   readonly #runs: readonly FaultRun[];
   readonly #callFaults: readonly FaultRun[];
   readonly #segments: SegmentStage;
   readonly #end: EndStage;
-  /** gRPC status code that replaces the call's own; null if none does. */
+  /** gRPC status code that replaces the call's own code. Null if no fault replaces the code. */
   status: number | null = null;
-  /** True if nothing of the answer follows. */
+  /** True if no more of the answer may be sent. */
   stopped = false;
-  /** Fault of the trailers: `lost`, `bare` or `odd`; "" if none. Known after `end`. */
+  /** Change that a fault makes to the trailers: `lost`, `bare` or `odd`; "" if none. Set by `end`. */
   trailers = "";
   #begun = false;
 
@@ -45,7 +45,7 @@ export class MessagePipeline {
     this.#segments = new SegmentStage(possible, this.#end);
   }
 
-  /** Starts the answer. `block`: the encoded head. */
+  /** Starts the answer. `block`: the encoded HTTP/2 header block. */
   begin(block: Uint8Array): WireOperation[] {
     const run = this.#callFaults.find(({ id, fault }) => id === "G1" && fault.position.kind === "head");
     if (run !== undefined) this.#stop(run);
@@ -56,7 +56,7 @@ export class MessagePipeline {
     return this.#end.takeOperations();
   }
 
-  /** Sends a message, including its prefix. Changes the bytes in place. */
+  /** Sends a message. `bytes`: the message with its prefix; a fault may change them in place. */
   message(bytes: Uint8Array): WireOperation[] {
     const event = this.#counts.came++;
     if (this.stopped) {
@@ -78,7 +78,7 @@ export class MessagePipeline {
     return this.#end.takeOperations();
   }
 
-  /** Ends the answer, if it is complete or if `stopped` is true. */
+  /** Ends the answer. Call it after the last message, or as soon as `stopped` is true. */
   end(): WireOperation[] {
     this.#segments.finish();
     const operations = this.#end.takeOperations();
@@ -87,7 +87,7 @@ export class MessagePipeline {
     return operations;
   }
 
-  /** Returns the counts up to now. */
+  /** Returns the counts of events and of faults so far. */
   account(): FaultAccount {
     const fired = this.#runs.map(({ id, fault, fired: times }) => ({ id, fault: fault.text, times }));
     return { ...this.#counts, fired };

@@ -1,4 +1,7 @@
-/** Everything that code needs to order faults, in one module that is loaded with the first plan. */
+/**
+ * Exports everything that a server or proxy needs to order faults. It is one module, so that it can be loaded with the first
+ * plan.
+ */
 
 import { plainFault } from "./parse.ts";
 import { FaultDraws } from "./plan/draws.ts";
@@ -9,24 +12,30 @@ import { FAULT_ROWS } from "./table.ts";
 export { substituteAnswer } from "./instead.ts";
 export { BrokenPlan, parsePlan } from "./parse.ts";
 
-/** Faults that end the connection. In HTTP/2, other answers share it. */
+/** Ids of faults that end the connection. An HTTP/2 connection may also carry other answers. */
 const ENDS_CONNECTION = ["E6", "E7", "E8", "E9", "T2"];
-/** Fault that acts on characters of several bytes unless its plan names a byte. Messages need not have such characters. */
+/** Id of the fault that cuts multi-byte characters unless its plan names a byte. gRPC messages may have no such characters. */
 const ON_CHARACTERS = "B1";
 
-/** Returns true if the fault affects more than its own answer. */
+/** Returns true if the fault also affects connections or answers other than its own. */
 export function reachesOthers({ row, values }: PlannedFault, http2: boolean): boolean {
   if (row.id === "E10") return values.how !== "reset";
   return row.reaches === "others" || (http2 && ENDS_CONNECTION.includes(row.id));
 }
 
-/** Returns true for faults that `B*`, or no names, select. Excludes faults that replace the answer, because these answers are not streams. */
+/**
+ * Returns true for the faults that the name `B*` or an empty list of names selects. Excludes faults that replace the answer,
+ * because such an answer is not a stream.
+ */
 function isUsual(row: FaultRow, over: FaultCarrier): boolean {
   if (row.stage === "client" || row.stage === "instead" || row.reaches === "others") return false;
   return actsOn(row, over) && !(over === "grpc" && [...ENDS_CONNECTION, ON_CHARACTERS].includes(row.id));
 }
 
-/** Returns the rows of names such as `B8`, or `B*` for all usual faults of a letter. Without names, returns all usual faults. */
+/**
+ * Returns the rows of faults. `names`: an id such as `B8`, or `B*` for all usual faults of a letter. An empty list selects all
+ * usual faults.
+ */
 export function rowsNamed(names: readonly string[], over: FaultCarrier = "1.1"): FaultRow[] {
   const rows = [...FAULT_ROWS.values()];
   if (names.length === 0) return rows.filter((row) => isUsual(row, over));

@@ -3,7 +3,7 @@
 import type { FaultParameter, FaultRow, Plan, PlannedFault, Position, PositionKind } from "./plan/types.ts";
 import { FAULT_ROWS } from "./table.ts";
 
-/** Error of a plan, with the number of the wrong character, counted from 1. */
+/** Error in the text of a plan. Gives the position of the wrong character, counted from 1. */
 export class BrokenPlan extends Error {
   override readonly name = "BrokenPlan";
   constructor(at: number, why: string) {
@@ -14,16 +14,16 @@ export class BrokenPlan extends Error {
 const PLAN_CHARACTERS = 2000;
 const PLAN_FAULTS = 32;
 const KEY_CHARACTERS = 200;
-/** Longest time, an hour, which `forever` means. */
+/** Longest time that a fault may wait, in microseconds: one hour. The word `forever` in a plan means this time. */
 export const FOREVER_US = 3600e6;
 const POSITION = /^(?:(head|done|\*)|([eb?])(\d{0,9})|~([\d.]{1,12}))(?:\+(\d{1,8}))?(?:x(\d{1,7}))?$/;
 const POSITIONS = "head, e3, e3+17, b100, done, *, ?, ?20, ~0.01, each with x4 to act on 4 events in a row";
 const TIMES: Readonly<Record<string, number>> = { us: 1, ms: 1e3, s: 1e6, m: 60e6, h: 3600e6 };
 const SIZES: Readonly<Record<string, number>> = { B: 1, KB: 1e3, MB: 1e6, KiB: 2 ** 10, MiB: 2 ** 20 };
-/** If the plan gives no number, an event is drawn among this many. */
+/** Number of first events from which a random event is drawn if the plan gives no number. */
 const DRAWN_BELOW = 8;
 
-/** Parses a plan. Throws `BrokenPlan`. */
+/** Parses the text of a plan. Throws `BrokenPlan`. */
 export function parsePlan(text: string): Plan {
   if (text.length > PLAN_CHARACTERS)
     throw new BrokenPlan(PLAN_CHARACTERS, `a plan has at most ${PLAN_CHARACTERS} characters`);
@@ -41,12 +41,12 @@ export function parsePlan(text: string): Plan {
   return { faults, ...readOptions(hash === -1 ? "" : text.slice(hash + 1), hash + 1) };
 }
 
-/** Returns the text of a plan that reproduces the same faults. */
+/** Returns the text of a plan that reproduces the same faults as `plan` does for a request with this key. */
 export function planText({ faults, seed }: Plan, key: string): string {
   return `${faults.map(({ text }) => text).join(";")}#seed=${seed},key=${encodeURIComponent(key)}`;
 }
 
-/** Returns the fault with its default position and parameters. */
+/** Returns a planned fault with the default position and parameters of its row. */
 export function plainFault(row: FaultRow): PlannedFault {
   return readFault(row.id, 0);
 }
@@ -124,7 +124,7 @@ function readValues(tokens: readonly string[], row: FaultRow, from: number): Pla
   return values;
 }
 
-/** Returns null if the text is not a value of the parameter. */
+/** Parses a parameter's value. Returns null if the text is not a value of the parameter. */
 function readValue(text: string, parameter: FaultParameter): string | number | null {
   if (parameter.type === "word") return parameter.words.includes(text) ? text : null;
   if (parameter.type === "time" && text === "forever") return parameter.most >= FOREVER_US ? FOREVER_US : null;
@@ -137,7 +137,7 @@ function readValue(text: string, parameter: FaultParameter): string | number | n
   return value >= parameter.least && value <= parameter.most ? value : null;
 }
 
-/** Describes the parameters of a fault. */
+/** Describes the parameters of a fault for the help text and the docs. */
 export function describeParameters({ parameters }: FaultRow): string {
   if (parameters.length === 0) return "no parameters";
   const each = parameters.map((parameter) => {

@@ -1,6 +1,6 @@
 /**
- * Turns an answer and a plan into operations: bytes, waits and an end. The six stages always run in the same order, so
- * the order of the faults in a plan does not matter. Has no socket and no clock.
+ * Turns an answer and a plan into operations for the connection: bytes to send, pauses, and an end. The six stages always run
+ * in the same order, so the order of the faults in a plan does not matter. This code uses no socket and no clock.
  */
 
 import { planText } from "./parse.ts";
@@ -18,18 +18,18 @@ import { SegmentStage } from "./stages/segments.ts";
 import { swappedHead, wholeAsStream, wholeOf } from "./stages/swap.ts";
 import { TextStage } from "./stages/text.ts";
 
-/** Largest number of bytes that a plan may add to an answer. */
+/** Maximum number of bytes that a plan may add to an answer. */
 export const ADDED_MOST = 12 * 2 ** 20;
 export const FAULT_HEADER = "x-understudy-fault";
 
-/** Counts of one answer. */
+/** Counts of the events and faults of one answer. */
 export interface FaultAccount extends EventCounts {
-  /** Faults of the plan, and how often each acted. */
+  /** Faults of the plan, with the number of times that each fault acted. */
   readonly fired: readonly { readonly id: string; readonly fault: string; readonly times: number }[];
 }
 
 export class FaultPipeline {
-  /** Text of a plan that reproduces the same faults. */
+  /** Text of a plan that reproduces the faults of this answer. */
   readonly line: string;
   readonly #counts: EventCounts = { came: 0, dropped: 0, whole: 0, cut: 0 };
   readonly #runs: readonly FaultRun[];
@@ -42,12 +42,12 @@ export class FaultPipeline {
   readonly #swap: FaultRun | null;
   #swapped: StreamEvent[] = [];
   #added = 0;
-  /** No fault acts on an event before this index. */
+  /** Index of the first event on which a fault may act. No fault acts on an earlier event. */
   #untouchedUntil = 0;
 
   /**
-   * `key`: the request's key. Draws depend on it and on the plan's seed only. `http2`: operations whose event is -1
-   * hold the head or a part of it, and no chunk lines surround the others.
+   * `key`: the request's key. Random draws depend only on the key and on the plan's seed. `http2`: if true, the operations
+   * contain no HTTP/1.1 chunk lines, and an operation whose event is -1 holds the head or a part of the head.
    */
   constructor(plan: Plan, key: string, http2 = false) {
     const usedKey = plan.key ?? key;
@@ -72,7 +72,7 @@ export class FaultPipeline {
     this.#swap = swap?.word() === "swap" ? swap : null;
   }
 
-  /** Starts a stream with its head. */
+  /** Sends the head of a streamed answer. */
   begin(head: AnswerHead): WireOperation[] {
     const named = withField(head, FAULT_HEADER, this.line);
     if (this.#swap !== null) this.#swap.fired++;
@@ -81,8 +81,9 @@ export class FaultPipeline {
   }
 
   /**
-   * Returns true if no fault changes the next event, a plain piece of text of `bytes` bytes, so that it leaves as one
-   * segment (over HTTP/1 one chunk). The event then counts as written. If false, the caller must pass it to `write`.
+   * Returns true if no fault changes the next event, a plain piece of text of `bytes` bytes. The caller then sends the event as
+   * one segment (over HTTP/1.1 as one chunk), and the event counts as written. If false, the caller must pass the event to
+   * `write`.
    */
   passes(bytes: number): boolean {
     const event = this.#counts.came;
@@ -97,14 +98,14 @@ export class FaultPipeline {
     return true;
   }
 
-  /** Returns the first event from this index on that a fault may act on. */
+  /** Returns the index of the first event, from `event` on, on which a fault may act. */
   #next(event: number): number {
     if (this.#swap !== null) return event;
     const stages = [this.#events, this.#text, this.#coding, this.#http, this.#segments, this.#end];
     return stages.reduce((first, stage) => Math.min(first, stage.next(event)), Number.POSITIVE_INFINITY);
   }
 
-  /** Sends the text of one or several events. */
+  /** Sends the text of one or several events through the stages. */
   write(text: string): WireOperation[] {
     this.#untouchedUntil = 0;
     for (const event of this.#events.take(text)) {
@@ -114,7 +115,7 @@ export class FaultPipeline {
     return this.#end.takeOperations();
   }
 
-  /** Ends a complete stream. */
+  /** Ends the stream after its last event. */
   end(): WireOperation[] {
     for (const event of this.#events.finish()) {
       if (this.#swap === null) this.#text.take(event);
@@ -126,7 +127,7 @@ export class FaultPipeline {
     return this.#end.takeOperations();
   }
 
-  /** Sends an answer in one piece, which counts as one event. */
+  /** Sends a non-streamed answer. Its body counts as one event. */
   whole(head: AnswerHead, body: Uint8Array): WireOperation[] {
     const named = withField(head, FAULT_HEADER, this.line);
     this.#counts.came++;
@@ -137,18 +138,21 @@ export class FaultPipeline {
     return this.#end.takeOperations();
   }
 
-  /** Returns the counts up to now. */
+  /** Returns the counts of events and of faults so far. */
   account(): FaultAccount {
     const fired = this.#runs.map(({ id, fault, fired }) => ({ id, fault: fault.text, times: fired }));
     return { ...this.#counts, fired };
   }
 
-  /** Set if a fault ended the answer early: with an error of the engine, or as if the client had disconnected. No further event is sent. */
+  /**
+   * Reason why a fault ended the answer early: "error" like an error of the engine, "gone" as if the client had disconnected.
+   * No further event is sent then. Null: no fault ended the answer early.
+   */
   get stopped(): "error" | "gone" | null {
     return this.#events.stopped;
   }
 
-  /** True if no further operation follows. */
+  /** True if the answer is finished, so that no further operation follows. */
   get over(): boolean {
     return this.#end.over;
   }

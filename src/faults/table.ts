@@ -10,7 +10,7 @@ import { jsonRows } from "./rows/json.ts";
 import { sseRows, timingRows } from "./rows/sse.ts";
 
 const GROUPS = [byteRows, sseRows, endRows, httpRows, timingRows, jsonRows, admissionRows, grpcRows, clientRows];
-/** Order of the letters in documents. */
+/** Order of the first letters of fault ids in the docs. */
 const LETTERS = "BSEHTJAGC";
 
 export const FAULT_ROWS: ReadonlyMap<string, FaultRow> = new Map(

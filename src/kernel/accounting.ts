@@ -124,15 +124,15 @@ export class Accounts implements FrontView {
   }
 }
 
-/** An HTTP request from its head to the end of its answer. */
+/** Counts one HTTP request, from its head to the end of its answer. */
 export interface HttpVisit {
   /** Counts a complete answer; the first call counts. `responseBytes` is 0 for a stream, which has no content-length. */
   done(status: number, responseBytes: number): void;
 }
 
 /**
- * Key under which a request keeps its visit until it ends. A weak map with thousands of entries a second would make garbage
- * collections slow.
+ * Key of the property in which a request keeps its counter until it ends. A property, because a weak map with thousands of
+ * entries a second would make garbage collections slow.
  */
 const VISIT = Symbol("visit");
 type Visiting = HttpRequest & { [VISIT]?: CountedVisit | undefined };

@@ -49,7 +49,7 @@ export interface KernelOptions {
   readonly clock?: Clock | undefined;
   /** Seconds since 1970. Absent: those of the machine. */
   readonly epochSeconds?: (() => number) | undefined;
-  /** Absent: drawn from `--seed` if it is given, by chance otherwise. */
+  /** Source of ids for requests and answers. Absent: ids are drawn from `--seed` if it is given, otherwise at random. */
   readonly newId?: Ids | undefined;
   /** Answers of the program that runs this server. They win over all other ordered answers. */
   readonly rules?: AnswerRules | undefined;
@@ -159,7 +159,7 @@ export async function createKernel<C extends KernelConfig>(
     time: { clock, lastingClock: reusable.clock, epochSeconds: options.epochSeconds ?? epochSeconds, epochUs },
     chance: {
       newId: options.newId ?? idsOf(config.seed === null ? null : mix(config.seed, place?.index ?? 0)),
-      // With a seed they repeat from one start to the next, in the order of arrival.
+      // With --seed, the seeds of requests are the same after every start, in the order in which requests arrive.
       nextSeed: config.seed === null ? randomSeed : seeded(config.seed + fleet.engineFirst),
     },
     text: { model, canned, openCanned, rules: options.rules, naturalLength },

@@ -15,7 +15,10 @@ export interface KvTransferTime {
   readonly baseUs: number;
   /** Added per token of the prompt. */
   readonly tokenUs: number;
-  /** Standard deviation of a normal distribution, cut at 0.3 and 1.7 times the mean. */
+  /**
+   * Standard deviation of the transfer time, in microseconds. The time is drawn from a normal distribution that is cut at 0.3
+   * and 1.7 times its mean.
+   */
   readonly deviationUs: number;
   /** The part that overlaps the first step. It is subtracted from the wait. */
   readonly stepUs: number;

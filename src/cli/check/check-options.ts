@@ -1,4 +1,4 @@
-/** The options of `understudy check`. Flags of the checked server keep the names that they have there. */
+/** The options of `understudy check`. An option that states a flag of the checked server has the name of that flag. */
 
 import { laws } from "../../tools/check/index.ts";
 import { isVersion } from "../../tools/check/pages/versions.ts";

@@ -1,4 +1,7 @@
-/** `understudy check`: scrapes servers or reads files, checks the laws, prints the table, writes the reports. */
+/**
+ * `understudy check`: scrapes servers or reads files, applies the laws to their metrics, prints the result as a table, and
+ * writes the reports.
+ */
 import { statSync } from "node:fs";
 import { WallClock } from "../../base/clock.ts";
 import { fileAtMost } from "../../base/read-at-most.ts";
@@ -77,7 +80,7 @@ async function check(urls: readonly string[], files: readonly string[], values: 
 
 const isUrl = (word: string): boolean => /^https?:\/\//i.test(word);
 
-/** Adds the path /metrics to a URL without a path. */
+/** Returns the URL. Adds the path /metrics if the URL has no path. */
 function withPath(written: string): string {
   const url = new URL(written);
   if (url.pathname === "/" && url.search === "") url.pathname = "/metrics";
@@ -108,10 +111,10 @@ function optionsOf(values: CheckValues): CheckOptions {
   };
 }
 
-/** Maximum size of a file of --names. A mapping has only a few names. */
+/** Maximum size in bytes of the file of --names, which needs only a few names. */
 const NAMES_MAX_BYTES = 1024 * 1024;
 
-/** Reads the file of --names. Throws a TraceError with the reason if it cannot be used. */
+/** Reads the file of --names. Throws a TraceError with the reason if the file cannot be used. */
 function readNames(path: string): NameMap {
   const { bytes, why } = readFile(path, NAMES_MAX_BYTES);
   if (bytes === null) throw new TraceError(`--names: ${why.replace("; raise --max-mb to read it", "")}`);
@@ -133,7 +136,8 @@ async function scraped(urls: readonly string[], values: CheckValues, options: Ch
   if (urls.length === 0) return [];
   const clock = new WallClock();
   let stopped = false;
-  // The listener stays until the program ends, because the launcher's copy of a Ctrl-C may come while the report is written.
+  // Keep the listener until the program ends, because the launcher may pass on its copy of a Ctrl-C while the report is
+  // written.
   onInterrupt(() => {
     stopped = true;
   });
@@ -169,15 +173,18 @@ async function scraped(urls: readonly string[], values: CheckValues, options: Ch
   return targets;
 }
 
-/** Prints progress and new violations on standard error during a watch. The report on standard output repeats the violations. */
+/**
+ * Prints progress and new violations on standard error during a watch. The report on standard output lists the violations
+ * again.
+ */
 class StatusLine {
-  /** Keys of the violations that were printed. */
+  /** Keys of the violations that were already printed. */
   readonly #printed = new Set<string>();
   readonly #line = new TerminalLine();
 
   constructor(readonly quiet: boolean) {}
 
-  /** Prints each violated law once, at its first violation. */
+  /** Prints each violated law of a target once, when its first violation is found. */
   found(name: string, { violated }: Report): void {
     if (this.quiet) return;
     for (const law of violated) {
@@ -195,13 +202,13 @@ class StatusLine {
     this.#line.show(`${done} of ${of} scrapes, ${left} s left (Ctrl-C: report now)`);
   }
 
-  /** Clears the progress line. */
+  /** Clears the line that shows the progress. */
   end(): void {
     this.#line.clear();
   }
 }
 
-/** Checks files as successive scrapes of one server. */
+/** Reads the files and checks them as successive scrapes of one server. */
 function read(files: readonly string[], values: CheckValues, options: CheckOptions): CheckedTarget[] {
   if (files.length === 0) return [];
   const checker = new Checker(options);
@@ -223,13 +230,16 @@ function read(files: readonly string[], values: CheckValues, options: CheckOptio
 interface FileRead {
   readonly path: string;
   readonly atS: number;
-  /** True if the user gave the time. Times of files are less reliable: a copy has a new one. */
+  /** True if the user gave the time of the scrape. The time of a file is less reliable, because a copied file has a new time. */
   readonly isTimed: boolean;
   readonly bytes: Uint8Array | null;
   readonly why: string;
 }
 
-/** Reads `FILE`, `FILE@SECONDS` (unless a file has that name), or standard input (`-`). Reads at most `maxBytes` + 1 bytes. */
+/**
+ * Reads `FILE`, `FILE@SECONDS` or, for `-`, standard input. If a file is named `FILE@SECONDS`, reads that file. Reads at most
+ * `maxBytes` + 1 bytes.
+ */
 function readFile(written: string, maxBytes: number): FileRead {
   const [, named, seconds] = /^(.*)@(\d+(?:\.\d+)?)$/.exec(written) ?? [];
   const path = named !== undefined && !exists(written) ? named : written;

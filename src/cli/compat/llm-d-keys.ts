@@ -1,9 +1,12 @@
 /**
- * The options of llm-d-inference-sim (its repository at eec055a, 2026-08: `pkg/common/config.go`, `parser.go`), and how each
- * is translated.
+ * The options of llm-d-inference-sim, and the translation of each option. Source: its repository at eec055a, 2026-08
+ * (`pkg/common/config.go`, `parser.go`).
  */
 
-/** Kinds of flags in its parser (pflag): one value; values up to the next flag; `--x` or `--x=false`; `--x` and `--no-x`. */
+/**
+ * Values that a flag takes in the simulator's parser (pflag). "value": one value. "list": all values up to the next flag.
+ * "switch": `--x` or `--x=false`. "toggle": `--x` or `--no-x`.
+ */
 type Takes = "value" | "list" | "switch" | "toggle";
 
 type Topic =
@@ -20,15 +23,15 @@ type Topic =
   | "transfer";
 
 export type Fate =
-  /** Our option with the same meaning. */
+  /** Name of our option with the same meaning. */
   | { readonly as: string }
-  /** Sets our options together with other keys of the topic. */
+  /** The key sets some of our options, together with other keys of the same topic. */
   | { readonly shapes: Topic }
-  /** Has no effect in llm-d-inference-sim either. */
+  /** The key has no effect in llm-d-inference-sim and none here. */
   | { readonly ignored: true }
-  /** Has no effect here. A notice at the start states the difference. */
+  /** The key has an effect in llm-d-inference-sim but none here. A notice at the start states the difference. */
   | { readonly differs: string }
-  /** Not supported. A notice at the start gives the reason or an alternative. */
+  /** The key is not supported. A notice at the start gives the reason or an alternative. */
   | { readonly unsupported: string };
 
 export interface Key {
@@ -150,7 +153,7 @@ const keys = {
 export type KeyName = keyof typeof keys;
 export const KEYS: Readonly<Record<string, Key>> = keys;
 
-/** Finds a key by its name, or a toggle by `no-` and its name. `sets`: false for the latter. */
+/** Finds a key by its name, or a toggle by its name after `no-`. `sets`: false if the name begins with `no-`. */
 export function keyOf(
   written: string,
 ): { readonly name: string; readonly key: Key; readonly sets: boolean } | undefined {

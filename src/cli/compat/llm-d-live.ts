@@ -1,9 +1,9 @@
-/** Changes latencies of llm-d-inference-sim in a running server, and computes the timing that follows. */
+/** Changes the latencies of llm-d-inference-sim in a running server, and computes the resulting timing. */
 import type { UsageError } from "../options/given.ts";
 import { KEYS } from "./llm-d-keys.ts";
 import { type CompatTiming, compatTiming, type KeyInput, orError } from "./llm-d-timing.ts";
 
-/** Keys of the simulator's `/admin/config` that set the timing. */
+/** The keys of the simulator's `/admin/config` that set the timing. */
 export const LATENCIES: readonly string[] = Object.entries(KEYS).flatMap(([name, { fate }]) =>
   "shapes" in fate && (fate.shapes === "timing" || fate.shapes === "transfer") ? [name] : [],
 );
@@ -13,26 +13,32 @@ export interface LatencyChange {
   readonly timing: CompatTiming;
 }
 
-/** The values of the latency keys. Immutable. */
+/** The values of the latency keys. An object never changes; `with` returns a new one. */
 export class Latencies {
   readonly #said: ReadonlyMap<string, KeyInput>;
   readonly #maxNumSeqs: number;
 
   constructor(said: ReadonlyMap<string, KeyInput>, maxNumSeqs: number) {
-    // Later messages name the key, not the place where the value was set at the start.
+    // Use the key as the place of a value, because later error messages should not name the place at the start.
     this.#said = new Map(
       LATENCIES.flatMap((name) => (said.has(name) ? [[name, { texts: said.get(name)!.texts, where: name }]] : [])),
     );
     this.#maxNumSeqs = maxNumSeqs;
   }
 
-  /** Returns the values by key. null: not set, or the server's timing is not the one that the keys make. */
+  /**
+   * Returns the values by key. A value is null if its key is not set. All values are null if `timing`, the server's timing, is
+   * not the timing that the keys result in.
+   */
   read(timing: string | undefined): Record<string, string | null> {
     const held = this.#heldBy(timing);
     return Object.fromEntries(LATENCIES.map((name) => [name, held.get(name)?.texts.join(" ") ?? null]));
   }
 
-  /** Applies changes and computes the new timing. The value null restores a default. `timing`: the server's current timing. */
+  /**
+   * Applies changes and computes the resulting timing. A change to null restores the key's default. `timing`: the server's
+   * current timing.
+   */
   with(changes: ReadonlyMap<string, KeyInput | null>, timing: string | undefined): LatencyChange | UsageError {
     const said = new Map([...this.#heldBy(timing), ...changes]);
     const asked = (key: string) => said.get(key) ?? undefined;
@@ -48,7 +54,7 @@ export class Latencies {
   }
 }
 
-/** Returns the reason why a key is not supported, or undefined if it is supported or unknown. */
+/** Returns the reason why a key is not supported. Returns undefined if the key is supported or unknown. */
 export function unsupportedKey(name: string): string | undefined {
   const fate = Object.hasOwn(KEYS, name) ? KEYS[name]!.fate : null;
   return fate !== null && "unsupported" in fate ? fate.unsupported : undefined;

@@ -1,8 +1,8 @@
-/** Translates the latency keys of llm-d-inference-sim into `--timing` and other options. */
+/** Translates the latency keys of llm-d-inference-sim into `--timing` and other options of ours. */
 import { goDurationUs } from "../../base/go-duration.ts";
 import { type UsageError, wrongValue } from "../options/given.ts";
 
-/** Values that the user wrote for a key, and their place. */
+/** Values that the user wrote for a key, and the place of the key, for messages. */
 export interface KeyInput {
   readonly texts: readonly string[];
   readonly where: string;
@@ -11,7 +11,7 @@ type KeyReader = (key: string) => KeyInput | undefined;
 
 export interface CompatTiming {
   readonly timing: string;
-  /** Values of further options of time, by option, with their places. */
+  /** Values of the other options that set times, by option, each with its place. */
   readonly spread: Readonly<Record<string, readonly [text: string, where: string]>>;
   readonly where: string;
   readonly notices: readonly string[];
@@ -19,20 +19,23 @@ export interface CompatTiming {
 
 const DURATION = "a duration such as 100ms or 1.5s, or milliseconds as a bare number";
 
-/** Parses a duration like the simulator's flags. A whole number without a unit is in milliseconds. */
+/**
+ * Parses a duration like the simulator's flags, where a whole number without a unit counts milliseconds. Undefined: the text is
+ * not a duration.
+ */
 export function durationUs(text: string): number | undefined {
   return /^\d+$/.test(text) ? Number(text) * 1000 : goDurationUs(text);
 }
 
-/** Thrown for a value that cannot be used. */
+/** Error for a value of a key that cannot be used. */
 class InvalidValue extends Error {}
 
-/** Throws an `InvalidValue` with the message for a wrong value. */
+/** Throws an `InvalidValue` whose message names the place, the wrong value and the accepted values. */
 export function unreadable(where: string, takes: string, given: string): never {
   throw new InvalidValue(wrongValue(where, takes, given).error);
 }
 
-/** Returns the result of `read`, or the message of the `InvalidValue` that it throws. */
+/** Returns the result of `read`. If `read` throws an `InvalidValue`, returns its message as a usage error. */
 export function orError<T>(read: () => T): T | UsageError {
   try {
     return read();
@@ -42,7 +45,7 @@ export function orError<T>(read: () => T): T | UsageError {
   }
 }
 
-/** Returns a duration in microseconds, 0 if the key is not set. Throws `InvalidValue`. */
+/** Returns a duration in microseconds, or 0 if the key is not set. Throws `InvalidValue`. */
 export function durationOf(said: KeyInput | undefined): number {
   if (said === undefined) return 0;
   return durationUs(said.texts[0] ?? "") ?? unreadable(said.where, DURATION, said.texts.join(" "));
@@ -51,9 +54,10 @@ export function durationOf(said: KeyInput | undefined): number {
 const LATENCY = "kv-cache-transfer-latency";
 
 /**
- * Translates the simulator's latency calculators. `latency-calculator` selects one; if it is unset, the constant one applies if
- * time-to-first-token is set. A calculator has a constant time to first token, or an overhead and a time per prompt token. Each
- * also has a factor by which steps grow with the running sequences. Throws `InvalidValue`.
+ * Translates the simulator's latency calculators. `latency-calculator` selects a calculator. If that key is unset, a set
+ * time-to-first-token selects the constant calculator. A calculator has a constant time to first token, or an overhead and a
+ * time per prompt token. Each calculator also has a factor by which steps slow down with the number of running sequences.
+ * Throws `InvalidValue`.
  */
 export function compatTiming(asked: KeyReader, maxNumSeqs: number): CompatTiming {
   const us = (key: string) => durationOf(asked(key));
@@ -79,9 +83,9 @@ export function compatTiming(asked: KeyReader, maxNumSeqs: number): CompatTiming
   const prefill = isConstant ? { overheadUs: ttftUs, tokenUs: 0 } : { overheadUs, tokenUs };
   if (itlUs === 0 && prefill.overheadUs === 0 && prefill.tokenUs === 0)
     return { timing: "none", spread: transfer(asked, us, 0), where, notices: [] };
-  // A step takes at least a microsecond, the resolution of the engine's clock.
+  // A step takes at least one microsecond, because the engine's clock has no finer resolution.
   const stepUs = Math.max(1, itlUs);
-  // Their time to first token includes the step of the prompt, which takes stepUs here.
+  // The simulator's time to first token includes the step of the prompt, which takes stepUs in our engine.
   const beforeUs = Math.max(0, prefill.overheadUs - stepUs);
   const deviates = isConstant ? "time-to-first-token-std-dev" : "prefill-time-std-dev";
   const deviationUs = us(deviates);
@@ -110,7 +114,10 @@ export function compatTiming(asked: KeyReader, maxNumSeqs: number): CompatTiming
   return { timing: `linear:${text.join(",")}`, spread, where, notices };
 }
 
-/** Translates the times of KV cache transfers. Always set, because requests may ask for transfers without any flag. */
+/**
+ * Translates the times of KV cache transfers. Returns them in any case, because a request may ask for a transfer even if no
+ * flag is set.
+ */
 function transfer(asked: KeyReader, us: (key: string) => number, stepUs: number): CompatTiming["spread"] {
   const latencyUs = us(LATENCY);
   atMost(us(`${LATENCY}-std-dev`), latencyUs, LATENCY, asked);
@@ -145,7 +152,10 @@ function atMost(deviationUs: number, meanUs: number, of: string, asked: KeyReade
     );
 }
 
-/** Returns the standard deviation of the logarithm of a log-normal factor with mean 1 and this deviation. */
+/**
+ * Returns the standard deviation of a log-normal factor's logarithm. The factor has the mean 1 and the standard deviation
+ * `deviation`.
+ */
 const logarithm = (deviation: number) => Math.sqrt(Math.log1p(deviation ** 2));
 
 function share(option: string, deviation: number, said: KeyInput | undefined): CompatTiming["spread"] {

@@ -4,7 +4,7 @@ import { type KeyInput, unreadable } from "./llm-d-timing.ts";
 
 interface Habit {
   readonly takes: string;
-  /** Keys with their defaults. */
+  /** Keys of the simulator, with the default of each. */
   readonly keys: Readonly<Record<string, string>>;
 }
 
@@ -23,14 +23,14 @@ const RANGES: Readonly<Record<string, Habit>> = {
   },
 };
 const EXTRA = "tool-call-extra-call-probability";
-/** Keys whose values are percentages. */
+/** Keys whose values are percentages, with the habit that each sets. */
 const SHARES: Readonly<Record<string, Habit>> = {
   optional: { takes: "a number from 0 to 100", keys: { "tool-call-not-required-param-probability": "50" } },
   inner: { takes: "a number from 0 to 100", keys: { "object-tool-call-not-required-field-probability": "50" } },
   another: { takes: "a number from 0 to 100", keys: { [EXTRA]: "45" } },
 };
 
-/** Returns values and places by option. `own`: place of the defaults. Throws `InvalidValue`. */
+/** Returns the values of our options, each with its place. `own`: place to report for defaults. Throws `InvalidValue`. */
 export function compatTools(asked: (key: string) => KeyInput | undefined, own: string) {
   const parts: string[] = [];
   let where = own;
@@ -45,7 +45,7 @@ export function compatTools(asked: (key: string) => KeyInput | undefined, own: s
   const extra = percent(asked(EXTRA)?.texts.join(" ") ?? SHARES.another!.keys[EXTRA]!);
   return {
     "tool-arguments": [parts.join(","), where],
-    // The simulator counts the first optional call as an extra call.
+    // The simulator treats the first optional call like an additional call.
     "tool-call-share": [String(extra), asked(EXTRA)?.where ?? own],
   } as const;
 }

@@ -1,4 +1,7 @@
-/** Reads the YAML file of llm-d-inference-sim. Keys are its flags without dashes; keys of ours are accepted too. */
+/**
+ * Reads the YAML file of llm-d-inference-sim. Its keys are the simulator's flags without dashes. Keys of our own file are
+ * accepted too.
+ */
 import type { Node } from "yaml";
 import { type OptionInput, optionInput, SERVE, type UsageError, unknown, wrongValue } from "../options/given.ts";
 import { lookup } from "../options/lookup.ts";
@@ -47,10 +50,10 @@ function parse(text: string, path: string): YamlInput | UsageError {
   return { said, ours };
 }
 
-/** Negates the value of a key with `no-`. */
+/** Returns the opposite of a truth value, for a key that begins with `no-`. */
 const opposite = (text: string) => ({ true: "false", false: "true" })[text] ?? text;
 
-/** Returns a value as texts: a list as its items, objects as JSON. */
+/** Returns a value as texts. A list becomes one text per item, an object its JSON. */
 function textsOf(value: unknown): string[] {
   if (value === null || value === undefined) return [];
   const items: unknown[] = Array.isArray(value) ? value : [value];

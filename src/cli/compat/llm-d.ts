@@ -1,6 +1,7 @@
 /**
- * `serve --compat llm-d-inference-sim`: translates its flags, environment and YAML file into our options. As in the simulator,
- * flags win over the environment, and the environment over the file. Our own options are accepted too.
+ * `serve --compat llm-d-inference-sim`: translates the simulator's flags, environment variables and YAML file into our options.
+ * As in the simulator, flags win over the environment, and the environment wins over the file. Our own options are accepted
+ * too.
  */
 import type { Environment } from "../options/environment.ts";
 import { type Flags, parseFlags } from "../options/flags.ts";
@@ -14,7 +15,7 @@ import { fromYaml } from "./llm-d-yaml.ts";
 
 export const LLM_D = "llm-d-inference-sim";
 
-/** Defaults of llm-d-inference-sim that differ from ours, by our option. */
+/** Defaults of llm-d-inference-sim that differ from ours, by the name of our option. */
 const DEFAULTS: Readonly<Record<string, string>> = {
   host: "0.0.0.0",
   "max-model-len": "1024",
@@ -23,12 +24,12 @@ const DEFAULTS: Readonly<Record<string, string>> = {
   "enable-lora": "true",
   "embedding-dimensions": "384",
   "disable-uvicorn-access-log": "true",
-  // The simulator calls tools without any flag.
+  // The simulator answers with tool calls even if no flag turns them on.
   "enable-auto-tool-choice": "true",
   "tool-call-parser": "hermes",
 };
 const WAITING = 1000;
-/** Lowest value of `v` at which requests are logged. */
+/** Lowest value of the simulator's option `v` at which requests are logged. */
 const DEBUG = 4;
 const CACHE_BLOCKS = 1024;
 const OWN = "a default of llm-d-inference-sim";
@@ -36,16 +37,16 @@ const OWN = "a default of llm-d-inference-sim";
 export interface CompatOptions {
   readonly flags: Flags;
   readonly defaults: readonly OptionInput[];
-  /** Time from the start until `/health/ready` reports ready. */
+  /** Time in microseconds from the start until `/health/ready` reports that the server is ready. */
   readonly startupUs: number;
   readonly latencies: Latencies;
-  /** Differences from the simulator, one line each. */
+  /** Differences between this server and the simulator, one line each. */
   readonly notices: readonly string[];
 }
 
 type KeyInputs = Map<string, KeyInput>;
 
-/** Translates the options. `argv`: without `--compat`. Reads no other file than that of `--config`. */
+/** Translates the options. `argv`: the arguments without `--compat`. Reads only the file of `--config`. */
 export function fromLlmD(
   argv: readonly string[],
   env: Environment,
@@ -68,7 +69,7 @@ function translate(said: KeyInputs, rest: Flags): CompatOptions {
   const notices: string[] = [];
   for (const [name, { texts, where }] of said) {
     const { fate, takes } = KEYS[name]!;
-    // An empty list keeps the default.
+    // An empty list leaves the option at its default.
     if (takes === "list" && texts.length === 0) continue;
     if ("as" in fate) options.push(optionInput(lookup(fate.as)!, texts, where));
     else if ("differs" in fate && meant(texts)) notices.push(`${where}: ${fate.differs}`);
@@ -96,9 +97,9 @@ function translate(said: KeyInputs, rest: Flags): CompatOptions {
         }
       : {}),
     "data-parallel-size": [String(ranks.value), ranks.where],
-    // One more for the null block.
+    // Add one block for vLLM's null block, which holds no tokens.
     ...(hasCache ? { "num-gpu-blocks-override": [String(blocks.value + 1), blocks.where] as const } : {}),
-    // Set even if 0, so that the thresholds of requests count.
+    // Set the threshold even if it is 0, because a request's own threshold has an effect only if the option is set.
     "cache-hit-threshold": [threshold.value, threshold.where],
     answers: [answers.value, answers.where],
     ...fakesOf(asked("fake-metrics"), asked("fake-metrics-refresh-interval")),
@@ -116,7 +117,7 @@ function translate(said: KeyInputs, rest: Flags): CompatOptions {
   };
 }
 
-/** Parses the simulator's flags. `rest`: the other arguments, which may be our options. */
+/** Parses the simulator's flags. `rest`: the arguments that are not flags of the simulator; they may be options of ours. */
 function readArgv(argv: readonly string[]): { said: KeyInputs; config: KeyInput | null; rest: string[] } | UsageError {
   const said: KeyInputs = new Map();
   const rest: string[] = [];
@@ -150,7 +151,7 @@ function readArgv(argv: readonly string[]): { said: KeyInputs; config: KeyInput 
   return { said, config, rest };
 }
 
-/** Reads the simulator's environment variables, except the names of the pod. */
+/** Reads the simulator's environment variables. Ignores the variables with the name of the pod, which `resolve.ts` reads. */
 function fromEnv(env: Environment): [string, KeyInput][] {
   return env.SIM_MODEL ? [["model", { texts: [env.SIM_MODEL], where: "SIM_MODEL" }]] : [];
 }
@@ -160,7 +161,7 @@ function split(token: string): [string, string | undefined] {
   return equals < 0 || !token.startsWith("-") ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
 }
 
-/** Reports whether values turn something on: not false, zero or empty. */
+/** Reports whether the values turn an option on: a value is not false, zero or empty. */
 const meant = (texts: readonly string[]): boolean =>
   texts.some((text) => text !== "false" && text !== "" && !/^0(\.0+)?(ns|us|ms|s|m|h)?$/.test(text));
 const isOn = (said: KeyInput | undefined): boolean => said?.texts[0] === "true";
@@ -177,7 +178,7 @@ function countOf(said: KeyInput | undefined, otherwise: number): ValueWithPlace<
   return { value: Number(text), where: said.where };
 }
 
-/** Returns the hit threshold, 0 without a KV cache, because the simulator then looks up no prefix. */
+/** Returns the hit threshold. Without a KV cache returns 0, because the simulator then looks up no prefix. */
 function thresholdOf(said: KeyInput | undefined, hasCache: boolean): ValueWithPlace<string> {
   if (said === undefined) return { value: "0", where: OWN };
   const text = said.texts.join(" ");
@@ -185,7 +186,7 @@ function thresholdOf(said: KeyInput | undefined, hasCache: boolean): ValueWithPl
   return { value: hasCache ? text : "0", where: said.where };
 }
 
-/** Returns the number of engines. A process with data-parallel-rank has one engine. */
+/** Returns the number of engines. If data-parallel-rank is set, the process is a single engine. */
 function ranksOf(asked: (key: string) => KeyInput | undefined): ValueWithPlace<number> {
   const [rank, size] = [asked("data-parallel-rank"), asked("data-parallel-size")];
   const [text = ""] = rank?.texts ?? ["-1"];
@@ -193,7 +194,10 @@ function ranksOf(asked: (key: string) => KeyInput | undefined): ValueWithPlace<n
   return text === "-1" ? countOf(size, 1) : { value: 1, where: rank!.where };
 }
 
-/** Joins both keys into one value of --fake-metrics. Malformed JSON is passed on, so that this option refuses it. */
+/**
+ * Joins the two keys about fake metrics into a value of --fake-metrics. Malformed JSON stays as it is, so that the option
+ * --fake-metrics refuses it.
+ */
 function fakesOf(said: KeyInput | undefined, every: KeyInput | undefined): Record<string, readonly [string, string]> {
   if (said === undefined) return {};
   const text = said.texts.join(" ");

@@ -32,7 +32,7 @@ export const healthOptions = inGroup("", {
 
 export type HealthValues = ValuesOf<typeof healthOptions>;
 
-/** The port on which `understudy serve`, vLLM, Triton and trtllm-serve listen by default. */
+/** URL that is asked if the user gives none: understudy serve, vLLM, Triton and trtllm-serve listen on this port by default. */
 export const DEFAULT_URL = "http://127.0.0.1:8000";
 
 export const healthHelp = (): string => `understudy health [URL] [options]

@@ -1,4 +1,4 @@
-/** `understudy health`: asks a server whether it is ready, waits if told to, prints one line, and sets the exit code. */
+/** `understudy health`: asks a server whether it is ready, with --wait until it is. Prints one line and sets the exit code. */
 
 import { readFileSync } from "node:fs";
 import { WallClock } from "../../base/clock.ts";
@@ -10,10 +10,10 @@ import { DEFAULT_URL, type HealthValues, healthHelp, healthOptions } from "./hea
 import { type Readiness, readinessOf } from "./readiness.ts";
 
 const refuse = refuser("health");
-/** Pause between two attempts of --wait, in microseconds. */
+/** Pause between two requests of --wait, in microseconds. */
 const RETRY_US = 200_000;
 const TIMEOUT_S = 5;
-/** The last request before the end of --wait gets at least this time. */
+/** Minimum timeout in seconds of a request. The last request of --wait gets this timeout even if less time is left. */
 const SHORTEST_TIMEOUT_S = 0.1;
 
 export async function runHealth(argv: readonly string[]): Promise<void> {
@@ -36,7 +36,10 @@ export async function runHealth(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** Returns the address without the path `/v1` that clients add, and without a final slash; null if it is not an HTTP URL. */
+/**
+ * Returns the address without a final slash and without the path `/v1`, which is part of a client's base URL. Returns null if
+ * the address is not an HTTP URL.
+ */
 function baseOf(written: string): string | null {
   const text = /^[a-z]+:\/\//i.test(written) ? written : `http://${written}`;
   if (!URL.canParse(text)) return null;

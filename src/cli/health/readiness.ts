@@ -9,23 +9,26 @@ import type { Clock } from "../../base/clock.ts";
 import { jsonObjectIn, looseList, looseObject } from "../../base/json-object.ts";
 import { type FetchOptions, type FetchResult, fetchText, otherSchemeOf } from "../../tools/load/server.ts";
 
-/** Longest part of an answer that a message quotes, in characters. */
+/** Maximum number of characters of an answer that a message quotes. */
 const QUOTED_MOST = 80;
 
 export interface Readiness {
   readonly isReady: boolean;
-  /** Completes "URL: …". */
+  /** Reason that a message puts after the URL and a colon. */
   readonly reason: string;
 }
 
-/** Routes of readiness in the order in which they are tried. `models`: the route that tells whether a model is served. */
+/**
+ * Routes that report readiness, in the order in which they are tried. `models`: the route that reports whether a model is
+ * served.
+ */
 const ROUTES = [
   { path: "/health", server: "vLLM's and trtllm-serve's route", models: "list" },
   { path: "/v2/health/ready", server: "Triton's route", models: "model" },
   { path: "/health/ready", server: "the route of Triton's OpenAI front end", models: "list" },
 ] as const;
 
-/** Never rejects. `base` has no slash at its end; each request takes at most `timeoutS` seconds. */
+/** Asks the server at `base`, a URL without a final slash. Each request takes at most `timeoutS` seconds. Never rejects. */
 export async function readinessOf(
   base: string,
   model: string | undefined,
@@ -51,11 +54,14 @@ export async function readinessOf(
   return { isReady: false, reason: `not a vLLM, a Triton or a trtllm-serve: ${refusal}` };
 }
 
-/** vLLM and trtllm-serve answer 503 while the engine is dead, Triton 400 until its models are loaded and 503 while it ends. */
+/**
+ * Reports whether an answer says that the server is not ready. vLLM and trtllm-serve answer 503 while the engine is dead.
+ * Triton answers 400 until its models are loaded, and 503 during its shutdown.
+ */
 const isNotReady = (path: string, { status, text }: FetchResult): boolean =>
   status === 503 || (status === 400 && path !== "/health" && text.trim() === "");
 
-/** Returns null if the server serves `model`, else the reason why not. */
+/** Returns null if the server serves `model`, else the reason why the model cannot be used. */
 async function modelProblem(
   get: (path: string) => Promise<FetchResult>,
   models: "list" | "model",
@@ -85,7 +91,7 @@ function quoteOf(text: string): string {
   return ` with "${line.slice(0, QUOTED_MOST)}${line.length > QUOTED_MOST ? "…" : ""}"`;
 }
 
-/** Explains why no answer came. `why` is an error code of the client or a sentence. */
+/** Explains why the server did not answer. `why`: an error code of the HTTP client, or a sentence. */
 async function unreachable(base: string, why: string, clock: Clock): Promise<string> {
   if (why === "ECONNREFUSED") return `nothing listens there (${why})`;
   if (/CERT|SIGNATURE/.test(why)) return `its certificate is not trusted (${why}); --ssl-ca-certs FILE or --insecure`;

@@ -1,4 +1,7 @@
-/** Parses the command line of `understudy load`. Translates other tools' option names, and joins the values of list options. */
+/**
+ * Parses the command line of `understudy load`. Translates the option names of other tools, and joins the values of an option
+ * that may be repeated.
+ */
 import type { UsageError } from "../options/given.ts";
 import { nearest } from "../options/lookup.ts";
 import { ownValue } from "../options/option.ts";
@@ -10,7 +13,7 @@ export interface LoadArguments {
   readonly help: boolean;
 }
 
-/** aiperf's values of --endpoint-type, and vLLM's name of each backend. */
+/** The values of aiperf's --endpoint-type, with vLLM's name of the same backend. */
 const ENDPOINT_TYPES: Readonly<Record<string, string>> = {
   chat: "openai-chat",
   completions: "openai",
@@ -51,7 +54,7 @@ export function takeLoadArguments(argv: readonly string[]): LoadArguments | Usag
       lists.set(name, list);
     } else {
       words.push(value === undefined ? `--${name}` : `--${name}=${value}`);
-      // Pushed here, so that a value that starts with dashes is not taken for a flag.
+      // Take the value here together with its flag, so that a value that begins with dashes does not count as a flag.
       if (option?.arity === "one" && value === undefined && at + 1 < argv.length) words.push(argv[++at]!);
     }
   }

@@ -1,11 +1,14 @@
-/** The parts of `understudy load` that depend on `--backend`: refused options, and headers with the API key. */
+/**
+ * The parts of `understudy load` that depend on `--backend`: the options that a backend refuses, and the headers with the API
+ * key.
+ */
 
 import { generates, isTriton, type LoadDialect } from "../../tools/load/requests/dialects.ts";
 import type { UsageError } from "../options/given.ts";
 import type { LoadValues } from "./load-options.ts";
 
 export const DEFAULT_BACKEND: LoadDialect = "openai-chat";
-/** A version of Anthropic's API that all servers and gateways support. */
+/** Version of Anthropic's API that the header anthropic-version states. All servers and gateways support this version. */
 const ANTHROPIC_VERSION = "2023-06-01";
 
 type Refusals = Readonly<Partial<Record<keyof LoadValues, string>>>;
@@ -16,7 +19,7 @@ const NO_TOKENS = "whose answers have no tokens";
 const NO_TRUTH_OF_EMBEDDINGS = "whose requests do not appear in the truth";
 const ONE_TURN = "whose requests are not conversations";
 
-/** Options that a backend does not support, with the end of the error message. */
+/** Options that a backend does not support, each with the end of its error message. */
 const REFUSED: Readonly<Partial<Record<LoadDialect, Refusals>>> = {
   "openai-responses": { "min-tokens": NO_FIELD, "legacy-max-tokens": NOT_CHAT },
   "anthropic-messages": { "min-tokens": NO_FIELD, "ignore-eos": NO_FIELD, "legacy-max-tokens": NOT_CHAT },
@@ -29,7 +32,7 @@ const REFUSED: Readonly<Partial<Record<LoadDialect, Refusals>>> = {
   "triton-grpc": { retries: "which sends each call once", endpoint: "whose paths are fixed" },
 };
 
-/** Returns an error for the first option that the backend does not support, else undefined. */
+/** Returns an error for the first option that the backend does not support. Undefined: the backend supports all options. */
 export function refusedByBackend(values: LoadValues): UsageError | undefined {
   const { backend = DEFAULT_BACKEND } = values;
   for (const [name, why] of Object.entries(REFUSED[backend] ?? {})) {
@@ -60,7 +63,10 @@ function refusedWithoutTokens(values: LoadValues, backend: LoadDialect): UsageEr
   return undefined;
 }
 
-/** Returns the user's headers, with those of the backend and its key that the user has not set. Names ignore case. */
+/**
+ * Returns the user's headers, and the headers of the backend and the API key that the user has not set. Upper and lower case in
+ * names are the same.
+ */
 export function backendHeaders(
   { backend, "api-key": typed, header = {} }: LoadValues,
   env: Readonly<Record<string, string | undefined>>,
@@ -69,7 +75,7 @@ export function backendHeaders(
   const key = typed ?? (isAnthropic ? env.ANTHROPIC_API_KEY : env.OPENAI_API_KEY);
   const own: Record<string, string> = {
     ...(key ? { Authorization: `Bearer ${key}` } : {}),
-    // Anthropic reads x-api-key; vLLM reads only Authorization.
+    // Anthropic reads the key from x-api-key, vLLM only from Authorization.
     ...(key && isAnthropic ? { "x-api-key": key } : {}),
     ...(isAnthropic ? { "anthropic-version": ANTHROPIC_VERSION } : {}),
   };

@@ -1,4 +1,7 @@
-/** Files for the results of `understudy load`. They are opened before the run, so that an unwritable path is reported at once. */
+/**
+ * Files for the results of `understudy load`. They are opened before the run, so that the user learns of an unwritable path at
+ * once.
+ */
 import { appendFileSync, existsSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { printableJson } from "../../base/printable.ts";
@@ -17,11 +20,13 @@ export class LoadFiles {
   readonly #saved: OutFile | null;
   readonly #appended: string | null;
   readonly #rows: OutFile | null;
-  /** Path of the HTML report; undefined: no report. */
+  /** Path of the HTML report. Undefined if no report is written. */
   readonly report: string | undefined;
   #hasAppended = false;
 
-  /** Opens the files. Throws a TraceError if a file cannot be written or would overwrite another. */
+  /**
+   * Opens the files. Throws a TraceError if a file cannot be written, or if writing it would overwrite another file of the run.
+   */
   constructor(values: LoadValues, settings: Settings, model: string, epochS: number) {
     const appends = values["append-result"] ?? false;
     const saves = appends || (values["save-result"] ?? false);
@@ -55,7 +60,7 @@ export class LoadFiles {
     this.#html?.end(html(result, records));
   }
 
-  /** Appends a result as a line. As in vLLM, a newline precedes each line but the first. A sweep appends one line per run. */
+  /** Appends a result as a line, one for each run of a sweep. As in vLLM, a newline precedes each line except the first. */
   append(result: Result): void {
     const path = this.#appended;
     if (path === null) return;
@@ -67,7 +72,10 @@ export class LoadFiles {
   }
 }
 
-/** Returns vLLM's path for a result (0.33.0, `benchmarks/serve.py`, compute_result_filename). Creates --result-dir. */
+/**
+ * Returns the path where vLLM writes a result (0.33.0, `benchmarks/serve.py`, compute_result_filename). Creates the folder of
+ * --result-dir.
+ */
 function pathOf(values: LoadValues, settings: Settings, model: string, epochS: number): string {
   const { loop, concurrency, dialect, label } = settings;
   const capped = concurrency === null ? "" : `-concurrency${concurrency}`;
@@ -87,7 +95,10 @@ function pathOf(values: LoadValues, settings: Settings, model: string, epochS: n
 const float = (value: number): string =>
   Number.isInteger(value) ? `${value}.0` : value === Number.POSITIVE_INFINITY ? "inf" : String(value);
 
-/** Returns a row of --save-detailed. Times are in seconds since the run's start; null: the request did not get that far. */
+/**
+ * Returns a request's row of --save-detailed. Times are in seconds since the start of the run. A time is null if the request
+ * ended before that moment.
+ */
 function rowOf(record: RequestRecord): Record<string, unknown> {
   const seconds = (us: number) => (Number.isFinite(us) ? us / 1e6 : null);
   return {

@@ -1,9 +1,9 @@
-/** Kinds of options that only `understudy load` has, such as percentiles and limits. */
+/** Kinds of option values that only `understudy load` has, such as percentiles and latency limits. */
 
 import type { Slo } from "../../tools/load/measures.ts";
 import { type Option, one } from "../options/option.ts";
 
-/** Makes a list option. Its values, from one or several uses of the flag, reach `read` as one JSON array. */
+/** Makes an option with a list of values. The flag may be repeated; `read` gets the values of all uses as one JSON array. */
 export const listOf = <T>(option: Omit<Option<T>, "arity"> & { read: (texts: readonly string[]) => T | undefined }) =>
   ({
     ...option,
@@ -11,14 +11,14 @@ export const listOf = <T>(option: Omit<Option<T>, "arity"> & { read: (texts: rea
     read: ([text = "[]"]) => option.read(JSON.parse(text)),
   }) satisfies Option<T>;
 
-/** A number above 0, or `inf` for Infinity. */
+/** An option that takes a number above 0, or `inf` for Infinity. */
 export const numberOrInf = one<number>("X", "a number above 0, or inf", (text) => {
   if (/^(inf|infinity)$/i.test(text)) return Number.POSITIVE_INFINITY;
   const value = /^(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : Number.NaN;
   return value > 0 && value < 1e9 ? value : undefined;
 });
 
-/** Names of `known`, separated by commas. */
+/** Makes an option that takes names of `known`, separated by commas. */
 export const namesFrom = <const T extends string>(known: readonly T[]) =>
   one<readonly T[]>("NAME,…", `some of ${known.join(",")}`, (text) => {
     const names = text.split(",").map((name) => name.trim());
@@ -55,7 +55,7 @@ export const sloList = listOf<Slo>({
   read: (texts) => slo(words(texts)),
 });
 
-/** The value of --sweep-until: limits, and the share of requests that must keep them. */
+/** Value of --sweep-until: the latency limits that end a sweep, and the share of requests that must meet the limits. */
 export interface SweepEnd {
   readonly slo: Slo;
   readonly share: number;
@@ -85,14 +85,16 @@ export const sweep = one<SweepRange>(
   },
 );
 
-/** A list of `name=value`. */
+/** A list option whose values have the form `name=value`. */
 export const pairs = listOf<Readonly<Record<string, string>>>({
   accepts: "one or more of NAME=VALUE",
   metavar: "NAME=VALUE …",
   read: (texts) => pairsOf(texts, /^([^=]+)=(.*)$/),
 });
 
-/** Headers as `Name=value` or `Name: value`. Control characters that would end a header are refused. */
+/**
+ * A list option whose values are headers, as `Name=value` or `Name: value`. Refuses control characters that would end a header.
+ */
 export const headers = listOf<Readonly<Record<string, string>>>({
   accepts: "NAME=VALUE or NAME:VALUE",
   metavar: "NAME=VALUE …",
@@ -109,7 +111,7 @@ export const httpUrl = one<URL>("URL", "an address as in http://127.0.0.1:8000",
   /^https?:\/\//i.test(text) && URL.canParse(text) ? new URL(text) : undefined,
 );
 
-/** A whole number or a range, as `2` or `2-6`. */
+/** An option that takes a whole number or a range of whole numbers, such as `2` or `2-6`. */
 export const wholeRange = one<{ readonly least: number; readonly most: number }>(
   "N[-N]",
   "a whole number above 0, or two as in 2-6",

@@ -1,4 +1,4 @@
-/** The options of `understudy load`. Their names are those of vllm bench serve and aiperf. */
+/** The options of `understudy load`. Options that vllm bench serve or aiperf also has keep their names. */
 
 import { DATASET_NAMES, parseThinkTime, THINK_FORM, type ThinkTime } from "../../tools/load/datasets/index.ts";
 import { LOAD_DIALECTS } from "../../tools/load/requests/dialects.ts";
@@ -301,7 +301,7 @@ export const loadOptions = {
 
 export type LoadValues = ValuesOf<typeof loadOptions>;
 
-/** Option names of other tools. */
+/** Our option by the name that another tool gives it. */
 export const loadAliases: Readonly<Record<string, keyof typeof loadOptions>> = {
   "base-url": "url",
   "served-model-name": "model",

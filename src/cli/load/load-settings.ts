@@ -1,4 +1,7 @@
-/** Builds the settings of a load run: fills in defaults that depend on other options, and refuses options that exclude each other. */
+/**
+ * Builds the settings of a load run. Fills in defaults that depend on other options, and refuses options that exclude each
+ * other.
+ */
 
 import { generates } from "../../tools/load/requests/dialects.ts";
 import type { LoopSettings, Settings } from "../../tools/load/settings.ts";
@@ -15,7 +18,7 @@ export interface LoadEnvironment {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly command: string;
   readonly version: string;
-  /** Returns the text of a file, or "" if it cannot be read. */
+  /** Returns the text of a file, or "" if the file cannot be read. */
   readonly read: (path: string) => string;
 }
 

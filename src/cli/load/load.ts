@@ -1,4 +1,6 @@
-/** `understudy load`: parses the options, runs one load or a sweep, prints the table, writes the files. */
+/**
+ * `understudy load`: parses the options, runs one load or a sweep, prints the results as a table, and writes the result files.
+ */
 import { accessSync, constants } from "node:fs";
 import { version } from "../../../package.json";
 import { epochSeconds, WallClock } from "../../base/clock.ts";
@@ -21,7 +23,7 @@ import { type LoadValues, loadHelp } from "./load-options.ts";
 import { settingsOf } from "./load-settings.ts";
 
 const NOTHING_MEASURED = 1;
-/** Most bytes of a file that an option names; a larger one counts as unreadable. */
+/** Maximum size in bytes of a file that an option names. A larger file counts as unreadable. */
 const TEXT_MOST = 1 << 24;
 const refuse = refuser("load");
 
@@ -50,7 +52,7 @@ async function load(values: LoadValues, options: Settings, clock: WallClock): Pr
   const settings = model === null ? await withModel(options, clock) : { ...options, model };
   const files = new LoadFiles(values, settings, settings.model, epochSeconds());
   mustBeReadable(settings.dataset.path);
-  // After the files, because their errors can be reported without a server.
+  // Ask the server after opening the files, because errors about files can be reported without a server.
   if (model !== null) await withModel(options, clock);
   const terminal = new TerminalLine();
   const around = {
@@ -77,7 +79,7 @@ async function load(values: LoadValues, options: Settings, clock: WallClock): Pr
 
 const width = (): number => (process.stderr.columns || 80) - 1;
 
-/** Throws a `NoMeasurementError` if nothing was measured, after it has printed and written everything. */
+/** Throws a `NoMeasurementError` if the run measured nothing. Throws only after all results are printed and written. */
 function finish(settings: Settings, loaded: LoadOutcome, files: LoadFiles): void {
   show(settings, loaded);
   files.write(loaded.result, loaded.records);
@@ -110,7 +112,7 @@ function textOf(path: string): string {
   }
 }
 
-/** Hides API keys and values of headers, because people pass reports on. */
+/** Replaces API keys and header values in the command line by a placeholder, because users pass reports on. */
 function withoutSecrets(argv: readonly string[]): string[] {
   let secret = "";
   return argv.map((word) => {

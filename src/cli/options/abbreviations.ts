@@ -1,17 +1,18 @@
 /**
- * Completes abbreviated flags of `vllm serve`, as Python's argparse does for it (`_get_option_tuples`; vLLM leaves `allow_abbrev`
- * on in `utils/argparse_utils.py`, 0.33). Flags that vLLM does not have are never completed, and never make a prefix ambiguous.
+ * Completes abbreviated flags of `vllm serve`, as Python's argparse does for vLLM (`_get_option_tuples`; vLLM 0.33 leaves
+ * `allow_abbrev` on in `utils/argparse_utils.py`). Flags that vLLM does not have are never completed, and never make an
+ * abbreviation ambiguous.
  */
 import { aliases, ignoredOptions, shortFlags } from "./ignored-flags.ts";
 import { type Option, type OptionRow, ownValue } from "./option.ts";
 import { serveOptions } from "./serve-options.ts";
 
-/** Aliases that vLLM registers. The other aliases are those of trtllm-serve. */
+/** Aliases that vLLM itself registers. All other aliases in `aliases` belong to trtllm-serve. */
 const VLLM_ALIASES = ["device-memory-utilization"];
 
 let registered: readonly string[] | null = null;
 
-/** Every long flag that vLLM registers, with its dashes, in alphabetical order. */
+/** Returns every long flag that vLLM registers, with its dashes, in alphabetical order. */
 function vllmFlags(): readonly string[] {
   registered ??= flagsOf().sort();
   return registered;
@@ -26,21 +27,21 @@ function flagsOf(): string[] {
     flags.add(`--${name}`);
     if (arity !== "toggle") continue;
     flags.add(`--no-${name}`);
-    // `EnableDisableAction` accepts --disable-x for --enable-x, and --enable-x for --disable-x.
+    // vLLM's `EnableDisableAction` accepts both --enable-x and --disable-x for the same option.
     if (name.startsWith("enable-")) flags.add(`--disable-${name.slice("enable-".length)}`);
     if (name.startsWith("disable-")) flags.add(`--enable-${name.slice("disable-".length)}`);
   }
   return [...flags];
 }
 
-/** A flag that an argument may abbreviate. */
+/** Flag that an argument may abbreviate. */
 export interface Completion {
   readonly flag: string;
-  /** Value attached to a flag of one letter, as the 4 of `-n4`; absent if the flag has no attached value. */
+  /** Value that follows a one-letter flag without a space, such as 4 in `-n4`. Absent if the argument has no such value. */
   readonly attached?: string;
 }
 
-/** Returns the flags that an argument may abbreviate, perhaps none. `written`: the argument up to its `=`. */
+/** Returns the flags that an argument may abbreviate; the list may be empty. `written`: the argument up to its `=`. */
 export function completionsOf(written: string): readonly Completion[] {
   if (written.startsWith("--")) {
     const prefix = written.replaceAll("_", "-");

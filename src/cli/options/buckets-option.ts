@@ -6,12 +6,12 @@ import { BOUNDS_MOST, BUCKET_FAMILIES, type BucketFamily, type HistogramBuckets 
 import { pythonRepr } from "../../metrics/rows/text.ts";
 import { jsonObject } from "./option.ts";
 
-/** Accepts any JSON object. `wrongBuckets` checks its content, because it can name the wrong entry. */
+/** Accepts any JSON object. Its content is checked later by `wrongBuckets`, which can name the wrong entry. */
 export const bucketsOption = jsonObject(
   `a JSON object of rising bounds, as {"request_latency": [0.1, 1]}, by ${BUCKET_FAMILIES.join(", ")}`,
 );
 
-/** Returns vLLM's error message for bounds that it refuses, else undefined. `where`: place of the option. */
+/** Returns vLLM's error message if vLLM refuses the bounds, else undefined. `where`: place of the option, for the message. */
 export function wrongBuckets(given: Readonly<Record<string, unknown>> = {}, where: string): string | undefined {
   for (const [family, bounds] of Object.entries(given)) {
     if (!BUCKET_FAMILIES.includes(family as BucketFamily))
@@ -38,5 +38,5 @@ function wrongBounds(bounds: readonly unknown[]): string | undefined {
     : undefined;
 }
 
-/** Casts the bounds to their type. Call it only for bounds that pass `wrongBuckets`; the server does not start with others. */
+/** Returns the bounds with their type, without a check. Call it only if `wrongBuckets` has found no error in the bounds. */
 export const checkedBuckets = (given: Readonly<Record<string, unknown>>) => given as HistogramBuckets;

@@ -1,18 +1,27 @@
-/** Reads options from the YAML file of --config. Its keys are those of `vllm serve --config`: flags without leading dashes. */
+/**
+ * Reads options from the YAML file of --config. Its keys are those of the file of `vllm serve --config`: flags without leading
+ * dashes.
+ */
 import type { Node, Pair, Scalar, YAMLMap } from "yaml";
 import { inRole, type OptionInput, optionInput, SERVE, type UsageError, unknown, wrongValue } from "./given.ts";
 import { type FoundOption, lookup } from "./lookup.ts";
 import { ownValue } from "./option.ts";
 
-/** Sections of TensorRT-LLM's files (`--extra_llm_api_options`), with the keys whose options have another name here. */
+/**
+ * Sections of TensorRT-LLM's configuration file (`--extra_llm_api_options`). Each has the keys whose options have another name
+ * here.
+ */
 const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   kv_cache_config: { dtype: "kv-cache-dtype" },
   scheduler_config: {},
 };
 
-/** Parses the file. `path`: for messages. `role`: the role of the command line; undefined: the file may name it. */
+/**
+ * Parses the configuration file. `path`: path of the file, for messages. `role`: role from the command line; undefined if the
+ * file may set the role.
+ */
 export function parseConfigFile(text: string, path: string, role?: string): readonly OptionInput[] | UsageError {
-  // Loaded only if there is a file, because loading takes longer than the rest of the configuration.
+  // Load the YAML library only if there is a file, because loading takes longer than the rest of the configuration.
   const { LineCounter, isMap, isScalar, parseDocument } = require("yaml") as typeof import("yaml");
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
@@ -55,7 +64,10 @@ export function parseConfigFile(text: string, path: string, role?: string): read
     return [optionInput(found, texts, where)];
   }
 
-  /** Returns the values as text, or undefined. Numbers keep their spelling, because 1e3 and 1.0 are not whole numbers for flags. */
+  /**
+   * Returns the values as texts, or undefined if the option does not accept such a value. A number keeps its spelling, because
+   * flags do not accept 1e3 or 1.0 as whole numbers.
+   */
   function textsOf({ option, sets }: FoundOption, value: Node | null): readonly string[] | undefined {
     if (option.arity === "toggle" || option.arity === "switch") {
       return isScalar(value) && typeof value.value === "boolean" ? [String(value.value === sets)] : undefined;

@@ -1,4 +1,6 @@
-/** Options of the scheduler, the KV cache and LoRA adapters. Those without `ours` have names and defaults of `vllm serve` 0.33. */
+/**
+ * Options of the scheduler, the KV cache and LoRA adapters. A row without `ours` has the name and default of `vllm serve` 0.33.
+ */
 
 import { ADAPTERS_MOST, REQUESTS_MOST } from "../../base/core-limits.ts";
 import { KV_CACHE_DTYPES } from "../../engine/config/kv-cache-dtypes.ts";

@@ -1,4 +1,4 @@
-/** Reads options from environment variables. `UNDERSTUDY_MAX_NUM_SEQS` is --max-num-seqs. */
+/** Reads options from environment variables. For example, `UNDERSTUDY_MAX_NUM_SEQS` sets --max-num-seqs. */
 import { type OptionInput, optionInput, type UsageError, wrongValue } from "./given.ts";
 import { lookup, nearNames } from "./lookup.ts";
 
@@ -6,12 +6,12 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 const PREFIX = "UNDERSTUDY_";
 
-/** Value of --response-store if the variable enables the store. vLLM itself has no limit. */
+/** Value of --response-store if `VLLM_ENABLE_RESPONSES_API_STORE` is set. vLLM's own store of responses has no limit. */
 const STORED_RESPONSES = "10000";
 
 export interface EnvironmentInput {
   readonly given: readonly OptionInput[];
-  /** Options from vLLM's variables, such as `VLLM_API_KEY`. They count only if the option is set nowhere else. */
+  /** Options that variables of vLLM set, such as `VLLM_API_KEY`. They count only if the option is set nowhere else. */
   readonly fallback: readonly OptionInput[];
   /** Value of vLLM's `VLLM_SERVER_DEV_MODE`. */
   readonly devMode: boolean;
@@ -25,8 +25,8 @@ export function environmentName(option: string): string {
 }
 
 /**
- * Reads all variables. Lists are split at commas; `VLLM_API_KEY` is one key, as in vLLM. Unknown names are not errors, because
- * other programs may use the prefix.
+ * Reads all variables. A list is split at its commas, except `VLLM_API_KEY`, which is a single key, as in vLLM. A variable with
+ * an unknown name is not an error, because other programs may use the same prefix.
  */
 export function fromEnvironment(env: Environment): EnvironmentInput | UsageError {
   const said: OptionInput[] = [];
@@ -40,7 +40,7 @@ export function fromEnvironment(env: Environment): EnvironmentInput | UsageError
       if (near.length > 0)
         notices.push(`${variable} is not an option and has no effect; did you mean ${near.join(" or ")}?`);
     } else if (/^(tcp|udp|sctp):\/\//.test(text)) {
-      // Kubernetes sets UNDERSTUDY_PORT=tcp://… in every pod if a service has the name "understudy".
+      // If a Kubernetes service is named "understudy", every pod gets a variable such as UNDERSTUDY_PORT=tcp://…
       notices.push(`${variable}=${text} looks like a Kubernetes service address and has no effect`);
     } else if (found.option.arity === "toggle" || found.option.arity === "switch") {
       const value = { true: true, "1": true, false: false, "0": false }[text.toLowerCase()];

@@ -1,4 +1,4 @@
-/** Parses a command line by the rules of vLLM's parser, with abbreviated flags if the command accepts them. */
+/** Parses a command line by the rules of vLLM's parser. Completes abbreviated flags if the command accepts them. */
 import { ambiguous, type Completion, completionsOf } from "./abbreviations.ts";
 import { type Command, type OptionInput, optionInput, SERVE, type UsageError, unknown } from "./given.ts";
 import { shortFlags } from "./ignored-flags.ts";
@@ -7,20 +7,21 @@ import { type FoundOption, lookup } from "./lookup.ts";
 export interface Flags {
   readonly given: readonly OptionInput[];
   readonly positional: readonly string[];
-  /** The word of `--help=WORD`, or "" for `--help`; absent if no help is requested. */
+  /** The word of `--help=WORD`, or "" for `--help` alone. Absent if the user asks for no help. */
   readonly help?: string;
 }
 
 export function parseFlags(argv: readonly string[], command: Command = SERVE): Flags | UsageError {
   const said: OptionInput[] = [];
   const positional: string[] = [];
-  /** The switch directly before the next argument. */
+  /** The flag without a value that directly precedes the next argument; undefined if the previous argument is not such a flag. */
   let bare: { readonly written: string; readonly found: FoundOption } | undefined;
   for (let at = 0; at < argv.length; ) {
     const token = argv[at++]!;
     if (token === "--") return { given: said, positional: positional.concat(argv.slice(at)) };
     if (!isFlag(token)) {
-      // After a switch, a word such as "false" is a value that the switch does not take, not a positional argument.
+      // A word such as "false" after a switch is a mistake: users mean it as the value of the switch, not as a positional
+      // argument.
       if (bare && TRUTHS.test(token)) return wrongCount(bare.written, bare.found, token);
       bare = undefined;
       positional.push(token);
@@ -43,30 +44,36 @@ export function parseFlags(argv: readonly string[], command: Command = SERVE): F
   return { given: said, positional };
 }
 
-/** Words that users write after a switch by mistake. */
+/** Matches words that users write after a switch by mistake. */
 const TRUTHS = /^(true|false|on|off|yes|no|0|1)$/i;
 
 function isSwitch({ option: { arity } }: FoundOption): boolean {
   return arity === "toggle" || arity === "switch";
 }
 
-/** Reports whether a token is a flag. A lone dash and negative numbers are values. */
+/** Reports whether an argument is a flag. A lone dash and a negative number count as values. */
 function isFlag(token: string): boolean {
   return token.startsWith("-") && token !== "-" && !/^-\d*\.?\d+$/.test(token);
 }
 
-/** Splits `--flag=value` into flag and value, and vLLM's `-O3` into `-O` and `3`. */
+/**
+ * Splits `--flag=value` into flag and value, and vLLM's `-O3` into `-O` and `3`. `attached`: undefined if the argument has no
+ * value.
+ */
 function split(token: string): [written: string, attached: string | undefined] {
   if (/^-O\d$/.test(token)) return ["-O", token.slice(2)];
   const equals = token.indexOf("=");
   return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
 }
 
-/** Splits a flag from its value and completes an abbreviated flag. A flag that exists is never completed. */
+/**
+ * Splits an argument into flag and value, and completes the flag if it is abbreviated. Leaves a flag as it is if an option has
+ * that name.
+ */
 function completed(token: string, command: Command): [written: string, attached: string | undefined] | UsageError {
   const [written, attached] = split(token);
   if (!command.abbreviates || written === "--help" || findFlag(written, command)) return [written, attached];
-  // Text after a dot is a key of a JSON value.
+  // Leave out the text after a dot, which is a key of a JSON value.
   const [head = "", ...keys] = written.split(".");
   const found = completionsOf(written.startsWith("--") ? head : token);
   if (found.length > 1) return { error: ambiguous(token, found) };
@@ -82,7 +89,7 @@ function findFlag(written: string, { names }: Command): FoundOption | undefined 
   return name === undefined ? undefined : lookup(name);
 }
 
-/** Returns the values of a flag that follow it as arguments of their own. `at`: index after the flag. */
+/** Returns the values of a flag that are separate arguments. `at`: index of the argument after the flag. */
 function valuesFrom(argv: readonly string[], at: number, found: FoundOption): readonly string[] {
   if (isSwitch(found)) return [];
   const end = argv.findIndex((token, index) => index >= at && isFlag(token));
@@ -90,7 +97,7 @@ function valuesFrom(argv: readonly string[], at: number, found: FoundOption): re
   return found.option.arity === "list" ? values : values.slice(0, 1);
 }
 
-/** Returns the values of a flag, or undefined if it has too few or too many. */
+/** Returns the values of a flag, or undefined if their number is wrong. */
 function textsOf(
   found: FoundOption,
   attached: string | undefined,

@@ -1,4 +1,4 @@
-/** Options of listeners: TLS, allowed hosts, and the limits of size and time of HTTP requests. */
+/** Options of the listeners: TLS, allowed hosts, and limits on the size and the time of HTTP requests. */
 
 import { FRONT_LIMITS, RETRY_AFTER_FORMS } from "../../wire/http/front-limits.ts";
 import { isHostPattern } from "../../wire/http/host-check.ts";
@@ -11,7 +11,7 @@ const certReqs: Option<0 | 2> = {
   read: ([text]) => (text === "0" ? 0 : text === "2" ? 2 : undefined),
 };
 
-/** The option --allowed-hosts, which every role has. */
+/** The option --allowed-hosts, which every role of the server accepts. */
 export const allowedHosts: Option<readonly string[]> & { readonly default: string; readonly about: string } = {
   arity: "list",
   accepts: "one or more host names, as example.com, *.example.com, 127.0.0.1 or *",
@@ -122,7 +122,10 @@ export const frontLimitOptions = {
 
 type Values = { readonly [K in keyof typeof frontLimitOptions]?: ReturnType<(typeof frontLimitOptions)[K]["read"]> };
 
-/** Returns an error message if TLS options contradict each other, else undefined. `at`: returns the place of an option. */
+/**
+ * Returns an error message if the TLS options contradict each other, else undefined. `at`: returns the place where the user set
+ * an option.
+ */
 export function wrongTls(values: Values, at: (option: string) => string): string | undefined {
   const { "ssl-certfile": certfile, "ssl-ca-certs": caCerts, "ssl-cert-reqs": certReqs = 0 } = values;
   if (values["self-signed-certs"]) {

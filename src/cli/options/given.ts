@@ -1,4 +1,7 @@
-/** An option as the user wrote it, with its place: the common form of command line, environment and configuration file. */
+/**
+ * An option as the user wrote it, with the place where it was written. Command line, environment and configuration file are all
+ * read into this form.
+ */
 import { TRTLLM_SERVE } from "../../app/config/roles.ts";
 import type { FoundOption, RoleNames } from "./lookup.ts";
 import { lookup, nearNames } from "./lookup.ts";
@@ -6,18 +9,18 @@ import { ownValue } from "./option.ts";
 import { trtllmNames } from "./trtllm-names.ts";
 
 export interface OptionInput {
-  /** Name of the option without dashes, in the spelling of the options table. */
+  /** Name of the option without dashes, as spelled in the table of options. */
   readonly name: string;
-  /** Values as text. A toggle has "true" or "false". */
+  /** Values as texts. A toggle has the single text "true" or "false". */
   readonly texts: readonly string[];
-  /** Place of the option, for messages: `--port`, `UNDERSTUDY_PORT`, `serve.yaml:3: port`. */
+  /** Place where the user wrote the option, for messages: `--port`, `UNDERSTUDY_PORT`, `serve.yaml:3: port`. */
   readonly where: string;
-  /** True if the option is accepted without effect. */
+  /** True if the server accepts the option but the option has no effect. */
   readonly ignored: boolean;
 }
 
 export interface UsageError {
-  /** One line. */
+  /** Error message in one line. */
   readonly error: string;
 }
 
@@ -28,25 +31,28 @@ export function optionInput(match: FoundOption, texts: readonly string[], where:
 /** A command of `understudy` that takes the options of a server. */
 export interface Command {
   readonly name: string;
-  /** Names of options that the server does not have. */
+  /** Names of options that only this command has; the server does not accept them. */
   readonly own: readonly string[];
-  /** Real server whose command line is imitated, for messages; absent: `vllm serve 0.33`. */
+  /** Real server whose command line the command imitates, for messages. Absent: `vllm serve 0.33`. */
   readonly like?: string;
-  /** Names that only this role's server accepts; absent: none. */
+  /** Names that only the server of this role accepts. Absent: the role has no names of its own. */
   readonly names?: RoleNames;
-  /** True if unambiguous prefixes of vLLM's flags are accepted, as by its argparse; absent: false. */
+  /** True if the command accepts abbreviated flags of vLLM, as argparse does. Absent: false. */
   readonly abbreviates?: boolean;
 }
 
 export const SERVE: Command = { name: "serve", own: [] };
 
-/** Returns the command with the names of a role. For trtllm-serve it accepts no abbreviations, because click has none. */
+/**
+ * Returns the command with the names of a role. For trtllm-serve the command accepts no abbreviations, because trtllm-serve's
+ * parser (click) has none.
+ */
 export function inRole(command: Command, role: string | undefined): Command {
   if (role !== TRTLLM_SERVE) return command;
   return { ...command, like: TRTLLM_SERVE, names: trtllmNames, abbreviates: false };
 }
 
-/** Options of trtllm-serve for disaggregated serving. They are refused, because ignoring them would change the answers. */
+/** Options of trtllm-serve for disaggregated serving. They are refused, because answers would differ if they had no effect. */
 const NO_DISAGGREGATION = [
   "cache-transceiver-config",
   "disagg-cluster-uri",
@@ -54,16 +60,16 @@ const NO_DISAGGREGATION = [
   "server-role",
 ];
 
-/** Options that earlier versions of this program had, with the behavior that replaced each. */
+/** Options that earlier versions of this program had, each with the behavior that replaced it. */
 const REMOVED_OPTIONS: Readonly<Record<string, string>> = {
   "http-server": "there is only one HTTP server",
   "early-head": "the headers of a stream are always sent at once",
 };
 
-/** Flags that vLLM removed and trtllm-serve still has. The error does not suggest the role of trtllm-serve for them. */
+/** Flags that vLLM removed and trtllm-serve still has. The error for such a flag does not suggest the role of trtllm-serve. */
 const REMOVED_FROM_VLLM = ["guided-decoding-backend"];
 
-/** Words the error for a name that is not an option: the reason if it is known, else similar names. */
+/** Returns the error for a name that is not an option. The message gives the reason if it is known, and similar names if not. */
 export function unknown(where: string, what: "flag" | "key", written: string, command: Command = SERVE): UsageError {
   const { name, own, like = "vllm serve 0.33" } = command;
   const plain = written.replaceAll("_", "-");

@@ -1,4 +1,4 @@
-/** The help of `understudy serve` and the option tables of the docs, both made from the option rows. */
+/** Builds the help of `understudy serve` and the option tables of the docs, both from the tables of options. */
 import { environmentName } from "./environment.ts";
 import { ignoredOptions } from "./ignored-flags.ts";
 import type { OptionRow } from "./option.ts";
@@ -9,7 +9,10 @@ import { tritonServerOptions } from "./triton-server-options.ts";
 const rows: readonly (readonly [string, OptionRow])[] = Object.entries<OptionRow>(serveOptions);
 const WIDTH = 100;
 
-/** Returns a short overview without `word`, every option for "all", else the options whose name contains the word or whose group is it. */
+/**
+ * Returns the help. Without `word`, a short overview; for "all", every option. For another word, the options whose name
+ * contains the word, or whose group is the word.
+ */
 export function serveHelp(word = ""): string {
   if (word === "") return firstScreen(SERVE_INTRO, SERVE_COMMANDS, rows, "understudy serve");
   const wanted = word.toLowerCase().replaceAll("_", "-");
@@ -24,7 +27,7 @@ export function serveHelp(word = ""): string {
   return [...(all ? [SERVE_INTRO] : []), ...partsOf(shown, helpOf), ...(all ? [outro()] : [])].join("\n\n");
 }
 
-/** `word`: as in `serveHelp`. */
+/** Returns the help of `serve --role triton`. `word`: as in `serveHelp`. */
 export function tritonHelp(word = ""): string {
   const options = Object.entries<OptionRow>(tritonServerOptions);
   const command = "understudy serve --role triton";
@@ -65,7 +68,7 @@ const TRITON_COMMANDS: Commands = [
   ["understudy serve --role triton --triton-version=2.51", "answer like version 2.51"],
 ];
 
-/** Returns the overview: usage, commands to try, and the groups of options. */
+/** Returns the overview: usage, commands to try, and the names of the option groups. */
 function firstScreen(
   intro: string,
   commands: Commands,
@@ -117,7 +120,10 @@ export function optionsMarkdown(table: Readonly<Record<string, OptionRow>> = ser
     .join("\n\n");
 }
 
-/** Groups options by heading. Not `Map.groupBy`, because the library contains this code and also runs on Node 20. */
+/**
+ * Groups options by the heading of their group. Does not use `Map.groupBy`, because this code is also part of the library,
+ * which runs on Node 20.
+ */
 function groupsOf(shown: readonly (readonly [string, OptionRow])[]) {
   const groups = new Set(shown.map(([, row]) => row.group));
   return [...groups].map((group) => [group, shown.filter(([, row]) => row.group === group)] as const);

@@ -1,10 +1,10 @@
 /**
- * Flags of `vllm serve` 0.33 that are accepted without effect, and how many values each takes.
- * Names and arities are those of `vllm/engine/arg_utils.py` and `vllm/entrypoints/common/cli_args.py`.
+ * Flags of `vllm serve` 0.33 that are accepted without effect, with the number of values that each takes. Source of names and
+ * numbers: `vllm/engine/arg_utils.py` and `vllm/entrypoints/common/cli_args.py`.
  */
 import type { Option } from "./option.ts";
 
-/** Flags with one value. */
+/** Flags that take one value. */
 const ONE = `
   additional-config all2all-backend allowed-local-media-path 
   anthropic-disabled-thinking-effort api-server-count attention-backend attention-config aux-output-config
@@ -44,19 +44,19 @@ const ONE = `
   worker-extension-cls
 `;
 
-/** Flags with one or more values. */
+/** Flags that take one or more values. */
 const LIST = `
   allowed-media-domains collect-detailed-traces cpu-offload-params cudagraph-capture-sizes ignore-patterns
   kv-cache-dtype-skip-layers logits-processors lora-target-modules numa-bind-cpus numa-bind-nodes
   offload-params sleep-preserve-parameter-names
 `;
 
-/** Flags with an optional value. */
+/** Flags that take one value or none. */
 const OPTIONAL = `
   hf-token
 `;
 
-/** Flags without a value, as --x and --no-x. */
+/** Flags that take no value and exist in the forms --x and --no-x. */
 const TOGGLE = `
   allow-deprecated-quantization cohere-is-reasoning-model cudagraph-metrics
   data-parallel-external-lb data-parallel-hybrid-lb dcp-q-replicate disable-cascade-attn
@@ -79,12 +79,12 @@ const TOGGLE = `
   use-tqdm-on-load
 `;
 
-/** Flags without a value, only as --x. */
+/** Flags that take no value and exist only in the form --x. */
 const SWITCH = `
   aggregate-engine-logging data-parallel-multi-port-external-lb grpc headless
 `;
 
-/** vLLM's flags with one dash, and their long names. */
+/** vLLM's flags with one dash, and the long name of each. */
 export const shortFlags: Readonly<Record<string, string>> = {
   "-ac": "attention-config",
   "-asc": "api-server-count",
@@ -112,7 +112,7 @@ export const shortFlags: Readonly<Record<string, string>> = {
   "-O": "optimization-level",
 };
 
-/** Aliases, and the option that each stands for. */
+/** Aliases, and the name of the option that each stands for. */
 export const aliases: Readonly<Record<string, string>> = {
   "device-memory-utilization": "gpu-memory-utilization",
   "extra-llm-api-options": "config",
@@ -130,7 +130,7 @@ export const ignoredOptions: Readonly<Record<string, Option>> = Object.fromEntri
   ...anyValued(SWITCH, "switch"),
 ]);
 
-/** Makes options without effect that accept any value. `names`: separated by white space. */
+/** Makes options that have no effect and accept any value. `names`: their names, separated by white space. */
 export function anyValued(names: string, arity: Option["arity"]): [string, Option][] {
   const option: Option = { arity, accepts: "any value", metavar: "", read: (texts) => texts };
   return names

@@ -1,19 +1,19 @@
 /**
- * Builds the configuration of a server from the values of options. Each row of a table says which member of the configuration
- * gets its value. The compiler refuses a row with a path that does not exist, or with a value that the member does not take.
+ * Builds the configuration of a server from the values of options. Each row of a table of options says which member of the
+ * configuration gets its value. A row does not compile if its path does not exist, or if the member cannot have the value.
  */
 
 import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { type OptionRow, sharing, type ValueOf } from "./option.ts";
 
 declare const NOWHERE: unique symbol;
-/** The type of a member that does not exist. */
+/** Type that stands for a member that does not exist. */
 export type Nowhere = typeof NOWHERE;
 
-/** The object types of a union such as `Tls | null | string`. Only their members have names. */
+/** The object types of a union such as `Tls | null | string`. Only object types have named members. */
 type Members<C> = Extract<C, object>;
 
-/** The type of the member at a path such as `engine.maxNumSeqs`. `Nowhere` if there is no such member. */
+/** Type of the member at a path such as `engine.maxNumSeqs`. `Nowhere` if the path does not exist. */
 export type MemberAt<C, Path extends string> = Path extends `${infer Head}.${infer Rest}`
   ? Head extends keyof Members<C>
     ? MemberAt<Members<C>[Head], Rest>
@@ -22,36 +22,41 @@ export type MemberAt<C, Path extends string> = Path extends `${infer Head}.${inf
     ? Members<C>[Path]
     : Nowhere;
 
-/** Destination of the value of an option. A row has exactly one of `lands`, `feeds` and `outside`. */
+/** Destination of an option's value in the configuration. A row has exactly one of `lands`, `feeds` and `outside`. */
 export interface Landing {
-  /** Path of the member of `ServeConfig` that gets the value. If several options land there, the last row given wins. */
+  /**
+   * Path of the member of `ServeConfig` that gets the value. If several options have the same path, the last row whose option
+   * is given wins.
+   */
   readonly lands?: string;
   /**
-   * Converts the value for the member. Returns undefined if the member keeps its `initial`. Not a generic function, because the
-   * compiler then loses the types of all rows of the group. Absent: the member gets the value.
+   * Converts the value for the member. Returns undefined to keep the member's `initial`. Absent: the member gets the value as
+   * it is. Not a generic function, because the compiler then loses the types of all rows of the group.
    */
   readonly as?: (value: never) => unknown;
-  /** Value of the member if the option is not given. Absent: the member is absent, or its owner completes it. */
+  /**
+   * Value of the member if the option is not given. Absent: the member is absent, or the code that uses the member fills it in.
+   */
   readonly initial?: unknown;
-  /** Path of the member that a function computes from this option and others. */
+  /** Path of a member that a function computes from this option and other options. */
   readonly feeds?: string;
-  /** Reason why no member of the configuration gets the value. */
+  /** Reason why the value of the option is not part of the configuration. */
   readonly outside?: string;
 }
 
-/** A row of the options of a server. */
+/** A row of the table of a server's options. */
 export type LandingRow<T = unknown> = OptionRow<T> & Landing;
 type LandingRows = Readonly<Record<string, LandingRow>>;
 type RowsWithoutGroup = Readonly<Record<string, Omit<LandingRow, "group">>>;
 
-/** The type of a row's value after its conversion. */
+/** Type of a row's value after the conversion by `as`. */
 type Conversion<Row> = Row extends { readonly as: (value: infer Input) => infer Output }
   ? ValueOf<Row> extends Input
     ? Exclude<Output, undefined>
     : Nowhere
   : ValueOf<Row>;
 
-/** An error message about the destination of a row, as a type. `never` if the destination is right. */
+/** Error message about a row whose destination is wrong, as a type. `never` if the destination is right. */
 type Misfit<Row> = Row extends { readonly lands: infer Path extends string }
   ? MemberAt<ServeConfig, Path> extends Nowhere
     ? `the configuration has no ${Path}`
@@ -70,34 +75,34 @@ type Misfit<Row> = Row extends { readonly lands: infer Path extends string }
       ? never
       : "needs lands, feeds or outside";
 
-/** The path of a row: that of `lands`, or that of `feeds`. */
+/** Path of the member to which a row's value goes, from `lands` or `feeds`. */
 export type DestinationOf<Row> = Row extends { readonly lands: infer Path extends string }
   ? Path
   : Row extends { readonly feeds: infer Path extends string }
     ? Path
     : never;
 
-/** A type that rejects each row with a wrong destination. The compiler then prints the message of `Misfit`. */
+/** Type that rejects each row whose destination is wrong, so that the compiler prints the message of `Misfit`. */
 type DestinationCheck<R> = {
   readonly [Name in keyof R]: [Misfit<R[Name]>] extends [never] ? unknown : { readonly lands: Misfit<R[Name]> };
 };
 
-/** Puts rows of a server's options under one heading of the help text. A row with a wrong destination does not compile. */
+/** Puts rows of a server's options under one heading of the help text. A row whose destination is wrong does not compile. */
 export const serveGroup = <const R extends RowsWithoutGroup>(group: string, rows: R & DestinationCheck<R>) =>
   sharing(rows as R, { group });
 
-/** Like `serveGroup`, for options that the real server does not have. */
+/** Like `serveGroup`, for options that the real server lacks. */
 export const ourServeGroup = <const R extends RowsWithoutGroup>(group: string, rows: R & DestinationCheck<R>) =>
   sharing(rows as R, { group, ours: true as const });
 
-/** Makes the default of an option: the initial value of its member, and the same value in the help text. */
+/** Makes the default of an option: the member's initial value, which the help text also shows. */
 export const initially = <const T>(initial: T) => ({ initial, default: String(initial) });
 
-/** Converts false to undefined, so that the member stays absent. */
+/** Converts false to undefined, so that the configuration lacks the member. */
 export const onlyTrue = (on: boolean) => on || undefined;
-/** Converts MiB to bytes, rounded up. */
+/** Converts MiB to bytes, and rounds up. */
 export const bytesOfMib = (mib: number) => Math.ceil(mib * 2 ** 20);
-/** Converts an empty list to undefined, so that the member stays absent. */
+/** Converts an empty list to undefined, so that the configuration lacks the member. */
 export const unlessEmpty =
   <T>() =>
   (items: readonly T[]) =>
@@ -114,7 +119,7 @@ type SurePaths<R> = {
 
 type Under<All extends string, Path extends string> = Extract<All, `${Path}.${string}`>;
 
-/** The members of `C` that rows set. `Sure`: paths with an initial value, whose members are therefore never absent. */
+/** Type of the members of `C` that rows set. `Sure`: paths that have an initial value, so that their members are never absent. */
 type LandedAt<C, Prefix extends string, All extends string, Sure extends string> = {
   readonly [K in keyof C & string as `${Prefix}${K}` extends Sure
     ? K
@@ -137,10 +142,13 @@ type LandedMember<T, Path extends string, All extends string, Sure extends strin
   ? Exclude<T, undefined>
   : LandedAt<Members<T>, `${Path}.`, All, Sure>;
 
-/** The part of the configuration whose members each come from a single option. */
+/** Type of the part of the configuration in which each member gets the value of a single option. */
 export type LandedConfig<R> = LandedAt<ServeConfig, "", Paths<R>, SurePaths<R>>;
 
-/** Builds the configuration: stores each option's value, or its initial value if the option is absent, at the row's path. */
+/**
+ * Builds the configuration. Stores the value of each option at the path of its row, or the row's initial value if the option is
+ * not given.
+ */
 export function landed<const R extends LandingRows>(
   rows: R,
   values: { readonly [Name in keyof R]?: ValueOf<R[Name]> },
@@ -159,7 +167,7 @@ interface Tree {
   [name: string]: unknown;
 }
 
-/** Stores `value` at `path`. If it is undefined, stores `initial`, unless another option has set the member. */
+/** Stores `value` at `path`. If `value` is undefined, stores `initial`, unless another option has already set the member. */
 function put(config: Tree, path: string, value: unknown, initial: unknown): void {
   const names = path.split(".");
   const last = names.pop()!;

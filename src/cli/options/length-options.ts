@@ -1,4 +1,4 @@
-/** Options of the lengths of answers that end by themselves, before max_tokens. */
+/** Options that set how long an answer is if it ends before max_tokens. */
 import {
   aroundMean,
   DEFAULT_OUTPUT_LENGTHS,
@@ -28,7 +28,10 @@ export const lengthOptions = ourServeGroup("Stand-in", {
   },
 });
 
-/** Returns an error message if both options set the lengths, else undefined. `at`: returns the place of an option. */
+/**
+ * Returns an error message if more than one option sets the lengths of answers, else undefined. `at`: returns the place where
+ * the user set an option.
+ */
 export function doubleLengths(values: ServeValues, at: (option: string) => string): string | undefined {
   const { "output-tokens": text, "mean-output-tokens": mean } = values;
   if (text === undefined || mean === undefined) return undefined;

@@ -1,23 +1,23 @@
-/** Finds the option with a name. The name is a flag without its dashes, or a key of the configuration file. */
+/** Finds an option by its name: a flag without dashes, or a key of the configuration file. */
 import { aliases, ignoredOptions } from "./ignored-flags.ts";
 import { type Option, type OptionRow, ownValue } from "./option.ts";
 import { serveOptions } from "./serve-options.ts";
 
 export interface FoundOption {
-  /** Name in the options table, not the alias that was written. */
+  /** Name of the option in the table of options, even if the user wrote an alias. */
   readonly name: string;
   readonly option: Option;
-  /** True if the option exists in `vllm serve` or trtllm-serve and has no effect here. */
+  /** True if the option exists in `vllm serve` or trtllm-serve but has no effect here. */
   readonly ignored: boolean;
-  /** False if the name negates the option: --no-x, or --disable-x for --enable-x, or --enable-x for --disable-x. */
+  /** False if the written name negates the option: --no-x for --x, --disable-x for --enable-x, or --enable-x for --disable-x. */
   readonly sets: boolean;
 }
 
-/** Names that only one role's command line and configuration file accept. */
+/** Names that only the command line and configuration file of one role accept. */
 export interface RoleNames {
-  /** Option by alias. */
+  /** Names of options, by alias. */
   readonly aliases: Readonly<Record<string, string>>;
-  /** Options that are accepted without effect. */
+  /** Options that are accepted without effect, by name. */
   readonly ignored: Readonly<Record<string, Option>>;
 }
 
@@ -25,7 +25,10 @@ const NONE: RoleNames = { aliases: {}, ignored: {} };
 
 const rows: Readonly<Record<string, OptionRow>> = serveOptions;
 
-/** Returns undefined for an unknown name. `a_b` is `a-b`. `name.key` sets a key of a JSON value; only ignored options take that form. */
+/**
+ * Finds an option. Returns undefined if the name is unknown. `a_b` counts as `a-b`. The form `name.key` sets a key of a JSON
+ * value, which only options without effect accept.
+ */
 export function lookup(written: string, more: RoleNames = NONE): FoundOption | undefined {
   const [head = "", ...keys] = written.split(".");
   const name = head.replaceAll("_", "-");
@@ -41,7 +44,10 @@ function named(name: string, more: RoleNames, sets = true): FoundOption | undefi
   return undefined;
 }
 
-/** Finds the toggle that a name negates. vLLM (`utils/argparse_utils.py`) pairs --enable-x with --disable-x, in addition to --no-x. */
+/**
+ * Finds the option that the written name negates. In addition to --no-x, vLLM pairs --enable-x with --disable-x
+ * (`utils/argparse_utils.py`).
+ */
 function negated(name: string, more: RoleNames): FoundOption | undefined {
   const [, prefix = "", rest = ""] = /^(no-|enable-|disable-)(.*)$/.exec(name) ?? [];
   const inverse = { "no-": rest, "enable-": `disable-${rest}`, "disable-": `enable-${rest}` }[prefix];
@@ -49,12 +55,12 @@ function negated(name: string, more: RoleNames): FoundOption | undefined {
   return found?.option.arity === "toggle" ? found : undefined;
 }
 
-/** Returns up to three similar names, nearest first, from the options of the server and from `more`. */
+/** Returns up to three names similar to `written`, the nearest first, from the server's options and from `more`. */
 export function nearNames(written: string, more: readonly string[] = []): string[] {
   return nearest(written, [...more, ...Object.keys(rows), ...Object.keys(ignoredOptions)]);
 }
 
-/** Returns up to three of `names` that are similar, nearest first. */
+/** Returns up to three of `names` that are similar to `written`, the nearest first. */
 export function nearest(written: string, names: readonly string[]): string[] {
   const name = written.split(".")[0]!.replaceAll("_", "-").replace(/^no-/, "");
   const limit = Math.max(2, Math.floor(name.length / 4));
@@ -66,7 +72,7 @@ export function nearest(written: string, names: readonly string[]): string[] {
     .map(({ candidate }) => candidate);
 }
 
-/** Levenshtein distance: the number of insertions, deletions and replacements. */
+/** Returns the Levenshtein distance of two texts: the number of characters to insert, delete or replace. */
 function distance(a: string, b: string): number {
   let above = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {

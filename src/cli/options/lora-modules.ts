@@ -1,10 +1,10 @@
-/** Reads the adapters of `--lora-modules` as vLLM 0.33 does (`LoRAParserAction`, `entrypoints/common/cli_args.py`). */
+/** Reads the LoRA adapters of `--lora-modules` as vLLM 0.33 does (`LoRAParserAction`, `entrypoints/common/cli_args.py`). */
 import type { LoraModule } from "../../kernel/kernel-config.ts";
 import type { Option } from "./option.ts";
 
 const FIELDS = ["name", "path", "base_model_name", "is_3d_lora_weight"];
 
-/** A list of adapters whose value stays text. Empty texts are accepted and ignored. */
+/** Option whose values are adapters and stay texts. An empty text is accepted and ignored. */
 export const loraModules: Option<readonly string[]> = {
   arity: "list",
   accepts: 'one or more of name=path or {"name": …, "path": …, "base_model_name": …}',
@@ -16,7 +16,10 @@ export function readLoraModules(texts: readonly string[]): LoraModule[] {
   return texts.filter((text) => text !== "").map((text) => readModule(text)!);
 }
 
-/** Returns an error message for adapters with which vLLM does not start, else undefined. `where`: place of the option. */
+/**
+ * Returns an error message if vLLM would not start with the adapters, else undefined. `where`: place of the option, for the
+ * message.
+ */
 export function brokenLora(
   modules: readonly LoraModule[],
   enabled: boolean,

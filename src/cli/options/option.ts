@@ -1,33 +1,44 @@
-/** Kinds of options, such as integers and toggles: how many values they take, and how their text is parsed. */
+/**
+ * Kinds of options, such as integers and toggles. A kind sets how many values an option takes, and how their texts are parsed.
+ */
 
 import { jsonObjectIn } from "../../base/json-object.ts";
 
 export interface Option<T = unknown> {
-  /** `toggle`: --x and --no-x. `switch`: only --x. `one`: one value. `optional`: one value or none. `list`: at least one value. */
+  /**
+   * Number of values. `toggle`: none, as --x or --no-x. `switch`: none, as --x only. `one`: one value. `optional`: one value or
+   * none. `list`: at least one.
+   */
   readonly arity: "toggle" | "switch" | "one" | "optional" | "list";
-  /** Accepted values, for messages. Completes the sentence "takes …". */
+  /** Description of the accepted values. Completes the sentence "takes …" in messages. */
   readonly accepts: string;
-  /** Placeholder of the value in the help text; "" if the option has no value. */
+  /** Placeholder that stands for the value in the help text; "" if the option takes no value. */
   readonly metavar: string;
-  /** Parses the values. Returns undefined if they are not accepted. A toggle gets "true" or "false". */
+  /**
+   * Parses the texts of the values. Returns undefined if the option does not accept them. A toggle gets the text "true" or
+   * "false".
+   */
   readonly read: (texts: readonly string[]) => T | undefined;
 }
 
 export type ValueOf<O> = O extends Option<infer T> ? T : never;
 
-/** A row of an options table. */
+/** A row of a table of options. */
 export type OptionRow<T = unknown> = Option<T> & {
-  /** Heading of the help text under which the option stands. */
+  /** Heading of the help text under which the option is listed. */
   readonly group: string;
-  /** Default value as the help text prints it. */
+  /** Default value, as the help text prints it. */
   readonly default: string;
-  /** Help text: effect, unit and exceptions. */
+  /** Help text of the option: effect, unit and exceptions. */
   readonly about: string;
-  /** Present if the real server does not have the option. */
+  /** True if the real server lacks the option. */
   readonly ours?: true;
 };
 
-/** Returns the table's value for a name, or undefined. Unlike `table[name]` it finds no inherited names such as `constructor`. */
+/**
+ * Returns the value of a table for a name, or undefined. Unlike `table[name]` never returns an inherited member such as
+ * `constructor`.
+ */
 export function ownValue<T>(table: Readonly<Record<string, T>>, name: string): T | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined;
 }
@@ -35,16 +46,16 @@ export function ownValue<T>(table: Readonly<Record<string, T>>, name: string): T
 type Rows = Readonly<Record<string, Omit<OptionRow, "group">>>;
 type WithShared<R extends Rows, Shared> = { readonly [Name in keyof R]: R[Name] & Shared };
 
-/** Puts rows of a command's options under one heading of the help text. For options of a server use `serveGroup`. */
+/** Puts rows of a command's options under one heading of the help text. For the options of a server use `serveGroup` instead. */
 export const inGroup = <const R extends Rows>(group: string, rows: R) => sharing(rows, { group });
 
-/** Adds the same properties to all rows. */
+/** Returns the rows with the same additional properties in each. */
 export function sharing<R extends Rows, Shared extends object>(rows: R, shared: Shared): WithShared<R, Shared> {
   const grouped = Object.entries(rows).map(([name, row]) => [name, { ...row, ...shared }]);
   return Object.fromEntries(grouped) as WithShared<R, Shared>;
 }
 
-/** Makes an option that takes one value. `read` returns undefined for a value that is not accepted. */
+/** Makes an option that takes one value. `read` parses the value and returns undefined to refuse it. */
 export function one<T>(metavar: string, accepts: string, read: (written: string) => T | undefined): Option<T> {
   return { arity: "one", accepts, metavar, read: ([written = ""]) => read(written) };
 }
@@ -56,7 +67,7 @@ export const toggle: Option<boolean> = {
   read: ([text]) => (text === "true" ? true : text === "false" ? false : undefined),
 };
 
-/** An option with --x but without --no-x. vLLM registers a few of this kind. */
+/** Option that has the form --x but not --no-x. vLLM has a few such options. */
 export const onlyOn: Option<boolean> = { ...toggle, arity: "switch" };
 
 export function integer(min: number, max: number = 2 ** 31 - 1): Option<number> {
@@ -65,13 +76,19 @@ export function integer(min: number, max: number = 2 ** 31 - 1): Option<number> 
   );
 }
 
-/** vLLM's human-readable integers: 2k is 2000, 2K is 2048, 25.6k is 25600. Fractions need a lower-case unit. */
+/**
+ * Makes an option for vLLM's human-readable integers: 2k is 2000, 2K is 2048, 25.6k is 25600. A fraction must have a lower-case
+ * unit.
+ */
 export function humanInteger(min: number, max: number = 2 ** 31 - 1): Option<number> {
   const accepts = `a whole number from ${min} to ${max}, also as 8k (8000) or 8K (8192)`;
   return one("N", accepts, (text) => within(humanNumber(text), min, max));
 }
 
-/** A number from `min` to `max`. `open` names the end that is excluded; "": both ends are accepted. */
+/**
+ * Makes an option for a number from `min` to `max`. `open`: the bound that is not accepted itself; "" if both bounds are
+ * accepted.
+ */
 export function number(min: number, max: number, open: "" | "min" | "max" = ""): Option<number> {
   const accepts = `a number ${open === "min" ? "above" : "from"} ${min} ${open === "max" ? "to below" : "to"} ${max}`;
   return one("X", accepts, (text) => {
@@ -85,13 +102,13 @@ export function choice<const T extends string>(...values: readonly T[]): Option<
   return one(`{${values.join(",")}}`, values.join(" or "), (text) => values.find((value) => value === text));
 }
 
-/** Like `choice`, ignoring case. The values must be lower-case. */
+/** Like `choice`, but accepts upper and lower case. `values` must be in lower case. */
 export const choiceOfAnyCase = <const T extends string>(...values: readonly T[]): Option<T> => {
   const option = choice(...values);
   return { ...option, read: (texts) => option.read(texts.map((text) => text.toLowerCase())) };
 };
 
-/** A list of one or more of the names. */
+/** Makes an option that takes one or more of the names in `values`. */
 export function namesOf<const T extends string>(values: readonly T[]): Option<readonly T[]> {
   return {
     arity: "list",
@@ -108,7 +125,7 @@ export function freeText(metavar: string, accepts: string): Option<string> {
   return one(metavar, accepts, (value) => value || undefined);
 }
 
-/** An option whose value stays text. It is accepted if `read` can parse it, that is, does not return undefined. */
+/** Makes an option whose value stays a text. A value is accepted if `read` does not return undefined for it. */
 export function readable(metavar: string, accepts: string, read: (written: string) => unknown): Option<string> {
   return one(metavar, accepts, (written) => (read(written) === undefined ? undefined : written));
 }
@@ -117,7 +134,7 @@ export function texts(metavar: string, accepts: string): Option<readonly string[
   return { arity: "list", accepts, metavar, read: (values) => (values.every(Boolean) ? values : undefined) };
 }
 
-/** A duration in seconds: `500ms`, `1s`, `2m` or `1h`. A number without a unit is in seconds. */
+/** Makes an option for a duration in seconds, such as `500ms`, `1s`, `2m` or `1h`. A number without a unit counts seconds. */
 export function seconds(
   least: number,
   most: number,

@@ -1,6 +1,7 @@
 /**
- * Reads the names of `--tool-call-parser` and `--reasoning-parser`. vLLM refuses an unregistered name in
- * `entrypoints/common/cli_args.py` (0.33), after it has loaded the plugin files; trtllm-serve in `commands/serve.py`.
+ * Reads the values of `--tool-call-parser` and `--reasoning-parser`. Like the real servers, refuses a name that no parser is
+ * registered under: vLLM 0.33 in `entrypoints/common/cli_args.py`, after loading plugin files; trtllm-serve in
+ * `commands/serve.py`.
  */
 
 import { TRTLLM_SERVE } from "../../app/config/roles.ts";
@@ -17,21 +18,27 @@ import {
 import type { OptionInput, UsageError } from "./given.ts";
 import type { ServeValues } from "./serve-options.ts";
 
-/** Formats of the chosen parsers. Absent: the server has no parser of this kind. */
+/** Output formats of the chosen parsers. A format is absent if the server has no parser of that kind. */
 export interface ChosenParsers {
   readonly toolFormat?: ToolFormat;
   readonly reasoningFormat?: ReasoningFormat;
-  /** A line for the log per named parser whose format is not implemented. The line names the similar format that is used instead. */
+  /**
+   * Lines for the log. There is one for each named parser whose format is not implemented; it names the similar format that is
+   * used instead.
+   */
   readonly notices: readonly string[];
 }
 
-/** Spelling of trtllm-serve: `--tool_parser` and `--reasoning_parser`, with underscores. */
+/** Matches the spellings `--tool_parser` and `--reasoning_parser`, which only trtllm-serve has. */
 const OPTION_OF_TRTLLM = /\b(tool|reasoning)_parser$/;
 
-/** Shortest path, in characters, of a plugin file that vLLM loads. */
+/** Minimum number of characters in the path of a plugin file. vLLM ignores a shorter path. */
 const SHORTEST_PLUGIN = 4;
 
-/** Returns an error for an unknown name. `said`: the place of each option, for messages. */
+/**
+ * Returns the formats of the chosen parsers, or an error for an unknown name. `said`: for each option the place where the user
+ * set it, for messages.
+ */
 export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, OptionInput>): ChosenParsers | UsageError {
   const ofTrtllm = values.role === TRTLLM_SERVE;
   const tools = ofTrtllm ? TRTLLM_TOOL_PARSERS : TOOL_PARSERS;
@@ -63,8 +70,9 @@ export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, Opt
   };
 
   /**
-   * Finds the format of a name. `ofVllm`: vLLM's parsers, also accepted in the role of trtllm-serve unless the option has that
-   * server's spelling. `unregistered`: the format for names that a plugin file may register. Null if there is no plugin file.
+   * Finds the format of the parser `name`. `registry`: the parsers of the role's server. `ofVllm`: vLLM's parsers, which the
+   * role of trtllm-serve also accepts, unless the option is spelled in the form of trtllm-serve. `unregistered`: format for a
+   * name that is not registered, because a plugin file may register it; null if there is no plugin file.
    */
   function read<F extends string>(
     option: "tool-call-parser" | "reasoning-parser",
@@ -74,7 +82,8 @@ export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, Opt
     unregistered: F | null,
   ): { readonly format: F | null; readonly notices: readonly string[] } | UsageError {
     const where = said.get(option)?.where ?? `--${option}`;
-    // For vLLM "none", in upper or lower case, means no reasoning parser (`arg_utils.py`, `parse_reasoning_parser`).
+    // In vLLM the name "none", in upper or lower case, turns the reasoning parser off (`arg_utils.py`,
+    // `parse_reasoning_parser`).
     const isNone = option === "reasoning-parser" && !ofTrtllm && name?.toLowerCase() === "none";
     if (name === undefined || isNone) return { format: null, notices: [] };
     if (ofTrtllm && name === "auto") return { format: null, notices: [unresolved(where)] };
@@ -93,7 +102,10 @@ function standIn(name: string, format: string): string {
   return `in the format of vLLM's ${format}; answers have the same fields, but ${name} may cut streams differently`;
 }
 
-/** Words the warning for the parser "auto". trtllm-serve would choose by the model's `config.json` (`resolve_auto_tool_parser`). */
+/**
+ * Returns a warning that the name "auto" selects no parser here. trtllm-serve selects a parser from the model's `config.json`
+ * (`resolve_auto_tool_parser`).
+ */
 function unresolved(where: string): string {
   return `${where} auto: no parser is used, because model files are not read; name a parser`;
 }

@@ -1,4 +1,7 @@
-/** Builds the complete configuration of a server from option values. The rooms that own its parts fill in their defaults. */
+/**
+ * Builds the complete configuration of a server from the values of options. Other folders fill in the defaults of the parts
+ * that they define.
+ */
 
 import { ROLES, TRTLLM_SERVE } from "../../app/config/roles.ts";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
@@ -40,7 +43,9 @@ interface CompleteConfig {
   readonly notices: readonly string[];
 }
 
-/** Builds the configuration, or returns the first error. `said`: where each value came from, for messages. */
+/**
+ * Builds the configuration, or returns the first error. `said`: for each option the place where the user set it, for messages.
+ */
 export function serveConfig(given: ServeValues, said: ReadonlyMap<string, OptionInput>): CompleteConfig | UsageError {
   const at = (option: string) => said.get(option)?.where ?? `the default ${option}`;
   const values = asTrtllmServe(given);
@@ -131,7 +136,7 @@ function metricsConfig(
   };
 }
 
-/** Returns an error message if Triton's metrics have the port of the server, else undefined. */
+/** Returns an error message if Triton's metrics and the server are set to the same port, else undefined. */
 function portTaken(
   server: ListenConfig,
   metrics: MetricsConfig["triton"]["listen"],
@@ -162,7 +167,7 @@ function openAiConfig({ front: { cors, ...front }, ...others }: LandedServe["ope
   return { ...others, front: { ...front, ...(cors ? { cors: completeCors(cors) } : {}), devMode: false } };
 }
 
-/** Returns warnings about the engine. `name`: name of the model. */
+/** Returns warnings about the configuration of the engine. `name`: name of the model. */
 function noticesOf(values: ServeValues, engine: EngineConfig, profile: Profile, name: string): readonly string[] {
   const notices = [
     otherSize(values, profile),
@@ -174,7 +179,7 @@ function noticesOf(values: ServeValues, engine: EngineConfig, profile: Profile, 
   return notices.filter((notice) => notice !== undefined);
 }
 
-/** The presets measured for the model, the step times, and the preset that all other defaults come from. */
+/** The presets that were measured for the model, the step times, and the preset from which all other defaults come. */
 interface ChosenProfile {
   readonly named: readonly Profile[];
   readonly timing: Timing;
@@ -192,7 +197,7 @@ function chosenProfile(values: ServeValues, at: (option: string) => string): Cho
   return { named, timing, profile: findPreset(timing.kind === "table" ? timing.name : byName)! };
 }
 
-/** Returns an error message if --workers is combined with an option that affects only one process, else undefined. */
+/** Returns an error message if --workers is set together with an option that affects only one process, else undefined. */
 function oneProcess({ workers = 1, ...values }: ServeValues, at: (option: string) => string): string | undefined {
   if (workers === 1) return undefined;
   const conflict = `not possible with --workers ${workers}`;
@@ -200,19 +205,25 @@ function oneProcess({ workers = 1, ...values }: ServeValues, at: (option: string
   return values["keep-bodies"] ? `${at("keep-bodies")}: keeps the bodies of one process only; ${conflict}` : undefined;
 }
 
-/** Warns about a KV cache type whose size is unknown: the pool keeps its size although vLLM's would change. */
+/**
+ * Warns about a type of the KV cache whose size is unknown. The pool keeps its size, although the size of vLLM's pool would
+ * change.
+ */
 function unknownPool(values: ServeValues): string | undefined {
   const dtype = values["kv-cache-dtype"] ?? "auto";
   if (moreTokens(dtype) !== null || values["num-gpu-blocks-override"] !== undefined) return undefined;
   return `--kv-cache-dtype ${dtype}: its effect on the size of the KV cache is unknown; the pool has the size for 16 bits (--num-gpu-blocks-override sets another)`;
 }
 
-/** Reports whether neither the user nor the model's name chose the preset. Pool, GPU and length then belong to another model. */
+/**
+ * Reports whether the preset is only the default, chosen neither by the user nor by the name of the model. Its KV pool, GPU and
+ * maximum length then belong to another model.
+ */
 function isPresetAssumed({ model, timing }: ServeValues, named: readonly Profile[]): boolean {
   return model !== undefined && named.length === 0 && findPreset(timing?.split(":")[0] ?? "") === undefined;
 }
 
-/** Reads --fake-metrics. null: all metrics are true. */
+/** Reads --fake-metrics. Returns null if no metric is fake. */
 function fakeMetrics(values: ServeValues): Pick<MetricsConfig, "fakes"> | UsageError | null {
   const text = values["fake-metrics"];
   if (text === undefined) return null;
@@ -221,7 +232,7 @@ function fakeMetrics(values: ServeValues): Pick<MetricsConfig, "fakes"> | UsageE
   return fakes.loras === null || values["enable-lora"] ? { fakes } : { error: "loras: needs --enable-lora" };
 }
 
-/** `grownFrom`: see `SizedEngine`. */
+/** Builds the part of the configuration about the deployment. `grownFrom`: see `SizedEngine`. */
 function deploymentConfig(
   { model, timing }: ServeValues,
   given: LandedServe["deployment"],
@@ -237,13 +248,16 @@ function deploymentConfig(
   };
 }
 
-/** Warns if the preset has another number of GPUs than the flag asks for. The flag only chooses among presets. */
+/** Warns if the number of GPUs of the preset differs from --tensor-parallel-size, which can only choose among the presets. */
 function otherSize({ "tensor-parallel-size": size }: ServeValues, { name, tp }: Profile): string | undefined {
   if (size === undefined || size === tp) return undefined;
   return `--tensor-parallel-size ${size}: no preset with this many GPUs exists for the model; using ${name} with ${tp}`;
 }
 
-/** Warns about a max-model-len above the model's limit, which vLLM refuses. We know the limit of the preset's model only. */
+/**
+ * Warns if max-model-len is above the limit of the preset's model, which vLLM would refuse. The limits of other models are
+ * unknown.
+ */
 function tooLong({ maxModelLen }: EngineConfig, name: string, profile: Profile, limit: number): string | undefined {
   if (maxModelLen <= limit || name !== (profile.hub ?? models[profile.model]!.hub)) return undefined;
   return `max-model-len (${maxModelLen}) is above the limit of ${name} (${limit}); vLLM only starts this way with VLLM_ALLOW_LONG_MAX_MODEL_LEN=1`;

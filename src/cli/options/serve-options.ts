@@ -1,4 +1,7 @@
-/** The table of the options of `understudy serve`. Flags, environment, file, help text and documentation are made from it. */
+/**
+ * The table of the options of `understudy serve`. Command line, environment, configuration file, help text and docs all use
+ * this table.
+ */
 
 import { rolesText } from "../../app/config/roles.ts";
 import { FIX_NAMES } from "../../engine/config/engine-config.ts";
@@ -30,7 +33,7 @@ import { derivedTritonOptions } from "./triton-options.ts";
 import { trtllmOptions, trtllmServeOptions } from "./trtllm-options.ts";
 import { wireOptions } from "./wire-options.ts";
 
-/** Most worker processes of one server. */
+/** Maximum number of worker processes of one server. */
 const WORKERS_MAX = 64;
 
 const modelLen: Option<number> = {
@@ -46,7 +49,7 @@ const version: Option<string> = {
 
 const profileNamed = (name: string) => PROFILES.find((profile) => profileName(profile) === name);
 
-/** Options without `ours` have the names and defaults of `vllm serve` 0.33. */
+/** The options. A row without `ours` has the name and default of `vllm serve` 0.33. */
 export const serveOptions = {
   ...serveGroup("Model", {
     model: {

@@ -1,4 +1,4 @@
-/** Options of step times and of their random variation. */
+/** Options of the times that engine steps take, and of the random variation of these times. */
 
 import type { StepNoise } from "../../engine/config/step-times.ts";
 import { durations, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
@@ -76,7 +76,10 @@ export const stepOptions = ourServeGroup("Stand-in", {
 
 const NEEDS_STEP_TIMES = ["jitter", "overhead-jitter", "jitter-tail", "slow-steps", "speed"] as const;
 
-/** Returns an error message if an option needs step times and --timing none has none, else undefined. `at`: returns an option's place. */
+/**
+ * Returns an error message if an option changes step times although --timing none sets none, else undefined. `at`: returns the
+ * place where the user set an option.
+ */
 export function strayingNothing(values: ServeValues, at: (option: string) => string): string | undefined {
   const asked = NEEDS_STEP_TIMES.find((name) => values[name] !== undefined);
   return asked && `${at(asked)}: no effect with --timing none, whose steps take no time; choose another --timing`;

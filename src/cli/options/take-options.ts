@@ -1,4 +1,4 @@
-/** Parses the options of a command's own table, and passes the other arguments on. */
+/** Parses the options of a command's own table, and returns the other arguments unparsed. */
 import { type UsageError, wrongValue } from "./given.ts";
 import type { Option, OptionRow, ValueOf } from "./option.ts";
 
@@ -7,11 +7,11 @@ export type ValuesOf<T extends OptionsTable> = { readonly [K in keyof T]?: Value
 
 export interface ParsedOptions<T extends OptionsTable> {
   readonly values: ValuesOf<T>;
-  /** The other arguments, in their order. */
+  /** The arguments that are not options of the table, in their order. */
   readonly rest: readonly string[];
 }
 
-/** Parses options with one value, switches, and toggles (--x and --no-x). If an option is repeated, its last value counts. */
+/** Parses options with one value, switches, and toggles (--x and --no-x). The last value of a repeated option wins. */
 export function takeOptions<T extends OptionsTable>(table: T, argv: readonly string[]): ParsedOptions<T> | UsageError {
   const values: Record<string, unknown> = {};
   const rest: string[] = [];

@@ -1,6 +1,6 @@
 /** Flags of `tritonserver` and of its OpenAI front end that are accepted without effect (`command_line_parser.cc`, 2026). */
 
-/** All flags without effect. */
+/** All flags that are accepted without effect. */
 export const TRITON_IGNORED: readonly string[] = [
   "allow-sagemaker",
   "allow-vertex-ai",
@@ -13,7 +13,7 @@ export const TRITON_IGNORED: readonly string[] = [
   "cuda-virtual-address-size",
   "disable-auto-complete-config",
   "enable-peer-access",
-  // gRPC's core applies this limit only to clients: `ping_rate_policy.cc`.
+  // gRPC's core applies this limit only in clients (`ping_rate_policy.cc`).
   "grpc-http2-max-pings-without-data",
   "grpc-infer-allocation-pool-size",
   "grpc-infer-thread-count",
@@ -44,13 +44,13 @@ export const TRITON_IGNORED: readonly string[] = [
   "vertex-ai-thread-count",
 ];
 
-/** Aliases, and the flag that each stands for. */
+/** Names of flags, by alias. */
 export const TRITON_ALIASES: ReadonlyMap<string, string> = new Map([["model-store", "model-repository"]]);
 
 /** Flags without effect that take no value. */
 export const TRITON_IGNORED_SWITCHES: readonly string[] = ["disable-auto-complete-config"];
 
-/** Flags without effect that belong to the OpenAI front end. */
+/** Flags without effect that only the OpenAI front end has. */
 export const TRITON_FRONT_END_IGNORED: readonly string[] = [
   "chat-template",
   "tritonserver-log-verbose-level",

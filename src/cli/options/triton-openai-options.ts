@@ -1,4 +1,4 @@
-/** The flags of Triton's OpenAI front end (`main.py`, 2026) that have an effect here. */
+/** The flags of Triton's OpenAI front end (`main.py`, 2026) that have an effect in this program. */
 import { initially, serveGroup } from "./landing.ts";
 import { choice, freeText, integer, onlyOn } from "./option.ts";
 
@@ -71,7 +71,7 @@ export const tritonOpenAiOptions = serveGroup("OpenAI front end", {
   },
 });
 
-/** Returns the first flag that needs `--openai` if that flag is missing, else undefined. */
+/** Returns the first flag that has an effect only with `--openai`, if `--openai` is missing. Undefined: no such flag is set. */
 export function loneOpenAiFlag(values: Readonly<Record<string, unknown>>): string | undefined {
   if (values.openai === true) return undefined;
   return Object.keys(tritonOpenAiOptions).find((name) => name !== "openai" && values[name] !== undefined);

@@ -51,7 +51,10 @@ export const tritonOptions = ourServeGroup("Triton's metrics", {
   },
 });
 
-/** Options of the other roles, with the same values. These roles derive Triton's metrics from the requests of their own APIs. */
+/**
+ * The options of Triton's metrics for the roles other than Triton, marked as deprecated in the help text. These roles compute
+ * Triton's metrics from the requests of their own APIs.
+ */
 export const derivedTritonOptions = deprecated(tritonOptions);
 
 function deprecated<const R extends Readonly<Record<string, { readonly about: string }>>>(rows: R) {
@@ -61,8 +64,9 @@ function deprecated<const R extends Readonly<Record<string, { readonly about: st
 }
 
 /**
- * Returns a notice that names the given options of Triton's metrics, or undefined if there are none. `--allow-metrics false`
- * does not count, because it turns the metrics off. For roles other than Triton's.
+ * Returns a notice that options of Triton's metrics are deprecated in roles other than Triton. It names the options that the
+ * user set. Returns undefined if the user set none. `--allow-metrics false` needs no notice, because it turns these metrics
+ * off.
  */
 export function deprecatedTritonMetrics(values: Values): string | undefined {
   if (values["allow-metrics"] === false) return undefined;
@@ -74,7 +78,7 @@ export function deprecatedTritonMetrics(values: Values): string | undefined {
 
 type Values = { readonly [K in keyof typeof tritonOptions]?: ReturnType<(typeof tritonOptions)[K]["read"]> };
 
-/** Reads `--metrics-config`. Refuses `--metrics-port 0` with several workers, because each would get another port. */
+/** Reads `--metrics-config`. Refuses `--metrics-port 0` with several workers, because each worker would get a different port. */
 export function tritonSettings(values: Values, workers: number): ReturnType<typeof parseMetricsConfig> {
   const settings = parseMetricsConfig(values["metrics-config"] ?? []);
   if ("error" in settings || values["metrics-port"] !== 0 || workers === 1) return settings;

@@ -1,4 +1,7 @@
-/** Resolves the flags of `serve --role triton`, which it reads as `tritonserver` does. Every error is one line. */
+/**
+ * Builds the configuration of `serve --role triton` from its flags, which are read like those of `tritonserver`. Each error is
+ * one line.
+ */
 import { ROLES } from "../../app/config/roles.ts";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { completeTriton, hostOf } from "../../servers/triton/config/complete.ts";
@@ -29,7 +32,7 @@ const LEAST_CACHE_BYTES = 1024;
 
 interface TritonConfigResult {
   readonly config: ServeConfig;
-  /** Options that the command itself acts on, as in every role. */
+  /** Values of the options that the command itself uses, in this role as in every other. */
   readonly values: { readonly "ready-file"?: string; readonly "exit-with-parent"?: true };
   readonly ignored: readonly string[];
   readonly notices: readonly string[];
@@ -37,7 +40,10 @@ interface TritonConfigResult {
 
 const rows: Readonly<Record<string, TritonRow>> = tritonServerOptions;
 
-/** `argv`: the arguments after `serve`, without `--role`. `shipped`: the model repository to serve if no flag names one. */
+/**
+ * Builds the configuration. `argv`: the arguments after `serve`, without `--role`. `shipped`: path of the model repository that
+ * is served if no flag names one.
+ */
 export function tritonServerConfig(argv: readonly string[], shipped: string): TritonConfigResult | UsageError {
   const said = readArgv(argv);
   if ("error" in said) return said;
@@ -89,8 +95,8 @@ function versionIn(argv: readonly string[]): TritonVersion {
 }
 
 /**
- * Completes a flag as getopt_long does, with which tritonserver reads its flags (`command_line_parser.cc`, `TritonParser::Parse`):
- * exact names first, then prefixes of a single option. Flags that tritonserver does not have are not completed.
+ * Completes an abbreviated flag as tritonserver does with getopt_long (`command_line_parser.cc`, `TritonParser::Parse`): an
+ * exact name wins, else the text must be the prefix of a single flag. Flags that tritonserver does not have are not completed.
  */
 function completed(written: string, version: TritonVersion, argv: readonly string[]): string | UsageError {
   const isKnown = Object.hasOwn(rows, written) || TRITON_IGNORED.includes(written) || TRITON_ALIASES.has(written);
@@ -105,14 +111,14 @@ function completed(written: string, version: TritonVersion, argv: readonly strin
   return { error: `option '--${written}' is ambiguous; possibilities: ${possibilities}` };
 }
 
-/** Reports whether a flag belongs to the OpenAI front end, which is a separate program with Triton. */
+/** Reports whether a flag belongs to the OpenAI front end, which in Triton is a separate program. */
 function isFrontEnds(name: string): boolean {
   return Object.hasOwn(tritonOpenAiOptions, name) || TRITON_FRONT_END_IGNORED.includes(name);
 }
 
 const hasFrontEnd = (argv: readonly string[]) => argv.some((token) => /^--openai(=|$)/.test(token));
 
-/** Flags of other servers, with the flag of tritonserver of the same meaning. */
+/** Flags of other servers, each with the flag of tritonserver that has the same meaning. */
 const EQUIVALENTS: Readonly<Record<string, string>> = {
   address: "http-address",
   host: "http-address",
@@ -120,7 +126,7 @@ const EQUIVALENTS: Readonly<Record<string, string>> = {
   port: "http-port",
 };
 
-/** Returns getopt's error message for an unknown flag, with a suggestion. */
+/** Returns the error message of getopt for an unknown flag, followed by a suggestion. */
 function unrecognized(name: string, argv: readonly string[]): UsageError {
   const meant = name === "port" && hasFrontEnd(argv) ? "openai-port" : ownValue(EQUIVALENTS, name);
   const names = meant === undefined ? nearest(name, [...Object.keys(rows), ...TRITON_IGNORED]) : [meant];
@@ -177,7 +183,7 @@ function configOf(
   return { config: asTriton(made.config, triton), notices: [...made.notices, ...unwritten] };
 }
 
-/** Returns Triton's error message if options of model loading contradict each other, else undefined. */
+/** Returns Triton's error message if the options about loading models contradict each other, else undefined. */
 function wrongStart(values: TritonServerValues): string | undefined {
   const { "load-model": names, "model-control-mode": control } = values;
   if (names && control !== "explicit")
@@ -187,7 +193,7 @@ function wrongStart(values: TritonServerValues): string | undefined {
   return undefined;
 }
 
-/** Returns the values for parts of the configuration that all roles share, under the option names of `serve`. */
+/** Returns the values for the parts of the configuration that all roles have, by the option names of `serve`. */
 function sharedValues(
   values: TritonServerValues,
   { http, exit, openai }: TritonServerConfig,
@@ -207,7 +213,7 @@ function sharedValues(
   } as ServeValues;
 }
 
-/** Returns the place of each engine option, for messages. */
+/** Returns the place where the user set each engine option, for messages. */
 function engineFlags(values: TritonServerValues): ReadonlyMap<string, OptionInput> {
   const names = Object.keys(values).filter(isEngineOption);
   return new Map(names.map((name) => [name, { name, texts: [], where: `--${name}`, ignored: false }]));
@@ -218,7 +224,7 @@ function asTriton(config: ServeConfig, triton: TritonServerConfig): ServeConfig 
   return { ...config, role: "triton", metrics, triton };
 }
 
-/** Reads the resources of --rate-limit. null: instances do not wait for resources. */
+/** Reads the resources of --rate-limit. Returns null if instances do not wait for resources. */
 function rateLimitOf(values: TritonServerValues): TritonServerConfig["rateLimit"] | UsageError {
   const resources = (values["rate-limit-resource"] ?? []).map(readResource);
   const strange = resources.find((resource) => "error" in resource);
@@ -239,7 +245,7 @@ function restrictedBy(values: TritonServerValues, flag: "http-restricted-api" | 
   return groups;
 }
 
-/** Reads the TLS files of gRPC. null: gRPC without TLS. */
+/** Reads the TLS files of gRPC. Returns null if gRPC runs without TLS. */
 function grpcTlsOf(values: TritonServerValues): TritonGrpcTls | null | UsageError {
   const { "grpc-server-cert": cert, "grpc-server-key": key, "grpc-root-cert": root } = values;
   const mutual = values["grpc-use-ssl-mutual"] ?? false;
@@ -250,7 +256,7 @@ function grpcTlsOf(values: TritonServerValues): TritonGrpcTls | null | UsageErro
   return { cert, key, root: mutual ? root! : null };
 }
 
-/** Reads the size of the response cache in bytes. null: no cache. */
+/** Reads the size of the response cache in bytes. Returns null if the server has no response cache. */
 function cacheSize(values: TritonServerValues): number | null | UsageError {
   const { "cache-config": said, "response-cache-byte-size": former } = values;
   if (said !== undefined && former !== undefined)

@@ -22,12 +22,15 @@ import {
 import { trtllmOptions } from "./trtllm-options.ts";
 import { wireOptions } from "./wire-options.ts";
 
-/** A row of the table. `notIn`: Triton versions that do not have the flag. */
+/** A row of the table. `notIn`: the Triton versions that lack the flag. */
 export type TritonRow = LandingRow & { readonly notIn?: readonly TritonVersion[] };
 
 const port = integer(0, 65535);
 
-/** Options of `serve` for the engine of LLM models. They keep their names and take Triton's syntax. */
+/**
+ * Options of `serve` for the engine that runs LLM models. They keep their names, but are written in the syntax of Triton's
+ * flags.
+ */
 const ENGINE_OPTIONS = [
   "model",
   "timing",
@@ -47,7 +50,7 @@ type EngineOption = (typeof ENGINE_OPTIONS)[number];
 
 export const isEngineOption = (name: string): name is EngineOption => ENGINE_OPTIONS.some((option) => option === name);
 
-/** Rows of the engine options. Switches need a value, true or false, because all of Triton's flags do. */
+/** Rows of the engine options. A switch needs the value true or false here, because every flag of Triton needs a value. */
 const engineOptions = Object.fromEntries(
   ENGINE_OPTIONS.map((name) => {
     const row: LandingRow = serveOptions[name];

@@ -1,9 +1,12 @@
-/** Parses values of forms that only flags of `tritonserver` have, as its `command_line_parser.cc` (2026) does. */
+/** Parses the kinds of values that only flags of `tritonserver` have, as its `command_line_parser.cc` (2026) does. */
 
 import type { RestrictedApis, TritonLoadTime, TritonResource } from "../../servers/triton/config/triton-config.ts";
 import { integer, type Option, one } from "./option.ts";
 
-/** A 64-bit integer, as `ParseOption<int64_t>`. Values above `Number.MAX_SAFE_INTEGER` become that number. */
+/**
+ * Makes an option for a 64-bit integer, like Triton's `ParseOption<int64_t>`. Values above `Number.MAX_SAFE_INTEGER` become
+ * that number.
+ */
 export const int64 = (min: number): Option<number> =>
   one("N", `a whole number of 64 bits from ${min}`, (text) => {
     const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN;
@@ -11,7 +14,7 @@ export const int64 = (min: number): Option<number> =>
     return fits ? Math.min(value, Number.MAX_SAFE_INTEGER) : undefined;
   });
 
-/** A level as a number or boolean, as `ParseIntBoolOption`: true is 1, false is 0. */
+/** Option for a log level as a number or truth value, like Triton's `ParseIntBoolOption`: true is 1, false is 0. */
 export const verbosity: Option<number> = one("N", "a whole number from 0 to 2147483647, true or false", (text) => {
   const lower = text.toLowerCase();
   return lower === "true" ? 1 : lower === "false" ? 0 : integer(0).read([text]);
@@ -34,7 +37,10 @@ export function unloadSecondsIn(text: string): number | undefined {
   return seconds <= LONGEST_S ? seconds : undefined;
 }
 
-/** Parses DEVICE:FRACTION into fractions by GPU. The last value of a GPU counts. Returns undefined if a text is malformed. */
+/**
+ * Parses texts of the form DEVICE:FRACTION. Returns the fraction by GPU, the last one if a GPU is named again. Returns
+ * undefined if a text is malformed.
+ */
 export function loadLimitsIn(texts: readonly string[]): ReadonlyMap<number, number> | undefined {
   const found = texts.map((text) => /^(\d{1,6}):(0|1|[01]?\.\d+|1\.0*|0\.)$/.exec(text));
   if (found.some((match) => match === null || Number(match[2]) > 1)) return undefined;
@@ -53,7 +59,7 @@ export const RESTRICTED_NAMES = [
   "logging",
 ];
 
-/** Parses `APIS:KEY=VALUE`, the APIs separated by commas. */
+/** Parses a text of the form `APIS:KEY=VALUE`, where APIS are names separated by commas. */
 export function readRestricted(text: string): RestrictedApis | { readonly error: string } {
   const [, list = "", header, value] = /^([^:]+):([^=]+)=(.+)$/s.exec(text) ?? [];
   if (header === undefined || value === undefined)
@@ -65,7 +71,7 @@ export function readRestricted(text: string): RestrictedApis | { readonly error:
   return { apis, header, value };
 }
 
-/** Parses a value of `--rate-limit-resource`, `NAME:COUNT` or `NAME:COUNT:DEVICE`. Without a device it is -1. */
+/** Parses a value of `--rate-limit-resource`: `NAME:COUNT` or `NAME:COUNT:DEVICE`. Without DEVICE the device is -1. */
 export function readResource(text: string): TritonResource | { readonly error: string } {
   const [, name, count, device = "-1"] = /^([^:]*):(\d+)(?::(-?\d+))?$/.exec(text) ?? [];
   if (name === undefined)

@@ -1,11 +1,11 @@
 /**
- * Names that only trtllm-serve's command line and configuration file have: aliases, and options without effect. Names and
- * arities are those of `tensorrt_llm/commands/serve.py` (1.3), keys of the file those of `TorchLlmArgs` (`llmapi/llm_args.py`).
+ * Names that only the command line and configuration file of trtllm-serve have: aliases, and options without effect. Sources:
+ * `tensorrt_llm/commands/serve.py` (1.3) for flags, `TorchLlmArgs` (`llmapi/llm_args.py`) for keys of the file.
  */
 import { anyValued } from "./ignored-flags.ts";
 import type { RoleNames } from "./lookup.ts";
 
-/** Flags with one value, and keys that only the file has, with any value. */
+/** Names that take one value: flags, and keys that only the configuration file has. Any value is accepted. */
 const ONE = `
   allreduce-strategy attention-dp-config attention-dp-enable-balance attn-backend backend batch-wait-timeout-iters
   batch-wait-timeout-ms checkpoint-format context-parallel-size cp-config cuda-graph-config custom-module-dirs
@@ -17,13 +17,13 @@ const ONE = `
   sparse-attention-config torch-compile-config
 `;
 
-/** Flags without a value. */
+/** Flags that take no value. */
 const SWITCH = `
   enable-attention-dp fail-fast-on-attention-window-too-large
 `;
 
 export const trtllmNames: RoleNames = {
-  // trtllm-serve's names for vLLM's options, and aliases of its own options.
+  // The names that trtllm-serve gives to vLLM's options, and the aliases of trtllm-serve's own options.
   aliases: {
     "cluster-size": "moe-cluster-parallel-size",
     "cp-size": "context-parallel-size",

@@ -1,4 +1,7 @@
-/** Options of TensorRT-LLM's schedulers and of its server. Names are those of its configuration and of `trtllm-serve`. */
+/**
+ * Options of TensorRT-LLM's schedulers and of its server. They have the names of TensorRT-LLM's configuration and of
+ * `trtllm-serve`.
+ */
 
 import { TRTLLM_SERVE as ROLE } from "../../app/config/roles.ts";
 import { REQUESTS_MOST } from "../../base/core-limits.ts";
@@ -7,7 +10,7 @@ import { initially, ourServeGroup } from "./landing.ts";
 import { choice, humanInteger, integer, number, onlyOn, toggle } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
 
-/** Default of --iter-stats-max-iterations, the limit of TensorRT-LLM's C++ executor. */
+/** Default of --iter-stats-max-iterations, which is also the limit of TensorRT-LLM's C++ executor. */
 const ITERATIONS_KEPT = 1000;
 
 export const trtllmOptions = ourServeGroup("TensorRT-LLM's scheduler", {
@@ -145,21 +148,24 @@ export const trtllmServeOptions = ourServeGroup("TensorRT-LLM's server (--role t
 
 const SWITCH = "capacity-scheduler-policy";
 
-/** Adds trtllm-serve's defaults that differ from vLLM's, in that role only. */
+/** Returns the values with the defaults of trtllm-serve that differ from vLLM's. Call it only for the role of trtllm-serve. */
 export function asTrtllmServe(values: ServeValues): ServeValues {
   if (values.role !== ROLE) return values;
   return {
     ...values,
     [SWITCH]: values[SWITCH] ?? "GUARANTEED_NO_EVICT",
     "enable-chunked-prefill": values["enable-chunked-prefill"] ?? false,
-    // trtllm-serve has no such switch; a tool parser turns automatic tool choice on.
+    // trtllm-serve has no switch for automatic tool choice; a tool parser turns it on.
     ...(values["tool-call-parser"] === undefined
       ? {}
       : { "enable-auto-tool-choice": values["enable-auto-tool-choice"] ?? true }),
   };
 }
 
-/** Returns an error message if an option is not possible in the role, else undefined. */
+/**
+ * Returns an error message if an option cannot be used in the role of the server, else undefined. `at`: returns the place where
+ * the user set an option.
+ */
 export function unfitForRole(values: ServeValues, at: (option: string) => string): string | undefined {
   if (values.role !== ROLE) {
     const lone = (Object.keys(trtllmServeOptions) as (keyof typeof trtllmServeOptions)[]).find(
@@ -176,7 +182,10 @@ export function unfitForRole(values: ServeValues, at: (option: string) => string
   return undefined;
 }
 
-/** Options of vLLM's scheduler, with the name of the option for TensorRT-LLM's; undefined: it has no such option. */
+/**
+ * Options of vLLM's scheduler, each with the option of TensorRT-LLM's scheduler that has the same purpose. Undefined if no
+ * option does.
+ */
 const OF_VLLM = {
   "max-num-seqs": "max-batch-size",
   "max-num-batched-tokens": "max-num-tokens",
@@ -193,7 +202,10 @@ const OF_VLLM = {
   watermark: undefined,
 } as const;
 
-/** Returns an error message if options of both schedulers are set, else undefined. */
+/**
+ * Returns an error message if options of vLLM's and of TensorRT-LLM's scheduler are set together, else undefined. `at`: returns
+ * the place of an option.
+ */
 export function mixedSchedulers(values: ServeValues, at: (option: string) => string): string | undefined {
   if (values[SWITCH] === undefined) {
     const lone = (Object.keys(trtllmOptions) as (keyof typeof trtllmOptions)[]).find(

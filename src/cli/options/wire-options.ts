@@ -1,4 +1,4 @@
-/** Options of requests and answers: tokenizer, prepared answers, faults, CORS, limits of the queue, fields of answers. */
+/** Options of requests and answers: tokenizer, prepared answers, faults, CORS, limits of the queue, and fields of answers. */
 
 import { durations } from "../../engine/timing/parse-timing.ts";
 import { FAILURE_TYPES, type FailureType } from "../../faults/failure-types.ts";
@@ -11,7 +11,7 @@ import { parseToolHabits, type ToolHabits } from "../../text/grammar/tool-habits
 import { initially, onlyTrue, ourServeGroup, serveGroup, unlessEmpty } from "./landing.ts";
 import { choice, freeText, integer, jsonObject, namesOf, number, type Option, one, texts, toggle } from "./option.ts";
 
-/** A JSON list of strings, as for vLLM's options. */
+/** Makes an option for a JSON list of strings, the form in which vLLM's options take lists. */
 const jsonTexts = (what: string) =>
   one<readonly string[]>("JSON", `a JSON list of ${what}, as ["*"]`, (given) => {
     try {

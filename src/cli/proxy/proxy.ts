@@ -54,14 +54,17 @@ async function proxy(to: URL, values: ProxyValues): Promise<void> {
     clock.close();
     process.exit(0);
   };
-  // Before the message, because a program that reads it may send a signal at once.
+  // Listen for signals before printing the message, because a program that reads the message may send a signal at once.
   onInterrupt(end);
   if (values["exit-with-parent"]) whenOrphaned(clock, end);
   printText(`understudy proxy: ${server.url} forwards to ${to.href}`);
   if (ready !== undefined) writeReady(ready, { url: server.url, pid: process.pid });
 }
 
-/** Returns the function that chooses a plan per request; null: no faults. Throws `BrokenPlan` for a malformed plan. */
+/**
+ * Returns the function that chooses a plan for each request. Returns null if no faults are ordered. Throws `BrokenPlan` for a
+ * malformed plan.
+ */
 function planForOf(
   { fault, "fault-plan": file, "fault-rate": rate = 0, faults = [], seed = 0 }: ProxyValues,
   nowUs: () => number,

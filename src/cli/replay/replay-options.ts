@@ -1,4 +1,4 @@
-/** The options that only `understudy replay` has. They are parsed before the options of the server. */
+/** The options that only `understudy replay` has. The command parses them before the options of the server. */
 
 import { TRACE_FORMATS } from "../../workloads/open.ts";
 import type { Command } from "../options/given.ts";
@@ -97,7 +97,7 @@ export const REPLAY: Command = { name: "replay", own: Object.keys(replayOptions)
 
 export type ReplayValues = ValuesOf<typeof replayOptions>;
 
-/** Parses the options of replay. `rest`: the arguments for the parser of the server's options. */
+/** Parses the options of replay. In the result, `rest` are the arguments for the parser of the server's options. */
 export const takeReplayOptions = (argv: readonly string[]) => takeOptions(replayOptions, argv);
 
 export function replayHelp(): string {

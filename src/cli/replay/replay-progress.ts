@@ -3,7 +3,7 @@ import { wallUs } from "../../base/clock.ts";
 import type { Trace } from "../../workloads/trace.ts";
 import { TerminalLine } from "../terminal-line.ts";
 
-/** Numbers of requests so far. */
+/** Numbers of requests since the start of the replay. */
 export interface ProgressCounts {
   readonly arrived: number;
   readonly finished: number;
@@ -12,7 +12,10 @@ export interface ProgressCounts {
 const EVERY_US = 200_000;
 const WIDTH = 24;
 
-/** A bar that shows the finished share, from 0 to 1. null: unknown, so no bar is drawn. */
+/**
+ * A bar on the terminal that shows the finished share of the run, from 0 to 1. If the share is null it is unknown, and no bar
+ * is drawn.
+ */
 class ProgressBar {
   #nextUs = wallUs() + EVERY_US;
 
@@ -38,7 +41,7 @@ class ProgressBar {
   }
 }
 
-/** Returns a bar for a run. Its share is that of the simulated time or that of the requests, whichever is larger. */
+/** Returns a bar for a run. The bar shows the finished share of the simulated time or of the requests, whichever is larger. */
 export function progressOf(trace: Trace, limit: number, untilUs: number): ProgressBar {
   return new ProgressBar(new TerminalLine(), (atUs, { arrived, finished }) => {
     const read = trace.bytes > 0 ? trace.bytesRead() / trace.bytes : 0;

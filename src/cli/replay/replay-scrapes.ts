@@ -1,4 +1,4 @@
-/** `replay --openmetrics`: scrapes the metrics of a replay in simulated time and writes their history. */
+/** `replay --openmetrics`: scrapes the metrics of a replay in simulated time, and writes all scrapes to a file in time order. */
 import { dialectNames, type MetricsDialectName } from "../../metrics/rows/dialect-names.ts";
 import { History } from "../../tools/replay/history.ts";
 import type { ReplayPages } from "../../tools/replay/page.ts";
@@ -9,7 +9,7 @@ import { FileSpool } from "./spool.ts";
 export const SCRAPE_INTERVAL_S = 15;
 const UNITS: Readonly<Record<string, number>> = { "": 1, ms: 0.001, s: 1, m: 60, h: 3600 };
 
-/** An interval; its value is in simulated seconds. */
+/** An option for an interval. The value is in seconds of simulated time. */
 export const interval = one<number>("TIME", "a time from 1ms to 1h, as 15s", (text) => {
   const [, number, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h|)$/.exec(text) ?? [];
   const seconds = Number(number) * UNITS[unit]!;
@@ -25,7 +25,7 @@ export const dialectList = one<readonly MetricsDialectName[]>(
   },
 );
 
-/** A range of seconds: `30` or `5-60`. */
+/** An option for a number of seconds, such as `30`, or a range of seconds, such as `5-60`. */
 export const secondsRange = one<readonly [least: number, most: number]>(
   "S[-S]",
   "seconds, as 30, or a range, as 5-60",
@@ -36,7 +36,10 @@ export const secondsRange = one<readonly [least: number, most: number]>(
   },
 );
 
-/** The scrape history of a replay, with one target per dialect. Names are those of the scrape configuration that we ship. */
+/**
+ * All scrapes of a replay, with one target per metrics dialect. Names are those of the scrape configuration that the package
+ * contains.
+ */
 export class Scrapes {
   readonly #file: OutFile;
   readonly #history: History;
@@ -44,7 +47,9 @@ export class Scrapes {
   readonly #instance: string;
   readonly #startS: number;
 
-  /** `instance`: value of the label `instance`, `HOST:PORT`. `startS`: seconds since 1970. Throws TraceError. */
+  /**
+   * `instance`: value of the label `instance`, as `HOST:PORT`. `startS`: Unix time of the start in seconds. Throws TraceError.
+   */
   constructor(path: string, instance: string, dialects: readonly MetricsDialectName[], startS: number) {
     this.#file = new OutFile(path);
     this.#history = new History(new FileSpool(path), () => Bun.gc(true));
@@ -54,7 +59,7 @@ export class Scrapes {
   }
 
   async take(pages: ReplayPages, atUs: number): Promise<void> {
-    // Added in microseconds, so that the seconds have at most six decimals.
+    // Add in microseconds, so that the seconds have at most six decimals.
     const atS = (this.#startS * 1e6 + atUs) / 1e6;
     for (const name of this.#dialects) {
       this.#history.add({ job: name, instance: this.#instance }, await pages.text(name), atS);

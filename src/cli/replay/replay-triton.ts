@@ -1,4 +1,4 @@
-/** `understudy replay --role triton`: sends a trace's requests to a model through Triton's schedulers in simulated time. */
+/** `understudy replay --role triton`: sends the requests of a trace to a model through Triton's schedulers, in simulated time. */
 
 import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { WallClock, wallUs } from "../../base/clock.ts";
@@ -28,7 +28,7 @@ import { type ReplayValues, takeReplayOptions } from "./replay-options.ts";
 import { progressOf } from "./replay-progress.ts";
 import { BadLines, printRows, selectionOf, untilUsOf } from "./selection.ts";
 
-/** Options of `understudy replay` that also exist with --role triton. */
+/** Options of `understudy replay` that are also accepted with --role triton. */
 const TAKEN: readonly string[] = [
   "format",
   "timestamp-unit",
@@ -66,7 +66,7 @@ export async function replayTriton(argv: readonly string[]): Promise<void> {
   await runTrace({ ...read, trace, name: path ?? values.format! });
 }
 
-/** Parses the arguments without opening a file. */
+/** Parses the arguments without opening any file. */
 export function readTritonReplay(argv: readonly string[]) {
   const own = takeReplayOptions(argv);
   if ("error" in own) return own;
@@ -146,7 +146,7 @@ function serverOf(config: ServeConfig, clock: VirtualClock): TritonServer {
   });
 }
 
-/** Refuses language models, which need an engine. They are replayed without --role triton. */
+/** Refuses a language model, because it needs an engine: the message says to replay it without --role triton. */
 function refused(config: ModelConfig): undefined {
   const { name, backend } = config;
   if (backend !== "vllm" && backend !== "tensorrtllm" && !isLlmApi(config)) return;

@@ -1,4 +1,4 @@
-/** `understudy replay`: resolves the options, replays the trace, prints the table, writes the files. */
+/** `understudy replay`: parses the options, replays the trace, prints the results as a table, and writes the result files. */
 
 import answersBin from "../../../build/answers.bin" with { type: "file" };
 import debugWasm from "../../../build/core.debug.wasm" with { type: "file" };
@@ -52,7 +52,7 @@ const CORES = {
 
 const refuse = refuser("replay");
 const CORE_TRAPPED = 70;
-/** Default simulated seconds between two points in the plots of --html. */
+/** Simulated seconds between two points in the plots of --html, if the user sets no other interval. */
 const PAGE_INTERVAL_S = 0.2;
 
 export async function runReplay(argv: readonly string[]): Promise<void> {
@@ -87,7 +87,7 @@ async function replay(argv: readonly string[], role: string | undefined): Promis
   const { config } = resolved;
   if (trace.adapters > 0 && config.engine.maxLoras === 0)
     return refuse(`--format ${values.format}: adapters need --enable-lora`);
-  // A replay is always one process, so --workers does not count.
+  // A replay always runs in one process, so --workers has no effect.
   const why = whyNotShown({ ...config, workers: 1 }) ?? wouldOverwrite(path, values, config);
   if (why !== undefined) return refuse(why);
   const command = ["understudy replay", ...argv.map((word) => (/[\s"]/.test(word) ? `'${word}'` : word))].join(" ");
@@ -124,11 +124,11 @@ async function replayCrash(path: string, words: number): Promise<void> {
 
 interface TraceRun {
   readonly trace: Trace;
-  /** Name of the trace in messages and results. */
+  /** Name of the trace, for messages and results. */
   readonly name: string;
   readonly values: ReplayValues;
   readonly config: ServeConfig;
-  /** The command line, for the report. */
+  /** Command line of this run, for the report. */
   readonly command: string;
 }
 
@@ -224,7 +224,7 @@ function printLost(truth: TruthLog | null): void {
   }
 }
 
-/** One engine block per hash id of the trace, unless the user sets another size. */
+/** Returns the default of --block-size for a trace with hash ids: one block of the engine per hash id. */
 function defaultsOf(trace: Trace): readonly OptionInput[] {
   const size = Math.min(trace.blockTokens, BLOCK_SIZE_MOST);
   return trace.hasIds ? [optionInput(lookup("block-size")!, [`${size}`], trace.format)] : [];
@@ -236,7 +236,9 @@ function clientsOf(values: ReplayValues, seed: number): TracedClientOptions {
   return { stopShare: values["stop-share"] ?? 0, patienceUs, seed };
 }
 
-/** Opens the truth log. It is written by the replay's own thread, so that no record is dropped. */
+/**
+ * Opens the truth log. The thread of the replay writes the log itself, so that no record is dropped. Null if no log is written.
+ */
 function truthOf({ truth: { log: truthLog }, engine }: ServeConfig, engines: number): TruthLog | null {
   if (truthLog === null) return null;
   const why = unwritable(truthLog.file);
@@ -245,7 +247,7 @@ function truthOf({ truth: { log: truthLog }, engine }: ServeConfig, engines: num
   return createInlineTruthLog(truthLog, { engine: flatEngineConfig(engine), engines, epochUs: null }, warn);
 }
 
-/** Returns the observer of every step, for the truth log, the report, or both. */
+/** Returns the observer of every step for the truth log, the report, or both. */
 function observed(truth: TruthLog | null, sample: RequestSample | null) {
   if (truth === null && sample === null) return {};
   const observer = (engine: number) => {
@@ -255,7 +257,10 @@ function observed(truth: TruthLog | null, sample: RequestSample | null) {
   return { observer };
 }
 
-/** Returns the writer of rows over simulated time, for --series, the report, or both. */
+/**
+ * Returns the option by which a replay writes a row per interval of simulated time to --series, the report, or both. Empty if
+ * neither is wanted.
+ */
 function rowsInto(file: OutFile | null, moments: Moments | null, seconds: number | undefined) {
   if (file === null && moments === null) return {};
   file?.write(`${SERIES_HEADER}\n`);
@@ -267,7 +272,7 @@ function rowsInto(file: OutFile | null, moments: Moments | null, seconds: number
   return { series: { intervalUs: Math.round((seconds ?? (file === null ? PAGE_INTERVAL_S : 1)) * 1e6), onRow } };
 }
 
-/** Largest --block-size. */
+/** Maximum value of --block-size. */
 const BLOCK_SIZE_MOST = 65_536;
 
 function readText(path: string): string {

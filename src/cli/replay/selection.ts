@@ -1,4 +1,4 @@
-/** Selects the requests of a trace that are sent, and reports the lines that were not read (`--skip-bad`). */
+/** Selects which requests of a trace are sent, and reports the lines of the trace that could not be read (`--skip-bad`). */
 import type { RequestSelection } from "../../workloads/requests.ts";
 import { spanText } from "../../workloads/timestamps.ts";
 import type { BadLine, Trace } from "../../workloads/trace.ts";
@@ -14,13 +14,15 @@ export class BadLines {
     this.first ??= line;
   };
 
-  /** Prints the place of the first bad line. `name`: name of the trace. */
+  /** Prints the place of the first unreadable line, if any line was unreadable. `name`: name of the trace. */
   tell(name: string): void {
     if (this.first) printText(`first bad line: ${name}:${this.first.line}: expected ${this.first.expected}`);
   }
 }
 
-/** Prints the time span of the trace, the number of skipped rows, and a warning if its time unit is probably wrong. */
+/**
+ * Prints the time span of the trace, the number of skipped rows, and a warning if the time unit of the trace is probably wrong.
+ */
 export function printRows({ times, passed }: Trace): void {
   const span = times?.span() ?? null;
   if (span !== null) printText(`trace span: ${spanText(span)}`);
@@ -37,6 +39,6 @@ export const selectionOf = (values: ReplayValues, seed: number, bad: BadLines): 
   onBad: values["skip-bad"] ? bad.add : null,
 });
 
-/** Returns the end of the replay in simulated microseconds; Infinity: after the last request. */
+/** Returns the simulated time in microseconds at which the replay ends. Infinity if it ends after the last request. */
 export const untilUsOf = ({ until }: ReplayValues): number =>
   until === undefined ? Number.POSITIVE_INFINITY : Math.round(until * 1e6);

@@ -1,4 +1,7 @@
-/** Stores text that is too large for memory in a deleted file next to the result. The file disappears when the process ends. */
+/**
+ * Stores text that is too large for memory in a file next to the result. The file is deleted while still open, so it disappears
+ * when the process ends.
+ */
 import { openSync, readSync, unlinkSync, writeSync } from "node:fs";
 import type { Spool } from "../../tools/replay/history.ts";
 import { TraceError } from "../../workloads/trace.ts";
@@ -9,7 +12,10 @@ export class FileSpool implements Spool {
   #fd = -1;
   #length = 0;
 
-  /** `path`: path of the result. The first `append` creates the file. Methods throw a TraceError if it cannot be written. */
+  /**
+   * `path`: path of the result file. The first `append` creates the temporary file. Methods throw a TraceError if it cannot be
+   * written.
+   */
   constructor(path: string) {
     this.#path = `${path}.spool`;
   }

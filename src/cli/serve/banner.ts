@@ -6,16 +6,19 @@ import { timingText } from "../../engine/timing/timing-text.ts";
 import type { StreamWrites } from "../../kernel/stream-writes.ts";
 import { outputLengthsText } from "../../text/answers/length-forms.ts";
 
-/** URLs at which a server listens. */
+/** URLs at which a server accepts requests. */
 export interface ListenUrls {
   readonly url: string;
-  /** URL of Triton's metrics; null: they have no port of their own. */
+  /** URL of Triton's metrics. Null if the metrics have no port of their own. */
   readonly tritonUrl: string | null;
-  /** null: no port for HTTP/2. */
+  /** URL of the port for HTTP/2. Null if HTTP/2 has no port of its own. */
   readonly http2Url: string | null;
 }
 
-/** `startedMs`: time from process start. `writes`: how token events are written. `pids`: of the workers, if there are several. */
+/**
+ * Returns the text. `startedMs`: time since the process started. `writes`: how token events are written. `pids`: process ids of
+ * the workers, if there are several.
+ */
 export function describe(
   config: ServeConfig,
   { url, tritonUrl, http2Url }: ListenUrls,
@@ -52,7 +55,7 @@ export function describe(
   ].join("\n");
 }
 
-/** Explains a KV pool that was made larger than the default preset's; "" if it was not. */
+/** Explains why the KV pool is larger than that of the default preset. Returns "" if it is not larger. */
 function grownText({ deployment: { poolGrownFrom: from, preset }, engine }: ServeConfig): string {
   if (from === undefined) return "";
   return `; ${preset} has ${Math.max(0, from)}, too few for one request of max_model_len ${engine.maxModelLen}`;
@@ -94,7 +97,7 @@ function auth({
   return apiKeys.length > 0 ? " -H 'Authorization: Bearer <key>'" : "";
 }
 
-/** Names the preset that the model's name chose. Empty if the user chose the preset or named no model. */
+/** Names the preset that the model's name selects. Returns "" if the user selected the preset, or named no model. */
 function presetText({
   models: { model },
   deployment: { preset, presetsOfModel },

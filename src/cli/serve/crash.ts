@@ -1,6 +1,7 @@
 /**
- * Writes and replays crash files. A crash file records a core that trapped: message, seed, configuration, the last counters
- * and commands. It is written to the working directory. Its commands can run again in a new core, in Bun or Node.
+ * Writes and replays crash files. A crash file describes an engine core that trapped: error message, seed, configuration, last
+ * counters and last commands. The server writes it into the working directory. Bun or Node can run its commands again in a new
+ * core.
  */
 import { writeFileSync } from "node:fs";
 import { textAtMost } from "../../base/read-at-most.ts";
@@ -17,7 +18,7 @@ import { replayJournal } from "../../engine/repeat.ts";
 import type { AnswerTables } from "../../text/answers/answers.ts";
 
 const SCHEMA = 1;
-/** Values of a command that its line leaves out. */
+/** Values of fields that a crash file leaves out of a command to keep it short. A command without the field has this value. */
 const USUAL = { words: [], handle: -1 };
 const EXPECTED = "expected a file that understudy wrote when its core trapped (understudy-crash-….json)";
 
@@ -28,17 +29,20 @@ export interface Crash {
   readonly stack: string | undefined;
   readonly eosId: number;
   readonly engine: EngineConfig;
-  /** Names of the numbers of an `add` command, after the length of its prompt. */
+  /** Names of the numbers that follow the length of the prompt in an `add` command. */
   readonly addFields: readonly string[];
-  /** One per engine, in order of rank. */
+  /** Counters of each engine, in the order of the engine's rank. */
   readonly snapshots: readonly EngineSnapshot[];
   readonly journals: readonly JournalText[];
 }
 
-/** The JSON of a crash file. */
+/** Content of a crash file, as JSON. It contains the engine's configuration in a flat form. */
 type CrashFile = Omit<Crash, "engine"> & { readonly engine: FlatEngineConfig };
 
-/** Writes the file into the working directory and returns its name. It contains token ids of prompts, but never API keys. */
+/**
+ * Writes a crash file into the working directory and returns its name. The file contains the token ids of prompts, but never an
+ * API key.
+ */
 export function writeCrash(
   version: string,
   error: Error,
@@ -59,7 +63,7 @@ export function writeCrash(
     addFields: SUBMIT_NAMES,
     snapshots,
   };
-  // One line per command, because people read the file too.
+  // Write each command on a line of its own, because people also read the file.
   const texts = journals.map(
     ({ commands, ...rest }) =>
       `${JSON.stringify(rest).slice(0, -1)},"commands":[\n${commands.map(lineOf).join(",\n")}\n]}`,
@@ -78,10 +82,10 @@ function lineOf({ call, numbers, words, handle }: CoreCommand): string {
   return JSON.stringify(short);
 }
 
-/** Most bytes of a crash file. */
+/** Maximum size of a crash file, in bytes. */
 const CRASH_MOST = 2 ** 28;
 
-/** Reads a crash file. `wrong`: error message if it cannot be read or is not a crash file. */
+/** Reads a crash file. Returns an error message in `wrong` if the file cannot be read or is not a crash file. */
 export function readCrash(path: string): Crash | { readonly wrong: string } {
   try {
     const crash = JSON.parse(textAtMost(path, CRASH_MOST)) as CrashFile;
@@ -98,8 +102,8 @@ export function readCrash(path: string): Crash | { readonly wrong: string } {
 }
 
 /**
- * Runs the commands of each engine in a new core. `module`: preferably the debug core, which checks more. Returns a report in
- * lines, and whether a core trapped.
+ * Runs the commands of each engine in a new core. `module`: the core to use; the debug core finds more errors. Returns a report
+ * in lines, and `trapped`: true if a core trapped.
  */
 export function repeatCrash(
   { error, version: written, eosId, engine, journals }: Crash,

@@ -1,4 +1,4 @@
-/** Changes options of a running server: parses the new values by the options table and builds the new configuration. */
+/** Changes options of a running server. Parses the new values by the table of options and builds the new configuration. */
 
 import type { RunningConfig, ServeConfig } from "../../app/config/serve-config.ts";
 import { LATENCIES, type Latencies, unsupportedKey } from "../compat/llm-d-live.ts";
@@ -17,26 +17,32 @@ const NAMES = [
   ...["uvicorn-log-level", "disable-uvicorn-access-log", "enable-log-requests"],
 ] as const satisfies readonly OptionName[];
 
-/** Options that the latency keys of `--compat` set. */
+/** Options whose values are computed from the latency keys of `--compat`. */
 const SET_BY_LATENCIES = ["timing", "jitter", "overhead-jitter", "kv-transfer-time"] as const;
 
-/** The options whose member a running server could read from its configuration, which keeps the value of the start. */
+/**
+ * Names of the options whose value `RunningConfig` contains. That configuration never changes, so a running server could read
+ * an outdated value from it.
+ */
 type Stale<Name extends OptionName> = {
   [N in Name]: MemberAt<RunningConfig, DestinationOf<(typeof serveOptions)[N]>> extends Nowhere ? never : N;
 }[Name];
 
 /**
- * The options that may change. Does not compile while `RunningConfig` has the member of one: it must be left out of
- * `KernelConfig`, and its readers must get a `LiveValue` of `LiveSettings`.
+ * Names of the options that may change while the server runs. Does not compile if `RunningConfig` contains the value of such an
+ * option. To repair that, leave the member out of `KernelConfig`, and give the code that reads it a `LiveValue` of
+ * `LiveSettings`.
  */
 export const LIVE: [Stale<(typeof NAMES | typeof SET_BY_LATENCIES)[number]>] extends [never]
   ? readonly OptionName[]
   : Stale<(typeof NAMES | typeof SET_BY_LATENCIES)[number]> = NAMES;
 
 export type LiveChange =
-  /** `keep` makes the values the current ones. Call it once the server has the configuration. */
+  /**
+   * The new configuration. `keep` makes the new values the current ones; call it as soon as the server uses the configuration.
+   */
   | { readonly config: ServeConfig; readonly keep: () => void }
-  /** An error message, and the key that caused it; null: no single key did. */
+  /** Error message, and the key of the wrong value. The key is null if several keys together caused the error. */
   | { readonly key: string | null; readonly message: string };
 
 type ChangeInputs = Map<string, { name: string; texts: string[]; where: string; ignored: boolean }>;
@@ -45,19 +51,22 @@ export class LiveOptions {
   #values: ServeValues;
   #latencies: Latencies | undefined;
 
-  /** `latencies`: latency keys of `--compat`, which may change too; undefined without `--compat`. */
+  /** `latencies`: the latency keys of `--compat`, which may change too. Undefined if the server runs without `--compat`. */
   constructor(values: ServeValues, latencies?: Latencies) {
     this.#values = values;
     this.#latencies = latencies;
   }
 
-  /** Returns the current values by key, in the form that `changed` accepts. null: the default. */
+  /** Returns the current values by key, in the form that `changed` accepts. A value is null if it is the default. */
   read(): Record<string, unknown> {
     const own = Object.fromEntries(LIVE.map((name) => [name, this.#values[name] ?? null]));
     return { ...own, ...this.#latencies?.read(this.#values.timing) };
   }
 
-  /** Returns the configuration with these changes. The value null restores the default. Keys may have `_` for `-`. */
+  /**
+   * Returns the configuration after these changes. A change to null restores the default. A key may contain `_` in place of
+   * `-`.
+   */
   changed(changes: Readonly<Record<string, unknown>>): LiveChange {
     const values: Record<string, unknown> = { ...this.#values };
     const said: ChangeInputs = new Map();
@@ -99,7 +108,7 @@ export class LiveOptions {
     };
   }
 
-  /** Stores the timing that follows from changed latencies in `values`, as at the start. */
+  /** Stores in `values` the timing that results from changed latencies, as the start of the server does. */
   #timed(
     changes: ReadonlyMap<string, KeyInput | null>,
     values: Record<string, unknown>,
@@ -131,7 +140,7 @@ export class LiveOptions {
   }
 }
 
-/** Returns the key of the first changed latency, as the user wrote it, or null. */
+/** Returns the first changed latency key, in the spelling of the user. Returns null if no latency key changed. */
 const keyOf = (changes: ReadonlyMap<string, KeyInput | null>): string | null => {
   const [first] = changes;
   return first === undefined ? null : (first[1]?.where ?? first[0]);
@@ -139,7 +148,7 @@ const keyOf = (changes: ReadonlyMap<string, KeyInput | null>): string | null => 
 
 const wrong = (key: string | null, message: string): LiveChange => ({ key, message });
 
-/** Returns the key that an error message is about, or null. Messages begin with the key. */
+/** Returns the key that an error message begins with, or null if the message begins with no key. */
 const keyIn = (message: string, changes: object): string | null =>
   Object.keys(changes).find((key) => message.startsWith(`${key}:`)) ?? null;
 

@@ -1,4 +1,7 @@
-/** Resolves the options of `understudy serve`. Flags win over the environment, it over the file, the file over defaults. */
+/**
+ * Collects the options of `understudy serve` from all sources. Flags win over the environment, the environment over the
+ * configuration file, and the file over defaults.
+ */
 
 import { ROLE_NAMES } from "../../app/config/roles.ts";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
@@ -22,14 +25,17 @@ export type ResolveResult =
       readonly values: ServeValues;
       readonly ignored: readonly string[];
       readonly notices: readonly string[];
-      /** Latency keys of `--compat`, which may change while the server runs. */
+      /** Latency keys of `--compat`, which may change while the server runs. Absent without `--compat`. */
       readonly latencies?: Latencies;
     }
-  /** One line for the user. The command exits with code 2. */
+  /** Error message in one line. The command exits with code 2. */
   | UsageError
   | { readonly help: string };
 
-/** `argv`: the arguments after `serve`. `readFile` returns the text of the configuration file or throws. No other file is read. */
+/**
+ * Builds the configuration. `argv`: the arguments after `serve`. `readFile`: returns the text of the configuration file, or
+ * throws. Reads no other file.
+ */
 export function resolveServeConfig(
   argv: readonly string[],
   env: Environment,
@@ -48,7 +54,10 @@ export function resolveServeConfig(
   return resolveFlags(flags, env, readFile);
 }
 
-/** Finds a flag before the others are parsed, because it changes their meaning. `given`: true if present, even without a value. */
+/**
+ * Finds a flag before the other flags are parsed, because it changes their meaning. In the result, `given` is true if the flag
+ * is present, even without a value.
+ */
 export function takeFlag(argv: readonly string[], flag: string, fromEnv: string | undefined) {
   const at = argv.findIndex((token) => token === `--${flag}` || token.startsWith(`--${flag}=`));
   const attached = at >= 0 ? argv[at]!.slice(flag.length + 2) : "";
@@ -73,7 +82,7 @@ function resolveTriton(argv: readonly string[]): ResolveResult {
   return tritonServerConfig(argv, SHIPPED_MODELS);
 }
 
-/** The model repository that is served if no flag names one. */
+/** Path of the model repository that is served if no flag names a repository. */
 export const SHIPPED_MODELS = new URL("../../servers/triton/shipped", import.meta.url).pathname;
 
 function resolveCompat(argv: readonly string[], env: Environment, readFile: (path: string) => string): ResolveResult {
@@ -83,7 +92,7 @@ function resolveCompat(argv: readonly string[], env: Environment, readFile: (pat
   if (flags.help !== undefined) return { help: serveHelp(flags.help) };
   const resolved = resolveFlags(flags, env, readFile, defaults);
   if ("error" in resolved) return resolved;
-  // llm-d-inference-sim always allows adapters to be loaded by request.
+  // llm-d-inference-sim accepts requests that load adapters, whatever its options are.
   const unasked = env.VLLM_ALLOW_RUNTIME_LORA_UPDATING === undefined;
   const { workers, openai, models, faults, listen } = resolved.config;
   const loads = unasked && workers === 1 ? { runtimeLora: true } : {};
@@ -104,7 +113,7 @@ function resolveCompat(argv: readonly string[], env: Environment, readFile: (pat
   };
 }
 
-/** Returns headers by which router tests recognize the pod that answered. */
+/** Returns response headers with the pod's name, from which tests of a router see which pod answered. */
 function podHeaders({ POD_NAME: pod, POD_NAMESPACE: namespace }: Environment, port: number) {
   const headers = {
     ...(pod ? { "x-inference-pod": pod, "x-inference-port": String(port) } : {}),
@@ -113,7 +122,10 @@ function podHeaders({ POD_NAME: pod, POD_NAMESPACE: namespace }: Environment, po
   return pod || namespace ? { podHeaders: headers } : {};
 }
 
-/** Resolves parsed flags, for all commands with these options. `defaults` count only for options that are set nowhere else. */
+/**
+ * Builds the configuration from parsed flags, for all commands that take these options. `defaults`: values that count only if
+ * the option is set nowhere else.
+ */
 export function resolveFlags(
   flags: Flags,
   env: Environment,
@@ -156,7 +168,7 @@ export function resolveFlags(
   };
 }
 
-/** Adds the positional argument, which is the model. */
+/** Returns the flags with the positional argument added as the value of --model. */
 function withModel({ given: said, positional }: Flags): readonly OptionInput[] | UsageError {
   const [model, second] = positional;
   if (second !== undefined) return { error: `"${second}": unexpected argument; only one model is served, "${model}"` };
@@ -166,7 +178,7 @@ function withModel({ given: said, positional }: Flags): readonly OptionInput[] |
   return [...said, optionInput(lookup("model")!, [model], "model")];
 }
 
-/** Merges inputs by name. Later layers win. Two lists of the same layer are joined. */
+/** Merges the options of several sources by name. A later source wins. Two lists in the same source are joined. */
 function merge(...layers: readonly (readonly OptionInput[])[]): Map<string, OptionInput> {
   const merged = new Map<string, OptionInput>();
   for (const layer of layers) {

@@ -1,4 +1,4 @@
-/** A worker process of `understudy serve --workers N`. It serves until its parent ends it or exits. */
+/** A worker process of `understudy serve --workers N`. It serves requests until its parent shuts it down or exits. */
 import { rmSync } from "node:fs";
 import { dirname } from "node:path";
 import type { App } from "../../app/create-app.ts";
@@ -29,14 +29,14 @@ async function serve(setup: WorkerSetup): Promise<void> {
     process.exit(USAGE_ERROR);
   }
   app = started.app;
-  // No request was served yet, because the event loop has not turned since the server listens.
+  // The server has received no request yet, because the event loop has not run since the server started to listen.
   if (paused) void app.engines.pause("keep", false);
   onTrap(config, app);
   await link.say({ listening: app.url });
   app.workWhenIdle();
 }
 
-/** Shuts down and exits. Further calls do nothing. */
+/** Shuts down and exits. Only the first call has an effect. */
 async function end(withinS: number): Promise<void> {
   if (ending) return;
   ending = true;
@@ -46,13 +46,13 @@ async function end(withinS: number): Promise<void> {
   process.exit(0);
 }
 
-/** Removes the shared folder and shuts down, because the parent has exited and cannot. */
+/** Removes the shared folder and shuts down, because the parent process has exited and can no longer do so. */
 async function orphaned(): Promise<void> {
   const pages = folder;
   if (pages !== null) process.on("exit", () => rmSync(pages, { recursive: true, force: true }));
   await end(graceS);
 }
 
-// Ctrl-C reaches every process of the terminal; the parent decides when workers end.
+// Ignore Ctrl-C, which reaches every process of the terminal. The parent process decides when its workers shut down.
 process.on("SIGINT", () => {});
 for (const signal of ["SIGTERM", "SIGHUP"] as const) process.on(signal, () => void end(graceS));

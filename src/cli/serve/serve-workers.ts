@@ -1,4 +1,7 @@
-/** The parent process of `understudy serve --workers N`. It serves no requests; it starts the workers and owns their shared pages. */
+/**
+ * The parent process of `understudy serve --workers N`. It serves no requests, but starts the workers and owns the memory that
+ * they share.
+ */
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,20 +24,26 @@ import { workerCommand } from "../single-file.ts";
 import { describe } from "./banner.ts";
 import { endedLine, refusalOf, SAME_SIGNAL_US, startedMs, unwritableTruth } from "./serve.ts";
 
-/** Attempts to find a free port. Another program may take a port before the first worker listens on it. */
+/** Maximum number of attempts to find a free port. Another program may take a port before the first worker listens on it. */
 const PORT_TRIES = 5;
-/** A file system in memory. On a disk, writeback by the kernel would stall a process that touches a page. */
+/**
+ * Path of a file system in memory. With files on a disk, the kernel would stall a process that touches a page while the page is
+ * written back.
+ */
 const SHARED_MEMORY = "/dev/shm";
 const ENTRY = fileURLToPath(new URL("./serve-worker.ts", import.meta.url));
 
 interface CommandOutput {
   readonly refuse: (why: string) => void;
   readonly warn: (what: string) => void;
-  /** Reports that the server accepts requests, with its URLs. */
+  /** Called when the server accepts requests. `urls`: the URLs of the server. */
   readonly ready: (urls: object) => void;
 }
 
-/** Returns an error message if the platform does not spread connections over processes that share a port. */
+/**
+ * Returns an error message if the platform does not distribute connections among the processes that share a port, else
+ * undefined.
+ */
 export function unbalanced(platform: string): string | undefined {
   if (platform === "linux") return undefined;
   return `--workers: must be 1 on ${platform}; only Linux spreads the connections of a port over several processes`;
@@ -50,7 +59,7 @@ export async function serveWorkers(
   if (why) return refuse(why);
   const ledger = openLedger(config);
   if ("refused" in ledger) return refuse(ledger.refused);
-  // On "exit", so that it also happens after an uncaught error.
+  // Remove the folder on "exit", so that it is removed after an uncaught error too.
   process.on("exit", () => rmSync(ledger.folder, { recursive: true, force: true }));
   const clock = new WallClock();
   const startedS = epochUsOf(0) / 1e6;
@@ -95,7 +104,7 @@ export async function serveWorkers(
         for (const { release } of reserved) release();
       });
       const pids = supervisor.pids.filter((pid) => pid !== null);
-      // The workers choose the same way of writing streams, because they run on the same machine.
+      // Every worker writes streams in the manner that `streamWritesOf` returns here, because all run on the same machine.
       const at = { url, tritonUrl: tritonUrl(config), http2Url: http2Url(url, ports.http2Port) };
       printText(describe(config, at, startedMs(), await streamWritesOf(config), pids));
       ready({ url, metricsUrl: at.tritonUrl, http2Url: at.http2Url });
@@ -113,7 +122,7 @@ export async function serveWorkers(
       return refuse(line);
     }
   }
-  // The workers do not need this process to serve, so an error here must not end them.
+  // The workers can serve without this process, so an error in this process must not end them.
   for (const event of ["uncaughtException", "unhandledRejection"])
     process.on(event, (error: unknown) => logUnexpected("an error in the parent of the workers", error));
   const code = await supervisor.exited;
@@ -129,11 +138,11 @@ function tritonUrl({
   return listen && listenUrl({ hostname: listen.host, port: listen.port });
 }
 
-/** Returns the URL of the HTTP/2 port, on the same address; null without one. */
+/** Returns the URL of the HTTP/2 port, with the host of the other URL. Returns null if HTTP/2 has no port of its own. */
 const http2Url = (url: string, port: number | undefined): string | null =>
   port === undefined ? null : url.replace(/:\d+$/, `:${port}`);
 
-/** Reserves the ports of HTTP/1.1, HTTP/2 and Triton's metrics, as far as configured. Throws `PortError`. */
+/** Reserves the ports of HTTP/1.1, HTTP/2 and Triton's metrics if the configuration sets them. Throws `PortError`. */
 function reservePorts({
   listen: { host, port, http2Port },
   metrics: {
@@ -153,7 +162,10 @@ function reservePorts({
   }
 }
 
-/** Returns the configuration of a worker, which writes to a truth log of its own. */
+/**
+ * Returns the configuration of a worker. It differs from the server's in the path of the truth log, because each worker writes
+ * its own.
+ */
 function configOf(config: ServeConfig, worker: number): ServeConfig {
   const {
     truth: { log: truthLog },
@@ -175,7 +187,7 @@ function openLedger(config: ServeConfig): Ledger | { readonly refused: string } 
   }
 }
 
-/** Shuts down on the first signal, and kills the workers on the second. */
+/** Shuts down on the first signal. Kills the workers on the second signal. */
 function endOnSignal(config: ServeConfig, supervisor: () => Supervisor) {
   const state = {
     received: null as NodeJS.Signals | null,

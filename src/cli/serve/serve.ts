@@ -1,4 +1,4 @@
-/** `understudy serve`: resolves the configuration, starts the server, prints its banner, and shuts it down on a signal. */
+/** `understudy serve`: builds the configuration, starts the server, prints the banner, and shuts the server down on a signal. */
 
 import { resolve } from "node:path";
 import { version } from "../../../package.json";
@@ -33,10 +33,13 @@ const refuse = refuser("serve");
 export const CORE_TRAPPED = 70;
 const ENGINE_DEAD = 1;
 const REQUESTS_CUT = 1;
-/** Microseconds in which a second signal counts as the first: Ctrl-C also reaches `bin/understudy`, which passes it on. */
+/**
+ * Microseconds within which a second signal counts as the same Ctrl-C, which reaches this process directly and also through
+ * `bin/understudy`.
+ */
 export const SAME_SIGNAL_US = 200_000;
 
-/** Runs the command. `platform`: as in `process.platform`. */
+/** Runs the command. `platform`: the operating system, as `process.platform` names it. */
 export async function runServe(argv: readonly string[], platform: string = process.platform): Promise<void> {
   const resolved = resolveServeConfig(argv, process.env, (path) => textAtMost(path, NAMED_FILE_BYTES_MOST));
   if ("help" in resolved) {
@@ -78,7 +81,8 @@ export async function runServe(argv: readonly string[], platform: string = proce
   const started = await start(config, undefined, adminOf(resolved.values, resolved.latencies));
   if ("refused" in started) return refuse(started.refused);
   const { app } = started;
-  // Before the banner, because a program that reads it may send a signal at once.
+  // Listen for errors and signals before printing the banner, because a program that reads the banner may send a signal at
+  // once.
   onTrap(config, app);
   endOnSignal(config, app);
   printText(app.banner?.(startedMs()) ?? describe(config, app, startedMs(), app.streamWrites));
@@ -103,13 +107,13 @@ function adminOf(values: ServeValues, latencies: Latencies | undefined): Admin |
 }
 
 export interface StartRefusal {
-  /** One line for the user. The command exits with code 2. */
+  /** Error message in one line. The command exits with code 2. */
   readonly refused: string;
-  /** Code of the operating system's error, as EADDRINUSE. */
+  /** Code of the operating system's error, such as EADDRINUSE. Undefined if the error has no code. */
   readonly code: string | undefined;
 }
 
-/** Starts the server. Returns a refusal for errors that the user can correct; throws all others. */
+/** Starts the server. Returns a refusal for an error that the user can correct, and throws every other error. */
 export async function start(
   config: ServeConfig,
   place?: Place,
@@ -134,11 +138,14 @@ export async function start(
   }
 }
 
-/** Errors of addresses that cannot be listened on. Without a name server, Bun reports an unknown name as EINVAL. */
+/**
+ * Matches the messages of errors that mean the server cannot listen at the address. Bun reports an unknown host name as EINVAL
+ * if the system has no name server.
+ */
 const UNLISTENABLE =
   /getaddrinfo|ENOTFOUND|EADDRNOTAVAIL|EAFNOSUPPORT|EINVAL: invalid argument, listen|Failed to listen|invalid host/i;
 
-/** Returns one line for an error that the user can correct, else undefined. */
+/** Returns one line about an error that the user can correct. Returns undefined for every other error. */
 export function refusalOf(config: ServeConfig, error: unknown): string | undefined {
   const {
     role,
@@ -164,7 +171,7 @@ export function refusalOf(config: ServeConfig, error: unknown): string | undefin
   return `${hostFlag} ${at.host}: cannot listen there (${code ?? String(error)}); give an address of this machine`;
 }
 
-/** Milliseconds since the process was executed. */
+/** Returns the milliseconds since the start of the process. */
 export function startedMs(): number {
   return process.uptime() * 1000;
 }
@@ -173,7 +180,7 @@ function warn(what: string): void {
   printError(`understudy serve: ${what}`);
 }
 
-/** Warns if the limit of open files is below the number of streams. Each stream needs one file descriptor. */
+/** Warns if fewer files may be open than streams, because each stream needs a file descriptor. */
 function warnOfFileLimit({ engine }: ServeConfig): void {
   const limit = openFileLimit();
   if (limit === null || limit >= engine.maxNumSeqs + OWN_DESCRIPTORS) return;
@@ -183,8 +190,9 @@ function warnOfFileLimit({ engine }: ServeConfig): void {
 }
 
 /**
- * Decides what an uncaught error means. A broken engine ends the process with 70: streams are cut, and a file with all that
- * reproducing it takes is written. Any other error is logged, and the process continues (docs/how-to/crash.md).
+ * Handles uncaught errors. An error that broke an engine ends the process with exit code 70: open streams are cut, and a crash
+ * file is written with the data that reproduces the error. Any other error is logged, and the process continues
+ * (docs/how-to/crash.md).
  */
 export function onTrap(config: ServeConfig, app: App): void {
   const end = (error: Error) => {
@@ -202,8 +210,8 @@ export function onTrap(config: ServeConfig, app: App): void {
 }
 
 /**
- * Warns of an error that a user's `model.ts` threw outside of its answer, and returns true; the process continues. A thrown
- * value that is not an `Error` counts as the model's, because our code throws only errors.
+ * Returns true and prints a warning if a user's `model.ts` threw the error while it was not answering; the process then
+ * continues. A thrown value that is not an `Error` counts as the model's, because our own code throws only errors.
  */
 function isOfModel({ triton: tritonServer }: ServeConfig, error: unknown): boolean {
   if (tritonServer === undefined) return false;
@@ -214,7 +222,10 @@ function isOfModel({ triton: tritonServer }: ServeConfig, error: unknown): boole
   return true;
 }
 
-/** Returns the log line of a shutdown. `sinceUs`: time of the signal, at which `open` requests ran. */
+/**
+ * Returns the line that the log gets at a shutdown. `open`: number of requests in progress when the signal came. `sinceUs`:
+ * time of the signal.
+ */
 export function endedLine({ role }: Pick<ServeConfig, "role">, open: number, sinceUs: number): string {
   const requests = open === 1 ? "1 request" : `${open} requests`;
   return timedLine(

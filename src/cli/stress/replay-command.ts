@@ -1,11 +1,11 @@
-/** The command that runs one case of a stress run again, for copying into a shell. */
+/** Builds the command that repeats one case of a stress run, for users to copy into a shell. */
 import type { StressValues } from "./stress-options.ts";
 
-/** Options that decide how a client is run and judged; the others choose cases or write files. */
+/** Options that decide how a client is run and judged. All other options choose cases or write files. */
 const KEPT = ["client", "protocol", "wait", "retries", "timeout", "hang"] as const;
 const SECONDS: readonly string[] = ["wait", "timeout", "hang"];
 
-/** Returns the whole command for a plan: the options that the client was run with, and its words after `--`. */
+/** Returns the command that repeats the case of a plan, with the options of this run and with the client's command after `--`. */
 export function replayCommand(values: StressValues, command: readonly string[], plan: string): string {
   const options = KEPT.flatMap((name) => {
     const value = values[name];

@@ -1,4 +1,7 @@
-/** Chooses the client under test: the user's command, our reference client, or a pinned one of the checkout (test/clients/drivers). */
+/**
+ * Chooses the client under test: a command of the user, our reference client, or a client of the checkout with a pinned version
+ * (test/clients/drivers).
+ */
 import { existsSync, readFileSync } from "node:fs";
 import { homepage } from "../../../package.json";
 import type { WallClock } from "../../base/clock.ts";
@@ -8,12 +11,12 @@ import { referenceClient } from "../../tools/stress/reference.ts";
 import type { StressClient } from "../../tools/stress/run.ts";
 import type { StressValues } from "./stress-options.ts";
 
-/** A row of test/clients/drivers/drivers.json. */
+/** A row of test/clients/drivers/drivers.json: a pinned client. */
 export interface Driver {
-  /** Program and arguments, relative to the root of the checkout. It speaks `understudy-client/1`. */
+  /** Program and arguments, relative to the root of the checkout. The program speaks the protocol `understudy-client/1`. */
   readonly command: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Number of retries that the client documents; null: it documents none. */
+  /** Number of retries that the client's documentation states. Null if it states no number. */
   readonly retries: number | null;
 }
 
@@ -25,15 +28,18 @@ export interface ChosenClient {
 }
 
 const DRIVERS = "test/clients/drivers/drivers.json";
-/** Most folders above this file that are searched. The bundle of a checkout is in `build/programs/NAME/`, less deep than this. */
+/**
+ * Maximum number of parent folders of this file to search. The bundle of a checkout lies in `build/programs/NAME/`, which is
+ * less deep.
+ */
 const LEVELS_MOST = 6;
 const TIMEOUT_S = 2;
-/** Most characters of a command in the title of a report. */
+/** Maximum number of characters of a command in the title of a report. */
 const NAME_CHARACTERS = 80;
 
 /**
- * Finds the checkout that holds this file or its bundle, and returns its folder with a slash at the end. Returns null for the
- * published package and for a single file, which have no drivers.
+ * Finds the checkout that contains this file or its bundle. Returns the checkout's folder with a slash at the end. Returns null
+ * in the published package and in a single file, which contain no pinned clients.
  */
 function checkout(): string | null {
   if (Bun.isStandaloneExecutable) return null;
@@ -44,13 +50,13 @@ function checkout(): string | null {
   return null;
 }
 
-/** Returns the table of pinned clients. It is empty outside of a checkout. */
+/** Returns the table of pinned clients, which is empty outside of a checkout. */
 export function drivers(): Readonly<Record<string, Driver>> {
   const root = checkout();
   return root === null ? {} : JSON.parse(readFileSync(root + DRIVERS, "utf8"));
 }
 
-/** Returns the client, or an error message. */
+/** Returns the client under test, or an error message. */
 export function chosenClient(
   command: readonly string[],
   { client, protocol, timeout = TIMEOUT_S, retries }: StressValues,
@@ -96,9 +102,9 @@ function alive(
   return { name, client: ask, retries, close };
 }
 
-/** Starts a pinned client. Returns an error message if its program is missing. */
+/** Starts a pinned client. Returns an error message if the client's program is missing. */
 function pinned(name: string, driver: Driver, timeoutMs: number, retries: number | undefined): ChosenClient | string {
-  const root = checkout()!; // the driver is from its table
+  const root = checkout()!; // Not null, because `driver` comes from the table of a checkout.
   const [program = "", ...words] = driver.command;
   const path = program === "bun" ? process.execPath : program.includes("/") ? root + program : Bun.which(program);
   if (path === null || !existsSync(path))

@@ -8,14 +8,17 @@ export class StressProgress {
 
   constructor(private readonly line: TerminalLine) {}
 
-  /** Counts a finished case. `cases`: number of all cases. */
+  /** Counts a finished case. `cases`: total number of cases. */
   finished(verdict: StressVerdict, cases: number): void {
     this.#done++;
     if (isRed(verdict)) this.#red++;
     this.line.show(`${this.#done} of ${cases} cases, ${this.#red} red`);
   }
 
-  /** Shows that failed plan `at` of `of` is being shrunk, and how many runs that has taken. */
+  /**
+   * Shows that plan number `at` of `of` failed plans is being shrunk. `runs`: number of runs that shrinking it has taken so
+   * far.
+   */
   shrinking(at: number, of: number, runs: number): void {
     this.line.show(`shrinking red plan ${at} of ${of}, ${runs} runs`);
   }

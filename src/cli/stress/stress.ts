@@ -30,15 +30,16 @@ import { StressProgress } from "./stress-progress.ts";
 
 const refuse = refuser("stress");
 const HANG_S = 4;
-/** Most bytes of the file of --expect. */
+/** Maximum size of the file of --expect, in bytes. */
 const EXPECTED_MOST = 2 ** 26;
 const CONCURRENCY = 4;
-/** Most faults of a random plan. */
+/** Maximum number of faults in a random plan. */
 const RANDOM_FAULTS = 6;
-/** Upper bound of a plan's seed, exclusive. */
+/** Upper bound of the seed of a plan, exclusive. */
 const SEEDS = 2 ** 32;
-/** Most runs to shrink a failed plan, and most plans that are shrunk. */
+/** Maximum number of runs to shrink one failed plan. */
 const SHRINK_RUNS = 80;
+/** Maximum number of failed plans that are shrunk. */
 const SHRUNK_MOST = 10;
 
 export async function runStress(argv: readonly string[]): Promise<void> {
@@ -115,7 +116,7 @@ function report(
   process.exitCode = neverRan ? 2 : isRedRun ? 1 : 0;
 }
 
-/** Runs the client through the cases, and shrinks the random plans that failed. */
+/** Runs the client through all cases, and shrinks the random plans that failed. */
 async function runClient(
   chosen: ChosenClient,
   { concurrency = CONCURRENCY, hang = HANG_S, random, seed = 1 }: StressValues,
@@ -140,7 +141,7 @@ async function runClient(
   return { name: chosen.name, results, shrunk, notCalled: 0 };
 }
 
-/** Serves the cases for other tests, which call them, until the time is over. */
+/** Serves the cases to a test suite of the user, which requests them, until the time of the run is over. */
 async function serveCases(
   seconds: number,
   values: StressValues,
@@ -178,7 +179,7 @@ function casesOf({ faults, replay, random, seed = 1, seeds = 1 }: StressValues):
   return Array.from({ length: seeds }, (_, i) => stressCases(faults ?? [], seed + i)).flat();
 }
 
-/** Known verdicts by plan; null: every failed case is an error. */
+/** Expected verdicts, by plan. If null, no failure is expected, so every failed case is an error. */
 type KnownVerdicts = ReadonlyMap<string, string> | null;
 
 function expectations(file: string): ReadonlyMap<string, string> {

@@ -1,4 +1,7 @@
-/** Reads a folder of `understudy proxy --record` as a benchmark run. Prompts are tokenized if their answers lack a token count. */
+/**
+ * Reads a folder of `understudy proxy --record` as a benchmark run. Counts the tokens of a prompt if its recorded answer does
+ * not state the number.
+ */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
@@ -11,10 +14,10 @@ import { isRecord, type RecordedStream, recordedStream } from "../../tools/fit/r
 import { type FitRun, runOf } from "../../tools/fit/run.ts";
 import { TraceError } from "../../workloads/trace.ts";
 
-/** Maximum size of all files together, in MiB. */
+/** Maximum size of all files of the folder together, in MiB. */
 const MIB_MOST = 256;
 
-/** Throws `TraceError` for unusable records, and `UserError` for an unusable tokenizer folder. */
+/** Reads the folder. Throws `TraceError` for unusable records, and `UserError` for an unusable tokenizer folder. */
 export async function folderRun(folder: string, config: ServeConfig): Promise<FitRun> {
   const streams = passedIn(folder);
   const unsaid = streams.filter(({ inputTokens }) => inputTokens === null);
@@ -26,7 +29,7 @@ export async function folderRun(folder: string, config: ServeConfig): Promise<Fi
     })),
   );
   count?.close();
-  // No concurrency, because records do not contain it. The replay sends requests at their recorded times.
+  // Leave out the concurrency, because records do not state it. The replay sends requests at their recorded times instead.
   const format = unsaid.length > 0 ? `proxy, ${unsaid.length} prompts counted here` : "proxy";
   return runOf({ source: folder, format, concurrency: null }, requests);
 }
@@ -49,7 +52,10 @@ function passedIn(folder: string): RecordedStream[] {
   return streams;
 }
 
-/** Makes a token counter with --tokenizer or the built-in vocabulary. It does not count roles and chat templates. */
+/**
+ * Makes a function that counts the tokens of a prompt, with --tokenizer or the built-in vocabulary. It does not count roles and
+ * chat templates.
+ */
 async function counterOf({ text, engine }: ServeConfig) {
   const { encoder } = await textOf(text, await builtFiles(engine), new DueTime());
   const counted = async (part: PromptPart) =>

@@ -1,4 +1,7 @@
-/** Fits a linear timing to benchmark runs. Coefficients that no equation determines are found by replaying the runs. */
+/**
+ * Fits a linear timing to benchmark runs. Coefficients that no equation determines are found by replaying the runs with trial
+ * values.
+ */
 import { levenbergMarquardt } from "ml-levenberg-marquardt";
 import { seeded } from "../../base/random.ts";
 import type { EngineConfig } from "../../engine/config/engine-config.ts";
@@ -9,16 +12,17 @@ import { type Solution, solve } from "../../tools/fit/solve.ts";
 import { Replay } from "../../tools/replay/replay.ts";
 import { TraceError, type TraceRequest } from "../../workloads/trace.ts";
 
-/** Most made-up requests for a run that reports only means. */
+/** Maximum number of made-up requests for a run that reports only means. */
 const REQUESTS_MOST = 2000;
-/** Most replays to find the overhead. */
+/** Maximum number of replays to find the overhead. */
 const ROUNDS = 10;
-/** Error of the replayed TTFT at which the search for the overhead ends. */
+/** Difference between replayed and measured TTFT, in microseconds, below which the search for the overhead ends. */
 const NEAR_US = 20;
-/** For runs with only means: costs of a prompt token to try, and rounds of least squares from the best one. */
+/** For runs that report only means: number of start values to try for the cost of a prompt token. */
 const TRIALS = 12;
+/** For runs that report only means: number of rounds of least squares, from the best start value. */
 const ITERATIONS = 12;
-/** Start values for coefficients that are 0, in the order base, prefill, decode, overhead. */
+/** Start values in microseconds for coefficients that are 0, in the order base, prefill, decode, overhead. */
 const FIRST_US = [1000, 1, 1, 1000];
 
 export type Linear = Extract<Timing, { kind: "linear" }>;
@@ -33,11 +37,14 @@ export type RunReplayer = (one: FitRun, timing: Timing) => Times;
 export interface FitResult {
   readonly timing: Linear;
   readonly solution: Solution;
-  /** Coefficients that no equation determines. */
+  /** Coefficients that no equation determines, so that they were found by replays. */
   readonly fromReplays: readonly Coefficient[];
 }
 
-/** Fits the timing. `budget`: maximum tokens of a step. Returns null if no request has two tokens, so that step times are unknown. */
+/**
+ * Fits the timing. `budget`: maximum number of tokens in a step. Returns null if no request has two tokens, because step times
+ * are then unknown.
+ */
 export function fitRuns(runs: readonly FitRun[], budget: number, replayed: RunReplayer): FitResult | null {
   const equations = runs.flatMap((one) => equationsOf(one, budget));
   if (!equations.some(({ kind }) => kind === "step")) return null;
@@ -50,11 +57,15 @@ export function fitRuns(runs: readonly FitRun[], budget: number, replayed: RunRe
     const fromReplays: Coefficient[] = prefillUs === undefined ? ["overhead"] : ["prefill", "overhead"];
     return { timing: withOverhead(runs, timing, replayed), solution, fromReplays };
   };
-  // In closed loops, prompt and output tokens come in a fixed proportion, so that means do not separate their costs.
+  // Means alone do not separate the costs of prompt and output tokens, because in a closed loop both kinds come in a fixed
+  // proportion.
   return runs.every(({ requests }) => requests === null) ? toMeans(runs, fitted, replayed) : fitted();
 }
 
-/** Finds the timing whose replayed means are nearest to the measured ones. Starts from several costs of a prompt token. */
+/**
+ * Finds the timing whose replayed means are nearest to the measured means. Tries several start values for the cost of a prompt
+ * token.
+ */
 function toMeans(
   runs: readonly FitRun[],
   fitted: (prefillUs: number) => FitResult | null,
@@ -67,7 +78,7 @@ function toMeans(
   if (start === undefined) return null;
   const from = start.timing;
   const units = [from.baseUs, from.prefillUs, from.decodeUs, from.requestOverheadUs ?? 0].map(
-    // Least squares scale a coefficient from its start value, so 0 would stay 0.
+    // Replace a start value of 0, because least squares scale a coefficient from its start value, so that 0 would stay 0.
     (us, i) => us || FIRST_US[i]!,
   );
   const timingOf = (values: readonly number[]) => {
@@ -95,7 +106,7 @@ function toMeans(
   return { timing: isBetter ? timing : from, solution: start.solution, fromReplays: COEFFICIENTS };
 }
 
-/** Returns replayed / measured for TTFT and TPOT of each run. */
+/** Returns the replayed TTFT and TPOT of each run, each divided by the measured value. */
 function ratios(runs: readonly FitRun[], timing: Linear, replayed: RunReplayer): number[] {
   return runs.flatMap((one) => {
     const found = replayed(one, timing);
@@ -105,7 +116,7 @@ function ratios(runs: readonly FitRun[], timing: Linear, replayed: RunReplayer):
 
 const missOf = (all: readonly number[]) => all.reduce((sum, ratio) => sum + (ratio - 1) ** 2, 0);
 
-/** Rounds the coefficients to the printed digits, so that the replay uses the printed timing. */
+/** Rounds the coefficients to the digits that are printed, so that the replay uses exactly the printed timing. */
 function linearOf({ base, prefill, decode, overhead }: Readonly<Record<Coefficient, number>>): Linear {
   const written = (us: number) => Number(us.toPrecision(5));
   return {
@@ -118,8 +129,8 @@ function linearOf({ base, prefill, decode, overhead }: Readonly<Record<Coefficie
 }
 
 /**
- * Finds the overhead for runs in which no request was alone: the value with which replays reach the measured TTFT. The fastest
- * request limits it.
+ * Finds the overhead for runs in which requests always overlapped: the overhead with which replays have the measured TTFT. It
+ * is at most the part of the fastest request's TTFT that its prompt step does not explain.
  */
 function withOverhead(runs: readonly FitRun[], timing: Linear, replayed: RunReplayer): Linear {
   const mostUs = Math.max(0, Math.min(...runs.map((one) => leftOver(one, timing))));
@@ -133,7 +144,8 @@ function withOverhead(runs: readonly FitRun[], timing: Linear, replayed: RunRepl
   for (let round = 0, now = best; round < ROUNDS && Math.abs(now.lackUs) > NEAR_US; round++) {
     if (now.lackUs > 0) tooLittleUs = us;
     else tooMuchUs = us;
-    // Bisect if the linear guess leaves the interval: a little more overhead may cost a request a whole step.
+    // Bisect if the linear guess lies outside of the interval, which happens because a little more overhead may delay a request
+    // by a whole step.
     const next = us + now.lackUs;
     us = next > tooLittleUs && next < tooMuchUs ? next : (tooLittleUs + tooMuchUs) / 2;
     now = tried(us);
@@ -142,7 +154,7 @@ function withOverhead(runs: readonly FitRun[], timing: Linear, replayed: RunRepl
   return best.timing;
 }
 
-/** Returns the smallest TTFT minus the step time of the prompt, in microseconds. */
+/** Returns the smallest difference between a request's TTFT and the step time of its prompt, in microseconds. */
 function leftOver({ requests, ttftUs, inputTokens }: FitRun, { baseUs, prefillUs }: Linear): number {
   if (requests === null) return ttftUs - baseUs - prefillUs * inputTokens;
   return requests.reduce(
@@ -151,7 +163,7 @@ function leftOver({ requests, ttftUs, inputTokens }: FitRun, { baseUs, prefillUs
   );
 }
 
-/** Replays a run in simulated time and returns its means. Throws TraceError if requests exceed --max-model-len. */
+/** Replays a run in simulated time and returns its means. Throws TraceError if a request exceeds --max-model-len. */
 export function replay(one: FitRun, config: EngineConfig, module: WebAssembly.Module): Times {
   const { concurrency } = one;
   const simulated = new Replay({

@@ -1,4 +1,7 @@
-/** `understudy timing fit`: fits a linear timing to benchmark results, and replays them with it to report its error. */
+/**
+ * `understudy timing fit`: fits a linear timing to benchmark results, then replays the results with the timing to report its
+ * error.
+ */
 import { statSync } from "node:fs";
 import wasm from "../../../build/core.wasm" with { type: "file" };
 import type { ServeConfig } from "../../app/config/serve-config.ts";
@@ -20,7 +23,7 @@ import { timingOptions } from "./timing-options.ts";
 import { textTable } from "./timing-show.ts";
 
 const refuse = refuser("timing fit");
-/** Maximum file size, enough for some ten million tokens with their times. */
+/** Maximum size of a file in MiB, enough for some ten million tokens with their times. */
 const MIB_MOST = 256;
 const SCHEMA = "understudy-timing-fit/1";
 export async function runTimingFit(argv: readonly string[]): Promise<void> {
@@ -33,7 +36,7 @@ export async function runTimingFit(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** Reads runs from a result file, or from a folder of `understudy proxy --record`. */
+/** Reads the runs of a result file, or of a folder of `understudy proxy --record`. */
 async function runsOf(file: string, config: ServeConfig): Promise<FitRun[]> {
   if (!statSync(file, { throwIfNoEntry: false })?.isDirectory()) return readRuns(contentOf(file), file);
   const { folderRun } = await import("./fit-folder.ts");
@@ -78,7 +81,8 @@ function contentOf(file: string): string {
 }
 
 function textOf({ baseUs, prefillUs, decodeUs, requestOverheadUs }: Linear): string {
-  // No exponent, and picoseconds at the finest, as the parser of --timing accepts.
+  // Print without an exponent and with at most nine decimals (picoseconds), because the parser of --timing accepts no other
+  // form.
   const ms = (us: number) => `${(us / 1000).toFixed(9).replace(/\.?0+$/, "")}ms`;
   return `linear:base=${ms(baseUs)},prefill=${ms(prefillUs)},decode=${ms(decodeUs)},overhead=${ms(requestOverheadUs ?? 0)}`;
 }
@@ -109,7 +113,8 @@ function report({ solution, timing, fromReplays }: FitResult, results: Results):
   ]);
   const told = (name: Coefficient) => !fromReplays.includes(name);
   const zero = COEFFICIENTS.filter((name) => us[name] === 0 && !open.includes(name) && told(name));
-  // Each run gives two means, for at least as many coefficients.
+  // Each run has two means, TTFT and TPOT. If there are not more means than coefficients, a fit can match all means exactly, so
+  // its errors prove nothing.
   const tooFew = !told("base") && 2 * results.length <= COEFFICIENTS.length;
   return [
     textTable([head, ...rows]),

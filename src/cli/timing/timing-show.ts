@@ -17,7 +17,7 @@ const MARKS = ["·", "+", "#"];
 const ms = (us: number) => us / 1000;
 const decimal = (us: number) => (us / 1000).toFixed(us < 100_000 ? 2 : 1);
 
-/** Returns one line per preset. `configs`: the engine configuration of the server by preset. */
+/** Returns one line per preset. `configs`: by preset, the configuration of an engine that uses it. */
 export function listText(configs: ReadonlyMap<string, EngineConfig>, json: boolean): string {
   const rows = presetNames.map((name) => {
     const { model, gpu, tp, precision, engine, poolTokens } = findPreset(name)!;
@@ -47,7 +47,10 @@ export function listText(configs: ReadonlyMap<string, EngineConfig>, json: boole
   return [textTable([head, ...cells]), "", "understudy timing show PRESET plots a preset."].join("\n");
 }
 
-/** Returns tables and plots of a timing. `text`: as the user wrote it. `profile`: undefined if the timing is not a preset. */
+/**
+ * Returns tables and plots of a timing. `text`: the timing as the user wrote it. `profile`: the preset; undefined if the timing
+ * is not a preset.
+ */
 export function showText(text: string, profile: Profile | undefined, engine: EngineConfig, json: boolean): string {
   const { timing, maxNumScheduledTokens: budget, maxModelLen, maxNumSeqs } = engine;
   const poolTokens = (engine.numGpuBlocks - 1) * engine.blockSize;
@@ -123,7 +126,7 @@ function about(text: string, profile: Profile | undefined, engine: EngineConfig,
   ].join("\n");
 }
 
-/** Aligns rows as a table: the first column left, the others right. */
+/** Aligns rows as a table: the first column to the left, the other columns to the right. */
 export function textTable(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   return rows

@@ -47,7 +47,7 @@ function presets(): ReadonlyMap<string, EngineConfig> {
   return new Map(presetNames.map((name) => [name, engineOf(name) as EngineConfig]));
 }
 
-/** Returns the engine configuration of a server with this timing. */
+/** Returns the configuration of an engine with this timing. */
 function engineOf(timing: string): EngineConfig | UsageError {
   const made = serveConfig({ timing }, new Map());
   return "error" in made ? made : made.config.engine;

@@ -93,5 +93,5 @@ function tableOf({ requests, withoutToken, times, compared }: TrueTimes): string
 
 function endOf({ next, missed }: { readonly next: string | null; readonly missed: number }): string[] {
   const lost = missed > 0 ? [`${missed} rows were dropped before they were read; --truth-requests keeps more`] : [];
-  return next === null ? lost : [...lost, `--since ${next} reads the requests that end after these`];
+  return next === null ? lost : [...lost, `to read only newer requests next time: --since ${next}`];
 }

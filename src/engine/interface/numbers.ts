@@ -44,7 +44,10 @@ interface PlanNumbers {
 export interface NumberSources {
   /** The core's `Word`s: current, or as of the last update. */
   readonly words: Int32Array;
-  /** The core's `Total`s that a plan changes. They may be as of the last update, with which vLLM's scheduler reports them. */
+  /**
+   * The core's `Total`s that a plan changes. vLLM's scheduler reports these totals as of the last update, so the array may hold
+   * older values than `totals`.
+   */
   readonly reported: Float64Array;
   /** The core's current `Total`s. */
   readonly totals: Float64Array;

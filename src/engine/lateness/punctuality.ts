@@ -10,7 +10,7 @@ export interface PunctualityOptions {
   readonly host: ProcessorTimes | null;
   /** Returns the number of steps with tokens so far. */
   readonly steps: () => number;
-  /** null if no line is written. */
+  /** Writes a line of the log about late steps. Null if late steps are not logged. */
   readonly log: ((line: string) => void) | null;
 }
 

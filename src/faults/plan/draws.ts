@@ -1,6 +1,6 @@
 /**
- * Random draws of faults. A draw depends only on the plan's seed, the request's key, the fault's index in the plan and
- * a number that the fault passes.
+ * Random draws of faults. A draw depends only on the plan's seed, the request's key, the index of the fault in the plan, and a
+ * number that the fault passes.
  */
 import { mix } from "../../base/random.ts";
 
@@ -16,12 +16,12 @@ export class FaultDraws {
     this.#seed = mix(seed >>> 0, hash >>> 0);
   }
 
-  /** Returns a number from 0 to 1, excluding 1. */
+  /** Draws a number from 0 to 1, excluding 1. `place`: index of the fault in the plan. `n`: number of the draw. */
   fraction(place: number, n: number): number {
     return mix(mix(this.#seed, place), n) / 2 ** 32;
   }
 
-  /** Returns a whole number from 0 to `end` - 1. */
+  /** Draws a whole number from 0 to `end` - 1. `place` and `n` are those of `fraction`. */
   below(place: number, n: number, end: number): number {
     return Math.floor(this.fraction(place, n) * end);
   }

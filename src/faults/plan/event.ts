@@ -1,18 +1,18 @@
-/** Events of a streamed answer, and the parts of them that faults can change. */
+/** Events of a streamed answer, and the parts of an event that faults can change. */
 import type { AnswerDialect } from "./types.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON of five dialects, looked into by their names.
 export type EventJson = any;
 
 export interface StreamEvent {
-  /** Index among the answer's events. An added event has the index of the event after it. */
+  /** Index of the event in the answer. An event that a fault added has the index of the event after it. */
   readonly index: number;
-  /** True if the event is the answer's, false if a fault added it. */
+  /** True if the event belongs to the answer, false if a fault added it. */
   readonly isOriginal: boolean;
   readonly name: string | null;
-  /** null for a comment. */
+  /** Value of the data line. Null if the event is only a comment. */
   readonly data: string | null;
-  /** Text of the event with its empty line, as it is sent. */
+  /** Text of the event as it is sent, including the empty line that ends the event. */
   readonly text: string;
   /** True for the last event of the stream. */
   readonly done: boolean;
@@ -20,9 +20,12 @@ export interface StreamEvent {
 
 const LAST_TYPES = ["message_stop", "response.completed", "response.incomplete", "response.failed"];
 
-/** Splits a text of one or several events. Comments keep their place and do not count as events. */
+/**
+ * Splits a text into its events. A comment stays at its position and does not count as an event. `from`: index of the first
+ * event.
+ */
 export function eventsIn(text: string, from: number): StreamEvent[] {
-  // Fast path for nearly all texts: one event with one line.
+  // Nearly all texts take this fast path: one event with one line.
   if (text.startsWith("data: ") && text.endsWith("\n\n") && text.indexOf("\n") === text.length - 2) {
     const data = text.slice(6, -2);
     return [{ index: from, isOriginal: true, name: null, data, text, done: isLast(null, data) }];
@@ -65,15 +68,15 @@ export function dialectOf(json: EventJson): AnswerDialect | null {
       : null;
 }
 
-/** Text of a delta that faults can replace. */
+/** Text of a delta that faults can replace, with the object that contains the text. */
 export interface TextPlace {
-  /** Name of the field with the text. */
+  /** Name of the field that contains the text. */
   readonly name: string;
   readonly text: string;
   put(text: string | null): void;
 }
 
-/** Returns the first field of a delta that has text; null if none has. */
+/** Returns the first field of a delta that contains text. Null if no field does. */
 export function textIn(json: EventJson): TextPlace | null {
   const first = json?.choices?.[0];
   if (first !== undefined)
@@ -97,12 +100,12 @@ function firstText(holder: EventJson, names: readonly string[]): TextPlace | nul
       };
 }
 
-/** Returns the event with other data. Servers write JSON without white space. */
+/** Returns the event with other data. Its JSON is written without white space, like the JSON of real servers. */
 export function withData(event: StreamEvent, data: string, name = event.name): StreamEvent {
   return { ...event, name, data, text: `${name === null ? "" : `event: ${name}\n`}data: ${data}\n\n` };
 }
 
-/** Returns an added event with this data, which goes before the given event. */
+/** Returns a new event with this data, which a fault sends before the event `before`. */
 export function added(before: StreamEvent, data: string, name: string | null = before.name): StreamEvent {
   return { ...withData(before, data, name), isOriginal: false, done: false };
 }

@@ -1,20 +1,20 @@
-/** A planned fault while it acts on one answer: decides at which events it acts and counts how often it did. */
+/** A planned fault while it acts on one answer. Decides at which events the fault acts, and counts how often it acted. */
 import type { FaultDraws } from "./draws.ts";
 import type { PlannedFault } from "./types.ts";
 
-/** Draws from here on decide where a fault acts; draws below decide what it does there. */
+/** First number of the draws that decide where a fault acts. Draws with smaller numbers decide what the fault does there. */
 const PLACES = 0x40000000;
-/** Number of events for which `nextDue` draws chances in advance. */
+/** Maximum number of events for which `nextDue` draws the chances in advance. */
 const CHANCES = 64;
 
 export class FaultRun {
-  /** Number of times that the fault has acted. */
+  /** Number of times that the fault has acted on this answer. */
   fired = 0;
   readonly #drawnAt: number;
 
   constructor(
     readonly fault: PlannedFault,
-    /** Index in the plan. */
+    /** Index of the fault in the plan. */
     readonly place: number,
     readonly draws: FaultDraws,
   ) {
@@ -38,7 +38,10 @@ export class FaultRun {
     return this.draws.below(this.place, n, end);
   }
 
-  /** Returns true if the fault should act at this event. If it cannot, it waits for the next event at which it can. */
+  /**
+   * Returns true if the fault should act at this event. A fault that cannot act on the event waits for the next event on which
+   * it can.
+   */
   due(event: number, done: boolean): boolean {
     const { kind, at, count } = this.fault.position;
     switch (kind) {
@@ -59,13 +62,13 @@ export class FaultRun {
     }
   }
 
-  /** True if the fault has acted as often as it should. */
+  /** True if the fault has acted as many times as the plan orders. */
   get isOver(): boolean {
     const { kind, count } = this.fault.position;
     return (kind === "head" && this.fired > 0) || ((kind === "event" || kind === "drawn") && this.fired >= count);
   }
 
-  /** Returns the first event from this index on, except the last of the stream, at which the fault may be due. */
+  /** Returns the index of the first event, from `event` on, at which the fault may act. Ignores the last event of the stream. */
   nextDue(event: number): number {
     const { kind, at, count } = this.fault.position;
     switch (kind) {
@@ -85,7 +88,7 @@ export class FaultRun {
     }
   }
 
-  /** Returns the byte at which the fault acts in an event of `length` bytes. */
+  /** Returns the offset of the byte at which the fault acts in an event of `length` bytes. */
   offset(event: number, length: number): number {
     return this.fault.position.offset ?? 1 + this.below(event, Math.max(1, length - 1));
   }

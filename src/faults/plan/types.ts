@@ -1,30 +1,36 @@
-/** Types of faults, plans and the operations that they result in. */
+/** Types of faults, of plans, and of the operations into which the stages turn an answer. */
 
 /** Stages of the pipeline, in the order in which they run. */
 export const STAGES = ["events", "text", "coding", "http", "segments", "end"] as const;
-/** `instead` replaces the answer, `grpc` only acts on gRPC calls, `client` is an act of a client. */
+/**
+ * Stage in which a fault acts. Apart from `STAGES`: `instead` replaces the answer, `grpc` acts only on gRPC calls, `client` is
+ * an act of a client.
+ */
 export type FaultStage = (typeof STAGES)[number] | "instead" | "grpc" | "client";
 
 export const ANSWER_DIALECTS = ["chat", "completions", "messages", "responses", "generate"] as const;
 export type AnswerDialect = (typeof ANSWER_DIALECTS)[number];
 
-/** Protocol that carries the answer: HTTP version, or gRPC. */
+/** Protocol that carries the answer: an HTTP version, or gRPC. */
 export type FaultCarrier = "1.1" | "2" | "grpc";
 
 export type PositionKind = "head" | "event" | "byte" | "done" | "every" | "drawn" | "chance";
 
-/** Position at which a fault acts. */
+/** Position in the answer at which a fault acts. */
 export interface Position {
   readonly kind: PositionKind;
-  /** Index of the event or byte; or the number of events among which one is drawn; or the chance. */
+  /**
+   * For `event` and `byte` the index; for `drawn` the number of events from which an event is drawn; for `chance` the
+   * probability per event.
+   */
   readonly at: number;
-  /** Byte inside the event or the head. null: before it. */
+  /** Byte inside the event or head at which the fault acts. Null: the fault acts before the event or head. */
   readonly offset: number | null;
   /** Number of consecutive events on which the fault acts. */
   readonly count: number;
 }
 
-/** Parameter of a fault. Words are literal, times are microseconds, sizes are bytes. */
+/** Parameter that a plan may give to a fault. A time is in microseconds and a size in bytes. A word must be one of `words`. */
 export type FaultParameter =
   | { readonly name: string; readonly type: "word"; readonly words: readonly string[] }
   | {
@@ -35,37 +41,46 @@ export type FaultParameter =
       readonly most: number;
     };
 
-/** Defines the bytes that a fault writes, and the judgement of `stress` on a client that reads them. */
+/** Describes what a fault does to the bytes, and how `understudy stress` judges a client that reads the bytes. */
 export interface FaultRule {
-  /** Effect on the wire, as a noun phrase that stands alone in tables. */
+  /** Effect of the fault on the bytes, as a noun phrase that is understandable alone in a table. */
   readonly what: string;
-  /** The behaviour of a correct client. */
+  /** Behavior that a correct client shows. */
   readonly oracle: string;
-  /** Source of the rule. "our rule": no specification says, and we judge by a rule of our own. "policy": no client is judged. */
+  /**
+   * Source of the rule. "our rule": no specification decides, so we judge by a rule of our own. "policy": no specification
+   * decides, and we do not judge.
+   */
   readonly text: string;
-  /** "policy": any behaviour without a crash is right. "either": the text or an error is right. null: a correct reader of the bytes decides. */
+  /**
+   * Behaviors that count as correct. "policy": any except a crash. "either": the text or an error. Null: the behavior of a
+   * client that decodes the bytes correctly.
+   */
   readonly allows: "either" | "policy" | null;
 }
 
-/** One kind of fault. Its rule applies to each way without a rule of its own. */
+/** A row of the table of faults. The row's rule applies to each variant of the fault that has no rule of its own. */
 export interface FaultRow extends FaultRule {
-  /** Stable id, as in the list of faults. */
+  /** Id of the fault, such as `B2`. An id never changes. */
   readonly id: string;
   readonly stage: FaultStage;
-  /** The fault's ways, by word of its first word parameter. Each has the parts of the rule that differ. */
+  /**
+   * Variants of the fault, such as `lines` of `B2,lines`, by the word that selects them. A variant has only the parts of the
+   * rule that differ from the row's.
+   */
   readonly ways: Readonly<Record<string, Partial<FaultRule>>>;
   readonly parameters: readonly FaultParameter[];
   readonly positions: readonly PositionKind[];
-  /** True if a plan may name a byte inside an event. */
+  /** True if a plan may name a byte inside an event as the position. */
   readonly inside: boolean;
-  /** Default position. */
+  /** Position at which the fault acts if the plan names no position. */
   readonly position: string;
   readonly dialects: readonly AnswerDialect[];
-  /** "others" if it also affects connections or other requests. */
+  /** "others" if the fault also affects other connections or other requests; "answer" if not. */
   readonly reaches: "answer" | "others";
-  /** Carriers on which the fault acts. On others it does nothing. */
+  /** Protocols over which the fault acts. Over any other protocol the fault does nothing. */
   readonly http: "any" | "1.1" | "2" | "grpc";
-  /** A plan may have only one fault of each group. "" means no group. */
+  /** Name of a group of faults, of which a plan may contain only one. "": the fault is in no group. */
   readonly excludes: string;
 }
 
@@ -73,20 +88,20 @@ export interface PlannedFault {
   readonly row: FaultRow;
   readonly position: Position;
   readonly values: Readonly<Record<string, string | number>>;
-  /** Text of the fault as in the plan, including its position. */
+  /** Text of the fault as the plan writes it, including the position. */
   readonly text: string;
 }
 
 export interface Plan {
   readonly faults: readonly PlannedFault[];
   readonly seed: number;
-  /** Replaces the request's key. null: the request's key is used. */
+  /** Key that replaces the request's key in random draws. Null: draws use the request's key. */
   readonly key: string | null;
 }
 
-/** The end of an answer: a regular one, or an early end of its connection or stream. */
+/** End of an answer: the regular end, or an early end of the connection or stream. */
 export type AnswerEnding =
-  /** Regular end. */
+  /** The answer ends regularly. */
   | "done"
   /** The connection is closed with FIN. */
   | "fin"
@@ -95,27 +110,30 @@ export type AnswerEnding =
   /** The HTTP/2 stream is reset. */
   | "reset";
 
-/** Effect on the connection, and on other connections, after the answer. */
+/** Effect that a fault has on this connection and on later connections after the answer. */
 export interface ConnectionEffect {
-  /** End of the connection when its next request arrives. Null: it stays open. */
+  /** End of the connection when its next request arrives. Null: the connection stays open. */
   readonly next: "fin" | "rst" | null;
-  /** Number of following connections that are closed when they open. */
+  /** Number of later connections that are closed as soon as they open. */
   readonly refused: number;
 }
 
-/** Sends bytes in small writes: bytes per write, and microseconds between writes. */
+/** Speed at which bytes are sent in small writes: bytes per write, and microseconds between writes. */
 export interface BytePace {
   readonly bytes: number;
   readonly gapUs: number;
 }
 
-/** One step of sending an answer. Bytes are one segment, or several if there is a pace. */
+/**
+ * One operation on the connection while an answer is sent. Bytes are sent as one segment, or as several if the operation has a
+ * pace.
+ */
 export type WireOperation =
   | { readonly kind: "bytes"; readonly bytes: Uint8Array; readonly event: number; readonly pace: BytePace | null }
   | { readonly kind: "wait"; readonly us: number }
-  /** HTTP/2 GOAWAY. `unserved`: its last stream id excludes this answer's stream. */
+  /** Sends the HTTP/2 frame GOAWAY. `unserved`: true if its last stream id is below the stream of this answer. */
   | { readonly kind: "goaway"; readonly code: number; readonly unserved: boolean }
-  /** `code`: error code of a stream reset. */
+  /** Ends the answer. `code`: error code of a stream reset. */
   | { readonly kind: "end"; readonly how: AnswerEnding; readonly code?: number; readonly after: ConnectionEffect };
 
 /** Head of an answer, which the stages may change. */
@@ -123,38 +141,38 @@ export interface AnswerHead {
   readonly version: string;
   readonly status: number;
   readonly reason: string;
-  /** In order. Content-Length and Transfer-Encoding tell how the body is framed. */
+  /** Header fields in the order in which they are sent. Content-Length and Transfer-Encoding say how the body is framed. */
   readonly fields: readonly (readonly [name: string, value: string])[];
 }
 
-/** Bytes on their way through the stages. */
+/** Bytes of an answer that one stage passes to the next. */
 export interface Part {
   readonly bytes: Uint8Array;
-  /** Index of the event. -1: the head. */
+  /** Index of the event that contains the bytes. -1: the bytes belong to the head. */
   readonly event: number;
-  /** Offset of the first byte in its event. -1: framing bytes of HTTP. */
+  /** Offset of the first byte in its event. -1: the bytes are HTTP framing, such as a chunk line. */
   readonly from: number;
-  /** Number of the answer's events that are complete with these bytes. */
+  /** Number of the answer's events that are complete once these bytes are sent. */
   readonly completeEvents: number;
-  /** True if a segment ends after these bytes. */
+  /** True if the segment must end after these bytes. */
   readonly flush: boolean;
   readonly done: boolean;
-  /** Absent: all bytes at once. */
+  /** Speed at which the bytes are sent. Absent: all bytes are sent at once. */
   readonly pace?: BytePace;
 }
 
-/** Counts of an answer's events. At the end, `came` is the sum of the other three. */
+/** Counts of an answer's events. At the end of the answer, `came` is the sum of the other three counts. */
 export interface EventCounts {
   came: number;
-  /** Removed by a fault. */
+  /** Number of events that a fault removed. */
   dropped: number;
-  /** Handed to the connection with all bytes. */
+  /** Number of events whose bytes were all handed to the connection. */
   whole: number;
-  /** After the point at which a fault ended the answer, or across it. */
+  /** Number of events that were not sent, or only in part, because a fault ended the answer. */
   cut: number;
 }
 
-/** Receives the parts of the stage before. */
+/** Receives the parts that the previous stage passes on. */
 export interface PartReceiver {
   head(head: AnswerHead): void;
   part(part: Part): void;

@@ -1,9 +1,12 @@
-/** Faults that replace the server's answer, and acts of clients. */
+/** Rows of faults that replace the server's answer, and of acts of clients. */
 import type { FaultParameter } from "../plan/types.ts";
 import { INSTEAD } from "./http.ts";
 import { count, faultRow, OUR_RULE, RFC9110, RFC9112 } from "./row.ts";
 
-/** If a client states its retries (`--retries`), it must make exactly as many. */
+/**
+ * Behavior of a correct client that retries. A client whose number of retries is stated (`--retries`) must retry exactly that
+ * often.
+ */
 const RETRIED = "an error, or as many more attempts as it says";
 const statuses = (...words: readonly string[]) =>
   Object.fromEntries(words.map((status) => [status, `status ${status}`]));

@@ -1,4 +1,4 @@
-/** Faults of bytes and segments. */
+/** Rows of faults that change bytes and network segments. */
 import { count, faultRow, OUR_RULE, POLICY, RFC9110, SSE_PARSING, SSE_READING, size, time } from "./row.ts";
 
 const SAME = "same events, same text";

@@ -1,4 +1,4 @@
-/** Faults of the end of an answer. */
+/** Rows of faults that change the end of an answer. */
 import {
   count,
   faultRow,

@@ -1,7 +1,7 @@
-/** Faults of gRPC calls. */
+/** Rows of faults that only gRPC calls have. */
 import { AT_ONCE, faultRow } from "./row.ts";
 
-/** Status codes of gRPC with which a call can end. */
+/** gRPC status codes with which a fault can end a call, by name. */
 export const CALL_CODES: Readonly<Record<string, number>> = {
   unavailable: 14,
   cancelled: 1,

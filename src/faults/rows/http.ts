@@ -1,8 +1,8 @@
-/** Faults of HTTP: framing, head fields, interim answers. */
+/** Rows of faults that change HTTP framing, header fields and interim answers. */
 import { AT_EVENTS, count, faultRow, OUR_RULE, oneOf, RFC9110, RFC9112, size, time } from "./row.ts";
 
 const FRAMING = "the framing of the body";
-/** Faults that replace the answer exclude each other. */
+/** Group of the faults that replace the answer. A plan may contain only one fault of a group. */
 export const INSTEAD = "another answer";
 
 export const httpRows = [

@@ -1,4 +1,4 @@
-/** Faults of the JSON in the events. */
+/** Rows of faults that change the JSON in the events. */
 import type { AnswerDialect } from "../plan/types.ts";
 import { faultRow, JSON_TEXT, OPENAI_CHUNK, OUR_RULE, POLICY, SSE_READING } from "./row.ts";
 

@@ -1,4 +1,4 @@
-/** Parts that the rows of the fault table share: positions, sources and parameters. */
+/** Positions, sources and parameters that several rows of the fault table share. */
 import {
   ANSWER_DIALECTS,
   type FaultCarrier,
@@ -15,20 +15,20 @@ export const AT_PLACES: readonly PositionKind[] = [...AT_EVENTS, "byte"];
 export const AT_HEAD: readonly PositionKind[] = ["head"];
 export const AT_ONCE: readonly PositionKind[] = ["head", "event", "done", "drawn", "chance", "byte"];
 
-/** Section on line ends, encoding and segments. */
+/** Section of the HTML standard on line ends, encoding and segments of an event stream. */
 export const SSE_PARSING = "WHATWG HTML, 9.2.5";
-/** Section on decoding, comments, fields and the dispatch of events. */
+/** Section of the HTML standard on decoding, comments, fields and the dispatch of events. */
 export const SSE_READING = "WHATWG HTML, 9.2.6";
 export const RFC9110 = "RFC 9110";
 export const RFC9112 = "RFC 9112";
 export const RFC9113 = "RFC 9113";
 export const JSON_TEXT = "RFC 8259";
-/** "The stream is terminated by a `data: [DONE]` message." */
+/** Source of the rule "The stream is terminated by a `data: [DONE]` message." */
 export const OPENAI_STREAM = "OpenAI API reference, `stream`";
 export const OPENAI_CHUNK = "OpenAI API reference, chunk object";
-/** No specification says what is right, and we do not judge: the verdict is `policy`. */
+/** Source of a rule if no specification says what a correct client does. We do not judge clients: the verdict is `policy`. */
 export const POLICY = "policy";
-/** No specification says what is right. We judge by our own rule, which the row states. */
+/** Source of a rule if no specification says what a correct client does, but we judge clients. The row states the rule. */
 export const OUR_RULE = "our rule";
 
 export const oneOf = (...words: readonly string[]): FaultParameter => ({ name: "how", type: "word", words });
@@ -54,7 +54,7 @@ export const count = (name: string, usual: number, most = 10_000, least = 1): Fa
   most,
 });
 
-/** Error codes of a stream or a connection in HTTP/2: RFC 9113, 7. */
+/** Error codes that HTTP/2 has for a stream or a connection (RFC 9113, section 7), by the word in a plan. */
 export const STREAM_CODES: Readonly<Record<string, number>> = {
   internal: 2,
   none: 0,
@@ -64,35 +64,40 @@ export const STREAM_CODES: Readonly<Record<string, number>> = {
   calm: 11,
 };
 
-/** Faults that gRPC cannot have: its messages have no line ends, and no request waits for its connection. */
+/**
+ * Ids of faults that gRPC calls cannot have, because gRPC messages have no line ends, and no request waits for its connection.
+ */
 const NOT_OF_MESSAGES = ["B7", "E9"];
 
 /**
- * Reports whether the fault can act over the carrier. Over gRPC only faults that cut, hold back or end the bytes can, and
- * gRPC's own.
+ * Reports whether the fault can act over this protocol. Over gRPC, only gRPC's own faults can act, and faults that cut, delay
+ * or end the bytes.
  */
 export function actsOn({ id, http, stage }: FaultRow, over: FaultCarrier): boolean {
   if (over !== "grpc") return http === "any" || http === over;
   return (stage === "grpc" || stage === "segments" || stage === "end") && !NOT_OF_MESSAGES.includes(id);
 }
 
-/** Returns the parameter whose words are the fault's ways; undefined: the fault has one way. */
+/** Returns the parameter whose words select the variants of the fault. Undefined if the fault has no variants. */
 export const wayParameter = ({ parameters }: Pick<FaultRow, "parameters">) =>
   parameters.find((parameter) => parameter.type === "word");
 
-/** Returns the rule of one way; the row's own rule if `way` is not one of its words. */
+/** Returns the rule of the variant that the word `way` selects. Returns the row's own rule if `way` selects no variant. */
 export function ruleOf(row: FaultRow, way: string): FaultRule {
   const { what, oracle, text, allows } = row;
   return { what, oracle, text, allows, ...row.ways[way] };
 }
 
-/** Returns the rule of a fault as a plan has it. */
+/** Returns the rule that applies to a planned fault with its parameters. */
 export function plannedRule({ row, values }: PlannedFault): FaultRule {
   const name = wayParameter(row)?.name;
   return ruleOf(row, name === undefined ? "" : `${values[name]}`);
 }
 
-/** Returns the rules of all ways, in the order of their words; the row's own rule if it has one way. */
+/**
+ * Returns the rules of all variants, in the order of the words that select them. If the fault has no variants, returns the
+ * row's own rule.
+ */
 export function faultRulesOf(row: FaultRow): { readonly way: string; readonly rule: FaultRule }[] {
   const words = wayParameter(row)?.words ?? [""];
   return words.map((way) => ({ way, rule: ruleOf(row, way) }));
@@ -103,9 +108,9 @@ type RowInput = Pick<FaultRow, "id" | "stage" | "what" | "oracle" | "text"> &
   Partial<Omit<FaultRow, "ways">> & { readonly ways?: WayInputs };
 
 /**
- * Completes a row. The words of `ways` become the first parameter, `how`, unless `parameters` already has them. A row
- * lists them there if the parameter has another name, or if they are numbers, whose order an object does not keep.
- * `allows` is "policy" exactly if `text` is.
+ * Completes a row of the table. The words of `ways` become the first parameter, `how`, unless `parameters` already has these
+ * words. A row lists the words in `parameters` if the parameter has another name, or if the words are numbers, because an
+ * object does not keep the order of numbers. `allows` is "policy" exactly if `text` is "policy".
  */
 export function faultRow(input: RowInput): FaultRow {
   const positions = input.positions ?? positionsIn(input.stage);
@@ -129,7 +134,10 @@ export function faultRow(input: RowInput): FaultRow {
   };
 }
 
-/** Completes a way. `allows`: the row's value. If the way has a source of its own, it is only "policy" if that source is. */
+/**
+ * Completes a variant of a fault. `allows`: value of the row. A variant with a source of its own gets `allows` "policy" only if
+ * that source is "policy".
+ */
 function wayOf(input: string | Partial<FaultRule>, allows: FaultRule["allows"]): Partial<FaultRule> {
   const way = typeof input === "string" ? { what: input } : input;
   if (way.text === POLICY) return { ...way, allows: "policy" };

@@ -1,4 +1,4 @@
-/** Faults of the lines of an event stream. */
+/** Rows of faults that change the lines of an event stream. */
 import { count, faultRow, OUR_RULE, POLICY, SSE_PARSING, SSE_READING, size, time } from "./row.ts";
 
 const SAME = "same events, same text";

@@ -1,26 +1,29 @@
-/** Third stage: content encoding. Both encoders add one event at a time, and each result can be decoded at once. */
+/**
+ * Third stage: encodes the content with gzip or Brotli. Both encoders encode one event at a time, so that the client can decode
+ * each event at once.
+ */
 import { constants, crc32, deflateRawSync } from "node:zlib";
 import type { FaultRun } from "../plan/fault-run.ts";
 import type { AnswerHead, Part, PartReceiver } from "../plan/types.ts";
 import { fieldOf, withField } from "./heads.ts";
 
-/** Size of zlib's output buffer: the input and this many bytes, up to a limit. */
+/** Bytes that zlib's output buffer has in addition to the size of the input, up to a limit. */
 const ROOM_LEAST = 64;
 const ROOM_MOST = 65_536;
 
-/** Encodes a body piece by piece. */
+/** Encodes a body, one piece per call. */
 interface Encoder {
   push(bytes: Uint8Array): Uint8Array;
   end(): Uint8Array;
 }
 
-/** Compresses a piece. A small buffer suffices for a short piece; by default zlib allocates 16 KiB. */
+/** Compresses one piece. Allocates a small buffer for a short piece, because zlib allocates 16 KiB by default. */
 function deflated(bytes: Uint8Array): Uint8Array {
   const chunkSize = Math.min(ROOM_MOST, bytes.length + ROOM_LEAST);
   return deflateRawSync(bytes, { finishFlush: constants.Z_SYNC_FLUSH, chunkSize });
 }
 
-/** gzip (RFC 1952). Each piece consists of whole deflate blocks, none of which is the last. */
+/** Makes an encoder for gzip (RFC 1952). Each piece becomes whole deflate blocks without the flag of the last block. */
 function gzip(): Encoder {
   let [begun, sum, length] = [false, 0, 0];
   const opening = () => (begun ? Buffer.alloc(0) : Buffer.from([31, 139, 8, 0, 0, 0, 0, 0, 0, 255]));
@@ -44,7 +47,10 @@ function gzip(): Encoder {
 
 const BLOCK_MOST = 65_536;
 
-/** Brotli (RFC 7932). Each piece consists of uncompressed blocks with a header of 20 bits that has their length. */
+/**
+ * Makes an encoder for Brotli (RFC 7932). Each piece becomes uncompressed blocks, each with a header of 20 bits that contains
+ * the length of the block.
+ */
 function brotli(): Encoder {
   let begun = false;
   return {
@@ -53,7 +59,7 @@ function brotli(): Encoder {
       for (let at = 0; at < bytes.length; at += BLOCK_MOST) {
         const block = bytes.subarray(at, at + BLOCK_MOST);
         const header = Buffer.alloc(3);
-        // Before the first header, one bit sets the window to 64 KiB.
+        // One bit before the first header sets the window to 64 KiB.
         header.writeUIntLE((2 ** 19 + (block.length - 1) * 8) * (begun ? 1 : 2), 0, 3);
         begun = true;
         blocks.push(header, block);
@@ -102,7 +108,7 @@ export class CodingStage implements PartReceiver {
     if (this.#waiting.length >= this.#coding!.number("events")) this.#release();
   }
 
-  /** Returns the first event from this index on that is encoded. */
+  /** Returns the index of the first event, from `event` on, that this stage encodes. */
   next(event: number): number {
     return this.#encoder === null ? Number.POSITIVE_INFINITY : event;
   }

@@ -1,15 +1,18 @@
-/** Small changes of an event's JSON that several edits share. */
+/** Functions for small changes of an event's JSON, for use by several faults. */
 import { added, type EventJson, jsonOf, type StreamEvent, textIn, withData } from "../plan/event.ts";
 import type { AnswerDialect } from "../plan/types.ts";
 
-/** Returns the event with changed JSON. Returns null if it has no JSON or `change` returns false. */
+/**
+ * Returns a copy of the event whose JSON `change` has changed. Returns null if the event has no JSON, or if `change` returns
+ * false.
+ */
 export function changed(event: StreamEvent, change: (json: EventJson) => unknown): StreamEvent | null {
   const json = jsonOf(event);
   if (json === null || change(json) === false) return null;
   return withData(event, JSON.stringify(json));
 }
 
-/** Returns the event with changed text. Returns null if it has no text. */
+/** Returns the event with the text that `tell` returns. Returns null if the event has no text or `tell` returns null. */
 export function withText(event: StreamEvent, tell: (text: string) => string | null): StreamEvent | null {
   return changed(event, (json) => {
     const place = textIn(json);
@@ -19,7 +22,10 @@ export function withText(event: StreamEvent, tell: (text: string) => string | nu
   });
 }
 
-/** Returns a changed copy of the event, to be sent before it. Returns null if the change does not apply. */
+/**
+ * Returns a changed copy of the event, to be sent before the event itself. Returns null if the event has no JSON, or if
+ * `change` returns false.
+ */
 export function copied(event: StreamEvent, change: (json: EventJson) => unknown): StreamEvent | null {
   const copy = changed(event, change);
   return copy === null ? null : added(event, copy.data!);
@@ -31,11 +37,11 @@ export const before = (more: StreamEvent | null, event: StreamEvent): readonly S
 
 /** Returns the first choice of an OpenAI chunk. */
 export const choiceOf = (json: EventJson): EventJson => json?.choices?.[0];
-/** Returns the finish reason of an event, or null. */
+/** Returns the finish reason of an event, or null if the event has no finish reason. */
 export const reasonOf = (json: EventJson): string | null =>
   choiceOf(json)?.finish_reason ?? json?.delta?.stop_reason ?? null;
 
-/** Removes the finish reason. Returns false if there is none. */
+/** Removes the finish reason from the JSON of an event. Returns false if the JSON has no finish reason. */
 export function withoutReason(json: EventJson): boolean {
   if (choiceOf(json)?.finish_reason) choiceOf(json).finish_reason = null;
   else if (json?.delta?.stop_reason) json.delta.stop_reason = null;
@@ -45,7 +51,7 @@ export function withoutReason(json: EventJson): boolean {
 
 const MESSAGE = "The engine gave up in the middle of the answer";
 
-/** Returns an error in mid-stream, in the form of this dialect's servers. */
+/** Returns an event that reports an error in the middle of a stream, in the form that servers of this dialect use. */
 export function errorEvent(at: StreamEvent, dialect: AnswerDialect): StreamEvent {
   if (dialect === "messages") {
     const error = { type: "error", error: { type: "api_error", message: MESSAGE } };

@@ -1,4 +1,4 @@
-/** Changes an event as each fault of the first stage does. */
+/** Table of the faults of the first stage, with the function that changes an event for each fault. */
 import { added, type EventJson, jsonOf, type StreamEvent, sameDone, textIn, withData } from "../plan/event.ts";
 import {
   bareError,
@@ -22,7 +22,7 @@ const NESTED = 500;
 const TRICKY = ["[DONE]", "data: [DONE]", "data:", "\n\ndata: {}\n\n", "\\n\\n", "event: error\r\n"].join(" ");
 const USAGE = { prompt_tokens: 1, total_tokens: 2, completion_tokens: 1 };
 
-/** Returns the usage of a chunk with this number of completion tokens. */
+/** Returns the usage object of a chunk with this number of completion tokens. */
 const usage = (completion: number) => ({ ...USAGE, completion_tokens: completion, total_tokens: completion + 1 });
 
 export const EDITS: Readonly<Record<string, Edit>> = {
@@ -208,7 +208,7 @@ export const EDITS: Readonly<Record<string, Edit>> = {
   J18(event, { kept }) {
     const delta = choiceOf(jsonOf(event))?.delta;
     if (!delta?.content) return null;
-    // Uses the field name that the server uses: TensorRT-LLM has the old one.
+    // Use the server's field name, because TensorRT-LLM still has the old name `reasoning_content`.
     const field = "reasoning_content" in delta ? "reasoning_content" : "reasoning";
     const step = ((kept.step as number | undefined) ?? 0) + 1;
     kept.step = step;

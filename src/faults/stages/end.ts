@@ -1,4 +1,6 @@
-/** Last stage: ends the answer early and decides what happens to the connection. */
+/**
+ * Last stage: collects the operations, ends the answer early if a fault orders it, and decides what happens to the connection.
+ */
 import type { FaultRun } from "../plan/fault-run.ts";
 import type { AnswerEnding, ConnectionEffect, EventCounts, Part, PartReceiver, WireOperation } from "../plan/types.ts";
 import { STREAM_CODES } from "../rows/row.ts";
@@ -9,7 +11,7 @@ const SPARES = ["accept", "goaway"];
 
 const codeOf = (run: FaultRun): number => STREAM_CODES[run.word("code")]!;
 
-/** Collects the operations. */
+/** Collects the operations of an answer. */
 export class EndStage implements PartReceiver {
   readonly #counts: EventCounts;
   readonly #cutting: readonly FaultRun[];
@@ -17,7 +19,7 @@ export class EndStage implements PartReceiver {
   readonly #places = new PositionFinder();
   readonly #closes: () => boolean;
   readonly #http2: boolean;
-  /** Fault that sends GOAWAY while the answer continues. */
+  /** Planned fault that sends GOAWAY while the answer continues. Null: the plan has no such fault. */
   readonly #away: FaultRun | null;
   #operations: WireOperation[] = [];
   #segment: Uint8Array[] = [];
@@ -25,7 +27,7 @@ export class EndStage implements PartReceiver {
   #pace: Part["pace"];
   over = false;
 
-  /** `closes`: returns true if the bytes written so far make the connection unusable. */
+  /** `closes`: returns true if the bytes written so far make the connection unusable for another request. */
   constructor(runs: readonly FaultRun[], counts: EventCounts, http2: boolean, closes: () => boolean) {
     this.#counts = counts;
     this.#http2 = http2;
@@ -36,7 +38,7 @@ export class EndStage implements PartReceiver {
     this.#named = new Map(runs.map((run) => [run.id, run]));
   }
 
-  /** Returns the operations since the last call. */
+  /** Returns the operations that were collected since the previous call. */
   takeOperations(): WireOperation[] {
     const operations = this.#operations;
     this.#operations = [];
@@ -52,7 +54,7 @@ export class EndStage implements PartReceiver {
     if (this.over || first !== undefined) this.#counts.cut += part.completeEvents;
     if (this.over) return;
     this.#event = part.event;
-    // Bytes with a pace of their own are a segment of their own.
+    // A segment has only one pace, so bytes with another pace start a new segment.
     if (part.pace !== this.#pace) this.#flush();
     this.#pace = part.pace;
     this.#push(first === undefined ? part.bytes : part.bytes.subarray(0, first.at!), away);
@@ -64,7 +66,7 @@ export class EndStage implements PartReceiver {
     if (part.flush) this.#flush();
   }
 
-  /** Returns the first event from this index on in which the answer may end. */
+  /** Returns the index of the first event, from `event` on, in which a fault may end the answer. */
   next(event: number): number {
     if (this.over || this.#segment.length > 0) return event;
     let next = this.#away === null ? Number.POSITIVE_INFINITY : this.#places.next(this.#away, event);
@@ -72,14 +74,17 @@ export class EndStage implements PartReceiver {
     return next;
   }
 
-  /** Counts an event of `bytes` bytes in which the answer does not end. */
+  /** Counts an event of `bytes` bytes in which no fault ends the answer. */
   skipped(event: number, bytes: number): void {
     this.#event = event;
     this.#places.skipped(event, bytes);
     this.#counts.whole++;
   }
 
-  /** Returns the first position in the part at which the answer ends. */
+  /**
+   * Returns the fault that ends the answer first in this part, and the byte at which it does. Undefined if no fault ends the
+   * answer here.
+   */
   #first(part: Part): { readonly run: FaultRun; readonly at: number | null } | undefined {
     const places = this.#cutting.map((run) => ({ run, at: this.#places.at(run, part) }));
     return places.filter(({ at }) => at !== null).toSorted((a, b) => a.at! - b.at!)[0];

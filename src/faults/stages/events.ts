@@ -1,34 +1,37 @@
-/** First stage: drops, repeats, reorders or changes events. */
+/** First stage: drops, repeats, reorders or changes whole events. */
 import { dialectOf, type EventJson, eventsIn, jsonOf, type StreamEvent, textIn } from "../plan/event.ts";
 import type { FaultRun } from "../plan/fault-run.ts";
 import type { AnswerDialect, EventCounts } from "../plan/types.ts";
 import { EDITS } from "./edits.ts";
 
-/** Data that an edit can use. */
+/** Data and functions that an edit can use. */
 export interface EditContext {
   readonly run: FaultRun;
   readonly dialect: AnswerDialect;
-  /** The parsed JSON of the answer's first event. */
+  /** Parsed JSON of the first event of the answer. */
   readonly first: EventJson;
-  /** Text of the previous delta, and the JSON text of its event; "" and "{}" before the first delta. */
+  /**
+   * `lastText`: text of the previous delta, "" before the first delta. The next field: JSON text of the event with that delta,
+   * "{}" before the first delta.
+   */
   readonly lastText: string;
   readonly lastData: string;
-  /** Data that the edit keeps from one event of the answer to the next. */
+  /** Values that the edit stores at one event of the answer, to use at a later event. */
   readonly kept: Record<string, unknown>;
-  /** Drops all later events of this answer, as if the engine had failed or the client had disconnected. */
+  /** Drops all later events of this answer, as after an error of the engine or a disconnect of the client. */
   stop(how: StopReason): void;
-  /** Reserves bytes that a plan may add to an answer. Returns false if too few are left. */
+  /** Reserves `bytes` of the bytes that a plan may add to an answer. Returns false if fewer bytes are left. */
   room(bytes: number): boolean;
 }
 
-/** Faults that need the event before, so that no event may bypass this stage. */
+/** Ids of faults that need the previous event, so that this stage must see every event. */
 const LOOK_BACK = ["E4", "J9"];
-/** Faults that change ends of answers and tool calls, but never a plain piece of text. */
+/** Ids of faults that change the end of an answer or tool calls, but never a plain piece of text. */
 const NO_TEXT = ["E1", "E2", "E5", "J3", "J7", "J16"];
 
 function nextEdit(run: FaultRun, event: number): number {
   const { id } = run;
-  // The fault may still act, so the text of each event must be remembered.
+  // As long as the fault may act, this stage must remember the text of each event.
   if (LOOK_BACK.includes(id)) return run.isOver ? Number.POSITIVE_INFINITY : event;
   const how = `${run.fault.values.how}`;
   const spares = NO_TEXT.includes(id) || (id === "J6" && how !== "empty") || (id === "J11" && how === "after");
@@ -37,14 +40,14 @@ function nextEdit(run: FaultRun, event: number): number {
 
 export type StopReason = "error" | "gone";
 
-/** Returns the events that replace an event. Returns null if the fault cannot act on it. */
+/** Returns the events that replace an event. Returns null if the fault cannot act on the event. */
 export type Edit = (event: StreamEvent, editing: EditContext) => readonly StreamEvent[] | null;
 
 export class EventStage {
   readonly #counts: EventCounts;
   readonly #runs: readonly FaultRun[];
   readonly #room: (bytes: number) => boolean;
-  /** True if a fault needs the event before. */
+  /** True if a fault of the plan needs the previous event. */
   readonly #looksBack: boolean;
   readonly #kept = new Map<FaultRun, Record<string, unknown>>();
   #dialect: AnswerDialect | null = null;
@@ -52,7 +55,7 @@ export class EventStage {
   #lastText = "";
   #lastData = "{}";
   stopped: StopReason | null = null;
-  /** Events that a fault holds back until the next event. */
+  /** Events that a fault delays until the next event. */
   #late: StreamEvent[] = [];
 
   constructor(runs: readonly FaultRun[], counts: EventCounts, room: (bytes: number) => boolean) {
@@ -62,7 +65,7 @@ export class EventStage {
     this.#looksBack = this.#runs.some(({ id }) => LOOK_BACK.includes(id));
   }
 
-  /** Returns the events that replace a text of one or several events. */
+  /** Returns the events that replace those in `text`, which has one or several events. */
   take(text: string): readonly StreamEvent[] {
     const events = eventsIn(text, this.#counts.came);
     if (events.length === 1 && events[0]!.isOriginal && this.#runs.length > 0) {
@@ -81,7 +84,7 @@ export class EventStage {
     return out;
   }
 
-  /** Returns the first event from this index on that a fault may change, assuming that all are plain pieces of text. */
+  /** Returns the index of the first event, from `event` on, that a fault may change, if all events are plain pieces of text. */
   next(event: number): number {
     if (this.stopped !== null || this.#late.length > 0) return event;
     let next = Number.POSITIVE_INFINITY;
@@ -89,12 +92,12 @@ export class EventStage {
     return next;
   }
 
-  /** Counts an event that no fault changes. */
+  /** Counts an event that no fault of this stage changes. */
   skipped(): void {
     this.#counts.came++;
   }
 
-  /** Returns the events that are still held back. */
+  /** Returns the delayed events when no further event follows. */
   finish(): StreamEvent[] {
     const late = this.#late;
     this.#late = [];
@@ -162,5 +165,5 @@ export class EventStage {
   }
 }
 
-/** E1,bare removes the last event and also the finish reason before it. */
+/** Reports whether the fault also removes the finish reason before the last event. Only the variant E1,bare does. */
 const removesReason = ({ id, fault }: FaultRun): boolean => id === "E1" && fault.values.how === "bare";

@@ -1,9 +1,9 @@
-/** Fourth stage: HTTP heads, lengths and chunks. */
+/** Fourth stage: changes HTTP heads and Content-Length, and divides the body into chunks. */
 import type { FaultRun } from "../plan/fault-run.ts";
 import type { AnswerHead, EventCounts, Part, PartReceiver } from "../plan/types.ts";
 import { fieldOf, framingOf, headBytes, withField } from "./heads.ts";
 
-/** Bytes of a stream that are kept to send them with a length. A longer stream is sent in chunks. */
+/** Maximum bytes of a stream that are kept to send the stream with a Content-Length. A longer stream is sent in chunks. */
 const KEPT_MOST = 8 * 2 ** 20;
 const TYPES: Readonly<Record<string, string | null>> = {
   plain: "text/plain; charset=utf-8",
@@ -16,10 +16,10 @@ const TEXT = (text: string) => Buffer.from(text, "latin1");
 const LINE = TEXT("\r\n");
 const ODD_SIZE = TEXT("xyz\r\n");
 const EXTENSION = ';name="a value"\r\n';
-/** Chunk size lines below this size are cached, because most chunks are short. */
+/** Chunk size lines for sizes below this number of bytes are cached, because most chunks are short. */
 const SIZED = 4096;
 const sizeLines: Uint8Array[] = [];
-/** An HTML error page that a proxy writes into a body that has already started. */
+/** HTML error page of a proxy, which a fault writes into a body that has already started. */
 export const BAD_GATEWAY =
   "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><h1>502 Bad Gateway</h1></body>\r\n</html>\r\n";
 
@@ -32,7 +32,7 @@ export class HttpStage implements PartReceiver {
   #bytes = 0;
   #over = false;
   #lastEvent = 0;
-  /** True if the bytes written so far make the connection unusable. */
+  /** True if the bytes written so far make the connection unusable for another request. */
   closes = false;
 
   constructor(
@@ -40,7 +40,7 @@ export class HttpStage implements PartReceiver {
     private readonly down: PartReceiver,
     private readonly counts: EventCounts,
     private readonly room: (bytes: number) => boolean,
-    /** HTTP/2 frames replace chunk lines, and heads have no fields about the connection. */
+    /** True for HTTP/2: frames replace chunk lines, and heads have no fields about the connection. */
     private readonly http2: boolean,
   ) {
     this.#named = new Map(runs.map((run) => [run.id, run]));
@@ -71,7 +71,10 @@ export class HttpStage implements PartReceiver {
     if (this.#framing !== "length") this.#sendHead(this.#head);
   }
 
-  /** Returns the fault, except for the ways `both` and `close`, which HTTP/2 cannot have: two lengths, and no length. */
+  /**
+   * Returns the planned fault with this id. Over HTTP/2 excludes the variants `both` (two lengths) and `close` (no length),
+   * which HTTP/2 cannot have.
+   */
   #possible(id: string): FaultRun | undefined {
     const run = this.#named.get(id);
     return this.http2 && ["both", "close"].includes(run?.word() ?? "") ? undefined : run;
@@ -89,7 +92,7 @@ export class HttpStage implements PartReceiver {
     else this.#chunk(part);
   }
 
-  /** Returns the first event from this index on that is not sent as a plain chunk. */
+  /** Returns the index of the first event, from `event` on, that a fault prevents from being sent as a plain chunk. */
   next(event: number): number {
     if (this.#over || this.#framing !== "chunked" || this.#named.has("H7")) return event;
     const [h1, h2, h8] = [this.#named.get("H1"), this.#named.get("H2"), this.#named.get("H8")];
@@ -113,7 +116,7 @@ export class HttpStage implements PartReceiver {
     this.down.finish();
   }
 
-  /** Changes the fields of a head. */
+  /** Returns the header fields of a head after the faults have changed them. */
   #fields(original: AnswerHead): AnswerHead {
     let head = original;
     const [h5, h10, t5] = [this.#named.get("H5"), this.#named.get("H10"), this.#named.get("T5")];
@@ -188,7 +191,7 @@ export class HttpStage implements PartReceiver {
     this.#framed([part], part.bytes.length, this.#due("H1", part), this.#due("H2", part));
   }
 
-  /** Sends the next `bytes` kept bytes as one chunk. */
+  /** Sends the next `bytes` bytes that the fault has kept as one chunk. */
   #rechunk(h7: FaultRun, bytes: number): void {
     h7.fired++;
     const parts: Part[] = [];
@@ -238,7 +241,7 @@ export class HttpStage implements PartReceiver {
   #lastChunk(): void {
     const [h1, h2, h7] = [this.#named.get("H1"), this.#named.get("H2"), this.#named.get("H7")];
     if (h7 && this.#bytes > 0) this.#rechunk(h7, this.#bytes);
-    // The body stays open.
+    // The body stays without an end: the fault E3 orders this, and HTTP/2 has no last chunk.
     if (this.#named.has("E3") || this.http2) return;
     const trailers = h2 !== undefined && h2.word() !== "extension";
     const cut = h2?.word() === "cut";
@@ -252,7 +255,7 @@ export class HttpStage implements PartReceiver {
     );
   }
 
-  /** Returns the fault if it acts on this part. */
+  /** Returns the planned fault with this id if it acts on this part, else null. */
   #due(id: string, part: Part): FaultRun | null {
     const run = this.#named.get(id);
     if (run === undefined || run.word() === "garbage") return null;
@@ -272,7 +275,7 @@ function sizeLine(bytes: number): Uint8Array {
 
 const bare = (head: AnswerHead) => withField(withField(head, "transfer-encoding", null), "content-length", null);
 
-/** `done`: the bytes belong to the last event, which starts here. */
+/** Makes a part of HTTP framing. `done`: true if the bytes belong to the last event, which starts with them. */
 const framing = (bytes: Uint8Array, event: number, flush: boolean, done: boolean): Part => ({
   bytes,
   event,

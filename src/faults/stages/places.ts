@@ -1,14 +1,17 @@
-/** Finds a fault's position in the parts of an answer. */
+/** Finds the position of a fault in the parts of an answer. */
 import type { FaultRun } from "../plan/fault-run.ts";
 import type { Part } from "../plan/types.ts";
 
 export class PositionFinder {
-  /** Bytes of the body before the part. */
+  /** Number of bytes of the body before the current part. */
   #body = 0;
   #event = -2;
   readonly #inside = new Map<FaultRun, number>();
 
-  /** Returns the byte of the part at which the fault acts, or null. Called once per part, before `passed`. */
+  /**
+   * Returns the byte of the part at which the fault acts, or null if the fault acts elsewhere. Call it once per part, before
+   * `passed`.
+   */
   at(run: FaultRun, part: Part): number | null {
     const { kind, at, offset, count } = run.fault.position;
     if (kind === "byte") return part.event >= 0 && part.from >= 0 ? within(at - this.#body, part) : null;
@@ -20,7 +23,7 @@ export class PositionFinder {
     return within(offset - part.from, part);
   }
 
-  /** Returns true if the fault acts on this part's whole event. Counts each event once. */
+  /** Returns true if the fault acts on the whole event of this part. Counts an event with several parts only once. */
   covers(run: FaultRun, part: Part): boolean {
     if (this.#inside.get(run) === part.event) return true;
     const { kind } = run.fault.position;
@@ -31,14 +34,14 @@ export class PositionFinder {
     return true;
   }
 
-  /** Returns the first event from this index on that may contain the fault's position. */
+  /** Returns the index of the first event, from `event` on, that may contain the position of the fault. */
   next(run: FaultRun, event: number): number {
     const { kind, count } = run.fault.position;
     if (kind === "head") return Number.POSITIVE_INFINITY;
     return kind === "byte" && run.fired < count ? event : run.nextDue(event);
   }
 
-  /** Counts an event of `bytes` bytes that contains no position. */
+  /** Counts an event of `bytes` bytes that contains the position of no fault. */
   skipped(event: number, bytes: number): void {
     this.#event = event;
     this.#body += bytes;

@@ -1,18 +1,18 @@
-/** Fifth stage: divides bytes into segments and sets the waits between them. */
+/** Fifth stage: divides the bytes into network segments and sets the pauses between segments. */
 import type { FaultRun } from "../plan/fault-run.ts";
 import type { BytePace, Part, PartReceiver } from "../plan/types.ts";
 import { PositionFinder } from "./places.ts";
 
 const LF = 10;
 const CR = 13;
-/** Bytes of the line end CRLF. */
+/** Length in bytes of the longest line end, CRLF. */
 const LINE_END_MOST = 2;
-/** Number of writes per second of a slow answer. */
+/** Number of writes per second while a fault sends an answer slowly. */
 const TRICKLES = 50;
 const PARETO = 1.5;
 const JITTER_MOST_US = 10e6;
 
-/** Ends a segment before this byte of a part and then waits. */
+/** Cut in a part: the segment ends before this byte, and a pause follows. */
 interface SegmentCut {
   readonly at: number;
   readonly waitUs: number;
@@ -20,7 +20,7 @@ interface SegmentCut {
 
 const NO_CUTS: readonly SegmentCut[] = [];
 
-/** Returns the cuts of a part. */
+/** Returns the cuts that a fault makes in a part. */
 type CutFinder = (part: Part, run: FaultRun, places: PositionFinder) => readonly SegmentCut[];
 
 const CUTS: Readonly<Record<string, CutFinder>> = {
@@ -54,7 +54,7 @@ const CUTS: Readonly<Record<string, CutFinder>> = {
   },
 };
 
-/** Paces of the faults that send bytes slowly. */
+/** Paces of the faults that send bytes slowly, by id of the fault. */
 const PACES: Readonly<Record<string, (run: FaultRun) => BytePace>> = {
   B6: (run) => ({ bytes: run.number("bytes"), gapUs: run.number("gap") }),
   T3(run) {
@@ -67,7 +67,7 @@ const PACES: Readonly<Record<string, (run: FaultRun) => BytePace>> = {
 export class SegmentStage implements PartReceiver {
   readonly #runs: readonly FaultRun[];
   readonly #paced: readonly FaultRun[];
-  /** One pace object per fault, so that consecutive parts with the same pace can be recognised. */
+  /** One pace object per fault, so that consecutive parts with the same pace are recognized by identity. */
   readonly #paces = new Map<FaultRun, BytePace>();
   readonly #joined: FaultRun | null;
   readonly #down: PartReceiver;
@@ -105,7 +105,7 @@ export class SegmentStage implements PartReceiver {
     this.#pass(from === 0 ? part : slice(part, from, part.bytes.length));
   }
 
-  /** Counts every fault that covers the part, and uses the pace of the first. */
+  /** Counts every slow fault that acts on the part. Gives the part the pace of the first of these faults. */
   #withPace(part: Part): Part {
     let pace: BytePace | undefined;
     for (const run of this.#paced)
@@ -119,7 +119,7 @@ export class SegmentStage implements PartReceiver {
     return pace;
   }
 
-  /** Returns the first event from this index on that may not be sent as one segment. */
+  /** Returns the index of the first event, from `event` on, that a fault may divide or delay. */
   next(event: number): number {
     if (this.#joined !== null) return event;
     let next = Number.POSITIVE_INFINITY;
@@ -128,7 +128,7 @@ export class SegmentStage implements PartReceiver {
     return next;
   }
 
-  /** Counts an event of `bytes` bytes that is sent as one segment. */
+  /** Counts an event of `bytes` bytes that is sent as one segment without a pause. */
   skipped(event: number, bytes: number): void {
     this.#places.skipped(event, bytes);
   }
@@ -183,7 +183,7 @@ function atPlace(part: Part, run: FaultRun, places: PositionFinder, waitUs = 0):
   return [{ at, waitUs }];
 }
 
-/** Returns positions inside multi-byte characters, `behind` bytes after their first byte. */
+/** Returns the offsets that lie `behind` bytes after the first byte of a multi-byte character. */
 function characters(bytes: Uint8Array, behind: number): number[] {
   const positions: number[] = [];
   for (let at = 0; at < bytes.length; at++) {
@@ -194,14 +194,14 @@ function characters(bytes: Uint8Array, behind: number): number[] {
   return positions;
 }
 
-/** Returns the position between the two line ends that end an event, or -1. */
+/** Returns the offset between the two line ends at the end of an event, or -1 if there are no two line ends. */
 function lastBoundary(bytes: Uint8Array): number {
   const last = String.fromCharCode(...bytes.subarray(-2 * LINE_END_MOST));
   const end = /(\r\n|\r|\n)(\r\n|\r|\n)$/.exec(last);
   return end === null ? -1 : bytes.length - end[2]!.length;
 }
 
-/** Draws microseconds from the fault's distribution with its median. */
+/** Draws a pause in microseconds from the fault's distribution, whose median is a parameter of the fault. */
 function jitter(run: FaultRun, event: number): number {
   const median = run.number("median");
   const fraction = (n: number) => (run.below(2 * event + n, 2 ** 24) + 1) / (2 ** 24 + 1);

@@ -1,4 +1,7 @@
-/** Converts a stream to JSON in one piece, and JSON to a stream, for the fault of a server that sends the wrong one (H5,swap). */
+/**
+ * Converts a streamed answer to a single JSON body, and a single JSON body to a stream. The fault H5,swap does so to imitate a
+ * server that sends the wrong form.
+ */
 import { type EventJson, jsonOf, type StreamEvent } from "../plan/event.ts";
 import type { AnswerHead } from "../plan/types.ts";
 import { framingOf, withField } from "./heads.ts";

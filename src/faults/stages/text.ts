@@ -1,11 +1,17 @@
-/** Second stage: changes how an event is written. Text has one character per byte from here on, so that offsets are bytes. */
+/**
+ * Second stage: changes the text of an event, such as its line ends. From here on a text has one character per byte, so that
+ * offsets count bytes.
+ */
 import type { StreamEvent } from "../plan/event.ts";
 import type { FaultRun } from "../plan/fault-run.ts";
 import type { PartReceiver } from "../plan/types.ts";
 
 const MARK = "\xef\xbb\xbf";
 const PING = ": ping\n\n";
-/** Bytes that a comment of a silence counts against the limit of added bytes. Each comment is a write and a wait, which also take memory. */
+/**
+ * Bytes that each comment during a silence counts toward the limit of added bytes. More than its length, because the write and
+ * the pause of a comment take memory too.
+ */
 const PING_BYTES = 1024;
 const COMMENTS: Readonly<Record<string, string>> = { ping: PING, line: ":\n", block: ":\n\n" };
 const FIELDS: Readonly<Record<string, string>> = {
@@ -16,17 +22,17 @@ const FIELDS: Readonly<Record<string, string>> = {
   bare: "nothing\n",
 };
 const FILLER = 65_536;
-/** S15 cuts an event within this many bytes of its JSON. */
+/** Number of first bytes of an event's JSON among which the fault S15 cuts, unless the plan names a byte. */
 const CUT_BEFORE = 40;
 
-/** Event being changed. */
+/** Event whose text the faults of this stage change. */
 interface EventDraft {
   text: string;
   readonly event: StreamEvent;
   readonly stage: TextStage;
 }
 
-/** Changes the text. Returns false if the fault cannot act on it. */
+/** Changes the text of the event. Returns false if the fault cannot act on the event. */
 type TextEdit = (draft: EventDraft, run: FaultRun) => unknown;
 
 export class TextStage {
@@ -36,7 +42,7 @@ export class TextStage {
   #endless = false;
   #line = 0;
 
-  /** `room`: returns true if the plan may add this many bytes. */
+  /** `room`: returns true if the plan may still add this many bytes. */
   constructor(runs: readonly FaultRun[], down: PartReceiver, room: (bytes: number) => boolean) {
     this.#runs = runs.filter(({ id }) => id in WRITES).toSorted((a, b) => ORDER.indexOf(a.id) - ORDER.indexOf(b.id));
     this.#down = down;
@@ -62,7 +68,7 @@ export class TextStage {
     this.#send(draft.text, index, isOriginal ? 1 : 0, done);
   }
 
-  /** Returns the first event from this index on that a fault may change, apart from faults of the head. */
+  /** Returns the index of the first event, from `event` on, that a fault may change. Ignores faults of the head. */
   next(event: number): number {
     if (this.#endless) return event;
     let next = Number.POSITIVE_INFINITY;
@@ -74,12 +80,12 @@ export class TextStage {
     return this.#room(bytes);
   }
 
-  /** Sends bytes that belong to no event of the answer. */
+  /** Sends bytes that belong to none of the answer's events. */
   extra(text: string, { index }: StreamEvent): void {
     this.#send(text, index, 0, false);
   }
 
-  /** Sends comments, or nothing, for `us` microseconds. */
+  /** Waits `us` microseconds before the event. `comments`: true to send a comment every `everyUs` microseconds meanwhile. */
   silence(us: number, everyUs: number, comments: boolean, event: StreamEvent): void {
     let left = us;
     for (; comments && left > 0 && this.#room(PING_BYTES); left -= everyUs) {
@@ -89,13 +95,13 @@ export class TextStage {
     if (left > 0) this.#down.wait(left);
   }
 
-  /** Removes all further line ends, and adds `bytes` bytes. */
+  /** Removes the line ends of all later events, and sends `bytes` additional bytes. */
   endless(bytes: number, event: StreamEvent): void {
     this.#endless = true;
     for (let left = bytes; left > 0; left -= FILLER) this.extra("x".repeat(Math.min(FILLER, left)), event);
   }
 
-  /** Returns the next of the mixed line ends. */
+  /** Returns the line end for the next line, for the fault that mixes different line ends. */
   nextEnd(): string {
     return ["\n", "\r", "\r\n"][this.#line++ % 3]!;
   }
@@ -105,13 +111,13 @@ export class TextStage {
   }
 }
 
-/** Returns a text with one character per byte of its UTF-8. */
+/** Returns a text with one character per byte of the UTF-8 of `text`. */
 const bytesAsText = (text: string) => (NOT_ASCII.test(text) ? Buffer.from(text).toString("latin1") : text);
 const NOT_ASCII = /[\u0080-\uffff]/;
 
 const isData = ({ event }: EventDraft) => event.data !== null;
 const isJson = ({ event }: EventDraft) => event.data?.startsWith("{") === true;
-/** Returns the offset of the value of the data line. */
+/** Returns the offset in `text` at which the value of the data line starts. */
 const dataAt = (text: string) => text.indexOf("data:") + 6;
 
 const WRITES: Readonly<Record<string, TextEdit>> = {
@@ -127,7 +133,7 @@ const WRITES: Readonly<Record<string, TextEdit>> = {
   S9(draft, run) {
     if (!isJson(draft)) return false;
     if (run.word() === "single") draft.text = draft.text.replace(/\n\n$/, "\n");
-    // Between two members, where JSON allows white space.
+    // Break the line between two members of the JSON, where JSON allows white space.
     else draft.text = draft.text.replace(/,"(?=[a-z_]+":)/, ',\ndata: "');
   },
   S10(draft, run) {
@@ -188,5 +194,5 @@ const WRITES: Readonly<Record<string, TextEdit>> = {
   },
 };
 
-/** Order in which the faults of this stage act, independent of their order in a plan. */
+/** Ids of the faults in the order in which this stage applies them, which does not depend on the plan. */
 const ORDER = Object.keys(WRITES);

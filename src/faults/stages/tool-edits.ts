@@ -1,4 +1,4 @@
-/** Changes the deltas of tool calls as faults do. */
+/** Functions that change the deltas of tool calls, for the faults of the first stage. */
 import { added, type EventJson, jsonOf, type StreamEvent, withData } from "../plan/event.ts";
 import { before, changed, choiceOf, copied, only, reasonOf } from "./editing.ts";
 import type { Edit } from "./events.ts";
@@ -46,7 +46,7 @@ export const toolEdit: Edit = (event, { run, kept }) => {
   }
 };
 
-/** Sends the second half of the name in a delta of its own. */
+/** Sends the second half of a function's name in an additional delta. */
 function nameSplit(event: StreamEvent, first: EventJson): readonly StreamEvent[] | null {
   const name: string | undefined = first.function?.name;
   if (!name || name.length < 2) return null;
@@ -66,7 +66,7 @@ function nameSplit(event: StreamEvent, first: EventJson): readonly StreamEvent[]
   return rest && before(opening, rest);
 }
 
-/** Sends empty arguments before the first ones. */
+/** Sends a delta with empty arguments before the first delta with arguments. */
 function emptyFirst(event: StreamEvent, first: EventJson): readonly StreamEvent[] | null {
   if (!first.function?.arguments) return null;
   const empty = copied(event, (json) => {
@@ -75,7 +75,9 @@ function emptyFirst(event: StreamEvent, first: EventJson): readonly StreamEvent[
   return before(empty, event);
 }
 
-/** Repeats an empty part of the previous call after the start of the next, which changes nothing. */
+/**
+ * Repeats an empty part of the previous call's arguments after the next call has started. The repetition changes no arguments.
+ */
 function inTurn(event: StreamEvent, first: EventJson, kept: Record<string, unknown>): readonly StreamEvent[] | null {
   const last = (kept.last as number | undefined) ?? first.index;
   kept.last = first.index;
@@ -86,14 +88,14 @@ function inTurn(event: StreamEvent, first: EventJson, kept: Record<string, unkno
   return [event, added(event, JSON.stringify(json), null)];
 }
 
-/** A call whose deltas are still arriving. */
+/** Tool call whose deltas are still arriving. */
 interface PartialCall {
   readonly opening: EventJson;
   arguments: string;
   sent: boolean;
 }
 
-/** J16: deltas of tool calls with fields that are missing, repeated or of another type. */
+/** Edit for J16: fields in the deltas of tool calls are missing, repeated or of another type. */
 export const toolFieldsEdit: Edit = (event, { run, kept }) => {
   const json = jsonOf(event);
   const calls = callsOf(json) ?? [];
@@ -116,13 +118,13 @@ export const toolFieldsEdit: Edit = (event, { run, kept }) => {
 
 const withoutName = ({ name: _, ...rest }: EventJson): EventJson => rest;
 
-/** Records the calls that start here. */
+/** Remembers the tool calls that start in this event. */
 function remember(calls: readonly EventJson[], known: Map<number, PartialCall>): void {
   for (const call of calls)
     if (call.function?.name) known.set(call.index, { opening: call, arguments: "", sent: false });
 }
 
-/** Sends id and type first, and `function` in a delta of its own. */
+/** Sends the id and the type of a call first, and its `function` in an additional delta. */
 function functionLater(event: StreamEvent, calls: readonly EventJson[]): readonly StreamEvent[] | null {
   if (!calls.some((call) => call.id && call.function)) return null;
   const opening = copied(event, (json) => {
@@ -136,7 +138,10 @@ function functionLater(event: StreamEvent, calls: readonly EventJson[]): readonl
   return opening && rest && [opening, ...rest];
 }
 
-/** Holds a call's deltas back until its arguments are complete. Then sends the call in one delta, with the arguments as an object. */
+/**
+ * Delays the deltas of a tool call until the arguments are complete. Then sends the call in one delta, with the arguments as an
+ * object.
+ */
 function withObjects(
   event: StreamEvent,
   json: EventJson,
@@ -165,7 +170,7 @@ function withObjects(
   return [withData(event, JSON.stringify(json))];
 }
 
-/** Parses a JSON object. Returns null if the text is not complete JSON. */
+/** Parses a JSON object. Returns null if the text is not a complete JSON object. */
 function objectIn(text: string): object | null {
   try {
     const value: unknown = JSON.parse(text);

@@ -68,7 +68,10 @@ export function areEqual(left: Labels, right: Labels): boolean {
   return more === 0;
 }
 
-/** Prints text format 0.0.4. `lines`: the lines of the same family in the same style. */
+/**
+ * Prints a family in text format 0.0.4. `lines`: cache of the family's printed lines; pass the same object for the same family
+ * and style.
+ */
 export function printFamily({ name, help, type, values, created }: Family, style: Style, lines = new Lines()): string {
   const text = familyText(name, help, type, values, 0);
   if (created === undefined) return text;

@@ -64,6 +64,6 @@ function removed(path: string): void {
   try {
     rmSync(path, { force: true });
   } catch {
-    // The folder cannot be written at all. The name begins with a dot, so fixtures do not read it.
+    // The folder is not writable, so the temporary file stays. Its name begins with a dot, so readers of fixtures ignore it.
   }
 }

@@ -37,7 +37,8 @@ export class PromptHashes {
     for (let block = 0, at = 0, part = 0; block < known; block++) {
       const end = (block + 1) * blockSize;
       part = at * idTokens < end ? 0 : part + 1;
-      // At least one id per block: that of its last token, if the block holds no first token of an id.
+      // A block in which the tokens of no new id begin repeats the id of its last token, so that each block hashes at least one
+      // id.
       at = Math.min(at, Math.ceil(end / idTokens) - 1);
       for (; at * idTokens < end; at++) {
         const id = ids[at]!;

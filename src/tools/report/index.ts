@@ -133,7 +133,8 @@ function timeline(
   all: number,
 ): Markup {
   const queued = scheduled.some((time) => time !== null);
-  // Answers without tokens have only one part, and failed requests may have none.
+  // True if no bar has a part up to the first token: answers without tokens are drawn as one part, failed requests as one or
+  // none.
   const isWhole = first.every((time) => time === null);
   const key = (color: string, text: string, kind = "") =>
     markup`<span><i class="${kind}" style="background:var(--${color})"></i>${text}</span>`;

@@ -72,7 +72,7 @@ function cdf(
   const positive = all.filter((bound) => bound > 0.01);
   const log = all[0]! >= 0 && positive.length > 1 && positive.at(-1)! > LOG_FROM * positive[0]!;
   const visible = log ? positive : all;
-  // A single value is drawn as a step from 0 or to 0.
+  // If only one bound is visible, add 0, because a curve needs two points.
   const range = visible.length > 1 ? visible : [0, ...visible].sort((a, b) => a - b);
   const some = evenly(range.length, LINE_POINTS).map((at) => range[at]!);
   const isApart = (bound: number, before = 0) => before > 0 && bound > GAP * before;

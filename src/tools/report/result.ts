@@ -32,7 +32,7 @@ export interface Moment {
   /** Medians in milliseconds, over requests and tokens since the last moment. */
   readonly ttft_p50?: number | null;
   readonly itl_p50?: number | null;
-  /** Median of answers without tokens, which have no TTFT and ITL. */
+  /** Median end-to-end latency in milliseconds, over answers without tokens. An answer without tokens has no TTFT and no ITL. */
   readonly e2el_p50?: number | null;
 }
 

@@ -5,7 +5,7 @@
  */
 import { TOOLS } from "./answers.ts";
 import { clientEnv } from "./command.ts";
-import { ClientProcess } from "./process.ts";
+import { ClientProcess, errorLine } from "./process.ts";
 import type { StressAsk, StressClient } from "./run.ts";
 import { type ClientReport, clientReport, reportIn } from "./seen.ts";
 
@@ -86,10 +86,9 @@ class AliveProcess {
     if (this.isOver) this.#next(null);
     else this.#child.write(`${JSON.stringify(caseLine)}\n`);
     const answer = await line;
-    // Judging may continue for a while after the answer, and by then this process may run another case.
+    // The case may be aborted after its answer, when this process already runs another case.
     signal.removeEventListener("abort", abort);
-    if (answer === null)
-      return this.#crashed(this.#complaint.trim().split("\n").at(-1) || "the process ended without an answer");
+    if (answer === null) return this.#crashed(errorLine(this.#complaint) || "the process ended without an answer");
     const report = reportIn(parsed(answer));
     if (report !== null) return { ...report, cost: this.isOver ? null : (measured?.() ?? null) };
     return this.#crashed(`a line that is not an answer: ${answer.slice(0, 200)}`);

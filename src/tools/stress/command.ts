@@ -3,7 +3,7 @@
  * that it read, and its exit code says whether it saw an error.
  */
 import { TOOLS } from "./answers.ts";
-import { ClientProcess } from "./process.ts";
+import { ClientProcess, errorLine } from "./process.ts";
 import type { StressClient } from "./run.ts";
 import { clientReport } from "./seen.ts";
 
@@ -48,14 +48,14 @@ export function commandClient(
     const crashed = child.signal !== null || code >= SIGNALS_FROM;
     return clientReport({
       text: output.replace(/\n$/, ""),
-      error: code === 0 ? null : complaint.trim().split("\n").at(-1) || `exit code ${code}`,
+      error: code === 0 ? null : errorLine(complaint) || `exit code ${code}`,
       ended: crashed ? "crashed" : "answered",
       cost: child.wholeCost(),
     });
   };
 }
 
-/** Collects a stream as text. Calls `came` for each part. */
+/** Collects a stream as text. Calls `onPart` for each part. */
 async function textOf(stream: AsyncIterable<Uint8Array>, onPart: () => void): Promise<string> {
   const parts: Uint8Array[] = [];
   let bytes = 0;

@@ -8,6 +8,20 @@ import type { ClientCost } from "./seen.ts";
 /** Milliseconds per tick, Linux's unit of CPU time in /proc. */
 const TICK_MS = 10;
 
+/** Matches the last line that Node prints after an uncaught error. */
+const NODE_VERSION = /^Node\.js v\d/;
+
+/**
+ * Returns the line of a program's standard error that states its error: the last line that is not blank. If Node's version is
+ * the last line, skips it, and the stack frames and properties that Node prints below the error. "": no line is left.
+ */
+export function errorLine(stderr: string): string {
+  const lines = stderr.split("\n").filter((line) => line.trim() !== "");
+  const isNode = NODE_VERSION.test(lines.at(-1) ?? "");
+  const line = isNode ? lines.findLast((text) => !NODE_VERSION.test(text) && !/^[\s}]/.test(text)) : lines.at(-1);
+  return line?.trim() ?? "";
+}
+
 export class ClientProcess {
   readonly #child: Bun.Subprocess<"ignore" | "pipe", "pipe", "pipe">;
   readonly #mark = `${MARK}=${process.pid}-${startCount++}`;

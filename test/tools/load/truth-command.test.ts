@@ -107,7 +107,7 @@ test("rows of a running server are read from a cursor on, and a client's times a
   expect(since.compared.errors.e2e.min).toBeGreaterThan(0);
   const all = JSON.parse((await run(`${server.url}/understudy/requests`, "--json")).out);
   expect(all.requests).toBe(5);
-  expect((await run(server.url)).out).toContain(`--since ${all.next} reads the requests that end after these`);
+  expect((await run(server.url)).out).toContain(`to read only newer requests next time: --since ${all.next}`);
 });
 
 test("a tool may name a request by the id of its answer, of any endpoint, whether or not it sent one", async () => {

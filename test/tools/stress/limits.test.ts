@@ -124,3 +124,35 @@ test("16 MiB of a program's output are kept; a line of more than 16 MiB is a cra
   }
   expect(ended).toEqual(["answered", "crashed"]);
 });
+
+test("the error of a client is its own line, not the stack or the version that Node prints below it", async () => {
+  const asked = { url: "http://x/v1", id: "x", signal: new AbortController().signal, more: false, withTools: false };
+  const stack = "    at main (/x.mjs:1:7)";
+  const printed = [
+    ["Error: quota used up", "", ""],
+    ["Error: quota used up", stack, "", "Node.js v20.20.2", ""],
+    [
+      "/x.mjs:1",
+      "throw e",
+      "^",
+      "",
+      "Error: quota used up",
+      `${stack} {`,
+      "  code: 7",
+      "}",
+      "",
+      "Node.js v20.20.2",
+      "",
+    ],
+  ];
+  for (const lines of printed) {
+    const code = `process.stderr.write(${JSON.stringify(lines.join("\n"))}); process.exit(1);`;
+    const command = [process.execPath, "-e", code];
+    expect((await commandClient(command, process.env, 500)(asked)).error).toBe("Error: quota used up");
+    const { ask, close } = aliveClient(command, process.env, 500);
+    expect((await ask(asked)).error).toBe("Error: quota used up");
+    close();
+  }
+  const silent = [process.execPath, "-e", 'process.stderr.write("Node.js v20.20.2"); process.exit(3);'];
+  expect((await commandClient(silent, process.env, 500)(asked)).error).toBe("exit code 3");
+});

@@ -98,7 +98,7 @@ export function readInvocation(
   return { error: noHandler };
 }
 
-/** Part of the body of an error in single fields, which other errors lack. */
+/** Text that every error about wrong fields contains and no other error contains. */
 const FIELD_ERROR = '"type":"Bad Request"';
 
 /** Returns the error for a body that is no JSON object. Invalid JSON has this route's own error, other bodies that of a chat. */

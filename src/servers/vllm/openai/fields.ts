@@ -45,7 +45,7 @@ const common = {
   stream_interval: field(nullable(int({ ge: 1 })), null),
 } as const;
 
-/** Groups of fields that are neighbours in both tables, in this order. */
+/** Groups of fields that the tables of chats and of completions both list, one after another and in the same order. */
 const head = {
   frequency_penalty: field(number, null),
   logit_bias: field(nullable(dict(float)), null),

@@ -45,7 +45,7 @@ export function* inputMessages(
   ];
   const input = get(body, "input") as PythonValue;
   if (typeof input === "string") return [...messages, { role: "user", content: input }];
-  // A separate list, because items are joined only with each other.
+  // Kept apart from `messages`, because `addItem` may join an item to the item before it, but not to an earlier message.
   const items: PlainDict[] = [];
   let seen = 0;
   for (const item of input as readonly PythonDict[]) {

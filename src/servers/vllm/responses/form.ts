@@ -153,7 +153,10 @@ export class ResponsesForm implements Form {
     this.#logprobs!.drop();
   }
 
-  /** Returns the events of `make` in parts. Returns null if they are short, or if the response is stored, as whole texts. */
+  /**
+   * Returns the events that `make` makes, as texts in parts. Returns null if the events are short, or if the response is
+   * stored, because a stored response needs whole texts.
+   */
   #inParts(tokens: number, make: () => readonly string[]): Generator<string, void> | null {
     if (this.#logprobs === null || this.#stores || this.#candidates(tokens) <= SHORT_CANDIDATES) return null;
     const long = new LongTexts();

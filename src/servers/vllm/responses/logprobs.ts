@@ -37,14 +37,16 @@ export function* partsOfLogprobs(source: Logprobs, ids: readonly number[]): Text
   yield "]";
 }
 
-/** Tokens of one output. */
+/** Output tokens of a stream that belong to the same output item. */
 interface TokenGroup {
   readonly ids: readonly number[];
-  /** Number of output tokens before these. */
+  /** Number of output tokens before the tokens of this group. */
   readonly from: number;
-  /** Index of the item with their text, or -1 if their text is in no item with log probabilities. */
+  /** Index of the output item that contains the text of the tokens. -1: no item with log probabilities contains it. */
   readonly item: number;
-  /** JSON of their entries with bytes. Null if it must be made again when needed. */
+  /**
+   * JSON of the tokens' log probabilities, with the bytes of each token. Null if the JSON was not kept and must be made again.
+   */
   text: string | null;
 }
 

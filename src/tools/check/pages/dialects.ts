@@ -50,7 +50,10 @@ export function recogniseByPrefix({ byName, families }: Exposition): readonly Ch
   return dialects.filter(({ name }) => names.has(name));
 }
 
-/** Maximum number of engines or models of one page that are judged. A page with more has other values in these labels. */
+/**
+ * Maximum number of engines or models that are judged per page. On a page with more, the labels that should distinguish engines
+ * or models contain other values.
+ */
 export const GROUPS_MOST = 256;
 
 /** One engine or model, with the series of its own and those that belong to all engines or models. */
