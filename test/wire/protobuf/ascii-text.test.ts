@@ -1,3 +1,4 @@
+/** Tests the cache of short ASCII texts: colliding texts stay apart, and long or other texts are refused. */
 import { expect, test } from "bun:test";
 import { asciiText } from "../../../src/wire/protobuf/ascii-text.ts";
 
