@@ -35,7 +35,10 @@ function drawToken(requestSeed: i32, position: i32): i32 {
   return drawFrom(templateOf(requestSeed, position), requestSeed, position);
 }
 
-/** Returns the id at `position` of a request whose ids are drawn in order. The row remembers the template of the current 32 positions. */
+/**
+ * Returns the token id at `position` of a request's output. Positions of a request must be asked for in order, because its row
+ * stores the template of the current 32 positions.
+ */
 export function drawNext(r: Row, position: i32): i32 {
   const requestSeed = r.seed;
   if (templateCount === 0) return bare(requestSeed, position);

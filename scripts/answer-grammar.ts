@@ -1,16 +1,16 @@
 /**
- * Defines the sentences that answers consist of. Only the build reads it: `pack-vocabulary.ts` makes the tables of
+ * Defines the sentences that answers consist of. Only the build reads this file: `pack-vocabulary.ts` makes the tables of
  * `src/text/answers/answers.ts` from it.
  *
- * Every template is one paragraph. It starts with a capital without a space and ends with a full stop and an empty line. So
- * any template may follow any other, and the start of an answer reads well. Each word is one token, and encoding the text
- * gives the same tokens again. So a conversation that quotes an answer finds the answer's blocks in the cache.
+ * Every template is one paragraph. It starts with a capital without a space and ends with a full stop and an empty line. So any
+ * template may follow any other, and the start of an answer reads well. Each word is one token, and encoding the text gives the
+ * same tokens again. So a conversation that quotes an answer finds the answer's blocks in the cache.
  */
 
 import { mix } from "../src/base/random.ts";
 import { type AnswerTables, BLOCK_TOKENS } from "../src/text/answers/answers.ts";
 
-/** Words by category. Words get a leading space, punctuation does not. */
+/** Words of each category, separated by spaces. In an answer, words get a leading space, punctuation does not. */
 const WORDS: Readonly<Record<string, string>> = {
   // Sentences start with a word of one of these three categories: a determiner, an adverb before a comma, or a quantity.
   D: "The This That Each Every Another Our One Any",
@@ -33,18 +33,18 @@ const WORDS: Readonly<Record<string, string>> = {
   t: "needs tends seems helps continues begins serves",
   s: "symbol sign mark",
 };
-/** Categories with one token each, written without a leading space. */
+/** Categories that have a single token each, which gets no leading space. */
 const FIXED: Readonly<Record<string, string>> = { ",": ",", ".": ".", "¶": ".\n\n", "&": " and", ">": " to" };
 const OPENERS = "DAQ";
 /**
- * Characters that consist of several tokens, so that clients receive code points that are split between chunks. One template
- * in sixteen has one.
+ * Characters that consist of several tokens each. With them, clients receive code points that are split between chunks. One
+ * template in sixteen has such a character.
  */
 const RARE = ["🦔", "鬱", "🌿", "驫"] as const;
 const BEFORE_RARE = "Dnvds";
 const TEMPLATES = 64;
 
-/** Sentences as lists of categories, without the final full stop. The first category is an opener. */
+/** Sentences as lists of categories, without the final full stop. The first category is an opener: a category of first words. */
 const SENTENCES = (
   "Dnvdn Danvdn Dnvdan Dnvdnwdn Danvdnwdn DnmVdan DnmVqp Dnwdnla Dnla Danla&a Dnrvdnla Dnevdn,cdnvdan " +
   "Dant>Vdan,cqpVdn Dnydnwdn,cdnydan Dnvp,p,&p Dnydn,cqpydnwdn DnmVdnwdan Dnwdanydn Dnt>Vdn DnmVqapwdn " +
@@ -57,7 +57,7 @@ interface Category {
   readonly ids: readonly number[];
 }
 
-/** Returns the tables with ids from `encode`. Throws if a word is not one token, or if a rare character is one token. */
+/** Returns the tables with token ids from `encode`. Throws if a word is not one token, or if a rare character is one token. */
 export function answerTables(encode: (text: string) => ArrayLike<number>): AnswerTables {
   const categories = categoriesOf(encode);
   const numbers = new Map(categories.map(({ name }, number) => [name, number]));
@@ -78,8 +78,8 @@ export function answerTables(encode: (text: string) => ArrayLike<number>): Answe
 }
 
 /**
- * Returns the categories. Openers appear twice: with a leading space, for use inside a paragraph, and without. Rare
- * characters have one category per token.
+ * Returns the categories of words. Categories of first words appear twice: with a leading space, for use inside a paragraph,
+ * and without it. Each rare character has one category per token.
  */
 function categoriesOf(encode: (text: string) => ArrayLike<number>): Category[] {
   const single = (text: string) => {
@@ -109,8 +109,8 @@ function numberOfParts(categories: readonly Category[], rare: number): number {
 }
 
 /**
- * Returns the categories of sentences that fill exactly one block. If `parts` is not 0, they end with a rare character of
- * `parts` tokens.
+ * Returns the categories of sentences that together have exactly `BLOCK_TOKENS` tokens. If `parts` is not 0, the sentences end
+ * with a rare character of `parts` tokens.
  */
 function templateOf(template: number, rare: number, parts: number): string[] {
   const last =
@@ -118,7 +118,7 @@ function templateOf(template: number, rare: number, parts: number): string[] {
   const room = BLOCK_TOKENS - (last.length === 0 ? 0 : last.length + 1);
   const sentences: (readonly string[])[] = fill(room, template, 0)!.map((sentence) => [...sentence]);
   if (last.length > 0) sentences.push(last);
-  // One template in four has a paragraph break after its first sentence, too.
+  // One template in four has a second paragraph break, after its first sentence.
   const breakAfter = template % 4 === 1 ? 0 : -1;
   return sentences.flatMap(([opener, ...rest], at) => {
     const opensParagraph = at === 0 || at - 1 === breakAfter;
@@ -128,8 +128,8 @@ function templateOf(template: number, rare: number, parts: number): string[] {
 }
 
 /**
- * Returns sentences that have `room` tokens together, including full stops, in an order drawn from `seed`. Undefined if none
- * fit.
+ * Returns sentences of exactly `room` tokens together, including full stops, in an order drawn from `seed`. Undefined if no
+ * sentences have that sum.
  */
 function fill(room: number, seed: number, depth: number): string[] | undefined {
   if (room === 0) return [];

@@ -1,11 +1,11 @@
 /**
  * Runs a benchmark after a build: `npx bun run bench NAME [options]`. The header of each benchmark's file states its options.
- * Without a known name it lists the names.
+ * Without a known NAME, prints the names of all benchmarks.
  */
 import { readdirSync } from "node:fs";
 import { root } from "./test-lanes.ts";
 
-/** Benchmarks whose program is not directly in `bench/`. */
+/** Paths of the benchmark programs that are not directly in `bench/`, by name. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   certify: "bench/certify/run.ts",
   scale: "bench/micro/scale.ts",
@@ -13,10 +13,10 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   stream: "bench/stream/run.ts",
   writes: "bench/micro/writes.ts",
 };
-/** Measure the packed program and the single file, which only a build of the library and scripts/compile.ts make. */
+/** Benchmarks of the packed program and the single file, which only a build of the library and scripts/compile.ts make. */
 const PACKED = ["start"];
 
-/** Paths of the benchmarks' programs, by name. */
+/** Paths of all benchmark programs, by name. */
 export const BENCHES: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     readdirSync(`${root}bench`)

@@ -1,10 +1,9 @@
 /**
  * Builds the files in `build/` that are missing or older than their sources: both cores, vocabulary, answers, the page of
  * reports and the types of the package's options.
- *
- * - `--types`: builds these types alone.
+ * - `--types`: builds only the types of the options.
  * - `--library`: also builds `build/npm/`, the packages as they are published, and `build/hosted/`, which tests start.
- * - `--all`: builds everything, also if it is up to date.
+ * - `--all`: builds everything, even if it is up to date.
  */
 import { existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 
@@ -25,7 +24,7 @@ const asc = (target: string, config = "asconfig.json") => [
 ];
 const trtllm = (target: string) => asc(target, "asconfig.trtllm.json");
 
-/** The types that src/embed imports. Any file of src may hold a default that they quote. */
+/** Builds the types that src/embed imports. Any file of src may define a default value that these types quote. */
 const optionTypes: Target = {
   makes: ["engine-option-types", "option-types", "foreign-option-types"].map((name) => `build/option-types/${name}.ts`),
   from: ["scripts/option-types.ts", "src"],
@@ -58,10 +57,10 @@ const targets: readonly Target[] = [
   },
 ];
 
-/** Sources of the bundles, and of the files next to them. */
+/** Sources of the bundles, and of the files that lie next to the bundles. */
 const BUNDLED = [...targets.flatMap(({ from }) => from), "src", "package.json", "scripts/bundles.ts"];
 
-/** They hold what the others make. */
+/** Builds of bundles. A bundle includes the results of all other builds. */
 const bundles: readonly Target[] = [
   {
     makes: ["llm-understudy", "llm-understudy-engine"].map((name) => `build/npm/${name}/package.json`),
@@ -75,7 +74,7 @@ const bundles: readonly Target[] = [
   },
 ];
 
-/** Latest change of a file, or of any file under a folder; ms. */
+/** Returns the time of the latest change of a file, or of any file under a folder, in milliseconds since 1970. */
 function changedMs(path: string): number {
   const stat = statSync(root + path);
   if (!stat.isDirectory()) return stat.mtimeMs;
@@ -88,16 +87,19 @@ function isStale({ makes, from }: Target): boolean {
 }
 
 /**
- * asc prints this when one more round of its optimizer made the core a few bytes larger. This is no error, so the line is
- * left out.
+ * The message of the compiler asc after another round of its optimizer made the core a few bytes larger. This is not an error,
+ * so the message is not printed.
  */
 const NO_NEWS = "Last converge was suboptimal.\n";
 
-/** Half of the compiler's time goes where its own optimizer, a large WebAssembly, is optimized as far as can be. */
+/**
+ * Turns off the last compiler tier for WebAssembly. The compiler asc contains a large WebAssembly program, and half of its time
+ * would go into optimizing that program.
+ */
 const ENV = { ...process.env, BUN_JSC_useOMGJIT: "0" };
 
 async function build({ command, makes }: Target): Promise<boolean> {
-  // This Bun, since `bun` may not be on the path.
+  // Use this Bun, because `bun` may not be on the path.
   const child = Bun.spawn([process.execPath, ...command], { cwd: root, env: ENV, stdout: "pipe", stderr: "pipe" });
   const [output, said] = await Promise.all([child.stdout.text(), child.stderr.text()]);
   process.stderr.write(said.replace(NO_NEWS, ""));
@@ -110,7 +112,7 @@ mkdirSync(`${root}build`, { recursive: true });
 const asked = (flag: string) => process.argv.includes(flag);
 const isWhole = asked("--all") || asked("--library");
 const wanted = (some: readonly Target[]) => (asked("--all") ? some : some.filter(isStale));
-// Find all stale targets before one is built, because a build changes the times of files.
+// Find all stale targets before the first build, because a build changes the times of files.
 const [first, then] = [wanted(asked("--types") ? [optionTypes] : targets), wanted(isWhole ? bundles : [])];
 const built =
   (await Promise.all(first.map(build))).every(Boolean) && (await Promise.all(then.map(build))).every(Boolean);

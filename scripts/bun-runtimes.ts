@@ -1,6 +1,6 @@
 /**
- * Finds Bun's program for each platform of a single file (compile.ts). The programs of other platforms are npm packages, which
- * `npm pack` downloads into `build/runtimes`. A download must have the checksum in bun.lock.
+ * Finds Bun's program for each platform for which compile.ts makes a single file. The programs of other platforms are npm
+ * packages, which `npm pack` downloads into `build/runtimes`. A download must have the checksum in bun.lock.
  */
 import { createHash } from "node:crypto";
 import {
@@ -18,15 +18,15 @@ import { wholeSizeOf } from "./executable-size.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 
-/** The version of Bun that the repository pins. */
+/** The version of Bun that package.json pins. */
 export const BUN_VERSION: string = JSON.parse(readFileSync(`${root}package.json`, "utf8")).dependencies.bun;
 
 interface Target {
-  /** npm package with Bun's program. */
+  /** Name of the npm package with Bun's program for the platform. */
   readonly package: string;
-  /** Bun's name of the platform. */
+  /** Name of the platform as Bun's bundler expects it. */
   readonly compile: Bun.Build.CompileTarget;
-  /** The platform as in `process.platform` and `process.arch`. */
+  /** Names of the platform and its processor, as in `process.platform` and `process.arch`. */
   readonly platform: NodeJS.Platform;
   readonly arch: NodeJS.Architecture;
   /** First bytes of a program of the platform, and the bytes at offset `machineAt` that name the processor. */
@@ -50,10 +50,10 @@ export const TARGETS: Readonly<Record<string, Target>> = {
   },
 };
 
-/** An error that the user can correct, with one line. */
+/** An error that the user can correct. The message is one line. */
 export class CompileError extends Error {}
 
-/** Returns the path of Bun's program for a platform. Downloads it if need be. Throws a `CompileError`. */
+/** Returns the path of Bun's program for a platform. Downloads the program if it is missing. Throws a `CompileError`. */
 export async function runtimeOf(name: string): Promise<string> {
   const target = TARGETS[name]!;
   const isOwn = target.platform === process.platform && target.arch === process.arch;
@@ -66,7 +66,7 @@ export async function runtimeOf(name: string): Promise<string> {
   return path;
 }
 
-/** Throws a `CompileError` unless the file is Bun's program of this version for the platform, and whole. */
+/** Throws a `CompileError` unless the file is a complete program of Bun, of the pinned version, for the platform. */
 export function checkRuntime(name: string, path: string): void {
   const { magic, machine, machineAt } = TARGETS[name]!;
   const head = headOf(path);
@@ -84,10 +84,10 @@ export function checkWhole(path: string): void {
   if (size < whole) throw new CompileError(`${path} is truncated: it has ${size} bytes, and its header names ${whole}`);
 }
 
-/** True if the dynamic linker that a program names is musl's. The targets are for glibc. */
+/** True if the program names the dynamic linker of musl. All targets are for glibc. */
 const isForMusl = (head: Buffer): boolean => head.includes("/ld-musl-");
 
-/** Returns the first bytes of a file, in which a program of Linux names its dynamic linker. */
+/** Returns the first bytes of a file. In this part, a program of Linux names its dynamic linker. */
 function headOf(path: string): Buffer {
   const head = Buffer.alloc(4096);
   try {
@@ -100,7 +100,7 @@ function headOf(path: string): Buffer {
   return head;
 }
 
-/** Returns the checksum that bun.lock has of a package, as in `sha512-…`. */
+/** Returns the checksum of a package from bun.lock, in the form `sha512-…`. */
 function lockedChecksum(name: string): string {
   const lines = readFileSync(`${root}bun.lock`, "utf8").split("\n");
   const line = lines.find((text) => text.trimStart().startsWith(`"${name}": ["${name}@${BUN_VERSION}"`));
@@ -140,7 +140,7 @@ async function download(target: string, name: string, folder: string): Promise<v
   }
 }
 
-/** Runs a program. `why`: its first line of errors, or the reason why it could not start. */
+/** Runs a program. `why` of the result: the first line of its errors, or the reason why it could not start. */
 async function run(command: readonly string[]) {
   try {
     const child = Bun.spawn([...command], { cwd: root, stdin: "ignore", stdout: "pipe", stderr: "pipe" });

@@ -1,6 +1,6 @@
 /**
- * Builds the program that hosts servers for tests (test/host.ts), with the bundler and the settings of the users' bundle.
- * Only tests use it.
+ * Builds the program that hosts servers for tests (test/host.ts), with the same bundler and settings as the bundle that users
+ * install. Only tests use this program.
  */
 import { cpSync, rmSync } from "node:fs";
 import { BUILT, program } from "./bundles.ts";

@@ -1,13 +1,14 @@
 /**
- * Makes the bundle that a checkout starts (`fresh-program.ts`). Each bundle is made in a separate folder and becomes the one
- * in use when its manifest replaces the last manifest. So no process reads an incomplete bundle, even if several make one.
+ * Makes the bundle that a checkout starts (`fresh-program.ts`). Each bundle is made in a separate folder and comes into use
+ * when its manifest replaces the last manifest. So no process reads an incomplete bundle, even if several processes make
+ * bundles at once.
  */
 import { cpSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { relative } from "node:path";
 import { BUILT, program } from "./bundles.ts";
 import { MANIFEST, type Manifest, root, stateOf } from "./fresh-program.ts";
 
-/** Bundles that are kept, because servers that run may load files of theirs later. */
+/** Number of bundles that are kept, because running servers may load files of an older bundle later. */
 const KEPT = 6;
 
 function filesUnder(folder: string): string[] {
@@ -21,7 +22,7 @@ function statesOf(paths: readonly string[]): Record<string, string> {
   return Object.fromEntries(states.filter((state): state is [string, string] => state[1] !== undefined));
 }
 
-// Looked at before they are read: a source that changes meanwhile makes the bundle out of date.
+// Record the states of sources before reading them. A source that changes during the build then makes the bundle out of date.
 const sources = statesOf([
   ...filesUnder("src"),
   ...filesUnder("assembly"),

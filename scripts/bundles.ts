@@ -1,15 +1,18 @@
-/** Bundles programs: all libraries go into the bundle, and the files that the program loads by a path lie next to it. */
+/** Bundles programs. All libraries go into the bundle, and the files that the program loads by a path lie next to it. */
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import type { BunPlugin } from "bun";
 
 const root = new URL("../", import.meta.url).pathname;
 
-/** Files and folders that sources load by a path, and that are not code of the bundle, by their names next to the bundle. */
+/** Files and folders, other than code, that sources load by a path. The keys are their names next to the bundle. */
 const beside = new Map<string, string>();
 const LOADED = /new URL\((["`])(\.[^"`]*)\1, import\.meta\.url\)/g;
 
-/** Yields each file or folder that sources load by a path, from the root. Leaves out built files and the package's own programs. */
+/**
+ * Yields the path from the root of each file or folder that sources load by a path. Leaves out built files and the package's
+ * own programs.
+ */
 function* loadedByPath(): Generator<string> {
   for (const path of new Bun.Glob("src/**/*.ts").scanSync({ cwd: root })) {
     for (const [, , to] of readFileSync(root + path, "utf8").matchAll(LOADED))
@@ -17,18 +20,18 @@ function* loadedByPath(): Generator<string> {
   }
 }
 
-/** The name next to a bundle of a file or folder that sources load by a path, without the extension `.ts`. */
+/** Returns the name that a file or folder has next to a bundle if sources load it by a path. The name has no extension `.ts`. */
 const flatName = (path: string) => `${basename(dirname(path))}-${basename(path, ".ts")}`;
 
-/** Threads and processes that the sources start, by their flat names. */
+/** Returns the paths of the threads and processes that the sources start, by their flat names. */
 const threads = (): Record<string, string> =>
   Object.fromEntries(
     [...loadedByPath()].filter((path) => path.endsWith(".ts")).map((path) => [flatName(path), path] as const),
   );
 
 /**
- * `new URL("./x.ts", import.meta.url)`, as the bundle has it: threads lie next to their chunk, built files in `builtFolder`,
- * which is relative to the chunk.
+ * Rewrites `new URL("./x.ts", import.meta.url)` for the bundle, where threads lie next to their chunk and built files in
+ * `builtFolder`. The path of that folder is relative to the chunk.
  */
 function renamed(path: string, text: string, builtFolder: string): string {
   const imports = /import (\w+) from "(?:\.\.\/)+build\/(.*)" with \{ type: "file" \};/g;
@@ -45,15 +48,15 @@ function renamed(path: string, text: string, builtFolder: string): string {
   return loaded.replace(imports, files);
 }
 
-/** Packages whose code is in a bundle. */
+/** Names of packages whose code is in a bundle. */
 export const bundled = new Set<string>();
 
-/** The part of a program that every server loads. */
+/** Entry of the bundle with the code of a server. */
 const SERVE = "src/cli/serve/serve.ts";
 /** Threads that a server starts before the first scrape, by their flat names. */
 const EARLY_THREADS = ["time-clock-worker", "tokens-encoder-worker", "metrics-worker"];
 
-/** Libraries that no start needs, by the names of their files next to the bundle. Only ES modules keep these names. */
+/** Libraries that no start needs, by the names of their files next to the bundle. Only bundles of ES modules keep these names. */
 const LIBRARIES: Readonly<Record<string, string>> = {
   "library-elysia": "elysia",
   "library-re2js": "re2js",
@@ -62,7 +65,7 @@ const LIBRARIES: Readonly<Record<string, string>> = {
   "library-tokenizers": "@huggingface/tokenizers",
 };
 
-/** Leaves the libraries out of a bundle with bytecode, which is read as a whole. */
+/** A plugin that leaves the libraries out of a bundle with bytecode, because such a bundle is read as a whole. */
 const withoutLibraries: BunPlugin = {
   name: "without libraries",
   setup(build) {
@@ -71,7 +74,10 @@ const withoutLibraries: BunPlugin = {
   },
 };
 
-/** The plugin of all bundles. `builtFolder`: as in `renamed`. `hasOwnServe`: the server has a bundle of its own next to main's. */
+/**
+ * Returns the plugin of all bundles. `builtFolder`: as in `renamed`. `hasOwnServe`: true if the server has a bundle of its own,
+ * apart from that of the main program.
+ */
 const packed = (builtFolder: string, hasOwnServe: boolean): BunPlugin => ({
   name: "packed",
   setup(build) {
@@ -102,10 +108,10 @@ export const BUILT: readonly string[] = [
 ];
 
 /**
- * Bundles the program that runs on Bun: these entries, and the files of its threads next to them. A server and its first
- * threads have a file each, with its bytecode. A start from source text takes 45 ms more, most of it in the parser. Bun runs
- * the text if the bytecode is absent, damaged, or made by another version. The format is CommonJS because Bun 1.4.5 has
- * bytecode of ES modules only in executables.
+ * Bundles the program that runs on Bun: the entries, and the files of its threads next to them. A server and its first threads
+ * have a file each, with its bytecode. A start from source text takes 45 ms more, most of it in the parser. Bun runs the text
+ * if the bytecode is absent, damaged, or made by another version. The format is CommonJS because Bun 1.4.5 has bytecode of ES
+ * modules only in executables.
  */
 export async function program(entries: Readonly<Record<string, string>>, to: string): Promise<void> {
   const others = threads();
@@ -126,7 +132,7 @@ export async function program(entries: Readonly<Record<string, string>>, to: str
 /** Settings of all bundles. */
 const COMMON = { external: ["fast-check", "vitest"], minify: { whitespace: true, syntax: true } };
 
-/** Writes a file per entry that exports the entry, and returns their paths. Files of a bundle have the names of these files. */
+/** Writes a file for each entry that exports the entry, and returns the paths. A bundle's files have the names of these files. */
 function stubsOf(entries: Readonly<Record<string, string>>, folder: string): string[] {
   mkdirSync(folder, { recursive: true });
   const up = relative(folder, root);
@@ -137,9 +143,10 @@ function stubsOf(entries: Readonly<Record<string, string>>, folder: string): str
   });
 }
 
-/** All files of a bundle lie in one folder, so that what they load is found from each of them. */
+/** Bundles the entries. All files of a bundle lie in one folder, so that each finds by its path the files that it loads. */
 async function bundle({ entries, to, ...options }: Bundle): Promise<void> {
-  // A name by which the same sources always make the same bundle; two may be made at once.
+  // The name depends on the output folder only, so that the same sources always make the same bundle, and two bundles can be
+  // made at once.
   const stubs = `${root}build/entries-${to.slice(root.length).replaceAll("/", "-")}`;
   rmSync(stubs, { recursive: true, force: true });
   const made = await Bun.build({
@@ -163,7 +170,7 @@ async function bundle({ entries, to, ...options }: Bundle): Promise<void> {
 }
 
 interface Executable {
-  /** Bun's name of the platform. */
+  /** Name of the platform as Bun's bundler expects it. */
   readonly target: Bun.Build.CompileTarget;
   /** Path of Bun's program for that platform. */
   readonly runtime: string;
@@ -171,11 +178,10 @@ interface Executable {
 }
 
 /**
- * Makes one file of Bun, the program with its threads, the built files and the files that sources load by a path. All modules
- * have their bytecode. The file reads no `.env` and no `bunfig.toml` of the folder in which it is started.
+ * Makes a single file of Bun, the program with its threads, the built files and the files that sources load by a path. All
+ * modules have their bytecode. The file reads no `.env` and no `bunfig.toml` of the folder in which it is started.
  *
- * Modules are split: if each entry has its own copy of the modules that it shares with others, threads of Bun 1.4.5 end without
- * an error.
+ * Modules are split, because threads of Bun 1.4.5 end without an error if each entry has its own copy of shared modules.
  */
 export async function executable(main: string, { target, runtime, outfile }: Executable): Promise<void> {
   const stage = `${root}build/single-file-${process.pid}`;
@@ -208,12 +214,12 @@ export async function executable(main: string, { target, runtime, outfile }: Exe
   }
 }
 
-/** A file's own place, without a module of Node's: browsers have none. */
+/** Code for CommonJS that computes the URL of the file itself. It uses no module of Node, because browsers have none. */
 const HERE = 'const HERE = new URL("file:///" + encodeURI(__filename.replace(/\\\\/g, "/").replace(/^\\//, ""))).href;';
 
 type Faces = Readonly<Record<string, string>>;
 
-/** Each entry as an ES module; they share what is common to them. */
+/** Bundles each entry as an ES module. Code that several entries use goes into shared files. */
 export const esModules = (entries: Faces, to: string, more: Partial<Bundle> = {}) =>
   bundle({ entries, to, target: "node", format: "esm", splitting: true, ...more });
 

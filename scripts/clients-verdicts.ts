@@ -1,7 +1,7 @@
 /**
  * Runs each real client of test/clients/drivers against all fault cases and records which faults it does not handle: `npx bun
- * run scripts/clients-verdicts.ts [-- --rounds 3] [--client NAME,NAME]`. Drivers in Go and Rust are built first. The results go to
- * test/results/client-verdicts.json; then `npx bun run docs` writes docs/reference/client-verdicts.md.
+ * run scripts/clients-verdicts.ts [-- --rounds 3] [--client NAME,NAME]`. Drivers in Go and Rust are built first. The results go
+ * to test/results/client-verdicts.json. After that, `npx bun run docs` writes docs/reference/client-verdicts.md.
  */
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { drivers } from "../src/cli/stress/stress-clients.ts";
@@ -19,8 +19,8 @@ const only = optionOf("--client")?.split(",");
 const known = knownVerdicts();
 
 /**
- * Runs one round of a client. `cells` has its verdict by plan, `why` the reason by red plan. Null if the client could not
- * run.
+ * Runs one round of a client against all plans of faults. `cells`: the client's verdict by plan. `why`: the reason for each red
+ * verdict, by plan. Null if the client could not run.
  */
 async function round(
   name: string,

@@ -1,9 +1,9 @@
 /**
  * Makes a single file with every command and every server, which needs neither Node nor Bun: `npx bun run compile -- --target
- * NAME` writes `build/bin/understudy-NAME`. The targets are in bun-runtimes.ts; the default is this platform.
- * `--out FOLDER` writes into another folder. `--runtime FILE` gives Bun's program for the target, which is downloaded otherwise.
+ * NAME` writes `build/bin/understudy-NAME`. The targets are in bun-runtimes.ts; the default is this platform. `--out FOLDER`
+ * writes into another folder. `--runtime FILE` names Bun's program for the target, which is downloaded otherwise.
  *
- * The file appears under its name only when it is whole. NOTICE, with the licences of what is in it, is written next to it.
+ * The file gets its final name only when it is complete. NOTICE, with the licences of all its parts, is written next to it.
  */
 import { chmodSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -36,7 +36,7 @@ async function compile(): Promise<void> {
   const program = runtime ?? (await runtimeOf(target));
   checkRuntime(target, program);
   const file = `${out}/understudy-${target}`;
-  // Bun embeds the name of the file, so it is always the same.
+  // Bun embeds the name of the file. So the name is the same in each run, and only the folder differs.
   const folder = `${file}.${process.pid}`;
   const partial = `${folder}/understudy`;
   try {
@@ -59,7 +59,7 @@ async function compile(): Promise<void> {
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join("; ");
   const { code, message = String(error) } = error as { code?: string; message?: string };
-  // Bun's builder puts the system's code into its message.
+  // Bun's builder puts the error code of the system into its message.
   return code ?? /\bE[A-Z]{3,}\b/.exec(message)?.[0] ?? message.split("\n")[0]!;
 }
 

@@ -1,6 +1,6 @@
-/** Defines our Grafana dashboards: one table of panels per dialect. `dashboards.ts` writes the files. */
+/** Defines the Grafana dashboards of Understudy: one table of panels per dialect. `dashboards.ts` writes the files. */
 
-/** A PromQL expression, and the name of its lines: a template of Grafana such as `{{label}}`. */
+/** A PromQL expression, and the legend of its curves, which is a template of Grafana such as `{{label}}`. */
 type Line = readonly [expr: string, legend: string];
 
 export interface Panel {
@@ -44,7 +44,7 @@ const heatmap = (title: string, unit: string, expr: string): Panel => ({
 const RATE = "[$__rate_interval]";
 const QUANTILES = ["0.5", "0.9", "0.99"];
 
-/** Returns lines for the quantiles of a histogram, summed over all selected series. */
+/** Returns expressions for the quantiles of a histogram, summed over all selected series. */
 const quantiles = (family: string, selection: string): Line[] =>
   QUANTILES.map((quantile) => [
     `histogram_quantile(${quantile}, sum by (le) (rate(${family}_bucket${selection}${RATE})))`,

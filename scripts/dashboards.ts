@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { type Dashboard, dashboards, type Panel } from "./dashboard-panels.ts";
 
-/** The data source: a variable that each dashboard defines. */
+/** Data source of all panels: a template variable that each dashboard defines. */
 const SOURCE = { type: "prometheus", uid: "$datasource" };
 const WIDTH = 12;
 const HEIGHT = 8;

@@ -1,6 +1,7 @@
 /**
- * Writes the text of the docs that is made from tables of the code, between its markers: `npx bun run docs`, or with paths only
- * these pages. With `--check` it writes nothing, and exits with 1 if a page is out of date. Takes some seconds.
+ * Writes the generated text of the docs, made from tables of the code, between its markers: `npx bun run docs`. With paths as
+ * arguments, writes only these pages. With `--check`, writes nothing, and exits with 1 if a page is out of date. Takes some
+ * seconds.
  */
 import { writeFileSync } from "node:fs";
 import { PAGES, pageTexts } from "./docs/pages.ts";

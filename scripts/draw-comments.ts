@@ -1,9 +1,10 @@
 /**
- * Prints comments of a folder, drawn at random, for a reader who judges whether a stranger understands them. The code below each
- * comment is left out on purpose: `bun scripts/draw-comments.ts src/tools/check --seed 7 --count 50`.
+ * Prints comments of a folder, drawn at random, for a reader who judges whether a stranger understands them. The code below
+ * each comment is left out on purpose: `bun scripts/draw-comments.ts src/tools/check --seed 7 --count 50`.
  *
- * File headers, doc comments and inline comments count alike, each once. Consecutive `//` lines are one comment. Orders to
- * tools, such as `biome-ignore`, are left out. The same folder, seed and count give the same list as long as no comment changes.
+ * File headers, doc comments and inline comments are drawn with equal chance. Consecutive `//` lines are one comment. Orders to
+ * tools, such as `biome-ignore`, are left out. The same folder, seed and count give the same list as long as no comment
+ * changes.
  */
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -11,7 +12,7 @@ import { seeded } from "../src/base/random.ts";
 import { tokensOf } from "./tokens.ts";
 
 export interface Comment {
-  /** Path from the root of the repository, and the line of the comment's first character, from 1. */
+  /** Path of the file from the root of the repository. `line`: line of the comment's first character, from 1. */
   readonly path: string;
   readonly line: number;
   /** The whole comment without its delimiters. Lines are separated by a newline. */
@@ -21,7 +22,7 @@ export interface Comment {
 /** Matches the first words of comments that are orders to a tool. */
 const ORDER = /^(?:biome-ignore|@ts-|[#@]__|\/ *<reference|!)/;
 
-/** Removes `//`, or the delimiters of a block and the asterisk of each of its lines. */
+/** Removes the `//`, or the delimiters of a block comment and the asterisk of each of its lines. */
 function withoutDelimiters(text: string): string {
   if (text.startsWith("//")) return text.slice(2).trim();
   const lines = text.slice(2, -2).replace(/^\*/, "").split("\n");

@@ -1,20 +1,26 @@
 /**
- * Computes from its header how many bytes a program has at least. A shorter file is truncated. Formats: 64-bit ELF (System V ABI)
- * and Mach-O (loader.h of macOS), both little-endian.
+ * Computes the least size of a program in bytes from the header of its file. A shorter file is truncated. Formats: 64-bit ELF
+ * (System V ABI) and Mach-O (loader.h of macOS), both little-endian.
  */
 import { closeSync, fstatSync, openSync, readSync, writeSync } from "node:fs";
 
 const ELF_MAGIC = 0x464c457f;
 const MACH_O_MAGIC = 0xfeedfacf;
-/** Load command of a segment, and the load commands that name a part of the file by offset and size. */
+/**
+ * Number of the load command for a segment. The next list has the load commands that name a part of the file by offset and
+ * size.
+ */
 const SEGMENT_64 = 0x19;
 const CODE_SIGNATURE = 0x1d;
-/** Sections of this type occupy no bytes in the file. */
+/** ELF type of sections that occupy no bytes in the file. */
 const NOBITS = 8;
-/** Segment with the path of the dynamic linker. */
+/** ELF type of the segment with the path of the dynamic linker. */
 const INTERPRETER = 3;
 
-/** Returns 0 for an unknown format. `bytes`: the file, or as much of it as there is. Tables beyond its end are not counted. */
+/**
+ * Returns the least size of a program, or 0 for an unknown format. `bytes`: the file or its beginning. Tables beyond the end of
+ * `bytes` are not counted.
+ */
 export function wholeSizeOf(bytes: Uint8Array): number {
   if (bytes.length < 64) return 64;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -24,9 +30,9 @@ export function wholeSizeOf(bytes: Uint8Array): number {
 }
 
 /**
- * Copies the path of the dynamic linker to the end of an ELF program, and lets the header point to the copy. Linux reads it there
- * before it starts the program (fs/binfmt_elf.c), so it refuses a file whose end is missing, with EIO. Otherwise Bun would start,
- * and crash when it reads the missing part.
+ * Copies the path of the dynamic linker to the end of an ELF program, and changes the header so that it points to the copy.
+ * Linux reads the path before it starts the program (fs/binfmt_elf.c). So Linux refuses a truncated file with EIO. Without the
+ * copy, Bun would start, and crash when it reads the missing part.
  */
 export function putInterpreterLast(path: string): void {
   const file = openSync(path, "r+");

@@ -1,11 +1,12 @@
 /**
- * Makes functions report that they are called. Bun's transpiler removes types and prints one form of each construct. So a
- * short reader of tokens finds all bodies: braces after a parameter list, and the code after an arrow.
+ * Makes functions report that they are called. It expects code as Bun's transpiler prints it, without types and with one form
+ * for each construct. So a short reader of tokens finds all function bodies: braces after a parameter list, and the code after
+ * an arrow.
  */
 
 import { type Token, tokensOf } from "./tokens.ts";
 
-/** Keywords whose parentheses are followed by a block that is not a function body. */
+/** Keywords after whose parentheses a block follows that is not a function body. */
 const BLOCKS = ["if", "for", "while", "switch", "catch", "with", "await"];
 
 const opens = (text: string) => text === "(" || text === "[" || text === "{" || text.endsWith("${");
@@ -28,7 +29,7 @@ function endOfExpression(tokens: readonly Token[], from: number): number {
 }
 
 /**
- * Returns the JavaScript with a `call` at the start of each function. `code` must be in the form that Bun's transpiler
+ * Returns JavaScript code with `call` inserted at the start of each function. `code` must be in the form that Bun's transpiler
  * prints.
  */
 export function reporting(code: string, call: string): string {

@@ -1,6 +1,6 @@
 /**
- * Compares recordings of a real server with ours, after a build: `npx bun run golden [api|triton|trtllm] [options]`. Without a
- * name the recordings are decisions of vLLM's scheduler.
+ * Compares recordings of a real server with the behaviour of Understudy, after a build: `npx bun run golden [api|triton|trtllm]
+ * [options]`. Without a name, the recordings are decisions of vLLM's scheduler.
  */
 import { root } from "./test-lanes.ts";
 

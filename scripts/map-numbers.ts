@@ -1,18 +1,22 @@
 /**
- * Prints the size of the map of `src`:
+ * Prints measures of the structure of `src`:
  * - its folders, the imports that point up in the orders of ARCHITECTURE.md, and the cycles of value imports,
  * - the members of the largest configuration type, and of the type that a server receives,
- * - the way of a streaming chat from the socket's callback to the engine's queue.
+ * - the files that a streaming chat passes from the socket's callback to the engine's queue.
  *
- * The way is measured, not read. A server with default options runs in this process, and each function of `src` reports its
- * file when it is called (function-calls.ts). A client sends the same chat 30 times over raw connections; the first ten warm up.
- * Recording starts with the socket's callback and ends when the fleet's `submit` is called, which queues the request. A file is
- * entered when one of its functions is called first. A change of folder is a file that stands in another folder than the file
- * entered before it. Code of other threads is not seen. Helpers count like the functions that call them, so this finds more files
- * than a reader who follows the main calls. When this was written it found 85 instead of 66 files, with 24 changes between
- * folders directly under `src`. Since callers test the fields of rare features themselves, and files that are read together are one, it finds 42 files
- * and 14 changes. `test/scripts/map-numbers.test.ts` limits both. Of the 20 recorded chats the most frequent way counts, because
- * a timer may run in between. `--files` prints that way.
+ * The files of a chat are measured in a run. A server with default options runs in this process, and each function of `src`
+ * reports its file when it is called (function-calls.ts). A client sends the same chat 30 times over raw connections. The first
+ * ten chats warm up the code.
+ *
+ * Recording starts with the socket's callback and ends when the fleet's `submit` queues the request. A file is entered when one
+ * of its functions is called first. If it stands in another folder than the file entered before it, a change of folder is
+ * counted. Code of other threads is not recorded. Functions of helpers count, too, so the number is larger than for a reader
+ * who follows only the main calls.
+ *
+ * The first measurement found 85 files (66 for such a reader) and 24 changes between folders directly under `src`. Later,
+ * callers began to test the fields of rare features, and files that are read together were merged. Since then the script finds
+ * 42 files and 14 changes. `test/scripts/map-numbers.test.ts` limits both numbers. Of the 20 recorded lists of files the most
+ * frequent one counts, because a timer may run in between. `--files` prints that list.
  */
 import { readFileSync } from "node:fs";
 import { bagMembers, circlesOf, configMembers, folderOf, roomOf, upwardImports } from "../test/tidy-rules.ts";
@@ -52,7 +56,7 @@ const CHAT = JSON.stringify({
 });
 const REQUEST = `POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${CHAT.length}\r\n\r\n${CHAT}`;
 
-/** Files in the order in which they were entered. Null while nothing is recorded. */
+/** Files that the recorded chat has entered so far, in order. Null while nothing is recorded. */
 let way: Set<string> | null = null;
 const ways: string[][] = [];
 const transpiler = new Bun.Transpiler({ loader: "ts", target: "bun" });

@@ -1,13 +1,13 @@
 /**
  * Writes build/option-types/*.ts from the table of options: names, types and hover texts of the package's options. The build
- * runs it. src/embed imports the types of these files as if they stood in src/embed (`rootDirs` in tsconfig.json).
+ * runs this script. src/embed imports the types of these files as if they stood in src/embed (`rootDirs` in tsconfig.json).
  */
 import { KEYS } from "../src/cli/compat/llm-d-keys.ts";
 import type { OptionRow } from "../src/cli/options/option.ts";
 import { serveOptions } from "../src/cli/options/serve-options.ts";
 import { camelCase, ENGINE_OPTIONS, NOT_HERE } from "../src/embed/options.ts";
 
-/** Types of options whose placeholder does not determine the type. */
+/** Types of options whose placeholder in the help text does not determine the type. */
 const TYPES: Readonly<Record<string, string>> = {
   "max-model-len": 'HumanNumber | "auto"',
   "ssl-cert-reqs": "0 | 2",
@@ -38,7 +38,7 @@ function typeOf(name: string, { arity, metavar, accepts, read }: OptionRow): str
 
 const LIST = "readonly (string | number)[]";
 
-/** Replaces the names of flags by their names in code. */
+/** Replaces the names of flags in a text by the names of the same options in code. */
 const inCode = (text: string) =>
   text.replace(/(--)?(?<![\w/-])([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w/-]|\.\w)/g, (whole, dashes, name: string) =>
     dashes || (name.includes("-") && Object.hasOwn(serveOptions, name)) ? camelCase(name) : whole,

@@ -1,9 +1,9 @@
-/** Build step: writes the script and the style of the report page, including uPlot, into `build/`. */
+/** Writes the script and the style of the report page, including uPlot, into `build/`, as a step of the build. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 
 const root = new URL("../", import.meta.url).pathname;
 const { version } = JSON.parse(readFileSync(`${root}node_modules/uplot/package.json`, "utf8"));
-/** The licence demands that copies contain its notice. */
+/** First line of uPlot's licence, because the licence demands that copies contain its notice. */
 const [licence = ""] = /Copyright[^\n]*/.exec(readFileSync(`${root}node_modules/uplot/LICENSE`, "utf8")) ?? [];
 
 const built = await Bun.build({

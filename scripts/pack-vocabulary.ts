@@ -1,4 +1,4 @@
-/** Build step: writes the files with the server's vocabulary and its answers into `build/`. */
+/** Writes the files with the server's vocabulary and its answers into `build/`, as a step of the build. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import ranks from "gpt-tokenizer/bpeRanks/o200k_base";
 import { O200KHarmony } from "gpt-tokenizer/encodingParams/o200k_harmony";
@@ -15,7 +15,7 @@ const tokens: Uint8Array[] = ranks.map((token) =>
 );
 for (const [spelling, id] of specialTokensEncoder ?? []) {
   while (tokens.length <= id) tokens.push(new Uint8Array());
-  tokens[id] = utf8.encode(spelling); // 200018 is listed twice; the later spelling is the one in use
+  tokens[id] = utf8.encode(spelling); // id 200018 is listed twice; the later spelling is the one in use
 }
 const specials = new Set(specialTokensEncoder?.values());
 

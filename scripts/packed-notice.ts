@@ -1,12 +1,12 @@
 /**
- * Writes the NOTICE of a package or a single file: the repository's notice, then the libraries in the bundles, the data in the
- * vocabulary, and Bun if it is inside.
+ * Writes the NOTICE file of a package or of a single file. It has the repository's notice, then the libraries in the bundles, the
+ * data in the vocabulary, and Bun if it is packed.
  */
 import { readdirSync, readFileSync } from "node:fs";
 
 const root = new URL("../", import.meta.url).pathname;
 
-/** Works that are in the packed files without being packages of a bundle. */
+/** Returns the MIT licence of a copyright holder, for works that are packed without being a package in a bundle. */
 const MIT = (holder: string) => `MIT License
 
 Copyright (c) ${holder}
@@ -38,7 +38,7 @@ function packageOf(name: string, where: string): { readonly title: string; reado
   return { title: `${name} ${version}: ${where}`, text };
 }
 
-/** Bun's own list of its licences and of its libraries, which its types have as a page of documentation. */
+/** Returns Bun's own list of its licences and libraries, a documentation page in the package `bun-types`. */
 function bunLicences(): { readonly title: string; readonly text: string } {
   const types = `${root}node_modules/bun-types`;
   const { version } = JSON.parse(readFileSync(`${types}/package.json`, "utf8"));
@@ -48,8 +48,8 @@ function bunLicences(): { readonly title: string; readonly text: string } {
 }
 
 /**
- * Returns the text of NOTICE. `bundled`: packages whose code is in a bundle. `hasVocabulary`: includes the server's data.
- * `hasRuntime`: includes Bun.
+ * Returns the text of the NOTICE file. `bundled`: packages whose code is in a bundle. `hasVocabulary`: true if the vocabulary
+ * is packed. `hasRuntime`: true if Bun is packed.
  */
 export function noticeOf(name: string, bundled: readonly string[], hasVocabulary: boolean, hasRuntime = false): string {
   const parts = bundled.toSorted().map((dependency) => packageOf(dependency, "bundled"));

@@ -1,7 +1,8 @@
 /**
  * Takes the pictures of the documentation from one real run of `understudy serve`, `load` and `check`. Needs Debian's Chromium
- * (`apt-get install chromium`). docs/at-work.png, for the README, shows a terminal with some of the lines, next to the report.
- * docs/load-report.png and docs/load-timeline.png are for docs/reference/load.md. CI does not run it. `--keep FILE` keeps the report.
+ * (`apt-get install chromium`). CI does not run this script. docs/at-work.png, for the README, shows a terminal with part of
+ * the output, next to the report. docs/load-report.png and docs/load-timeline.png are for docs/reference/load.md. `--keep FILE`
+ * keeps the report.
  */
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,18 +13,20 @@ import { terminalPage } from "./terminal-page.ts";
 const root = new URL("../", import.meta.url).pathname;
 interface Picture {
   readonly file: string;
-  /** Selector of the parts of the report's page that are hidden. */
+  /** CSS selector of the parts of the report page that are hidden in the picture. */
   readonly without: string;
   /** Width and height in pixels of the page. */
   readonly size: readonly [number, number];
-  /** Pixels of the picture per pixel of the page. */
+  /** Pixels of the picture per pixel of the page, in each direction. */
   readonly scale: number;
 }
 const PICTURES: readonly Picture[] = [
   { file: "load-report.png", without: "", size: [1280, 1800], scale: 1 },
   { file: "load-timeline.png", without: "header, .tiles, #latency", size: [1280, 1930], scale: 1 },
 ];
-/** The report's part in the README's picture: only its timeline, and narrow, so that the text is readable there. */
+/**
+ * Settings for the report in the README's picture. It shows only the timeline, in a narrow page, so that its text is readable.
+ */
 const BESIDE = {
   file: "beside.png",
   without: "header, h2, section:not(:has([data-plot=waterfall]))",
@@ -32,17 +35,17 @@ const BESIDE = {
 } as const;
 const AT_WORK = { file: "at-work.png", size: [1440, 732], scale: 1.2 } as const;
 const BYTES_MOST = 300_000;
-/** Limits that fill the batch and the pool from time to time, so that the charts show it. */
+/** Options of the server whose batch and pool fill up from time to time, so that the charts show full ones. */
 const SERVER = ["--max-num-seqs", "32", "--max-model-len", "8192", "--num-gpu-blocks-override", "3200"];
 const LOAD = [
   ...["--request-rate", "18", "--num-prompts", "400", "--warmup-request-count", "20"],
   ...["--input-len", "900", "--output-len", "160", "--random-range-ratio", "0.8"],
   ...["--goodput", "ttft:200", "tpot:20", "--check-truth"],
 ];
-/** Lines of the load's output that fit into the picture. */
+/** Matches the lines of the output of `load` that fit into the picture. */
 const SHOWN_LOAD =
   /^(understudy, ms|(TTFT|E2EL)( from send| {2})|ITL|TPOT|output|goodput|measured minus true|gaps|of \d+)/;
-/** Seconds from the start of the load until the metrics are read. The queue is full by then. */
+/** Seconds from the start of `load` until the metrics are read. The queue is full at that time. */
 const READ_METRICS_AFTER_S = 20;
 const SHOWN_METRICS = /^vllm:(num_requests_(running|waiting)|kv_cache_usage_perc)\{/;
 
@@ -52,7 +55,7 @@ if (chromium === null) {
   process.exit(2);
 }
 
-/** Runs the command and returns its standard output. Throws if it fails. */
+/** Runs the command and returns its standard output. Throws if the command fails. */
 async function run(command: readonly string[], cwd: string): Promise<string> {
   const child = Bun.spawn([...command], { cwd, stdout: "pipe", stderr: "pipe" });
   const [out, wrong] = await Promise.all([child.stdout.text(), child.stderr.text()]);

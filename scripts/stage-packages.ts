@@ -1,7 +1,7 @@
 /**
  * Makes the folders of the two published packages in build/npm from this checkout: `llm-understudy` (the command, the server,
- * the library) and `llm-understudy-engine` (the engine alone). The bundles contain all libraries, which NOTICE names, so only
- * Bun's own program must be installed, and the layout of the package manager does not matter.
+ * the library) and `llm-understudy-engine` (the engine alone). The bundles contain the code of all libraries, which NOTICE
+ * names. So only Bun's program must be installed in addition, and the folder layout of the package manager does not matter.
  */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -14,12 +14,12 @@ const manifest = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
 const bunVersion: string = manifest.dependencies.bun;
 const source: string = manifest.homepage.replace(/#.*$/, "");
 
-/** Programs of Bun's, by platform; each package holds one, and no install script. */
+/** Names of the packages with Bun's program, one for each platform. These packages have no install script. */
 const PLATFORMS: readonly string[] = Object.keys(
   JSON.parse(readFileSync(`${root}node_modules/bun/package.json`, "utf8")).optionalDependencies,
 );
 
-/** Entries of the program that runs on Bun, in addition to its threads. */
+/** Entries of the program that runs on Bun. The entries of its threads are added. */
 const PROGRAMS: Readonly<Record<string, string>> = {
   main: "src/main.ts",
   library: "src/embed/bun.ts",
@@ -27,7 +27,7 @@ const PROGRAMS: Readonly<Record<string, string>> = {
   child: "src/embed/child.ts",
   "replay-crash": "src/embed/replay-crash.ts",
 };
-/** Entries for Node and browsers, each also as CommonJS: Jest's `require`. */
+/** Entries for Node and browsers. Each is also made as CommonJS, for `require` in Jest. */
 const FACES: Readonly<Record<string, string>> = {
   index: "src/embed/index.ts",
   browser: "src/embed/browser.ts",
@@ -37,7 +37,10 @@ const FACES: Readonly<Record<string, string>> = {
 
 const types = `${root}build/types`;
 
-/** The compiler's declarations of a source. Those of build/option-types are packed where their importers expect them. */
+/**
+ * Returns the path of the type declarations that the compiler wrote for a source. Declarations of build/option-types are packed
+ * in the folder in which their importers expect them.
+ */
 function emitted(path: string): string {
   const [ours, generated] = [path, path.replace(/^src\/embed\//, "build/option-types/")].map(
     (name) => `${types}/${name}.d.ts`,
@@ -45,13 +48,14 @@ function emitted(path: string): string {
   return existsSync(ours!) ? ours! : generated!;
 }
 
-/** Declarations of what the entries reach, as ES modules and as CommonJS. */
+/** Writes the type declarations of the entries and of all files that these import, for ES modules and for CommonJS. */
 function declarations(entries: readonly string[], to: string): void {
   const seen = new Set<string>();
   const take = (path: string) => {
     if (seen.has(path)) return;
     seen.add(path);
-    // Compilers before TypeScript 5.7 know no arrays of a kind of memory.
+    // Remove type arguments of arrays such as `Uint8Array<ArrayBuffer>`, because compilers before TypeScript 5.7 do not accept
+    // them.
     const text = readFileSync(emitted(path), "utf8")
       .replace(/\b(\w+Array)<ArrayBuffer(?:Like)?>/g, "$1")
       .replace(/(["'])(\.\.?\/[^"']*?)\.ts\1/g, "$1$2.js$1");
@@ -64,7 +68,7 @@ function declarations(entries: readonly string[], to: string): void {
   for (const entry of entries) take(entry.replace(/\.ts$/, ""));
 }
 
-/** Links to what is not in the package lead to the repository. */
+/** Changes links to files that are not in the package, so that they lead to the repository. */
 function linked(text: string, path: string, isPacked: (target: string) => boolean): string {
   return text.replace(/\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)/g, (whole, file: string, anchor = "") => {
     const target = join(dirname(path), file);
@@ -73,7 +77,7 @@ function linked(text: string, path: string, isPacked: (target: string) => boolea
 }
 
 function documents(to: string): void {
-  // Notes for those who change the code stay in the repository.
+  // Leave out documentation for those who change the code.
   const pages = [...new Bun.Glob("**/*.md").scanSync(`${root}docs`)].filter((name) => !name.startsWith("internals/"));
   const all = ["README.md", "CHANGELOG.md", ...pages.map((name) => `docs/${name}`)];
   for (const path of all) {
@@ -105,7 +109,7 @@ const copy = (to: string, ...paths: readonly string[]) => {
 async function stageEngine(to: string): Promise<void> {
   bundled.clear();
   const entries = { index: "src/embed/engine-index.ts", browser: "src/embed/engine-browser.ts" };
-  // So small a package has neither maps nor long names: they would be most of it.
+  // Minify names and leave out source maps, because they would be most of so small a package.
   await esModules(entries, `${to}/dist`, { minify: true });
   await commonJs({ index: entries.index }, `${to}/dist`, { minify: true });
   declarations(Object.values(entries), `${to}/types`);
@@ -131,7 +135,7 @@ async function stageEngine(to: string): Promise<void> {
   });
 }
 
-/** The part of docs/reference/library.md that is the engine's. */
+/** Returns the part of docs/reference/library.md about the engine. */
 function engineReadme(): string {
   const text = readFileSync(`${root}docs/reference/library.md`, "utf8");
   const part = /^## The engine\n([\s\S]*?)(?=^## )/m.exec(text)![1]!;
@@ -155,7 +159,7 @@ async function stageServer(to: string): Promise<void> {
   documents(to);
   command(to);
   writeFileSync(`${to}/NOTICE`, noticeOf("llm-understudy", [...bundled], true));
-  // Resolvers that know no exports look for a folder.
+  // Module resolvers that ignore `exports` look for a folder of that name.
   for (const name of ["testing", "vitest"]) {
     mkdirSync(`${to}/${name}`);
     const found = { main: `../dist/${name}.cjs`, types: `../types/src/embed/${name}.d.cts` };
@@ -184,15 +188,15 @@ async function stageServer(to: string): Promise<void> {
     optionalDependencies: Object.fromEntries(PLATFORMS.map((name) => [name, bunVersion])),
     peerDependencies: { bun: "*", ...manifest.peerDependencies },
     peerDependenciesMeta: { bun: { optional: true }, ...manifest.peerDependenciesMeta },
-    // Bun reads its files itself: they cannot lie in an archive, as Yarn's Plug'n'Play would have it.
+    // The files must not stay in an archive, as with Yarn's Plug'n'Play, because Bun reads them itself.
     preferUnplugged: true,
   });
 }
 
-/** The file that the command starts in a checkout. */
+/** The file that the command starts in a checkout, as written in bin/understudy. */
 const RUN = "../scripts/run.ts";
 
-/** The command, which starts the bundle in place of the sources. */
+/** Copies the command, and makes it start the bundle in place of the sources. */
 function command(to: string): void {
   for (const name of readdirSync(`${root}bin`)) copy(to, `bin/${name}`);
   const path = `${to}/bin/understudy`;
@@ -201,10 +205,10 @@ function command(to: string): void {
   writeFileSync(path, text.replace(RUN, "../server/main.js"), { mode: 0o755 });
 }
 
-// The compiler leaves declarations of files that are gone.
+// Delete old results, because the compiler keeps declarations of sources that no longer exist.
 for (const folder of [out, types]) rmSync(folder, { recursive: true, force: true });
 const tsc = [process.execPath, `${root}node_modules/typescript/bin/tsc`];
-// Threads check again what they share: all together they take half as much again.
+// Several threads would each check shared files again, and take half as much processor time more in sum.
 const compiled = Bun.spawn([...tsc, "-p", "tsconfig.build.json", "--singleThreaded"], {
   cwd: root,
   stdio: ["ignore", "inherit", "inherit"],

@@ -1,14 +1,14 @@
 /**
- * Implements `npx bun run start`: builds missing files, serves, and ends with the process that started it. npm passes a signal
- * to the shell that runs this process. The shell ends without passing it on, and this process would continue without a parent
- * (npm 10, dash 0.5). So this process watches the processes between it and the runner, and ends in order when one of them has
- * lost its parent.
+ * Implements `npx bun run start`: builds missing files, starts a server, and ends when the process that started it ends. npm
+ * passes a signal to the shell that runs this process. The shell ends without passing the signal on, and this process would
+ * continue without a parent (npm 10, dash 0.5). So this process watches its ancestors up to npm or `bun run`, and shuts down
+ * when one of them has lost its parent.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { programEntry } from "./fresh-program.ts";
 
 const LOOK_MS = 500;
-/** Matches the environment variables that npm and `bun run` set. A process without both was started by a user. */
+/** Matches the environment variables that npm and `bun run` set. A process without these variables was started by a user. */
 const UNDER_RUNNER = /(^|\0)npm_(command|lifecycle_event)=/;
 
 function read(pid: number, file: "stat" | "environ"): string {
@@ -19,15 +19,15 @@ function read(pid: number, file: "stat" | "environ"): string {
   }
 }
 
-/** Null: it is gone, or there is no /proc. */
+/** Returns the id of the parent process. Null if process `pid` has ended, or if the system has no /proc. */
 function parentOf(pid: number): number | null {
   const text = read(pid, "stat");
-  // The name before it may hold spaces and parentheses.
+  // The name of the program comes first and may contain spaces and parentheses.
   const [, parent] = /^ \S (\d+)/.exec(text.slice(text.lastIndexOf(")") + 1)) ?? [];
   return parent === undefined ? null : Number(parent);
 }
 
-/** From us to the runner on top, each with its parent. */
+/** Returns this process and its ancestors up to npm or `bun run`, each with the id of its parent. */
 function chain(): (readonly [pid: number, parent: number])[] {
   const links: (readonly [number, number])[] = [];
   for (let pid = process.pid; UNDER_RUNNER.test(read(pid, "environ")); ) {

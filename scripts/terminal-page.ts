@@ -17,11 +17,11 @@ b { color: #fff; font-weight: 600 } .prompt { color: #5ee0a0 } .number { color: 
 .beside img { width: 100%; display: block }`;
 
 const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
-/** Colours numbers that stand alone, but not those inside names, labels and addresses. */
+/** Colours numbers that stand alone, but no numbers inside names, labels and addresses. */
 const coloured = (line: string) =>
   escaped(line).replace(/(?<=^|\s)-?\d[\d,]*(\.\d+)?(?=\s|$)/g, '<span class="number">$&</span>');
 
-/** Returns the page. `beside` is the address of the picture on the right. */
+/** Returns the page as HTML. `beside`: address of the picture on the right. */
 export function terminalPage(commands: readonly CommandOutput[], beside: string): string {
   const lines = commands.map(({ command, output }) =>
     [`<span class="prompt">$</span> <b>${escaped(command)}</b>`, ...output.map(coloured)].join("\n"),

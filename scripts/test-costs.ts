@@ -1,7 +1,7 @@
 /**
- * Measures how long each test file takes. Runs each one alone, with the sample if it has two sizes, and writes seconds into
- * test/costs.json, by which scripts/test.ts distributes files. With paths as arguments only those files are measured; the
- * others keep their values.
+ * Measures how long each test file takes. Runs each file alone, with its sample if the test has two sizes. Writes the seconds
+ * into test/costs.json, by which scripts/test.ts distributes files. With paths as arguments, only those files are measured, and
+ * the other files keep their values.
  */
 import { existsSync, writeFileSync } from "node:fs";
 import { type Costs, costs, filesOf, root, run, testFiles } from "./test-lanes.ts";

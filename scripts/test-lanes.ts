@@ -2,11 +2,14 @@
 import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 
 export const root = new URL("../", import.meta.url).pathname;
-/** One process per core of a machine with two cores. More processes would delay steps that tests want on time. */
+/**
+ * Number of processes at once: one per core of a machine with two cores. More processes would delay steps of engines that tests
+ * expect on time.
+ */
 const LANES = 2;
-/** Files of together at most this many seconds share a process, and in it the loaded modules and shared servers. */
+/** Most seconds of test files that run one after another in a process. They share the loaded modules and the shared servers. */
 const CHUNK_S = 30;
-/** Assumed seconds of a file that was never measured. */
+/** Assumed seconds of a test file that was never measured. */
 const UNKNOWN_S = 1;
 
 export interface Count {
@@ -22,7 +25,7 @@ export interface ProcessResult {
   readonly cpuS: number;
 }
 
-/** Seconds per file, from `test/costs.json`, which scripts/test-costs.ts writes. */
+/** Seconds that each test file takes, from `test/costs.json`, which scripts/test-costs.ts writes. */
 export type Costs = Readonly<Record<string, number>>;
 export const costs: Costs = JSON.parse(readFileSync(`${root}test/costs.json`, "utf8"));
 
@@ -31,7 +34,7 @@ export async function run(
   env: Readonly<Record<string, string>> = {},
 ): Promise<ProcessResult> {
   const start = performance.now();
-  // Pass the environment explicitly: otherwise variables that this process has set would not be passed on.
+  // Pass the environment explicitly. Otherwise variables that this process has set would not be passed on.
   const child = Bun.spawn([...words], {
     cwd: root,
     env: { ...process.env, ...env },
@@ -44,7 +47,7 @@ export async function run(
   return { ok: code === 0, output: out + complaint, wallS: (performance.now() - start) / 1000, cpuS };
 }
 
-/** Returns the test files at and under the paths, sorted. */
+/** Returns the given test files and those in the given folders, sorted. */
 export function filesOf(paths: readonly string[]): string[] {
   const files = paths.flatMap((path) => {
     if (!statSync(root + path).isDirectory()) return [path];
@@ -59,7 +62,7 @@ interface Chunk {
   readonly seconds: number;
 }
 
-/** Packs the parts into chunks of at most `most` seconds, the longest part first. */
+/** Packs the parts into chunks of at most `most` seconds, beginning with the longest part. */
 function packed(parts: readonly Chunk[], most: number): Chunk[] {
   const chunks: Chunk[] = [];
   for (const part of parts.toSorted((a, b) => b.seconds - a.seconds)) {
@@ -71,8 +74,8 @@ function packed(parts: readonly Chunk[], most: number): Chunk[] {
 }
 
 /**
- * Returns the groups of files that share a process. Files of one folder come together, because they load the same modules;
- * small groups of several folders are merged. The longest group is first, so that a free lane takes it early.
+ * Returns the groups of files that share a process. Files of one folder share a group as long as the group stays short, because
+ * they load the same modules. Small groups of several folders are merged. The longest group is first, so that it starts early.
  */
 export function chunksOf(files: readonly string[], costs: Costs, most = CHUNK_S): string[][] {
   const folders = Map.groupBy(files, (file) => file.slice(0, Math.max(0, file.lastIndexOf("/"))));
@@ -86,7 +89,7 @@ export function chunksOf(files: readonly string[], costs: Costs, most = CHUNK_S)
   return chunks.sort((a, b) => b.seconds - a.seconds).map((chunk) => [...chunk.files]);
 }
 
-/** Runs the jobs in their order, `lanes` at a time. */
+/** Runs the jobs in their order, `lanes` of them at a time. */
 export async function inLanes(jobs: readonly (() => Promise<void>)[], lanes = LANES): Promise<void> {
   const queue = [...jobs];
   const lane = async () => {
@@ -96,8 +99,8 @@ export async function inLanes(jobs: readonly (() => Promise<void>)[], lanes = LA
 }
 
 /**
- * Programs that `scripts/build.ts --library` makes and tests start (test/program.ts): the bundle that users install, and its
- * test host.
+ * Programs that tests start (test/program.ts): the bundle that users install, and the test host. `scripts/build.ts --library`
+ * makes both.
  */
 const BUNDLES = {
   TEST_PROGRAM: `${root}build/npm/llm-understudy/server/main.js`,
@@ -105,27 +108,28 @@ const BUNDLES = {
 };
 
 /**
- * Hundreds of tests create one WebAssembly core each. When eight of their memories are not collected yet, JavaScriptCore runs
- * a full collection before it makes the next one, which takes longer than most of these tests. A thousand uncollected
- * memories only occupy addresses.
+ * Environment variable for JavaScriptCore. Hundreds of tests create one WebAssembly core each. By default, JavaScriptCore runs
+ * a full collection before the next core if eight memories of old cores are not collected yet. That takes longer than most of
+ * these tests. A thousand uncollected memories only occupy addresses.
  */
 const ENGINE = { BUN_JSC_maxNumWasmFastMemories: "1000" };
 /**
- * Settings for processes that live a few seconds. The last compiler tiers of JavaScript and WebAssembly finish too late for
- * them, and parallel collector threads wait for each other. Whole runs (scripts/test-whole.ts) use all tiers.
+ * Settings of JavaScriptCore for processes that live a few seconds. The last compiler tiers of JavaScript and WebAssembly
+ * finish too late for such processes, and parallel collector threads wait for each other. Whole runs (scripts/test-whole.ts)
+ * use all tiers.
  */
 const SHORT_LIVED = { BUN_JSC_useFTLJIT: "0", BUN_JSC_useOMGJIT: "0", BUN_JSC_numberOfGCMarkers: "1" };
 
 /**
- * Runs these files in one process of the test runner, after the library is built. If a test fails, it prints the output at
- * the end.
+ * Runs these files in one process of the test runner, after the library is built. If a test fails, prints the output of the
+ * process at the end.
  */
 export async function testFiles(
   files: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Count & ProcessResult> {
   const report = `${root}build/junit-${Bun.hash(files.join()).toString(36)}.xml`;
-  rmSync(report, { force: true }); // an old report must not count for this run
+  rmSync(report, { force: true }); // a report of an earlier run must not count for this run
   const words = ["test", "--only-failures", "--timeout", "60000", "--reporter=junit", `--reporter-outfile=${report}`];
   const ended = await run([process.execPath, ...words, ...files.map((file) => `./${file}`)], {
     ...BUNDLES,
@@ -143,8 +147,8 @@ export async function testFiles(
 }
 
 /**
- * Counts tests from the runner's report. There is no report if a test ended the process, and files that fail to load are
- * missing in it. So a failed process counts as at least one failure.
+ * Counts tests from the report of the test runner. The report is missing if a test ended the process, and lacks files that
+ * failed to load. So a failed process counts as at least one failure.
  */
 export function countOf(report: string, succeeded: boolean): Count {
   const suites = report.match(/<testsuites\b[^>]*>/)?.[0] ?? "";

@@ -1,16 +1,19 @@
 /**
- * Lists the tests that have two sizes (test/size.ts). `npx bun run test NAME` runs the whole, and its result goes to
- * test/results/NAME.jsonl.
+ * Lists the tests that have two sizes (test/size.ts): a sample and a whole. `npx bun run test NAME` runs the whole of a test
+ * and adds its result to test/results/NAME.jsonl.
  */
 
 export interface SizedTest {
-  /** Files or folders of tests. */
+  /** Paths of the test's files or folders. */
   readonly paths: readonly string[];
-  /** Options with a whole number that the command line accepts in addition to `--seed`. `--seconds 9` sets TEST_SECONDS=9. */
+  /**
+   * Names of options with a whole number that the command line accepts in addition to `--seed`. `--seconds 9` sets
+   * TEST_SECONDS=9.
+   */
   readonly options: readonly string[];
 }
 
-/** Folders whose tests run in one process, by the wings of `src`. */
+/** Folders whose tests run together in one process, by the folders of `src` that they test. */
 const MIRROR = [
   ...["app", "assembly", "base", "bench", "cli", "docs", "engine", "kernel", "metrics", "scripts", "servers", "text"],
   ...["tools/check", "tools/fit", "tools/replay", "tools/report", "truth", "wire", "workloads"],

@@ -1,7 +1,7 @@
 /**
- * Runs the whole of a test that has two sizes: `npx bun run test NAME --seed N`. It adds command, seed, figures and commit
- * to test/results/NAME.jsonl, which keeps the last three lines per machine. `--sample` runs the sample, as a run of all tests
- * does. `--no-save` adds nothing. The last line is "N passed, N failed".
+ * Runs the whole of a test that has two sizes: `npx bun run test NAME --seed N`. Adds the command, seed, figures and commit to
+ * test/results/NAME.jsonl, which keeps the last three lines per machine. `--sample` runs the sample instead, as a run of all
+ * tests does. `--no-save` adds nothing to the file. The last line is "N passed, N failed".
  */
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { addLine } from "../bench/lib/kept-lines.ts";
@@ -16,7 +16,10 @@ function refuse(why: string): never {
   process.exit(2);
 }
 
-/** Returns the exit code of the process. `words`: the options after the name. */
+/**
+ * Runs the whole of the test `name`. Returns the exit code for this process. `words`: the command-line arguments after the
+ * name.
+ */
 export async function runWhole(name: string, words: readonly string[]): Promise<number> {
   const sized = SIZED[name]!;
   const switches = SWITCHES.filter((name) => words.includes(name));

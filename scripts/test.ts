@@ -1,9 +1,10 @@
 /**
- * Runs the build, lint, types and all tests, in two lanes. Tests that mostly wait run at the same time in a third lane. Tests
- * of two sizes (test/size.ts) run their samples. The last line is the total of the test runner's counts: "N passed, N
- * failed". `npx bun run test quick` runs a selection for use between two changes, and the name of a test of two sizes its
- * whole (test-whole.ts). Paths of test files as arguments run only those files, with `--only-tests` after nothing but the
- * build.
+ * Runs the build, lint, types and all tests, with two test processes at a time. A third process runs tests that mostly wait.
+ * Tests of two sizes (test/size.ts) run their samples. The last line is the total of the test runner's counts: "N passed, N
+ * failed".
+ * - `npx bun run test quick` runs a selection for use between two changes.
+ * - With the name of a test of two sizes, runs its whole (test-whole.ts).
+ * - With paths of test files, runs only those files. `--only-tests` then leaves out lint and types.
  */
 import { existsSync, writeFileSync } from "node:fs";
 import { chunksOf, costs, filesOf, inLanes, root, run, testFiles } from "./test-lanes.ts";
@@ -14,7 +15,10 @@ const PROMETHEUS = "test/prometheus";
 const WITHOUT = "--without-prometheus";
 const ONLY_TESTS = "--only-tests";
 const QUICK = "quick";
-/** Tests that wait for times to pass and use less than half a core meanwhile. They would block a lane. */
+/**
+ * Tests that mostly wait for times to pass, and use less than half a core. In one of the two test processes they would delay
+ * other tests.
+ */
 const WAITING = [
   "test/prometheus/live.test.ts",
   ...["compat", "http", "scheduler-flags", "dev-routes", "kv-transfer", "metrics-lora"].map(
@@ -22,7 +26,7 @@ const WAITING = [
   ),
 ];
 /**
- * Tests that `quick` runs in addition to lint and types: the rules of the repository, the core against models and
+ * Paths of the tests that `quick` runs in addition to lint and types: the rules of the repository, the core against models and
  * recordings, one live server.
  */
 const QUICK_PATHS = [
@@ -44,7 +48,7 @@ let failed = 0;
 let cpuS = 0;
 const begun = performance.now();
 
-/** Runs a build step or check, prints its result, and counts a failure. */
+/** Runs a step of the build or a check, prints its result, and counts a failure. */
 async function step(name: string, words: readonly string[]): Promise<void> {
   // Use this Bun, because `bun` may not be on the path.
   const result = await run([process.execPath, ...words]);
@@ -68,8 +72,8 @@ async function tests(files: readonly string[]): Promise<void> {
 }
 
 /**
- * Reports whether the Python clients are missing where they must not be. Prints a line if they are not installed. They are
- * optional, except in CI.
+ * Reports whether the Python clients are missing although this run needs them. Only CI needs them. Prints a line if they are
+ * not installed.
  */
 function pythonIsMissing(): boolean {
   if (existsSync(`${root}.venv/bin/python`)) return false;
@@ -80,7 +84,7 @@ function pythonIsMissing(): boolean {
 }
 
 /**
- * Reports whether Prometheus or promtool is missing. Then the tests against Prometheus cannot run, and that counts as a
+ * Reports whether Prometheus or promtool is missing. The tests against Prometheus cannot run without them, which counts as a
  * failure.
  */
 function prometheusIsMissing(): boolean {

@@ -1,9 +1,11 @@
 /**
- * Splits TypeScript or JavaScript into tokens and comments. A short reader is enough, because the scripts that use it need no
- * syntax tree: they count braces or collect comments.
+ * Splits TypeScript or JavaScript into tokens and comments. The scripts that use it need no syntax tree, because they only
+ * count braces or collect comments. So a short reader is enough.
  */
 
-/** A word, a literal, or a punctuation character of the code, with its offsets. A template literal gives one token per text part. */
+/**
+ * A word, a literal, or a punctuation character of the code, with its offsets. A template literal has one token per text part.
+ */
 export interface Token {
   readonly text: string;
   readonly start: number;
@@ -18,7 +20,7 @@ const REGEX = /\/(?:[^\\/[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*/y;
 const STRING = /"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'/y;
 const COMMENT = /\/\/.*|\/\*[\s\S]*?\*\//y;
 
-/** Returns the tokens and, apart from them, the comments of the code, each in the order of the code. */
+/** Returns the tokens of the code and, in a separate list, its comments. Both lists are in the order of the code. */
 export function tokensOf(code: string): { readonly tokens: Token[]; readonly comments: Token[] } {
   const tokens: Token[] = [];
   const comments: Token[] = [];

@@ -121,7 +121,10 @@ function releaseEnded(): void {
   pruneRunning();
 }
 
-/** Handles a run of rows that are one plain token each, like vLLM's `handleCalmRows`. Also updates the line. */
+/**
+ * Handles consecutive rows that receive one ordinary token each, like vLLM's `handleCalmRows`. Also updates the row's
+ * TensorRT-LLM state.
+ */
 function handleCalmRows(from: i32, to: i32, now: f64): i32 {
   const handles = rowHandle;
   const silent = muted;

@@ -84,7 +84,7 @@ const vllm: Tool = {
     ...["--max-concurrency", String(concurrency), "--request-id-prefix", "certify-", "--disable-tqdm"],
     ...["--save-result", "--save-detailed", "--result-dir", folder, "--result-filename", "vllm.json"],
   ],
-  // Request ids are the prefix and a number, and the arrays are in the order of the numbers.
+  // Each request id consists of the prefix and a number. The arrays of the result are in the order of these numbers.
   read: (folder) => {
     const { ttfts, itls, output_lens, errors } = json(`${folder}/vllm.json`);
     return (ttfts as number[]).flatMap((ttft, i) => {

@@ -23,7 +23,10 @@ export interface Step {
   readonly endUs: number;
 }
 
-/** Returns the steps of the run with the most writing. The log has triples (due, start, end of writing). */
+/**
+ * Returns the steps of the run that spent the most time writing. `rows`: three numbers per step, when it was due, when it
+ * started and when its writing ended.
+ */
 export function runOf(rows: Float64Array): Step[] {
   const [from, to] = busiest(rows);
   return Array.from({ length: (to - from) / 3 }, (_, i) => {

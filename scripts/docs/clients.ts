@@ -1,4 +1,4 @@
-/** Returns the matrix of real clients of docs/reference/clients.md. */
+/** Returns the table of real clients in docs/reference/clients.md. */
 import { clients, missing } from "../../test/clients/matrix.ts";
 
 export function clientsTable(): string {

@@ -1,5 +1,6 @@
 /**
- * The field tables of /v1/messages and /v1/responses and the errors for refused values, for docs/reference/parameters.md and its tests.
+ * Makes the field tables of /v1/messages and /v1/responses, with the errors for refused values, for
+ * docs/reference/parameters.md and its tests.
  */
 
 import type { Parameter } from "../../src/servers/openai/docs/parameter.ts";
@@ -79,8 +80,8 @@ export const dialectTables: readonly DialectTable[] = [
 ];
 
 /**
- * Returns the error for the example's `refused` value, from a server with the built-in vocabulary and a context of 4,096
- * tokens. Null if the server accepts the value.
+ * Returns the error of a server for the value `refused` of an example. The server has the built-in vocabulary and a context of
+ * 4,096 tokens. Null if it accepts the value.
  */
 export function dialectRefusal({ examples, plain, reader }: DialectTable, name: string): ErrorAnswer | null {
   const bytes = new TextEncoder().encode(JSON.stringify({ ...plain, [name]: examples[name]!.refused }));

@@ -1,4 +1,4 @@
-/** Differences between the answers of Understudy and those of vLLM 0.33. */
+/** Lists differences between the answers of Understudy and those of vLLM 0.33. */
 import type { DifferenceRow } from "./differences.ts";
 
 export const answerDifferences: readonly DifferenceRow[] = [

@@ -1,4 +1,4 @@
-/** Differences between the servers of Understudy and vLLM 0.33: HTTP and routes. */
+/** Lists differences between the servers of Understudy and vLLM 0.33: HTTP and routes. */
 import type { DifferenceRow } from "./differences.ts";
 
 export const httpDifferences: readonly DifferenceRow[] = [

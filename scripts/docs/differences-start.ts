@@ -1,4 +1,4 @@
-/** Differences in the log and the options of vLLM 0.33, and over gRPC in the role of Triton. */
+/** Lists differences from the log and options of vLLM 0.33, and from Triton over gRPC. */
 import type { DifferenceRow } from "./differences.ts";
 
 export const logDifferences: readonly DifferenceRow[] = [

@@ -1,6 +1,6 @@
 /**
- * The differences of docs/reference/differences.md. Each row names the test that shows it; `test/conformance/differences.test.ts`
- * looks for all of them.
+ * Collects the tables of docs/reference/differences.md. Each row names the test that shows the difference.
+ * `test/conformance/differences.test.ts` checks that all these tests exist.
  */
 import { answerDifferences } from "./differences-answers.ts";
 import { httpDifferences, routeDifferences } from "./differences-server.ts";
@@ -8,17 +8,17 @@ import { grpcDifferences, logDifferences, startDifferences } from "./differences
 
 export interface DifferenceRow {
   readonly what: string;
-  /** The behaviour of the real server. */
+  /** Behaviour of the real server. */
   readonly real: string;
   readonly ours: string;
   readonly why: string;
-  /** Name of the test that shows it. */
+  /** Name of the test that shows the difference. */
   readonly test: string;
-  /** File of the test. Absent: `test/conformance/differences.test.ts`. */
+  /** Path of the file with the test. Absent: `test/conformance/differences.test.ts`. */
   readonly file?: string;
 }
 
-/** Rows by the heading of their table. */
+/** Rows of all tables, by the heading of the table. */
 export const differences: Readonly<Record<string, readonly DifferenceRow[]>> = {
   HTTP: httpDifferences,
   Routes: routeDifferences,

@@ -1,4 +1,4 @@
-/** Returns the laws as docs/reference/laws.md lists them: a table per dialect. */
+/** Returns the tables of docs/reference/laws.md: one table of laws per dialect of metrics. */
 
 import { holdsFor } from "../../src/tools/check/laws/holds.ts";
 import { laws } from "../../src/tools/check/laws/index.ts";

@@ -1,4 +1,4 @@
-/** The limits of plans of faults, and of `proxy` and `stress`. */
+/** Lists the limits of fault plans, and of the commands `proxy` and `stress`. */
 import type { LimitRow } from "./limits.ts";
 
 export const faultLimits: readonly LimitRow[] = [

@@ -1,4 +1,4 @@
-/** The limits of connections, heads and bodies, over HTTP/1 and HTTP/2. */
+/** Lists the limits of connections, heads and bodies, over HTTP/1 and HTTP/2. */
 import type { LimitRow } from "./limits.ts";
 
 export const httpLimits: readonly LimitRow[] = [

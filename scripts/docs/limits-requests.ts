@@ -1,4 +1,4 @@
-/** The limits of requests, answers and logs, for any role. */
+/** Lists the limits of requests, answers and logs, for servers of every role. */
 import type { LimitRow } from "./limits.ts";
 
 export const requestLimits: readonly LimitRow[] = [

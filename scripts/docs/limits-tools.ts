@@ -1,4 +1,4 @@
-/** The limits of `load`, `check`, `replay` and of other commands that read files. */
+/** Lists the limits of `load`, `check`, `replay` and of other commands that read files. */
 import type { LimitRow } from "./limits.ts";
 
 export const toolLimits: readonly LimitRow[] = [

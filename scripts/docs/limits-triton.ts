@@ -1,4 +1,4 @@
-/** The limits that only the Triton server has. */
+/** Lists the limits that only the Triton server has. */
 import type { LimitRow } from "./limits.ts";
 
 export const tritonLimits: readonly LimitRow[] = [

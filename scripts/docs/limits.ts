@@ -1,6 +1,6 @@
 /**
- * The limits of docs/reference/limits.md. Each row names the test that shows it; `test/conformance/limits.test.ts` looks for
- * all of them, and for the options.
+ * Collects the tables of docs/reference/limits.md. Each row names the test that shows the limit.
+ * `test/conformance/limits.test.ts` checks that all these tests and the options exist.
  */
 import { faultLimits } from "./limits-faults.ts";
 import { httpLimits } from "./limits-http.ts";
@@ -9,21 +9,21 @@ import { toolLimits } from "./limits-tools.ts";
 import { tritonLimits } from "./limits-triton.ts";
 
 export interface LimitRow {
-  /** The limited property. */
+  /** Quantity that is limited. */
   readonly what: string;
-  /** Option that sets the limit. Absent: it is fixed. */
+  /** Option that sets the limit. Absent if the limit is fixed. */
   readonly option?: string;
-  /** The limit, or the option's default. */
+  /** Value of the limit. If an option sets the limit, the default of that option. */
   readonly most: string;
-  /** The consequence beyond the limit. */
+  /** Consequence of exceeding the limit. */
   readonly beyond: string;
-  /** Name of the test that shows it, or of a bench: `bench NAME`. */
+  /** Name of the test that shows the limit, or `bench NAME` for a benchmark. */
   readonly test: string;
-  /** File of the test. Absent: `test/conformance/limits.test.ts`. */
+  /** Path of the file with the test. Absent: `test/conformance/limits.test.ts`. */
   readonly file?: string;
 }
 
-/** Rows by the heading of their table. */
+/** Rows of all tables, by the heading of the table. */
 export const limits: Readonly<Record<string, readonly LimitRow[]>> = {
   "Connections and bodies": httpLimits,
   "Requests and answers": requestLimits,

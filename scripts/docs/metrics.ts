@@ -7,7 +7,7 @@ import { httpRoutes } from "../../src/metrics/rows/http-counts.ts";
 import { setupOf } from "../../src/metrics/setup.ts";
 import { METHODS } from "../../src/servers/openai/front/served.ts";
 
-/** Families of vLLM 0.33 that we do not show, with the condition under which vLLM shows them. */
+/** Metric families of vLLM 0.33 that Understudy does not show, with the condition under which vLLM shows them. */
 export const LEFT_OUT: readonly (readonly [names: string, reason: string])[] = [
   ["vllm:num_requests_kv_fetch_by_stage", "needs a KV connector; prefill and decode run in one engine here"],
   ["vllm:corrupted_requests_total", "needs VLLM_COMPUTE_NANS_IN_LOGITS=1; there are no logits"],
@@ -28,7 +28,7 @@ export const LEFT_OUT: readonly (readonly [names: string, reason: string])[] = [
   ["vllm:simple_kv_offload_* vllm:kv_offload_*", "needs KV offloading, which is not simulated"],
 ];
 
-/** Options that some families need to be shown. */
+/** Options of a server that shows every metric family. */
 const EVERY_FAMILY = [
   "--enable-lora",
   "--tool-call-parser",
@@ -38,7 +38,7 @@ const EVERY_FAMILY = [
   "summary_latencies=true",
 ];
 
-/** Returns the tables by the name of their marker. */
+/** Returns all tables, by the name of the marker at which each stands in the page. */
 export function metricsTables(): Readonly<Record<string, string>> {
   const resolved = resolveServeConfig([...EVERY_FAMILY, "--served-model-name", "m"], {}, () => "");
   if (!("config" in resolved)) throw new Error("the defaults are refused");

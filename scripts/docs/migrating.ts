@@ -1,4 +1,4 @@
-/** Returns the table of docs/how-to/migrating.md: the option that replaces each key of llm-d-inference-sim. */
+/** Returns the table of docs/how-to/migrating.md, which names the option that replaces each key of llm-d-inference-sim. */
 import { KEYS, type Key } from "../../src/cli/compat/llm-d-keys.ts";
 
 const SHAPES = {

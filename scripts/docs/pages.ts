@@ -1,4 +1,4 @@
-/** The text of the docs that is made from tables of the code, for `scripts/docs.ts` and its test. */
+/** Generates text of the docs from tables of the code, for `scripts/docs.ts` and its test. */
 import { readFileSync } from "node:fs";
 import { lastRun, sections } from "../../bench/certify/page.ts";
 import { pooledMarkdown, ratiosMarkdown } from "../../bench/lib/measured-tables.ts";
@@ -24,7 +24,7 @@ import { migratingTable } from "./migrating.ts";
 import { parametersMarkdown } from "./parameters.ts";
 import { knownVerdicts, verdictsMarkdown } from "./verdicts.ts";
 
-/** Texts by the name of their markers. */
+/** Generated texts, by the name of their markers in the page. */
 type Texts = Readonly<Record<string, string>>;
 
 const COMMANDS: Readonly<Record<string, Readonly<Record<string, OptionRow>>>> = {
@@ -38,10 +38,10 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, OptionRow>>>> = 
   health: healthOptions,
 };
 
-/** The page whose text takes some seconds to make, because benchmarks are replayed. */
+/** The page whose text takes some seconds to generate, because benchmarks are replayed for it. */
 export const SLOW_PAGE = "docs/explanation/timing.md";
 
-/** The generated texts of each page. */
+/** Functions that generate the texts of a page, by the path of the page. */
 export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/reference/options.md": () => ({ options: optionsMarkdown() }),
   "docs/reference/triton-options.md": () => ({ options: optionsMarkdown(tritonServerOptions) }),
@@ -61,13 +61,16 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   [SLOW_PAGE]: () => ({ measured: ratiosMarkdown(), pools: pooledMarkdown() }),
 };
 
-/** Options of a table whose only group has no name, without the empty heading of that group. */
+/** Removes the empty group heading from a table of options whose only group has no name. */
 const withoutEmptyGroup = (table: Readonly<Record<string, OptionRow>>) =>
   optionsMarkdown(table).replace(/^\*\*\*\*\n\n/, "");
 
 const root = new URL("../../", import.meta.url);
 
-/** Returns a page as it is, and with its generated text brought up to date. Throws if the page lacks markers. */
+/**
+ * Returns the current text of a page, and the text with its generated parts brought up to date. Throws if the page lacks
+ * markers.
+ */
 export function pageTexts(path: string): { readonly old: string; readonly now: string } {
   const old = readFileSync(new URL(path, root), "utf8");
   let now = old;

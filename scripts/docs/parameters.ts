@@ -1,4 +1,4 @@
-/** Returns the tables of docs/reference/parameters.md, from the tables that requests are checked with. */
+/** Returns the tables of docs/reference/parameters.md, from the tables by which servers check requests. */
 import type { Effect, Parameter } from "../../src/servers/openai/docs/parameter.ts";
 import { checkPrompt, checkSampling } from "../../src/servers/openai/request/sampling.ts";
 import type { ErrorAnswer } from "../../src/servers/pydantic/refusals.ts";
@@ -27,8 +27,8 @@ export const PLAIN: Readonly<Record<ChatKind, object>> = {
 export const namesOf = (kind: ChatKind) => Object.keys(FIELDS[kind]) as (keyof typeof openaiParameters)[];
 
 /**
- * Returns the error for the example's `refused` value, from a server with the built-in vocabulary and a context of 4,096
- * tokens. Null if the server accepts the value.
+ * Returns the error of a server for the value `refused` of an example. The server has the built-in vocabulary and a context of
+ * 4,096 tokens. Null if it accepts the value.
  */
 export function refusalOf(kind: ChatKind, name: keyof typeof openaiParameters): ErrorAnswer | null {
   const body = { ...PLAIN[kind], [name]: exampleOf(kind, name).refused };
@@ -91,7 +91,7 @@ function error(where: string, { refused }: Example, refusalOf: () => ErrorAnswer
   const refusal = refusalOf();
   if (refusal === null) throw new Error(`${where} ${JSON.stringify(refused)} is not refused`);
   const text = (JSON.parse(refusal.body) as { error: { message: string } }).error.message;
-  // From the first entry of pydantic's list: the error, and its location.
+  // Read the error and its location from the first entry of pydantic's list.
   const [, type, place, , message] =
     /'type': '(\w+)', 'loc': '([^']*)', 'msg': (['"])(.*?)\3, 'input'/.exec(text) ?? [];
   return `${code(refused)}: ${plain(type === undefined ? text : `${type}, ${place}: ${message}`)}`;

@@ -7,19 +7,19 @@ import { plannedRule } from "../../src/faults/rows/row.ts";
 import { isRed, type StressVerdict } from "../../src/tools/stress/verdict.ts";
 import { driverPackages } from "../../test/clients/drivers/packages.ts";
 
-/** File of the results, written by scripts/clients-verdicts.ts. */
+/** URL of the file with the results, which scripts/clients-verdicts.ts writes. */
 export const RESULTS = new URL("../../test/results/client-verdicts.json", import.meta.url);
 
 export interface ClientVerdicts {
   readonly client: string;
   readonly seconds: readonly number[];
-  /** The verdict of each round, by plan. */
+  /** Verdicts of a client by plan, one per round. */
   readonly cells: Readonly<Record<string, readonly string[]>>;
-  /** The reason of a red verdict, by plan. */
+  /** Reason for each red verdict, by plan. */
   readonly why: Readonly<Record<string, string>>;
 }
 
-/** Threads of clients and proxies in which a user reports the fault, by the id of the fault. */
+/** Discussion threads of clients and proxies in which a user reports a fault, by the id of the fault. */
 const THREADS: Readonly<Record<string, string>> = {
   B2: "OpenMetadata#29531",
   B3: "vllm-mlx#109, exo#1691",
@@ -107,12 +107,15 @@ function clientsTable(known: readonly ClientVerdicts[]): string[] {
   ];
 }
 
-/** Returns the plan without the seed that all plans have: `B8` for `B8#seed=1`. */
+/** Returns the plan without the seed, which is the same in all plans: `B8` for `B8#seed=1`. */
 const shortPlan = (plan: string) => plan.replace(/#seed=1$/, "");
 const plansOf = (known: readonly ClientVerdicts[]) => [...new Set(known.flatMap(({ cells }) => Object.keys(cells)))];
 const isRedCell = (all: readonly string[] | undefined) => all?.some((one) => isRed(one as StressVerdict)) === true;
 
-/** Returns a table with one row per case. The row names the clients, because a column per client would be too wide. */
+/**
+ * Returns a table with one row per fault case. Each row names the clients, because a table with a column per client would be
+ * too wide.
+ */
 function casesTable(known: readonly ClientVerdicts[]): string[] {
   const rows = plansOf(known)
     .filter((plan) => known.some(({ cells }) => isRedCell(cells[plan])))

@@ -1,36 +1,36 @@
 /**
- * Tells the time and runs callbacks at given times. The only file with timers; all other code is given a `Clock`.
- * Times are whole microseconds in doubles, from the clock's own start.
+ * Tells the time and runs callbacks at given times. Timers are used only in this file; all other code receives a `Clock`. Times
+ * are whole microseconds in doubles, from the clock's own start.
  */
 
 import { ClosedByUsing } from "./disposal.ts";
 
-/** Cancels a timed callback. No effect after it has run. */
+/** Cancels a timed callback. Has no effect after the callback has run. */
 export type Cancel = () => void;
 
 /** Tells the time and calls callbacks at given times. */
 export interface Clock {
   /** Microseconds since the clock's start. */
   now(): number;
-  /** Calls `wake` once, at or after `dueUs`, as punctually as the host allows. */
+  /** Calls `wake` once, at or after `dueUs`, as punctually as the host allows. Returns a function that cancels the call. */
   at(dueUs: number, wake: () => void): Cancel;
   /**
-   * Like `at`, but may be a fraction of a millisecond late. The clock does not spin for it, callbacks that are due at about the
-   * same time share a wake-up, and callbacks of `at` run first. Absent: the clock has only `at`.
+   * Calls `wake` like `at`, but possibly a fraction of a millisecond late. The clock does not spin for this callback. Callbacks
+   * that are due at about the same time share a wake-up, and callbacks of `at` run first. Absent if the clock has only `at`.
    */
   about?(dueUs: number, wake: () => void): Cancel;
   /** Returns the due time of the earliest callback that waits, in microseconds of this clock; Infinity if none waits. */
   nextUs(): number;
   /**
-   * For simulated time: no callback is due before the returned time, so the running callback may advance the clock up to it
-   * with `skip`. -Infinity: it must not.
+   * Returns a time before which no callback is due. Only simulated clocks have this method. The running callback may advance
+   * the clock up to the returned time with `skip`. -Infinity: it must not advance the clock.
    */
   freeUntil?(): number;
-  /** Sets the simulated time; see `freeUntil`. */
+  /** Sets the time of a simulated clock to `us`; see `freeUntil`. */
   skip?(us: number): void;
   /**
-   * Runs the first callback now if it is overdue by more than a millisecond. For code that does many pieces of work in
-   * a turn.
+   * Runs the first callback now if it is overdue by more than a millisecond. For code that does much work in one turn of the
+   * event loop.
    */
   catchUp?(): void;
   /** Calls `run` in the next turn of the event loop, after sockets have been served. */
@@ -41,25 +41,28 @@ export interface Clock {
   close(): void;
 }
 
-/** Calls back shortly before a time, from another thread (clock-worker.ts). */
+/** Calls back shortly before an ordered time, from another thread (clock-worker.ts). */
 export interface Alarm {
-  /** Requests a call of `ring` shortly before `dueUs` (same scale as `now`). A later order replaces it. */
+  /**
+   * Requests a call of `ring` shortly before `dueUs`, in microseconds as `Clock.now` returns them. A later order replaces an
+   * earlier one.
+   */
   order(dueUs: number): void;
   close(): void;
 }
 
 /**
- * Makes an alarm. It calls `died` once if its thread ends unexpectedly, after which it does not ring any more. `died`
+ * Makes an alarm. If the thread of the alarm ends unexpectedly, the alarm calls `died` once and never rings again. `died`
  * returns a text about the consequence, for the log.
  */
 export type MakeAlarm = (ring: () => void, died: () => string) => Alarm;
 
-/** Read once, because the getter is as slow as reading the time. */
+/** The time origin is read once, because its getter is as slow as reading the time. */
 const { timeOrigin } = performance;
 let originMs = timeOrigin + performance.now();
 
 /**
- * Sets time 0 to this moment, in milliseconds since 1970. For a worker process of a server that started earlier. Call it before
+ * Sets time 0 of the wall clock to `ms`, in milliseconds since 1970. A worker process passes the start of its server, before
  * any code reads the time.
  */
 export function countFrom(ms: number): void {
@@ -76,12 +79,12 @@ export function epochSeconds(): number {
   return Date.now() / 1000;
 }
 
-/** Returns milliseconds since 1970, with fractions. The same in all threads. */
+/** Returns milliseconds since 1970, with fractions. All threads have the same time. */
 export function epochMs(): number {
   return timeOrigin + performance.now();
 }
 
-/** Calls `run` in the next turn of the event loop. For code outside of an engine, which has no clock. */
+/** Calls `run` in the next turn of the event loop. For code outside of an engine, which has no `Clock`. */
 export function nextTurn(run: () => void): void {
   setImmediate(run);
 }
@@ -100,19 +103,25 @@ export function epochUsOf(us: number): number {
   return originMs * 1000 + us;
 }
 
-/** Shorter waits spin through turns of the event loop, because timers have a resolution of a millisecond. */
+/**
+ * Waits of at most this many microseconds spin through turns of the event loop, because timers have a resolution of a
+ * millisecond.
+ */
 const SPIN_US = 250;
 
-/** Delay of the alarm for callbacks of `about`. The alarm rings 0.2 ms before its time, and arrives 50 µs later. */
+/**
+ * Microseconds by which the alarm is set later for callbacks of `about`. The alarm rings 0.2 ms early, and its message takes 50
+ * µs.
+ */
 const BEHIND_US = 150;
 
-/** Longest time for callbacks of `about` in one turn of the event loop. */
+/** Most microseconds that callbacks of `about` take in one turn of the event loop. */
 const ABOUT_US = 300;
 
-/** `catchUp` leaves callbacks that are overdue by less to the end of the turn. */
+/** Microseconds by which a callback must be overdue so that `catchUp` runs it. Other callbacks wait for the end of the turn. */
 const OVERDUE_US = 1000;
 
-/** After so many alarm threads have died, the clock uses timers instead. */
+/** Number of alarm threads after whose unexpected end the clock uses timers instead. */
 export const ALARMS_MAX = 3;
 
 /** Throws an error of a callback as an uncaught exception, whose handler decides its effect. */
@@ -124,11 +133,11 @@ function throwUncaught(error: unknown): void {
 
 interface Wait {
   readonly dueUs: number;
-  /** null: canceled. */
+  /** The callback, or null after it was canceled. */
   wake: (() => void) | null;
 }
 
-/** Timed callbacks, earliest first. Equal times run in the order added. */
+/** Timed callbacks, earliest first. Callbacks with equal times run in the order in which they were added. */
 class Waits {
   readonly #all: Wait[] = [];
 
@@ -163,8 +172,9 @@ class Waits {
 }
 
 /**
- * Real time. With an alarm thread a wait spins only for its last 0.2 ms, without one for its last millisecond.
- * Several callbacks may be pending; the alarm is set for the earliest. An error in one callback does not delay the others.
+ * A clock of real time. With an alarm thread, a wait spins only for its last 0.2 ms, without an alarm thread for its last
+ * millisecond. Several callbacks may be pending; the alarm is set for the earliest. An error in one callback does not delay the
+ * others.
  */
 export class WallClock extends ClosedByUsing implements Clock {
   readonly #pending = new Waits();
@@ -179,7 +189,7 @@ export class WallClock extends ClosedByUsing implements Clock {
   #waking = false;
   #closed = false;
 
-  /** `failed` receives errors of callbacks. Without it they are uncaught exceptions of the process. */
+  /** `failed` receives errors of callbacks. Without `failed` these errors are uncaught exceptions of the process. */
   constructor(makeAlarm?: MakeAlarm, failed: (error: unknown) => void = throwUncaught) {
     super();
     this.#makeAlarm = makeAlarm;
@@ -254,7 +264,10 @@ export class WallClock extends ClosedByUsing implements Clock {
     }
   }
 
-  /** Time for which the alarm is set. Later for callbacks of `about`, because the clock does not spin for them. */
+  /**
+   * Returns the time for which the alarm is set. It is later for callbacks of `about`, because the clock does not spin for
+   * them.
+   */
   #nextUs(): number {
     const laterUs = this.#makeAlarm ? BEHIND_US : 0;
     return Math.min(this.#pending.dueUs, this.#about.dueUs + laterUs);
@@ -287,7 +300,7 @@ export class WallClock extends ClosedByUsing implements Clock {
     }
   };
 
-  /** Sets the alarm again, on a new thread or with a timer. */
+  /** Sets the alarm again, on a new thread or with a timer. Returns a text for the log that says which. */
   readonly #alarmDied = (): string => {
     this.#alarm = undefined;
     this.#alarmDeaths++;
@@ -317,7 +330,7 @@ export class WallClock extends ClosedByUsing implements Clock {
   };
 }
 
-/** A clock on top of another clock. Its callbacks run through `wrapped`. */
+/** Wraps another clock. Its subclass decides in `wrapped` how each callback runs. */
 export abstract class WrappedClock implements Clock {
   constructor(protected readonly whole: Clock) {}
 
@@ -353,7 +366,7 @@ export abstract class WrappedClock implements Clock {
   }
 }
 
-/** A clock on top of another clock, which it can be closed before. After `close` it calls no callback. */
+/** Wraps another clock, and can be closed before that clock is. After `close` it calls no callback. */
 export class LeasedClock extends WrappedClock {
   #open = true;
 

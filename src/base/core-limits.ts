@@ -1,12 +1,15 @@
-/** Limits of the core that other rooms must respect. Only this file and the engine read the core's layout. */
+/**
+ * Lists limits of the WebAssembly core that the rest of the program must respect. Only this file and `src/engine` read the
+ * memory layout of the core.
+ */
 import { ADAPTERS, FED_MORE, SLOTS, STEP_TOKENS } from "../../assembly/layout.ts";
 
-/** Maximum requests in an engine at once, including waiting ones. */
+/** Most requests in an engine at once, including waiting requests. */
 export const REQUESTS_MOST: number = SLOTS;
 
-/** Highest number of a LoRA adapter, from 1; 0: no adapter. */
+/** Highest number of a LoRA adapter. Numbers start at 1; 0 means no adapter. */
 export const ADAPTERS_MOST: number = ADAPTERS - 1;
 
-/** Most ids of a script in one step. SAME_STEP: the bit of an id that puts the next id into the same step. */
+/** Most token ids of a script in one step. SAME_STEP: the bit of an id that puts the next id into the same step. */
 export const STEP_IDS_MOST: number = STEP_TOKENS;
 export const SAME_STEP: number = FED_MORE >>> 0;

@@ -1,9 +1,12 @@
-/** Limits the connections of this process by its file descriptors. Some descriptors are reserved for the process itself. */
+/**
+ * Limits the connections of this process, because each needs a file descriptor. Some descriptors are reserved for the process
+ * itself.
+ */
 import { readFileSync } from "node:fs";
 import { wallUs } from "./clock.ts";
 
 /**
- * Descriptors reserved for files, listeners and threads. If a thread gets no descriptor, Bun 1.4.5 exits the whole
+ * Number of descriptors reserved for files, listeners and threads. If a thread gets no descriptor, Bun 1.4.5 exits the whole
  * process ("bun ran out of file descriptors").
  */
 export const OWN_DESCRIPTORS = 64;
@@ -20,7 +23,10 @@ export function openFileLimit(): number | null {
   }
 }
 
-/** Returns the maximum of open connections: the limit minus the reserve, but at least a quarter of the limit. */
+/**
+ * Returns the most open connections for a limit of open files: the limit minus `OWN_DESCRIPTORS`, but at least a quarter of the
+ * limit.
+ */
 export function mostConnections(limit: number | null): number {
   return limit === null ? Number.POSITIVE_INFINITY : Math.max(limit - OWN_DESCRIPTORS, Math.floor(limit / 4));
 }
@@ -32,8 +38,8 @@ let most: number | null = null;
 let toldUs = Number.NEGATIVE_INFINITY;
 
 /**
- * Counts a new connection. Returns false if there are too many and the caller must close it. Prints a warning, at most once a
- * minute.
+ * Counts a new connection. Returns false if too many connections are open; the caller must then close the new one. Prints a
+ * warning in that case, at most once a minute.
  */
 export function takeConnection(): boolean {
   most ??= mostConnections(openFileLimit());

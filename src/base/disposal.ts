@@ -1,6 +1,6 @@
 /**
- * Lets `using` and `await using` close servers and engines, by symbols that compilers before TypeScript 5.2
- * and some test runners do not have. There the type declarations leave the symbols out.
+ * Lets `using` and `await using` close servers and engines. Compilers before TypeScript 5.2 and some test runners lack the
+ * symbols for that. With such a compiler, the type declarations leave the two methods out.
  */
 
 type SymbolNamed<Name extends string> = typeof Symbol extends { readonly [Key in Name]: infer S extends symbol }
@@ -16,7 +16,7 @@ interface Closing {
   close(): unknown;
 }
 
-/** Makes a base class whose method of that symbol calls `close`. */
+/** Makes a base class whose method for `Symbol.dispose` or `Symbol.asyncDispose` calls `close`. */
 function closedBy<D>(name: "dispose" | "asyncDispose"): abstract new () => D {
   const symbol = (Symbol as unknown as Record<string, symbol | undefined>)[name] ?? Symbol.for(`Symbol.${name}`);
   class ClosingBase {

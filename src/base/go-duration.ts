@@ -10,7 +10,10 @@ const UNITS_US: Readonly<Record<string, number>> = {
   h: 3600e6,
 };
 
-/** Like Go's `time.ParseDuration`, without signs and the bare `0`. Returns microseconds, or undefined for other texts. */
+/**
+ * Parses a duration like Go's `time.ParseDuration`, but without signs and the bare `0`. Returns microseconds, or undefined for
+ * other texts.
+ */
 export function goDurationUs(text: string): number | undefined {
   const parts = [...text.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)/g)];
   if (parts.length === 0 || parts.map(([whole]) => whole).join("") !== text) return undefined;

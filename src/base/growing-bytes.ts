@@ -1,10 +1,10 @@
 /**
- * Bytes that are collected until they are complete, within two limits: one of their own, and one that everything a run
- * holds of unfinished answers has in sum. One buffer that doubles, so that memory and time stay a small multiple of the
- * bytes, however small the pieces are that a server sends.
+ * Collects bytes until they are complete, within two limits. One limit is for each buffer, the other for the sum of all
+ * unfinished answers of a run. A full buffer doubles, so that memory and time stay a small multiple of the bytes, even if a
+ * server sends very small pieces.
  */
 
-/** Counts what all unfinished answers of a run hold together, in bytes. */
+/** Counts the bytes of all unfinished answers of a run of `load`, within a limit. */
 export class ByteBudget {
   #held = 0;
 
@@ -14,7 +14,7 @@ export class ByteBudget {
     return this.#held;
   }
 
-  /** Counts `bytes` more. Returns false, and counts nothing, if that is more than the limit. */
+  /** Counts `bytes` more. Returns false and counts nothing if the sum would exceed the limit. */
   take(bytes: number): boolean {
     if (this.#held + bytes > this.most) return false;
     this.#held += bytes;
@@ -27,7 +27,7 @@ export class ByteBudget {
 }
 
 const FIRST_BYTES = 256;
-/** A buffer of at most this size is used again. */
+/** A buffer of at most this many bytes is reused after `clear`. */
 const KEPT_BYTES = 1024;
 const NOTHING = Buffer.alloc(0);
 
@@ -35,35 +35,35 @@ export class GrowingBytes {
   length = 0;
   #buffer: Buffer = NOTHING;
 
-  /** `most`: largest number of bytes; `shared`: counts what is held together with others. */
+  /** `most`: largest number of bytes in this buffer. `shared`: counts the bytes of this buffer together with those of others. */
   constructor(
     private readonly most: number,
     private readonly shared = new ByteBudget(most),
   ) {}
 
-  /** Appends bytes `from` to below `to`. Returns false, and appends nothing, if there would be too many. */
+  /** Appends the bytes from index `from` to below `to`. Returns false and appends nothing if a limit would be exceeded. */
   append(bytes: Uint8Array, from: number, to: number): boolean {
     const length = this.length + to - from;
     if (length > this.most || !this.#reserve(length)) return false;
-    // A few bytes are copied faster by a loop than by a call of native code.
+    // A loop copies a few bytes faster than a call of native code does.
     if (to - from < 16) for (let at = from; at < to; at++) this.#buffer[this.length + at - from] = bytes[at]!;
     else this.#buffer.set(from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to), this.length);
     this.length = length;
     return true;
   }
 
-  /** The bytes; valid until the next call. */
+  /** Returns the collected bytes. They are valid until the next call of a method. */
   bytes(): Buffer {
     return this.#buffer.subarray(0, this.length);
   }
 
-  /** Drops the bytes. A small buffer stays for the next ones. */
+  /** Drops the bytes. A small buffer is kept for the next bytes. */
   clear(): void {
     if (this.#buffer.length > KEPT_BYTES) this.release();
     this.length = 0;
   }
 
-  /** Drops the bytes and their memory. */
+  /** Drops the bytes and frees their memory. */
   release(): void {
     this.shared.give(this.#buffer.length);
     this.#buffer = NOTHING;

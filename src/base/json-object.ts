@@ -1,16 +1,16 @@
-/** Reads JSON from outside, whose members may have any type. */
+/** Reads JSON from outside the program, whose members may have any type. */
 
 // biome-ignore lint/suspicious/noExplicitAny: its members may be anything, and are looked at one by one
 export type LooseObject = Record<string, any>;
 
-/** Returns the value if it is an object, null if it is a list, null, a text, a number or a boolean. */
+/** Returns the value if it is an object. Returns null for every other value, including lists. */
 export const looseObject = (value: unknown): LooseObject | null =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as LooseObject) : null;
 
-/** Returns the value if it is a list, else an empty list. */
+/** Returns the value if it is a list. Returns an empty list for every other value. */
 export const looseList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
-/** Returns the JSON of a value, or a remark if it is nested too deeply for the runtime. */
+/** Returns a value as JSON. Returns a remark instead if the value is nested too deeply for the runtime. */
 export function shownJson(value: unknown): string {
   try {
     return JSON.stringify(value) ?? String(value);
@@ -19,7 +19,7 @@ export function shownJson(value: unknown): string {
   }
 }
 
-/** Returns the object in a JSON text, or null if the text is not JSON, or not an object. */
+/** Returns the object in a JSON text. Returns null if the text is not JSON or contains another type of value. */
 export function jsonObjectIn(text: string | null): LooseObject | null {
   try {
     return looseObject(JSON.parse(text ?? ""));

@@ -1,17 +1,17 @@
-/** Writes lines to a stream without blocking, within a limit on the lines that wait. */
+/** Writes lines to a stream without blocking. If the reader is slow, lines wait up to a limit, and further lines are dropped. */
 import { nextTurn } from "./clock.ts";
 
-/** Bytes of text that wait for a reader, per stream. Lines beyond are dropped and counted. */
+/** Most bytes of text per stream that wait for a reader. Further lines are dropped and counted. */
 const MAX_WAITING_BYTES = 1 << 20;
 
-/** A write of at most this many bytes to a pipe is not mixed with writes of other processes (PIPE_BUF of Linux). */
+/** Most bytes per write. Writes of this size to a pipe are not mixed with writes of other processes (PIPE_BUF of Linux). */
 const MAX_WRITE_BYTES = 4096;
 
-/** Maximum time that the end of the process waits for a slow reader. */
+/** Most milliseconds that the process waits for a slow reader when it ends. */
 const MAX_EXIT_WAIT_MS = 100;
 const EXIT_RETRY_MS = 5;
 
-/** The part of a writable stream that the writer uses. `write` returns false if the text has not left yet. */
+/** The members of a writable stream that the writer uses. `write` returns false if the stream still holds the text. */
 export interface LineStream {
   write(text: string, done: (error?: Error | null) => void): boolean;
 }
@@ -21,31 +21,33 @@ interface Waiting {
   readonly bytes: number;
 }
 
-/** Lines that were dropped by all writers of this process since it started. */
+/** Number of lines that all writers of this process have dropped. */
 let droppedInProcess = 0;
 
 /** Returns the number of log lines that this process has dropped since it started. */
 export const droppedLogLines = (): number => droppedInProcess;
 
-/** Text of whole lines in the order of `add`. The lines of one turn of the event loop leave together. */
+/** Writes whole lines in the order of `add`. The lines of one turn of the event loop are written together. */
 export class LineWriter {
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
   #scheduled = false;
-  /** The text of a write whose callback has not come. Null if no write is under way. */
+  /** The unfinished write: its callback has not been called yet. Null if all writes are finished. */
   #writing: { readonly text: string; readonly left: boolean } | null = null;
-  /** True from the first dropped line until all waiting lines have left, so that the notice stands where lines are missing. */
+  /**
+   * True from the first dropped line until all waiting lines have been written. Then the notice stands where lines are missing.
+   */
   #full = false;
-  /** Dropped lines that no notice has reported. */
+  /** Number of dropped lines that no notice has reported. */
   #unreported = 0;
 
-  /** `notice` words the line that reports dropped lines. */
+  /** `notice` returns the text of the line that reports dropped lines. */
   constructor(
     private readonly stream: LineStream,
     private readonly notice: (dropped: number) => string,
   ) {}
 
-  /** Takes text that ends with a newline. Drops it if more than 1 MiB waits. Never blocks, never throws. */
+  /** Adds text that ends with a newline. Drops the text if more than 1 MiB waits. Never blocks, never throws. */
   add(text: string): void {
     const bytes = Buffer.byteLength(text);
     if (this.#full || this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
@@ -58,8 +60,8 @@ export class LineWriter {
   }
 
   /**
-   * Writes the waiting lines before the process ends. Waits at most 100 ms for a reader of a full pipe.
-   * `write` writes bytes at once and returns the number of accepted bytes. It throws EAGAIN if there is no room.
+   * Writes the waiting lines before the process ends. Waits at most 100 ms for a reader of a full pipe. `write` writes bytes at
+   * once and returns the number of accepted bytes. It throws EAGAIN if the pipe is full.
    */
   finish(write: (bytes: Uint8Array) => number): void {
     const unwritten = this.#writing?.left === false ? this.#writing.text : "";
@@ -99,7 +101,7 @@ export class LineWriter {
     });
   }
 
-  /** Takes whole texts of at most 4 KiB together, or one longer text. */
+  /** Removes the next texts from the queue and returns them: several of at most 4 KiB together, or one longer text. */
   #take(): string {
     let count = 0;
     let bytes = 0;
@@ -116,7 +118,7 @@ export class LineWriter {
   #writeNext(): void {
     if (this.#writing !== null || this.#waiting.length === 0) return;
     const text = this.#take();
-    // After a failed write the first line that leaves is the notice. It is written with the line that follows it.
+    // After a failed write, the notice is the first line that is written. It leaves together with the line that follows it.
     const reported = this.#full ? 0 : this.#unreported;
     const whole = reported > 0 ? `${this.notice(reported)}\n${text}` : text;
     this.#unreported -= reported;
@@ -138,7 +140,7 @@ export class LineWriter {
     }
   }
 
-  /** Nothing reads this stream: drops the waiting lines too. The next line tries again. */
+  /** Drops the waiting lines after a failed write, because nothing reads the stream. The next line tries again. */
   #failed(text: string): void {
     this.#drop(text);
     for (const waiting of this.#waiting) this.#drop(waiting.text);
@@ -147,7 +149,7 @@ export class LineWriter {
     this.#full = false;
   }
 
-  /** Puts the notice after the last line before the gap. */
+  /** Puts the notice after the last line that precedes the dropped ones. */
   #endFull(): void {
     this.#full = false;
     const notice = `${this.notice(this.#unreported)}\n`;

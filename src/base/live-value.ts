@@ -1,6 +1,6 @@
 /**
- * Values that change while the server runs. Readers get a `LiveValue` and call `get()` at each use, so that no `readonly` field
- * holds an old value. The only writer keeps the `LiveCell`.
+ * A value that changes while the server runs. Readers receive a `LiveValue` and call `get()` at each use, so that no `readonly`
+ * field holds an old value. Only the owner of the `LiveCell` can change the value.
  */
 export interface LiveValue<T> {
   get(): T;
@@ -13,7 +13,7 @@ export class LiveCell<T> implements LiveValue<T> {
     return this.value;
   }
 
-  /** Holds from the next `get()` on. */
+  /** Sets the value that `get()` returns from now on. */
   set(value: T): void {
     this.value = value;
   }

@@ -1,7 +1,7 @@
 /**
  * Writes the time in front of log lines, in the format of the server that the role stands in for: vLLM's `vllm/logger.py`
- * (0.33), Triton's `logging.cc` (24.10) and TensorRT-LLM's `tensorrt_llm/logger.py` (1.3). Each names a file and a line there;
- * here it is the program's name.
+ * (0.33), Triton's `logging.cc` (24.10) and TensorRT-LLM's `tensorrt_llm/logger.py` (1.3). Where the real format names a source
+ * file and line, these lines have the name of the program.
  */
 import { epochMs } from "./clock.ts";
 
@@ -11,7 +11,7 @@ const localClock = (at: Date) => clockText(at.getHours(), at.getMinutes(), at.ge
 
 const PREFIXES = {
   vllm: (at: Date) => `INFO ${two(at.getMonth() + 1)}-${two(at.getDate())} ${localClock(at)} [understudy]`,
-  // Triton writes UTC.
+  // Triton logs the time in UTC.
   triton: (at: Date) => {
     const clock = clockText(at.getUTCHours(), at.getUTCMinutes(), at.getUTCSeconds());
     const us = `${at.getUTCMilliseconds()}000`.padStart(6, "0");
@@ -21,10 +21,10 @@ const PREFIXES = {
     `[${two(at.getMonth() + 1)}/${two(at.getDate())}/${at.getFullYear()}-${localClock(at)}] [TRT-LLM] [I]`,
 };
 
-/** Lines of uvicorn, its access log among them, have no time in the real servers either. */
+/** Matches log lines of uvicorn, including its access log. The real servers write these lines without a time, too. */
 const OF_UVICORN = /^[A-Z]+: {2,}/;
 
-/** The line with its time in front. Lines of uvicorn's logger are returned as they are. */
+/** Returns the line with its time in front. Lines of uvicorn are returned unchanged. */
 export function timedLine(line: string, role: keyof typeof PREFIXES, at: Date = new Date(epochMs())): string {
   return OF_UVICORN.test(line) ? line : `${PREFIXES[role](at)} ${line}`;
 }

@@ -1,6 +1,6 @@
 /**
- * Continues with values that may be promises. Almost always the value is there already, and then nothing is allocated and no turn
- * of the event loop passes: a promise costs as much as a token.
+ * Continues with a value that may be a promise. Usually the value is available at once. Then the code continues in the same
+ * turn and allocates nothing, because a promise costs as much as a token.
  */
 
 export type MaybePromise<T> = T | Promise<T>;
@@ -8,7 +8,7 @@ export type MaybePromise<T> = T | Promise<T>;
 /** Up to four arguments, which the functions below pass on so that their callers need no closure. */
 type Arguments = [unknown?, unknown?, unknown?, unknown?];
 
-/** Calls `next` with the value and `rest`: now, or when the promise resolves. Rejections pass through. */
+/** Calls `next` with the value and `rest`. Calls it now, or when the promise resolves. Rejections pass through. */
 export function andThen<T, A extends Arguments, R>(
   value: MaybePromise<T>,
   next: (value: T, ...rest: A) => MaybePromise<R>,
@@ -26,9 +26,9 @@ export function andThen(
 }
 
 /**
- * Calls `next` with what the promise resolves to and `rest`. For hot paths, which call `next` themselves if there is no
- * promise: `andThen` is called with so many functions that the compiler inlines none of them. A function with a closure
- * keeps its arguments in an object from the start, so the closure is made here.
+ * Calls `next` with the result of the promise and with `rest`. For hot paths, which call `next` themselves if the value is no
+ * promise. They avoid `andThen`, because it is called with so many functions that the compiler inlines none of them. A function
+ * that contains a closure keeps its arguments in an object from the start, so the closure is made here.
  */
 export function thenLater<T, A extends Arguments, R>(
   value: Promise<T>,
@@ -46,7 +46,10 @@ export function thenLater(
   return value.then((resolved) => next(resolved, a, b, c, d));
 }
 
-/** Returns the value. If it is a promise that rejects, calls `failed` with the error and `rest` and returns the result. */
+/**
+ * Returns the value. If it is a promise that rejects, the returned promise has the result of `failed`, called with the error
+ * and `rest`.
+ */
 export function orElse<T, A extends [unknown?], R>(
   value: MaybePromise<T>,
   failed: (error: unknown, ...rest: A) => R,

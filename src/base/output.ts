@@ -1,15 +1,15 @@
 /**
- * Makes all output of a server pass through a `LineWriter`. A pipe that is closed, or that nobody reads, must not end or
- * stop a server. Bun 1.4.5 helps with neither: `process.stdout.write` raises an uncaught error after EPIPE and keeps unread
- * text without limit, and `console.log` blocks the thread while a pipe is full.
+ * Makes all output of a server pass through a `LineWriter`. A pipe that is closed, or that nobody reads, must not end or stop a
+ * server. Bun 1.4.5 helps with neither: `process.stdout.write` raises an uncaught error after EPIPE and keeps unread text
+ * without limit, and `console.log` blocks the thread while a pipe is full.
  *
- * Lines leave by a sink of Bun. Loading the streams of Node and its console takes 10 ms of the start. They are only made for
- * a program that writes more than lines of text to them.
+ * Lines are written by a file sink of Bun, because loading the streams and the console of Node takes 10 ms of the start. Node's
+ * objects are created only for a program that uses more of them than writing lines.
  */
 import { writeSync } from "node:fs";
 import { type LineStream, LineWriter } from "./line-writer.ts";
 
-/** Returns a stream that writes to a descriptor. Opens the sink with the first text. */
+/** Returns a stream that writes to a file descriptor. Opens Bun's sink at the first text. */
 function sinkOf(fd: number): LineStream {
   let sink: Bun.FileSink | null = null;
   return {
@@ -24,7 +24,7 @@ function sinkOf(fd: number): LineStream {
         }
         queueMicrotask(() => done(null));
       } catch (error) {
-        // The reader has gone, or the descriptor is closed: the next text tries a new sink.
+        // The reader has gone, or the descriptor is closed. Open a new sink for the next text.
         sink = null;
         queueMicrotask(() => done(error as Error));
       }
@@ -33,7 +33,10 @@ function sinkOf(fd: number): LineStream {
   };
 }
 
-/** Returns a stand-in for an object that the first access to a member makes. Methods are those of the object itself. */
+/**
+ * Returns a stand-in for an object that `make` creates at the first access to a member. Its methods are bound to the real
+ * object.
+ */
 function madeOnAccess<T extends object>(make: () => T): T {
   let made: T | undefined;
   const object = () => (made ??= make());
@@ -48,7 +51,7 @@ function madeOnAccess<T extends object>(make: () => T): T {
   });
 }
 
-/** Returns a stream like `process.stdout` that adds what it is given to the writer. */
+/** Returns a stream like `process.stdout` that passes its text to the writer. */
 function streamTo(writer: LineWriter, fd: number): NodeJS.WriteStream {
   const { Writable } = process.getBuiltinModule("node:stream");
   const { isatty } = process.getBuiltinModule("node:tty");
@@ -62,13 +65,16 @@ function streamTo(writer: LineWriter, fd: number): NodeJS.WriteStream {
   return Object.assign(stream, { fd, isTTY: isatty(fd) }) as unknown as NodeJS.WriteStream;
 }
 
-/** Returns a console that adds plain lines to the writers. Anything else makes the console of Node, which then takes over. */
+/**
+ * Returns a console that adds plain lines to the writers. For any other use, it creates the console of Node, which then takes
+ * over.
+ */
 function consoleOf(out: LineWriter, err: LineWriter): Console {
   const native = globalThis.console;
   let isWhole = false;
   const whole = madeOnAccess(() => {
     isWhole = true;
-    // Without `console.write` and reading by `for await`, which are only of Bun.
+    // Omit `console.write` and reading by `for await`, which exist only in Bun.
     return new native.Console({ stdout: process.stdout, stderr: process.stderr }) as unknown as Console;
   });
   const lineBy =
@@ -98,7 +104,7 @@ export function takeOverOutput(name: string): LineWriter {
     `${name}: ${dropped} log ${dropped === 1 ? "line was" : "lines were"} dropped because nothing read them`;
   const take = (stream: "stdout" | "stderr", fd: number) => {
     const writer = new LineWriter(sinkOf(fd), notice);
-    // Assigned, because any other access to the property would first make the stream of Node.
+    // Assign without reading the property, because a read would first create the stream of Node.
     Reflect.set(
       process,
       stream,
@@ -113,7 +119,10 @@ export function takeOverOutput(name: string): LineWriter {
   return out;
 }
 
-/** Makes a command continue without its output if the reader has gone, as after `| head -1`: it ends as usual, without a stack trace. */
+/**
+ * Lets a command continue without output after the reader has gone, as with `| head -1`. The command ends as usual, without a
+ * stack trace.
+ */
 export function ignoreClosedOutput(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", (error: Error & { code?: string }) => {

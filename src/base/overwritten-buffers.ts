@@ -6,7 +6,10 @@
 import { everyTurn } from "./clock.ts";
 
 const IS_ON = process.env.UNDERSTUDY_OVERWRITE_BUFFERS === "1";
-/** No text in UTF-8 has this byte first, and no length of a message begins with it. */
+/**
+ * The byte with which used buffers are overwritten. No UTF-8 text and no length of a message begins with it, so a late
+ * reader always gets wrong bytes.
+ */
 export const OVERWRITTEN_BYTE = 0xa5;
 
 const buffers: (() => Uint8Array)[] = [];

@@ -1,4 +1,4 @@
-/** Notices the end of the parent process, for any reason, by the change of the parent's process id. */
+/** Notices the end of the parent process, because the system then gives this process another parent id. */
 import type { Clock } from "./clock.ts";
 
 const LOOK_US = 250_000;

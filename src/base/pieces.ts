@@ -1,41 +1,44 @@
 /**
- * Reads large bodies without delaying streams. The work is a generator that yields regularly. When a piece has used its time,
- * the event loop turns before the next piece.
+ * Reads large bodies without delaying streams. The work is a generator that yields regularly. When it has run for a
+ * millisecond, the event loop gets a turn before the work continues.
  */
 
-/** Work with a result, which can be interrupted at each `yield`. */
+/** Work with a result. It can be interrupted at each `yield`. */
 export type Pieces<R> = Generator<void, R, void>;
 
-/** Gives work the time, and turns of the event loop. */
+/** The clock and the turns of the event loop, as interruptible work needs them. */
 export interface EventLoopTurns {
-  /** Returns the time of the engine's clock. */
+  /** Returns the time of the engine's clock in microseconds. */
   nowUs(): number;
-  /** Runs `act` after `us` microseconds, after callbacks that are due earlier. Returns a function that cancels it. */
+  /**
+   * Runs `act` after `us` microseconds, after callbacks that are due earlier. Returns a function that cancels it. Absent: work
+   * is not interrupted.
+   */
   after?(us: number, act: () => void): () => void;
-  /** Notes that this many bytes were allocated, for the schedule of garbage collections. */
+  /** Counts allocated bytes, for the schedule of garbage collections. */
   consumed?(bytes: number): void;
 }
 
-/** Bodies of at most this size are read in one go, because that is too short to delay a step. */
+/** Bodies of at most this many bytes are read without interruption, because reading them is too short to delay a step. */
 const LARGE_BODY_BYTES = 65_536;
-/** Reports whether to work in pieces: above 64 KiB, or already decoded. */
+/** Reports whether reading the body must be interruptible: it has more than 64 KiB, or is already decoded to an object. */
 export const isLarge = (body: Uint8Array | object): boolean =>
   !(body instanceof Uint8Array) || body.length > LARGE_BODY_BYTES;
 
-/** Time after which the event loop turns, which limits the delay of a step. */
+/** Microseconds of work after which the event loop gets a turn. This limits the delay of a step. */
 const PIECE_US = 1000;
 /**
- * Bytes of garbage that a piece counts as. Otherwise the runtime would collect only after hundreds of megabytes, and mark
- * all kept objects at once.
+ * Bytes of garbage that are counted for each millisecond of work. Without this count the runtime would collect only after
+ * hundreds of megabytes, and mark all live objects at once.
  */
 const PIECE_BYTES = 262_144;
-/** List items between two checks of the clock. */
+/** Number of list items between two checks of the clock. */
 export const ITEMS_OF_A_PIECE = 32;
 
-/** Numbers between two checks of the clock. Each takes a few nanoseconds. */
+/** Number of array elements between two checks of the clock, for work of a few nanoseconds per element. */
 const NUMBERS_OF_A_PIECE = 16_384;
 
-/** Calls `act` with the indexes from 0 to `length` in ranges of 16,384, and yields between two ranges. */
+/** Calls `act` for ranges of 16,384 indexes from 0 to `length`, and yields between two ranges. */
 export function* byRuns(length: number, act: (from: number, to: number) => void): Pieces<void> {
   for (let from = 0; from < length; from += NUMBERS_OF_A_PIECE) {
     if (from > 0) yield;
@@ -51,7 +54,7 @@ export function atOnce<R>(work: Pieces<R>): R {
   }
 }
 
-/** Like `Array.map`, in pieces. */
+/** Does the same as `Array.map`, as interruptible work. */
 export function* mapped<A, B>(list: readonly A[], change: (item: A, at: number) => B): Pieces<B[]> {
   const out: B[] = [];
   for (const item of list) {
@@ -61,7 +64,7 @@ export function* mapped<A, B>(list: readonly A[], change: (item: A, at: number) 
   return out;
 }
 
-/** Returns the first result of `look` that is not undefined, else undefined. */
+/** Returns the first result of `look` that is not undefined. Returns undefined if every result is undefined. */
 export function* firstOf<A, B>(
   list: readonly A[],
   look: (item: A, at: number) => B | undefined,
@@ -74,7 +77,7 @@ export function* firstOf<A, B>(
   return undefined;
 }
 
-/** Like `Array.filter` for any iterable, in pieces. */
+/** Does the same as `Array.filter` for any iterable, as interruptible work. */
 export function* kept<A>(items: Iterable<A>, keeps: (item: A) => boolean): Pieces<A[]> {
   const out: A[] = [];
   let seen = 0;
@@ -86,12 +89,12 @@ export function* kept<A>(items: Iterable<A>, keeps: (item: A) => boolean): Piece
 }
 
 type After = NonNullable<EventLoopTurns["after"]>;
-/** Work that waits for a turn, by the clock. */
+/** Functions that resolve the waiting calls of `turn`, in order, by the `after` of their clock. */
 const waitingFor = new WeakMap<After, (() => void)[]>();
 
 /**
- * Resolves after a turn of the event loop. Each earlier caller gets a turn of its own before, so that a step that comes due
- * waits for only one piece of work.
+ * Resolves after a turn of the event loop. Only one waiting call resolves per turn, so that a step that becomes due waits for
+ * only one millisecond of work.
  */
 export async function turn({ after }: EventLoopTurns): Promise<void> {
   if (after === undefined) return;
@@ -106,16 +109,16 @@ export async function turn({ after }: EventLoopTurns): Promise<void> {
   });
 }
 
-/** A queue that limits how much work runs at once. */
+/** A queue that limits how many pieces of work run at once. */
 export interface WorkLine {
-  /** True if new work would have to wait. */
+  /** True if new work has to wait. */
   readonly isFull: boolean;
   run<T>(work: () => Promise<T>): Promise<T>;
 }
 
 /**
- * Like `inTurns`, but finishes work of at most one piece at once, unless the line is full. Longer work then waits in
- * the line.
+ * Does the same as `inTurns`, but finishes work of at most a millisecond within the call. If the queue `line` is full, the work
+ * waits there from the start. Longer work continues there.
  */
 export function atOnceOrInTurns<R>(work: Pieces<R>, turns: EventLoopTurns, line?: WorkLine): R | Promise<R> {
   if (line?.isFull) return line.run(() => inTurns(work, turns));
@@ -131,7 +134,7 @@ export function atOnceOrInTurns<R>(work: Pieces<R>, turns: EventLoopTurns, line?
   }
 }
 
-/** Runs the work with turns of the event loop between its pieces. */
+/** Runs the work to its end and gives the event loop a turn after each millisecond. */
 export async function inTurns<R>(work: Pieces<R>, turns: EventLoopTurns): Promise<R> {
   for (let untilUs = turns.nowUs() + PIECE_US; ; ) {
     const { done, value } = work.next();
@@ -143,7 +146,7 @@ export async function inTurns<R>(work: Pieces<R>, turns: EventLoopTurns): Promis
   }
 }
 
-/** Lets asynchronous work give the event loop turns after each piece of time. */
+/** Gives the event loop a turn after each millisecond of asynchronous work. */
 export class Stops {
   #untilUs: number;
 
@@ -151,7 +154,10 @@ export class Stops {
     this.#untilUs = turns.nowUs() + PIECE_US;
   }
 
-  /** Await it between parts of the work. */
+  /**
+   * Waits for a turn of the event loop if a millisecond has passed since the last one. Await this call between parts of the
+   * work.
+   */
   async look(): Promise<void> {
     if (this.turns.nowUs() < this.#untilUs) return;
     await turn(this.turns);

@@ -3,10 +3,13 @@
  * sequences that move the cursor, retitle the window or hide what stands before them.
  */
 
-/** Longest line of outside text that is printed, in characters. */
+/** Most characters of a line from outside that are printed. The rest is cut. */
 export const PRINTED_LINE_MOST = 4096;
 
-/** Control characters (C0, DEL, C1), format characters (bidi overrides, zero width), Unicode line ends, lone surrogates. */
+/**
+ * Matches control characters (C0, DEL, C1), format characters (bidi overrides, zero width), Unicode line ends and lone
+ * surrogates.
+ */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u;
 const EACH_UNPRINTABLE = new RegExp(UNPRINTABLE, "gu");
 
@@ -17,7 +20,10 @@ function escapeOf(character: string): string {
   return code < 0x10000 ? `\\u${hex.padStart(4, "0")}` : `\\u{${hex}}`;
 }
 
-/** One line: control and format characters, line ends and tabs become visible escapes such as `\x1b`; a long text is cut. */
+/**
+ * Returns the text as one line. Control and format characters, line ends and tabs become visible escapes such as `\x1b`. A line
+ * longer than `PRINTED_LINE_MOST` is cut.
+ */
 export function printable(text: string): string {
   const shown =
     text.length <= PRINTED_LINE_MOST
@@ -26,7 +32,7 @@ export function printable(text: string): string {
   return UNPRINTABLE.test(shown) ? shown.replace(EACH_UNPRINTABLE, escapeOf) : shown;
 }
 
-/** Several lines: as `printable`, but LF ends a line and tabs stay. The limit counts for each line. */
+/** Returns the text as several lines, each as `printable` returns it, except that tabs stay. LF ends a line. */
 export function printableLines(text: string): string {
   const hasLines = text.includes("\n") || text.includes("\t");
   if (!hasLines) return printable(text);
@@ -36,13 +42,13 @@ export function printableLines(text: string): string {
     .join("\n");
 }
 
-/** A text of any length for a page: characters as in `printable` become visible escapes, but LF and tabs stay. */
+/** Returns a text of any length for a page. Makes characters visible as `printable` does, but keeps LF and tabs. */
 export const visibleText = (text: string): string =>
   text.replace(EACH_UNPRINTABLE, (character) =>
     character === "\n" || character === "\t" ? character : escapeOf(character),
   );
 
-/** JSON whose texts hold no character that a terminal obeys: JSON's own escapes stand for them. */
+/** Returns JSON in which control and format characters are written as JSON escapes, so that a terminal obeys none of them. */
 export function printableJson(
   value: unknown,
   indent?: number,

@@ -1,4 +1,7 @@
-/** Random numbers: a seeded generator that callers pass on, and random ids from the system. No other file of `src/` is random. */
+/**
+ * Makes random numbers with a seeded generator that callers pass on, and random ids from the system. All random numbers of
+ * `src/` come from this file.
+ */
 
 /** Returns the next unsigned 32-bit integer of a sequence. The same seed gives the same sequence (mulberry32). */
 export type Random = () => number;
@@ -13,9 +16,12 @@ export function seeded(seed: number): Random {
   };
 }
 
-/** Random bytes per call of the system, enough for hundreds of ids, because a call costs as much as the rest of an id. */
+/**
+ * Random bytes that one call of the system fetches. They suffice for hundreds of ids. A call takes as long as the rest of
+ * making an id.
+ */
 const FETCHED = 4096;
-/** Created at the first use, because browsers have no Buffer and never use it. */
+/** Buffer of the fetched bytes. Created at the first use, because browsers have no Buffer and never use it. */
 let fetched: Buffer | null = null;
 let used = FETCHED;
 
@@ -42,10 +48,13 @@ export function randomSeed(): number {
   return fetched!.readUInt32LE(at);
 }
 
-/** Returns a new id of this many bytes as hex. */
+/** Returns a new id of `bytes` bytes as hex. */
 export type Ids = (bytes: number) => string;
 
-/** Returns a source of ids: random without a seed, so that servers never share ids; with a seed the same after each start. */
+/**
+ * Returns a source of ids. Without a seed, ids are random, so that servers never have the same ids. With a seed, they are the
+ * same after each start.
+ */
 export function idsOf(seed: number | null): Ids {
   if (seed === null) return randomHex;
   const next = seeded(seed ^ IDS_SALT);
@@ -56,7 +65,7 @@ export function idsOf(seed: number | null): Ids {
   };
 }
 
-/** Separates the draws of ids from those of requests' seeds. */
+/** Makes the random numbers of ids differ from those of request seeds. */
 const IDS_SALT = 0x3c6ef372;
 
 /** Hashes a 32-bit seed and a position to an unsigned 32-bit integer. */

@@ -4,7 +4,10 @@
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 
-/** Returns the body, or null if it has more than `maxBytes`; then the rest is not read. Rejects if the connection is lost. */
+/**
+ * Returns the body of a response. Returns null if it has more than `maxBytes` bytes, and then does not read the rest. Rejects
+ * if the connection is lost.
+ */
 export async function bodyAtMost(
   { body }: Pick<Response, "body">,
   maxBytes: number,
@@ -33,16 +36,16 @@ export async function bodyAtMost(
   return bytes;
 }
 
-/** A file's bytes, or null if it has more than `maxBytes`. */
+/** The bytes of a file and the time of its last change. The bytes are null if there are more than `maxBytes`. */
 export interface FileAtMost {
   readonly bytes: Uint8Array<ArrayBuffer> | null;
   readonly mtimeMs: number;
 }
 
-/** Bytes of the first buffer for a pipe or a device, whose size is not known. */
+/** Bytes of the first buffer for a pipe or a device, which has no known size. */
 const UNKNOWN_SIZE = 1 << 16;
 
-/** Reads at most one byte more than allowed. Throws the system's error if the file cannot be read. */
+/** Reads a file, but at most one byte more than `maxBytes`. Throws the system's error if the file cannot be read. */
 export function fileAtMost(path: string, maxBytes: number): FileAtMost {
   const file = openSync(path, "r");
   try {
@@ -66,10 +69,10 @@ export function fileAtMost(path: string, maxBytes: number): FileAtMost {
   }
 }
 
-/** Most bytes of a configuration, script or certificate that an option names. */
+/** Most bytes of a configuration, script or certificate whose path is the value of an option. */
 export const NAMED_FILE_BYTES_MOST = 2 ** 24;
 
-/** A file as text. Throws the system's error if it cannot be read, and an Error if it has more than `maxBytes`. */
+/** Returns a file as text. Throws the system's error if it cannot be read, and an Error if it has more than `maxBytes`. */
 export function textAtMost(path: string, maxBytes: number): string {
   const { bytes } = fileAtMost(path, maxBytes);
   if (bytes === null) throw new Error(`it is larger than ${maxBytes / 2 ** 20} MiB`);

@@ -1,6 +1,6 @@
-/** Errors of the user, and of ports that cannot be opened. */
+/** Defines errors for ports that cannot be opened and for values of options that turn out wrong. */
 
-/** The system's error, told apart from that of the server's first port. */
+/** An error of the system for a further port of the server, which `of` names. Errors of the first port are not wrapped. */
 export class PortError extends Error {
   override readonly name = "PortError";
   readonly code: string | undefined;
@@ -13,19 +13,23 @@ export class PortError extends Error {
   }
 }
 
-/** An error that the user can mend: the value of an option turned out wrong when the program used it. */
+/** An error that the user can correct: the value of an option turned out wrong when the program used it. */
 export class UserError extends Error {
   override readonly name = "UserError";
-  /** The option with its value as in a command line: `--fixtures FOLDER`. null: `message` names the cause itself. */
+  /**
+   * The option with its value as in a command line, for example `--fixtures FOLDER`. Null if `message` names the cause itself.
+   */
   readonly option: string | null;
 
-  /** `message`: one line without the option. */
+  /** Makes the error. `message`: one line that does not name the option. */
   constructor(option: string | null, message: string) {
     super(message);
     this.option = option;
   }
 
-  /** The line for the user. Not named `line`, because JavaScriptCore gives errors a number of that name. */
+  /**
+   * Returns the message with the option in front. Not named `line`, because JavaScriptCore gives errors a number of that name.
+   */
   get fullMessage(): string {
     return this.option === null ? this.message : `${this.option}: ${this.message}`;
   }

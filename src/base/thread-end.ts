@@ -1,10 +1,10 @@
 /**
- * Notices the end of a worker thread, however it ends: an error while its module is evaluated or in a handler, a rejected
- * promise that nobody handles, `process.exit`. After each of them Bun 1.4.5 ends the thread and dispatches `close`; before
- * it `error`, with the reason, unless the thread called `process.exit`.
+ * Notices the end of a worker thread for any reason: an error in its module or in a handler, a rejected promise that nobody
+ * handles, or `process.exit`. In each case Bun 1.4.5 ends the thread and dispatches `close`. Before `close` it dispatches
+ * `error` with the reason, unless the thread called `process.exit`.
  */
 
-/** Calls `ended` once, with the reason in words, unless the returned function was called before. */
+/** Calls `ended` once, with the reason in words, when the thread has ended. Returns a function that prevents the call. */
 export function onThreadEnd(worker: Worker, ended: (why: string) => void): () => void {
   let isOver = false;
   const end = (why: string) => {

@@ -1,24 +1,23 @@
 /**
- * Logs errors that the code did not foresee, and that cost one request, stream, connection or timer. Each error is
- * logged once, with its stack. The number of lines is limited, because a broken timer or client may repeat its error
- * for ever.
+ * Logs unexpected errors, each of which ends one request, stream, connection or timer. Each error is logged once, with its
+ * stack. The number of lines is limited, because a broken timer or client may repeat its error for ever.
  */
 import { epochMs } from "./clock.ts";
 import { printableLines } from "./printable.ts";
 
-/** Errors logged with their stacks in `WINDOW_MS`. Later ones are only counted. */
+/** Most errors in `WINDOW_MS` that are logged with their stacks. Later errors are only counted. */
 export const LOGGED_ERRORS_MAX = 20;
 export const WINDOW_MS = 600_000;
-/** Lines of a stack that are logged. */
+/** Most lines of a stack that are logged. */
 export const STACK_LINES_MAX = 20;
 
 type Print = (line: string) => void;
 
 export class UnexpectedErrors {
-  /** Errors that were logged. Several requests may fail with the same error. */
+  /** Errors that have already been logged, because several requests may fail with the same error. */
   readonly #known = new WeakSet<object>();
   #windowMs = Number.NEGATIVE_INFINITY;
-  /** Errors in this window. */
+  /** Number of errors in the current window of `WINDOW_MS`. */
   #count = 0;
 
   constructor(
@@ -26,7 +25,7 @@ export class UnexpectedErrors {
     private readonly nowMs: () => number,
   ) {}
 
-  /** `what`: what failed and what follows, as the beginning of a line. */
+  /** Logs an error. `what`: start of the log line, which says what failed and what follows. */
   log(what: string, error: unknown): void {
     if (typeof error === "object" && error !== null) {
       if (this.#known.has(error)) return;
@@ -52,12 +51,12 @@ function shown(error: unknown): string {
   return text.split("\n").slice(0, STACK_LINES_MAX).join("\n");
 }
 
-/** 100, 1000, 10,000 … */
+/** Reports whether the count is 100, 1000, 10,000 and so on. */
 const isRound = (count: number) => count >= 100 && Number.isInteger(Math.log10(count));
 
 const errors = new UnexpectedErrors((text) => console.error(printableLines(text)), epochMs);
 
-/** Logs on stderr, for all servers of the process. See `UnexpectedErrors.log`. */
+/** Logs an error on stderr. All servers of the process share the limit on lines. See `UnexpectedErrors.log`. */
 export function logUnexpected(what: string, error: unknown): void {
   errors.log(what, error);
 }

@@ -1,4 +1,4 @@
-/** A clock whose time moves only when its owner moves it, for tests and replays. */
+/** Simulates time for tests and replays. The time of this clock moves only when its owner moves it. */
 import type { Cancel, Clock } from "./clock.ts";
 import { ClosedByUsing } from "./disposal.ts";
 
@@ -12,7 +12,7 @@ export class VirtualClock extends ClosedByUsing implements Clock {
   readonly #pending: Entry[] = [];
   readonly #turns: (() => void)[] = [];
   #nowUs: number;
-  /** End of the running `until`; -Infinity otherwise. */
+  /** Time at which the running call of `until` ends; -Infinity if no call runs. */
   #limitUs = Number.NEGATIVE_INFINITY;
 
   constructor(startUs = 0) {
@@ -54,7 +54,10 @@ export class VirtualClock extends ClosedByUsing implements Clock {
     this.#turns.unshift(run);
   }
 
-  /** Runs all callbacks that are due up to `untilUs`, and sets the time to it. Throws a RangeError for a time in the past. */
+  /**
+   * Runs all callbacks that are due up to `untilUs`, and sets the time to `untilUs`. Throws a RangeError for a time in the
+   * past.
+   */
   advanceTo(untilUs: number): void {
     if (!(untilUs >= this.#nowUs))
       throw new RangeError(`advanceTo: must be at least ${this.#nowUs} us, not ${untilUs}`);
@@ -80,7 +83,7 @@ export class VirtualClock extends ClosedByUsing implements Clock {
     this.advanceTo(this.#nowUs + us);
   }
 
-  /** Runs the callbacks that are due before `us`, and sets the time to it if it is finite. Callbacks due at `us` do not run. */
+  /** Runs the callbacks that are due before `us`, but not those due at `us`. Then sets the time to `us` if `us` is finite. */
   until(us: number): void {
     this.#limitUs = us;
     for (;;) {
@@ -100,7 +103,7 @@ export class VirtualClock extends ClosedByUsing implements Clock {
     if (us < Number.POSITIVE_INFINITY) this.#nowUs = Math.max(this.#nowUs, us);
   }
 
-  /** Runs the next turn or callback. Returns false if nothing is pending. */
+  /** Runs the next callback. Returns false if no callback is pending. */
   next(): boolean {
     const run = this.#turns.shift();
     if (run) {
@@ -115,7 +118,9 @@ export class VirtualClock extends ClosedByUsing implements Clock {
     return true;
   }
 
-  /** Runs until nothing is pending. Throws an Error after `limit` callbacks, because a loop may never end. */
+  /**
+   * Runs callbacks until none is pending. Throws an Error after `limit` callbacks, because callbacks may add new ones for ever.
+   */
   drain(limit = 10_000_000): void {
     for (let i = 0; this.next(); i++) {
       if (i >= limit) throw new Error(`the virtual clock did not come to rest within ${limit} wake-ups`);

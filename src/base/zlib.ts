@@ -1,2 +1,2 @@
-/** Node's zlib, loaded by the first compressed body: with the streams behind it, it takes 10 ms of a start. */
+/** Returns the zlib of Node. Only the first compressed body loads it, because loading it with its streams takes 10 ms. */
 export const zlib = (): typeof import("node:zlib") => process.getBuiltinModule("node:zlib");

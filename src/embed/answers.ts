@@ -114,7 +114,7 @@ export interface CallsAnswer {
 
 /** An answer with the JSON that the prompt asks for: docs/how-to/structured-output.md. */
 export interface PromptedAnswer {
-  /** true */
+  /** Always true. Marks an answer of this kind. */
   readonly prompted_json: true;
 }
 

@@ -18,7 +18,7 @@ export interface SeenUsage {
 
 /** A tool call that the client assembled. */
 export interface SeenToolCall {
-  /** The tool's. */
+  /** Name of the tool. */
   readonly name: string;
   /** JSON text of the arguments. */
   readonly arguments: string;

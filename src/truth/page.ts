@@ -29,7 +29,7 @@ export class Page {
   readonly words: Float64Array<ArrayBuffer>;
   readonly #bytes: Uint8Array;
   used = 0;
-  /** Number of rows and runs in the page, to count them if the page is lost. */
+  /** Numbers of runs, steps and requests in the page, so that the rows of a lost page can be counted. */
   runs = 0;
   steps = 0;
   requests = 0;

@@ -9,7 +9,7 @@ export const BURSTGPT_HEADER = "Timestamp,Model,Request tokens,Response tokens,T
 const COLUMNS = ["timestamp", "model", "request tokens", "response tokens"] as const;
 const LOG_TYPE = "log type";
 const MODELS = ["GPT-4"];
-/** Replaces a list of names and accepts all rows. */
+/** A name that matches every row, in a list of models or log types. */
 export const ALL_NAMES = "all";
 
 /** Rows to accept, by the exact text of their cells. Undefined: GPT-4; any log type. */

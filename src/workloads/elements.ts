@@ -6,7 +6,10 @@ import { TraceError } from "./trace.ts";
 export interface Element {
   /** Line of the first brace, counted from 1. */
   readonly line: number;
-  /** Null if the object does not end or is longer than LINE_LIMIT, or if other text is in its place, up to a comma or the end of the line. */
+  /**
+   * Text of the object. Null if the object does not end, or is longer than LINE_LIMIT. Also null for text that is not an
+   * object, up to a comma or the end of the line.
+   */
   readonly text: string | null;
 }
 

@@ -61,11 +61,11 @@ test("a full pool has no weight without waiting requests", () => {
 
 test("a change arrives at once after a quiet time, otherwise after 100 ms, and replaces the front end's own additions", () => {
   const balance = new Balance(2, 0);
-  balance.publish(0, 0, 9, 0, 200 * MS); // received at once
+  balance.publish(0, 0, 9, 0, 200 * MS); // the front end receives this report at once
   expect(picks(balance, 3, idle, 200 * MS)).toEqual([1, 1, 1]);
-  balance.publish(0, 0, 0, 0, 210 * MS); // received at 300 ms
+  balance.publish(0, 0, 0, 0, 210 * MS); // the front end receives this report at 300 ms
   expect(picks(balance, 6, idle, 299 * MS)).toEqual([1, 1, 1, 1, 1, 1]);
-  // Equal again, and the scan starts at 1.
+  // Both engines are equal again, and the scan starts at engine 1.
   expect(picks(balance, 2, idle, 300 * MS)).toEqual([1, 0]);
 });
 

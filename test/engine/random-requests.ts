@@ -113,7 +113,7 @@ export const anyRequest: fc.Arbitrary<RandomRequest> = fc.record({
   ),
 });
 
-/** A few frequent ids, so that they occur. */
+/** Stop tokens of requests. These ids are frequent in answers, so that some requests end at one. */
 const STOPS = [...answers.ids.slice(0, 6)];
 
 /** Submits the request now. Its front end acts as `life` says. */

@@ -1,4 +1,4 @@
-/** The servers that this program can stand in for, and the facts about them that lower rooms need. Their code is in `src/servers/`. */
+/** Lists the servers that this program can stand in for, with facts about each. The code of the servers is in `src/servers/`. */
 
 export interface RoleFacts {
   /** Name of the real server, for the help text. */

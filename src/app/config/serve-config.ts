@@ -1,4 +1,4 @@
-/** The complete configuration of a server, with all defaults. Each room owns a part of it. */
+/** Defines the complete configuration of a server, with all defaults. It consists of the configurations of the server's parts. */
 
 import type { KernelConfig, StartConfig } from "../../kernel/kernel-config.ts";
 import type { OpenAiConfig } from "../../servers/openai/request/openai-config.ts";

@@ -1,10 +1,16 @@
-/** The alarm thread of the wall clock, seen from the loop: one shared page of memory, one message per ring. */
+/**
+ * Starts the alarm thread of the wall clock. The event loop writes its next due time to shared memory, and the thread answers
+ * with a message.
+ */
 import { type Alarm, epochUsOf } from "../clock.ts";
 import { onThreadEnd } from "../thread-end.ts";
 import { logUnexpected } from "../unexpected.ts";
 import { DueTime } from "./due-time.ts";
 
-/** `due`: memory in which other threads may see when the loop is due next. `died`: see `MakeAlarm`. */
+/**
+ * `ring`: called when the thread sends its message. `due`: memory in which other threads see when the loop is due next. `died`:
+ * see `MakeAlarm`.
+ */
 export function createAlarm(ring: () => void, died: () => string, due = new DueTime()): Alarm {
   const worker = new Worker(new URL("./clock-worker.ts", import.meta.url));
   worker.onmessage = ring;

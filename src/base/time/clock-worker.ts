@@ -1,16 +1,17 @@
 /**
- * Wakes the loop punctually without spinning: this thread sleeps in `Atomics.wait` until shortly before the time asked
- * for and posts one message per order; the loop spins for the rest.
+ * Wakes the event loop punctually without spinning. This thread sleeps in `Atomics.wait` until shortly before the ordered time,
+ * and then posts a message. The loop spins for the remaining time.
  */
 import { DueTime } from "./due-time.ts";
 import { shortenSlices } from "./short-slices.ts";
 
 declare const self: Worker & { onmessage: ((event: MessageEvent<SharedArrayBuffer>) => void) | null };
 
-/** Time by which the message leaves early, because it takes some 50 µs to arrive. */
+/** Milliseconds by which the message is sent early, because a message takes about 0.05 ms to arrive. */
 const AHEAD_MS = 0.2;
 
-// Otherwise another thread would first finish its time slice when this thread wakes, and the loop would be late by that time.
+// With slices of normal length, another thread would finish its slice after this thread wakes, and the loop would be late by
+// that time.
 shortenSlices();
 
 self.onmessage = ({ data }) => {
@@ -21,7 +22,7 @@ self.onmessage = ({ data }) => {
     for (;;) {
       const leftMs = due.ms - performance.timeOrigin - performance.now() - AHEAD_MS;
       if (leftMs <= 0) break;
-      // A newer order ends the wait early: the loop asks again for the new time.
+      // A newer order ends the wait early. Then compute the remaining time again.
       if (due.wait(seen, leftMs)) seen = due.turn;
     }
     postMessage(null);

@@ -1,13 +1,13 @@
 /**
- * The time at which the loop is due next, in memory that the loop shares with its alarm's thread and with threads that
- * leave it the core. Times are milliseconds since 1970.
+ * Holds the time at which the event loop is due next, in memory that the loop shares with the alarm thread and with threads
+ * that pause for the loop. Times are milliseconds since 1970.
  */
 import { epochMs } from "../clock.ts";
 
 const AGAIN = 0;
 
 export class DueTime {
-  /** Counts orders, so that a waiting thread notices each. */
+  /** Number of orders so far. Each order changes it, so that a waiting thread notices the order. */
   readonly #turn: Int32Array;
   readonly #ms: Float64Array;
 
@@ -17,12 +17,12 @@ export class DueTime {
     this.#ms = new Float64Array(shared, 8, 1);
   }
 
-  /** 0 before the first order. */
+  /** Due time of the last order. 0 before the first order. */
   get ms(): number {
     return this.#ms[0]!;
   }
 
-  /** Number of the last order. */
+  /** Number of orders so far. */
   get turn(): number {
     return Atomics.load(this.#turn, AGAIN);
   }
@@ -34,8 +34,8 @@ export class DueTime {
   }
 
   /**
-   * Blocks until an order newer than number `seen` exists, at most `ms`. Returns false if the time ran out first. A late
-   * `notify` of order `seen` itself does not end the wait: the loop may lose its core between `add` and `notify`.
+   * Blocks until an order newer than number `seen` exists, for at most `ms` milliseconds. Returns false if the time ran out
+   * first. A late `notify` of order `seen` itself does not end the wait: the loop may lose its core between `add` and `notify`.
    */
   wait(seen: number, ms = Number.POSITIVE_INFINITY): boolean {
     const endMs = epochMs() + ms;

@@ -1,51 +1,61 @@
 /**
- * Decides when garbage is collected. The runtime counts the reserved memory of the core (hundreds of megabytes) as live,
- * and so would let as much garbage gather before it collects by itself.
+ * Decides when the runtime collects garbage. The runtime counts the reserved memory of the WebAssembly core (hundreds of
+ * megabytes) as live objects. On its own it would therefore collect only after about as much garbage.
  *
- * Bodies and streams that came say that there is garbage; the clock says whether a collection may take the thread for
- * it. A count alone is no limit: at 10,000 requests per second, one whole collection per 1,024 streams took 16 % of a
- * core.
+ * A whole collection examines all objects. A young collection examines only the objects created since the last collection.
+ * Request bodies and streams leave garbage, so their number says when a collection is wanted. The clock says whether the thread
+ * may spend time on it. The number alone is not enough: at 10,000 requests per second, one whole collection per 1,024 streams
+ * took 16 % of a core.
  */
 import type { SpareTime } from "./spare-time.ts";
 
-/** Bytes of bodies after which a collection is ordered. Each body leaves about five times its size. */
+/** Counted bytes after which a whole collection is wanted. A body leaves about five times its size as garbage. */
 const COLLECT_AFTER_BYTES = 4 * 2 ** 20;
 /**
- * Half streams after which a young collection is ordered. A stream counts half when its request was read, and half when it
- * is opened, because both leave about as much. All requests of a burst are read before the first stream is opened.
+ * Number of half streams after which a young collection is wanted. The first half counts when the request has been read, the
+ * second when the stream opens, because each leaves about as much garbage. In a burst, all requests are read before the first
+ * stream opens.
  */
 const COLLECT_AFTER_HALVES = 512;
-/** Bytes of a body that leaves as much garbage as a stream. */
+/** Bytes that each stream adds to the count: the size of a body that leaves as much garbage. */
 const STREAM_BYTES = 4096;
-/** If no request comes for this long, the garbage of the last burst is collected, unless it is less than `LITTLE_BYTES`. */
+/**
+ * Microseconds without a request after which the garbage of the last burst is collected, unless it is less than `LITTLE_BYTES`.
+ */
 const REST_US = 500_000;
 const LITTLE_BYTES = 2 ** 21;
-/** Whole collections take at most 1 part in 50 of the time. */
+/** Whole collections take at most one fiftieth of the time. */
 const WHOLE_PART = 50;
-/** Assumed duration of a whole collection, until the first has been measured. */
+/** Assumed microseconds of a whole collection, until the first has been measured. */
 const WHOLE_US = 20_000;
-/** Young collections take at most 1 part in 20 of the time, after the first of a burst. */
+/** Young collections take at most one twentieth of the time, apart from the first ones of a burst (`YOUNG_BURST_US`). */
 const YOUNG_PART = 20;
-/** Time that the young collections of a burst take before the limit holds. */
+/** Microseconds that the young collections of a burst may take before `YOUNG_PART` limits them. */
 const YOUNG_BURST_US = 50_000;
-/** Growth of resident memory after which a whole collection does not wait for its time, nor for a gap between steps. */
+/**
+ * Growth of resident memory, in bytes, after which a whole collection waits neither for `WHOLE_PART` nor for a gap between
+ * steps.
+ */
 const GROWTH_BYTES = 48 * 2 ** 20;
 
 export interface Collector {
-  /** Collects garbage that came since the last collection of any kind. Returns how long it took, microseconds. */
+  /** Collects the garbage of objects created since the last collection of any kind. Returns its duration in microseconds. */
   young(): number;
-  /** Collects all garbage. Returns how long it took, microseconds. */
+  /** Collects all garbage. Returns its duration in microseconds. */
   whole(): number;
   /**
-   * Begins to collect all garbage while the thread goes on, with short pauses. Gives no memory back to the system. null if
-   * the runtime collects in one go only.
+   * Starts a collection of all garbage that runs while the thread continues, with short pauses. It returns no memory to the
+   * system. Null if the runtime has no concurrent collections.
    */
   readonly concurrent: (() => void) | null;
-  /** Returns the resident memory of the process, bytes. */
+  /** Returns the resident memory of the process in bytes. */
   residentBytes(): number;
 }
 
-/** Limits a kind of work to one part in `part` of the time, after `savedUs` of it. */
+/**
+ * Limits one kind of work to `1 / part` of the time. `savedUs`: microseconds of work that are allowed before that limit
+ * applies.
+ */
 class TimeShare {
   #paidUs = Number.NEGATIVE_INFINITY;
 
@@ -54,7 +64,7 @@ class TimeShare {
     readonly savedUs: number,
   ) {}
 
-  /** Time at which the work may begin. */
+  /** Time at which the work may begin, in microseconds of the clock. */
   get freeAtUs(): number {
     return this.#paidUs - this.savedUs * this.part;
   }
@@ -65,36 +75,36 @@ class TimeShare {
 }
 
 export class Garbage {
-  /** Bytes since the last ordered collection. */
+  /** Bytes counted since the last whole collection was wanted. */
   #bytes = 0;
-  /** Bytes of bodies and answers since then. */
+  /** Bytes of bodies and answers in `#bytes`. The others are of streams. */
   #bodyBytes = 0;
-  /** Bytes since the start, and their number at the last look whether the server is at rest. */
+  /** Bytes counted since the start, and in `#seenBytes` their number at the last check whether the server is at rest. */
   #allBytes = 0;
   #seenBytes = 0;
   #halves = 0;
-  /** True while a look whether the server is at rest is ordered. */
+  /** True while a timer runs for the next check whether the server is at rest. */
   #looking = false;
   /** True while a whole collection waits for a gap between steps. */
   #asking = false;
-  /** Whole collections that are put off until there is time and a gap for them. */
+  /** Number of whole collections that are postponed until there is time and a gap between steps for them. */
   #owed = 0;
   #makingUp = false;
   /**
-   * True if one more whole collection follows, because requests of a burst were still running at the last one. Bun 1.4
+   * True if one more whole collection must follow, because requests of a burst were still running at the last one. Bun 1.4
    * returns memory to the system before a collection, not after it.
    */
   #again = false;
   /** True while a young collection waits for a gap between steps. */
   #youngWaits = false;
   readonly #wholeShare = new TimeShare(WHOLE_PART, 0);
-  /** Duration of the last whole collection. A concurrent one takes about as much processor time. */
+  /** Microseconds of the last whole collection. A concurrent collection takes about as much processor time. */
   #wholeUs = WHOLE_US;
   readonly #youngShare = new TimeShare(YOUNG_PART, YOUNG_BURST_US);
-  /** The lowest resident memory that was seen since the last whole collection. */
+  /** Lowest resident memory, in bytes, that was measured since the last whole collection. */
   #lowestBytes = Number.POSITIVE_INFINITY;
 
-  /** `gaps` leave time for a whole collection, `shortGaps` for a young one. */
+  /** `gaps` finds gaps between steps that are long enough for a whole collection, `shortGaps` for a young one. */
   constructor(
     private readonly gaps: SpareTime,
     private readonly shortGaps: SpareTime,
@@ -102,15 +112,16 @@ export class Garbage {
   ) {}
 
   /**
-   * Counts bytes of a body, or of an answer, that are garbage soon. A young collection follows every 4 MiB of them, whatever
-   * share of the time it takes. A body of megabytes leaves hundreds of them, and one late collection of all takes longer.
+   * Counts bytes of a body or an answer that soon become garbage. After every 4 MiB at least a young collection follows, even
+   * if young collections then exceed `YOUNG_PART`. A large body leaves hundreds of megabytes of garbage, and one late
+   * collection of all of it would take longer.
    */
   readonly add = (bytes: number): void => {
     this.#bodyBytes += bytes;
     this.#count(bytes);
   };
 
-  /** Counts a request for a stream that was read. */
+  /** Counts the first half of a stream, whose request has been read. */
   readonly read = (): void => this.#half();
 
   readonly opened = (): void => {
@@ -119,8 +130,8 @@ export class Garbage {
   };
 
   /**
-   * Collects young garbage now, because many new objects stay in use: a young collection takes as long as its survivors need.
-   * The caller limits how often.
+   * Runs a young collection now, because many new objects stay in use. A young collection takes longer the more objects survive
+   * it. The caller limits how often this happens.
    */
   readonly crowded = (): void => this.#youngNow();
 
@@ -139,7 +150,7 @@ export class Garbage {
     if (++this.#halves % COLLECT_AFTER_HALVES === 0) this.#young();
   }
 
-  /** Collects in the next gap, and at once if the previous order still waits for one. */
+  /** Runs a young collection in the next gap between steps. Runs it at once if an earlier call still waits for a gap. */
   #young(): void {
     if (this.#nowUs < this.#youngShare.freeAtUs) return;
     if (this.#youngWaits || this.shortGaps.isThere) this.#youngNow();
@@ -159,7 +170,8 @@ export class Garbage {
     const isOfBodies = this.#bodyBytes >= COLLECT_AFTER_BYTES / 2;
     this.#bytes = 0;
     this.#bodyBytes = 0;
-    // An answer of megabytes would leave hundreds of them while a whole collection waits for its gap.
+    // Without this young collection, a large answer would leave hundreds of megabytes while the whole collection waits for its
+    // gap.
     if (this.#asking) this.#youngOf(isOfBodies);
     else if (this.#mayBegin()) this.#inGap(atRest, isOfBodies);
     else this.#putOff(atRest, isOfBodies);
@@ -175,7 +187,7 @@ export class Garbage {
     void this.gaps.pass().then((found) => {
       this.#asking = false;
       if (found) this.#whole();
-      // Growth by bodies is mostly memory in use, because young collections follow them closely.
+      // If bodies caused the growth, it is mostly memory in use, because a young collection has already freed their garbage.
       else if (!isOfBodies && !atRest && this.#hasGrown()) this.#besideStreams();
       else return this.#putOff(atRest, isOfBodies);
       if (found && !atRest) this.#onceMore();
@@ -183,7 +195,10 @@ export class Garbage {
     });
   }
 
-  /** A whole collection would stop 2,000 streams for 15 to 25 ms, a concurrent one stops them for 5 at most. */
+  /**
+   * Collects without a gap between steps. A whole collection would stop 2,000 streams for 15 to 25 ms, a concurrent one for at
+   * most 5 ms.
+   */
   #besideStreams(): void {
     const { concurrent } = this.collector;
     if (concurrent === null) {
@@ -197,7 +212,7 @@ export class Garbage {
     concurrent();
     this.#wholeShare.spend(this.#nowUs, this.#wholeUs);
     this.#lowestBytes = this.collector.residentBytes();
-    // When the streams leave a gap, a whole one gives the memory back.
+    // When the streams leave a gap, a whole collection returns the memory to the system.
     this.#owed = Math.max(this.#owed, 1);
     this.#makeUpLater();
   }
@@ -236,7 +251,7 @@ export class Garbage {
     this.#makingUp = true;
     const { clock } = this.gaps;
     clock.at(Math.max(clock.now() + REST_US, this.#wholeShare.freeAtUs), () => {
-      // A look at this time alone could always meet work that is due every half a second.
+      // Wait for a gap. A single check at this time could always coincide with work that is due every half second.
       void this.gaps.pass().then((found) => {
         this.#makingUp = false;
         const owed = this.#owed;

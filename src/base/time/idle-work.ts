@@ -1,16 +1,16 @@
 /**
- * Does work that a server needs later, while the server has nothing else to do. A start then does only what the first
- * request needs, and the request that needs the rest does not wait for it.
+ * Does preparations of a server, such as loading libraries, while the server is idle. The start is shorter without these
+ * preparations, and a request that needs one does not wait for it.
  */
 import type { Cancel, Clock } from "../clock.ts";
 import { logUnexpected } from "../unexpected.ts";
 
-/** Time after the start, and after each piece, before the next look whether the server is idle. */
+/** Microseconds before the first check whether the server is idle, and between two checks. */
 const LOOK_US = 100_000;
 
 /**
- * Does the pieces in their order, each in a turn of its own in which the server is idle. A piece that fails is logged: its
- * work is then done when it is needed. Returns a function that leaves out the pieces that have not begun.
+ * Runs the pieces of work in order, each in its own turn of the event loop while the server is idle. If a piece fails, the
+ * error is logged, and a later request does its work. Returns a function that drops the pieces that have not begun.
  */
 export function workWhenIdle(
   clock: Pick<Clock, "now" | "at" | "about">,

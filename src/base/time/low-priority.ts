@@ -1,4 +1,6 @@
-/** Lowers the priority of threads for prompts and files, so that threads that write streams run first on a busy machine. */
+/**
+ * Lowers the priority of threads that process prompts and files. On a busy machine, threads that write streams then run first.
+ */
 import { readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
 
@@ -13,6 +15,6 @@ export function lowerPriority(): void {
   try {
     setPriority(Number(readlinkSync("/proc/thread-self").split("/").at(-1)), NICE);
   } catch {
-    // No /proc (a container may hide it): the thread runs at normal priority.
+    // Without /proc (a container may hide it), the thread keeps its normal priority.
   }
 }

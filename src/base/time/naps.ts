@@ -1,7 +1,13 @@
-/** Sleeps with one shared alarm. Sleepers that are due when it rings continue in the same turn, so that their output is sent together. */
+/**
+ * Lets many callers sleep with one shared alarm. Sleepers whose time has come when it rings continue in the same turn, so that
+ * their output is sent together.
+ */
 import type { Clock } from "../clock.ts";
 
-/** Most sleepers that continue in one turn. Others continue in the next turn, so that other callbacks can run between. */
+/**
+ * Most sleepers that continue in one turn of the event loop. The others continue in the next turn, so that other callbacks can
+ * run between.
+ */
 const WOKEN_MOST = 64;
 
 interface Nap {
@@ -18,7 +24,7 @@ export class Naps {
   constructor(private readonly clock: Pick<Clock, "now" | "at">) {}
 
   sleep(ms: number): Promise<void> {
-    // Like timers, treats NaN, negative and infinite times as 0.
+    // NaN, negative and infinite times count as 0, as with timers of JavaScript.
     const dueUs = this.clock.now() + (ms > 0 && ms < Number.POSITIVE_INFINITY ? ms * 1000 : 0);
     return new Promise((wake) => {
       let at = this.#waiting.length;

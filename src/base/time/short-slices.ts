@@ -1,26 +1,29 @@
 /**
- * Shortens the time slices of a thread, so that the loop gets the processor sooner. The kernel lets a running thread finish
- * a slice, 2.8 ms on two processors, before it runs a thread that has woken. A thread that asked for shorter slices runs
- * sooner (Linux 6.12 and later, EEVDF: `sched_setattr` with a runtime). The shares of the processor do not change.
+ * Shortens the time slices of the calling thread, so that it gets a processor sooner after it wakes. The kernel lets a running
+ * thread finish its slice, 2.8 ms on two processors, before it runs a thread that has woken. A thread with shorter slices is
+ * run sooner (Linux 6.12 and later, EEVDF: `sched_setattr` with a runtime). Its portion of the processor time stays the same.
  */
 import { dlopen, FFIType, ptr } from "bun:ffi";
 
 const SLICE_NS = 500_000n;
-/** By processor: numbers of `sched_setattr` and `sched_getattr`. */
+/** Numbers of the system calls `sched_setattr` and `sched_getattr`, by processor architecture. */
 const CALLS: Readonly<Partial<Record<NodeJS.Architecture, readonly [set: number, get: number]>>> = {
   x64: [314, 315],
   arm64: [274, 275],
 };
-/** `struct sched_attr` in its first version, and where its members lie. */
+/** Size of `struct sched_attr` in its first version. The next constants are offsets of its members. */
 const ATTR_BYTES = 48;
 const POLICY = 4;
 const FLAGS = 8;
 const RUNTIME = 24;
 const SCHED_OTHER = 0;
-/** Flag by which new threads and processes get the default slices. */
+/** Flag of `struct sched_attr`: new threads and processes get slices of the default length. */
 const RESET_ON_FORK = 1n;
 
-/** Has the calling thread's slices shortened; false: this system does not do that, or the thread is scheduled in another way. */
+/**
+ * Shortens the slices of the calling thread. Returns false if the system cannot, or if the thread has another scheduling
+ * policy.
+ */
 export function shortenSlices(): boolean {
   const calls = process.platform === "linux" ? CALLS[process.arch] : undefined;
   if (calls === undefined) return false;
@@ -39,7 +42,7 @@ export function shortenSlices(): boolean {
     close();
     return isSet;
   } catch {
-    // Another C library.
+    // `libc.so.6` cannot be loaded, because the system has another C library.
     return false;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Delays long pieces of work until no step is about to be due. Reading a body of half a megabyte
- * takes milliseconds, and streams are on time only if it waits for the gap between two steps.
+ * Delays long work until no step is about to be due. Reading a body of half a megabyte takes milliseconds. Streams are on time
+ * only if such work waits for the gap between two steps.
  */
 import type { Cancel, Clock } from "../clock.ts";
 
@@ -14,7 +14,8 @@ export class SpareTime {
   readonly #gaps: Gaps;
 
   /**
-   * `neededUs`: what the work takes at most, about. `patienceUs`: steps that leave no such gap do not hold it up longer.
+   * `neededUs`: about the longest time that the work takes. `patienceUs`: longest wait for a gap of that length between steps.
+   * Both are microseconds.
    */
   constructor(
     readonly clock: Clock,
@@ -25,8 +26,8 @@ export class SpareTime {
   }
 
   /**
-   * Settles when nothing is due for a while, in order of the calls and at most once per turn of the event loop. Resolves to
-   * false if there was no such gap within the patience.
+   * Waits for a gap: a time of at least `neededUs` in which nothing is due. Calls resolve in order, at most one per turn of the
+   * event loop. Resolves to true in a gap, and to false if `patienceUs` passed without a gap.
    */
   pass(): Promise<boolean> {
     return new Promise((go) => {
@@ -35,17 +36,17 @@ export class SpareTime {
     });
   }
 
-  /** True if nothing is due for `neededUs`. */
+  /** True if no callback of the clock is due within `neededUs`. */
   get isThere(): boolean {
     return this.clock.nextUs() - this.clock.now() >= this.neededUs;
   }
 
-  /** True if work waits. For `Gaps`. */
+  /** True if a call of `pass` waits. For `Gaps`. */
   get waits(): boolean {
     return this.#queue.length > 0;
   }
 
-  /** For `Gaps`: nothing is due before `dueUs`. Returns true if the first waiting work was started. */
+  /** Tells the first waiting call, for `Gaps`, that nothing is due before `dueUs`. Returns true if that call resolved. */
   offer(nowUs: number, dueUs: number): boolean {
     const first = this.#queue[0];
     if (first === undefined) return false;
@@ -58,8 +59,9 @@ export class SpareTime {
 }
 
 /**
- * The waiting calls of one clock, which share one wake-up. With a wake-up per call, each call would look like due work to the
- * others. Two such calls woke each other in turn, and no step came between them until one had lost its patience.
+ * Wakes the waiting calls of all `SpareTime` objects of one clock with one shared callback. A callback per call would look like
+ * due work to the other calls. Two such calls woke each other in turn, and no step ran between them until the patience of one
+ * had passed.
  */
 class Gaps {
   readonly #waiting = new Set<SpareTime>();
@@ -90,12 +92,12 @@ class Gaps {
     for (const one of this.#waiting) {
       gone = one.offer(nowUs, dueUs);
       if (!one.waits) this.#waiting.delete(one);
-      // The work of this call takes time, so the other calls look for a gap again afterwards.
+      // The work of the resolved call takes time, so the other calls look for a gap again afterwards.
       if (gone) break;
     }
     if (this.#waiting.size === 0) return;
     if (gone) this.#lookSoon();
-    // Behind what is due; by then the next due time is known.
+    // Look again after the callback that is due at `dueUs`. The next due time is known then.
     else this.#later = this.clock.at(dueUs, this.#look);
   };
 }

@@ -2,8 +2,8 @@
 import { epochMs } from "../clock.ts";
 
 /**
- * Unfinished work pauses from shortly before the next step until shortly after it. On a machine whose cores
- * are all busy, the system would otherwise let the thread run for a millisecond while the loop waits.
+ * The work pauses from `BEFORE_MS` before the step until `BEHIND_MS` after it. If all cores are busy, the system would
+ * otherwise let the thread run for a millisecond while the loop waits.
  */
 const BEFORE_MS = 0.1;
 const BEHIND_MS = 0.2;
@@ -11,7 +11,10 @@ const BEHIND_MS = 0.2;
 /** Returns the due time of a step in milliseconds since 1970, which all threads share. `leftUs`: microseconds until it is due. */
 export const restDueMs = (leftUs: number): number => epochMs() + leftUs / 1000;
 
-/** A thread calls `look` between pieces of work. It pauses once, for the step that is due; later steps are unknown to it. */
+/**
+ * Pauses a thread for the step that is due when the work begins. The thread calls `look` between pieces of its work, and pauses
+ * once at most, because later steps are unknown to it.
+ */
 export class StepRest {
   readonly #dueMs: number;
   readonly #wait: (ms: number) => void;

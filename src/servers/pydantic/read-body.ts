@@ -238,7 +238,7 @@ class BytesAsText implements BodyText {
   }
 }
 
-/** Decodes the bytes in both ways at once, so that the caller can release them. */
+/** Decodes the body as strict UTF-8 and as Python would, so that the caller can release the bytes. */
 export function wholeText(bytes: Uint8Array): BodyText {
   const { plain, empty } = asText(bytes);
   const same = plain !== null && detect(bytes) === "utf-8" && !plain.startsWith("\ufeff");

@@ -1,6 +1,7 @@
 /**
- * The routes of trtllm-serve and their handlers, as in `tensorrt_llm/serve/openai_server.py` of the 1.3 line. A record of
- * `/metrics`, `/perf_metrics` or `/kv_cache_events` is returned once, so two clients that poll get a part of the records each.
+ * Defines the routes of trtllm-serve and their handlers, as in `tensorrt_llm/serve/openai_server.py` of version 1.3. Each
+ * record of `/metrics`, `/perf_metrics` or `/kv_cache_events` is returned only once. So each of two polling clients receives
+ * only some of the records.
  */
 
 import { logUnexpected } from "../../base/unexpected.ts";
@@ -49,13 +50,13 @@ const METHODS: Readonly<Record<string, readonly string[]>> = {
 const DOCS = { "/docs": ["GET"], "/redoc": ["GET"], "/openapi.json": ["GET"] };
 
 const PROMETHEUS = "text/plain; version=1.0.0; charset=utf-8";
-/** Most responses that `/v1/responses` stores. */
+/** Most responses that are stored for `/v1/responses` at once. */
 const RESPONSES_KEPT = 1000;
 
-/** Routes that are called without Elysia: those of load, and those that clients ask before Elysia is loaded. */
+/** Routes that bypass Elysia: those that carry load, and those that clients call before Elysia is loaded. */
 const HOT = ["POST /v1/chat/completions", "POST /v1/completions", "GET /health", "GET /version", "GET /v1/models"];
 
-/** Makes the table of routes. `otherMethods`: the methods of other routes on the port, by path. */
+/** Makes the table of routes. `otherMethods`: the methods of further routes on the port, by path. */
 export function trtllmApp(
   given: OpenAiKernel,
   facts: PageFacts,
@@ -111,7 +112,7 @@ export function trtllmApp(
     chat: (context) => generator.answer(context, chat),
   });
   const page: Handler = (context) => http.typed(context, prometheusPage(counts, facts), PROMETHEUS);
-  // The real server mounts an application here, which ignores the rest of the path.
+  // The real server mounts an application at this path, and that application ignores the rest of the path.
   if (returnPerfMetrics) for (const rest of ["", "/*"]) handlers[`GET /prometheus/metrics${rest}`] = page;
   handlers["POST /v1/chat/completions"] = generator.answering(chat);
   handlers["POST /v1/completions"] = generator.answering(completion);
@@ -129,7 +130,7 @@ export function trtllmApp(
   };
 }
 
-/** Routes of the OpenAPI document, which lists paths and methods only, and of its page. */
+/** Returns the handlers of the OpenAPI document, which lists only paths and methods, and of the page that shows it. */
 function docsOf(http: Http): Record<string, Handler> {
   const document = async () => {
     const { openApi, printed } = await import("../openai/docs/document.ts");
@@ -150,7 +151,7 @@ function docsOf(http: Http): Record<string, Handler> {
 }
 const OK = { 200: { description: "Successful Response" } };
 
-/** Wraps a reader of another API so that its refusals have the form of trtllm-serve. */
+/** Wraps a reader of bodies for another API so that its refusals have the form of trtllm-serve. */
 function withErrors({ read, pieces }: BodyReader): BodyReader {
   const shown = (made: ReturnType<BodyReader["read"]>) => ("error" in made ? { error: asTrtllm(made.error) } : made);
   return {
@@ -163,14 +164,20 @@ function withErrors({ read, pieces }: BodyReader): BodyReader {
   };
 }
 
-/** The kernel as trtllm-serve uses it: it sees once a second that clients have left, and ignores the model's sampling defaults. */
+/**
+ * Returns the kernel with the habits of trtllm-serve. It notices once a second that clients have left, and ignores the sampling
+ * defaults of the model.
+ */
 function kernelOf(given: OpenAiKernel): OpenAiKernel {
   const kernel = withImages(given);
   const model = { ...kernel.text.model, generation: {} };
   return { ...kernel, backend: lingering(given.backend), text: { ...kernel.text, model } };
 }
 
-/** Returns a check of prompt lengths: the refusal of the PyTorch backend for prompts longer than an iteration or a sequence. */
+/**
+ * Returns a check of prompt lengths. Like the PyTorch backend, it refuses prompts that are longer than an iteration or a
+ * sequence can be.
+ */
 function refuserOf({ config: { engine } }: OpenAiKernel) {
   const { enableChunkedPrefill, maxNumBatchedTokens, maxModelLen } = engine;
   const limits = [

@@ -1,6 +1,7 @@
 /**
- * Counts the values of the Prometheus page. A request is counted when it ends. Only then is an iteration counted too: the newest
- * one, because finished requests wake the loop that collects them (`tensorrt_llm/metrics/collector.py`, 1.3 line).
+ * Counts the values of the Prometheus page. When a request ends, the request and the newest iteration are counted. Other
+ * iterations are not counted, because only finished requests wake the loop that collects them
+ * (`tensorrt_llm/metrics/collector.py`, version 1.3).
  */
 import { BucketCounts } from "../../engine/interface/bucket-counts.ts";
 import { Finish } from "../../engine/interface/types.ts";
@@ -41,14 +42,14 @@ export class ServeCounts {
   cachedTokens = 0;
   /** The last counted iteration; null before the first. */
   last: Iteration | null = null;
-  /** Sums over the counted iterations. */
+  /** Sums over all counted iterations. */
   readonly reported = { completed: 0, reused: 0, reusedFully: 0, reusedPartly: 0, missed: 0, generated: 0, copied: 0 };
-  /** Share of reused blocks in the last counted iteration that looked blocks up; null before the first. */
+  /** Ratio of reused blocks, 0 to 1, in the last counted iteration that looked up blocks; null before the first. */
   reuseRate: number | null = null;
 
   constructor(readonly iterations: Iterations) {}
 
-  /** Starts counting. Takes the records of iterations, which `/metrics` then no longer returns. */
+  /** Starts counting. Consumes the records of iterations, so `/metrics` no longer returns them. */
   listen(): void {
     this.iterations.ended = (request) => {
       this.#ended(request);

@@ -1,6 +1,6 @@
 /**
- * Error bodies of trtllm-serve. Errors of the server and its engine are flat objects. If a body does not fit the schema, the
- * error is Python's printed list of pydantic errors (`openai_server.py`, 1.3 line).
+ * Writes error bodies of trtllm-serve. Errors of the server and its engine are flat objects. If a body does not fit the schema,
+ * the error is Python's printed list of pydantic errors (`openai_server.py`, version 1.3).
  */
 
 import type { ErrorAnswer } from "../pydantic/refusals.ts";
@@ -27,7 +27,7 @@ export function schemaErrors(errors: readonly SchemaError[]): ErrorAnswer {
   return schemaError(`[${errors.map(entry).join(", ")}]`);
 }
 
-/** The error that a validator of the whole body raises. */
+/** Returns the error of a validator that checks the body as a whole. */
 export function bodyError(message: string, body: PythonDict): ErrorAnswer {
   const text = `Value error, ${message}`;
   return schemaErrors([{ type: "value_error", loc: ["body"], message: text, input: body, raised: message }]);
@@ -42,17 +42,20 @@ function entry({ type, loc, message, input, context, raised }: SchemaError): str
   return `{'type': ${repr(type)}, 'loc': ${tuple(loc)}, 'msg': ${repr(message)}, 'input': ${repr(shown)}${error}}`;
 }
 
-/** The answer if the body is not a JSON object: the server does not catch the exception of its validators (FastAPI 0.121, pydantic 2). */
+/**
+ * The answer to a body that is not a JSON object. The real server does not catch the exception of its validators (FastAPI
+ * 0.121, pydantic 2).
+ */
 export const uncaught: ErrorAnswer = {
   status: 500,
   body: "Internal Server Error",
   headers: { "content-type": "text/plain; charset=utf-8" },
 };
 
-/** Longest input that an error quotes, in items plus characters. Printing more would take too long. */
+/** Largest input that an error message quotes, in items plus characters. Printing a larger input would take too long. */
 const INPUT_MOST = 10_000;
 
-/** The answer to a body that does not fit the table of fields. */
+/** Returns the answer to a body that does not fit the table of fields. */
 export function wrongFields(errors: readonly LineError[]): ErrorAnswer {
   if (errors[0]!.type === "model_attributes_type" && errors[0]!.loc.length === 1) return uncaught;
   return schemaErrors(errors);
@@ -74,7 +77,7 @@ function leftOf(most: number, value: PythonValue): number {
 const tuple = (parts: readonly (string | number)[]) =>
   `(${parts.map((part) => repr(part)).join(", ")}${parts.length === 1 ? "," : ""})`;
 
-/** Converts a refusal of vLLM's form: lists of pydantic errors are printed as Python prints them, other errors become flat. */
+/** Converts an error from vLLM's form. Lists of pydantic errors are printed as Python prints them, other errors become flat. */
 export function asTrtllm(error: ErrorAnswer): ErrorAnswer {
   if (error.headers?.["content-type"] !== undefined) return error;
   const { error: given, object } = JSON.parse(error.body) as { error?: unknown; object?: string };
@@ -90,7 +93,10 @@ export function asTrtllm(error: ErrorAnswer): ErrorAnswer {
   return flatError(message.replace(/ \(parameter=.*\)$/s, ""), type, error.status);
 }
 
-/** Prints `loc` as a Python tuple, where vLLM joins its parts by dots. Errors found before the fields are checked have no input. */
+/**
+ * Rewrites a printed pydantic error as Python prints it. `loc` becomes a tuple, while vLLM joins its parts by dots. The inputs
+ * `{}` and `None` lose their quotes.
+ */
 function withTuple(line: string): string {
   return line
     .replace("'input': '<dict of 0 items>'", "'input': {}")

@@ -1,7 +1,7 @@
 /**
- * The families of `/prometheus/metrics` in one table, from TensorRT-LLM's `metrics/collector.py` (1.3 line). They are printed like
- * the multiprocess mode of Python's Prometheus client, so a family without a value is absent. docs/servers/trtllm-serve.md lists the
- * families that never get a value here, with the reason.
+ * Lists the metric families of `/prometheus/metrics` in one table, from TensorRT-LLM's `metrics/collector.py` (version 1.3).
+ * They are printed as in the multiprocess mode of Python's Prometheus client, so a family without a value is absent.
+ * docs/servers/trtllm-serve.md lists the families that never get a value here, with the reason.
  */
 
 import type { HistogramView } from "../../engine/interface/types.ts";
@@ -35,13 +35,13 @@ const rowsOf =
   (name: string, help: string, samples: Samples): Row => ({ name: `trtllm_${name}`, type, help, samples });
 const counter = rowsOf("counter");
 const gauge = rowsOf("gauge");
-/** A counter that changes when a request ends. */
+/** Makes the row of a counter that changes when a request ends. */
 const total = (name: string, help: string, read: (counts: ServeCounts) => number, isThere = hasEnded): Row =>
   counter(name, help, (counts) => (isThere(counts) ? sample(read(counts)) : []));
-/** A gauge of the last counted iteration. */
+/** Makes the row of a gauge that shows the last counted iteration. */
 const ofLast = (name: string, help: string, read: (last: Iteration, facts: PageFacts) => number): Row =>
   gauge(name, help, ({ last }, facts) => (last === null ? [] : sample(read(last, facts), pid(facts))));
-/** A counter of sums over the counted iterations. */
+/** Makes the row of a counter that sums over the counted iterations. */
 const reported = (name: string, help: string, read: (sums: ServeCounts["reported"], facts: PageFacts) => number): Row =>
   counter(name, help, ({ last, reported: sums }, facts) => (last === null ? [] : sample(read(sums, facts))));
 const info = (name: string, help: string, labels: (facts: PageFacts) => Labels): Row =>
@@ -52,7 +52,7 @@ const hasEnded = ({ finished }: ServeCounts) => finished.size > 0;
 const histogram = (name: string, help: string, read: (counts: ServeCounts) => HistogramView): Row =>
   rowsOf("histogram")(name, help, (counts) => bucketsOf(`trtllm_${name}`, read(counts)));
 
-/** Samples in the order of the multiprocess mode: sum, buckets, count. */
+/** Returns the samples of a histogram in the order of the multiprocess mode: sum, buckets, count. */
 function bucketsOf(name: string, { bounds, buckets, sum, count }: HistogramView): readonly Sample[] {
   if (count === 0) return [];
   let below = 0;

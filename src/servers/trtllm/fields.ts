@@ -1,6 +1,7 @@
 /**
- * The fields of requests, from `tensorrt_llm/serve/openai_protocol.py` (1.3 line), which forbids unknown fields. Most have the
- * meaning that vLLM gives them. `toVllm` changes a body into one of vLLM's, which vLLM's tables then check.
+ * Checks and converts the fields of requests, from `tensorrt_llm/serve/openai_protocol.py` (version 1.3), which forbids unknown
+ * fields. Most fields have the same meaning as in vLLM. `toVllm` changes a body into one of vLLM's, which vLLM's tables then
+ * check.
  */
 
 import type { ErrorAnswer } from "../pydantic/refusals.ts";
@@ -20,7 +21,7 @@ import {
 import { bodyError, flatError, type SchemaError, schemaErrors } from "./errors.ts";
 import { useSampling } from "./sampling.ts";
 
-/** Fields of chats and completions that mean the same in both. */
+/** Fields with the same meaning in chats and completions. */
 const COMMON =
   "model frequency_penalty logit_bias logprobs n presence_penalty response_format seed stop stream stream_options temperature " +
   "top_p user prompt_ignore_length best_of use_beam_search top_k top_p_min min_p repetition_penalty length_penalty " +
@@ -36,21 +37,24 @@ export const CHAT_NAMES: ReadonlySet<string> = names(
 );
 export const COMPLETION_NAMES: ReadonlySet<string> = names("prompt suffix return_context_logits detokenize");
 
-/** Accepted fields that change nothing in an engine without weights. */
+/** Accepted fields that have no effect, because the engine has no model weights. */
 const WITHOUT_EFFECT = [
   ...["prompt_ignore_length", "best_of", "use_beam_search", "top_p_min", "length_penalty", "early_stopping"],
   "parallel_tool_calls",
   ...["conversation_params", "thinking", "injected_chat_template_kwargs", "agent_hierarchy", "return_context_logits"],
 ];
-/** Fields for features that this server lacks. Refused unless null. */
+/** Fields for features that this server lacks. Every value except null is refused. */
 const NOT_HERE = ["lora_request", "disaggregated_params", "prompt_token_ids", "prompt_token_ids_b64"];
 
-/** `max_tokens` of a completion that sets none. Larger than any context, so the context ends the answer. */
+/**
+ * Value of `max_tokens` for a completion without that field. It is larger than any context, so the context length ends the
+ * answer.
+ */
 const NO_LIMIT = 2 ** 31 - 1;
-/** Whole numbers of the engine for priorities from 0 to 1. */
+/** Number of steps into which priorities from 0 to 1 are divided, because the engine uses whole numbers. */
 const PRIORITIES = 1_000_000;
 
-/** Changes a body of trtllm-serve into one of vLLM's. `known`: the accepted names. Throws `RefusedRequest`. */
+/** Changes a body of trtllm-serve into one of vLLM's. `known`: the accepted field names. Throws `RefusedRequest`. */
 export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
   const isChat = known === CHAT_NAMES;
   checkWhole(body, isChat);
@@ -80,7 +84,10 @@ export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
   remove(body, "detokenize");
 }
 
-/** Checks of the whole body, which run before those of fields, in pydantic's order: the validator defined last runs first. */
+/**
+ * Checks the body as a whole, before single fields are checked. Keeps pydantic's order, in which the validator defined last
+ * runs first.
+ */
 function checkWhole(body: PythonDict, isChat: boolean): void {
   if (truthy(get(body, "suffix"))) throw new RefusedRequest(bodyError("suffix is not supported", body));
   if (isChat) {
@@ -108,7 +115,7 @@ function noPrompt(type: string): SchemaError {
   return { type: `${type}_type`, loc: ["body", "prompt"], message: `Input should be a valid ${type}`, input: null };
 }
 
-/** Sets `tool_choice` to "auto" if there are tools. Refuses a choice that needs tools if there are none. */
+/** Sets `tool_choice` to "auto" if there are tools. Without tools, refuses a choice that needs a tool. */
 function checkToolChoice(body: PythonDict): void {
   const hasTools = truthy(get(body, "tools"));
   if (hasTools && get(body, "tool_choice") === undefined) set(body, "tool_choice", "auto");
@@ -117,7 +124,7 @@ function checkToolChoice(body: PythonDict): void {
   throw new RefusedRequest(bodyError("When using `tool_choice`, `tools` must be set.", body));
 }
 
-/** Removes an empty list of tools. A `tool_choice` of null means "auto". */
+/** Removes an empty list of tools, and treats a `tool_choice` of null as "auto". */
 function useTools(body: PythonDict): void {
   const tools = get(body, "tools") ?? null;
   if (tools === null || (isList(tools) && tools.length === 0)) {
@@ -136,7 +143,7 @@ function checkSalt(salt: PythonValue | undefined): void {
   );
 }
 
-/** Refuses missing and unknown fields. `known` null: every name is accepted. Throws `RefusedRequest`. */
+/** Refuses missing and unknown fields. `known`: accepted names; null accepts every name. Throws `RefusedRequest`. */
 export function checkNames(body: PythonDict, known: ReadonlySet<string> | null, needed: readonly string[]): void {
   const missing = needed.filter((name) => get(body, name) === undefined);
   const extra = keysOf(body).filter((name) => known?.has(name) === false);
@@ -154,7 +161,7 @@ export function checkNames(body: PythonDict, known: ReadonlySet<string> | null, 
   );
 }
 
-/** Converts a priority from 0 to 1, where 1 runs first, to a whole number of the engine, where 0 runs first. */
+/** Converts a priority from 0 to 1, where 1 runs first, to a whole number for the engine, where 0 runs first. */
 function usePriority(body: PythonDict): void {
   const given = get(body, "priority");
   if ((given ?? null) === null) {
@@ -162,7 +169,7 @@ function usePriority(body: PythonDict): void {
     return;
   }
   const priority = numberOf(given);
-  if (priority === undefined) return; // the table of fields refuses it
+  if (priority === undefined) return; // the table of fields refuses a priority that is not a number
   if (!(priority >= 0 && priority <= 1)) {
     const [type, sign, bound] = priority < 0 ? ["greater_than_equal", "greater", 0] : ["less_than_equal", "less", 1];
     const message = `Input should be ${sign} than or equal to ${bound}`;
@@ -171,7 +178,7 @@ function usePriority(body: PythonDict): void {
   set(body, "priority", Math.round((1 - priority) * PRIORITIES));
 }
 
-/** By type of `response_format`: the member that describes the format, and its name in vLLM's `structured_outputs`. */
+/** Describes each type of `response_format`: the member that contains the format, and its name in vLLM's `structured_outputs`. */
 const FORMATS = new Map<PythonValue | undefined, readonly [member: string, structured: string | null]>([
   ["json", ["schema", null]],
   ["json_schema", ["json_schema", null]],
@@ -179,7 +186,7 @@ const FORMATS = new Map<PythonValue | undefined, readonly [member: string, struc
   ["ebnf", ["ebnf", "grammar"]],
 ]);
 
-/** Converts `response_format` to the form of vLLM. */
+/** Converts `response_format` to the form that vLLM expects. */
 function useFormat(body: PythonDict): void {
   const format = get(body, "response_format");
   if (!isDict(format)) return;
@@ -207,7 +214,7 @@ function noDict(member: string, input: PythonValue): ErrorAnswer {
   return schemaErrors([{ type: "dict_type", loc, message: "Input should be a valid dictionary", input }]);
 }
 
-/** The schema inside OpenAI's wrapper. A schema without the wrapper is accepted too. */
+/** Returns the schema inside OpenAI's wrapper. A schema without the wrapper is accepted, too. */
 function schemaOf(value: PythonValue): PythonValue {
   return (isDict(value) && get(value, "schema")) || value;
 }

@@ -1,6 +1,6 @@
 /**
- * Writes the answers to chats and completions, as `postprocess_handlers.py` and `openai_protocol.py` of the 1.3 line do. Chunks of
- * a chat omit members that are null. Chunks of a completion and whole answers contain them.
+ * Writes the answers to chats and completions, as `postprocess_handlers.py` and `openai_protocol.py` of version 1.3 do. Chunks
+ * of a chat omit members that are null. Chunks of a completion and whole answers contain these members.
  */
 
 import type { Ids } from "../../base/random.ts";
@@ -20,14 +20,14 @@ const encoder = new TextEncoder();
 const DONE = "data: [DONE]\n\n";
 const CHAT = { idPrefix: "chatcmpl", object: "chat.completion.chunk" };
 const COMPLETION = { idPrefix: "cmpl", object: "text_completion" };
-/** Always 1, because there is no speculative decoding. */
+/** Average number of tokens per iteration: always 1, because there is no speculative decoding. */
 const PER_ITER = '"avg_decoded_tokens_per_iter":1.0';
 const FIELDS: Readonly<Record<ReasoningField, readonly string[]>> = {
   reasoning: ["reasoning"],
   reasoning_content: ["reasoning_content"],
   both: ["reasoning_content", "reasoning"],
 };
-/** Members for reasoning text. Without a reasoning parser the text is "". */
+/** Returns the members for reasoning text. Without a reasoning parser the text is empty. */
 const reasoningMembers = (field: ReasoningField, text: string) =>
   FIELDS[field].map((name) => `"${name}":"${escapeJson(text)}"`).join(",");
 const suffixOf = (field: ReasoningField) => encoder.encode(`",${reasoningMembers(field, "")}},${PER_ITER}}]}\n\n`);
@@ -41,21 +41,24 @@ const COMPLETION_SUFFIX = encoder.encode(
   `","token_ids":null,"logprobs":null,"finish_reason":null,"stop_reason":null,${PER_ITER}}],"usage":null}\n\n`,
 );
 
-/** Values of the request that a form needs besides the answer. */
+/** Facts about a request that its answer contains. */
 export interface AnswerIdentity {
-  /** The model as the request names it. */
+  /** Name of the model as in the request. */
   readonly model: string;
   readonly stream: boolean;
-  /** The name of the served model. */
+  /** Name of the served model. */
   readonly served: string;
-  /** Returns the number of the next request, which is part of the ids of streams. */
+  /** Returns the number of the next request, which becomes part of the id of a streamed answer. */
   readonly nextId: () => number;
 }
 
 abstract class TrtllmForm extends ChunkedForm {
   readonly #kind: typeof CHAT;
   readonly #identity: AnswerIdentity;
-  /** First bytes of the chunks, by prompt. Each prompt is a request of its own, with its own id. */
+  /**
+   * First bytes of the chunks, one entry per prompt. Each prompt has its own id, because the real server handles it as a
+   * separate request.
+   */
   #heads: readonly string[] = [];
 
   constructor(kind: typeof CHAT, identity: AnswerIdentity) {
@@ -64,7 +67,7 @@ abstract class TrtllmForm extends ChunkedForm {
     this.#identity = identity;
   }
 
-  /** Returns the id: the request's number in a stream, 32 random hexadecimal digits in a whole answer. */
+  /** Returns the id of an answer: the number of the request if streamed, otherwise 32 random hexadecimal digits. */
   id(_: string | null, newId: Ids): string {
     const { stream, nextId } = this.#identity;
     return `${this.#kind.idPrefix}-${stream ? nextId() : newId(16)}`;
@@ -84,12 +87,12 @@ abstract class TrtllmForm extends ChunkedForm {
     return [...this.usageEvents(choices), DONE];
   }
 
-  /** Usage events that are sent after all choices have ended. */
+  /** Returns the usage events that are sent after all choices have ended. */
   protected usageEvents(choices: readonly ChoiceSoFar[]): readonly string[] {
     return this.context.output.includeUsage ? [`${this.head(0)}],"usage":${this.usageOf(choices)}}\n\n`] : [];
   }
 
-  /** Returns null: the real server's handler fails, and the connection is closed without a last event. */
+  /** Returns null, because the real server's handler fails and closes the connection without a last event. */
   failed(): null {
     return null;
   }
@@ -98,12 +101,15 @@ abstract class TrtllmForm extends ChunkedForm {
     return asTrtllm(error);
   }
 
-  /** First bytes of the chunks of a choice. */
+  /** Returns the first bytes of the chunks of a choice. */
   protected head(index: number): string {
     return this.#heads[Math.floor(index / this.context.output.n)]!;
   }
 
-  /** First bytes of an answer. `several`: true if it joins the answers to several prompts, which names the served model and not the requested one. */
+  /**
+   * Returns the first bytes of an answer. `several`: true if the answer joins the answers to several prompts. Such an answer
+   * names the served model instead of the requested model.
+   */
   protected start(object: string, id = this.context.id, several = false): string {
     const { created } = this.context;
     const { model, served } = this.#identity;
@@ -111,7 +117,7 @@ abstract class TrtllmForm extends ChunkedForm {
     return `{"id":${JSON.stringify(id)},"object":"${object}","created":${created},"model":${shown},"choices":[`;
   }
 
-  /** The sum over all choices of an answer. */
+  /** Returns the usage of all choices of an answer as JSON, in sum. */
   protected usageOf(choices: readonly ChoiceSoFar[]): string {
     const { prompt, completion } = this.tokensOf(choices);
     const { n } = this.context.output;
@@ -120,7 +126,7 @@ abstract class TrtllmForm extends ChunkedForm {
     return usage(prompt, completion, cached);
   }
 
-  /** Usage member of a chunk with `continuous_usage_stats`, else "". */
+  /** Returns the usage member of a chunk. Empty unless the request sets `continuous_usage_stats`. */
   protected usageSoFar({ index, tokens, submission }: ChoiceSoFar): string {
     if (!this.context.output.continuousUsage) return "";
     return `,"usage":${usage(promptOf(this.context, index).tokens, tokens, submission?.cachedTokens ?? 0)}`;
@@ -128,7 +134,10 @@ abstract class TrtllmForm extends ChunkedForm {
 }
 
 export class TrtllmChatForm extends TrtllmForm {
-  /** The tool that `tool_choice` names, whose arguments are the text; null if it names none. */
+  /**
+   * The tool that `tool_choice` names. The generated text becomes the arguments of a call of this tool. Null if no tool is
+   * named.
+   */
   readonly #tool: { readonly name: string } | null;
 
   constructor(identity: AnswerIdentity, tool: { readonly name: string } | null) {
@@ -140,12 +149,15 @@ export class TrtllmChatForm extends TrtllmForm {
     return this.#tool === null ? CHAT_SUFFIXES[this.#field] : CALL_SUFFIX;
   }
 
-  /** Members that carry reasoning text. */
+  /** Names of the members that carry reasoning text. */
   get #field(): ReasoningField {
     return this.context.server.answers.reasoningField ?? "reasoning_content";
   }
 
-  /** One event per choice, with a space before the line end as in the real server. With `echo` a second event has the last message. */
+  /**
+   * Returns one event per choice, with a space before the line end as in the real server. With `echo`, a second event per
+   * choice has the last message of the request.
+   */
   opening([first]: readonly ChoiceSoFar[]): readonly string[] {
     const { output, prompts } = this.context;
     const indices = Array.from({ length: output.n }, (_, index) => index);
@@ -180,13 +192,16 @@ export class TrtllmChatForm extends TrtllmForm {
       : `${this.#callHead(index)}${escapeJson(delta?.content ?? "")}"}}]`;
   }
 
-  /** First bytes of a tool call, up to its arguments. It has no id, and the index is that of the choice. */
+  /** Returns the first bytes of a tool call, up to its arguments. The call has no id, and its index is that of the choice. */
   #callHead(index: number): string {
     const name = JSON.stringify(this.#tool!.name);
     return `"tool_calls":[{"type":"function","index":${index},"function":{"name":${name},"arguments":"`;
   }
 
-  /** The message of a choice. If `tool_choice` names a tool, the text becomes a call, but the finish reason stays that of a text. */
+  /**
+   * Returns the message of a choice. If `tool_choice` names a tool, the text becomes a call, but the finish reason stays that
+   * of a text.
+   */
   #message(choice: WholeChoice): Message & { readonly finish: string } {
     const message = choice.message();
     const finish = finishName(choice.finish!, message.calls.length > 0);
@@ -201,7 +216,7 @@ export class TrtllmChatForm extends TrtllmForm {
 
   #choice(choice: WholeChoice): string {
     const { output } = this.context;
-    const { ids } = choice; // read first, because `message` clears them
+    const { ids } = choice; // read before the call of `message`, which clears the ids
     const { content, reasoning, calls, finish } = this.#message(choice);
     const called = calls.map(
       ({ id, name, arguments: given }) =>
@@ -216,7 +231,7 @@ export class TrtllmChatForm extends TrtllmForm {
     );
   }
 
-  /** Both fields of reasoning; the unused one is null. */
+  /** Returns both members for reasoning text. The member that this server does not use is null. */
   #messageReasoning(reasoning: string | null): string {
     const used = FIELDS[this.#field];
     return FIELDS.both.map((name) => `"${name}":${used.includes(name) ? JSON.stringify(reasoning) : "null"}`).join(",");
@@ -230,7 +245,7 @@ export class TrtllmChatForm extends TrtllmForm {
 
 export class TrtllmCompletionForm extends TrtllmForm {
   protected readonly suffix = COMPLETION_SUFFIX;
-  /** Ended choices by prompt, in a stream that sends the usage of each prompt. */
+  /** Ended choices by prompt. Only filled in a stream with a usage event for each prompt. */
   readonly #ended: ChoiceSoFar[][] = [];
 
   constructor(identity: AnswerIdentity) {
@@ -249,21 +264,24 @@ export class TrtllmCompletionForm extends TrtllmForm {
     return ended.length < n ? [event] : [event, this.#usageEvent(ended)];
   }
 
-  /** True if each prompt gets its own usage event after its last choice, which is so with several prompts. */
+  /** True if each prompt gets its own usage event after its last choice: in a stream with usage for several prompts. */
   get #tellsPrompts(): boolean {
     return this.context.output.includeUsage && this.context.prompts.length > 1;
   }
 
   #usageEvent(choices: readonly ChoiceSoFar[]): string {
     const { n } = this.context.output;
-    // The first choice of the prompt counts, as in a whole answer, even if another choice ended earlier.
+    // The cached tokens of the prompt's first choice count, as in a whole answer, even if another choice ended earlier.
     const { index, submission } = choices.find((one) => one.index % n === 0)!;
     const completion = choices.reduce((sum, { tokens }) => sum + tokens, 0);
     const told = usage(promptOf(this.context, index).tokens, completion, submission?.cachedTokens ?? 0);
     return `${this.head(index)}],"usage":${told}}\n\n`;
   }
 
-  /** With several prompts: the usage of prompts one of whose choices sent no last piece. */
+  /**
+   * Returns the usage events at the end of a stream. With several prompts, these are the events of prompts with a choice that
+   * sent no last piece.
+   */
   protected override usageEvents(choices: readonly ChoiceSoFar[]): readonly string[] {
     if (!this.#tellsPrompts) return super.usageEvents(choices);
     const { output, prompts } = this.context;
@@ -286,7 +304,7 @@ export class TrtllmCompletionForm extends TrtllmForm {
 
   whole(choices: readonly WholeChoice[]): string {
     const list = choices.map((choice) => {
-      const { ids } = choice; // read first, because `message` clears them
+      const { ids } = choice; // read before the call of `message`, which clears the ids
       const text = this.#echo(choice.index) + (choice.message().content ?? "");
       return (
         `{"index":${choice.index},"text":"${this.#text(text)}","token_ids":${this.#ids(ids)}` +
@@ -300,7 +318,10 @@ export class TrtllmCompletionForm extends TrtllmForm {
     return `${start}${list}],"usage":${this.usageOf(choices)},"prompt_token_ids":${several ? "[]" : "null"}}`;
   }
 
-  /** The text of a choice; "" without `detokenize`, where ids replace it. */
+  /**
+   * Returns the text of a choice as JSON. Empty if the request turned `detokenize` off, because token ids then replace the
+   * text.
+   */
   #text(text: string): string {
     return this.context.output.returnTokenIds ? "" : escapeJson(text);
   }

@@ -1,9 +1,11 @@
-/** Delays the abort of a request whose client has left, because trtllm-serve looks for disconnected clients once a second. */
+/**
+ * Delays the abort of a request whose client has left, because trtllm-serve checks only once a second for disconnected clients.
+ */
 import type { Backend } from "../../kernel/backend.ts";
 
 const LOOK_US = 1_000_000;
 
-/** Wraps a backend so that a cancelled generation runs until the next full second after its arrival. */
+/** Wraps a backend so that a canceled generation continues until a whole number of seconds has passed since its arrival. */
 export function lingering(backend: Backend): Backend {
   return {
     ...backend,

@@ -1,4 +1,7 @@
-/** Handlers of the routes outside OpenAI's API: health, version, statistics, and requests between servers of this kind. */
+/**
+ * Handles the routes outside OpenAI's API: health, version, statistics, clock offset, and the control of memory, weights and
+ * cache.
+ */
 
 import type { Backlog, Iterations } from "../../engine/iterations.ts";
 import { asResponses } from "../../wire/http/as-response.ts";
@@ -13,9 +16,9 @@ import { eventJson, iterationJson, perfJson } from "./reports.ts";
 /** The release of TensorRT-LLM that this server stands in for. */
 export const TRTLLM_VERSION = "1.3.0";
 const UNAVAILABLE = "LLM is unavailable. Please check the server logs for more details.";
-/** Longest time that `/metrics` and `/kv_cache_events` wait for a record. */
+/** Longest time in microseconds that `/metrics` and `/kv_cache_events` wait for a record. */
 const DRAIN_US = 2_000_000;
-/** Time between the two clock readings of `/steady_clock_offset`. */
+/** Microseconds between the two clock readings of `/steady_clock_offset`. */
 const OFFSET_US = 200_000;
 
 interface OwnRouteParts {
@@ -28,7 +31,7 @@ interface OwnRouteParts {
   readonly chat: Handler;
 }
 
-/** Returns handlers by method and path. */
+/** Returns the handlers of these routes, by method and path. */
 export function ownHandlers(parts: OwnRouteParts): Record<string, Handler> {
   const { http, facts } = parts;
   const { config, engines, time } = parts.kernel;
@@ -57,7 +60,7 @@ export function ownHandlers(parts: OwnRouteParts): Record<string, Handler> {
     ),
   };
 
-  /** Handlers that return each record once, so two clients that poll get a part of the records each. */
+  /** Returns handlers that return each record only once, so each of two polling clients receives only some of the records. */
   function drains({ iterations, kernel: { backend } }: OwnRouteParts): Record<string, Handler> {
     let offsetS = 0;
     const all = <T>(context: Context, from: Backlog<T> | null, text: (one: T) => string) =>
@@ -99,7 +102,7 @@ async function healthGenerate({ http, chat }: OwnRouteParts, context: Context, m
   return status === 200 ? http.text(context, "Generation health check OK") : http.text(context, failed, 500);
 }
 
-/** Fields of the JSON object in the body; empty if the body is no JSON object. */
+/** Returns the members of the JSON object in the body. Empty if the body is not a JSON object. */
 async function fieldsOf({ host }: OwnRouteParts, context: Context): Promise<Readonly<Record<string, unknown>>> {
   const body = await host.body(context);
   try {
@@ -113,7 +116,7 @@ async function fieldsOf({ host }: OwnRouteParts, context: Context): Promise<Read
 const missing = (name: string) =>
   schemaErrors([{ type: "missing", loc: ["body", name], message: "Field required", input: null }]);
 
-/** The served name of a model. A path is shortened to its last part. */
+/** Returns the served name of a model. A path is shortened to its last part. */
 export const modelName = (model: string) =>
   /^[./]/.test(model) ? model.replace(/\/+$/, "").split("/").at(-1)! : model;
 

@@ -1,4 +1,4 @@
-/** Readers of bodies of chats and completions. A reader checks the body and chooses the form of the answer. */
+/** Reads bodies of chats and completions. Each reader checks a body and chooses the form of the answer. */
 
 import type { BodyReader, Form } from "../openai/pipeline/form.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../openai/request/request.ts";
@@ -35,7 +35,10 @@ const completion: BodyKind<typeof completionFields, CompletionRequest, Limits> =
     toCompletion(cut(values as CompletionValues, limits), body, limits, exact),
 };
 
-/** Returns the two readers of a server. `served`: name of the served model. `nextId`: returns the number of the next request. */
+/**
+ * Returns the readers for chats and for completions. `served`: name of the served model. `nextId`: returns the number of the
+ * next request.
+ */
 export function trtllmReaders(
   served: string,
   nextId: () => number,
@@ -48,7 +51,10 @@ export function trtllmReaders(
   return { chat: byFastApi(readerOf(chat, formed)), completion: byFastApi(readerOf(completion, formed)) };
 }
 
-/** Reads a body without a content type as JSON, as FastAPI 0.121 does. With another type the body is not an object and gets status 500. */
+/**
+ * Reads a body without a content type as JSON, as FastAPI 0.121 does. A body with another content type does not count as an
+ * object and gets status 500.
+ */
 export function byFastApi({ read, pieces }: BodyReader): BodyReader {
   const isOther = (body: Body, type: string | null) => Boolean(type) && !namesJson(type) && !asText(body).empty;
   const json = "application/json";
@@ -70,7 +76,10 @@ function formOf(request: ChatRequest | CompletionRequest, served: string, nextId
   return new TrtllmChatForm(identity, typeof toolChoice === "object" ? toolChoice : null);
 }
 
-/** Limits token counts to the context length, because trtllm-serve accepts more and ends the answer there. */
+/**
+ * Limits token counts to the context length, because trtllm-serve accepts larger counts and ends the answer at the context
+ * length.
+ */
 function cut<V extends { readonly max_tokens: Int | null }>(values: V, { maxModelLen }: Limits): V {
   const most = (given: Int | null | undefined) => (given && given > maxModelLen ? maxModelLen : given);
   const changed = Object.create(values) as Record<string, unknown>;

@@ -1,12 +1,12 @@
 /**
  * Prints records as JSON: iterations for `/metrics`, requests for `/perf_metrics`, changes of the KV cache for
- * `/kv_cache_events`. Names, order and units are those of TensorRT-LLM (1.3 line, PyTorch backend).
+ * `/kv_cache_events`. Names, order and units are those of TensorRT-LLM (version 1.3, PyTorch backend).
  */
 
 import type { EndedRequest, Iteration, KvEvent } from "../../engine/iterations.ts";
 import type { OpenAiServerConfig } from "../openai/request/openai-config.ts";
 
-/** Facts about the server that records contain. */
+/** Facts about the server that appear in records. */
 export interface ServerFacts {
   readonly config: OpenAiServerConfig;
   /** Microseconds since 1970 at time 0 of the engine's clock. */
@@ -60,7 +60,10 @@ export function iterationJson(one: Iteration, facts: ServerFacts): string {
   });
 }
 
-/** Statistics of a request. The average of decoded tokens is 0 and `paused` is false, as the PyTorch backend reports them. There is no disaggregated serving. */
+/**
+ * Returns the statistics of a request. The average of decoded tokens is 0 and `paused` is false, as the PyTorch backend reports
+ * them. Disaggregated serving is not imitated.
+ */
 const requestJson = (one: NonNullable<Iteration["requests"]>[number]) => ({
   allocNewBlocksPerRequest: one.blocks,
   allocTotalBlocksPerRequest: one.blocks,
@@ -123,7 +126,7 @@ function ofIteration({ kvHere, blocksUsed }: Iteration, { blockBytes }: ServerFa
 
 export const hitRate = (reused: number, missed: number) => (reused === 0 ? 0 : reused / (reused + missed));
 
-/** Prints the times of a request, in seconds of a steady clock that starts with the server. `offsetS` is added to each. */
+/** Prints the times of a request, in seconds of a steady clock that starts with the server. `offsetS` is added to each time. */
 export function perfJson(one: EndedRequest, { config }: ServerFacts, offsetS: number): string {
   const { blockSize } = config.engine;
   const seconds = (us: number) => (Number.isNaN(us) ? 0 : us / 1e6) + offsetS;
@@ -152,7 +155,7 @@ export function perfJson(one: EndedRequest, { config }: ServerFacts, offsetS: nu
   });
 }
 
-/** Prints a KV-cache event. There is one attention window. Hashes are unsigned 64-bit numbers. */
+/** Prints an event of the KV cache. The model has a single attention window. Hashes are unsigned 64-bit numbers. */
 export function eventJson(event: KvEvent, { config }: ServerFacts): string {
   const { blockSize, maxModelLen, numGpuBlocks } = config.engine;
   const text = (data: string) => `{"event_id":${event.id},"data":${data},"window_size":${maxModelLen}}`;
@@ -167,7 +170,7 @@ export function eventJson(event: KvEvent, { config }: ServerFacts): string {
   return text(`{"type":"stored","parent_hash":${event.parent ?? "null"},"blocks":[${blocks}]}`);
 }
 
-/** Members that are floats in Python, which prints whole ones with ".0". */
+/** Matches members whose values are floats in Python. Python prints a whole float with ".0". */
 const FLOATS =
   /"(iterLatencyMS|newActiveRequestsQueueLatencyMS|avgNumDecodedTokensPerIter|cacheHitRate|iterCacheHitRate|kvCacheHitRatePerRequest|\w+_time)":(-?\d+)(?=[,}])/g;
 const withFloats = (value: object) => JSON.stringify(value).replace(FLOATS, '"$1":$2.0');

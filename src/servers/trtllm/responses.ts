@@ -1,7 +1,7 @@
 /**
- * The differences of `/v1/responses` from vLLM's: accepted fields and the body of a response. From `ResponsesRequest` and
- * `ResponsesResponse` of `openai_protocol.py` and `openai_responses` of `openai_server.py` (1.3 line). The events of a stream and the
- * items of the output are vLLM's.
+ * Defines how `/v1/responses` differs from vLLM's: the accepted fields and the body of a response. From `ResponsesRequest` and
+ * `ResponsesResponse` of `openai_protocol.py` and `openai_responses` of `openai_server.py` (version 1.3). The events of a
+ * stream and the items of the output are the same as in vLLM.
  */
 
 import type { Ending } from "../openai/pipeline/context.ts";
@@ -24,7 +24,7 @@ const NAMES = new Set(
   ).split(" "),
 );
 
-/** `served`: name of the served model, which a response contains in place of the requested one. */
+/** Returns the differences. `served`: name of the served model, which a response contains instead of the requested name. */
 export function responsesHabits(served: string): ResponsesHabits {
   return {
     rules,
@@ -49,13 +49,16 @@ function rules(body: PythonDict): void {
   if (get(body, "parallel_tool_calls") === undefined) set(body, "parallel_tool_calls", false);
 }
 
-/** Changes the chat that vLLM's code made of a body into one of trtllm-serve. Throws `RefusedRequest`. */
+/**
+ * Adapts the chat request that vLLM's code made from the body, so that it behaves as in trtllm-serve. Throws `RefusedRequest`.
+ */
 export function useResponse(chat: PythonDict, { maxModelLen }: Limits): void {
   const repeated = ["temperature", "top_p"].map((name) => numberOf(get(chat, name)) ?? 0);
   useSampling(chat);
-  // The response repeats both values. Infinity and NaN cannot be written as JSON, and the real server does not catch that error.
+  // The response repeats `temperature` and `top_p`. Infinity and NaN cannot be written as JSON, and the real server does not
+  // catch that error.
   if (!repeated.every(Number.isFinite)) throw new RefusedRequest(uncaught);
-  // The response repeats the field, which has no other effect.
+  // `parallel_tool_calls` has no effect, except that the response repeats its value.
   remove(chat, "parallel_tool_calls");
   if ((numberOf(get(chat, "max_tokens")) ?? 0) > maxModelLen) set(chat, "max_tokens", maxModelLen);
 }
@@ -66,7 +69,7 @@ function notKept(id: string): ErrorAnswer {
   return flatError(`Response with id '${id}' not found.`, "InvalidRequestError", 404);
 }
 
-/** The body of a response. `ending` is null until the response has ended. */
+/** Returns the body of a response. `ending` is null until the response has ended. */
 function responseJson(
   served: string,
   { repeated, context }: BodyFacts,

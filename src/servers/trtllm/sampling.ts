@@ -1,14 +1,14 @@
 /**
- * Checks sampling parameters as TensorRT-LLM does: `SamplingParams._validate` (`sampling_params.py`, 1.3 line), then the assertions of
- * the executor (`samplingConfig.cpp`, `requestImpl.h`). The messages omit the source line and the stack. Values that TensorRT-LLM
- * accepts and vLLM refuses are changed to the nearest one that vLLM accepts.
+ * Checks sampling parameters as TensorRT-LLM does: `SamplingParams._validate` (`sampling_params.py`, version 1.3), then the
+ * assertions of the executor (`samplingConfig.cpp`, `requestImpl.h`). The messages omit the source line and the stack of the
+ * real ones. A value that TensorRT-LLM accepts and vLLM refuses is changed to the nearest value that vLLM accepts.
  */
 import { RefusedRequest } from "../pydantic/refusals.ts";
 import { reprFloat } from "../pydantic/repr.ts";
 import { get, numberOf, type PythonDict, set, truthy } from "../pydantic/value.ts";
 import { flatError } from "./errors.ts";
 
-/** Highest temperature that vLLM's table accepts. Generated texts are the same above it. */
+/** Highest temperature that vLLM's table of fields accepts. Higher temperatures would generate the same texts. */
 const HOTTEST = 2;
 const PENALTY_MOST = 2;
 
@@ -16,7 +16,10 @@ const refuse = (message: string): never => {
   throw new RefusedRequest(flatError(message));
 };
 
-/** Checks and changes the sampling fields of a body. Leaves values that are not numbers to the table of fields. Throws `RefusedRequest`. */
+/**
+ * Checks and changes the sampling fields of a body. Values that are not numbers are refused later, by the table of fields.
+ * Throws `RefusedRequest`.
+ */
 export function useSampling(body: PythonDict): void {
   const of = (name: string) => numberOf(get(body, name));
   const [topP, topK, temperature, minP] = ["top_p", "top_k", "temperature", "min_p"].map(of);
@@ -35,7 +38,7 @@ export function useSampling(body: PythonDict): void {
   takeAnyMinimum(body, of);
 }
 
-/** Checks the executor's assertions, in its order. */
+/** Checks the assertions of the executor, in the executor's order. */
 function checkAssertions(of: (name: string) => number | undefined): void {
   const claims = [
     ["minTokens.value() >= 0", (of("min_tokens") ?? 0) >= 0],
@@ -51,7 +54,10 @@ function checkAssertions(of: (name: string) => number | undefined): void {
 
 const longest = (of: (name: string) => number | undefined) => of("max_completion_tokens") ?? of("max_tokens");
 
-/** Limits presence and frequency penalties to what vLLM accepts. TensorRT-LLM refuses none, and they have no effect here. */
+/**
+ * Limits presence and frequency penalties to the range that vLLM accepts. TensorRT-LLM accepts all penalties, and they have no
+ * effect on generated texts.
+ */
 function takeAnyPenalty(body: PythonDict, of: (name: string) => number | undefined): void {
   for (const name of ["presence_penalty", "frequency_penalty"]) {
     const value = of(name);
@@ -59,7 +65,10 @@ function takeAnyPenalty(body: PythonDict, of: (name: string) => number | undefin
   }
 }
 
-/** Lowers `min_tokens` to the largest number of tokens, because TensorRT-LLM accepts a larger value and ends the answer there. */
+/**
+ * Lowers `min_tokens` to the largest number of output tokens. TensorRT-LLM accepts a larger value and ends the answer at that
+ * number.
+ */
 function takeAnyMinimum(body: PythonDict, of: (name: string) => number | undefined): void {
   const most = longest(of);
   if (most !== undefined && (of("min_tokens") ?? 0) > most) set(body, "min_tokens", most);

@@ -1,4 +1,7 @@
-/** Stands in for trtllm-serve. OpenAI's routes as it writes them, its statistics and our own routes share one port. */
+/**
+ * Stands in for trtllm-serve. The routes of OpenAI's API, statistics in the format of trtllm-serve, and Understudy's own routes
+ * share one port.
+ */
 
 import { version } from "../../../package.json";
 import type { IterationsConfig } from "../../engine/config/trtllm.ts";
@@ -14,7 +17,7 @@ import type { OpenAiServerConfig } from "../openai/request/openai-config.ts";
 import { trtllmApp } from "./app.ts";
 import { TRTLLM_VERSION } from "./own-routes.ts";
 
-/** The configuration that trtllm-serve reads. */
+/** The configuration of a server of this kind. */
 export interface TrtllmServerConfig extends OpenAiServerConfig {
   readonly iterations: IterationsConfig;
 }

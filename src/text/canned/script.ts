@@ -158,7 +158,7 @@ function readCalls(value: unknown): Pick<Order, "calls"> {
   throw new BrokenScript(`"call" must be true, false, the name of a tool, or a list of up to ${CALLS_MAX} names`);
 }
 
-/** A sequence without tokens. */
+/** The token sequence of an empty answer. Other sequences are made from it. */
 export const SILENT: Sequence = {
   ...{ ids: new Uint32Array(), largest: -1, steps: 0, finish: "stop" },
   ...{ minusInfinityAt: [], timesMs: [] },

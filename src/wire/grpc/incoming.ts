@@ -16,7 +16,7 @@ export const MESSAGE_HEAD_BYTES = 5;
 
 /** Time per turn of the event loop in which messages are delivered. */
 const TURN_US = 1000;
-/** Time below which no timer is started to reset the share. It carries over to later turns. */
+/** Used microseconds of `TURN_US` up to which no timer is started to reset them. These microseconds then count in later turns. */
 const NOTICED_US = 50;
 
 /** Parts that reading shares between all calls of a server. */

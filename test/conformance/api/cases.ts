@@ -104,7 +104,7 @@ function cleaner(text: string): Clean {
   return (body) => all.reduce((before, [pattern, to]) => before.replace(pattern, to), body);
 }
 
-/** Returns all exchanges of a case, its background first. */
+/** Returns all exchanges of a case. If the case has a background request, it is the first. */
 export function exchangesOf(testCase: Case): readonly Exchange[] {
   if (testCase.exchanges) return testCase.exchanges;
   return testCase.background ? [testCase.background, testCase] : [testCase];

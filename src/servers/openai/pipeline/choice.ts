@@ -131,7 +131,10 @@ export class AnswerText {
     return this.#unsent.length === 0 && this.#stops === null && (this.#detokenizer === null || this.#detokenizer.idle);
   }
 
-  /** Returns the text of the next token as UTF-8, if `idle`. Returns undefined if the token must go through `accept`. */
+  /**
+   * Returns the text of the next token as UTF-8. Call it only if `idle`. Returns undefined if the token must go through
+   * `accept`.
+   */
   plain(id: number, escaped = true): Uint8Array | undefined {
     if (this.#skipSpecial && this.#vocabulary.isSpecial(id)) return EMPTY;
     return escaped ? this.#vocabulary.escapedBytes(id) : this.#vocabulary.pieceBytes(id);

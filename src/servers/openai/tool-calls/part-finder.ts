@@ -71,7 +71,7 @@ export class PartFinder {
     return this.parts.some(({ kind }) => kind === "calls");
   }
 
-  /** Splits a text at the ends of parts. */
+  /** Splits a text of the output at the ends of the answer's parts (reasoning, content, calls). */
   *#piecesOf(text: string): Generator<Piece, void> {
     for (let from = 0; from < text.length; ) {
       this.#skipPassed();

@@ -138,7 +138,7 @@ async function wordLists(
   );
 }
 
-/** Splits one row of such a list into its words. Throws if there are too many. */
+/** Splits one row of a word list, as `wordLists` encodes it, into its words. Throws if there are too many words or ids. */
 export function wordsIn(name: string, list: ArrayLike<number>): Uint32Array[] {
   const count = Math.floor(list.length / 2);
   if (count > WORD_BYTES_MOST) throw new Error(`${name} has ${count} ids: a stand-in takes ${WORD_BYTES_MOST}`);

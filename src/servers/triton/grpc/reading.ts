@@ -21,8 +21,9 @@ export const roomOf = ({ config, messages }: ServerAround): MessageRoom =>
   new MessageRoom(config.overGrpc.messageFields, messages);
 
 /**
- * Parses the bytes, or returns the status of the refusal. The result counts in the room unless the message is refused. The
- * caller must not use the bytes afterwards: large buffers that the result does not reference are freed.
+ * Parses the bytes of a message. Returns the message, or the status with which it is refused. `room` counts the message's
+ * memory, unless it is refused. The caller must not use the bytes afterwards: large buffers that the result does not reference
+ * are freed.
  */
 export function readWith<T extends object>(
   work: Pieces<T>,

@@ -176,7 +176,7 @@ test("a body that is passed on is not kept, and at most 512 KiB of it are read p
   expect([bytes, request.came(new Uint8Array(524_287))]).toEqual([10, false]);
   expect(calls).toEqual(["wanted"]);
   expect(request.came(new Uint8Array(1))).toBe(false);
-  // Bytes that the socket delivers nevertheless are passed on without a second turn.
+  // The socket may still deliver bytes after the pause. These are passed on without waiting for a second turn.
   request.came(new Uint8Array(600_000));
   expect([bytes, calls, turns.length]).toEqual([10 + 524_288 + 600_000, ["wanted", "pause"], 1]);
   turns[0]!();
