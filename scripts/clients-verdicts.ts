@@ -59,7 +59,7 @@ async function round(
 buildDrivers((name) => only?.includes(name) ?? true);
 for (const name of Object.keys(drivers())) {
   if (only !== undefined && !only.includes(name)) continue;
-  const all = [];
+  const all: NonNullable<Awaited<ReturnType<typeof round>>>[] = [];
   for (let n = 0; n < rounds; n++) {
     const result = await round(name);
     if (result === null) break;

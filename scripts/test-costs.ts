@@ -17,7 +17,7 @@ for (const file of filesOf(paths.length > 0 ? paths : ["test"])) {
   measured[file] = Math.round(wallS * 10) / 10;
   cpu.push([file, cpuS]);
 }
-const all: Costs = { ...costs, ...found };
+const all: Costs = { ...costs, ...measured };
 const existing = Object.entries(all).filter(([file]) => existsSync(root + file));
 writeFileSync(`${root}test/costs.json`, `${JSON.stringify(Object.fromEntries(existing.toSorted()), null, 2)}\n`);
 const sum = cpu.reduce((total, [, cpuS]) => total + cpuS, 0);
