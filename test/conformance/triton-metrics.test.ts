@@ -150,10 +150,10 @@ test("--allow-metrics=false removes the port and the families, and the server wo
   }
 });
 
-test("a port in use ends the start with one line after the notice and exit code 2, and no listener stays", async () => {
+test("a port in use ends the start with one line and exit code 2, and no listener stays", async () => {
   const taken = new URL(port).port;
   const start = serve(["--metrics-port", taken]);
   await expect(start).rejects.toThrow(
-    `with all of these metrics\nunderstudy serve: --metrics-port ${taken}: 127.0.0.1:${taken} is in use; choose another port\n`,
+    `the server ended with 2:\nunderstudy serve: --metrics-port ${taken}: 127.0.0.1:${taken} is in use; choose another port\n`,
   );
 });

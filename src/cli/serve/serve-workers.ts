@@ -36,6 +36,8 @@ const ENTRY = fileURLToPath(new URL("./serve-worker.ts", import.meta.url));
 interface CommandOutput {
   readonly refuse: (why: string) => void;
   readonly warn: (what: string) => void;
+  /** Prints the warnings about the options. Called when all workers listen. */
+  readonly printWarnings: () => void;
   /** Called when the server accepts requests. `urls`: the URLs of the server. */
   readonly ready: (urls: object) => void;
 }
@@ -52,7 +54,7 @@ export function unbalanced(platform: string): string | undefined {
 export async function serveWorkers(
   config: ServeConfig,
   platform: string,
-  { refuse, warn, ready }: CommandOutput,
+  { refuse, warn, printWarnings, ready }: CommandOutput,
 ): Promise<void> {
   const configs = Array.from({ length: config.workers }, (_, index) => configOf(config, index));
   const why = unbalanced(platform) ?? configs.map(unwritableTruth).find(Boolean);
@@ -106,6 +108,7 @@ export async function serveWorkers(
       const pids = supervisor.pids.filter((pid) => pid !== null);
       // Every worker writes streams in the manner that `streamWritesOf` returns here, because all run on the same machine.
       const at = { url, tritonUrl: tritonUrl(config), http2Url: http2Url(url, ports.http2Port) };
+      printWarnings();
       printText(describe(config, at, startedMs(), await streamWritesOf(config), pids));
       ready({ url, metricsUrl: at.tritonUrl, http2Url: at.http2Url });
       break;

@@ -49,17 +49,18 @@ export async function runServe(argv: readonly string[], platform: string = proce
   if ("error" in resolved) return refuse(resolved.error);
   const { config, ignored, notices } = resolved;
   takeOverOutput("understudy serve");
-  for (const notice of notices) warn(notice);
-  if (ignored.length > 0) warn(`ignored options without effect: ${ignored.join(" ")}`);
-  warnOfFileLimit(config);
+  // Printed only once the server listens, because a refused start prints one line.
+  const warnings = [...notices];
+  if (ignored.length > 0) warnings.push(`ignored options without effect: ${ignored.join(" ")}`);
+  warnings.push(...fileLimitWarnings(config));
   if (config.metrics.bugs.length > 0) {
     const { whyNotShown } = await import("../../metrics/shown-bugs.ts");
     const why = whyNotShown(config);
     if (why) return refuse(why);
-    warn(`wrong on purpose: --bug ${config.metrics.bugs.join(" ")} (docs/reference/bug-modes.md)`);
+    warnings.push(`wrong on purpose: --bug ${config.metrics.bugs.join(" ")} (docs/reference/bug-modes.md)`);
   }
 
-  if (config.metrics.fakes) warn("metrics named in --fake-metrics are fake (docs/how-to/bug-modes.md)");
+  if (config.metrics.fakes) warnings.push("metrics named in --fake-metrics are fake (docs/how-to/bug-modes.md)");
 
   const tls = config.listen.tls && readTls(config.listen.tls);
   if (tls && "error" in tls) return refuse(tls.error);
@@ -68,13 +69,16 @@ export async function runServe(argv: readonly string[], platform: string = proce
   const unready = readyFile === undefined ? undefined : unwritable(readyFile);
   if (unready) return refuse(`--ready-file ${readyFile}: ${unready}`);
   if (readyFile !== undefined) takeBackReady(readyFile);
+  const printWarnings = () => {
+    for (const warning of warnings) warn(warning);
+  };
   const ready = (urls: object) => {
     if (readyFile !== undefined) writeReady(readyFile, { ...urls, pid: process.pid });
   };
   if (resolved.values["exit-with-parent"]) whenOrphaned(new WallClock(), () => process.kill(process.pid, "SIGTERM"));
   if (config.workers > 1) {
     const { serveWorkers } = await import("./serve-workers.ts");
-    return serveWorkers(config, platform, { refuse, warn, ready });
+    return serveWorkers(config, platform, { refuse, warn, printWarnings, ready });
   }
   const why = unwritableTruth(config);
   if (why) return refuse(why);
@@ -85,6 +89,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
   // once.
   onTrap(config, app);
   endOnSignal(config, app);
+  printWarnings();
   printText(app.banner?.(startedMs()) ?? describe(config, app, startedMs(), app.streamWrites));
   ready({ url: app.url || null, metricsUrl: app.tritonUrl, http2Url: app.http2Url, ...app.otherUrls });
   app.workWhenIdle();
@@ -180,13 +185,13 @@ function warn(what: string): void {
   printError(`understudy serve: ${what}`);
 }
 
-/** Warns if fewer files may be open than streams, because each stream needs a file descriptor. */
-function warnOfFileLimit({ engine }: ServeConfig): void {
+/** Returns a warning if fewer files may be open than streams, because each stream needs a file descriptor. */
+function fileLimitWarnings({ engine }: ServeConfig): string[] {
   const limit = openFileLimit();
-  if (limit === null || limit >= engine.maxNumSeqs + OWN_DESCRIPTORS) return;
-  warn(
+  if (limit === null || limit >= engine.maxNumSeqs + OWN_DESCRIPTORS) return [];
+  return [
     `ulimit -n is ${limit}: too low for --max-num-seqs ${engine.maxNumSeqs}; raise it to ${engine.maxNumSeqs + OWN_DESCRIPTORS} or more`,
-  );
+  ];
 }
 
 /**
