@@ -21,7 +21,9 @@ const QUICK = "quick";
  */
 const WAITING = [
   "test/prometheus/live.test.ts",
-  ...["compat", "http", "scheduler-flags", "dev-routes", "kv-transfer", "metrics-lora"].map(
+  "test/clients/matrix.test.ts",
+  "test/tools/stress/replay.test.ts",
+  ...["compat", "golden-api", "http", "scheduler-flags", "dev-routes", "kv-transfer", "metrics-lora"].map(
     (name) => `test/conformance/${name}.test.ts`,
   ),
 ];
