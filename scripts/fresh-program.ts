@@ -1,8 +1,8 @@
 /**
  * Finds the bundle of a checkout's program. A bundle starts in less than half the time of the sources.
  *
- * A bundle is used only if nothing has changed since it was made: no source, and no file of the bundle that a start reads. The
- * check looks at 1,100 files, which takes Bun 3 ms, and Node 20 ms. `bundle-program.ts` makes the bundle.
+ * A bundle is used only if all sources and all its own files have the sizes and times of change that they had when it was made.
+ * Comparing 1,100 files takes 3 ms under Bun and 20 ms under Node. `bundle-program.ts` makes the bundle.
  */
 import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
 

@@ -28,7 +28,7 @@ export const LEFT_OUT: readonly (readonly [names: string, reason: string])[] = [
   ["vllm:simple_kv_offload_* vllm:kv_offload_*", "needs KV offloading, which is not simulated"],
 ];
 
-/** Options of a server that shows every metric family. */
+/** Options with which a server's metrics page has all families, also those that options switch on. */
 const EVERY_FAMILY = [
   "--enable-lora",
   "--tool-call-parser",

@@ -114,7 +114,7 @@ function optionsOf(values: CheckValues): CheckOptions {
 /** Maximum size in bytes of the file of --names, which needs only a few names. */
 const NAMES_MAX_BYTES = 1024 * 1024;
 
-/** Reads the file of --names. Throws a TraceError with the reason if the file cannot be used. */
+/** Reads the file of `--names`, which maps our names of metrics to the user's. Throws a `TraceError` if it is not such a file. */
 function readNames(path: string): NameMap {
   const { bytes, why } = readFile(path, NAMES_MAX_BYTES);
   if (bytes === null) throw new TraceError(`--names: ${why.replace("; raise --max-mb to read it", "")}`);

@@ -28,7 +28,7 @@ export type ResolveResult =
       /** Latency keys of `--compat`, which may change while the server runs. Absent without `--compat`. */
       readonly latencies?: Latencies;
     }
-  /** Error message in one line. The command exits with code 2. */
+  /** Line that the command prints on stderr before it exits with code 2. */
   | UsageError
   | { readonly help: string };
 

@@ -112,7 +112,7 @@ function adminOf(values: ServeValues, latencies: Latencies | undefined): Admin |
 }
 
 export interface StartRefusal {
-  /** Error message in one line. The command exits with code 2. */
+  /** Line that the command prints on stderr before it exits with code 2. */
   readonly refused: string;
   /** Code of the operating system's error, such as EADDRINUSE. Undefined if the error has no code. */
   readonly code: string | undefined;

@@ -4,7 +4,7 @@ import type { PlannedFault } from "./types.ts";
 
 /** First number of the draws that decide where a fault acts. Draws with smaller numbers decide what the fault does there. */
 const PLACES = 0x40000000;
-/** Maximum number of events for which `nextDue` draws the chances in advance. */
+/** Number of events for which one call of `nextDue` draws whether the fault acts there. */
 const CHANCES = 64;
 
 export class FaultRun {

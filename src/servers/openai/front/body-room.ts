@@ -43,8 +43,8 @@ export class BodyRoom {
   ) {}
 
   /**
-   * Reserves room for a body. Returns true if there is room now. Otherwise returns a promise, which resolves in the order of
-   * the calls: with true when there is room, with false if `leave` is called first.
+   * Reserves memory for a body of `bytes`. Returns true if the memory is free now, otherwise a promise. The promise resolves to
+   * true once the memory is reserved, and to false if `leave` is called before that. Bodies get memory in the order of the calls.
    */
   enter(request: object, bytes: number): Promise<boolean> | true {
     this.isEmpty = false;

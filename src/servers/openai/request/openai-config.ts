@@ -26,7 +26,7 @@ export interface FrontConfig {
   readonly apiKeys: readonly string[];
   readonly cors?: CorsConfig;
   readonly enableRequestIdHeaders: boolean;
-  /** Headers of all answers, by name in lower case. Absent: none. */
+  /** Values of headers that are added to every answer, by name in lower case. Absent if no headers are added. */
   readonly podHeaders?: Readonly<Record<string, string>>;
   /** True if `/openapi.json`, `/docs` and `/redoc` are not served. */
   readonly disableFastapiDocs: boolean;

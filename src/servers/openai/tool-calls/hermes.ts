@@ -148,7 +148,10 @@ function callOf(json: string, newId: () => string): ToolCall | null {
   }
 }
 
-/** Reports whether the text is complete JSON. Parses it only if its braces are balanced, because it is called for each output. */
+/**
+ * Reports whether the text is complete JSON. Counts its braces first and parses only a balanced text, because a text that
+ * still grows is checked again and again.
+ */
 function isJson(text: string): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {

@@ -57,7 +57,7 @@ type ContentsField =
   | "bytes_contents";
 type Contents = Readonly<Partial<Record<ContentsField, NumberList>>>;
 
-/** The form in which the client wants an output. */
+/** A requested output of an inference: as classes or as a tensor, in the response or in shared memory. */
 export interface GrpcOutput {
   /** Number of top classes to send. 0: sends the tensor itself. */
   readonly classes: number;

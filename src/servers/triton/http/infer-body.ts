@@ -49,7 +49,7 @@ import {
   tensorTooLarge,
 } from "./input-limit.ts";
 
-/** The form in which the client wants an output. */
+/** A requested output of an inference: as classes or as a tensor, in JSON, as binary data or in shared memory. */
 export interface OutputWish {
   readonly kind: "json" | "binary" | "memory";
   /** Number of top classes to send. 0: sends the tensor itself. */

@@ -41,7 +41,7 @@ interface OpenItem {
 /** Values that the form needs in addition to the request. */
 export interface ResponseSetup {
   readonly store: Store;
-  /** The conversation, for later responses that continue it. */
+  /** Messages of the request and of earlier responses. They are stored, because a later response may continue from this one. */
   readonly messages: PreviousResponse["messages"];
   /** True if a parser splits the text of answers, so that an answer can lack a message. */
   readonly parses: boolean;

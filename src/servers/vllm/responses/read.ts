@@ -17,7 +17,7 @@ import type { Store } from "./store.ts";
 /** A request that was read, with the data that its answer and later responses need. */
 export interface ResponseRead {
   readonly request: ChatRequest;
-  /** The conversation, for later responses that continue it. */
+  /** Messages of the request and of earlier responses. They are stored, because a later response may continue from this one. */
   readonly messages: readonly PlainDict[];
   readonly repeated: RepeatedFields;
 }

@@ -111,7 +111,7 @@ interface Outcome {
   readonly request?: ChatRequest | CompletionRequest;
   readonly maxTokens: number[];
   readonly error?: ErrorAnswer;
-  /** True if the error comes after the head of a stream. */
+  /** True if the client gets the error as an event of a stream that has begun, false if as the whole answer. */
   readonly inStream: boolean;
 }
 
