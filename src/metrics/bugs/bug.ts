@@ -13,7 +13,7 @@ export type DetectionNeed = "one scrape" | "two scrapes" | "rest" | "clean, rest
 /** Numbers of an engine that keep their last value once no request runs or waits. */
 export interface StickyFields {
   readonly fields: readonly (keyof EngineSnapshot & string)[];
-  /** How the last request must end. An end from outside: its client disconnects, or the front end finds a stop string. */
+  /** End of the last request that the bug needs. "From outside": its client disconnects, or the front end finds a stop string. */
   readonly after: "an end from outside" | "any end";
 }
 
