@@ -153,7 +153,7 @@ describe("a server", () => {
       const err = await new Response(child.stderr).text();
       const [name] = readdirSync(cwd).filter((file) => file.startsWith("understudy-crash-"));
       expect(err).toContain("malformed submission (assembly/submit.ts:");
-      expect(err).toContain(`understudy replay --crash ${name}`);
+      expect(err).toContain(`/bin/understudy replay --crash ${name}`);
       const crash = readCrash(join(cwd, name!)) as Crash;
       expect(crash).toMatchObject({ crash: 1, engine: { seed: 7 }, journals: [{ forgotten: 0 }] });
       expect(crash.snapshots[0]).toHaveProperty("generationTokens");

@@ -1,6 +1,7 @@
 /**
  * `understudy load`: parses the options, runs one load or a sweep, prints the results as a table, and writes the result files.
  */
+
 import { accessSync, constants } from "node:fs";
 import { version } from "../../../package.json";
 import { epochSeconds, WallClock } from "../../base/clock.ts";
@@ -16,6 +17,7 @@ import { TraceError } from "../../workloads/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { printError, printText } from "../print.ts";
 import { refuser, USAGE_ERROR } from "../refuse.ts";
+import { shellWord } from "../shell-word.ts";
 import { TerminalLine } from "../terminal-line.ts";
 import { takeLoadArguments } from "./load-args.ts";
 import { LoadFiles } from "./load-files.ts";
@@ -32,7 +34,7 @@ export async function runLoad(argv: readonly string[]): Promise<void> {
   if ("error" in taken) return refuse(taken.error);
   if (taken.help) return printText(loadHelp());
   const { values } = taken;
-  const command = ["understudy load", ...withoutSecrets(argv).map(quoted)].join(" ");
+  const command = ["understudy load", ...withoutSecrets(argv).map(shellWord)].join(" ");
   const settings = settingsOf(values, { env: process.env, command, version, read: textOf });
   if ("error" in settings) return refuse(settings.error);
   const clock = new WallClock(createAlarm);
@@ -125,5 +127,3 @@ function withoutSecrets(argv: readonly string[]): string[] {
     return secret === "--header" ? word.replace(/([=:]).*/s, "$1…") : word;
   });
 }
-
-const quoted = (word: string): string => (/^[\w@%+=:,./…-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

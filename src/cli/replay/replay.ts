@@ -39,6 +39,7 @@ import { printError, printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 import { readCrash, repeatCrash } from "../serve/crash.ts";
 import { resolveFlags, takeFlag } from "../serve/resolve.ts";
+import { shellWord } from "../shell-word.ts";
 import { traceOptionsOf } from "../trace-options.ts";
 import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
 import { progressOf } from "./replay-progress.ts";
@@ -90,7 +91,7 @@ async function replay(argv: readonly string[], role: string | undefined): Promis
   // A replay always runs in one process, so --workers has no effect.
   const why = whyNotShown({ ...config, workers: 1 }) ?? wouldOverwrite(path, values, config);
   if (why !== undefined) return refuse(why);
-  const command = ["understudy replay", ...argv.map((word) => (/[\s"]/.test(word) ? `'${word}'` : word))].join(" ");
+  const command = ["understudy replay", ...argv.map(shellWord)].join(" ");
   await runTrace({ trace, name: path ?? values.format!, values, config, command });
 }
 

@@ -19,11 +19,13 @@ import type { Admin } from "../../kernel/live-settings.ts";
 import type { Place } from "../../kernel/place.ts";
 import { unwritable } from "../../truth/log.ts";
 import { readTls } from "../../wire/tls/certificates.ts";
+import { ownCommand } from "../checkout.ts";
 import type { Latencies } from "../compat/llm-d-live.ts";
 import type { ServeValues } from "../options/serve-options.ts";
 import { printError, printText } from "../print.ts";
 import { takeBackReady, writeReady } from "../ready-file.ts";
 import { refuser } from "../refuse.ts";
+import { shellWord } from "../shell-word.ts";
 import { describe } from "./banner.ts";
 import { writeCrash } from "./crash.ts";
 import { LiveOptions } from "./live-options.ts";
@@ -203,7 +205,7 @@ export function onTrap(config: ServeConfig, app: App): void {
   const end = (error: Error) => {
     const file = writeCrash(version, error, config.engine, app.eosId, app.engines.snapshots(), app.journals());
     printError(`understudy serve: the engine broke: ${error.message}; written to ${file}`);
-    printError(`understudy serve: understudy replay --crash ${file} repeats it`);
+    printError(`understudy serve: to repeat it: ${ownCommand()} replay --crash ${shellWord(file)}`);
     process.exit(CORE_TRAPPED);
   };
   const decide = (error: unknown) => {

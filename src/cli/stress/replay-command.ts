@@ -1,4 +1,6 @@
 /** Builds the command that repeats one case of a stress run, for users to copy into a shell. */
+import { ownCommand } from "../checkout.ts";
+import { shellQuoted, shellWord } from "../shell-word.ts";
 import type { StressValues } from "./stress-options.ts";
 
 /** Options that decide how a client is run and judged. All other options choose cases or write files. */
@@ -11,16 +13,6 @@ export function replayCommand(values: StressValues, command: readonly string[], 
     const value = values[name];
     return value === undefined ? [] : [`--${name}`, SECONDS.includes(name) ? `${value}s` : `${value}`];
   });
-  const words = [
-    "understudy",
-    "stress",
-    ...options,
-    "--replay",
-    plan,
-    ...(command.length > 0 ? ["--", ...command] : []),
-  ];
-  return words.map((word) => (word === plan ? quoted(word) : shellWord(word))).join(" ");
+  const words = ["stress", ...options, "--replay", plan, ...(command.length > 0 ? ["--", ...command] : [])];
+  return [ownCommand(), ...words.map((word) => (word === plan ? shellQuoted(word) : shellWord(word)))].join(" ");
 }
-
-const shellWord = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : quoted(word));
-const quoted = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`;

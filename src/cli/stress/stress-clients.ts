@@ -9,6 +9,7 @@ import { ALIVE_PROTOCOL, aliveClient } from "../../tools/stress/alive.ts";
 import { commandClient } from "../../tools/stress/command.ts";
 import { referenceClient } from "../../tools/stress/reference.ts";
 import type { StressClient } from "../../tools/stress/run.ts";
+import { checkout, DRIVERS } from "../checkout.ts";
 import type { StressValues } from "./stress-options.ts";
 
 /** A row of test/clients/drivers/drivers.json: a pinned client. */
@@ -27,28 +28,9 @@ export interface ChosenClient {
   close(): void;
 }
 
-const DRIVERS = "test/clients/drivers/drivers.json";
-/**
- * Maximum number of parent folders of this file to search. The bundle of a checkout lies in `build/programs/NAME/`, which is
- * less deep.
- */
-const LEVELS_MOST = 6;
 const TIMEOUT_S = 2;
 /** Maximum number of characters of a command in the title of a report. */
 const NAME_CHARACTERS = 80;
-
-/**
- * Finds the checkout that contains this file or its bundle. Returns the checkout's folder with a slash at the end. Returns null
- * in the published package and in a single file, which contain no pinned clients.
- */
-function checkout(): string | null {
-  if (Bun.isStandaloneExecutable) return null;
-  for (let level = 0, folder = new URL("./", import.meta.url); level <= LEVELS_MOST; level++) {
-    if (existsSync(new URL(DRIVERS, folder))) return Bun.fileURLToPath(folder);
-    folder = new URL("../", folder);
-  }
-  return null;
-}
 
 /** Returns the table of pinned clients, which is empty outside of a checkout. */
 export function drivers(): Readonly<Record<string, Driver>> {

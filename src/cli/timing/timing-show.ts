@@ -6,6 +6,7 @@ import { betweenTokensUs, firstToken } from "../../engine/timing/curves.ts";
 import { findPreset, presetNames } from "../../engine/timing/presets.ts";
 import type { Profile } from "../../engine/timing/profile.ts";
 import { holdUs } from "../../engine/timing/timing.ts";
+import { ownCommand } from "../checkout.ts";
 import { plot } from "../plot.ts";
 
 const SCHEMA = "understudy-timing/1";
@@ -44,7 +45,7 @@ export function listText(configs: ReadonlyMap<string, EngineConfig>, json: boole
     row.ttft_1024_ms.toFixed(1),
     row.itl_32x1024_ms.toFixed(1),
   ]);
-  return [textTable([head, ...cells]), "", "understudy timing show PRESET plots a preset."].join("\n");
+  return [textTable([head, ...cells]), "", `To plot a preset: ${ownCommand()} timing show PRESET`].join("\n");
 }
 
 /**

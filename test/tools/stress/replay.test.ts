@@ -119,9 +119,9 @@ test("the printed command gives the same verdict in a shell, three times; also i
   expect(first.code).toBe(1);
   expect(first.out).toMatch(/^error-swallowed +H8@\?12,inject an HTML page inside the body/m);
   const command = first.out.trim().split("\n").at(-1)!.trim();
-  expect(command).toStartWith("understudy stress --retries 0 --timeout 1.5s --replay 'H8@?12,inject#seed=1' -- ");
+  expect(command).toStartWith("./bin/understudy stress --retries 0 --timeout 1.5s --replay 'H8@?12,inject#seed=1' -- ");
   for (let time = 0; time < 3; time++) {
-    const again = await run(["sh", "-c", `understudy() { '${process.execPath}' '${main}' "$@"; }; ${command}`]);
+    const again = await run(["sh", "-c", command]);
     expect([again.code, again.out.split("\n")[0]]).toEqual([1, first.out.split("\n")[0]]);
   }
   const { results } = JSON.parse(readFileSync(json, "utf8"));

@@ -1,0 +1,39 @@
+/**
+ * Finds out how this program was obtained: from a checkout, as a single file or as a package. The paths of a checkout's bundle
+ * (`build/programs/NAME/`) have other depths than those of the sources, so the checkout is searched for above this file.
+ */
+import { existsSync } from "node:fs";
+import { relative } from "node:path";
+import { shellWord } from "./shell-word.ts";
+
+/** A file of every checkout that no package contains. */
+export const DRIVERS = "test/clients/drivers/drivers.json";
+/** Most folders above this file that are searched. */
+const LEVELS_MOST = 6;
+
+/**
+ * Returns the folder of the checkout that holds this file or its bundle, with a slash at the end. Returns null for the
+ * published package and for a single file.
+ */
+export function checkout(): string | null {
+  if (Bun.isStandaloneExecutable) return null;
+  for (let level = 0, folder = new URL("./", import.meta.url); level <= LEVELS_MOST; level++) {
+    if (existsSync(new URL(DRIVERS, folder))) return Bun.fileURLToPath(folder);
+    folder = new URL("../", folder);
+  }
+  return null;
+}
+
+/** Returns the command that starts this program from the current folder, as the first words of a line to copy into a shell. */
+export function ownCommand(): string {
+  if (Bun.isStandaloneExecutable) return pathOf(process.execPath);
+  const root = checkout();
+  if (root !== null) return pathOf(`${root}bin/understudy`);
+  return Bun.which("understudy") === null ? "npx understudy" : "understudy";
+}
+
+/** A path below the current folder is shorter when it is relative. Without a slash, a shell would search `PATH`. */
+function pathOf(program: string): string {
+  const path = relative(process.cwd(), program);
+  return shellWord(path.startsWith("..") ? program : `./${path}`);
+}

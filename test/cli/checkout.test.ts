@@ -1,0 +1,33 @@
+/** Tests the command that lines to copy begin with: it starts this checkout's program, from whichever folder the user is in. */
+import { expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { checkout } from "../../src/cli/checkout.ts";
+import { main } from "../program.ts";
+
+const root = new URL("../../", import.meta.url).pathname;
+
+test("the checkout is found from its sources", () => {
+  expect(checkout()).toBe(root);
+});
+
+const printed = async (cwd: string): Promise<string> => {
+  const list = await Bun.$`${process.execPath} ${main} timing list`.cwd(cwd).text();
+  return /^To plot a preset: (.*) timing show PRESET$/m.exec(list)![1]!;
+};
+
+test("a printed command starts the program from the folder in which it was printed", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "understudy-own-command-"));
+  const blank = join(folder, "a folder");
+  mkdirSync(blank);
+  try {
+    expect(await printed(root)).toBe("./bin/understudy");
+    for (const cwd of [blank, join(root, "test/cli")]) {
+      const command = await printed(cwd);
+      expect(await Bun.$`sh -c ${`${command} --version`}`.cwd(cwd).text()).toContain("0.1.0");
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}, 60_000);
