@@ -153,6 +153,11 @@ test("NOTICE names each bundled project with its license terms", () => {
   expect(notice).toStartWith(readFileSync(join(root, "NOTICE"), "utf8"));
 });
 
+test("a printed command starts the program of the project", async () => {
+  const { out } = await run(["npx", "understudy", "timing", "list"], folder);
+  expect(out).toContain("To plot a preset: npx understudy timing show PRESET");
+});
+
 test("npx understudy serve answers, and exits on SIGTERM", async () => {
   const { child, url } = serve("--port", "0", "--timing", "none", "packed/model");
   const ended = new Promise((resolve) => child.on("close", resolve));

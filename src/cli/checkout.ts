@@ -29,7 +29,9 @@ export function ownCommand(): string {
   if (Bun.isStandaloneExecutable) return pathOf(process.execPath);
   const root = checkout();
   if (root !== null) return pathOf(`${root}bin/understudy`);
-  return Bun.which("understudy") === null ? "npx understudy" : "understudy";
+  // npx, npm and pnpm add the project's programs to the path of what they start. The user's shell does not have them.
+  const shellPath = (process.env.PATH ?? "").split(":").filter((folder) => !folder.endsWith("node_modules/.bin"));
+  return Bun.which("understudy", { PATH: shellPath.join(":") }) === null ? "npx understudy" : "understudy";
 }
 
 /** A path below the current folder is shorter when it is relative. Without a slash, a shell would search `PATH`. */
