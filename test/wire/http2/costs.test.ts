@@ -184,21 +184,32 @@ test("a frame that arrives byte by byte costs as much per byte with 16 KB as wit
   expect(perByte(16_384) / perByte(1024)).toBeLessThan(3.2);
 });
 
-test("frames that take longer than their estimated cost end the turn by time", () => {
-  let peer: Peer | null = null;
-  peer = new Peer({
+test.each([
+  ["heads", (id: number) => headers(id)],
+  ["parts of bodies", (id: number) => frame(FrameType.Data, 0, id, Buffer.from("x"))],
+  ["ends of bodies", (id: number) => frame(FrameType.Data, FrameFlag.EndStream, id)],
+  ["resets", (id: number) => frame(FrameType.RstStream, 0, id, Buffer.alloc(4))],
+])("frames that take longer than their estimated cost end the turn by time: %s", (kind, frameOf) => {
+  let handled = 0;
+  const handle = () => {
+    peer.nowUs += 400;
+    handled++;
+  };
+  let opened = () => {};
+  const receiver = { data: handle, ended: handle, gone: handle };
+  const peer: Peer = new Peer({
     open: () => {
-      peer!.nowUs += 400;
-      opened++;
-      return { data() {}, ended() {}, gone() {} };
+      opened();
+      return receiver;
     },
   }).greet();
-  let opened = 0;
-  peer.connection.data(Buffer.concat(ids(9).map((id) => headers(id))));
-  const seen = [opened];
+  if (kind === "heads") opened = handle;
+  else peer.send(...ids(9).map((id) => headers(id)));
+  peer.connection.data(Buffer.concat(ids(9).map(frameOf)));
+  const seen = [handled];
   while (peer.paused) {
     peer.oneTurn();
-    seen.push(opened);
+    seen.push(handled);
   }
   expect(seen).toEqual([3, 6, 9]);
 });
