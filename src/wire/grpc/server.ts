@@ -7,7 +7,7 @@ import type { ConnectionHandle } from "../http2/connection-handle.ts";
 import { lastValue, listBytes, type RequestHead } from "../http2/fields.ts";
 import { HEADER_LIST_BYTES } from "../http2/frame-writer.ts";
 import { encodeFields } from "../http2/hpack.ts";
-import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
+import { type Http2Stream, IGNORE, type StreamReceiver } from "../http2/stream.ts";
 import { type CallHandler, type CallShared, GrpcCall } from "./call.ts";
 import { ACCEPTED, isEncoding } from "./compression.ts";
 import { CallDeadlines, timeoutUs } from "./deadlines.ts";
@@ -45,8 +45,6 @@ const refusal = (stream: Http2Stream, block: Buffer): StreamReceiver => ({
   gone() {},
 });
 const CALLS_ONLY = Buffer.from("this server answers gRPC calls only\n");
-/** Receiver of requests that were answered already: ignores what they send. */
-const IGNORE: StreamReceiver = { data() {}, ended() {}, gone() {} };
 
 export class GrpcServer implements Http2Application {
   readonly #methods: ReadonlyMap<string, GrpcMethod>;

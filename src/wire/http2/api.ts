@@ -7,14 +7,12 @@ import { type ExchangeServer, Http2Exchange } from "./exchange.ts";
 import { listBytes, type RequestHead } from "./fields.ts";
 import { encodeFields } from "./hpack.ts";
 import type { KeepAlive } from "./server.ts";
-import type { Http2Stream, StreamReceiver } from "./stream.ts";
+import { type Http2Stream, IGNORE, type StreamReceiver } from "./stream.ts";
 
 const TOO_LARGE = encodeFields([
   [":status", "431"],
   ["content-length", "0"],
 ]);
-/** Receiver of requests that were answered already: ignores what they send. */
-const IGNORE: StreamReceiver = { data() {}, ended() {}, gone() {} };
 
 /**
  * Keep-alive of an API server, given the idle limit in seconds. Any number of pings is answered; a silent connection ends as over

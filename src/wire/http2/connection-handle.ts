@@ -1,6 +1,7 @@
 /** Interfaces between a connection of HTTP/2, its application and its server. */
 import type { Http2Application } from "./connection.ts";
 import type { FrameWriterOwner } from "./frame-writer.ts";
+import type { OpenStreams } from "./open-streams.ts";
 import type { PingRules } from "./pings.ts";
 
 /** A connection, as an application sees it. */
@@ -25,8 +26,8 @@ export interface ConnectionSide extends FrameWriterOwner, Pick<ConnectionHandle,
   readonly application: Http2Application;
   /** Decides whether the client pings too often. */
   readonly pings: PingRules;
-  /** Reports that 512 streams were opened while at least as many were open. Absent if the owner does not count them. */
-  crowded?(): void;
+  /** Counts the streams of all connections of the server. */
+  readonly openStreams: OpenStreams;
   /** Reports a long header block. `bytes`: of the block and of its decoded fields together. */
   decoded?(bytes: number): void;
   /** Reports that bytes arrived. */

@@ -35,9 +35,6 @@ const DATA_BYTES_PER_US = 512;
 /** Size of a header block and its decoded fields from which they are reported as garbage. Real requests have about 700 bytes. */
 const LONG_BLOCK_BYTES = 8192;
 
-/** Number of open streams from which newly opened ones are counted, and how many of those are reported together. */
-const CROWD_STREAMS = 512;
-
 export class Http2Connection implements ConnectionHandle {
   readonly #writer: FrameWriter;
   readonly #reader: FrameReader;
@@ -48,8 +45,6 @@ export class Http2Connection implements ConnectionHandle {
   #lastId = 0;
   #block: HeaderBlock | null = null;
   #closing = false;
-  /** Number of streams opened while at least `CROWD_STREAMS` were open. */
-  #crowding = 0;
   /** First stream id that is not served any more; null if all are served. */
   #retiredId: number | null = null;
 
@@ -58,7 +53,10 @@ export class Http2Connection implements ConnectionHandle {
       () => side.nowUs(),
       (type, flags, id, payload) => this.#frame(type, flags, id, payload),
     );
-    this.#writer = new FrameWriter(side, () => this.#streamEnded());
+    this.#writer = new FrameWriter(side, () => {
+      side.openStreams.ended();
+      this.#streamEnded();
+    });
     this.#writer.introduce();
   }
 
@@ -300,6 +298,7 @@ export class Http2Connection implements ConnectionHandle {
     this.#reader.spend(STREAM_COST);
     if (this.#isRefused(id)) return;
     const stream = this.#writer.open(id);
+    this.side.openStreams.opened();
     if (this.streams === 1) this.side.rests(false);
     const head = requestHead(fields);
     if (head === null || (ends && (head.bytes ?? 0) > 0)) {
@@ -314,7 +313,6 @@ export class Http2Connection implements ConnectionHandle {
     stream.remoteEnded = ends;
     stream.receiver = this.side.application.open(stream, head, this);
     if (ends) stream.receiver.ended();
-    if (this.streams >= CROWD_STREAMS && ++this.#crowding % CROWD_STREAMS === 0) this.side.crowded?.();
   }
 
   /** Reports whether a GOAWAY has announced that this stream is not served. */

@@ -10,8 +10,6 @@ const TURN_COST = 1000;
 const TURN_US = 1000;
 /** Cost of any frame, in about microseconds. */
 const FRAME_COST = 1;
-/** Estimated cost of frames after which the clock is read again, in about microseconds. */
-const LOOK_COST = 16;
 /**
  * A part that is smaller than this fraction of its buffer is copied before it is kept, so that the rest of the buffer is freed.
  */
@@ -94,7 +92,6 @@ export class FrameReader {
     if (!this.#prefaced) return 0;
     const untilUs = this.#nowUs() + TURN_US;
     this.#cost = 0;
-    let lookCost = 0;
     let at = from;
     for (;;) {
       this.#needed = FRAME_HEAD_BYTES;
@@ -106,11 +103,9 @@ export class FrameReader {
       const end = payloadAt + length;
       this.#needed = end - at;
       if (bytes.length < end) break;
-      if (this.#cost >= lookCost) {
-        this.waits = this.#cost >= TURN_COST || this.#nowUs() >= untilUs;
-        if (this.waits) break;
-        lookCost = this.#cost + LOOK_COST;
-      }
+      // Before every frame except the first: any frame may start or end a request, which takes longer than its estimated cost.
+      this.waits = at > from && (this.#cost >= TURN_COST || this.#nowUs() >= untilUs);
+      if (this.waits) break;
       this.#cost += FRAME_COST;
       this.#frame(bytes[at + 3]!, bytes[at + 4]!, readUint31(bytes, at + 5), bytes.subarray(payloadAt, end));
       at = end;

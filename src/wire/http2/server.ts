@@ -12,6 +12,7 @@ import type { TlsFiles } from "../tls/certificates.ts";
 import { type Http2Application, Http2Connection } from "./connection.ts";
 import type { ConnectionSide } from "./connection-handle.ts";
 import { Http2Code } from "./frames.ts";
+import { OpenStreams } from "./open-streams.ts";
 import { type PingLimits, PingRules } from "./pings.ts";
 
 /** Time limits of connections, named like gRPC's channel arguments. 0 means no limit. */
@@ -39,7 +40,7 @@ export interface Http2Options {
   readonly catchUp?: (() => void) | undefined;
   /** Called with the number of bytes that became garbage. */
   readonly consumed?: ((bytes: number) => void) | undefined;
-  /** Called after each 512 streams that are opened on a connection with as many open streams. */
+  /** Called after each 512 streams that open, on any connections, while at least as many are open. */
   readonly crowded?: (() => void) | undefined;
 }
 
@@ -68,6 +69,7 @@ export class Http2Server {
   readonly aged: Watch;
   readonly graced: Watch;
   readonly unsettled: Watch;
+  readonly openStreams: OpenStreams;
   /** Connections that have more frames to read, or streams to end, than fit into one turn of the event loop. */
   readonly turns: TurnQueue<Client>;
   /** Number of next connections to close as soon as they are opened. */
@@ -76,7 +78,7 @@ export class Http2Server {
   #stopped: PromiseWithResolvers<void> | null = null;
 
   constructor(application: Http2Application, options: Http2Options) {
-    const { hostname, port, tls, reusePort, keepAlive, clock, catchUp = () => {} } = options;
+    const { hostname, port, tls, reusePort, keepAlive, clock, catchUp = () => {}, crowded = () => {} } = options;
     this.application = application;
     this.options = options;
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
@@ -88,6 +90,7 @@ export class Http2Server {
     this.aged = watch(keepAlive.ageMs);
     this.graced = watch(keepAlive.graceMs);
     this.unsettled = watch(PREFACE_S * 1000);
+    this.openStreams = new OpenStreams(crowded);
     // The types lack `reusePort`, which `Bun.listen` accepts.
     const listening: Bun.TCPSocketListenOptions<Client> & { reusePort: boolean } = {
       hostname,
@@ -158,6 +161,7 @@ class Client implements ConnectionSide {
   readonly connection: Http2Connection;
   readonly application: Http2Application;
   readonly pings: PingRules;
+  readonly openStreams: OpenStreams;
   readonly address: string;
   readonly port: number;
   readonly #socket: Socket;
@@ -184,6 +188,7 @@ class Client implements ConnectionSide {
     // Bun's types lack `remotePort`.
     this.port = (socket as unknown as { remotePort: number }).remotePort;
     this.application = server.application;
+    this.openStreams = server.openStreams;
     this.pings = new PingRules(keepAlive, () => clock.now());
     this.connection = new Http2Connection(this);
     const grace: TimedItem = { expire: () => this.cut() };
@@ -218,10 +223,6 @@ class Client implements ConnectionSide {
 
   decoded(bytes: number): void {
     this.#server.options.consumed?.(bytes);
-  }
-
-  crowded(): void {
-    this.#server.options.crowded?.();
   }
 
   streamLost(): void {

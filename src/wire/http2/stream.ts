@@ -16,6 +16,9 @@ export interface StreamReceiver {
   drained?(): void;
 }
 
+/** Receiver of a request that was answered already: ignores the rest of the request. */
+export const IGNORE: StreamReceiver = { data() {}, ended() {}, gone() {} };
+
 /** The connection, as a stream sees it. */
 export interface StreamSide {
   /** Window with which each stream begins, as the client's settings currently say. */

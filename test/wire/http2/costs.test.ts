@@ -6,6 +6,7 @@ import { WallClock } from "../../../src/base/clock.ts";
 import { apiKeepAlive } from "../../../src/wire/http2/api.ts";
 import { FrameFlag, FrameType, Http2Code, PREFACE, WINDOW_MOST } from "../../../src/wire/http2/frames.ts";
 import { encodeFields, HpackDecoder } from "../../../src/wire/http2/hpack.ts";
+import { OpenStreams } from "../../../src/wire/http2/open-streams.ts";
 import { Http2Server } from "../../../src/wire/http2/server.ts";
 import { cpuUs } from "../../cpu.ts";
 import { times } from "../../size.ts";
@@ -184,21 +185,32 @@ test("a frame that arrives byte by byte costs as much per byte with 16 KB as wit
   expect(perByte(16_384) / perByte(1024)).toBeLessThan(3.2);
 });
 
-test("frames that take longer than their estimated cost end the turn by time", () => {
-  let peer: Peer | null = null;
-  peer = new Peer({
+test.each([
+  ["heads", (id: number) => headers(id)],
+  ["parts of bodies", (id: number) => frame(FrameType.Data, 0, id, Buffer.from("x"))],
+  ["ends of bodies", (id: number) => frame(FrameType.Data, FrameFlag.EndStream, id)],
+  ["resets", (id: number) => frame(FrameType.RstStream, 0, id, Buffer.alloc(4))],
+])("frames that take longer than their estimated cost end the turn by time: %s", (kind, frameOf) => {
+  let handled = 0;
+  const handle = () => {
+    peer.nowUs += 400;
+    handled++;
+  };
+  let opened = () => {};
+  const receiver = { data: handle, ended: handle, gone: handle };
+  const peer: Peer = new Peer({
     open: () => {
-      peer!.nowUs += 400;
-      opened++;
-      return { data() {}, ended() {}, gone() {} };
+      opened();
+      return receiver;
     },
   }).greet();
-  let opened = 0;
-  peer.connection.data(Buffer.concat(ids(9).map((id) => headers(id))));
-  const seen = [opened];
+  if (kind === "heads") opened = handle;
+  else peer.send(...ids(9).map((id) => headers(id)));
+  peer.connection.data(Buffer.concat(ids(9).map(frameOf)));
+  const seen = [handled];
   while (peer.paused) {
     peer.oneTurn();
-    seen.push(opened);
+    seen.push(handled);
   }
   expect(seen).toEqual([3, 6, 9]);
 });
@@ -255,16 +267,27 @@ test("header blocks sent before a client's reset are not decoded after it", asyn
   wall.close();
 });
 
-test("each 512 streams opened beyond the first 511 of a connection order a young collection; fewer at once order none", () => {
-  const peer = new Peer().greet();
+test("each 512 streams opened beyond the first 511 order a young collection, on one connection or on many; fewer at once order none", () => {
   const idOf = (at: number) => 2 * at + 1;
-  for (let at = 0; at < 2048; at++)
-    peer.send(headers(idOf(at)), frame(FrameType.RstStream, 0, idOf(at), Buffer.alloc(4)));
-  expect(peer.crowds).toBe(0);
-  for (let at = 2048; at < 2048 + 1022; at++) peer.send(headers(idOf(at)));
-  expect(peer.crowds).toBe(0);
-  peer.send(headers(idOf(2048 + 1022)));
-  expect(peer.crowds).toBe(1);
+  for (const connections of [1, 8]) {
+    let crowds = 0;
+    const openStreams = new OpenStreams(() => crowds++);
+    const peers = Array.from({ length: connections }, () => new Peer(undefined, openStreams).greet());
+    const send = (at: number, ...frames: readonly Buffer[]) => peers[at % connections]!.send(...frames);
+    for (let at = 0; at < 2048; at++)
+      send(at, headers(idOf(at)), frame(FrameType.RstStream, 0, idOf(at), Buffer.alloc(4)));
+    expect(crowds).toBe(0);
+    for (let at = 2048; at < 2048 + 1022; at++) send(at, headers(idOf(at)));
+    expect(crowds).toBe(0);
+    send(2048 + 1022, headers(idOf(2048 + 1022)));
+    expect(crowds).toBe(1);
+    for (const { connection } of peers) connection.lost();
+    for (const peer of peers) peer.turn();
+    const after = new Peer(undefined, openStreams).greet();
+    after.send(...ids(511).map((id) => headers(id)));
+    for (const id of ids(600).slice(511)) after.send(headers(id), frame(FrameType.RstStream, 0, id, Buffer.alloc(4)));
+    expect(crowds).toBe(1);
+  }
 });
 
 test("a header block of 8 KiB and more is reported as garbage, also one that is refused; a request's usual block is not", () => {

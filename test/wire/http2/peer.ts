@@ -5,6 +5,7 @@
 import { type Http2Application, Http2Connection } from "../../../src/wire/http2/connection.ts";
 import { FIRST_WINDOW, FRAME_BYTES_MOST, FrameFlag, FrameType, PREFACE } from "../../../src/wire/http2/frames.ts";
 import { encodeFields, type HeaderField, HpackDecoder } from "../../../src/wire/http2/hpack.ts";
+import { OpenStreams } from "../../../src/wire/http2/open-streams.ts";
 import { PingRules } from "../../../src/wire/http2/pings.ts";
 import type { Http2Stream, StreamReceiver } from "../../../src/wire/http2/stream.ts";
 
@@ -97,8 +98,6 @@ export class Peer {
   refused = 0;
   /** Bytes that were reported of long header blocks. */
   decodedBytes = 0;
-  /** Number of reports of 512 more open streams, beyond the first 511. */
-  crowds = 0;
   /** Bytes that the kernel accepts until `drain` raises it. */
   takes = Number.POSITIVE_INFINITY;
   window = FIRST_WINDOW;
@@ -112,7 +111,7 @@ export class Peer {
   #bytes = Buffer.alloc(0);
 
   /** Without an application, each stream has an `Owner`, which records its events. */
-  constructor(application?: Http2Application) {
+  constructor(application?: Http2Application, openStreams = new OpenStreams(() => {})) {
     const owned: Http2Application = {
       open: (stream) => {
         const owner = new Owner(stream);
@@ -135,9 +134,7 @@ export class Peer {
       decoded: (bytes) => {
         this.decodedBytes += bytes;
       },
-      crowded: () => {
-        this.crowds++;
-      },
+      openStreams,
       acknowledged: () => {},
       settled: () => {},
       address: "127.0.0.1",

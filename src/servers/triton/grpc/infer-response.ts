@@ -43,18 +43,18 @@ export type DescribedParts = Omit<ResponseParts, "outputs"> & { readonly outputs
 
 /** Encodes fields 1 to 3, which all responses to a request share. */
 export function responseHead(model: string, version: string, id: string): Uint8Array {
-  if (last?.model === model && last.version === version && last.id === id) return last.head;
+  if (id === "" && last?.model === model && last.version === version) return last.head;
   heads ??= new MessageBuffer();
   heads.begin();
   if (model !== "") heads.text(TAG.name, model);
   if (version !== "") heads.text(TAG.version, version);
   if (id !== "") heads.text(TAG.id, id);
   const head = new Uint8Array(heads.buffer.subarray(MESSAGE_HEAD_BYTES, heads.at));
-  last = { model, version, id, head };
+  if (id === "") last = { model, version, head };
   return head;
 }
-/** The last head. Requests without an id have the same one as long as they are for the same model. */
-let last: Readonly<Record<"model" | "version" | "id", string> & { head: Uint8Array }> | null = null;
+/** The last head without an id. Heads with an id are not kept, because they differ, and a client's id may be long. */
+let last: Readonly<Record<"model" | "version", string> & { head: Uint8Array }> | null = null;
 /** Created with the first head, because the class is declared below. */
 let heads: MessageBuffer | null = null;
 

@@ -1,5 +1,6 @@
 /** Encodes protobuf messages into a growing buffer. */
 import { MESSAGE_HEAD_BYTES } from "../../../wire/grpc/incoming.ts";
+import { isAscii } from "../tensors/datatypes.ts";
 
 /** Returns the tag of a field: its number and its wire type. */
 export const tag = (number: number, kind: 0 | 1 | 2 | 5): number => (number << 3) | kind;
@@ -97,18 +98,8 @@ export class MessageBuffer {
   }
 
   text(name: number, text: string): void {
-    if (!this.#shortAscii(name, text)) this.#string(name, text, Buffer.byteLength(text), "utf8");
-  }
-
-  /** Writes a short string if it is ASCII. Otherwise writes nothing and returns false. */
-  #shortAscii(name: number, text: string): boolean {
-    const { length } = text;
-    if (length > SHORT_BYTES) return false;
-    for (let at = 0; at < length; at++) if (text.charCodeAt(at) > 127) return false;
-    this.number(name, length);
-    this.#room(length);
-    for (let at = 0; at < length; at++) this.#buffer[this.#at++] = text.charCodeAt(at);
-    return true;
+    if (isAscii(text)) this.bytesText(name, text);
+    else this.#string(name, text, Buffer.byteLength(text), "utf8");
   }
 
   /** Writes a string with one character per byte. */
@@ -119,7 +110,9 @@ export class MessageBuffer {
   #string(name: number, text: string, bytes: number, encoding: "utf8" | "latin1"): void {
     this.number(name, bytes);
     this.#room(bytes);
-    this.#at += this.#buffer.write(text, this.#at, bytes, encoding);
+    if (encoding === "latin1" && bytes <= SHORT_BYTES)
+      for (let at = 0; at < bytes; at++) this.#buffer[this.#at++] = text.charCodeAt(at);
+    else this.#at += this.#buffer.write(text, this.#at, bytes, encoding);
   }
 
   bytes(name: number, bytes: Uint8Array): void {

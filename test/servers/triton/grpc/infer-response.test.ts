@@ -131,6 +131,13 @@ test("responses written from a shared prefix equal those written whole", () => {
   );
 });
 
+test("the head of responses without an id is kept for the next request; a client's id, which may be long, is not kept", () => {
+  const head = (id: string) => responseHead("m", "1", id);
+  expect(head("")).toBe(head(""));
+  expect(head("a")).toEqual(head("a"));
+  expect(head("a")).not.toBe(head("a"));
+});
+
 test("responses that differ in one text equal those written whole", () => {
   const [writer, other] = [new ResponseWriter(), new ResponseWriter()];
   const pieces = fc.oneof(
