@@ -13,7 +13,7 @@ export interface Backend {
   read?(): void;
   /** Counts the garbage of beginning one stream. */
   opened?(): void;
-  /** Collects young garbage, after hundreds of HTTP/2 streams have opened while hundreds were open. */
+  /** Collects young garbage, after hundreds of connections or streams have opened while hundreds were open. */
   crowded?(): void;
   /** Runs the steps that came due while other requests were read. Call it before each request. */
   catchUp?(): void;

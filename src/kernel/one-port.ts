@@ -38,6 +38,7 @@ export function onePort<C extends KernelConfig>(
     warn: live.warning(log),
     epochSeconds: time.epochSeconds,
     consumed: backend.consumed,
+    crowded: backend.crowded,
     catchUp: backend.catchUp,
     firstTokensAtOnce: live.values.pace.get().timing.kind === "none",
   });

@@ -235,6 +235,7 @@ function listenOptions({ config, time, backend }: OpenAiKernel, at: { host: stri
     warn: () => {},
     epochSeconds: time.epochSeconds,
     consumed: backend.consumed,
+    crowded: backend.crowded,
     style: evhtp,
   };
 }

@@ -9,6 +9,7 @@ import { logUnexpected } from "../../base/unexpected.ts";
 import { deadlines, pacing, type TimedItem, type Timer } from "../http/deadlines.ts";
 import type { ConnectionLimits } from "../http/front-limits.ts";
 import { hostCheck, INVALID_HOST } from "../http/host-check.ts";
+import { OpenCount } from "../http/open-count.ts";
 import type { HttpRequest } from "../http/request.ts";
 import type { Application } from "../http/routes.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../http/sink.ts";
@@ -40,6 +41,8 @@ export interface ListenOptions {
   readonly epochSeconds: () => number;
   /** Called with the number of bytes that became garbage. */
   readonly consumed?: (bytes: number) => void;
+  /** Called after each 512 connections that open while at least as many are open. */
+  readonly crowded?: (() => void) | undefined;
   /** Patterns of hosts whose requests are answered, see `isHostPattern`. Absent: all hosts. */
   readonly allowedHosts?: readonly string[] | undefined;
   /** Wire format. Absent: uvicorn's. */
@@ -77,6 +80,7 @@ export class HttpServer implements HttpFront, ServerSide {
   readonly #pacing: Required<Timer>;
   readonly warn: (what: string) => void;
   readonly unfinished: UnfinishedRequests;
+  readonly #openConnections: OpenCount;
   readonly lateHeads: LateHeads | null;
   /** True if new connections are closed without a byte. */
   #turnsAway = false;
@@ -87,6 +91,7 @@ export class HttpServer implements HttpFront, ServerSide {
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     this.serve(app);
     this.#pacing = pacing(clock);
+    this.#openConnections = new OpenCount(options.crowded);
     this.unfinished = new UnfinishedRequests(this.#pacing, options);
     this.#isAllowed = options.allowedHosts ? hostCheck(options.allowedHosts) : null;
     this.scheme = tls ? "https" : "http";
@@ -117,6 +122,7 @@ export class HttpServer implements HttpFront, ServerSide {
           }
           socket.data = new Connection(socket as unknown as Socket, this);
           this.#connections.add(socket.data);
+          this.#openConnections.opened();
           if (this.#refused > 0) {
             this.#refused--;
             socket.data.shutDown();
@@ -282,6 +288,7 @@ export class HttpServer implements HttpFront, ServerSide {
   #closed(connection: Connection | undefined): void {
     if (connection === undefined) return;
     giveConnection();
+    this.#openConnections.ended();
     this.#connections.delete(connection);
     this.#turns.delete(connection);
     try {

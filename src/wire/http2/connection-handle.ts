@@ -1,7 +1,8 @@
 /** Interfaces between a connection of HTTP/2, its application and its server. */
+
+import type { OpenCount } from "../http/open-count.ts";
 import type { Http2Application } from "./connection.ts";
 import type { FrameWriterOwner } from "./frame-writer.ts";
-import type { OpenStreams } from "./open-streams.ts";
 import type { PingRules } from "./pings.ts";
 
 /** A connection, as an application sees it. */
@@ -27,7 +28,7 @@ export interface ConnectionSide extends FrameWriterOwner, Pick<ConnectionHandle,
   /** Decides whether the client pings too often. */
   readonly pings: PingRules;
   /** Counts the streams of all connections of the server. */
-  readonly openStreams: OpenStreams;
+  readonly openStreams: OpenCount;
   /** Reports a long header block. `bytes`: of the block and of its decoded fields together. */
   decoded?(bytes: number): void;
   /** Reports that bytes arrived. */

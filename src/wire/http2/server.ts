@@ -7,12 +7,12 @@ import type { Clock } from "../../base/clock.ts";
 import { giveConnection, takeConnection } from "../../base/descriptors.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
 import { deadlines, type TimedItem } from "../http/deadlines.ts";
+import { OpenCount } from "../http/open-count.ts";
 import { TurnQueue } from "../http/turn-queue.ts";
 import type { TlsFiles } from "../tls/certificates.ts";
 import { type Http2Application, Http2Connection } from "./connection.ts";
 import type { ConnectionSide } from "./connection-handle.ts";
 import { Http2Code } from "./frames.ts";
-import { OpenStreams } from "./open-streams.ts";
 import { type PingLimits, PingRules } from "./pings.ts";
 
 /** Time limits of connections, named like gRPC's channel arguments. 0 means no limit. */
@@ -69,7 +69,7 @@ export class Http2Server {
   readonly aged: Watch;
   readonly graced: Watch;
   readonly unsettled: Watch;
-  readonly openStreams: OpenStreams;
+  readonly openStreams: OpenCount;
   /** Connections that have more frames to read, or streams to end, than fit into one turn of the event loop. */
   readonly turns: TurnQueue<Client>;
   /** Number of next connections to close as soon as they are opened. */
@@ -78,7 +78,7 @@ export class Http2Server {
   #stopped: PromiseWithResolvers<void> | null = null;
 
   constructor(application: Http2Application, options: Http2Options) {
-    const { hostname, port, tls, reusePort, keepAlive, clock, catchUp = () => {}, crowded = () => {} } = options;
+    const { hostname, port, tls, reusePort, keepAlive, clock, catchUp = () => {} } = options;
     this.application = application;
     this.options = options;
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
@@ -90,7 +90,7 @@ export class Http2Server {
     this.aged = watch(keepAlive.ageMs);
     this.graced = watch(keepAlive.graceMs);
     this.unsettled = watch(PREFACE_S * 1000);
-    this.openStreams = new OpenStreams(crowded);
+    this.openStreams = new OpenCount(options.crowded);
     // The types lack `reusePort`, which `Bun.listen` accepts.
     const listening: Bun.TCPSocketListenOptions<Client> & { reusePort: boolean } = {
       hostname,
@@ -161,7 +161,7 @@ class Client implements ConnectionSide {
   readonly connection: Http2Connection;
   readonly application: Http2Application;
   readonly pings: PingRules;
-  readonly openStreams: OpenStreams;
+  readonly openStreams: OpenCount;
   readonly address: string;
   readonly port: number;
   readonly #socket: Socket;

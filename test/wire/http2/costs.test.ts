@@ -3,10 +3,10 @@ import { expect, test } from "bun:test";
 import net from "node:net";
 import fc from "fast-check";
 import { WallClock } from "../../../src/base/clock.ts";
+import { OpenCount } from "../../../src/wire/http/open-count.ts";
 import { apiKeepAlive } from "../../../src/wire/http2/api.ts";
 import { FrameFlag, FrameType, Http2Code, PREFACE, WINDOW_MOST } from "../../../src/wire/http2/frames.ts";
 import { encodeFields, HpackDecoder } from "../../../src/wire/http2/hpack.ts";
-import { OpenStreams } from "../../../src/wire/http2/open-streams.ts";
 import { Http2Server } from "../../../src/wire/http2/server.ts";
 import { cpuUs } from "../../cpu.ts";
 import { times } from "../../size.ts";
@@ -271,7 +271,7 @@ test("each 512 streams opened beyond the first 511 order a young collection, on 
   const idOf = (at: number) => 2 * at + 1;
   for (const connections of [1, 8]) {
     let crowds = 0;
-    const openStreams = new OpenStreams(() => crowds++);
+    const openStreams = new OpenCount(() => crowds++);
     const peers = Array.from({ length: connections }, () => new Peer(undefined, openStreams).greet());
     const send = (at: number, ...frames: readonly Buffer[]) => peers[at % connections]!.send(...frames);
     for (let at = 0; at < 2048; at++)

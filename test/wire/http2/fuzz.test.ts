@@ -1,10 +1,10 @@
 /** Fuzzes HTTP/2 connections and HPACK. Each input must end, with CPU time and memory in proportion to its bytes. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
+import { OpenCount } from "../../../src/wire/http/open-count.ts";
 import { Http2Connection } from "../../../src/wire/http2/connection.ts";
 import { ConnectionError, FrameFlag, FrameType, PREFACE } from "../../../src/wire/http2/frames.ts";
 import { encodeFields, HpackDecoder } from "../../../src/wire/http2/hpack.ts";
-import { OpenStreams } from "../../../src/wire/http2/open-streams.ts";
 import { PingRules } from "../../../src/wire/http2/pings.ts";
 import type { Http2Stream } from "../../../src/wire/http2/stream.ts";
 import { fuzz, mutated } from "../../fuzz.ts";
@@ -35,7 +35,7 @@ function connection(partBytes = Number.POSITIVE_INFINITY): (bytes: Buffer) => Ht
     ...{ application: { open: answering }, pings: new PingRules(PINGS, () => 0), address: "127.0.0.1", port: 1 },
     ...{ heard: nothing, acknowledged: nothing, settled: nothing, rests: nothing, refuseNext: nothing, done: nothing },
     ...{ cut: nothing, pause: nothing, resume: nothing, failed: nothing, nowUs: () => 0 },
-    openStreams: new OpenStreams(nothing),
+    openStreams: new OpenCount(nothing),
     write: (_, __, length) => length,
     later: (run) => void later.push(run),
     queue: () => void later.push(() => one.turn()),

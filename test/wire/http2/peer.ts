@@ -2,10 +2,11 @@
  * A client of one connection, without sockets. It sends frames, splits the server's bytes into frames, and checks them against
  * its windows.
  */
+
+import { OpenCount } from "../../../src/wire/http/open-count.ts";
 import { type Http2Application, Http2Connection } from "../../../src/wire/http2/connection.ts";
 import { FIRST_WINDOW, FRAME_BYTES_MOST, FrameFlag, FrameType, PREFACE } from "../../../src/wire/http2/frames.ts";
 import { encodeFields, type HeaderField, HpackDecoder } from "../../../src/wire/http2/hpack.ts";
-import { OpenStreams } from "../../../src/wire/http2/open-streams.ts";
 import { PingRules } from "../../../src/wire/http2/pings.ts";
 import type { Http2Stream, StreamReceiver } from "../../../src/wire/http2/stream.ts";
 
@@ -111,7 +112,7 @@ export class Peer {
   #bytes = Buffer.alloc(0);
 
   /** Without an application, each stream has an `Owner`, which records its events. */
-  constructor(application?: Http2Application, openStreams = new OpenStreams(() => {})) {
+  constructor(application?: Http2Application, openStreams = new OpenCount(() => {})) {
     const owned: Http2Application = {
       open: (stream) => {
         const owner = new Owner(stream);
