@@ -16,7 +16,6 @@ import {
   isKeywords,
   type Keywords,
   numberOr,
-  PLAIN_TYPES,
   pointed,
   properties,
   type Schema,
@@ -205,8 +204,7 @@ export class ValueDrawer {
 
   #typeOf(schema: Keywords, draws: Draws, depth: number): TypeName {
     const stated = typesOf(schema);
-    const implied = stated.length > 0 ? stated : impliedTypes(schema);
-    const types = implied.length > 0 ? implied : PLAIN_TYPES;
+    const types = stated.length > 0 ? stated : impliedTypes(schema);
     const simple = this.#isLate(depth) ? types.filter((type) => type !== "object" && type !== "array") : types;
     return draws.pick(simple.length > 0 ? simple : types);
   }
