@@ -292,18 +292,18 @@ export class Bodies {
     return Promise.race([inTime, crowded.promise]);
   }
 
-  #inTime<T>(body: Promise<T>, late: Deadlines | null): Promise<T | ErrorAnswer> {
-    if (late === null) return body;
+  #inTime<T>(body: Promise<T>, limit: Deadlines | null): Promise<T | ErrorAnswer> {
+    if (limit === null) return body;
     return new Promise((resolve, reject) => {
       const watched: TimedItem = { expire: () => resolve(this.#tooSlow) };
-      late.watch(watched);
+      limit.watch(watched);
       body.then(
         (read) => {
-          late.forget(watched);
+          limit.forget(watched);
           resolve(read);
         },
         (reason) => {
-          late.forget(watched);
+          limit.forget(watched);
           reject(reason);
         },
       );
