@@ -8,7 +8,7 @@ import type { LogHeader, WorkerPage } from "./schema.ts";
 const PATH = "/understudy/requests";
 /** Default number of rows in an answer. */
 const LIMIT = 1000;
-export const LIMIT_MOST = 10_000;
+const LIMIT_MOST = 10_000;
 /** Largest number of answers in progress. Further requests are refused. */
 const ANSWERS_MOST = 16;
 /** A cursor has one number per worker. An empty number starts with the oldest row. */
@@ -61,7 +61,7 @@ function idIn(url: string): string | undefined {
 }
 
 /** Answers queries for this process, or for all processes if it has peers. */
-export class TruthQueries {
+class TruthQueries {
   #open = 0;
 
   constructor(private readonly options: TruthRoutesOptions) {}

@@ -13,7 +13,7 @@ export const MOONCAKE_EXPECTED =
   'a JSON object such as {"timestamp": 0, "input_length": 700, "output_length": 20, "hash_ids": [0, 1]}';
 
 /** Largest number of sessions, because all their names are kept in memory. */
-export const SESSIONS_MOST = 1 << 22;
+const SESSIONS_MOST = 1 << 22;
 
 /** Throws a TraceError for more sessions than `most`. */
 export function* mooncake(lines: Iterable<Line>, shape: RowShape, most = SESSIONS_MOST): Generator<TraceItem> {

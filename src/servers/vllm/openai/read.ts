@@ -93,7 +93,7 @@ const MAX_PROMPTS = 1024;
 const MAX_CACHE_SALT = 128;
 
 /** Applies the rules of chats. Sets `tool_choice` to auto if only tools are given. Replaces old names in messages. */
-export function applyChatRules(body: PythonDict, withTools = true): void {
+function applyChatRules(body: PythonDict, withTools = true): void {
   const messages = get(body, "messages");
   checkMessages(messages);
   if (truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
