@@ -110,7 +110,7 @@ export type AnswerEnding =
 
 /** Effect that a fault has on this connection and on later connections after the answer. */
 export interface ConnectionEffect {
-  /** End of the connection when its next request arrives. Null: the connection stays open. */
+  /** Close (FIN) or reset (RST) of the connection when its next request arrives. Null: the server answers that request. */
   readonly next: "fin" | "rst" | null;
   /** Number of later connections that are closed as soon as they open. */
   readonly refused: number;

@@ -121,7 +121,7 @@ class Overload {
 
   #headers({ seconds, forms }: NonNullable<OverloadLimits["retryAfter"]>): Record<string, string> {
     const headers: Record<string, string> = {};
-    // Seconds and dates go into the same header, so that the last of these forms wins.
+    // Seconds and dates go into the same header, so the last of these two forms wins.
     for (const form of forms) {
       if (form === "ms") headers["retry-after-ms"] = String(Math.round(seconds * 1000));
       else if (form === "seconds") headers["retry-after"] = String(Math.ceil(seconds));
