@@ -137,7 +137,7 @@ export class ValueDrawer {
       if (part === true) return;
       // The cost of merging.
       spend(8);
-      // A reference that leads only to itself has no effect.
+      // So many references in a row lead only to themselves, which has no effect.
       if (references > 64) return;
       if (typeof part.$ref === "string") merge(pointed(this.#root, part.$ref) ?? true, references + 1);
       out = both(out, part);
