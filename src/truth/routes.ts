@@ -17,7 +17,7 @@ const CURSOR = /^(?:\d{0,16})(?:\.\d{0,16})*$/;
 /** Paths and their methods, so that other methods get 405. */
 export const TRUTH_METHODS: Readonly<Record<string, readonly string[]>> = { [PATH]: ["GET"] };
 
-export interface TruthRoutesOptions {
+interface TruthRoutesOptions {
   /** null if no rows are kept. */
   readonly recent: RecentRows | null;
   readonly about: LogHeader;
@@ -32,7 +32,7 @@ export interface TruthRoutesOptions {
 }
 
 /** Requests by number. Numbers rise in the order of arrival. */
-export interface SentRequests {
+interface SentRequests {
   /** Numbers of the oldest kept request and of the next one. */
   readonly first: number;
   readonly next: number;

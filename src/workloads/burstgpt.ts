@@ -13,7 +13,7 @@ const MODELS = ["GPT-4"];
 const ALL_NAMES = "all";
 
 /** Rows to accept, by the exact text of their cells. Undefined: GPT-4; any log type. */
-export interface BurstgptChoice {
+interface BurstgptChoice {
   readonly models?: readonly string[] | undefined;
   readonly logTypes?: readonly string[] | undefined;
 }

@@ -14,7 +14,7 @@ const IDENTITY_CHARACTERS_MOST = 1 << 27;
 const UINT64_MOST = 2n ** 64n - 1n;
 
 /** A text, or a whole number from 0 to 2^64 - 1, as a bigint from 2^53 on. */
-export type HashId = number | bigint | string;
+type HashId = number | bigint | string;
 
 export function isHashId(value: unknown): value is HashId {
   if (typeof value === "bigint") return value >= 0n && value <= UINT64_MOST;

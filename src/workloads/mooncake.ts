@@ -59,7 +59,7 @@ function requestOf(
   return { line, arrivalUs, ...prompt, outputTokens, ...turn };
 }
 
-export interface RowTimes {
+interface RowTimes {
   /** Microseconds of the trace's clock, or null if the row has no time. */
   readonly arrivalUs: number | null;
   /** Pause in microseconds after the session's previous answer, or null if the row states none. */

@@ -191,7 +191,7 @@ export interface Branch<V> {
 }
 
 /** The branch of a union that fits best. */
-export interface BranchChoice<V> {
+interface BranchChoice<V> {
   /** Index of the branch, or -1 if none fits. */
   readonly index: number;
   /** The branch's result, or `FAIL`. */

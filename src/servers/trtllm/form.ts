@@ -42,7 +42,7 @@ const COMPLETION_SUFFIX = encoder.encode(
 );
 
 /** Facts about a request that its answer contains. */
-export interface AnswerIdentity {
+interface AnswerIdentity {
   /** Name of the model as in the request. */
   readonly model: string;
   readonly stream: boolean;

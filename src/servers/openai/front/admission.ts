@@ -312,7 +312,7 @@ export class Bodies {
 }
 
 /** Receives the parts of a body and reads them on another thread. */
-export interface BodyTaker {
+interface BodyTaker {
   /** Takes the next part. Copies its bytes. */
   push(part: Uint8Array): void;
   /** Gives the body up, because no more parts come. */

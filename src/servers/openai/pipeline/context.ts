@@ -157,7 +157,7 @@ export function cacheUse(
 }
 
 /** Results of earlier stages, from which an `AnswerContext` is made. */
-export interface AnswerContextInput {
+interface AnswerContextInput {
   readonly received: ReceivedRequest;
   readonly cut: readonly Cut[];
   readonly ticket: Ticket;
