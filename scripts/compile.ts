@@ -59,7 +59,7 @@ async function compile(): Promise<void> {
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join("; ");
   const { code, message = String(error) } = error as { code?: string; message?: string };
-  // Bun's builder puts the error code of the system into its message.
+  // Errors of Bun's builder have no `code`. Their message contains the system's error code, such as ENOSPC.
   return code ?? /\bE[A-Z]{3,}\b/.exec(message)?.[0] ?? message.split("\n")[0]!;
 }
 

@@ -210,7 +210,7 @@ const triton: Dashboard = {
   ],
 };
 
-/** Returns an expression for one value of a TensorRT-LLM family, which distinguishes its values by a label. */
+/** Returns a PromQL expression for one series of a TensorRT-LLM family: that whose `label` has this value, per model. */
 const labelled = (family: string, label: string, value: string): string =>
   `sum by (model) (${family}${T.replace("}", `,${label}="${value}"}`)})`;
 const trtllm: Dashboard = {

@@ -13,7 +13,7 @@ export const RESULTS = new URL("../../test/results/client-verdicts.json", import
 export interface ClientVerdicts {
   readonly client: string;
   readonly seconds: readonly number[];
-  /** Verdicts of a client by plan, one per round. */
+  /** By plan of faults: the verdicts on the client, one for each round of the test. */
   readonly cells: Readonly<Record<string, readonly string[]>>;
   /** Reason for each red verdict, by plan. */
   readonly why: Readonly<Record<string, string>>;

@@ -115,7 +115,7 @@ const SPIN_US = 250;
  */
 const BEHIND_US = 150;
 
-/** Most microseconds that callbacks of `about` take in one turn of the event loop. */
+/** Microseconds of one turn of the event loop after which no more callbacks that may run late (`about`) are started. */
 const ABOUT_US = 300;
 
 /** Microseconds by which a callback must be overdue so that `catchUp` runs it. Other callbacks wait for the end of the turn. */

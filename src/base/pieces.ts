@@ -89,7 +89,7 @@ export function* kept<A>(items: Iterable<A>, keeps: (item: A) => boolean): Piece
 }
 
 type After = NonNullable<EventLoopTurns["after"]>;
-/** Functions that resolve the waiting calls of `turn`, in order, by the `after` of their clock. */
+/** For each clock, named by its method `after`: a queue of the functions that resolve the waiting calls of `turn`. */
 const waitingFor = new WeakMap<After, (() => void)[]>();
 
 /**

@@ -1,6 +1,9 @@
 /** Defines errors for ports that cannot be opened and for values of options that turn out wrong. */
 
-/** An error of the system for a further port of the server, which `of` names. Errors of the first port are not wrapped. */
+/**
+ * An error of the system when a port other than the server's first port is opened. `of` names the port's purpose. An error of
+ * the first port is thrown unchanged.
+ */
 export class PortError extends Error {
   override readonly name = "PortError";
   readonly code: string | undefined;

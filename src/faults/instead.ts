@@ -4,7 +4,7 @@ import type { Plan, PlannedFault } from "./plan/types.ts";
 import { BAD_GATEWAY } from "./stages/http.ts";
 
 /** Facts about a request on which a replaced answer may depend. */
-export interface Attempt {
+interface Attempt {
   /** Number of earlier attempts of the same request. */
   readonly before: number;
   /** Number of other requests in progress on the server. */

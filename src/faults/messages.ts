@@ -30,7 +30,10 @@ export class MessagePipeline {
   status: number | null = null;
   /** True if no more of the answer may be sent. */
   stopped = false;
-  /** Change that a fault makes to the trailers: `lost`, `bare` or `odd`; "" if none. Set by `end`. */
+  /**
+   * Change that a fault makes to the trailers. `lost`: no trailers. `bare`: no status. `odd`: a status that is not a number. "":
+   * no change. Set by `end`.
+   */
   trailers = "";
   #begun = false;
 

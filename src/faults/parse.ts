@@ -15,7 +15,7 @@ const PLAN_CHARACTERS = 2000;
 const PLAN_FAULTS = 32;
 const KEY_CHARACTERS = 200;
 /** Longest time that a fault may wait, in microseconds: one hour. The word `forever` in a plan means this time. */
-export const FOREVER_US = 3600e6;
+const FOREVER_US = 3600e6;
 const POSITION = /^(?:(head|done|\*)|([eb?])(\d{0,9})|~([\d.]{1,12}))(?:\+(\d{1,8}))?(?:x(\d{1,7}))?$/;
 const POSITIONS = "head, e3, e3+17, b100, done, *, ?, ?20, ~0.01, each with x4 to act on 4 events in a row";
 const TIMES: Readonly<Record<string, number>> = { us: 1, ms: 1e3, s: 1e6, m: 60e6, h: 3600e6 };

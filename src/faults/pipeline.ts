@@ -20,7 +20,7 @@ import { TextStage } from "./stages/text.ts";
 
 /** Maximum number of bytes that a plan may add to an answer. */
 export const ADDED_MOST = 12 * 2 ** 20;
-export const FAULT_HEADER = "x-understudy-fault";
+const FAULT_HEADER = "x-understudy-fault";
 
 /** Counts of the events and faults of one answer. */
 export interface FaultAccount extends EventCounts {

@@ -13,7 +13,7 @@ import { toolParsers } from "./vllm/tool-parsers.ts";
 import { understudy } from "./vllm/understudy.ts";
 import { vllmAt } from "./vllm/vllm-history.ts";
 
-export interface MetricsDialect {
+interface MetricsDialect {
   readonly rows: (identity: Identity) => readonly Row[];
   readonly style: Style;
   readonly contentType: string;

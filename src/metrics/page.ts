@@ -26,7 +26,7 @@ type Print<Page> = (
   nowUs?: number,
   rest?: Pick<StepRest, "look">,
 ) => Promise<Page>;
-export interface PrintPage extends Print<string> {
+interface PrintPage extends Print<string> {
   /** Returns the page in parts, one per family. An unchanged family returns the same text as before. */
   readonly parts: Print<readonly string[]>;
 }

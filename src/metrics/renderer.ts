@@ -51,7 +51,7 @@ interface Order {
 export class TooManyScrapes extends Error {}
 
 /** Records work, so that late steps can be attributed to it. */
-export interface WorkMarks {
+interface WorkMarks {
   /** Runs and measures work on the event loop's thread. */
   timed<T>(work: () => T): T;
   /** Records that another thread starts or finishes work. */

@@ -12,7 +12,7 @@ import type { WorkerPage } from "./schema.ts";
 const PATIENCE_US = 5_000_000;
 
 /** Answers other processes with this process's rows. */
-export interface LocalRows {
+interface LocalRows {
   list(query: URLSearchParams): Response;
   one(id: string | undefined): Promise<Response>;
 }

@@ -8,7 +8,7 @@ import type { LogHeader, WorkerPage } from "./schema.ts";
 const PATH = "/understudy/requests";
 /** Default number of rows in an answer. */
 const LIMIT = 1000;
-export const LIMIT_MOST = 10_000;
+const LIMIT_MOST = 10_000;
 /** Largest number of answers in progress. Further requests are refused. */
 const ANSWERS_MOST = 16;
 /** A cursor has one number per worker. An empty number starts with the oldest row. */
@@ -17,7 +17,7 @@ const CURSOR = /^(?:\d{0,16})(?:\.\d{0,16})*$/;
 /** Paths and their methods, so that other methods get 405. */
 export const TRUTH_METHODS: Readonly<Record<string, readonly string[]>> = { [PATH]: ["GET"] };
 
-export interface TruthRoutesOptions {
+interface TruthRoutesOptions {
   /** null if no rows are kept. */
   readonly recent: RecentRows | null;
   readonly about: LogHeader;
@@ -32,7 +32,7 @@ export interface TruthRoutesOptions {
 }
 
 /** Requests by number. Numbers rise in the order of arrival. */
-export interface SentRequests {
+interface SentRequests {
   /** Numbers of the oldest kept request and of the next one. */
   readonly first: number;
   readonly next: number;
@@ -61,7 +61,7 @@ function idIn(url: string): string | undefined {
 }
 
 /** Answers queries for this process, or for all processes if it has peers. */
-export class TruthQueries {
+class TruthQueries {
   #open = 0;
 
   constructor(private readonly options: TruthRoutesOptions) {}

@@ -80,7 +80,7 @@ export interface RequestLine {
   readonly droppedRuns: number;
 }
 
-export interface PreemptedEntry {
+interface PreemptedEntry {
   readonly us: number;
   readonly resumedUs: number | null;
   readonly cachedTokens: number | null;

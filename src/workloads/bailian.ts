@@ -12,7 +12,7 @@ export const BAILIAN_BLOCK = 16;
 const EXPECTED =
   'a JSON object such as {"chat_id": 159, "parent_chat_id": -1, "timestamp": 61.114, "input_length": 21, "output_length": 9, "turn": 1, "hash_ids": [7, 8]}';
 /** Largest number of chats of a trace, because the conversation of each is kept in memory. */
-export const CHATS_MOST = 1 << 22;
+const CHATS_MOST = 1 << 22;
 /** `parent_chat_id` of the first turn of a conversation. */
 const NO_PARENT = -1;
 

@@ -5,15 +5,15 @@
 import type { Line } from "./lines.ts";
 import { notThis, type TraceItem } from "./trace.ts";
 
-export const BURSTGPT_HEADER = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type";
+const BURSTGPT_HEADER = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type";
 const COLUMNS = ["timestamp", "model", "request tokens", "response tokens"] as const;
 const LOG_TYPE = "log type";
 const MODELS = ["GPT-4"];
 /** A name that matches every row, in a list of models or log types. */
-export const ALL_NAMES = "all";
+const ALL_NAMES = "all";
 
 /** Rows to accept, by the exact text of their cells. Undefined: GPT-4; any log type. */
-export interface BurstgptChoice {
+interface BurstgptChoice {
   readonly models?: readonly string[] | undefined;
   readonly logTypes?: readonly string[] | undefined;
 }

@@ -8,13 +8,13 @@ import { isCount, TraceError } from "./trace.ts";
 /** Whole numbers below this take 4 bytes each, up to the largest. */
 const SMALL_MOST = 1 << 24;
 /** Largest number of different ids that are large numbers or texts. Each takes about 100 bytes. */
-export const IDENTITIES_MOST = 1 << 22;
+const IDENTITIES_MOST = 1 << 22;
 /** Largest total length of the different ids that are texts, in characters. */
-export const IDENTITY_CHARACTERS_MOST = 1 << 27;
+const IDENTITY_CHARACTERS_MOST = 1 << 27;
 const UINT64_MOST = 2n ** 64n - 1n;
 
 /** A text, or a whole number from 0 to 2^64 - 1, as a bigint from 2^53 on. */
-export type HashId = number | bigint | string;
+type HashId = number | bigint | string;
 
 export function isHashId(value: unknown): value is HashId {
   if (typeof value === "bigint") return value >= 0n && value <= UINT64_MOST;

@@ -15,7 +15,7 @@ export const LINE_LIMIT = 1 << 24;
 export const ENDLESS_BYTES = 1 << 26;
 
 /** Largest size of an unpacked gzip file, in bytes. */
-export const UNPACKED_MOST = 1 << 29;
+const UNPACKED_MOST = 1 << 29;
 const GZIP_MAGIC = [0x1f, 0x8b] as const;
 
 export interface Line {

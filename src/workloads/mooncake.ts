@@ -13,7 +13,7 @@ export const MOONCAKE_EXPECTED =
   'a JSON object such as {"timestamp": 0, "input_length": 700, "output_length": 20, "hash_ids": [0, 1]}';
 
 /** Largest number of sessions, because all their names are kept in memory. */
-export const SESSIONS_MOST = 1 << 22;
+const SESSIONS_MOST = 1 << 22;
 
 /** Throws a TraceError for more sessions than `most`. */
 export function* mooncake(lines: Iterable<Line>, shape: RowShape, most = SESSIONS_MOST): Generator<TraceItem> {
@@ -59,7 +59,7 @@ function requestOf(
   return { line, arrivalUs, ...prompt, outputTokens, ...turn };
 }
 
-export interface RowTimes {
+interface RowTimes {
   /** Microseconds of the trace's clock, or null if the row has no time. */
   readonly arrivalUs: number | null;
   /** Pause in microseconds after the session's previous answer, or null if the row states none. */

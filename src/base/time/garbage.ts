@@ -64,7 +64,7 @@ class TimeShare {
     readonly savedUs: number,
   ) {}
 
-  /** Time at which the work may begin, in microseconds of the clock. */
+  /** Time from which this kind of work is within its limit, in microseconds of the clock. */
   get freeAtUs(): number {
     return this.#paidUs - this.savedUs * this.part;
   }
@@ -77,7 +77,7 @@ class TimeShare {
 export class Garbage {
   /** Bytes counted since the last whole collection was wanted. */
   #bytes = 0;
-  /** Bytes of bodies and answers in `#bytes`. The others are of streams. */
+  /** The part of `#bytes` that bodies and answers added. Streams added the rest. */
   #bodyBytes = 0;
   /** Bytes counted since the start, and in `#seenBytes` their number at the last check whether the server is at rest. */
   #allBytes = 0;

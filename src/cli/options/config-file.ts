@@ -8,8 +8,8 @@ import { type FoundOption, lookup } from "./lookup.ts";
 import { ownValue } from "./option.ts";
 
 /**
- * Sections of TensorRT-LLM's configuration file (`--extra_llm_api_options`). Each has the keys whose options have another name
- * here.
+ * Sections of TensorRT-LLM's configuration file (`--extra_llm_api_options`), by name. A section maps those of its keys that
+ * differ from the name of their option to that name.
  */
 const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   kv_cache_config: { dtype: "kv-cache-dtype" },

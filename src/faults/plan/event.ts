@@ -69,7 +69,7 @@ export function dialectOf(json: EventJson): AnswerDialect | null {
 }
 
 /** Text of a delta that faults can replace, with the object that contains the text. */
-export interface TextPlace {
+interface TextPlace {
   /** Name of the field that contains the text. */
   readonly name: string;
   readonly text: string;

@@ -1,12 +1,10 @@
 /** Types of faults, of plans, and of the operations into which the stages turn an answer. */
 
-/** Stages of the pipeline, in the order in which they run. */
-export const STAGES = ["events", "text", "coding", "http", "segments", "end"] as const;
 /**
- * Stage in which a fault acts. Apart from `STAGES`: `instead` replaces the answer, `grpc` acts only on gRPC calls, `client` is
- * an act of a client.
+ * Stage in which a fault acts. The first six are the stages of the pipeline, in the order in which they run. `instead` replaces
+ * the answer, `grpc` acts only on gRPC calls, `client` is an act of a client.
  */
-export type FaultStage = (typeof STAGES)[number] | "instead" | "grpc" | "client";
+export type FaultStage = "events" | "text" | "coding" | "http" | "segments" | "end" | "instead" | "grpc" | "client";
 
 export const ANSWER_DIALECTS = ["chat", "completions", "messages", "responses", "generate"] as const;
 export type AnswerDialect = (typeof ANSWER_DIALECTS)[number];
@@ -112,7 +110,7 @@ export type AnswerEnding =
 
 /** Effect that a fault has on this connection and on later connections after the answer. */
 export interface ConnectionEffect {
-  /** End of the connection when its next request arrives. Null: the connection stays open. */
+  /** Close (FIN) or reset (RST) of the connection when its next request arrives. Null: the server answers that request. */
   readonly next: "fin" | "rst" | null;
   /** Number of later connections that are closed as soon as they open. */
   readonly refused: number;

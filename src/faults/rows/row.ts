@@ -11,8 +11,8 @@ import {
 } from "../plan/types.ts";
 
 export const AT_EVENTS: readonly PositionKind[] = ["head", "event", "done", "every", "drawn", "chance"];
-export const AT_PLACES: readonly PositionKind[] = [...AT_EVENTS, "byte"];
-export const AT_HEAD: readonly PositionKind[] = ["head"];
+const AT_PLACES: readonly PositionKind[] = [...AT_EVENTS, "byte"];
+const AT_HEAD: readonly PositionKind[] = ["head"];
 export const AT_ONCE: readonly PositionKind[] = ["head", "event", "done", "drawn", "chance", "byte"];
 
 /** Section of the HTML standard on line ends, encoding and segments of an event stream. */
@@ -79,11 +79,11 @@ export function actsOn({ id, http, stage }: FaultRow, over: FaultCarrier): boole
 }
 
 /** Returns the parameter whose words select the variants of the fault. Undefined if the fault has no variants. */
-export const wayParameter = ({ parameters }: Pick<FaultRow, "parameters">) =>
+const wayParameter = ({ parameters }: Pick<FaultRow, "parameters">) =>
   parameters.find((parameter) => parameter.type === "word");
 
 /** Returns the rule of the variant that the word `way` selects. Returns the row's own rule if `way` selects no variant. */
-export function ruleOf(row: FaultRow, way: string): FaultRule {
+function ruleOf(row: FaultRow, way: string): FaultRule {
   const { what, oracle, text, allows } = row;
   return { what, oracle, text, allows, ...row.ways[way] };
 }

@@ -5,7 +5,7 @@ import type { AnswerDialect, EventCounts } from "../plan/types.ts";
 import { EDITS } from "./edits.ts";
 
 /** Data and functions that an edit can use. */
-export interface EditContext {
+interface EditContext {
   readonly run: FaultRun;
   readonly dialect: AnswerDialect;
   /** Parsed JSON of the first event of the answer. */
@@ -38,7 +38,7 @@ function nextEdit(run: FaultRun, event: number): number {
   return spares ? Number.POSITIVE_INFINITY : run.nextDue(event);
 }
 
-export type StopReason = "error" | "gone";
+type StopReason = "error" | "gone";
 
 /** Returns the events that replace an event. Returns null if the fault cannot act on the event. */
 export type Edit = (event: StreamEvent, editing: EditContext) => readonly StreamEvent[] | null;

@@ -5,7 +5,7 @@
 import { goDurationUs } from "../../base/go-duration.ts";
 
 /** A number, or a waveform over time. */
-export type Wave = number | Waveform;
+type Wave = number | Waveform;
 interface Waveform {
   readonly shape: Shape;
   readonly start: number;
@@ -15,7 +15,7 @@ interface Waveform {
 const SHAPES = ["oscillate", "ramp", "rampreset", "squarewave"] as const;
 type Shape = (typeof SHAPES)[number];
 
-export interface FakeLoras {
+interface FakeLoras {
   /** Names separated by commas. */
   readonly running: string;
   readonly waiting: string;

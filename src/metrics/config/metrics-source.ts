@@ -7,9 +7,9 @@ import type { MetricsConfig } from "./metrics-config.ts";
 
 export interface MetricsSource {
   readonly engine: FixedEngineConfig;
-  /** Engines per process. */
+  /** Number of engines per process. */
   readonly dataParallelSize: number;
-  /** Processes of the server. */
+  /** Number of processes of the server. */
   readonly workers: number;
   readonly models: ServedNames;
   readonly deployment: DeploymentConfig;

@@ -4,7 +4,7 @@
  */
 
 /** A quantile of the summaries and the allowed error of its estimate. */
-export interface Quantile {
+interface Quantile {
   readonly quantile: number;
   readonly error: number;
 }

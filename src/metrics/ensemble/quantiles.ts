@@ -41,7 +41,10 @@ class Samples {
 }
 
 class Estimator {
-  /** By target: allowed error in ranks, per rank above and below the target. */
+  /**
+   * Factors of the allowed error, by target. At a rank below the target, the error is `#above` times the number of ranks above
+   * that rank. At any other rank it is `#below` times the rank.
+   */
   readonly #above: Float64Array;
   readonly #below: Float64Array;
   readonly #buffer = new Float64Array(BUFFER);

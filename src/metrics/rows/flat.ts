@@ -52,6 +52,7 @@ export class Layout {
   #at = 0;
 
   constructor(readonly shape: Shape) {
+    // Reading an empty array moves `#at` past the last number, so the length follows from `read` alone.
     this.read(this.#into);
     this.length = this.#at;
   }

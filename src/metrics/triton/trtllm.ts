@@ -34,9 +34,9 @@ function family(
     const numbers = { engines, identity, sum };
     // All engines count once any engine has ended an iteration, because their capacities are constant from then on.
     const begun = engines.some(({ iterations }) => iterations > 0);
-    return Object.entries(values).map(([value, of]) => [
+    return Object.entries(values).map(([value, numberIn]) => [
       { ...labelsOf(identity.triton.llm), [label]: value },
-      begun ? of(numbers) : 0,
+      begun ? numberIn(numbers) : 0,
     ]);
   };
   return make(EVERY, name, help, read, proof);

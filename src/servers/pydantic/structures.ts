@@ -77,7 +77,7 @@ class MemberCheck {
     return item;
   }
 
-  /** Takes the result of a member's check. */
+  /** Stores the value of a checked member, or notes that the member failed. */
   record(name: string, { alias = name }: Member, result: unknown): void {
     if (result === FAIL) this.#failed(alias);
     else this.checked?.set(name, result);
@@ -191,7 +191,7 @@ export interface Branch<V> {
 }
 
 /** The branch of a union that fits best. */
-export interface BranchChoice<V> {
+interface BranchChoice<V> {
   /** Index of the branch, or -1 if none fits. */
   readonly index: number;
   /** The branch's result, or `FAIL`. */

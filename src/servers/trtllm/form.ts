@@ -42,7 +42,7 @@ const COMPLETION_SUFFIX = encoder.encode(
 );
 
 /** Facts about a request that its answer contains. */
-export interface AnswerIdentity {
+interface AnswerIdentity {
   /** Name of the model as in the request. */
   readonly model: string;
   readonly stream: boolean;
@@ -155,8 +155,8 @@ export class TrtllmChatForm extends TrtllmForm {
   }
 
   /**
-   * Returns one event per choice, with a space before the line end as in the real server. With `echo`, a second event per
-   * choice has the last message of the request.
+   * Returns the first event of each choice, which has the role. Like the real server, ends it with a space before the line end.
+   * With `echo`, each choice gets a second event with the last message of the request.
    */
   opening([first]: readonly ChoiceSoFar[]): readonly string[] {
     const { output, prompts } = this.context;
@@ -245,7 +245,7 @@ export class TrtllmChatForm extends TrtllmForm {
 
 export class TrtllmCompletionForm extends TrtllmForm {
   protected readonly suffix = COMPLETION_SUFFIX;
-  /** Ended choices by prompt. Only filled in a stream with a usage event for each prompt. */
+  /** The choices that have ended, a list for each prompt. Empty unless each prompt gets its own usage event (`#tellsPrompts`). */
   readonly #ended: ChoiceSoFar[][] = [];
 
   constructor(identity: AnswerIdentity) {

@@ -1,7 +1,7 @@
 /** Reads bodies of chats and completions. Each reader checks a body and chooses the form of the answer. */
 
 import type { BodyReader, Form } from "../openai/pipeline/form.ts";
-import type { ChatRequest, CompletionRequest, Limits } from "../openai/request/request.ts";
+import type { ChatRequest, CompletionRequest, GenerationRequest, Limits } from "../openai/request/request.ts";
 import { asText, type Body, type BodyKind, namesJson, type ReadBody, readerOf } from "../pydantic/read-body.ts";
 import { validator } from "../pydantic/validate.ts";
 import { get, type Int } from "../pydantic/value.ts";
@@ -43,7 +43,7 @@ export function trtllmReaders(
   served: string,
   nextId: () => number,
 ): { readonly chat: BodyReader; readonly completion: BodyReader } {
-  const formed = (read: ReadBody<ChatRequest | CompletionRequest>): ReturnType<BodyReader["read"]> => {
+  const formed = (read: ReadBody<GenerationRequest>): ReturnType<BodyReader["read"]> => {
     if ("error" in read) return { error: asTrtllm(read.error) };
     const { request } = read;
     return { request, form: formOf(request, served, nextId) };
@@ -68,7 +68,7 @@ export function byFastApi({ read, pieces }: BodyReader): BodyReader {
   };
 }
 
-function formOf(request: ChatRequest | CompletionRequest, served: string, nextId: () => number): Form {
+function formOf(request: GenerationRequest, served: string, nextId: () => number): Form {
   const { model, stream } = request;
   const identity = { model: model ?? "", stream, served, nextId };
   if (request.kind === "completion") return new TrtllmCompletionForm(identity);

@@ -38,7 +38,7 @@ export function useSampling(body: PythonDict): void {
   takeAnyMinimum(body, of);
 }
 
-/** Checks the assertions of the executor, in the executor's order. */
+/** Refuses values that would fail an assertion in TensorRT-LLM's executor. The first failure in the executor's order is shown. */
 function checkAssertions(of: (name: string) => number | undefined): void {
   const claims = [
     ["minTokens.value() >= 0", (of("min_tokens") ?? 0) >= 0],

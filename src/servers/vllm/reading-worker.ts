@@ -18,7 +18,7 @@ import type { ReadingHost } from "../openai/pipeline/dialect.ts";
 import { leanAnswer } from "../openai/pipeline/lean.ts";
 import { templateHabits } from "../openai/pipeline/template-habits.ts";
 import { badRequest } from "../openai/request/errors.ts";
-import type { ChatRequest, CompletionRequest, Limits } from "../openai/request/request.ts";
+import type { GenerationRequest, Limits } from "../openai/request/request.ts";
 import { type BodyText, readBody, wholeText } from "../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../pydantic/refusals.ts";
 import { valuesIn } from "../pydantic/values-in.ts";
@@ -40,7 +40,7 @@ interface IncomingBody {
 
 /** The request of a body, or the error that refuses it. `repeated`: the fields that the answer repeats. */
 type ReadResult =
-  | { readonly request: ChatRequest | CompletionRequest; readonly repeated?: unknown }
+  | { readonly request: GenerationRequest; readonly repeated?: unknown }
   | { readonly error: ErrorAnswer };
 
 const READERS: Readonly<

@@ -13,7 +13,7 @@ export interface GivenCall {
 }
 
 /** An error in a list of calls. `at`: keys and indexes of its place. */
-export interface CallMistake {
+interface CallMistake {
   readonly at: readonly (string | number)[];
   readonly message: string;
 }

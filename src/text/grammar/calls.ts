@@ -24,7 +24,7 @@ export interface CallPlan {
 }
 
 /** A call of a tool, whose arguments are drawn. */
-export interface PlannedCall {
+interface PlannedCall {
   readonly name: string;
   /** JSON of the parameters' schema. Null: none. */
   readonly parameters: string | null;

@@ -24,7 +24,7 @@ export const TOOL_FORMATS = [
 export type ToolFormat = (typeof TOOL_FORMATS)[number];
 
 /** Formats of reasoning that answers can have. */
-export const REASONING_FORMATS = [
+const REASONING_FORMATS = [
   "deepseek_r1",
   "qwen3",
   "deepseek_v4",

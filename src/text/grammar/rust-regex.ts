@@ -4,7 +4,7 @@
  */
 
 /** An error in an expression. */
-export interface RegexMistake {
+interface RegexMistake {
   /** Offset of the first marked character. */
   readonly from: number;
   /** Offset after the last marked character. */

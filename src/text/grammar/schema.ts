@@ -48,7 +48,7 @@ export function typesOf({ type, const: constant, enum: list }: Keywords): readon
 }
 
 /** Types of values for schemas that leave the type open. */
-export const PLAIN_TYPES: readonly TypeName[] = ["string", "integer", "boolean"];
+const PLAIN_TYPES: readonly TypeName[] = ["string", "integer", "boolean"];
 
 /** Keywords that imply a type. */
 const IMPLIED: readonly (readonly [TypeName, readonly string[]])[] = [
@@ -70,10 +70,10 @@ const IMPLIED: readonly (readonly [TypeName, readonly string[]])[] = [
   ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
 ];
 
-/** Returns the types that the keywords imply, for a schema without `type`. */
+/** Returns the types that the keywords of a schema without `type` imply. If they imply none, returns `PLAIN_TYPES`. */
 export function impliedTypes(schema: Keywords): readonly TypeName[] {
   const found = IMPLIED.filter(([, keys]) => keys.some((key) => schema[key] !== undefined)).map(([type]) => type);
-  return found.length > 0 ? found : TYPES.filter((type) => PLAIN_TYPES.includes(type));
+  return found.length > 0 ? found : PLAIN_TYPES;
 }
 
 /** Resolves a reference within the document. Returns undefined if it leads nowhere. */

@@ -16,7 +16,6 @@ import {
   isKeywords,
   type Keywords,
   numberOr,
-  PLAIN_TYPES,
   pointed,
   properties,
   type Schema,
@@ -138,7 +137,7 @@ export class ValueDrawer {
       if (part === true) return;
       // The cost of merging.
       spend(8);
-      // A reference that leads only to itself has no effect.
+      // So many references in a row lead only to themselves, which has no effect.
       if (references > 64) return;
       if (typeof part.$ref === "string") merge(pointed(this.#root, part.$ref) ?? true, references + 1);
       out = both(out, part);
@@ -205,8 +204,7 @@ export class ValueDrawer {
 
   #typeOf(schema: Keywords, draws: Draws, depth: number): TypeName {
     const stated = typesOf(schema);
-    const implied = stated.length > 0 ? stated : impliedTypes(schema);
-    const types = implied.length > 0 ? implied : PLAIN_TYPES;
+    const types = stated.length > 0 ? stated : impliedTypes(schema);
     const simple = this.#isLate(depth) ? types.filter((type) => type !== "object" && type !== "array") : types;
     return draws.pick(simple.length > 0 ? simple : types);
   }

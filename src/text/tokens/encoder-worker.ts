@@ -14,7 +14,7 @@ import { type PackedParts, unpacked } from "./packed-parts.ts";
 import type { PromptPart } from "./types.ts";
 
 /** The first message. Only a folder gets an answer. */
-export type EncoderStart = BuiltInStart | FolderOrder;
+type EncoderStart = BuiltInStart | FolderOrder;
 /** The path of a model's folder. The answer has its content. */
 export interface FolderOrder {
   readonly id: number;

@@ -37,8 +37,8 @@ export function vocabularyOf(tokens: readonly Uint8Array[], specials: ReadonlySe
 }
 
 /**
- * Escapes a text for JSON like serde_json, which vLLM 0.33 uses through pydantic: \\b \\f \\n \\r \\t, other control
- * characters as \\u00xx in lower case, nothing above ASCII. JSON.stringify differs only for lone surrogates, which decoded
+ * Escapes a text for JSON like serde_json, which vLLM 0.33 uses through pydantic: \b \f \n \r \t, other control
+ * characters as \u00xx in lower case, nothing above ASCII. JSON.stringify differs only for lone surrogates, which decoded
  * UTF-8 never has.
  */
 export function escapeJson(text: string): string {

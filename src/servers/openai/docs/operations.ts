@@ -56,7 +56,7 @@ export function bodySchema(title: string, fields: Fields, parameterOf: (name: st
 const capital = (words: string) => words.charAt(0).toUpperCase() + words.slice(1);
 
 /** Returns the sentence about a field's effect. */
-export function effectText(effect: Effect): string {
+function effectText(effect: Effect): string {
   if ("seen" in effect) return effect.seen;
   return "neither" in effect ? `none in vLLM either: ${effect.neither}` : `none here: ${effect.here}`;
 }

@@ -121,7 +121,7 @@ class Overload {
 
   #headers({ seconds, forms }: NonNullable<OverloadLimits["retryAfter"]>): Record<string, string> {
     const headers: Record<string, string> = {};
-    // Seconds and dates go into the same header, so that the last of these forms wins.
+    // Seconds and dates go into the same header, so the last of these two forms wins.
     for (const form of forms) {
       if (form === "ms") headers["retry-after-ms"] = String(Math.round(seconds * 1000));
       else if (form === "seconds") headers["retry-after"] = String(Math.ceil(seconds));
@@ -292,18 +292,18 @@ export class Bodies {
     return Promise.race([inTime, crowded.promise]);
   }
 
-  #inTime<T>(body: Promise<T>, late: Deadlines | null): Promise<T | ErrorAnswer> {
-    if (late === null) return body;
+  #inTime<T>(body: Promise<T>, limit: Deadlines | null): Promise<T | ErrorAnswer> {
+    if (limit === null) return body;
     return new Promise((resolve, reject) => {
       const watched: TimedItem = { expire: () => resolve(this.#tooSlow) };
-      late.watch(watched);
+      limit.watch(watched);
       body.then(
         (read) => {
-          late.forget(watched);
+          limit.forget(watched);
           resolve(read);
         },
         (reason) => {
-          late.forget(watched);
+          limit.forget(watched);
           reject(reason);
         },
       );
@@ -312,7 +312,7 @@ export class Bodies {
 }
 
 /** Receives the parts of a body and reads them on another thread. */
-export interface BodyTaker {
+interface BodyTaker {
   /** Takes the next part. Copies its bytes. */
   push(part: Uint8Array): void;
   /** Gives the body up, because no more parts come. */

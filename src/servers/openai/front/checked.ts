@@ -33,7 +33,7 @@ export interface RouteDeps {
 type Json = string | AnswerParts;
 
 /** Makes the answer of a body. Each function may throw `RefusedRequest`. */
-export interface BodyAnswerer {
+interface BodyAnswerer {
   readonly check: (body: PythonValue) => Pieces<CheckedFields>;
   /** Makes the answer from the checked fields and the whole body. */
   readonly made: (checked: CheckedFields, body: PythonDict) => Json | Promise<Json>;

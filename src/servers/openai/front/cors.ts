@@ -16,7 +16,7 @@ const PREFLIGHT = {
 
 type Headers = Readonly<Record<string, string>>;
 
-export interface Preflight {
+interface Preflight {
   readonly status: number;
   readonly body: string;
   readonly headers: Headers;

@@ -41,7 +41,7 @@ const LONG_CHARACTERS = 65_536;
 const GUARDED = ["/v1", "/v2", "/inference", "/cohere", OWN_PATHS];
 
 /** Ways in which the HTTP of a server differs from vLLM's. */
-export interface HttpHabits {
+interface HttpHabits {
   /** True if there is no CORS middleware: answers do not vary by origin. */
   readonly withoutCors?: boolean;
   /** Called for each request that is refused because it has no valid key. */

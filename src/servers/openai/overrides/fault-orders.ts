@@ -16,7 +16,7 @@ import { type AnswerOrders, disturbsAny } from "./orders.ts";
 const KEYS_MOST = 10_000;
 
 /** Counts the effects of faults. */
-export interface FaultCounts {
+interface FaultCounts {
   /** Counts an answer that a fault acted on. `id`: of the fault. */
   faulted(id: string): void;
   /** Counts the bytes of garbage from disturbing an answer. Absent: they are not counted. */
@@ -24,7 +24,7 @@ export interface FaultCounts {
 }
 
 /** An answer that may be disturbed. */
-export interface FaultSubject {
+interface FaultSubject {
   /** Text of the ordered plan. "": none is ordered. */
   readonly fault: string;
   /** True if the plan may affect other requests. */

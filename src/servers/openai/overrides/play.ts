@@ -66,7 +66,7 @@ export class JointOutputs {
 }
 
 /** Settings for the script of a choice. */
-export interface PlaySettings {
+interface PlaySettings {
   readonly script: Script;
   readonly stage: Stage;
   readonly repetition: Repetition | null;

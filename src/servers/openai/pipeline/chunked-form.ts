@@ -30,7 +30,7 @@ export abstract class ChunkedForm implements Form {
     return { prefix: encoder.encode(this.prefix(index)), suffix: this.suffix, showsEmpty: true };
   }
 
-  /** Returns the tokens of all prompts, and those of these choices. */
+  /** Returns the number of tokens of all prompts together, and of these choices together. */
   protected tokensOf(choices: readonly ChoiceSoFar[]): { readonly prompt: number; readonly completion: number } {
     return {
       prompt: this.context.prompts.reduce((sum, { tokens }) => sum + tokens, 0),

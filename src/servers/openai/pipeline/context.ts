@@ -13,7 +13,7 @@ import type { LogprobSource } from "../request/logprob-source.ts";
 import { Logprobs } from "../request/logprobs.ts";
 import { hidesTokens, type OutputOptions, outputOptions, promptLogprobCount } from "../request/output-options.ts";
 import { decoded, promptText } from "../request/prompts.ts";
-import type { ChatRequest, CompletionRequest, Limits } from "../request/request.ts";
+import type { CompletionRequest, GenerationRequest, Limits } from "../request/request.ts";
 import type { ServerTraits } from "../request/server-traits.ts";
 import { isOver } from "../request/thinking.ts";
 import { AnswerParser } from "../tool-calls/answer-parser.ts";
@@ -157,7 +157,7 @@ export function cacheUse(
 }
 
 /** Results of earlier stages, from which an `AnswerContext` is made. */
-export interface AnswerContextInput {
+interface AnswerContextInput {
   readonly received: ReceivedRequest;
   readonly cut: readonly Cut[];
   readonly ticket: Ticket;
@@ -230,6 +230,6 @@ function wantsTruth(headers: Pick<HttpHeaders, "get">): boolean {
 }
 
 /** Returns the number of the LoRA adapter that the request names, or 0. */
-export function adapterOf({ loraNames }: Limits, { model }: ChatRequest | CompletionRequest): number {
+export function adapterOf({ loraNames }: Limits, { model }: GenerationRequest): number {
   return model === null ? 0 : loraNames.indexOf(model) + 1;
 }

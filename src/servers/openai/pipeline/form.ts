@@ -11,7 +11,7 @@ import type { Body } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { RequestKind } from "../front/reading/messages.ts";
 import type { Logprobs } from "../request/logprobs.ts";
-import type { ChatRequest, CompletionRequest, Limits } from "../request/request.ts";
+import type { GenerationRequest, Limits } from "../request/request.ts";
 import type { Delta, Message } from "../tool-calls/output.ts";
 import type { AnswerContext } from "./context.ts";
 import type { LongTexts } from "./long-body.ts";
@@ -131,7 +131,7 @@ export interface Form {
 
 /** The result of reading a body: the request and the form of its answer. */
 export interface FormedRequest {
-  readonly request: ChatRequest | CompletionRequest;
+  readonly request: GenerationRequest;
   readonly form: Form;
 }
 
@@ -145,5 +145,5 @@ export interface BodyReader {
   /** Kind of request that the reading thread makes of the largest bodies. Absent: it only returns their decoded text. */
   readonly thread?: RequestKind;
   /** Returns the form of a request that the thread has read. `repeated`: further data of the same dialect from the thread. */
-  readonly formOf?: (request: ChatRequest | CompletionRequest, repeated: unknown) => Form;
+  readonly formOf?: (request: GenerationRequest, repeated: unknown) => Form;
 }

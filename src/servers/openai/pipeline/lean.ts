@@ -8,11 +8,11 @@ import type { RenderChat } from "../../../text/tokens/chat-template.ts";
 import { packed } from "../../../text/tokens/packed-parts.ts";
 import type { ThreadAnswer, ThreadStart } from "../front/reading/messages.ts";
 import { promptPieces } from "../request/prompts.ts";
-import type { ChatMessage, ChatRequest, CompletionRequest, Limits } from "../request/request.ts";
+import type { ChatMessage, ChatRequest, CompletionRequest, GenerationRequest, Limits } from "../request/request.ts";
 
 /** Makes the prompts of a request. Returns them with the reduced request, or an error. `start.keepsTools`: keeps the tools. */
 export function leanAnswer(
-  request: ChatRequest | CompletionRequest,
+  request: GenerationRequest,
   start: ThreadStart,
   renderChat: RenderChat,
   limits: Limits,

@@ -11,7 +11,7 @@ import { BodyReading } from "../front/reading/thread.ts";
 import type { AnswerOrders, OrderedAnswer } from "../overrides/orders.ts";
 import { engineDead } from "../request/errors.ts";
 import { toolShapes } from "../request/output-options.ts";
-import type { ChatRequest, CompletionRequest } from "../request/request.ts";
+import type { ChatRequest, GenerationRequest } from "../request/request.ts";
 import type { BodyReader } from "./form.ts";
 import type { DeclinedRequest, ReceivedRequest, Serving } from "./serving.ts";
 
@@ -95,7 +95,7 @@ async function readElsewhere(
   }
   if (!("read" in answer)) throw new Error("the reading thread returned neither a request nor a text");
   const { request: lean, prompts, tools, repeated } = answer.read;
-  const request: ChatRequest | CompletionRequest =
+  const request: GenerationRequest =
     tools === null || lean.kind !== "chat" ? lean : { ...lean, tools: await toolsIn(tools, serving.kernel.backend) };
   const bytes = prompts.reduce((sum, prompt) => sum + ("text" in prompt ? prompt.text.length : prompt.byteLength), 0);
   serving.kernel.backend.consumed(bytes);

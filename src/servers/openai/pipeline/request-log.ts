@@ -4,14 +4,14 @@
  */
 import type { LoraModule } from "../../../kernel/kernel-config.ts";
 import { repr, reprFloat } from "../../pydantic/repr.ts";
-import type { ChatRequest, CompletionRequest } from "../request/request.ts";
+import type { GenerationRequest } from "../request/request.ts";
 import { isGreedy, usedTemperature } from "../request/sampling.ts";
 import { type AnswerContext, promptId } from "./context.ts";
 
 /** Returns the line of a prompt that the engine is about to get. `maxTokens`: its limit of output tokens. */
 export function receivedLine(
   id: string,
-  request: ChatRequest | CompletionRequest,
+  request: GenerationRequest,
   maxTokens: number,
   lora: (LoraModule & { readonly number: number }) | null,
 ): string {
@@ -46,7 +46,7 @@ function printable(id: string): string {
 }
 
 /** Returns the parameters in the order of `SamplingParams.__repr__`. */
-function parameters(request: ChatRequest | CompletionRequest, maxTokens: number): string {
+function parameters(request: GenerationRequest, maxTokens: number): string {
   const { sampling, stop, seed } = request;
   const temperature = usedTemperature(request.temperature);
   const greedy = isGreedy(request.temperature);

@@ -12,7 +12,7 @@ import { FINISH_NAMES } from "./context.ts";
 const CHOICES_MOST = 16;
 
 /** A choice whose times a summary shows. */
-export interface TimedChoice extends Receiver {
+interface TimedChoice extends Receiver {
   readonly submission: Submission | null;
   readonly finish: Finish | null;
   readonly tokens: number;

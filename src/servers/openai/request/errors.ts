@@ -102,7 +102,7 @@ export const orderNotAllowed: ErrorAnswer = errorAnswer(
 );
 
 /** Most characters of an unknown name that are quoted, because megabytes would be copied several times in one turn. */
-export const QUOTED_NAME_MOST = 65_536;
+const QUOTED_NAME_MOST = 65_536;
 
 /** Returns the 404 of a model that is not served. Like vLLM, does not list the names of adapters. */
 export function unknownModel(model: string, limits: Pick<Limits, "servedModelNames">): ErrorAnswer {

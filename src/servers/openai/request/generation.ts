@@ -33,7 +33,7 @@ export interface RequestPlan
 }
 
 /** Facts about one choice. */
-export interface ChoicePlan {
+interface ChoicePlan {
   readonly id: string;
   readonly cut: Cut;
   readonly seed: number;

@@ -30,7 +30,7 @@ type IdLists = Pick<
 >;
 
 /** Lists as the request has them. Null: absent. */
-export interface SentLists {
+interface SentLists {
   readonly bias: ReadonlyMap<string, number> | null;
   readonly stop: readonly Int[] | null;
   readonly allowed: readonly Int[] | null;

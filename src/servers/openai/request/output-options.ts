@@ -8,7 +8,7 @@ import { OutputParser } from "../tool-calls/output-parser.ts";
 import type { ChatRequest, GenerationRequest } from "./request.ts";
 import type { ServerTraits } from "./server-traits.ts";
 
-/** Fields of a request that shape its answer. Thousands of answers run at once, so that the rest of a request is not kept. */
+/** Fields of a request that shape its answer. The rest of a request is not kept, because thousands of answers run at once. */
 export interface OutputOptions {
   readonly chat: boolean;
   readonly n: number;

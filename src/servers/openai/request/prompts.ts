@@ -286,7 +286,10 @@ export function checkPromptText(text: string, limits: Limits, truncated = false)
   return badRequest("TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, InputSequence]]");
 }
 
-/** Returns the most tokens of a prompt after `truncate_prompt_tokens`. For -1 that leaves room for one output token. */
+/**
+ * Returns the most tokens of a prompt after `truncate_prompt_tokens`, Infinity without that field. For -1, an output token still
+ * fits into the context, if the request wants output.
+ */
 export function keptTokens(request: GenerationRequest, limits: Limits): number {
   const keep = request.truncatePromptTokens;
   if (keep === null) return Number.POSITIVE_INFINITY;

@@ -25,7 +25,7 @@ const GREEDY_BELOW = 1e-5;
 const LOWEST_TEMPERATURE = 1e-2;
 
 /** Checks what `SamplingParams.__post_init__` checks, in its order. `checkPrompt` calls it. */
-export function checkParameters(request: GenerationRequest, maxTokens: Int): ErrorAnswer | null {
+function checkParameters(request: GenerationRequest, maxTokens: Int): ErrorAnswer | null {
   const { sampling } = request;
   if (sampling.beamSearch) return checkSequences(sampling.n, "beam_width");
   if (sampling.constraintRefusal !== null) return sampling.constraintRefusal;

@@ -13,7 +13,7 @@ import type { LogprobSource } from "./logprob-source.ts";
 import type { AnswersConfig } from "./openai-config.ts";
 
 /** The log that `--enable-log-requests` switches on. */
-export interface RequestLog {
+interface RequestLog {
   /** True while requests are logged. */
   readonly isOn: LiveValue<boolean>;
   write(line: string): void;

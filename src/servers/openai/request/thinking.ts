@@ -43,7 +43,7 @@ interface ThoughtfulLength {
 }
 
 /** Values from which the tokens of an answer are drawn. */
-export interface DrawInputs {
+interface DrawInputs {
   readonly tables: AnswerTables;
   readonly seed: number;
   readonly steering: Steering | null;

@@ -27,7 +27,7 @@ interface CallSlot {
 }
 
 /** The tokens of a vocabulary that matter to a grammar. */
-export interface GrammarTokens {
+interface GrammarTokens {
   /** The grammar's tags by token id. */
   readonly tags: ReadonlyMap<number, string>;
   /** Texts of the other special tokens, which are removed from the answer. */

@@ -21,11 +21,7 @@ export interface Move {
 }
 
 /** Reads raw arguments into values by name, in order. `open`: includes an incomplete last value. Returns null if unreadable. */
-export type ArgumentReader = (
-  raw: string,
-  open: boolean,
-  properties: Properties,
-) => ReadonlyMap<string, PythonValue> | null;
+type ArgumentReader = (raw: string, open: boolean, properties: Properties) => ReadonlyMap<string, PythonValue> | null;
 
 /** A text format of tool calls. */
 export interface CallGrammar {

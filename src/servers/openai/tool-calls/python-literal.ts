@@ -12,7 +12,7 @@ export interface PythonCall {
 }
 
 /** Thrown for text that is not in this notation. */
-export class NoLiteral extends Error {
+class NoLiteral extends Error {
   override readonly name = "NoLiteral";
 }
 

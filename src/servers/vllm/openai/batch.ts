@@ -6,7 +6,7 @@
 
 import type { BodyReader } from "../../openai/pipeline/form.ts";
 import { badRequest, validationError } from "../../openai/request/errors.ts";
-import type { ChatMessage, ChatRequest, CompletionRequest, Limits } from "../../openai/request/request.ts";
+import type { ChatMessage, ChatRequest, GenerationRequest, Limits } from "../../openai/request/request.ts";
 import { placeIn } from "../../pydantic/json.ts";
 import { asText, type Body, isJson, jsonFailure, type ReadBody } from "../../pydantic/read-body.ts";
 import { type ErrorAnswer, errorAnswer } from "../../pydantic/refusals.ts";
@@ -82,11 +82,7 @@ function batchError({ use_beam_search: beams, n = 1 }: Record<string, unknown>):
  * Reads a body of `/invocations` as a chat if it fits the fields of a chat, else as a completion. Ignores `model`, because
  * SageMaker names adapters in a header.
  */
-export function readInvocation(
-  body: Body,
-  contentType: string | null,
-  limits: Limits,
-): ReadBody<ChatRequest | CompletionRequest> {
+export function readInvocation(body: Body, contentType: string | null, limits: Limits): ReadBody<GenerationRequest> {
   const parsed = parseObject(body);
   if (parsed === null) return unreadable(body, contentType, limits);
   const { model: _, ...rest } = parsed;

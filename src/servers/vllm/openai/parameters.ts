@@ -137,7 +137,7 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   min_tokens: {
     limits: "0 to `max_tokens`",
     bounds: { minimum: 0 },
-    effect: seen("the answer cannot end before, and has no stop string or stop token before"),
+    effect: seen("the answer cannot end before; stop tokens do not occur until then, and stop strings do not end it"),
   },
   skip_special_tokens: { effect: seen("false: the text includes special tokens") },
   spaces_between_special_tokens: { effect: neither("byte-level tokenizers put no spaces there") },

@@ -8,7 +8,7 @@ import type { Pieces } from "../../../base/pieces.ts";
 import type { ChatChanges } from "../../openai/pipeline/dialect.ts";
 import type { BodyReader, Form } from "../../openai/pipeline/form.ts";
 import { badRequest, unexpectedError, validationRefusal } from "../../openai/request/errors.ts";
-import type { ChatRequest, CompletionRequest, Limits } from "../../openai/request/request.ts";
+import type { ChatRequest, CompletionRequest, GenerationRequest, Limits } from "../../openai/request/request.ts";
 import { type BodyKind, type ReadBody, readerOf } from "../../pydantic/read-body.ts";
 import { type ErrorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
 import { repr, str } from "../../pydantic/repr.ts";
@@ -54,14 +54,14 @@ export const chatReader: BodyReader = { ...readerOf(chat, withForm), thread: "ch
 export const completionReader: BodyReader = { ...readerOf(completion, withForm), thread: "completion", formOf };
 
 /** Adds the form of the answer to a request that was read. */
-export function withForm(read: ReadBody<ChatRequest | CompletionRequest>): ReturnType<BodyReader["read"]> {
+export function withForm(read: ReadBody<GenerationRequest>): ReturnType<BodyReader["read"]> {
   if ("error" in read) return read;
   const { request } = read;
   return { request, form: formOf(request) };
 }
 
 /** Returns the form of the answer to a request. */
-export function formOf(request: ChatRequest | CompletionRequest): Form {
+export function formOf(request: GenerationRequest): Form {
   return request.kind === "chat" ? new ChatForm(request) : new CompletionForm(request);
 }
 
@@ -93,7 +93,7 @@ const MAX_PROMPTS = 1024;
 const MAX_CACHE_SALT = 128;
 
 /** Applies the rules of chats. Sets `tool_choice` to auto if only tools are given. Replaces old names in messages. */
-export function applyChatRules(body: PythonDict, withTools = true): void {
+function applyChatRules(body: PythonDict, withTools = true): void {
   const messages = get(body, "messages");
   checkMessages(messages);
   if (truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))

@@ -6,7 +6,7 @@ import { Query } from "../../openai/front/query.ts";
 import type { ApiDialect, DialectHost } from "../../openai/pipeline/dialect.ts";
 import type { BodyReader } from "../../openai/pipeline/form.ts";
 import { validationError } from "../../openai/request/errors.ts";
-import type { ChatRequest, CompletionRequest } from "../../openai/request/request.ts";
+import type { ChatRequest, GenerationRequest } from "../../openai/request/request.ts";
 import { readerOf } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { bool, int } from "../../pydantic/types.ts";
@@ -66,7 +66,7 @@ export function responsesReader(host: DialectHost, store: Store, habits?: Respon
     return { request, form: formOf(request, messages, repeated) };
   });
   if (store.keeps) return reader;
-  const ofThread = (request: ChatRequest | CompletionRequest, repeated: unknown) =>
+  const ofThread = (request: GenerationRequest, repeated: unknown) =>
     formOf(request as ChatRequest, [], repeated as RepeatedFields);
   return { ...reader, thread: "response", formOf: ofThread };
 }

@@ -39,7 +39,7 @@ interface OpenItem {
 }
 
 /** Values that the form needs in addition to the request. */
-export interface ResponseSetup {
+interface ResponseSetup {
   readonly store: Store;
   /** Messages of the request and of earlier responses. They are stored, because a later response may continue from this one. */
   readonly messages: PreviousResponse["messages"];

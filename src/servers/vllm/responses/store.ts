@@ -8,7 +8,7 @@ import type { PreviousResponse } from "./convert.ts";
 export type Status = "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
 
 /** Default limit for all stored responses together, in UTF-16 units. */
-export const KEPT_CHARACTERS_MAX = 64 * 2 ** 20;
+const KEPT_CHARACTERS_MAX = 64 * 2 ** 20;
 
 /** Keeps the events of a background stream. Any number of readers can follow it, also none. */
 export class EventLog implements EventSink {

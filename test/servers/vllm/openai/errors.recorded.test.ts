@@ -8,7 +8,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { atOnce } from "../../../../src/base/pieces.ts";
 import * as errors from "../../../../src/servers/openai/request/errors.ts";
 import { checkPromptText, truncatePrompt } from "../../../../src/servers/openai/request/prompts.ts";
-import type { ChatRequest, CompletionRequest, Limits } from "../../../../src/servers/openai/request/request.ts";
+import type { ChatRequest, GenerationRequest, Limits } from "../../../../src/servers/openai/request/request.ts";
 import {
   checkDataParallelRank,
   checkIds,
@@ -108,7 +108,7 @@ function render(request: ChatRequest): string {
 }
 
 interface Outcome {
-  readonly request?: ChatRequest | CompletionRequest;
+  readonly request?: GenerationRequest;
   readonly maxTokens: number[];
   readonly error?: ErrorAnswer;
   /** True if the client gets the error as an event of a stream that has begun, false if as the whole answer. */

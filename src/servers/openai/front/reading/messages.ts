@@ -32,7 +32,7 @@ export type ToThread =
   | { readonly id: number; readonly ended: boolean };
 
 /** A request and its prompts. Fields that are not needed after rendering the prompts are left out. */
-export interface ThreadRequest {
+interface ThreadRequest {
   readonly request: GenerationRequest;
   /** JSON of its tools, or null if they are not needed. A text, because the loop reads a hundred thousand tools in pieces. */
   readonly tools: string | null;
@@ -48,7 +48,7 @@ export type ThreadAnswer =
   | { readonly text: BodyText }
   | { readonly tokens: Uint32Array<ArrayBuffer> };
 /** An error with a long body. `bytes`: the body in UTF-8. Their memory moves to the loop's thread. */
-export interface LongThreadError {
+interface LongThreadError {
   readonly long: Omit<ErrorAnswer, "body">;
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
