@@ -3,6 +3,7 @@
  * (test/clients/drivers).
  */
 import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { homepage } from "../../../package.json";
 import type { WallClock } from "../../base/clock.ts";
 import { ALIVE_PROTOCOL, aliveClient } from "../../tools/stress/alive.ts";
@@ -38,14 +39,15 @@ const TIMEOUT_S = 2;
 const NAME_CHARACTERS = 80;
 
 /**
- * Finds the checkout that contains this file or its bundle. Returns the checkout's folder with a slash at the end. Returns null
- * in the published package and in a single file, which contain no pinned clients.
+ * Returns the folder of the checkout that contains this file or its bundle, with a slash at the end. Returns null in the
+ * published package and in a single file, which contain no pinned clients.
  */
 function checkout(): string | null {
   if (Bun.isStandaloneExecutable) return null;
-  for (let level = 0, folder = new URL("./", import.meta.url); level <= LEVELS_MOST; level++) {
-    if (existsSync(new URL(DRIVERS, folder))) return Bun.fileURLToPath(folder);
-    folder = new URL("../", folder);
+  let folder = dirname(Bun.fileURLToPath(import.meta.url));
+  for (let level = 0; level <= LEVELS_MOST; level++) {
+    if (existsSync(join(folder, DRIVERS))) return join(folder, "/");
+    folder = dirname(folder);
   }
   return null;
 }
