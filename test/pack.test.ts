@@ -1,4 +1,7 @@
-/** Tests the packed tarballs, installed in an empty folder outside the repository with only Node and npm. */
+/**
+ * Tests the packed tarballs, installed in an empty folder outside the repository with only Node and npm. The folder's name has
+ * a space, which URLs encode.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -11,7 +14,7 @@ import { sampled } from "./size.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 const packages = await packed();
-const folder = mkdtempSync(join(tmpdir(), "understudy-pack-"));
+const folder = mkdtempSync(join(tmpdir(), "understudy pack-"));
 const env = PLAIN;
 const files = (name: string) => [
   ...new Bun.Glob("**").scanSync({ cwd: join(folder, "node_modules", name), dot: true }),
@@ -94,6 +97,8 @@ test("the tarballs contain only the files that are needed at run time", () => {
     (path) => !/^(bin|build|dist|docs|server|testing|types|vitest)\/|^[A-Z]+(\.md)?$|^package\.json$/.test(path),
   );
   expect(strangers).toEqual([]);
+  const sources = server.filter((path) => /^server\/.*\.ts$/.test(path) && !path.startsWith("server/triton-shipped/"));
+  expect(sources).toEqual([]);
   // Four tenths of it are bytecode of the server, which halves the time of a start.
   expect(statSync(packages.server).size).toBeLessThan(9_000_000);
   const bytes = engine.map((path) => statSync(join(folder, "node_modules/llm-understudy-engine", path)).size);
@@ -184,6 +189,18 @@ test("several workers start and stop through npx", async () => {
   try {
     const page = await (await fetch(`${await url}/metrics`)).text();
     expect(page.match(/^vllm:num_requests_running\{/gm)).toHaveLength(2);
+  } finally {
+    if (child.exitCode === null) process.kill(-child.pid!, "SIGTERM");
+    await ended;
+  }
+}, 30_000);
+
+test("Triton's server loads the models of the package", async () => {
+  const ports = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"];
+  const { child, url } = serve("--role", "triton", ...ports);
+  const ended = new Promise((resolve) => child.on("close", resolve));
+  try {
+    expect((await fetch(`${await url}/v2/models/add_sub/ready`)).status).toBe(200);
   } finally {
     if (child.exitCode === null) process.kill(-child.pid!, "SIGTERM");
     await ended;

@@ -3,7 +3,7 @@
  * (`build/programs/NAME/`) have other depths than those of the sources, so the checkout is searched for above this file.
  */
 import { existsSync } from "node:fs";
-import { relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { shellWord } from "./shell-word.ts";
 
 /** A file of every checkout that no package contains. */
@@ -17,9 +17,10 @@ const LEVELS_MOST = 6;
  */
 export function checkout(): string | null {
   if (Bun.isStandaloneExecutable) return null;
-  for (let level = 0, folder = new URL("./", import.meta.url); level <= LEVELS_MOST; level++) {
-    if (existsSync(new URL(DRIVERS, folder))) return Bun.fileURLToPath(folder);
-    folder = new URL("../", folder);
+  let folder = dirname(Bun.fileURLToPath(import.meta.url));
+  for (let level = 0; level <= LEVELS_MOST; level++) {
+    if (existsSync(join(folder, DRIVERS))) return join(folder, "/");
+    folder = dirname(folder);
   }
   return null;
 }

@@ -54,14 +54,20 @@ test("a disabled listener is null in the file, also HTTP", async () => {
   await server.exited;
 });
 
-test("a path that cannot be written ends the start with one line", () => {
-  const wrong = join(folder, "none", "ready.json");
-  const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, "serve", "--port", "0", "--ready-file", wrong]);
-  expect([exitCode, stderr.toString()]).toEqual([
-    2,
-    `understudy serve: --ready-file ${wrong}: there is no folder ${join(folder, "none")}\n`,
-  ]);
-});
+test.each(["serve --port 0", "proxy --to http://127.0.0.1:1 --port 0", "stress --wait 1m --faults B8"])(
+  "%s: a path that cannot be written ends the start with one line",
+  (words) => {
+    const wrong = join(folder, "none", "ready.json");
+    const command = [process.execPath, main, ...words.split(" "), "--ready-file", wrong];
+    const { exitCode, stdout, stderr } = Bun.spawnSync(command, { timeout: 10_000 });
+    const why = `--ready-file ${wrong}: there is no folder ${join(folder, "none")}`;
+    expect([exitCode, stdout.toString(), stderr.toString()]).toEqual([
+      2,
+      "",
+      `understudy ${words.split(" ")[0]}: ${why}\n`,
+    ]);
+  },
+);
 
 test("a signal directly after the line with the address ends the server in order", async () => {
   const server = await serve(["--timing", "none"]);

@@ -26,6 +26,8 @@ export async function runProxy(argv: readonly string[]): Promise<void> {
   if (rest.some((word) => word === "--help" || word === "-h")) return printText(proxyHelp());
   if (rest.length > 0) return refuse(`${rest[0]}: unknown (understudy proxy --help)`);
   if (values.to === undefined) return refuse("needs --to URL, the address of the server (understudy proxy --help)");
+  const unready = takeBackReady(values["ready-file"]);
+  if (unready) return refuse(unready);
   try {
     await proxy(values.to, values);
   } catch (error) {
@@ -46,7 +48,6 @@ async function proxy(to: URL, values: ProxyValues): Promise<void> {
   const say = (line: string) => printErrorLine(`understudy proxy: ${line}`);
   const planFor = planForOf(values, () => clock.now(), say);
   const ready = values["ready-file"];
-  if (ready !== undefined) takeBackReady(ready);
   const recorder = record === undefined ? null : new Recorder(record, say);
   const server = new ProxyServer({ to, host, port, planFor, recorder, clock, epochSeconds, say });
   const end = () => {

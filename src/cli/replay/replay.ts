@@ -84,15 +84,14 @@ async function replay(argv: readonly string[], role: string | undefined): Promis
   const trace = openTrace(path, values.format ?? null, traceOptionsOf(values));
   const resolved = resolveFlags({ ...flags, positional: [] }, process.env, readText, defaultsOf(trace));
   if ("error" in resolved) return refuse(resolved.error);
-  for (const notice of resolved.notices) printError(`understudy replay: ${notice}`);
-  const { config } = resolved;
+  const { config, notices } = resolved;
   if (trace.adapters > 0 && config.engine.maxLoras === 0)
     return refuse(`--format ${values.format}: adapters need --enable-lora`);
   // A replay always runs in one process, so --workers has no effect.
   const why = whyNotShown({ ...config, workers: 1 }) ?? wouldOverwrite(path, values, config);
   if (why !== undefined) return refuse(why);
   const command = ["understudy replay", ...argv.map(shellWord)].join(" ");
-  await runTrace({ trace, name: path ?? values.format!, values, config, command });
+  await runTrace({ trace, name: path ?? values.format!, values, config, notices, command });
 }
 
 function wouldOverwrite(
@@ -129,12 +128,14 @@ interface TraceRun {
   readonly name: string;
   readonly values: ReplayValues;
   readonly config: ServeConfig;
+  /** Warnings about the options. Printed only once the replay begins, because a refused start prints one line. */
+  readonly notices: readonly string[];
   /** Command line of this run, for the report. */
   readonly command: string;
 }
 
 async function runTrace(given: TraceRun): Promise<void> {
-  const { trace, name, values, config } = given;
+  const { trace, name, values, config, notices } = given;
   const files = openFiles(values);
   const startS = values["start-time"] ?? 0;
   const scrapes =
@@ -185,6 +186,7 @@ async function runTrace(given: TraceRun): Promise<void> {
   });
   const dropped = truth === null ? null : () => truth.dropped();
   if (paged) pages = new ReplayPages(replay, { config, startS, dropped });
+  for (const notice of notices) warn(notice);
   const durationUs = scrapes === null ? replay.run() : await replay.runScraped();
   replay.stop();
   await truth?.close();
@@ -244,8 +246,11 @@ function truthOf({ truth: { log: truthLog }, engine }: ServeConfig, engines: num
   if (truthLog === null) return null;
   const why = unwritable(truthLog.file);
   if (why !== undefined) throw new TraceError(`--truth-log: cannot write "${truthLog.file}" (${why})`);
-  const warn = (line: string) => printError(`understudy replay: ${line}`);
   return createInlineTruthLog(truthLog, { engine: flatEngineConfig(engine), engines, epochUs: null }, warn);
+}
+
+function warn(line: string): void {
+  printError(`understudy replay: ${line}`);
 }
 
 /** Returns the observer of every step for the truth log, the report, or both. */

@@ -3,6 +3,7 @@
  * configuration file, and the file over defaults.
  */
 
+import { fileURLToPath } from "node:url";
 import { ROLE_NAMES } from "../../app/config/roles.ts";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { fromLlmD, LLM_D } from "../compat/llm-d.ts";
@@ -83,7 +84,7 @@ function resolveTriton(argv: readonly string[]): ResolveResult {
 }
 
 /** Path of the model repository that is served if no flag names a repository. */
-export const SHIPPED_MODELS = new URL("../../servers/triton/shipped", import.meta.url).pathname;
+export const SHIPPED_MODELS = fileURLToPath(new URL("../../servers/triton/shipped", import.meta.url));
 
 function resolveCompat(argv: readonly string[], env: Environment, readFile: (path: string) => string): ResolveResult {
   const translated = fromLlmD(argv, env, readFile);

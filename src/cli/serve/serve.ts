@@ -68,9 +68,8 @@ export async function runServe(argv: readonly string[], platform: string = proce
   if (tls && "error" in tls) return refuse(tls.error);
 
   const readyFile = resolved.values["ready-file"];
-  const unready = readyFile === undefined ? undefined : unwritable(readyFile);
-  if (unready) return refuse(`--ready-file ${readyFile}: ${unready}`);
-  if (readyFile !== undefined) takeBackReady(readyFile);
+  const unready = takeBackReady(readyFile);
+  if (unready) return refuse(unready);
   const printWarnings = () => {
     for (const warning of warnings) warn(warning);
   };

@@ -59,6 +59,8 @@ export async function runStress(argv: readonly string[]): Promise<void> {
     if (error instanceof BrokenPlan) return refuse(`--replay ${values.replay}: ${error.message}`);
     if (error instanceof BrokenExpectation) return refuse(`--expect ${values.expect}: ${error.message}`);
     if (error instanceof TraceError) return refuse(error.message);
+    if ((error as { code?: string }).code === "EADDRINUSE")
+      return refuse(`--port ${values.port}: is in use; choose another port`);
     throw error;
   }
 }
@@ -71,22 +73,22 @@ const NO_CASE =
 async function stress(command: readonly string[], values: StressValues): Promise<void> {
   const cases = casesOf(values);
   if (cases.length === 0) return refuse(NO_CASE);
+  const unready = takeBackReady(values["ready-file"]);
+  if (unready) return refuse(unready);
   const expected = values.expect === undefined ? null : expectations(values.expect);
   const outs = [values.json, values.junit, values.html].map((path) => (path === undefined ? null : new OutFile(path)));
   const clock = new WallClock();
   const settings = { cases, retries: values.retries ?? null, port: values.port ?? 0, clock, epochSeconds };
-  let outcome: StressOutcome;
-  if (values.wait !== undefined) outcome = await serveCases(values.wait, values, settings);
-  else {
-    const chosen = chosenClient(command, values, clock);
-    if (typeof chosen === "string") {
-      clock.close();
-      return refuse(chosen);
-    }
-    outcome = await runClient(chosen, values, settings);
-    chosen.close();
+  const chosen = values.wait === undefined ? chosenClient(command, values, clock) : null;
+  if (typeof chosen === "string") {
+    clock.close();
+    return refuse(chosen);
   }
-  clock.close();
+  const run = chosen === null ? serveCases(values.wait!, values, settings) : runClient(chosen, values, settings);
+  const outcome = await run.finally(() => {
+    chosen?.close();
+    clock.close();
+  });
   report(outcome, expected, outs, (plan) => replayCommand(values, command, plan));
 }
 
@@ -148,7 +150,6 @@ async function serveCases(
   settings: Omit<StressSettings, "concurrency" | "hangMs">,
 ): Promise<StressOutcome> {
   const over = new AbortController();
-  if (values["ready-file"] !== undefined) takeBackReady(values["ready-file"]);
   const takeOff = onInterrupt(() => over.abort());
   if (values["exit-with-parent"]) whenOrphaned(settings.clock, () => over.abort());
   const listening = (url: string) => {

@@ -305,6 +305,23 @@ describe("bad input gives one line and exit code 2", () => {
     expect([exitCode, out]).toEqual([2, ""]);
   });
 
+  test("warnings are printed only if the replay begins", () => {
+    const argv = ["--format", "synthetic:isl=9,osl=9,rate=9,requests=9"];
+    const env = { ...process.env, UNDERSTUDY_PRT: "1" };
+    const errorLines = (...words: string[]) => {
+      const { stderr } = Bun.spawnSync([process.execPath, main, "replay", ...argv, ...words], { cwd: folder, env });
+      return stderr.toString().trimEnd().split("\n");
+    };
+    for (const words of [
+      ["--json", join(folder, "no", "such")],
+      ["--truth-log", folder],
+      ["--json", path("one"), "--series", path("one")],
+      ["--num-gpu-blocks-override", "99999999"],
+    ])
+      expect(errorLines(...words)).toEqual([expect.not.stringContaining("UNDERSTUDY_PRT")]);
+    expect(errorLines()).toEqual([expect.stringContaining("UNDERSTUDY_PRT is not an option")]);
+  });
+
   // Only Linux has a device that is always full.
   test.skipIf(process.platform !== "linux").each(["json", "metrics", "series"])("a full disk for --%s", (option) => {
     const { exitCode, err } = understudy(

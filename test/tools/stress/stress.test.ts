@@ -163,6 +163,8 @@ test("the command: output and exit code of a program, a repeated plan, expected 
   expect([again.code, again.out.includes("text-lost")]).toEqual([1, true]);
   const silent = await stress("--replay", "B8", "--", process.execPath, "-e", "0");
   expect([silent.code, silent.out.includes("never-called")]).toEqual([2, true]);
+  const taken = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+  const inUse = ["--port", `${taken.port}`, "--faults", "B8"];
   for (const [words, why] of [
     [[], "needs one of"],
     [["--", "no-such-program-anywhere"], "no such program"],
@@ -171,10 +173,13 @@ test("the command: output and exit code of a program, a repeated plan, expected 
     [["--faults", "G*", "--client", "reference"], "none of these faults affects HTTP/1.1"],
     [["--expect", join(folder, "none.json"), "--client", "reference"], "cannot be read"],
     [["word", "--client", "reference"], "word: unknown"],
+    [[...inUse, "--client", "reference"], `--port ${taken.port}: is in use`],
+    [[...inUse, "--wait", "1m"], `--port ${taken.port}: is in use`],
   ] as const) {
     const { err, code } = await stress(...words);
     expect([code, err.trim().split("\n").length, err.includes(why)]).toEqual([2, 1, true]);
   }
+  taken.stop();
   rmSync(folder, { recursive: true });
 });
 
