@@ -14,7 +14,7 @@ import {
   type HandlerAnswer,
   type HttpAnswer,
   type HttpCall,
-  jsonAnswer,
+  JSON_TYPE,
   jsonError,
   LATER,
   plain,
@@ -215,9 +215,9 @@ function packed(body: string | Uint8Array, encoding: NonNullable<Encoding>): Uin
 function answered(answer: InferAnswer, of: AnsweredModel, wish: InferWish, encoding: Encoding): HttpAnswer {
   try {
     const made = atOnce(inferBody(answer, of, wish));
-    const { head } = made;
+    const { head, ascii } = made;
     const body = wholeBody(made);
-    if (encoding === null && head === null) return jsonAnswer(body);
+    if (encoding === null && head === null) return { status: 200, headers: JSON_TYPE, body, ascii };
     return {
       status: 200,
       headers: headersOf(head, encoding),
