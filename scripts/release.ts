@@ -28,6 +28,7 @@ import { CHART } from "./release/versions.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 const REFUSED = 2;
+const INTERRUPTED = 130;
 
 function commandLine(): ReleaseRequest {
   const options = { "dry-run": { type: "boolean" }, repository: { type: "string" }, out: { type: "string" } } as const;
@@ -125,12 +126,18 @@ function describe(facts: ReleaseFacts, version: string, folder: string, inputs: 
 
 async function release(): Promise<void> {
   const request = commandLine();
-  const { version, isDry, out = null } = request;
+  const { version, out } = request;
   if (Bun.version !== BUN_VERSION)
     throw new ReleaseError(`needs Bun ${BUN_VERSION}, not ${Bun.version}; start it with: npx bun run release`);
   const facts = checkRelease(root, request);
   const folder = out ?? `${root}build/release/${version}`;
+  // Archives contain the rights of files, which must not depend on the user's settings.
+  process.umask(0o022);
   const partial = makeFolder(folder, out === null);
+  process.once("SIGINT", () => {
+    rmSync(partial, { recursive: true, force: true });
+    process.exit(INTERRUPTED);
+  });
   try {
     const inputs = await build(facts, version, partial);
     describe(facts, version, partial, inputs);
@@ -146,7 +153,8 @@ async function release(): Promise<void> {
   }
   console.log(readFileSync(join(folder, "SHA256SUMS"), "utf8").trimEnd());
   console.log(`\n${folder} has the files of ${version}, from commit ${facts.commit}. Nothing was published.`);
-  if (isDry) console.log(`The repository ${facts.repository} is a guess until --repository confirms it.`);
+  if (request.repository === null)
+    console.log(`The repository ${facts.repository} is a guess until --repository confirms it.`);
   console.log("\nTo publish:");
   const files = readdirSync(folder).sort();
   const hasImage = existsSync(`${root}Dockerfile`);

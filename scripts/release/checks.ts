@@ -31,6 +31,9 @@ const VERSION = /^(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+
 /** Bytes that a release takes while it is made: its files, the packages for the build, and the build. */
 const BYTES = 2_000_000_000;
 
+/** Programs that a release starts. */
+const TOOLS = ["git", "tar", "npm"];
+
 /** Runs git in the repository. Returns its output, or null if it fails. */
 function git(root: string, ...words: string[]): string | null {
   const { success, stdout } = Bun.spawnSync(["git", ...words], { cwd: root, stdout: "pipe", stderr: "ignore" });
@@ -40,6 +43,8 @@ function git(root: string, ...words: string[]): string | null {
 /** Returns the facts of the release. Throws a `ReleaseError` if a check fails. */
 export function checkRelease(root: string, { version, isDry, repository }: ReleaseRequest): ReleaseFacts {
   if (!VERSION.test(version)) throw new ReleaseError(`"${version}" is not a version such as 0.2.0`);
+  const missing = TOOLS.filter((name) => Bun.which(name) === null);
+  if (missing.length > 0) throw new ReleaseError(`needs ${missing.join(" and ")} on the path`);
   const [commit = "", time = ""] = git(root, "log", "-1", "--format=%H %ct")?.split(" ") ?? [];
   if (commit === "") throw new ReleaseError("needs a git repository with a commit");
   const changed = git(root, "status", "--porcelain", "--untracked-files=all")?.split("\n").filter(Boolean) ?? [];

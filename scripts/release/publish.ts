@@ -25,6 +25,11 @@ export function publishCommands({ version, commit, repository, folder, files, ha
       ? `upload ${folder}/* to the page of ${tag} at ${repository}`
       : `gh release create ${tag} --repo ${owner} --verify-tag --notes-file ${folder}/NOTES.md ${folder}/*`,
     ...(chart === undefined ? [] : [`helm push ${folder}/${chart} oci://REGISTRY`]),
-    ...(hasImage ? [`buildah build --tag ${image} . && buildah push ${image}`] : []),
+    ...(hasImage
+      ? [
+          `mkdir -p build/bin && cp ${folder}/understudy-linux-* ${folder}/NOTICE build/bin/`,
+          `buildah build --build-arg COMMIT=${commit} --tag ${image} . && buildah push ${image}`,
+        ]
+      : []),
   ];
 }
