@@ -67,14 +67,14 @@ function bun(): PackedPart {
   return { name: "bun", version, kind: "runtime", where: "the runtime", licence: null, text };
 }
 
-interface Packed {
+interface PartsInput {
   /** Packages whose code is in a bundle. */
   readonly bundled: readonly string[];
   readonly hasVocabulary?: boolean;
   readonly hasRuntime?: boolean;
 }
 
-function partsOf({ bundled, hasVocabulary = false, hasRuntime = false }: Packed): PackedPart[] {
+function partsOf({ bundled, hasVocabulary = false, hasRuntime = false }: PartsInput): PackedPart[] {
   const parts = bundled.toSorted().map((dependency) => packageOf(dependency, "bundled"));
   if (hasVocabulary) {
     parts.push(packageOf("gpt-tokenizer", "its table of o200k_harmony, from which build/vocabulary.bin is made"));
@@ -89,7 +89,7 @@ function partsOf({ bundled, hasVocabulary = false, hasRuntime = false }: Packed)
 export const PARTS = "build/parts";
 
 /** Writes NOTICE into the folder, and the list of parts into `build/parts/NAME.json`. */
-export function writeNotice(folder: string, name: string, packed: Packed): void {
+export function writeNotice(folder: string, name: string, packed: PartsInput): void {
   const parts = partsOf(packed);
   mkdirSync(`${root}${PARTS}`, { recursive: true });
   writeFileSync(`${root}${PARTS}/${name}.json`, JSON.stringify(parts));

@@ -46,7 +46,7 @@ function commandLine(): ReleaseRequest {
 const ENV = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => !/^(npm_|bun_|node_|git_|understudy_|test_)/i.test(name)),
 );
-/** What programs print if the system does not let them write. */
+/** Text that programs print if the system does not let them write. */
 const UNWRITABLE = /\b(ENOSPC|EROFS|EDQUOT|EACCES|EPERM)\b|No space left on device|Read-only file system/;
 
 /** Runs a part of the build. Throws a `ReleaseError` if the system does not let it write, and prints its output otherwise. */

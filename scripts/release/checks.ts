@@ -22,7 +22,7 @@ export interface ReleaseFacts {
   readonly commitS: number;
   /** URL of the repository in package.json, which the user has confirmed unless the run is dry. */
   readonly repository: string;
-  /** What the changelog says about the version. */
+  /** Lines of the changelog about the version. */
   readonly notes: string;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Writes the list of everything that a release contains, as CycloneDX 1.6 in JSON (ECMA-424): the libraries in the bundles, Bun
- * with the libraries that it links, and the vocabulary, each with its licence.
+ * Lists everything that a release contains, each part with its licence: the libraries in the bundles, Bun with the libraries
+ * that it links, and the vocabulary. The form is CycloneDX 1.6 in JSON (ECMA-424).
  */
 import { createHash } from "node:crypto";
 import type { PackedPart } from "../packed-notice.ts";

@@ -16,8 +16,8 @@ import { runTruth } from "../../src/cli/truth/truth.ts";
 import { createServer } from "../../src/embed/bun.ts";
 
 /**
- * Objects and lists whose members are not recorded: names of the user, of metrics or of the engine's configuration, findings
- * that depend on the load of the machine, and findings whose types the library exports.
+ * Objects and lists whose members are not recorded. Some have names of the user, of metrics or of the engine's configuration.
+ * Others depend on the load of the machine, or the library exports their types.
  */
 const OPEN = [
   ...["metadata", "engine", "body", "headers", "labels", "memory", "errors", "warnings", "adj", "wire", "gapsMs"],

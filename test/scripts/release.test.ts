@@ -236,7 +236,7 @@ describe.skipIf(WHOLE.length === 0)("a release of one commit in two folders", ()
     ] as const) {
       await done([process.execPath, "install", "--frozen-lockfile", "--ignore-scripts"], place);
       mkdirSync(join(place, "build/tmp"), { recursive: true });
-      const script = `umask ${mask}; exec "$1" run release ${VERSION} --dry-run`;
+      const script = `umask ${mask}; exec "$1" scripts/release.ts ${VERSION} --dry-run`;
       await done(["sh", "-c", script, "sh", process.execPath], place, { TMPDIR: join(place, "build/tmp") }, 900_000);
     }
   }, 1_800_000);
