@@ -7,7 +7,16 @@
  * `--repository`, which otherwise must confirm the address in package.json.
  */
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { BUN_VERSION, CompileError, packagedRuntime, TARGETS } from "./bun-runtimes.ts";
@@ -49,7 +58,10 @@ const ENV = Object.fromEntries(
 /** Text that programs print if the system does not let them write. */
 const UNWRITABLE = /\b(ENOSPC|EROFS|EDQUOT|EACCES|EPERM)\b|No space left on device|Read-only file system/;
 
-/** Runs a part of the build. Throws a `ReleaseError` if the system does not let it write, and prints its output otherwise. */
+/** A failure of a program that the build runs. The message has the output of the program. */
+class FailedStep extends Error {}
+
+/** Runs a part of the build. Throws a `ReleaseError` if the system does not let it write, and a `FailedStep` otherwise. */
 async function step(name: string, words: readonly string[], cwd: string): Promise<string> {
   console.error(`release: ${name}`);
   const child = Bun.spawn([...words], { cwd, env: ENV, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
@@ -57,8 +69,7 @@ async function step(name: string, words: readonly string[], cwd: string): Promis
   if (code === 0) return out;
   const [unwritable] = UNWRITABLE.exec(complaint + out) ?? [];
   if (unwritable !== undefined) throw new ReleaseError(`cannot write ${cwd}: ${unwritable} (${name})`);
-  console.error(out + complaint);
-  throw new Error(`${name} failed`);
+  throw new FailedStep(`${out}${complaint}release: ${name} failed`);
 }
 
 /** Builds all files from the commit, into `folder`. Returns the inputs that are not in the commit, by their SHA-256. */
@@ -80,6 +91,7 @@ async function build({ commit, commitS }: ReleaseFacts, version: string, folder:
     const words = ["scripts/compile.ts", "--target", target, "--runtime", runtime, "--out", folder];
     await step(`compiling for ${target}`, [bun, ...words], source);
   }
+  copyFileSync(join(source, "LICENSE"), join(folder, "LICENSE"));
   if (existsSync(join(source, CHART))) packChart(source, `${folder}/understudy-${version}.tgz`, commitS);
   return inputs;
 }
@@ -145,9 +157,7 @@ async function release(): Promise<void> {
     renameSync(partial, folder);
   } catch (error) {
     if (error instanceof CompileError) throw new ReleaseError(error.message);
-    throw (error as { code?: string }).code === undefined
-      ? error
-      : new ReleaseError(`cannot write ${folder}: ${codeOf(error)}`);
+    throw UNWRITABLE.test(codeOf(error)) ? new ReleaseError(`cannot write ${folder}: ${codeOf(error)}`) : error;
   } finally {
     rmSync(partial, { recursive: true, force: true });
   }
@@ -166,7 +176,7 @@ async function release(): Promise<void> {
 try {
   await release();
 } catch (error) {
-  if (!(error instanceof ReleaseError)) throw error;
-  console.error(`release: ${error.message}`);
-  process.exitCode = REFUSED;
+  if (!(error instanceof ReleaseError || error instanceof FailedStep)) throw error;
+  console.error(error instanceof FailedStep ? error.message : `release: ${error.message}`);
+  process.exitCode = error instanceof FailedStep ? 1 : REFUSED;
 }

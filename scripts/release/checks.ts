@@ -110,4 +110,4 @@ export function makeFolder(out: string, mayReplace: boolean): string {
 const megabytes = (bytes: number): string => `${Math.floor(bytes / 1e6)} MB`;
 
 /** Returns the system's name of an error, such as ENOSPC. */
-export const codeOf = (error: unknown): string => (error as { code?: string }).code ?? String(error);
+export const codeOf = (error: unknown): string => (error as { code?: string }).code ?? "";

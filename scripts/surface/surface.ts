@@ -134,7 +134,10 @@ async function jsonKeys(): Promise<[string, string][]> {
 
 /** Folder of the type declarations that the package has. scripts/build.ts makes it. */
 const TYPES = `${root}build/npm/llm-understudy/types/`;
-export const readTypes = (path: string): string => (existsSync(TYPES + path) ? readFileSync(TYPES + path, "utf8") : "");
+export function readTypes(path: string): string {
+  if (!existsSync(TYPES)) throw new Error("the types of the package are missing; build them with: npx bun run build");
+  return existsSync(TYPES + path) ? readFileSync(TYPES + path, "utf8") : "";
+}
 
 const sorted = (rows: Iterable<readonly [string, string]>) =>
   Object.fromEntries([...rows].sort(([a], [b]) => (a < b ? -1 : 1)));

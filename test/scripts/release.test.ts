@@ -256,7 +256,7 @@ describe.skipIf(WHOLE.length === 0)("a release of one commit in two folders", ()
     const chart = existsSync(join(first, "deploy/helm/understudy")) ? [`understudy-${VERSION}.tgz`] : [];
     expect(readdirSync(made("")).sort()).toEqual(
       [
-        ...["NOTES.md", "NOTICE", "SHA256SUMS", ...chart],
+        ...["LICENSE", "NOTES.md", "NOTICE", "SHA256SUMS", ...chart],
         ...[`llm-understudy-${VERSION}.tgz`, `llm-understudy-engine-${VERSION}.tgz`],
         ...[`understudy-${VERSION}.cdx.json`, `understudy-${VERSION}.provenance.json`],
         ...["understudy-darwin-arm64", "understudy-linux-arm64", "understudy-linux-x64"],
@@ -292,7 +292,8 @@ describe.skipIf(WHOLE.length === 0)("a release of one commit in two folders", ()
     const schema = (name: string) =>
       JSON.parse(readFileSync(join(schemas, `package/res/schema/${name}.SNAPSHOT.schema.json`), "utf8"));
     const ajv = addFormats(new Ajv({ strict: false, formats: { "iri-reference": true, "idn-email": true } }));
-    ajv.addSchema([schema("spdx"), schema("jsf-0.82")]);
+    for (const name of ["spdx", "jsf-0.82"])
+      ajv.addSchema(schema(name), `http://cyclonedx.org/schema/${name}.SNAPSHOT.schema.json`);
     const validate = ajv.compile(schema("bom-1.6"));
     const sbom = json(`understudy-${VERSION}.cdx.json`);
     expect([validate(sbom), validate.errors]).toEqual([true, null]);
