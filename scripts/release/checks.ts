@@ -52,15 +52,15 @@ export function checkRelease(root: string, { version, isDry, repository }: Relea
     throw new ReleaseError(
       `the tree is not clean: ${changed.length} changed or new files, first ${changed[0]!.slice(3)}`,
     );
-  const read = (path: string) => (existsSync(join(root, path)) ? readFileSync(join(root, path), "utf8") : undefined);
-  const notes = notesOf(version, read("CHANGELOG.md") ?? "");
-  const others = otherVersions(version, read);
+  const changelog = join(root, "CHANGELOG.md");
+  const notes = notesOf(version, existsSync(changelog) ? readFileSync(changelog, "utf8") : "");
+  const others = otherVersions(version, root);
   if (others.length > 0) throw new ReleaseError(`not every part has version ${version}: ${others.join(", ")}`);
   const tagged = git(root, "rev-parse", "--quiet", "--verify", `refs/tags/v${version}^{commit}`);
   // A dry run makes the files of a released version again, for a comparison.
   if (tagged !== null && !(isDry && tagged === commit))
     throw new ReleaseError(`version ${version} exists: the tag v${version} is on commit ${tagged.slice(0, 12)}`);
-  const named: string = JSON.parse(read("package.json")!).homepage.replace(/#.*$/, "");
+  const named: string = JSON.parse(readFileSync(join(root, "package.json"), "utf8")).homepage.replace(/#.*$/, "");
   if (repository === null && !isDry)
     throw new ReleaseError(
       `package.json names the repository ${named}, which is a guess: confirm it with --repository URL`,

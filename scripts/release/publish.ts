@@ -17,7 +17,7 @@ export function publishCommands({ version, commit, repository, folder, files, ha
   const packages = files.filter((name) => /^llm-understudy-.*\.tgz$/.test(name));
   const chart = files.find((name) => /^understudy-\d.*\.tgz$/.test(name));
   const [, owner] = /^https:\/\/github\.com\/([^/]+\/[^/]+)$/.exec(repository) ?? [];
-  const image = `REGISTRY/understudy:${version}`;
+  const image = `REGISTRY/llm-understudy:${version}`;
   return [
     `git tag -a ${tag} -m "Understudy ${version}" ${commit} && git push ${repository} ${tag}`,
     ...packages.map((name) => `npm publish ${folder}/${name}${channel}`),

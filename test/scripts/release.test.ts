@@ -22,7 +22,7 @@ import addFormats from "ajv-formats";
 import manifest from "../../package.json";
 import { archiveOf, compressedAgain } from "../../scripts/release/archive.ts";
 import { publishCommands } from "../../scripts/release/publish.ts";
-import { VERSIONED } from "../../scripts/release/versions.ts";
+import { otherVersions, VERSIONED } from "../../scripts/release/versions.ts";
 import { done, run } from "../packed.ts";
 import { sized } from "../size.ts";
 
@@ -49,6 +49,9 @@ describe("refused", () => {
     "package.json": `{\n  "version": "0.2.0",\n  "homepage": "${manifest.homepage}",\n  "dependencies": { "bun": "${Bun.version}" }\n}\n`,
     "deploy/helm/understudy/Chart.yaml": 'name: understudy\nversion: 0.2.0\nappVersion: "0.2.0"\n',
     Dockerfile: "FROM scratch\nARG VERSION=0.2.0\n",
+    "deploy/compose.yaml": "services:\n  server:\n    image: llm-understudy:0.2.0\n",
+    "deploy/kubernetes/vllm/server.yaml": "containers:\n  - image: llm-understudy:0.2.0\n",
+    "deploy/kubernetes/vllm/rules.yaml": "kind: PrometheusRule\n",
     "action.yml": "inputs:\n  version:\n    default: 0.2.0\n",
   };
 
@@ -120,16 +123,22 @@ describe("refused", () => {
       expect(await refusal("0.2.0", "--dry-run")).toBe('release: CHANGELOG.md has no line under "## 0.2.0"');
     }));
 
-  test.each(VERSIONED.map(({ path, part, pattern }) => [path, part, pattern] as const))(
-    "another version in %s: %s",
-    async (path, part, pattern) => {
-      const text = PLACES[path]!.replace(pattern, (line, version) => line.replace(version, "0.1.9"));
-      await withText(path, text, async () => {
-        const found = `release: not every part has version 0.2.0: ${path} names 0.1.9 (${part})`;
-        expect(await refusal("0.2.0", "--dry-run")).toBe(found);
-      });
-    },
-  );
+  test("another version or none in any of the places, and no package.json", async () => {
+    for (const { path, part, pattern } of VERSIONED) {
+      const isPlace = (name: string) => new Bun.Glob(path).match(name) && PLACES[name]!.match(pattern) !== null;
+      const at = Object.keys(PLACES).find(isPlace)!;
+      const text = PLACES[at]!.replace(pattern, (line, version) => line.replace(version, "0.1.9"));
+      write(at, text);
+      expect(otherVersions("0.2.0", small)).toEqual([`${at} names 0.1.9 (${part})`]);
+      write(at, PLACES[at]!);
+    }
+    expect(otherVersions("0.2.0", small)).toEqual([]);
+    await withText("Dockerfile", "FROM scratch\n", async () => {
+      const why = "release: not every part has version 0.2.0: Dockerfile names no version (image)";
+      expect(await refusal("0.2.0", "--dry-run")).toBe(why);
+    });
+    expect(otherVersions("0.2.0", folder)).toEqual(["package.json is missing"]);
+  });
 
   test("a version whose tag is on another commit, and, if it is not a dry run, on this one", async () => {
     const first = await git(small, "rev-parse", "HEAD");
@@ -197,7 +206,7 @@ test("the commands that publish name the packages, the chart, the image, and a c
     "gh release create v1.0.0-rc.1 --repo o/r --verify-tag --notes-file /out/NOTES.md /out/*",
     "helm push /out/understudy-1.0.0-rc.1.tgz oci://REGISTRY",
     "mkdir -p build/bin && cp /out/understudy-linux-* /out/NOTICE build/bin/",
-    "buildah build --build-arg COMMIT=c0 --tag REGISTRY/understudy:1.0.0-rc.1 . && buildah push REGISTRY/understudy:1.0.0-rc.1",
+    "buildah build --build-arg COMMIT=c0 --tag REGISTRY/llm-understudy:1.0.0-rc.1 . && buildah push REGISTRY/llm-understudy:1.0.0-rc.1",
   ]);
   const other = publishCommands({ ...about, repository: "https://example.com/r", hasImage: false });
   expect(other[2]).toBe("upload /out/* to the page of v1.0.0-rc.1 at https://example.com/r");
