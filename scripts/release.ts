@@ -116,7 +116,9 @@ function describe(facts: ReleaseFacts, version: string, folder: string, inputs: 
     lists.map((name) => [name.replace(".json", ""), JSON.parse(readFileSync(join(source, PARTS, name), "utf8"))]),
   );
   const lock = readFileSync(join(source, "bun.lock"), "utf8");
-  writeFileSync(join(folder, "NOTES.md"), `${notes}\n`);
+  // Links of the changelog are paths of the repository.
+  const linked = notes.replace(/\]\((?!https?:)/g, `](${repository}/blob/v${version}/`);
+  writeFileSync(join(folder, "NOTES.md"), `${linked}\n`);
   writeFileSync(
     join(folder, `understudy-${version}.cdx.json`),
     jsonText(sbomOf({ version, commit, commitS, repository, parts, lock })),

@@ -235,7 +235,7 @@ describe.skipIf(WHOLE.length === 0)("a release of one commit in two folders", ()
     const changes = readFileSync(join(first, "CHANGELOG.md"), "utf8");
     writeFileSync(
       join(first, "CHANGELOG.md"),
-      changes.replace(/^## /m, `## ${VERSION}\n\n### Added\n\n- A test.\n\n## `),
+      changes.replace(/^## /m, `## ${VERSION}\n\n### Added\n\n- A [test](docs/README.md).\n\n## `),
     );
     await git(first, "commit", "--quiet", "--all", "--message", "Change the version");
     await git(folder, "clone", "--quiet", first, second);
@@ -271,7 +271,9 @@ describe.skipIf(WHOLE.length === 0)("a release of one commit in two folders", ()
         ...["understudy-darwin-arm64", "understudy-linux-arm64", "understudy-linux-x64"],
       ].sort(),
     );
-    expect(readFileSync(made("NOTES.md"), "utf8")).toBe("### Added\n\n- A test.\n");
+    expect(readFileSync(made("NOTES.md"), "utf8")).toBe(
+      `### Added\n\n- A [test](${URL_IN_PACKAGE}/blob/v${VERSION}/docs/README.md).\n`,
+    );
   });
 
   test("has the version in the packages and in the program", async () => {
