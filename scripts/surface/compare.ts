@@ -20,7 +20,7 @@ const isSame = (kind: Kind, was: string, now: string): boolean =>
 /** Returns the names of the recorded list that have disappeared or have another meaning. */
 export function surfaceChanges(recorded: Surface, current: Surface): SurfaceChange[] {
   return KINDS.flatMap((kind) =>
-    Object.entries(recorded[kind]).flatMap(([name, was]) => {
+    Object.entries(recorded[kind] ?? {}).flatMap(([name, was]) => {
       const now = current[kind][name] ?? null;
       return now !== null && isSame(kind, was, now) ? [] : [{ kind, name, was, now }];
     }),
@@ -30,13 +30,13 @@ export function surfaceChanges(recorded: Surface, current: Surface): SurfaceChan
 /** Returns the names that the recorded list lacks. */
 export const surfaceAdditions = (recorded: Surface, current: Surface): string[] =>
   KINDS.flatMap((kind) =>
-    Object.keys(current[kind]).flatMap((name) => (name in recorded[kind] ? [] : [`${kind}: ${name}`])),
+    Object.keys(current[kind]).flatMap((name) => (name in (recorded[kind] ?? {}) ? [] : [`${kind}: ${name}`])),
   );
 
 /** Returns the word by which the changelog must name a change: a flag, a path of keys, a code, a type or its member. */
 function wordOf({ kind, name }: SurfaceChange): string {
   if (kind === "flags") return name.slice(name.lastIndexOf(" ") + 1);
-  if (kind === "JSON keys") return name.slice(name.indexOf(": ") + 2);
+  if (kind.endsWith("keys")) return name.slice(name.indexOf(": ") + 2);
   if (kind === "exit codes") return `exit code ${name.slice(name.lastIndexOf(" ") + 1)}`;
   return name;
 }

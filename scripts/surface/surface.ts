@@ -27,10 +27,20 @@ import { ADMIN_METHODS } from "../../src/servers/openai/front/admin-routes.ts";
 import { TRUTH_METHODS } from "../../src/truth/routes.ts";
 import { currentExitCodes } from "../docs/exit-codes.ts";
 import { publicRows } from "./declarations.ts";
+import { yamlKeys } from "./yaml-keys.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 
-export const KINDS = ["commands", "flags", "exit codes", "JSON keys", "routes", "metric families", "types"] as const;
+export const KINDS = [
+  "commands",
+  "flags",
+  "YAML keys",
+  "exit codes",
+  "JSON keys",
+  "routes",
+  "metric families",
+  "types",
+] as const;
 export type Kind = (typeof KINDS)[number];
 
 /** The meaning of each name, by kind. */
@@ -156,6 +166,7 @@ export async function currentSurface({ source, types = readTypes, json }: Surfac
   return {
     commands: sorted(commands()),
     flags: sorted(allFlags()),
+    "YAML keys": sorted(yamlKeys()),
     "exit codes": sorted(exitCodes(source)),
     "JSON keys": json ?? sorted([...(await jsonKeys()), ...truthLines()]),
     routes: sorted(routes()),

@@ -39,6 +39,8 @@ const REMOVALS: readonly (readonly [kind: Kind, name: string, word: string])[] =
   ["flags", "serve --max-num-seqs", "`--max-num-seqs`"],
   ["flags", "load --json", "`--json`"],
   ["flags", "serve --role triton --http-port", "`--http-port`"],
+  ["YAML keys", "fixture, match: user", "`user`"],
+  ["YAML keys", "fault plan: burst", "`burst`"],
   ["exit codes", "check: 1", "exit code 1"],
   ["JSON keys", "check --json: targets[].report.laws[].verdict", "`targets[].report.laws[].verdict`"],
   ["JSON keys", "load --json: understudy.counts.sent", "`understudy.counts.sent`"],

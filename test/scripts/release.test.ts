@@ -21,6 +21,7 @@ import Ajv from "ajv";
 import addFormats from "ajv-formats";
 import manifest from "../../package.json";
 import { archiveOf, compressedAgain } from "../../scripts/release/archive.ts";
+import { checkRelease } from "../../scripts/release/checks.ts";
 import { publishCommands } from "../../scripts/release/publish.ts";
 import { otherVersions, VERSIONED } from "../../scripts/release/versions.ts";
 import { done, run } from "../packed.ts";
@@ -146,6 +147,8 @@ describe("refused", () => {
     const exists = (commit: string) =>
       `release: version 0.2.0 exists: the tag v0.2.0 is on commit ${commit.slice(0, 12)}`;
     expect(await refusal("0.2.0", "--repository", URL_IN_PACKAGE)).toBe(exists(first));
+    const dry = { version: "0.2.0", isDry: true, repository: null, out: null };
+    expect(checkRelease(small, dry)).toMatchObject({ commit: first, repository: URL_IN_PACKAGE });
     await commit();
     expect(await refusal("0.2.0", "--dry-run")).toBe(exists(first));
     await git(small, "tag", "--delete", "v0.2.0");
