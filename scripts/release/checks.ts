@@ -45,9 +45,12 @@ export function checkRelease(root: string, { version, isDry, repository }: Relea
   if (!VERSION.test(version)) throw new ReleaseError(`"${version}" is not a version such as 0.2.0`);
   const missing = TOOLS.filter((name) => Bun.which(name) === null);
   if (missing.length > 0) throw new ReleaseError(`needs ${missing.join(" and ")} on the path`);
-  const [commit = "", time = ""] = git(root, "log", "-1", "--format=%H %ct")?.split(" ") ?? [];
+  const [commit = "", time = ""] =
+    git(root, "-c", "log.showSignature=false", "log", "-1", "--format=%H %ct")?.split(" ") ?? [];
   if (commit === "") throw new ReleaseError("needs a git repository with a commit");
-  const changed = git(root, "status", "--porcelain", "--untracked-files=all")?.split("\n").filter(Boolean) ?? [];
+  const status = git(root, "status", "--porcelain", "--untracked-files=all");
+  if (status === null) throw new ReleaseError("git status fails in this repository");
+  const changed = status.split("\n").filter(Boolean);
   if (changed.length > 0)
     throw new ReleaseError(
       `the tree is not clean: ${changed.length} changed or new files, first ${changed[0]!.slice(3)}`,
