@@ -51,6 +51,7 @@ export const NOT_HERE = {
   "disable-uvicorn-access-log": NO_LOG,
   "enable-log-requests": NO_LOG,
   "uvicorn-log-level": NO_LOG,
+  "print-config": "a program knows the options that it sets",
   "ready-file": "a promise, ready, resolves when requests are taken",
   "exit-with-parent": "a server of the library ends with its process",
   workers: "a server of the library is one process",

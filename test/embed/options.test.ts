@@ -17,6 +17,7 @@ const refused = [
   "uvicorn-log-level",
   "ready-file",
   "exit-with-parent",
+  "print-config",
 ];
 
 /** Other options that an option needs. */

@@ -3,9 +3,19 @@
  * dashes.
  */
 import type { Node, Pair, Scalar, YAMLMap } from "yaml";
-import { inRole, type OptionInput, optionInput, SERVE, type UsageError, unknown, wrongValue } from "./given.ts";
+import {
+  type Command,
+  inRole,
+  type OptionInput,
+  optionInput,
+  SERVE,
+  type UsageError,
+  unknown,
+  wrongValue,
+} from "./given.ts";
 import { type FoundOption, lookup } from "./lookup.ts";
-import { ownValue } from "./option.ts";
+import { type Option, ownValue } from "./option.ts";
+import { tritonKey } from "./triton-server-config.ts";
 
 /**
  * Sections of TensorRT-LLM's configuration file (`--extra_llm_api_options`), by name. A section maps those of its keys that
@@ -33,7 +43,9 @@ export function parseConfigFile(text: string, path: string, role?: string): read
   if (!isMap(document.contents)) return { error: `${path}:1: takes a mapping of options, as in "port: 8000"` };
 
   const ownRole = document.contents.get("role");
-  const command = inRole(SERVE, role ?? (typeof ownRole === "string" ? ownRole : undefined));
+  const roleName = role ?? (typeof ownRole === "string" ? ownRole : undefined);
+  const command = inRole(SERVE, roleName);
+  const isTriton = roleName === "triton";
   return optionsIn(document.contents.items);
 
   function optionsIn(
@@ -42,7 +54,8 @@ export function parseConfigFile(text: string, path: string, role?: string): read
   ): readonly OptionInput[] | UsageError {
     const said: OptionInput[] = [];
     for (const item of items) {
-      const section = isScalar(item.key) && isMap(item.value) ? ownValue(SECTIONS, String(item.key.value)) : undefined;
+      const section =
+        !isTriton && isScalar(item.key) && isMap(item.value) ? ownValue(SECTIONS, String(item.key.value)) : undefined;
       const found = section ? optionsIn((item.value as YAMLMap).items, section) : optionOf(item, names);
       if ("error" in found) return found;
       said.push(...found);
@@ -56,8 +69,8 @@ export function parseConfigFile(text: string, path: string, role?: string): read
   ): readonly OptionInput[] | UsageError {
     const name = String(isScalar(key) ? key.value : key);
     const where = `${lineAt((key as Node).range![0])}: ${name}`;
-    const found = lookup(ownValue(names, name) ?? name, command.names);
-    if (!found || name.includes(".")) return unknown(where, "key", name, command);
+    const found = isTriton ? tritonKey(name, where) : serveKey(ownValue(names, name) ?? name, where, command);
+    if ("error" in found) return found;
     if (found.name === "config") return { error: `${where}: a configuration file cannot name another one` };
     const texts = found.ignored ? [] : textsOf(found, value as Node | null);
     if (texts === undefined) return wrongValue(where, found.option.accepts, written(value as Node | null));
@@ -73,7 +86,7 @@ export function parseConfigFile(text: string, path: string, role?: string): read
       return isScalar(value) && typeof value.value === "boolean" ? [String(value.value === sets)] : undefined;
     }
     const items = option.arity === "list" && value && "items" in value ? (value.items as Node[]) : [value];
-    const texts = items.map((item) => (isScalar(item) ? scalarText(item) : undefined));
+    const texts = items.map((item) => (isScalar(item) ? scalarText(item, option) : undefined));
     return texts.length > 0 && texts.every((text) => text !== undefined) ? texts : undefined;
   }
 
@@ -85,7 +98,21 @@ export function parseConfigFile(text: string, path: string, role?: string): read
   }
 }
 
-function scalarText({ value, source }: Scalar): string | undefined {
+function serveKey(name: string, where: string, command: Command): FoundOption | UsageError {
+  const found = name.includes(".") ? undefined : lookup(name, command.names);
+  return found ?? unknown(where, "key", name, command);
+}
+
+/** Returns the value of the key `role`, or undefined if the file lacks the key or is no mapping. */
+export function roleInFile(text: string): string | undefined {
+  const { isMap, parseDocument } = require("yaml") as typeof import("yaml");
+  const { contents } = parseDocument(text, { prettyErrors: false });
+  const role = isMap(contents) ? contents.get("role") : undefined;
+  return typeof role === "string" ? role : undefined;
+}
+
+function scalarText({ value, source }: Scalar, { metavar }: Option): string | undefined {
   if (typeof value === "string") return value;
+  if (typeof value === "boolean" && metavar === "BOOLEAN") return String(value);
   return typeof value === "number" ? (source ?? String(value)) : undefined;
 }

@@ -24,7 +24,11 @@ export interface UsageError {
   readonly error: string;
 }
 
-export function optionInput(match: FoundOption, texts: readonly string[], where: string): OptionInput {
+export function optionInput(
+  match: Pick<FoundOption, "name" | "ignored">,
+  texts: readonly string[],
+  where: string,
+): OptionInput {
   return { name: match.name, texts, where, ignored: match.ignored };
 }
 

@@ -33,6 +33,8 @@ export type OptionRow<T = unknown> = Option<T> & {
   readonly about: string;
   /** True if the real server lacks the option. */
   readonly ours?: true;
+  /** True if the value is a secret, so that --print-config must not show it. */
+  readonly secret?: true;
 };
 
 /**

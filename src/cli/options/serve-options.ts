@@ -42,6 +42,15 @@ const modelLen: Option<number> = {
   read: (texts) => (/^(-1|auto)$/i.test(texts[0] ?? "") ? -1 : humanInteger(1).read(texts)),
 };
 
+/** The option --print-config, which every role of the server accepts. */
+export const printConfig = {
+  outside: "the command prints the configuration",
+  ...onlyOn,
+  default: "off",
+  about:
+    "Print the configuration as YAML for --config and exit. Keys after # keep the default that the line shows. Secrets are masked.",
+} as const;
+
 const version: Option<string> = {
   ...freeText("VERSION", "a version, as 0.11"),
   read: ([text = ""]) => (/^\d+(\.\d+)*$/.test(text) ? text : undefined),
@@ -130,6 +139,7 @@ export const serveOptions = {
       default: "none",
       about:
         "Require one of these keys in requests to /v1, /v2, /inference, /cohere and /understudy. VLLM_API_KEY sets one too.",
+      secret: true,
     },
   }),
   ...frontLimitOptions,
@@ -272,6 +282,7 @@ export const serveOptions = {
       about:
         "Key that clients need to change timing, admission, failures, fixtures and logs of the running server: docs/how-to/admin.md.",
       ours: true,
+      secret: true,
     },
     role: {
       lands: "role",
@@ -366,6 +377,7 @@ export const serveOptions = {
       default: "none",
       about: "YAML file whose keys are these options without leading dashes.",
     },
+    "print-config": { ...printConfig, ours: true },
   }),
   ...wireOptions,
   ...derivedTritonOptions,

@@ -24,6 +24,7 @@ export const tritonGrpcOptions = serveGroup("gRPC", {
     default: "none",
     about:
       "Protocols that are open only to calls with the header triton-grpc-protocol-KEY. Names as for --http-restricted-api.",
+    secret: true,
   },
   "grpc-use-ssl": {
     feeds: "triton.overGrpc.tls",

@@ -11,10 +11,10 @@ import {
   type TritonServerConfig,
   type TritonVersion,
 } from "../../servers/triton/config/triton-config.ts";
-import type { OptionInput, UsageError } from "./given.ts";
+import { type OptionInput, optionInput, type UsageError, wrongValue } from "./given.ts";
 import { landed } from "./landing.ts";
-import { nearest } from "./lookup.ts";
-import { ownValue } from "./option.ts";
+import { type FoundOption, nearest } from "./lookup.ts";
+import { freeText, ownValue } from "./option.ts";
 import { serveConfig } from "./serve-config.ts";
 import type { ServeValues } from "./serve-options.ts";
 import { TRITON_ALIASES, TRITON_FRONT_END_IGNORED, TRITON_IGNORED, TRITON_IGNORED_SWITCHES } from "./triton-ignored.ts";
@@ -31,6 +31,8 @@ const METRICS_PORT = 8002;
 const LEAST_CACHE_BYTES = 1024;
 
 interface TritonConfigResult {
+  /** Options that the user set, by name. */
+  readonly inputs: ReadonlyMap<string, OptionInput>;
   readonly config: ServeConfig;
   /** Values of the options that the command itself uses, in this role as in every other. */
   readonly values: { readonly "ready-file"?: string; readonly "exit-with-parent"?: true };
@@ -41,19 +43,38 @@ interface TritonConfigResult {
 const rows: Readonly<Record<string, TritonRow>> = tritonServerOptions;
 
 /**
- * Builds the configuration. `argv`: the arguments after `serve`, without `--role`. `shipped`: path of the model repository that
- * is served if no flag names one.
+ * Builds the configuration. `argv`: the arguments after `serve`, without `--role` and `--config`. `shipped`: path of the model
+ * repository that is served if no flag names one. `file`: options of the configuration file; a flag wins over the file.
  */
-export function tritonServerConfig(argv: readonly string[], shipped: string): TritonConfigResult | UsageError {
-  const said = readArgv(argv);
+export function tritonServerConfig(
+  argv: readonly string[],
+  shipped: string,
+  file: readonly OptionInput[] = [],
+): TritonConfigResult | UsageError {
+  const version = versionIn(argv) ?? versionNamed(file.find(({ name }) => name === "triton-version")?.texts[0]);
+  const said = readArgv(argv, version ?? "2.73");
   if ("error" in said) return said;
+  const inputs = new Map(file.filter(({ ignored }) => !ignored).map((input) => [input.name, input]));
+  for (const [name, texts] of said.given)
+    inputs.set(name, optionInput({ name, ignored: false }, valuesMeant(rows[name]!, texts), `--${name}`));
+  const ignored = [...file.filter((input) => input.ignored).map(({ name }) => `--${name}`), ...said.ignored];
+  return tritonConfigOf(inputs, shipped, ignored);
+}
+
+/** Builds the configuration from the options of all sources. `ignored`: flags without effect. */
+export function tritonConfigOf(
+  inputs: ReadonlyMap<string, OptionInput>,
+  shipped: string,
+  ignored: readonly string[],
+): TritonConfigResult | UsageError {
+  const version = versionNamed(inputs.get("triton-version")?.texts[0]) ?? "2.73";
   const values: Record<string, unknown> = {};
-  for (const [name, written] of said.given) {
-    const option = rows[name]!;
-    const list = option.arity === "list";
-    const meant = list ? written : written.slice(-1);
-    const value = option.read(meant);
-    if (value === undefined) return { error: `--${name}: takes ${option.accepts}, not "${meant.join(" ")}"` };
+  for (const [name, { texts, where }] of inputs) {
+    const option = rows[name];
+    if (option === undefined) continue;
+    if (option.notIn?.includes(version)) return { error: `${where}: --triton-version ${version} does not have it` };
+    const value = option.read(texts);
+    if (value === undefined) return wrongValue(where, option.accepts, texts.join(" "));
     values[name] = value;
   }
   const made = configOf(values as TritonServerValues, shipped);
@@ -63,13 +84,30 @@ export function tritonServerConfig(argv: readonly string[], shipped: string): Tr
     ...(readyFile === undefined ? {} : { "ready-file": readyFile }),
     ...(exits ? { "exit-with-parent": true as const } : {}),
   };
-  return { ...made, values: starting, ignored: said.ignored };
+  return { ...made, inputs, values: starting, ignored };
 }
 
-function readArgv(argv: readonly string[]) {
+/** Returns the values that count: all of a list, else the last. */
+const valuesMeant = ({ arity }: TritonRow, texts: readonly string[]) => (arity === "list" ? texts : texts.slice(-1));
+
+/**
+ * Finds the option that a key of the configuration file names. The key `role` counts as an option, which other code has read.
+ * `where`: place of the key, for messages.
+ */
+export function tritonKey(key: string, where: string): FoundOption | UsageError {
+  const written = key.replaceAll("_", "-");
+  const name = TRITON_ALIASES.get(written) ?? written;
+  if (Object.hasOwn(rows, name)) return { name, option: rows[name]!, ignored: false, sets: true };
+  const isIgnored = TRITON_IGNORED.includes(name);
+  if (isIgnored || name === "role") return { name, option: freeText("TEXT", "a text"), ignored: isIgnored, sets: true };
+  const near = nearest(name, [...Object.keys(rows), ...TRITON_IGNORED]);
+  const hint = near.length > 0 ? `; did you mean ${near.join(" or ")}?` : "";
+  return { error: `${where}: unknown key${hint} (understudy serve --role triton --help lists the options)` };
+}
+
+function readArgv(argv: readonly string[], version: TritonVersion) {
   const given = new Map<string, string[]>();
   const ignored: string[] = [];
-  const version = versionIn(argv);
   for (let at = 0; at < argv.length; at++) {
     const token = argv[at]!;
     const [, written = "", attached] = /^--?([^=]*)(?:=(.*))?$/s.exec(token) ?? [];
@@ -88,11 +126,10 @@ function readArgv(argv: readonly string[]) {
   return { given, ignored };
 }
 
-function versionIn(argv: readonly string[]): TritonVersion {
-  const joined = argv.join(" ");
-  const said = /--triton-version[= ](\S+)/.exec(joined)?.[1];
-  return TRITON_VERSION_NAMES.find((name) => name === said) ?? "2.73";
-}
+const versionNamed = (text: string | undefined): TritonVersion | undefined =>
+  TRITON_VERSION_NAMES.find((name) => name === text);
+
+const versionIn = (argv: readonly string[]) => versionNamed(/--triton-version[= ](\S+)/.exec(argv.join(" "))?.[1]);
 
 /**
  * Completes an abbreviated flag as tritonserver does with getopt_long (`command_line_parser.cc`, `TritonParser::Parse`): an
@@ -142,7 +179,7 @@ function unrecognized(name: string, argv: readonly string[]): UsageError {
 function configOf(
   values: TritonServerValues,
   shipped: string,
-): Omit<TritonConfigResult, "ignored" | "values"> | UsageError {
+): Omit<TritonConfigResult, "ignored" | "inputs" | "values"> | UsageError {
   const wrong = wrongStart(values);
   if (wrong !== undefined) return { error: wrong };
   const cacheBytes = cacheSize(values);

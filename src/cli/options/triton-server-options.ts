@@ -5,7 +5,7 @@ import { SIZE_FORMS, sizeIn } from "../../servers/triton/model-config/sizes.ts";
 import { allowedHosts } from "./front-limit-options.ts";
 import { initially, type LandingRow, serveGroup } from "./landing.ts";
 import { choice, choiceOfAnyCase, freeText, integer, one, texts, type ValueOf } from "./option.ts";
-import { serveOptions } from "./serve-options.ts";
+import { printConfig, serveOptions } from "./serve-options.ts";
 import { tritonGrpcOptions } from "./triton-grpc-options.ts";
 import { tritonOpenAiOptions } from "./triton-openai-options.ts";
 import { tritonBoolean, tritonOptions } from "./triton-options.ts";
@@ -77,6 +77,16 @@ export const tritonServerOptions = {
       about: "Shut down when the parent process exits, for any reason.",
       ours: true,
     },
+  }),
+  ...serveGroup("Stand-in", {
+    config: {
+      outside: "names the file that other options are read from",
+      ...freeText("FILE", "the path of a YAML file"),
+      default: "none",
+      about: "YAML file whose keys are these options without leading dashes. The key role: triton chooses this role.",
+      ours: true,
+    },
+    "print-config": { ...printConfig, ours: true },
   }),
   ...serveGroup("Models", {
     "model-repository": {
@@ -221,6 +231,7 @@ export const tritonServerOptions = {
       ...texts("API,…:KEY=VALUE", "APIs and the header that requests need, as model-repository,logging:admin=yes"),
       default: "none",
       about: `APIs that are open only to requests with a header: ${RESTRICTED_NAMES.join(", ")}.`,
+      secret: true,
     },
     "http-header-forward-pattern": {
       lands: "triton.overHttp.forward",

@@ -8,17 +8,19 @@ import { ROLE_NAMES } from "../../app/config/roles.ts";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { fromLlmD, LLM_D } from "../compat/llm-d.ts";
 import type { Latencies } from "../compat/llm-d-live.ts";
-import { parseConfigFile } from "../options/config-file.ts";
-import { type Environment, fromEnvironment } from "../options/environment.ts";
+import { parseConfigFile, roleInFile } from "../options/config-file.ts";
+import { type Environment, type EnvironmentInput, fromEnvironment } from "../options/environment.ts";
 import { type Flags, parseFlags } from "../options/flags.ts";
 import { inRole, type OptionInput, optionInput, SERVE, type UsageError, wrongValue } from "../options/given.ts";
 import { serveHelp, tritonHelp } from "../options/help.ts";
+import type { LandingRow } from "../options/landing.ts";
 import { lookup } from "../options/lookup.ts";
 import type { Option } from "../options/option.ts";
 import { serveConfig } from "../options/serve-config.ts";
 import { type ServeValues, serveOptions } from "../options/serve-options.ts";
 import { deprecatedTritonMetrics } from "../options/triton-options.ts";
-import { tritonServerConfig } from "../options/triton-server-config.ts";
+import { tritonConfigOf, tritonServerConfig } from "../options/triton-server-config.ts";
+import { tritonServerOptions } from "../options/triton-server-options.ts";
 
 export type ResolveResult =
   | {
@@ -26,12 +28,26 @@ export type ResolveResult =
       readonly values: ServeValues;
       readonly ignored: readonly string[];
       readonly notices: readonly string[];
+      readonly options: ResolvedOptions;
       /** Latency keys of `--compat`, which may change while the server runs. Absent without `--compat`. */
       readonly latencies?: Latencies;
     }
   /** Line that the command prints on stderr before it exits with code 2. */
   | UsageError
   | { readonly help: string };
+
+/** Options that the user set, for --print-config. */
+export interface ResolvedOptions {
+  readonly rows: Readonly<Record<string, LandingRow>>;
+  readonly inputs: ReadonlyMap<string, OptionInput>;
+  /** Builds the configuration from other options, with the same environment. */
+  readonly rebuild: (inputs: ReadonlyMap<string, OptionInput>) => RebuiltConfig | UsageError;
+}
+
+type RebuiltConfig = Pick<Exclude<ResolveResult, UsageError | { readonly help: string }>, "config" | "notices">;
+
+/** Text that --print-config shows in place of a secret. A server does not start with it. */
+export const MASK = "<masked>";
 
 /**
  * Builds the configuration. `argv`: the arguments after `serve`. `readFile`: returns the text of the configuration file, or
@@ -42,11 +58,24 @@ export function resolveServeConfig(
   env: Environment,
   readFile: (path: string) => string,
 ): ResolveResult {
+  const resolved = resolveSources(argv, env, readFile);
+  if (!("options" in resolved) || printsConfig(resolved.options)) return resolved;
+  const { rows, inputs } = resolved.options;
+  const masked = [...inputs].find(([name, { texts }]) => rows[name]?.secret && texts.includes(MASK));
+  if (masked === undefined) return resolved;
+  return { error: `${masked[1].where}: is masked; write the secret here, or set it by a flag` };
+}
+
+/** Reports whether the command prints the configuration in place of a start. */
+export const printsConfig = ({ inputs }: ResolvedOptions) => inputs.get("print-config")?.texts[0] === "true";
+
+function resolveSources(argv: readonly string[], env: Environment, readFile: (path: string) => string): ResolveResult {
   const compat = takeCompat(argv, env.UNDERSTUDY_COMPAT);
   if ("error" in compat) return compat;
   if (compat.name !== undefined) return resolveCompat(compat.rest, env, readFile);
   const role = takeFlag(argv, "role", env.UNDERSTUDY_ROLE);
-  if (role.value === "triton") return resolveTriton(role.rest);
+  const roleName = role.value ?? roleInConfigFile(takeFlag(argv, "config", env.UNDERSTUDY_CONFIG).value, readFile);
+  if (roleName === "triton") return resolveTriton(role.rest, env, readFile);
   if (role.value !== undefined && !ROLE_NAMES.some((name) => name === role.value))
     return wrongValue(role.given ? "--role" : "UNDERSTUDY_ROLE", ROLE_NAMES.join(" or "), role.value);
   const flags = parseFlags(argv, inRole({ ...SERVE, abbreviates: true }, role.value));
@@ -77,10 +106,28 @@ function takeCompat(
   return { name, rest };
 }
 
-function resolveTriton(argv: readonly string[]): ResolveResult {
+function resolveTriton(argv: readonly string[], env: Environment, readFile: (path: string) => string): ResolveResult {
   const help = argv.find((token) => /^(--help(=.*)?|-h)$/.test(token));
   if (help !== undefined) return { help: tritonHelp(help.split("=")[1]) };
-  return tritonServerConfig(argv, SHIPPED_MODELS);
+  const { given, value, rest } = takeFlag(argv, "config", env.UNDERSTUDY_CONFIG);
+  if (given && !value) return { error: "--config: needs a value: the path of a YAML file" };
+  const where = given ? "--config" : "UNDERSTUDY_CONFIG";
+  const file = readConfigFile(value === undefined ? undefined : { texts: [value], where }, readFile, "triton");
+  if ("error" in file) return file;
+  const made = tritonServerConfig(rest, SHIPPED_MODELS, [...merge(file).values()]);
+  if ("error" in made) return made;
+  const { inputs, ...resolved } = made;
+  const rebuild = (others: ReadonlyMap<string, OptionInput>) => tritonConfigOf(others, SHIPPED_MODELS, made.ignored);
+  return { ...resolved, options: { rows: tritonServerOptions, inputs, rebuild } };
+}
+
+/** Returns the role that the configuration file sets. Returns undefined if it sets none or cannot be read. */
+function roleInConfigFile(path: string | undefined, readFile: (path: string) => string): string | undefined {
+  try {
+    return path === undefined ? undefined : roleInFile(readFile(path));
+  } catch {
+    return undefined;
+  }
 }
 
 /** Path of the model repository that is served if no flag names a repository. */
@@ -144,7 +191,13 @@ export function resolveFlags(
   const compat = file.find(({ name }) => name === "compat");
   if (compat) return { error: `${compat.where}: must be set by --compat or UNDERSTUDY_COMPAT, not in a file` };
   const all = merge(defaults, environment.fallback, file, [...said.values()]);
+  const built = configOf(all, environment);
+  if ("error" in built) return built;
+  const rebuild = (inputs: ReadonlyMap<string, OptionInput>) => configOf(inputs, environment);
+  return { ...built, options: { rows: serveOptions, inputs: all, rebuild } };
+}
 
+function configOf(all: ReadonlyMap<string, OptionInput>, environment: EnvironmentInput) {
   const values = readValues(all);
   if ("error" in values) return values;
   const made = serveConfig(values.values, all);
@@ -195,7 +248,7 @@ function merge(...layers: readonly (readonly OptionInput[])[]): Map<string, Opti
 }
 
 function readConfigFile(
-  config: OptionInput | undefined,
+  config: Pick<OptionInput, "texts" | "where"> | undefined,
   readFile: (path: string) => string,
   role: string | undefined,
 ): readonly OptionInput[] | UsageError {

@@ -29,7 +29,7 @@ import { shellWord } from "../shell-word.ts";
 import { describe } from "./banner.ts";
 import { writeCrash } from "./crash.ts";
 import { LiveOptions } from "./live-options.ts";
-import { resolveServeConfig } from "./resolve.ts";
+import { printsConfig, resolveServeConfig } from "./resolve.ts";
 
 const refuse = refuser("serve");
 export const CORE_TRAPPED = 70;
@@ -49,7 +49,12 @@ export async function runServe(argv: readonly string[], platform: string = proce
     return;
   }
   if ("error" in resolved) return refuse(resolved.error);
-  const { config, ignored, notices } = resolved;
+  const { config, ignored, notices, options } = resolved;
+  if (printsConfig(options)) {
+    for (const notice of notices) warn(notice);
+    const { printableConfig } = await import("./print-config.ts");
+    return printText(printableConfig(resolved, process.env));
+  }
   takeOverOutput("understudy serve");
   // Printed only once the server listens, because a refused start prints one line.
   const warnings = [...notices];

@@ -6,62 +6,7 @@ import { integer, toggle } from "../../../src/cli/options/option.ts";
 import { serveOptions } from "../../../src/cli/options/serve-options.ts";
 import { tritonServerOptions } from "../../../src/cli/options/triton-server-options.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
-
-/** Example values. For each option that sets a member, one of these texts is valid. */
-const TEXTS = [
-  ...[
-    "0.5",
-    "7",
-    "2",
-    "0",
-    "true",
-    "all",
-    "full",
-    "reasoning",
-    "scheduled",
-    "batched",
-    "fcfs",
-    "429",
-    "seconds",
-    "fp8",
-  ],
-  ...[
-    "base=10ms",
-    "integers=1:5",
-    '{"top_k":5}',
-    '{"request_latency":[1,2]}',
-    "2048",
-    "server_error",
-    "20000",
-    "share=0.01,alpha=2",
-    "every=10s,for=1s",
-  ],
-  ...[
-    "constant:7",
-    "MAX_UTILIZATION",
-    "EQUAL_PROGRESS",
-    "trtllm-serve",
-    "vllm-0.30",
-    "abort-times",
-    "open-leak",
-    '["*"]',
-  ],
-  ...[
-    "reset",
-    "B8",
-    "name=path",
-    "low",
-    "explicit",
-    "0:0.5",
-    "16GiB",
-    "2.51",
-    "ISO8601",
-    "mistral",
-    "vllm",
-    "text",
-    "off",
-  ],
-];
+import { SAMPLE_TEXTS } from "./sample-texts.ts";
 
 type Case = readonly [name: string, row: LandingRow, path: string];
 const casesOf = (table: Readonly<Record<string, LandingRow>>): Case[] =>
@@ -72,7 +17,7 @@ const tritonCases = casesOf(tritonServerOptions).filter(([, , path]) => path.sta
 /** Returns the example texts that the option accepts, each with the expected value of its member. */
 function samplesOf({ read, as = (value: unknown) => value }: LandingRow): { text: string; member: unknown }[] {
   const convert = as as (value: unknown) => unknown;
-  const valid = TEXTS.filter((text) => read([text]) !== undefined);
+  const valid = SAMPLE_TEXTS.filter((text) => read([text]) !== undefined);
   return valid.map((text) => ({ text, member: convert(read([text])) })).filter(({ member }) => member !== undefined);
 }
 
