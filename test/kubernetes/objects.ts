@@ -42,13 +42,17 @@ export function readManifests(): ReadonlyMap<string, readonly KubernetesObject[]
   return new Map(paths.sort().map((path) => [path, objectsIn(readFileSync(root + path, "utf8"))]));
 }
 
+/** Members by which the items of a list must differ. */
+const LIST_KEYS = "x-kubernetes-list-map-keys";
+const isRemark = (key: string) => /^(x-kubernetes|description|default|format)/.test(key) && key !== LIST_KEYS;
+
 /** Returns a schema of an API as a JSON schema that refuses unknown members, as `kubectl apply` does by default. */
 function strict(schema: Yaml): AnySchema {
   if (Array.isArray(schema)) return schema.map(strict) as unknown as AnySchema;
   if (typeof schema !== "object" || schema === null) return schema;
   const { properties, items, additionalProperties, nullable, ...rest } = schema;
   const result: Yaml = { ...rest };
-  for (const key of Object.keys(result)) if (/^(x-kubernetes|description|default|format)/.test(key)) delete result[key];
+  for (const key of Object.keys(result)) if (isRemark(key)) delete result[key];
   for (const key of ["anyOf", "allOf", "oneOf", "not"]) if (result[key]) result[key] = loose(result[key]);
   if (schema["x-kubernetes-int-or-string"]) result.type = ["integer", "string"];
   if (nullable) result.type = [result.type, "null"];
@@ -68,13 +72,21 @@ function loose(schema: Yaml): Yaml {
   if (typeof schema !== "object" || schema === null) return schema;
   return Object.fromEntries(
     Object.entries(schema)
-      .filter(([key]) => !/^(x-kubernetes|description|default|format)/.test(key))
+      .filter(([key]) => !isRemark(key))
       .map(([key, value]) => [key, loose(value)]),
   );
 }
 
 const compilers = new Map<string, ReturnType<Ajv["compile"]>>();
-const ajv = new Ajv({ strict: false, unicodeRegExp: false, validateFormats: false });
+/** Makes a pattern of Go. `(?i)` in it ignores case from there on; in our CRDs nothing precedes it that has a case. */
+const goPattern = (pattern: string) => new RegExp(pattern.replace("(?i)", ""), pattern.includes("(?i)") ? "i" : "");
+goPattern.code = "goPattern"; // Ajv's name for it
+const ajv = new Ajv({ strict: false, validateFormats: false, code: { regExp: goPattern } });
+ajv.addKeyword({
+  keyword: LIST_KEYS,
+  validate: (keys: readonly string[], list: readonly Yaml[]) =>
+    new Set(list.map((item) => JSON.stringify(keys.map((key) => item[key])))).size === list.length,
+});
 
 /** Text of each CRD with its group, kind and versions. */
 const crds = [...new Bun.Glob("*/*.yaml").scanSync(CRDS)].flatMap((name) =>

@@ -33,7 +33,7 @@ const relabelConfigs = {
   },
 };
 
-const compiled = new Ajv({ strict: false }).compile(
+const compiled = new Ajv({ strict: false, allErrors: true }).compile(
   object(
     {
       global: object({ scrape_interval: duration, evaluation_interval: duration, scrape_timeout: duration }),

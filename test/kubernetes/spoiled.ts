@@ -28,18 +28,20 @@ export const SPOILED: Readonly<Record<string, readonly [path: Path, value: Yaml]
 export interface SpoiledObject {
   readonly object: KubernetesObject;
   readonly path: Path;
+  /** True if the kind has no such member. */
+  readonly isUnknown: boolean;
 }
 
 /** Returns the object with the spoiled member of its kind. */
 export function spoiled(object: KubernetesObject): SpoiledObject {
   const [path, value] = SPOILED[object.kind]!;
-  return { object: replaced(object, path, value), path };
+  return { object: replaced(object, path, value), path, isUnknown: false };
 }
 
 /** Returns the object with a member that its kind does not have. */
 export function misspelled(object: KubernetesObject): SpoiledObject {
   const path = object.spec === undefined ? ["labells"] : ["spec", "labells"];
-  return { object: replaced(object, path, {}), path };
+  return { object: replaced(object, path, {}), path, isUnknown: true };
 }
 
 /** Returns the first object of each kind, in the order of their names. */

@@ -17,11 +17,12 @@ import {
   valuesSchemaText,
 } from "../../scripts/chart-schema.ts";
 import { ROLE_NAMES } from "../../src/app/config/roles.ts";
-import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { type KubernetesObject, readManifests, root, type Yaml } from "./objects.ts";
+import { readManifests, root, type Yaml } from "./objects.ts";
+import { workloadIn } from "./workload.ts";
 
 const read = (path: string) => readFileSync(root + path, "utf8");
 const files = readManifests();
+const workloads = () => [...files.values()].flatMap((objects) => workloadIn(objects) ?? []);
 
 test("the schema and the copies of dashboards and rules are up to date (npx bun scripts/chart.ts)", () => {
   expect(read("deploy/helm/understudy/values.schema.json")).toBe(valuesSchemaText());
@@ -83,51 +84,20 @@ test("options that values may not set exist, and so do those of files and defaul
   }
 });
 
-interface Workload {
-  readonly path: string;
-  readonly objects: readonly KubernetesObject[];
-  readonly container: Yaml;
-  /** Text of the file that --config names; "" without that flag. */
-  readonly file: string;
-  readonly options: Readonly<Record<string, unknown>>;
-}
-
-/** Returns the Deployments and StatefulSets with the options that their server gets. */
-function workloads(): Workload[] {
-  return [...files].flatMap(([path, objects]) =>
-    objects
-      .filter(({ kind }) => kind === "Deployment" || kind === "StatefulSet")
-      .map((object) => {
-        const container = object.spec.template.spec.containers[0];
-        const args = container.args as string[];
-        const inFile = args.includes("--config=/etc/understudy/options/options.yaml");
-        const map = objects.find(({ metadata }) => metadata.name === `${object.metadata.name}-options`);
-        const file = inFile ? (map!.data as Readonly<Record<string, string>>)["options.yaml"]! : "";
-        const flags = args.filter((word) => word.startsWith("--") && !word.startsWith("--config="));
-        const given = Object.fromEntries(flags.map((word) => /^--([^=]+)=(.*)$/s.exec(word)!.slice(1)));
-        return { path, objects, container, file, options: { ...given, ...parse(file) } };
-      }),
-  );
-}
-
-test.each(workloads().map((workload) => [workload.path, workload] as const))(
+test.each(workloads().map((workload) => [workload.object.metadata.name, workload] as const))(
   "%s: the server accepts its options without a notice, and listens on the ports of the container",
-  (_, { container, file, options }) => {
-    const [command, ...flags] = container.args;
-    expect(command).toBe("serve");
-    const resolved = resolveServeConfig(flags, {}, () => file) as Yaml;
-    expect([resolved.error, resolved.ignored, resolved.notices]).toEqual([undefined, [], []]);
-    const facts = chartRoles[options.role as string]!;
+  (_, { container, options, resolved }) => {
+    expect(resolved).toMatchObject({ ignored: [], notices: [] });
     const ports = Object.fromEntries(container.ports.map((port: Yaml) => [port.name, port.containerPort]));
-    for (const [name, { port, address }] of Object.entries(facts.listeners)) {
+    for (const [name, { port, address }] of Object.entries(chartRoles[options.role as string]!.listeners)) {
       expect([name, ports[name]]).toEqual([name, options[port] === undefined ? undefined : Number(options[port])]);
       if (address) expect([address, options[address]]).toEqual([address, "0.0.0.0"]);
     }
   },
 );
 
-test("options with a space, a sign of the shell or many digits arrive as they are", () => {
-  const { options } = workloads().find(({ path }) => path.includes("trtllm"))!;
+test("a number of many digits arrives as it is", () => {
+  const { options } = workloads().find(({ options }) => options.role === "trtllm-serve")!;
   expect(options["iter-stats-max-iterations"]).toBe(100_000);
 });
 
