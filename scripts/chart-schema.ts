@@ -33,10 +33,9 @@ export interface ChartRole {
 }
 
 /** Facts about roles. `triton-openai` is role triton with its OpenAI front end. */
-export const chartRoles: Readonly<Record<string, ChartRole>> = parse(
-  readFileSync(`${CHART}files/roles.yaml`, "utf8"),
-  { merge: true },
-);
+export const chartRoles: Readonly<Record<string, ChartRole>> = parse(readFileSync(`${CHART}files/roles.yaml`, "utf8"), {
+  merge: true,
+});
 
 /** The tables of options by role. */
 export const OPTION_TABLES: Readonly<Record<RoleName, Readonly<Record<string, OptionRow>>>> = {
@@ -127,11 +126,7 @@ const monitor = object({ enabled: on, labels, interval: duration, scrapeTimeout:
 /** Returns the schema of the values. */
 function valuesSchema(): Schema {
   const optionsOf = (role: RoleName): Schema =>
-    object(
-      Object.fromEntries(
-        Object.entries(optionsOfValues(role)).map(([name, row]) => [name, typeOf(row)]),
-      ),
-    );
+    object(Object.fromEntries(Object.entries(optionsOfValues(role)).map(([name, row]) => [name, typeOf(row)])));
   const listeners = new Set(Object.values(chartRoles).flatMap((facts) => Object.keys(facts.listeners)));
   return {
     $schema: "http://json-schema.org/draft-07/schema#",

@@ -4,7 +4,15 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parse } from "yaml";
-import { coreErrors, crdErrors, hasCrd, isPythonMissing, type KubernetesObject, readManifests, type Yaml } from "./objects.ts";
+import {
+  coreErrors,
+  crdErrors,
+  hasCrd,
+  isPythonMissing,
+  type KubernetesObject,
+  readManifests,
+  type Yaml,
+} from "./objects.ts";
 import { prometheusErrors } from "./prometheus-schema.ts";
 import { misspelled, oneOfEachKind, SPOILED, type SpoiledObject, spoiled } from "./spoiled.ts";
 
@@ -28,7 +36,7 @@ test.skipIf(isPythonMissing)("kubernetes-validate accepts the objects of Kuberne
   const errors = coreErrors([...objects, ...examples.map(({ object }) => object)]);
   const wrong = objects.flatMap((object, at) => errors[at]!.map((error) => `${nameOf(object)}: ${error}`));
   expect(wrong).toEqual([]);
-  examples.forEach((example, at) => expectFound(example, errors[objects.length + at]!));
+  for (const [at, example] of examples.entries()) expectFound(example, errors[objects.length + at]!);
 });
 
 test("the CRDs accept the other objects, and find what is spoiled", () => {
@@ -68,7 +76,10 @@ describe.each([...releases])("%s", (_, entries) => {
     });
     expect(selectors.length).toBeGreaterThan(1);
     for (const [name, chosen, { kind }] of selectors) {
-      const labels = kind === "ServiceMonitor" ? named("Service", workload.metadata.name)!.metadata.labels : template.metadata.labels;
+      const labels =
+        kind === "ServiceMonitor"
+          ? named("Service", workload.metadata.name)!.metadata.labels
+          : template.metadata.labels;
       expect([name, labels]).toEqual([name, expect.objectContaining(chosen)]);
     }
   });
@@ -95,7 +106,8 @@ describe.each([...releases])("%s", (_, entries) => {
   test("every port and every target that an object names exists", () => {
     const used = objects.flatMap(({ kind, spec }) => {
       if (kind === "Service") return spec.ports.map(({ targetPort }: Yaml) => targetPort);
-      if (kind === "NetworkPolicy") return spec.ingress.flatMap((rule: Yaml) => rule.ports.map(({ port }: Yaml) => port));
+      if (kind === "NetworkPolicy")
+        return spec.ingress.flatMap((rule: Yaml) => rule.ports.map(({ port }: Yaml) => port));
       if (/Monitor$/.test(kind)) return (spec.podMetricsEndpoints ?? spec.endpoints).map(({ port }: Yaml) => port);
       return [];
     });
@@ -131,7 +143,15 @@ test("the monitors keep the names that rules, dashboards and Dynamo's users expe
   const monitors = all.filter(({ kind }) => /Monitor$/.test(kind));
   const shown = monitors.flatMap(({ kind, metadata, spec }) =>
     (spec.podMetricsEndpoints ?? spec.endpoints).map((endpoint: Yaml) =>
-      [kind, metadata.name, endpoint.port, endpoint.path, endpoint.interval, endpoint.scrapeTimeout, jobOf(endpoint)].join(" "),
+      [
+        kind,
+        metadata.name,
+        endpoint.port,
+        endpoint.path,
+        endpoint.interval,
+        endpoint.scrapeTimeout,
+        jobOf(endpoint),
+      ].join(" "),
     ),
   );
   expect(shown.sort()).toEqual([
@@ -149,7 +169,9 @@ test("the monitors keep the names that rules, dashboards and Dynamo's users expe
 
 const jobOf = ({ relabelings }: Yaml) => relabelings.find(({ targetLabel }: Yaml) => targetLabel === "job").replacement;
 
-const prometheus: Yaml = parse(all.find(({ metadata }) => metadata.name === "triton-prometheus")!.data["prometheus.yml"]);
+const prometheus: Yaml = parse(
+  all.find(({ metadata }) => metadata.name === "triton-prometheus")!.data["prometheus.yml"],
+);
 
 test("prometheus.yml with Kubernetes discovery fits a schema of ours, which finds what is spoiled", () => {
   expect(prometheusErrors(prometheus)).toEqual([]);

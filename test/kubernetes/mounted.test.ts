@@ -76,7 +76,9 @@ test("vLLM reads options, fixtures, scripts and a fault plan from ConfigMaps, an
     const { text, id } = await answer("What about the weather?");
     expect([text, id]).toEqual(["It is 21 °C and sunny.", expect.any(String)]);
     expect((await answer("Hi", { understudy: { play: "greeting" } })).text).toBe("Hello from the cluster.");
-    mounts.get("fixtures")!.update({ "weather.yaml": "fixtures:\n  - match: {user: {contains: weather}}\n    answer: Rain.\n" });
+    mounts
+      .get("fixtures")!
+      .update({ "weather.yaml": "fixtures:\n  - match: {user: {contains: weather}}\n    answer: Rain.\n" });
     await eventually(async () => (await answer("The weather again")).text === "Rain.");
     mounts.get("fault-plan")!.update({ "plan.yaml": "faults:\n  - plan: A1\n" });
     await eventually(async () => (await answer("Hi")).status !== 200);

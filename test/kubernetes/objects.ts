@@ -93,7 +93,11 @@ const crds = [...new Bun.Glob("*/*.yaml").scanSync(CRDS)].flatMap((name) =>
   readFileSync(CRDS + name, "utf8")
     .split(/^---\n/m)
     .filter((text) => /^kind: CustomResourceDefinition$/m.test(text))
-    .map((text) => ({ text, kind: /\bkind: (?!Custom)(\w+)/.exec(text)![1]!, group: /^ {2}group: (\S+)/m.exec(text)![1]! })),
+    .map((text) => ({
+      text,
+      kind: /\bkind: (?!Custom)(\w+)/.exec(text)![1]!,
+      group: /^ {2}group: (\S+)/m.exec(text)![1]!,
+    })),
 );
 
 /** Reports whether a CRD of `crds/` describes the object. */

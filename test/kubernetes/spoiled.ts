@@ -11,7 +11,7 @@ export const SPOILED: Readonly<Record<string, readonly [path: Path, value: Yaml]
   ConfigMap: [["immutable"], "yes"],
   Secret: [["type"], 5],
   HorizontalPodAutoscaler: [["spec", "maxReplicas"], "twenty"],
-  PodDisruptionBudget: [["spec", "maxUnavailable"], [1]],
+  PodDisruptionBudget: [["spec", "selector", "matchLabels"], "all"],
   NetworkPolicy: [["spec", "policyTypes"], "Ingress"],
   Role: [["rules", 0, "verbs"], "get"],
   RoleBinding: [["roleRef", "name"], 7],
