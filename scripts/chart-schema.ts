@@ -29,7 +29,7 @@ export interface ChartRole {
   readonly scrape: { readonly keep?: string };
   readonly dashboards: readonly string[];
   readonly hpa: { readonly metric: string; readonly series: string; readonly query: string };
-  readonly keda: readonly { readonly query: string }[];
+  readonly keda: readonly { readonly query: string; readonly threshold: string; readonly metricType: string }[];
 }
 
 /** Facts about roles. `triton-openai` is role triton with its OpenAI front end. */

@@ -17,6 +17,7 @@ import { faultsMarkdown } from "../../src/faults/markdown.ts";
 import { bugsTable } from "./bugs.ts";
 import { clientsTable } from "./clients.ts";
 import { differencesMarkdown } from "./differences.ts";
+import { kubernetesTables } from "./kubernetes.ts";
 import { lawsMarkdown } from "./laws.ts";
 import { limitsMarkdown } from "./limits.ts";
 import { metricsTables } from "./metrics.ts";
@@ -56,6 +57,7 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/reference/bug-modes.md": () => ({ bugs: bugsTable() }),
   "docs/reference/clients.md": () => ({ clients: clientsTable() }),
   "docs/reference/client-verdicts.md": () => ({ verdicts: verdictsMarkdown(knownVerdicts()) }),
+  "docs/how-to/kubernetes.md": kubernetesTables,
   "docs/how-to/migrating.md": () => ({ keys: migratingTable() }),
   "docs/explanation/measuring.md": () => sections(lastRun()),
   [SLOW_PAGE]: () => ({ measured: ratiosMarkdown(), pools: pooledMarkdown() }),
