@@ -1,6 +1,6 @@
 /**
- * Checks the rendered manifests in every run, without Helm: each object by the schema of its kind, one spoiled member per kind,
- * and the names by which objects refer to each other.
+ * Checks the rendered manifests in every run, without Helm. Each object must fit the schema of its kind, one spoiled member per
+ * kind must be found, and the names by which objects refer to each other must exist.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parse } from "yaml";

@@ -1,6 +1,6 @@
 /**
- * Checks that servers read the files of the rendered ConfigMaps from volumes as the kubelet lays them out: links to a folder of
- * the moment, which it replaces as a whole when the ConfigMap changes.
+ * Checks that servers read the files of the rendered ConfigMaps from volumes as the kubelet lays them out. A volume's files are
+ * links into a folder, which the kubelet replaces as a whole when the ConfigMap changes.
  */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
