@@ -26,8 +26,7 @@ export interface ChartRole {
   readonly files: Readonly<Record<string, string>>;
   readonly tls: { readonly options: Readonly<Record<string, unknown>> } | null;
   readonly keys: boolean;
-  readonly scrape: { readonly keep?: string };
-  readonly dashboards: readonly string[];
+  readonly scrape: { readonly pages: readonly { readonly path: string; readonly job: string }[] };
   readonly hpa: { readonly metric: string; readonly series: string; readonly query: string };
   readonly keda: readonly { readonly query: string; readonly threshold: string; readonly metricType: string }[];
 }

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { RENDERED, RENDERED_FOR_TESTS, render, runHelm, TEMPLATE, valuesOf } from "../../scripts/chart.ts";
 import { CHART } from "../../scripts/chart-schema.ts";
 import { figure, leavesOut, sized } from "../size.ts";
-import { type GoTools, goTools, kubectlErrors } from "./go-tools.ts";
+import { type GoTools, goTools, kubectlErrors, required } from "./go-tools.ts";
 import { type KubernetesObject, objectsIn, readManifests, replaced, root } from "./objects.ts";
 import { misspelled, oneOfEachKind, spoiled } from "./spoiled.ts";
 import { workloadIn } from "./workload.ts";
@@ -177,7 +177,9 @@ const inBrackets = (path: readonly (string | number)[]) =>
     .join("")
     .slice(1);
 
-test("what Go checks is named where it does not run", () => {
-  if (sized("kubernetes", { sample: false, whole: true }) && leavesOut("go"))
-    console.log("--without-go: Helm and kubectl-validate did not run; the chart was not rendered");
+test("a missing Go is named, with the word that leaves it out", () => {
+  expect(() => required(null)).toThrow(
+    /^Go 1\.\d+ or later is missing .*; not counted: Helm, kubectl-validate; --without-go/,
+  );
+  expect(required("/usr/bin/go")).toBe("/usr/bin/go");
 });

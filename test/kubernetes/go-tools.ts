@@ -16,14 +16,18 @@ export interface GoTools {
   readonly kubectlValidate: string;
 }
 
-/** Installs the tools unless they are there. The first time takes minutes. Throws a line that names Go if Go is missing. */
+/** Returns Go's path. Throws a line that names Go if it is null. */
+export function required(go: string | null): string {
+  if (go !== null) return go;
+  throw new Error(`${missingLine(TOOLCHAINS.go, ["Helm", "kubectl-validate"])}; --without-go leaves them out`);
+}
+
+/** Installs the tools unless they are there. The first time takes minutes. Throws if Go is missing. */
 export function goTools(): GoTools {
   const tools = { helm: `${FOLDER}/helm`, kubectlValidate: `${FOLDER}/kubectl-validate` };
   const marker = `${FOLDER}/modules.txt`;
   if (existsSync(marker) && readFileSync(marker, "utf8") === MODULES.join("\n")) return tools;
-  const go = findToolchain(TOOLCHAINS.go);
-  if (go === null)
-    throw new Error(`${missingLine(TOOLCHAINS.go, ["Helm", "kubectl-validate"])}; --without-go leaves them out`);
+  const go = required(findToolchain(TOOLCHAINS.go));
   for (const module of MODULES) {
     const env = { ...process.env, GOBIN: FOLDER };
     const { exitCode, stderr } = Bun.spawnSync([go, "install", module], { env, cwd: tmpdir() });

@@ -3,7 +3,9 @@
  * kind must be found, and the names by which objects refer to each other must exist.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFileSync } from "node:fs";
 import { parse } from "yaml";
+import { chartRoles } from "../../scripts/chart-schema.ts";
 import {
   coreErrors,
   crdErrors,
@@ -11,6 +13,7 @@ import {
   isPythonMissing,
   type KubernetesObject,
   readManifests,
+  root,
   type Yaml,
 } from "./objects.ts";
 import { prometheusErrors } from "./prometheus-schema.ts";
@@ -159,12 +162,19 @@ test("the monitors keep the names that rules, dashboards and Dynamo's users expe
     "PodMonitor triton-metrics metrics /metrics 30s 10s triton",
     "PodMonitor vllm-metrics http /metrics 30s 10s vllm",
     "ServiceMonitor trtllm-metrics http /metrics/understudy 30s 10s understudy",
-    "ServiceMonitor trtllm-metrics http /prometheus/metrics 30s 10s trtllm-serve",
+    "ServiceMonitor trtllm-metrics http /prometheus/metrics 30s 10s trtllm",
   ]);
   const dynamo = all.find(({ metadata }) => metadata.name === "dynamo-metrics")!;
   expect(dynamo.spec.selector.matchLabels).toEqual({ "nvidia.com/metrics-enabled": "true" });
   const labels = all.find(({ kind }) => kind === "StatefulSet")!.spec.template.metadata.labels;
   expect(labels).toMatchObject({ "nvidia.com/metrics-enabled": "true", "nvidia.com/dynamo-component-type": "worker" });
+});
+
+test("every scrape has a job that an alert watches", () => {
+  const alerts = readFileSync(`${root}deploy/prometheus/rules/alerts.yml`, "utf8");
+  const watched = /up\{job=~"([^"]+)"\}/.exec(alerts)![1]!.split("|");
+  const jobs = Object.values(chartRoles).flatMap(({ scrape }) => scrape.pages.map(({ job }) => job));
+  expect(jobs.filter((job) => !watched.includes(job))).toEqual([]);
 });
 
 const jobOf = ({ relabelings }: Yaml) => relabelings.find(({ targetLabel }: Yaml) => targetLabel === "job").replacement;
