@@ -33,10 +33,11 @@ export function chartCopies(): ReadonlyMap<string, string> {
   return new Map(copies);
 }
 
-/** Returns a digest of everything in the chart that its output depends on. Rendered files begin with it. */
+/** Returns a digest of the files of the chart on which its output depends. Rendered files begin with it. */
 export function chartDigest(): string {
   const names = readdirSync(CHART, { recursive: true, encoding: "utf8", withFileTypes: true })
-    .filter((entry) => entry.isFile())
+    // A new option changes the schema, but not the output.
+    .filter((entry) => entry.isFile() && entry.name !== "values.schema.json")
     .map((entry) => `${entry.parentPath.replace(/\/$/, "")}/${entry.name}`.slice(CHART.length))
     .sort();
   const hasher = new Bun.CryptoHasher("sha256");
