@@ -26,7 +26,12 @@ export interface ChartRole {
   readonly files: Readonly<Record<string, string>>;
   readonly tls: { readonly options: Readonly<Record<string, unknown>> } | null;
   readonly keys: boolean;
-  readonly scrape: { readonly pages: readonly { readonly path: string; readonly job: string }[] };
+  readonly probe: { readonly listener: string; readonly ready: string; readonly live?: string };
+  readonly scrape: {
+    readonly listener: string;
+    readonly pages: readonly { readonly path: string; readonly job: string }[];
+    readonly keep?: string;
+  };
   readonly hpa: { readonly metric: string; readonly series: string; readonly query: string };
   readonly keda: readonly { readonly query: string; readonly threshold: string; readonly metricType: string }[];
 }

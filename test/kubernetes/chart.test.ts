@@ -3,7 +3,9 @@
  * built with Go.
  */
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { RENDERED, RENDERED_FOR_TESTS, render, runHelm, TEMPLATE, valuesOf } from "../../scripts/chart.ts";
 import { CHART } from "../../scripts/chart-schema.ts";
 import { figure, leavesOut, sized } from "../size.ts";
@@ -49,6 +51,19 @@ describe.skipIf(!isRun)("with Go", () => {
     const rendered = render(tools.helm);
     expect([...rendered.keys()].sort()).toEqual([...readManifests().keys()]);
     for (const [path, text] of rendered) expect([path, readFileSync(root + path, "utf8")]).toEqual([path, text]);
+  });
+
+  test("the packed chart renders the same as its folder", () => {
+    const folder = mkdtempSync(join(tmpdir(), "understudy-chart-"));
+    try {
+      const saved = runHelm(tools.helm, "package", CHART, "--destination", folder).trim();
+      const archive = saved.slice(saved.indexOf(folder));
+      const words = ["vllm", "-f", valuesOf("vllm")];
+      const rendered = runHelm(tools.helm, ...TEMPLATE, ...words.toSpliced(1, 0, archive));
+      expect(rendered).toBe(runHelm(tools.helm, ...TEMPLATE, ...words.toSpliced(1, 0, CHART)));
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 
   test("kubectl-validate accepts every object, and finds a spoiled member of each kind", () => {
