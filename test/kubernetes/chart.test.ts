@@ -110,6 +110,10 @@ describe.skipIf(!isRun)("with Go", () => {
     ["ports: each needs a number of its own", { role: "triton", ports: { http: 8001 } }],
     ["fixtures: role triton has no such option", { role: "triton", fixtures: { "a.yaml": "fixtures: []" } }],
     ["modelRepository: role vllm has no such option", { modelRepository: { "m/config.pbtxt": "" } }],
+    [
+      "modelRepository.a__b/config.pbtxt: __ stands for",
+      { role: "triton", modelRepository: { "a__b/config.pbtxt": "" } },
+    ],
     ["script and options.script: both name the same files", { script: "{}", options: { script: "/data/x" } }],
     ["keys: role triton checks no keys", { role: "triton", "keys.admin": "k" }],
     ["keys.existingSecret and keys.api", { "keys.existingSecret": "s", "keys.api": ["k"] }],

@@ -47,6 +47,11 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- range $path, $text := $v.modelRepository -}}
+{{- if contains "__" $path -}}
+{{- fail (printf "modelRepository.%s: __ stands for a slash in the ConfigMap; rename it, or mount a volume" $path) -}}
+{{- end -}}
+{{- end -}}
 {{- if and (include "understudy.hasKeys" .) (not $role.keys) -}}
 {{- fail "keys: role triton checks no keys; use options.http-restricted-api" -}}
 {{- end -}}
