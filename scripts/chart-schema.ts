@@ -125,7 +125,7 @@ const duration = { type: "string", pattern: "^([0-9]+(ms|s|m|h))+$" };
 const labels = mapOf(text);
 /** Name of an object in Kubernetes, or "" for none. */
 const objectName = { type: "string", pattern: "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$", maxLength: 253 };
-const monitor = object({ enabled: on, labels, interval: duration, scrapeTimeout: duration });
+const monitor = object({ enabled: on, name: objectName, labels, interval: duration, scrapeTimeout: duration });
 
 /** Returns the schema of the values. */
 function valuesSchema(): Schema {

@@ -165,7 +165,7 @@ test("the monitors keep the names that rules, dashboards and Dynamo's users expe
     "ServiceMonitor trtllm-metrics http /prometheus/metrics 30s 10s trtllm",
   ]);
   const dynamo = all.find(({ metadata }) => metadata.name === "dynamo-metrics")!;
-  expect(dynamo.spec.selector.matchLabels).toEqual({ "nvidia.com/metrics-enabled": "true" });
+  expect(dynamo.spec.selector.matchLabels).toMatchObject({ "nvidia.com/metrics-enabled": "true" });
   const labels = all.find(({ kind }) => kind === "StatefulSet")!.spec.template.metadata.labels;
   expect(labels).toMatchObject({ "nvidia.com/metrics-enabled": "true", "nvidia.com/dynamo-component-type": "worker" });
 });
