@@ -12,8 +12,8 @@ const root = new URL("../", import.meta.url).pathname;
 export const RENDERED = ["vllm", "triton", "gateway"] as const;
 /** Rendered releases that only tests use. Together with `RENDERED` they contain every kind of object and every role. */
 export const RENDERED_FOR_TESTS = ["trtllm"] as const;
-export const MANIFESTS = "deploy/kubernetes/";
-export const TEST_MANIFESTS = "test/kubernetes/manifests/";
+const MANIFESTS = "deploy/kubernetes/";
+const TEST_MANIFESTS = "test/kubernetes/manifests/";
 
 /** File of a group of objects, by the group of their API. The cluster may lack the API of every group but `server`. */
 const FILES: Readonly<Record<string, string>> = {
@@ -33,7 +33,7 @@ export function chartCopies(): ReadonlyMap<string, string> {
   return new Map(copies);
 }
 
-/** Returns a digest of the files of the chart on which its output depends. Rendered files begin with it. */
+/** Returns a digest of the files on which the rendered manifests depend. Each of these begins with it. */
 export function chartDigest(): string {
   const names = readdirSync(CHART, { recursive: true, encoding: "utf8", withFileTypes: true })
     // A new option changes the schema, but not the output.
@@ -42,6 +42,7 @@ export function chartDigest(): string {
     .sort();
   const hasher = new Bun.CryptoHasher("sha256");
   for (const name of names) hasher.update(`${name}\0${readFileSync(CHART + name, "utf8")}\0`);
+  for (const release of RENDERED_FOR_TESTS) hasher.update(readFileSync(root + valuesOf(release), "utf8"));
   return hasher.digest("hex").slice(0, 16);
 }
 
