@@ -11,6 +11,8 @@ export interface SizedTest {
    * TEST_SECONDS=9.
    */
   readonly options: readonly string[];
+  /** Names of tools that `--without-NAME` leaves out. If such a tool is missing without that word, the test fails. */
+  readonly tools?: readonly string[];
 }
 
 /** Folders whose tests run together in one process, by the folders of `src` that they test. */
@@ -44,6 +46,7 @@ export const SIZED: Readonly<Record<string, SizedTest>> = {
   release: { paths: ["test/scripts/release.test.ts"], options: [] },
   workers: { paths: ["test/conformance/workers.test.ts"], options: [] },
   prometheus: { paths: ["test/prometheus"], options: [] },
+  kubernetes: { paths: ["test/kubernetes"], options: [], tools: ["go"] },
   schedules: { paths: ["test/schedules"], options: ["seeds", "from", "failures"] },
   managers: { paths: ["test/managers"], options: [] },
 };

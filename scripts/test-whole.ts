@@ -1,7 +1,8 @@
 /**
  * Runs the whole of a test that has two sizes: `npx bun run test NAME --seed N`. Adds the command, seed, figures and commit to
  * test/results/NAME.jsonl, which keeps the last three lines per machine. `--sample` runs the sample instead, as a run of all
- * tests does. `--no-save` adds nothing to the file. The last line is "N passed, N failed".
+ * tests does. `--no-save` adds nothing to the file. `--without-TOOL` leaves out what needs a missing tool. The last line is "N
+ * passed, N failed".
  */
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { addLine } from "../bench/lib/kept-lines.ts";
@@ -22,13 +23,15 @@ function refuse(why: string): never {
  */
 export async function runWhole(name: string, words: readonly string[]): Promise<number> {
   const sized = SIZED[name]!;
-  const switches = SWITCHES.filter((name) => words.includes(name));
+  const leaveOut = (sized.tools ?? []).map((tool) => `--without-${tool}`);
+  const allSwitches = [...SWITCHES, ...leaveOut];
+  const switches = allSwitches.filter((name) => words.includes(name));
   const optionWords = words.filter((word) => !switches.includes(word));
   const names = ["seed", ...sized.options];
   const numbers: Record<string, number> = { seed: 1 };
   for (let at = 0; at < optionWords.length; at += 2) {
     const [option, value = ""] = [optionWords[at]!.replace(/^--/, ""), optionWords[at + 1]];
-    const accepted = [...names.map((name) => `--${name} N`), ...SWITCHES].join(", ");
+    const accepted = [...names.map((name) => `--${name} N`), ...allSwitches].join(", ");
     if (!names.includes(option) || !/^\d+$/.test(value))
       refuse(`test ${name}: ${optionWords[at]} ${value}: ${accepted} are accepted, N a whole number`);
     numbers[option] = Number(value);
@@ -37,6 +40,8 @@ export async function runWhole(name: string, words: readonly string[]): Promise<
   const isSample = switches.includes("--sample");
   const figuresFile = `${root}build/figures-${name}-${process.pid}.jsonl`;
   const env: Record<string, string> = isSample ? {} : { TEST_WHOLE: name, TEST_FIGURES: figuresFile };
+  const leftOut = switches.filter((name) => leaveOut.includes(name));
+  if (leftOut.length > 0) env.TEST_WITHOUT = leftOut.map((name) => name.replace("--without-", "")).join();
   for (const [option, value] of Object.entries(numbers)) env[`TEST_${option.toUpperCase()}`] = String(value);
 
   const built = await run([process.execPath, "scripts/build.ts", "--library"]);

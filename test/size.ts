@@ -14,6 +14,9 @@ export function sized<T>(name: string, { sample, whole }: { readonly sample: T; 
   return TEST_WHOLE === name ? whole : sample;
 }
 
+/** Reports whether the command line left out a tool, as `--without-go` does. */
+export const leavesOut = (tool: string): boolean => (process.env.TEST_WITHOUT ?? "").split(",").includes(tool);
+
 /** Returns all items in the whole run, and `count` items drawn by the seed in the sample. The order is kept. */
 export function sampled<T>(name: string, items: readonly T[], count: number): T[] {
   return sized(name, { sample: drawn(items, count, seed), whole: [...items] });

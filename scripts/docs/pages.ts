@@ -18,6 +18,7 @@ import { bugsTable } from "./bugs.ts";
 import { clientsTable } from "./clients.ts";
 import { differencesMarkdown } from "./differences.ts";
 import { exitCodesTable } from "./exit-codes.ts";
+import { kubernetesTables } from "./kubernetes.ts";
 import { lawsMarkdown } from "./laws.ts";
 import { limitsMarkdown } from "./limits.ts";
 import { metricsTables } from "./metrics.ts";
@@ -58,6 +59,7 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/reference/bug-modes.md": () => ({ bugs: bugsTable() }),
   "docs/reference/clients.md": () => ({ clients: clientsTable() }),
   "docs/reference/client-verdicts.md": () => ({ verdicts: verdictsMarkdown(knownVerdicts()) }),
+  "docs/how-to/kubernetes.md": kubernetesTables,
   "docs/how-to/migrating.md": () => ({ keys: migratingTable() }),
   "docs/explanation/measuring.md": () => sections(lastRun()),
   [SLOW_PAGE]: () => ({ measured: ratiosMarkdown(), pools: pooledMarkdown() }),

@@ -3,8 +3,9 @@
  * not.
  */
 import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { parse } from "yaml";
+import { chartRoles } from "../../scripts/chart-schema.ts";
 import { sampled } from "../size.ts";
 import { expressions, LIVE_ONLY, type MetricsQuery, notYet, ofTriton, promql, queries, wrong } from "./asked.ts";
 import { END_S, type Hour, hour, REST_S, sharedHour } from "./hour.ts";
@@ -90,19 +91,32 @@ test("the load raises the expected alerts, and an idle server raises none", asyn
   expect((await raised("2m", REST_S)).filter((name) => !AT_REST.includes(name))).toEqual([]);
 });
 
-test("the queries that we ship for autoscalers have a value", async () => {
-  const selected = readdirSync(`${deploy}keda`).flatMap((file) => {
-    const { spec } = parse(readFileSync(`${deploy}keda/${file}`, "utf8"));
-    return spec.triggers.map(({ metadata }: { metadata: { query: string } }) => metadata.query) as string[];
-  });
-  expect(selected).toHaveLength(3);
+/** The queries that the chart ships for autoscalers. trtllm-serve has no replay, so its families are checked by name below. */
+const { vllm, triton, "trtllm-serve": trtllmServe } = chartRoles;
+
+test("the queries that we ship for KEDA have a value under load, and 0 at rest", async () => {
+  const selected = [...vllm!.keda, ...triton!.keda].map(({ query }) => query);
+  expect(selected).toHaveLength(4);
   // On a real server this value is near 0 however long the queue is, so nothing may scale on it and no alert may use it.
   expect(readFileSync(`${deploy}prometheus/rules/alerts.yml`, "utf8") + selected).not.toContain('"waiting"');
   for (const query of selected) {
     const under = await loaded.prometheus.query(query, 700);
     const rest = await loaded.prometheus.query(query, REST_S);
-    expect([query, under.map(({ value }) => value > 0), rest.map(({ value }) => value)]).toEqual([query, [true], [0]]);
+    // Requests of a TensorRT-LLM backend are never pending, which is why the other two triggers exist.
+    const isPending = query.includes("pending");
+    expect([query, under.map(({ value }) => value > 0), rest.map(({ value }) => value)]).toEqual([
+      query,
+      [!isPending],
+      [0],
+    ]);
   }
+});
+
+test("the chart's queries for trtllm-serve read families that it has", () => {
+  const families = readFileSync(new URL("../../src/servers/trtllm/families.ts", import.meta.url), "utf8");
+  const { hpa, keda } = trtllmServe!;
+  for (const query of [hpa.query, hpa.series, ...keda.map(({ query }) => query)])
+    expect(families).toContain(/trtllm_(\w+)/.exec(query)![1]!);
 });
 
 test("each query that does not work yet has a reason, and must be filled", () => {

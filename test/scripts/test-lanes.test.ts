@@ -26,6 +26,17 @@ test("TEST_WHOLE selects the whole of one test, and all others stay samples", ()
   expect([sized("none", { sample: 1, whole: 2 }), sampled("none", ITEMS, 3).length]).toEqual([1, 3]);
 });
 
+test("--without-TOOL is accepted only by tests that use the tool", () => {
+  const command = (...words: string[]) => {
+    const all = [process.execPath, "scripts/test.ts", ...words];
+    const { stderr, exitCode } = Bun.spawnSync(all, { cwd: root, env: process.env });
+    return `${exitCode} ${stderr}`;
+  };
+  expect(SIZED.kubernetes!.tools).toEqual(["go"]);
+  expect(command("kubernetes", "--without-rust")).toMatch(/^2 .*--no-save, --without-go are accepted/);
+  expect(command("laws", "--without-go")).toMatch(/^2 .*--sample, --no-save are accepted/);
+});
+
 test("every test of two sizes has files and reads its size", () => {
   for (const [name, { paths }] of Object.entries(SIZED)) {
     expect(filesOf(paths).length).toBeGreaterThan(0);
