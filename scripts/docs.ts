@@ -4,7 +4,7 @@
  * `--check`, writes nothing, and exits with 1 if a file is out of date. Takes some seconds.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { PAGES, pageTexts } from "./docs/pages.ts";
+import { FILES, PAGES, pageTexts } from "./docs/pages.ts";
 import { changeText, surfaceChanges, surfaceText, untold } from "./surface/compare.ts";
 import { currentSurface } from "./surface/surface.ts";
 
@@ -15,7 +15,7 @@ const root = new URL("../", import.meta.url).pathname;
 const words = process.argv.slice(2);
 const paths = words.filter((word) => word !== "--check");
 const isCheck = paths.length < words.length;
-const all = [...Object.keys(PAGES), SURFACE];
+const all = [...Object.keys(PAGES), ...Object.keys(FILES), SURFACE];
 const unknown = paths.filter((path) => !all.includes(path));
 if (unknown.length > 0) throw new Error(`no page with generated text: ${unknown.join(", ")}`);
 

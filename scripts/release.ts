@@ -19,6 +19,7 @@ import {
 } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { SHELLS } from "../src/cli/manual/commands.ts";
 import { BUN_VERSION, CompileError, packagedRuntime, TARGETS } from "./bun-runtimes.ts";
 import { PARTS, type PackedPart } from "./packed-notice.ts";
 import { archiveOf, compressedAgain } from "./release/archive.ts";
@@ -92,6 +93,12 @@ async function build({ commit, commitS }: ReleaseFacts, version: string, folder:
     await step(`compiling for ${target}`, [bun, ...words], source);
   }
   copyFileSync(join(source, "LICENSE"), join(folder, "LICENSE"));
+  copyFileSync(join(source, "docs/understudy.1"), join(folder, "understudy.1"));
+  for (const shell of SHELLS)
+    writeFileSync(
+      join(folder, `understudy.${shell}`),
+      await step(`printing the completion of ${shell}`, [bun, "src/main.ts", "completion", shell], source),
+    );
   if (existsSync(join(source, CHART))) packChart(source, `${folder}/understudy-${version}.tgz`, commitS);
   return inputs;
 }

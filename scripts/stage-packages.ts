@@ -35,6 +35,9 @@ const FACES: Readonly<Record<string, string>> = {
   vitest: "src/embed/vitest.ts",
 };
 
+/** The man page, which npm installs with the command. */
+const MAN_PAGE = "docs/understudy.1";
+
 const types = `${root}build/types`;
 
 /**
@@ -80,6 +83,7 @@ function documents(to: string): void {
   // Leave out documentation for those who change the code.
   const pages = [...new Bun.Glob("**/*.md").scanSync(`${root}docs`)].filter((name) => !name.startsWith("internals/"));
   const all = ["README.md", "CHANGELOG.md", ...pages.map((name) => `docs/${name}`)];
+  copy(to, MAN_PAGE);
   for (const path of all) {
     mkdirSync(dirname(`${to}/${path}`), { recursive: true });
     const text = readFileSync(root + path, "utf8");
@@ -170,6 +174,7 @@ async function stageServer(to: string): Promise<void> {
     description: manifest.description,
     sideEffects: false,
     bin: manifest.bin,
+    man: `./${MAN_PAGE}`,
     main: "./dist/index.cjs",
     module: "./dist/index.js",
     types: "./types/src/embed/index.d.cts",

@@ -17,6 +17,8 @@ const USAGE = `understudy ${version}: stands in for an LLM inference server
   understudy fault list                the faults that answers can have
   understudy fault explain PLAN        what a plan of faults does, in words and bytes
   understudy timing list|show|fit      how long steps take: presets, their curves, a fit of one's own; understudy timing --help
+  understudy completion bash|zsh|fish  the completion script of a shell
+  understudy man                       the manual, for man
   understudy help [COMMAND]            this, or the options of a command; also --help
   understudy version                   the version; also --version`;
 
@@ -55,12 +57,14 @@ else if (command === "truth") await (await import("./cli/truth/truth.ts")).runTr
 else if (command === "health") await (await import("./cli/health/health.ts")).runHealth(rest);
 else if (command === "fault") (await import("./cli/fault/fault.ts")).runFault(rest);
 else if (command === "timing") await (await import("./cli/timing/timing.ts")).runTiming(rest);
+else if (command === "completion") (await import("./cli/manual/manual.ts")).runCompletion(rest);
+else if (command === "man") (await import("./cli/manual/manual.ts")).runMan(rest);
 else if (command === "version" || command === "--version" || command === "-V") console.log(version);
 else if (command === undefined || command === "help" || command === "--help" || command === "-h") console.log(USAGE);
 else {
   const { printable } = await import("./base/printable.ts");
   console.error(
-    `understudy: "${printable(command)}" is no command; there are serve, replay, load, check, stress, proxy, truth, health, fault and timing (understudy --help)`,
+    `understudy: "${printable(command)}" is no command; there are serve, replay, load, check, stress, proxy, truth, health, fault, timing, completion and man (understudy --help)`,
   );
   process.exitCode = 2;
 }

@@ -88,6 +88,7 @@ test("the tarballs contain only the files that are needed at run time", () => {
     "dist/replay-crash.cjs",
     "types/src/embed/index.d.ts",
     "types/src/embed/index.d.cts",
+    "docs/understudy.1",
     "LICENSE",
     "NOTICE",
   ])

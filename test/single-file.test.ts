@@ -57,6 +57,8 @@ describe.skipIf(!isHere)("commands", () => {
     [["serve", "--help"]],
     [["serve", "--max-num-seqz", "4"]],
     [["fault", "explain", "B8"]],
+    [["completion", "fish"]],
+    [["man"]],
     [["timing", "list"]],
     [["replay", "synthetic:isl=10,osl=3,concurrency=1,requests=2"]],
     [["load", "--url", "http://127.0.0.1:1"]],

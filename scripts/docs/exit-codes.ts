@@ -70,6 +70,8 @@ export const EXIT_CODES: readonly ExitCode[] = [
   code("proxy", 2, "port in use", REFUSED),
   code("timing, fault", 0, "printed"),
   code("timing, fault", 2, "wrong option, file or plan", REFUSED),
+  code("completion, man", 0, "printed"),
+  code("completion, man", 2, "no such shell, or too many arguments", REFUSED),
   code("any", 1, "not built", [MAIN, "process.exitCode = 1"]),
   code("any", 1, "Bun is missing", ["bin/understudy", "process.exitCode = 1"]),
   code("any", 2, "no such command", [MAIN, "process.exitCode = 2"]),

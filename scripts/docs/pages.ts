@@ -1,10 +1,11 @@
 /** Generates text of the docs from tables of the code, for `scripts/docs.ts` and its test. */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { lastRun, sections } from "../../bench/certify/page.ts";
 import { pooledMarkdown, ratiosMarkdown } from "../../bench/lib/measured-tables.ts";
 import { checkOptions } from "../../src/cli/check/check-options.ts";
 import { healthOptions } from "../../src/cli/health/health-options.ts";
 import { loadOptions } from "../../src/cli/load/load-options.ts";
+import { manPage } from "../../src/cli/manual/man.ts";
 import { optionsMarkdown } from "../../src/cli/options/help.ts";
 import type { OptionRow } from "../../src/cli/options/option.ts";
 import { tritonServerOptions } from "../../src/cli/options/triton-server-options.ts";
@@ -28,6 +29,11 @@ import { knownVerdicts, verdictsMarkdown } from "./verdicts.ts";
 
 /** Generated texts, by the name of their markers in the page. */
 type Texts = Readonly<Record<string, string>>;
+
+/** Functions that generate a whole file, by its path. */
+export const FILES: Readonly<Record<string, () => string>> = {
+  "docs/understudy.1": manPage,
+};
 
 const COMMANDS: Readonly<Record<string, Readonly<Record<string, OptionRow>>>> = {
   load: loadOptions,
@@ -76,7 +82,10 @@ const root = new URL("../../", import.meta.url);
  * markers.
  */
 export function pageTexts(path: string): { readonly old: string; readonly now: string } {
-  const old = readFileSync(new URL(path, root), "utf8");
+  const place = new URL(path, root);
+  const whole = FILES[path];
+  if (whole !== undefined) return { old: existsSync(place) ? readFileSync(place, "utf8") : "", now: whole() };
+  const old = readFileSync(place, "utf8");
   let now = old;
   for (const [name, text] of Object.entries(PAGES[path]!())) {
     const between = new RegExp(`(<!-- ${name} -->\n)[\\s\\S]*?(<!-- /${name} -->)`);

@@ -264,13 +264,14 @@ describe.skipIf(WHOLE.length === 0)("a release of one commit in two folders", ()
     expect([...named, "SHA256SUMS"].sort()).toEqual(readdirSync(made("")).sort());
   });
 
-  test("has both packages, three programs, the chart, and texts", () => {
+  test("has both packages, three programs, the chart, the manual, completion, and texts", () => {
     const chart = existsSync(join(first, "deploy/helm/understudy")) ? [`understudy-${VERSION}.tgz`] : [];
     expect(readdirSync(made("")).sort()).toEqual(
       [
         ...["LICENSE", "NOTES.md", "NOTICE", "SHA256SUMS", ...chart],
         ...[`llm-understudy-${VERSION}.tgz`, `llm-understudy-engine-${VERSION}.tgz`],
         ...[`understudy-${VERSION}.cdx.json`, `understudy-${VERSION}.provenance.json`],
+        ...["understudy.1", "understudy.bash", "understudy.fish", "understudy.zsh"],
         ...["understudy-darwin-arm64", "understudy-linux-arm64", "understudy-linux-x64"],
       ].sort(),
     );

@@ -12,6 +12,8 @@ export interface Option<T = unknown> {
   readonly arity: "toggle" | "switch" | "one" | "optional" | "list";
   /** Description of the accepted values. Completes the sentence "takes …" in messages. */
   readonly accepts: string;
+  /** All accepted texts. Absent: there are too many to list. */
+  readonly choices?: readonly string[];
   /** Placeholder that stands for the value in the help text; "" if the option takes no value. */
   readonly metavar: string;
   /**
@@ -101,7 +103,8 @@ export function number(min: number, max: number, open: "" | "min" | "max" = ""):
 }
 
 export function choice<const T extends string>(...values: readonly T[]): Option<T> {
-  return one(`{${values.join(",")}}`, values.join(" or "), (text) => values.find((value) => value === text));
+  const option = one(`{${values.join(",")}}`, values.join(" or "), (text) => values.find((value) => value === text));
+  return { ...option, choices: values };
 }
 
 /** Like `choice`, but accepts upper and lower case. `values` must be in lower case. */
@@ -115,6 +118,7 @@ export function namesOf<const T extends string>(values: readonly T[]): Option<re
   return {
     arity: "list",
     accepts: `one or more of ${values.join(", ")}`,
+    choices: values,
     metavar: "NAME",
     read: (texts) => {
       const known = texts.filter((text): text is T => (values as readonly string[]).includes(text));
