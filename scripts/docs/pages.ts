@@ -18,6 +18,7 @@ import { faultsMarkdown } from "../../src/faults/markdown.ts";
 import { bugsTable } from "./bugs.ts";
 import { clientsTable } from "./clients.ts";
 import { differencesMarkdown } from "./differences.ts";
+import { exampleConfig } from "./example-config.ts";
 import { exitCodesTable } from "./exit-codes.ts";
 import { kubernetesTables } from "./kubernetes.ts";
 import { lawsMarkdown } from "./laws.ts";
@@ -33,6 +34,7 @@ type Texts = Readonly<Record<string, string>>;
 /** Functions that generate a whole file, by its path. */
 export const FILES: Readonly<Record<string, () => string>> = {
   "docs/understudy.1": manPage,
+  "deploy/systemd/understudy.yaml": exampleConfig,
 };
 
 const COMMANDS: Readonly<Record<string, Readonly<Record<string, OptionRow>>>> = {

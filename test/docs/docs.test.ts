@@ -154,6 +154,8 @@ const HELP: Readonly<Record<string, () => string>> = {
   truth: truthHelp,
   health: healthHelp,
   fault: () => "",
+  completion: () => "",
+  man: () => "",
 };
 
 /**
