@@ -34,6 +34,7 @@ export const SIZED: Readonly<Record<string, SizedTest>> = {
   lengths: { paths: ["test/conformance/output-lengths.test.ts"], options: [] },
   laws: { paths: ["test/tools/check/laws/own-metrics.sim.test.ts"], options: [] },
   clients: { paths: ["test/clients"], options: [] },
+  services: { paths: ["test/services"], options: [] },
   library: { paths: ["test/embed"], options: [] },
   runners: { paths: ["test/runners"], options: [] },
   properties: {

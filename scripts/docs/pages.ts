@@ -68,6 +68,11 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/reference/clients.md": () => ({ clients: clientsTable() }),
   "docs/reference/client-verdicts.md": () => ({ verdicts: verdictsMarkdown(knownVerdicts()) }),
   "docs/how-to/kubernetes.md": kubernetesTables,
+  "docs/how-to/ci.md": () => ({
+    node: example("ts", "examples/testcontainers/node.ts"),
+    python: example("python", "examples/testcontainers/test_server.py"),
+    java: example("java", "examples/testcontainers/ServerTest.java"),
+  }),
   "docs/how-to/migrating.md": () => ({ keys: migratingTable() }),
   "docs/explanation/measuring.md": () => sections(lastRun()),
   [SLOW_PAGE]: () => ({ measured: ratiosMarkdown(), pools: pooledMarkdown() }),
@@ -78,6 +83,10 @@ const withoutEmptyGroup = (table: Readonly<Record<string, OptionRow>>) =>
   optionsMarkdown(table).replace(/^\*\*\*\*\n\n/, "");
 
 const root = new URL("../../", import.meta.url);
+
+/** Returns a file of the repository as a block of code. */
+const example = (language: string, path: string): string =>
+  `\n\`\`\`${language}\n${readFileSync(new URL(path, root), "utf8")}\`\`\`\n`;
 
 /**
  * Returns the current text of a page, and the text with its generated parts brought up to date. Throws if the page lacks

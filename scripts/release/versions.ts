@@ -25,6 +25,13 @@ export const VERSIONED: readonly VersionedPlace[] = [
   { part: "image", path: "Dockerfile", pattern: /^ARG VERSION=["']?([^\s"']+)/gm, isRequired: false },
   { part: "image in Compose", path: "deploy/compose.yaml", pattern: IMAGE, isRequired: false },
   { part: "image in Kubernetes", path: "deploy/kubernetes/**/*.yaml", pattern: IMAGE, isRequired: false },
+  {
+    part: "image in Testcontainers",
+    path: "examples/testcontainers/*",
+    pattern: /"llm-understudy:([^"]+)"/g,
+    isRequired: false,
+  },
+  { part: "action in the docs", path: "docs/how-to/ci.md", pattern: /llm-understudy@v(\S+)/g, isRequired: false },
   { part: "action", path: "action.yml", pattern: /^ *default: *["']?(\d+\.\d+\.\d[^\s"']*)/gm, isRequired: false },
 ];
 
