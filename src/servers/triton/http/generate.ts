@@ -21,7 +21,7 @@ import type { VersionFacts } from "../model-config/versions.ts";
 import { asObject, asString, documentPieces, find, within } from "../tensors/access.ts";
 import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { type JsonNode, LongList } from "../tensors/json-nodes.ts";
-import { elementsTexts, isOneElement, rapidText, readElements, writeElements } from "../tensors/tensor-json.ts";
+import { elementsTexts, isOneElement, rapidText, readElements } from "../tensors/tensor-json.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
 import { isLargeAnswer } from "./infer-answer.ts";
@@ -252,7 +252,7 @@ class Writer {
       this.#events.write(Buffer.from(before + text + after, "latin1"));
       return;
     }
-    const parts = objectParts(text, this.id, this.model, before, after);
+    const parts = bytesOf(objectTexts(text, this.id, this.model), before, after);
     const bytes = text.outputs.reduce((sum, { data }) => sum + data.length, 0);
     this.#events.writeLong(parts, bytes);
   }
@@ -262,12 +262,8 @@ class Writer {
 const isLong = (answer: InferAnswer): boolean =>
   isLargeAnswer(answer) && answer.outputs.every(({ datatype }) => datatype !== "FP16" && datatype !== "BF16");
 
-/** Returns names and values, sorted by name: outputs, parameters, and the members of every answer. */
-function membersOf(
-  answer: InferAnswer,
-  id: string,
-  { name, version }: ModelVersion,
-): (readonly [string, string | Tensor])[] {
+/** Yields the JSON object of an answer in parts: outputs, parameters, and the members of every answer, sorted by name. */
+function* objectTexts(answer: InferAnswer, id: string, { name, version }: ModelVersion): Generator<string, void> {
   const members: (readonly [string, string | Tensor])[] = [
     ...(id === "" ? [] : [["id", rapidText(toBytesText(id))] as const]),
     ["model_name", rapidText(toBytesText(name))],
@@ -275,43 +271,32 @@ function membersOf(
     ...answer.parameters.map(([key, value]) => [key, parameterText(value)] as const),
     ...answer.outputs.map((output) => [toBytesText(output.name), output] as const),
   ];
-  return members.sort(([a], [b]) => (a < b ? -1 : 1));
+  let mark = "{";
+  for (const [key, value] of members.sort(([a], [b]) => (a < b ? -1 : 1))) {
+    yield `${mark}${rapidText(key)}:`;
+    mark = ",";
+    const isList = typeof value !== "string" && !isOneElement(value);
+    if (isList) yield "[";
+    yield* typeof value === "string" ? [value] : elementsTexts(value);
+    if (isList) yield "]";
+  }
+  yield "}";
 }
 
-function objectText(answer: InferAnswer, id: string, served: ModelVersion): string {
-  const member = ([key, value]: readonly [string, string | Tensor]) =>
-    `${rapidText(key)}:${typeof value === "string" ? value : valueText(value)}`;
-  return `{${membersOf(answer, id, served).map(member).join(",")}}`;
-}
+const objectText = (answer: InferAnswer, id: string, model: ModelVersion): string =>
+  [...objectTexts(answer, id, model)].join("");
 
 /** Approximate size of the parts of a long answer, in bytes. */
 const PART_BYTES = 32_768;
 
-/** Yields the bytes of `objectText` in parts, between `before` and `after`. */
-function* objectParts(
-  answer: InferAnswer,
-  id: string,
-  served: ModelVersion,
-  before: string,
-  after: string,
-): Generator<Uint8Array, void> {
-  let text = `${before}{`;
-  for (const [at, [key, value]] of membersOf(answer, id, served).entries()) {
-    text += `${at === 0 ? "" : ","}${rapidText(key)}:`;
-    const isList = typeof value !== "string" && !isOneElement(value);
-    if (isList) text += "[";
-    for (const piece of typeof value === "string" ? [value] : elementsTexts(value)) {
-      text += piece;
-      if (text.length < PART_BYTES) continue;
-      yield Buffer.from(text, "latin1");
-      text = "";
-    }
-    if (isList) text += "]";
+/** Yields bytes of the texts in parts, between `before` and `after`. */
+function* bytesOf(texts: Iterable<string>, before: string, after: string): Generator<Uint8Array, void> {
+  let text = before;
+  for (const piece of texts) {
+    text += piece;
+    if (text.length < PART_BYTES) continue;
+    yield Buffer.from(text, "latin1");
+    text = "";
   }
-  yield Buffer.from(`${text}}${after}`, "latin1");
-}
-
-function valueText(output: Tensor): string {
-  const elements = writeElements(output);
-  return elements.length === 1 ? elements[0]! : `[${elements.join(",")}]`;
+  yield Buffer.from(text + after, "latin1");
 }
