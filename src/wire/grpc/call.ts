@@ -28,7 +28,7 @@ export interface CallHandler {
 /** Parts that all calls of a server share. */
 export interface CallShared extends IncomingShared {
   readonly deadlines: CallDeadlines;
-  /** Counts the bytes of all calls that wait for clients that do not read. */
+  /** Counts the bytes of answers that clients do not read. */
   readonly waiting: WaitingBytes;
   /** Receives unexpected errors. */
   readonly broken: (why: unknown) => void;
@@ -57,12 +57,7 @@ export interface CallFaults {
 export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
   /** Compression of answers; null for none. Must be set before the first answer. */
   encoding: GrpcEncoding | null = null;
-  readonly #stream: Http2Stream;
-  readonly #head: RequestHead;
-  readonly #shared: CallShared;
   readonly #incoming: IncomingMessages;
-  /** The connection of the call. */
-  readonly connection: ConnectionHandle;
   #handler: CallHandler | null = null;
   #forget: (() => void) | null = null;
   #begun = false;
@@ -75,27 +70,23 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
 
   /** `requestEncoding`: compression of the request's messages that are marked as compressed. */
   constructor(
-    stream: Http2Stream,
-    head: RequestHead,
+    private readonly stream: Http2Stream,
+    private readonly head: RequestHead,
     requestEncoding: GrpcEncoding | null,
-    shared: CallShared,
-    connection: ConnectionHandle,
+    private readonly shared: CallShared,
+    readonly connection: ConnectionHandle,
   ) {
-    this.connection = connection;
-    this.#stream = stream;
     stream.held = shared.waiting;
-    this.#head = head;
-    this.#shared = shared;
     this.#incoming = new IncomingMessages(shared, requestEncoding, this);
   }
 
   get path(): string {
-    return this.#head.path;
+    return this.head.path;
   }
 
   /** Bytes that wait to be sent to the client. */
   get queued(): number {
-    return this.#stream.queued + (this.#faults?.queued ?? 0);
+    return this.stream.queued + (this.#faults?.queued ?? 0);
   }
 
   get over(): boolean {
@@ -104,19 +95,19 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
 
   /** Returns the last value of a metadata name, or null without one. */
   metadata(name: string): string | null {
-    return lastValue(this.#head.fields, name) ?? null;
+    return lastValue(this.head.fields, name) ?? null;
   }
 
   /** All metadata in the order received. A name may occur several times. */
   get allMetadata(): readonly (readonly [name: string, value: string])[] {
-    return this.#head.fields;
+    return this.head.fields;
   }
 
   /** Starts the call. `timeoutUs` null: without a deadline. */
   begin(handler: CallHandler, timeoutUs: number | null): void {
     if (this.#over) return;
     this.#handler = handler;
-    if (timeoutUs !== null) this.#forget = this.#shared.deadlines.watch(this, timeoutUs);
+    if (timeoutUs !== null) this.#forget = this.shared.deadlines.watch(this, timeoutUs);
   }
 
   /**
@@ -125,8 +116,8 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
    */
   disturb(make: (stream: Http2Stream, held: HeldBytes, lost: () => void) => CallFaults): void {
     if (this.#over) return;
-    this.#stream.held = null;
-    this.#faults = make(this.#stream, this.#shared.waiting, () => {
+    this.stream.held = null;
+    this.#faults = make(this.stream, this.shared.waiting, () => {
       const handler = this.#handler;
       this.#close();
       handler?.cancelled();
@@ -138,9 +129,9 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
   answerAsHttp(fields: readonly HeaderField[], body: string): void {
     if (this.#over) return;
     this.#close();
-    this.#stream.head(encodeFields(fields), false);
-    this.#stream.write(Buffer.from(body));
-    this.#stream.end();
+    this.stream.head(encodeFields(fields), false);
+    this.stream.write(Buffer.from(body));
+    this.stream.end();
   }
 
   /**
@@ -153,7 +144,7 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
     if (this.encoding !== null) this.#sendPacked(message, length, this.encoding);
     else {
       writeHead(message, length - MESSAGE_HEAD_BYTES);
-      if (this.#faults === null) this.#stream.write(message, length);
+      if (this.#faults === null) this.stream.write(message, length);
       else this.#faults.message(Buffer.from(message.subarray(0, length)));
     }
     this.#boundWaiting();
@@ -164,7 +155,7 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
     const head = Buffer.from([1, 0, 0, 0, 0]);
     head.writeUInt32BE(packed.length, 1);
     const bytes = Buffer.concat([head, packed]);
-    if (this.#faults === null) this.#stream.write(bytes);
+    if (this.#faults === null) this.stream.write(bytes);
     else this.#faults.message(bytes);
   }
 
@@ -178,13 +169,13 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
     this.#begin();
     const bytes = parts.reduce((sum, { length }) => sum + length, 0);
     writeHead(parts[0]!, bytes - MESSAGE_HEAD_BYTES);
-    for (const part of parts) this.#stream.write(part, part.length, true);
+    for (const part of parts) this.stream.write(part, part.length, true);
     this.#boundWaiting();
   }
 
   /** Drops this call if all calls together have too many waiting bytes and this one has some. */
   #boundWaiting(): void {
-    if (!this.#shared.waiting.exceeded || this.queued === 0) return;
+    if (!this.shared.waiting.exceeded || this.queued === 0) return;
     const handler = this.#handler;
     this.drop();
     handler?.cancelled();
@@ -194,7 +185,7 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
   #begin(): void {
     if (this.#begun) return;
     this.#begun = true;
-    if (this.#faults === null) this.#stream.head(HEADS[this.encoding ?? "plain"], false);
+    if (this.#faults === null) this.stream.head(HEADS[this.encoding ?? "plain"], false);
   }
 
   /** Ends the call with a status. */
@@ -202,8 +193,8 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
     if (this.#over) return;
     this.#close();
     if (this.#faults !== null) this.#faults.end(status);
-    else if (this.#begun) this.#stream.end(trailersOf(status));
-    else this.#stream.head(onlyTrailers(status), true);
+    else if (this.#begun) this.stream.end(trailersOf(status));
+    else this.stream.head(onlyTrailers(status), true);
   }
 
   deliver(bytes: Uint8Array): void | Promise<void> {
@@ -216,7 +207,7 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
 
   waits(isWaiting: boolean): void {
     this.#pausedByReading = isWaiting;
-    if (isWaiting) this.#stream.pause();
+    if (isWaiting) this.stream.pause();
     else this.#resumeIfReady();
   }
 
@@ -229,7 +220,7 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
 
   /** Ends the call after an unexpected error. */
   fail(why: unknown): void {
-    this.#shared.broken(why);
+    this.shared.broken(why);
     this.end({ code: "UNKNOWN", message: "Unexpected error in RPC handling" });
   }
 
@@ -238,13 +229,13 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
     if (this.#over) return;
     this.#close();
     this.#faults?.gone();
-    this.#stream.reset(Http2Code.Calm);
+    this.stream.reset(Http2Code.Calm);
   }
 
   /** Stops enlarging the client's window. The client may still use what is left of it. */
   pause(): void {
     this.#pausedByHandler = true;
-    this.#stream.pause();
+    this.stream.pause();
   }
 
   resume(): void {
@@ -253,7 +244,7 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
   }
 
   #resumeIfReady(): void {
-    if (!this.#pausedByHandler && !this.#pausedByReading) this.#stream.resume();
+    if (!this.#pausedByHandler && !this.#pausedByReading) this.stream.resume();
   }
 
   expire(): void {

@@ -177,8 +177,10 @@ export class ResponseWriter {
     const at = into.open(TAG.value);
     if (typeof value === "boolean") into.number(TAG.bool, value ? 1 : 0);
     else if (typeof value === "string") into.bytesText(TAG.string, value);
-    else if (value instanceof Real) into.double(TAG.double, value.value);
-    else into.number(TAG.int64, value);
+    else if (value instanceof Real) {
+      into.tag(TAG.double);
+      into.doubleValue(value.value);
+    } else into.number(TAG.int64, value);
     into.close(at);
     into.close(entry);
   }

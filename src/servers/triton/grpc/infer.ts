@@ -72,14 +72,14 @@ class UnaryInfer implements CallHandler {
     });
   }
 
-  #answer(answer: InferAnswer, model: ModelVersion, { fields, outputs: wishes }: GrpcWish): void {
+  #answer(answer: InferAnswer, model: ModelVersion, wish: GrpcWish): void {
     const { name, version } = model;
-    const outputs = caught(() => sentOutputs(answer, wishes, model));
+    const outputs = sentOutputs(answer, wish, model);
     if (outputs instanceof TritonError) {
       this.call.end(statusOf(outputs));
       return;
     }
-    const head = responseHead(name, `${version}`, fields.id);
+    const head = responseHead(name, `${version}`, wish.fields.id);
     const parts = { head, parameters: answer.parameters, final: null, outputs };
     if (outputs.some(({ data }) => data.length > LARGE_BYTES)) this.call.sendParts(this.writer.responseParts(parts));
     else {

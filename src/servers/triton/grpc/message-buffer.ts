@@ -45,7 +45,7 @@ export class MessageBuffer {
 
   /** Starts a nested message. Returns the position that `close` needs. */
   open(name: number): number {
-    this.#name(name, 1);
+    this.tag(name, 1);
     // Most messages have a length of one byte; `close` makes room for more.
     return ++this.#at;
   }
@@ -66,7 +66,7 @@ export class MessageBuffer {
   }
 
   number(name: number, value: number | bigint): void {
-    this.#name(name, 0);
+    this.tag(name);
     this.varint(value);
   }
 
@@ -77,11 +77,6 @@ export class MessageBuffer {
     for (let rest = value, at = 0; at < TEXT_LENGTH_BYTES; rest >>>= 8, at++) this.#buffer[this.#at++] = rest;
   }
 
-  double(name: number, value: number): void {
-    this.#name(name, 0);
-    this.doubleValue(value);
-  }
-
   doubleValue(value: number): void {
     this.#room(8);
     this.#at = this.#buffer.writeDoubleLE(value, this.#at);
@@ -90,11 +85,6 @@ export class MessageBuffer {
   floatValue(value: number): void {
     this.#room(4);
     this.#at = this.#buffer.writeFloatLE(value, this.#at);
-  }
-
-  /** Writes only the tag. */
-  named(name: number): void {
-    this.#name(name, 0);
   }
 
   text(name: number, text: string): void {
@@ -142,7 +132,7 @@ export class MessageBuffer {
   }
 
   /** Writes a tag, and reserves `more` bytes after it. */
-  #name(name: number, more: number): void {
+  tag(name: number, more = 0): void {
     this.#room(2 + more);
     if (name < 0x80) this.#buffer[this.#at++] = name;
     else {

@@ -15,7 +15,6 @@ import { isDecoupled } from "../model-config/model-config.ts";
 import { TritonError } from "../model-config/status.ts";
 import type { VersionNumber } from "../models/table.ts";
 import { OrderedResponses } from "../scheduling/ordered.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
 import { AlikeResponses } from "./alike-responses.ts";
 import { caught, type Inference, type InferRead, sentOutputs, statusOf } from "./answers.ts";
 import type { GrpcWish } from "./infer-request.ts";
@@ -136,7 +135,7 @@ class StreamInfer implements CallHandler {
     if (failed) {
       const error = () => this.#send(failed.message, responseHead("", "", one.id), null);
       if (one.decoupled) error();
-      else this.#inOrder(one, error, true);
+      else this.#ordered.send(one, error, true);
       this.#ended(one);
     }
   }
@@ -182,7 +181,7 @@ class StreamInfer implements CallHandler {
     final: boolean,
   ): void {
     if (one.decoupled) this.#answer(one, model, wish, answer, final);
-    else this.#inOrder(one, () => this.#answer(one, model, wish, answer, final), final);
+    else this.#ordered.send(one, () => this.#answer(one, model, wish, answer, final), final);
     if (final) this.#ended(one);
   }
 
@@ -194,7 +193,7 @@ class StreamInfer implements CallHandler {
     final: boolean,
   ): void {
     if (this.call.over) return;
-    const outputs = given === null || given instanceof TritonError ? given : outputsToSend(given, wish, model);
+    const outputs = given === null || given instanceof TritonError ? given : sentOutputs(given, wish, model);
     if (outputs instanceof TritonError && this.#strict) {
       this.#stop(() => this.call.end(statusOf(outputs)));
     } else if (outputs === null || outputs instanceof TritonError) {
@@ -217,10 +216,6 @@ class StreamInfer implements CallHandler {
   #written(length: number): void {
     if (this.call.queued > WAITING_BYTES_MOST) this.#stop(() => this.call.drop());
     else this.call.send(this.writer.bytes, length);
-  }
-
-  #inOrder(one: StreamRequestEntry, send: () => void, final: boolean): void {
-    this.#ordered.send(one, send, final);
   }
 
   #stop(end: () => void): void {
@@ -247,16 +242,6 @@ class StreamInfer implements CallHandler {
 
 const headOf = (one: StreamRequestEntry, { name, version }: ModelVersion): Uint8Array =>
   (one.head ??= responseHead(name, `${version}`, one.id));
-
-/** Returns the outputs, or the error. Not a closure, because it runs for every response. */
-function outputsToSend(answer: InferAnswer, wish: GrpcWish, model: ModelVersion): readonly Tensor[] | TritonError {
-  try {
-    return sentOutputs(answer, wish.outputs, model);
-  } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
-    return error;
-  }
-}
 
 /** A request of a stream. */
 class StreamRequestEntry {
