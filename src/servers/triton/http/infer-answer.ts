@@ -1,20 +1,14 @@
 /** Formats answers of `/infer`: JSON, then the binary tensors. Source: `FinalizeResponse` in `http_server.cc`. */
 import type { Pieces } from "../../../base/pieces.ts";
 import { type InferAnswer, parameterText } from "../inference/request.ts";
-import type { ClassLabels } from "../models/labels.ts";
+import type { ModelVersion } from "../inference/served.ts";
+import { maxBatchSize } from "../model-config/model-config.ts";
 import { classified } from "../tensors/classified.ts";
 import { type Datatype, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { elementsTexts, rapidText } from "../tensors/tensor-json.ts";
 import type { InferWish, OutputWish } from "./infer-body.ts";
 
-export interface AnsweredModel {
-  readonly id: string;
-  readonly name: string;
-  readonly version: number;
-  /** True if the first dimension is the batch. */
-  readonly batched: boolean;
-  readonly labels: ClassLabels;
-}
+type AnsweredModel = Pick<ModelVersion, "name" | "version" | "config" | "labels">;
 
 /** The body of an answer: JSON, then binary tensors. */
 export interface InferBody {
@@ -27,20 +21,20 @@ export interface InferBody {
   readonly head: number | null;
 }
 
-const shownOutput = (output: Tensor, { classes }: OutputWish, { batched, labels }: AnsweredModel): Tensor =>
-  classes > 0 ? classified(output, classes, batched, labels.get(output.name)) : output;
+const shownOutput = (output: Tensor, { classes }: OutputWish, { config, labels }: AnsweredModel): Tensor =>
+  classes > 0 ? classified(output, classes, maxBatchSize(config) > 0, labels.get(output.name)) : output;
 
 /** Returns the JSON before the first output. */
-function beginning(answer: InferAnswer, model: AnsweredModel): string {
-  const id = model.id === "" ? "" : `"id":${rapidText(toBytesText(model.id))},`;
-  return `{${id}"model_name":${quotedOf(model.name)},"model_version":"${model.version}",${parametersText(answer)}"outputs":[`;
+function beginning(answer: InferAnswer, { name, version }: AnsweredModel, id: string): string {
+  const idText = id === "" ? "" : `"id":${rapidText(toBytesText(id))},`;
+  return `{${idText}"model_name":${quotedOf(name)},"model_version":"${version}",${parametersText(answer)}"outputs":[`;
 }
 
 /** Formats an answer in pieces. Throws a `TritonError` if an output cannot be sent in the requested form. */
 export function* inferBody(answer: InferAnswer, model: AnsweredModel, wish: InferWish): Pieces<InferBody> {
   const binary: Uint8Array[] = [];
   const texts: Uint8Array[] = [];
-  let text = beginning(answer, model);
+  let text = beginning(answer, model, wish.fields.id);
   let head = 0;
   let mark = "";
   for (const output of answer.outputs) {

@@ -6,7 +6,7 @@ import { zlib } from "../../../base/zlib.ts";
 import type { InferAnswer, RequestFields } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
 import { versionNumber } from "../inference/version-number.ts";
-import { isDecoupled, maxBatchSize } from "../model-config/model-config.ts";
+import { isDecoupled } from "../model-config/model-config.ts";
 import { HTTP_STATUS, internal, invalidArg, TritonError } from "../model-config/status.ts";
 import type { VersionNumber } from "../models/table.ts";
 import {
@@ -21,7 +21,7 @@ import {
   plainError,
 } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
-import { type AnsweredModel, bodyParts, inferBody, isLargeAnswer, wholeBody } from "./infer-answer.ts";
+import { bodyParts, inferBody, isLargeAnswer, wholeBody } from "./infer-answer.ts";
 import { type InferLimits, type InferWish, inferWish, rawWish } from "./infer-body.ts";
 import { declaredBytes, jsonTooLarge, rawTooLarge } from "./input-limit.ts";
 import { unpackedBody } from "./unpacked-body.ts";
@@ -126,10 +126,8 @@ function submitted({ call, name, number, model }: InferCall, wish: InferWish): t
         call.answer(plainError(answer));
         return;
       }
-      const batched = maxBatchSize(model.config) > 0;
-      const of = { id: wish.fields.id, name, version: model.version, batched, labels: model.labels };
-      if (isLargeAnswer(answer)) void answerInParts(call, answer, of, wish, encoding);
-      else call.answer(answered(answer, of, wish, encoding));
+      if (isLargeAnswer(answer)) void answerInParts(call, answer, model, wish, encoding);
+      else call.answer(answered(answer, model, wish, encoding));
     },
   });
   return LATER;
@@ -149,12 +147,12 @@ function withForwarded(call: HttpCall, fields: RequestFields): RequestFields {
 async function answerInParts(
   call: HttpCall,
   answer: InferAnswer,
-  of: AnsweredModel,
+  model: ModelVersion,
   wish: InferWish,
   encoding: Encoding,
 ): Promise<void> {
   try {
-    const made = await inTurns(inferBody(answer, of, wish), call.around.turns);
+    const made = await inTurns(inferBody(answer, model, wish), call.around.turns);
     const whole = bodyParts(made);
     const parts = encoding === null ? whole : await packedParts(whole, encoding);
     const bytes = parts.reduce((sum, { length }) => sum + length, 0);
@@ -212,9 +210,9 @@ function packed(body: string | Uint8Array, encoding: NonNullable<Encoding>): Uin
   return (encoding === "gzip" ? gzipSync : deflateSync)(typeof body === "string" ? Buffer.from(body, "latin1") : body);
 }
 
-function answered(answer: InferAnswer, of: AnsweredModel, wish: InferWish, encoding: Encoding): HttpAnswer {
+function answered(answer: InferAnswer, model: ModelVersion, wish: InferWish, encoding: Encoding): HttpAnswer {
   try {
-    const made = atOnce(inferBody(answer, of, wish));
+    const made = atOnce(inferBody(answer, model, wish));
     const { head } = made;
     const body = wholeBody(made);
     if (encoding === null && head === null) return jsonAnswer(body);

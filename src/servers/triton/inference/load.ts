@@ -42,6 +42,7 @@ export interface ModelLoadDeps {
   readonly turns: EventLoopTurns;
   /** Finds the behaviour of a model whose folder defines none. */
   readonly backends: (config: ModelConfig) => FoundBehaviour | undefined;
+  /** Returns a random number from 0 to below 1. */
   readonly random: () => number;
   readonly sleep: (ms: number) => Promise<void>;
   readonly shapeFor: (model: string, output: string) => readonly number[] | undefined;

@@ -27,6 +27,9 @@ export interface ModelVersion {
   unloaded?(): void;
 }
 
+/** The parts of a version that its load determines. */
+export type VersionParts = Pick<ModelVersion, "config" | "labels" | "statistics" | "version">;
+
 /** Objects that all models of a server share. */
 export interface SharedParts {
   readonly clock: Pick<Clock, "now" | "at">;
