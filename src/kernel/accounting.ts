@@ -143,18 +143,18 @@ export class HttpAccounts implements HttpView {
   readonly duration = new BucketCounts(ALL_SECONDS);
   /** Index of a route by method and handler. */
   readonly #places = new Map<string, Map<string, number>>();
-  readonly #nowUs: () => number;
-  readonly #counted: () => void;
 
   /** `counted` is called after each request that counts. */
-  constructor(routes: readonly HttpRoute[], nowUs: () => number, counted: () => void = () => {}) {
+  constructor(
+    routes: readonly HttpRoute[],
+    private readonly nowUs: () => number,
+    private readonly counted: () => void = () => {},
+  ) {
     this.routes = new Float64Array(routes.length * HTTP_WIDTH);
     for (const [index, { handler, method }] of routes.entries()) {
       const handlers = this.#places.get(method) ?? new Map<string, number>();
       this.#places.set(method, handlers.set(handler, index));
     }
-    this.#nowUs = nowUs;
-    this.#counted = counted;
   }
 
   came(request: Visiting, path: string): void {
@@ -164,7 +164,7 @@ export class HttpAccounts implements HttpView {
     const place = known ?? places?.get(NO_HANDLER);
     if (place === undefined) return;
     const bytes = Number(request.headers.get("content-length") ?? 0) || 0;
-    request[VISIT] = new CountedVisit(this, place, this.#nowUs(), bytes);
+    request[VISIT] = new CountedVisit(this, place, this.nowUs(), bytes);
   }
 
   take(request: Visiting): CountedVisit | undefined {
@@ -177,7 +177,7 @@ export class HttpAccounts implements HttpView {
   count(place: number, cameUs: number, status: number, requestBytes: number, responseBytes: number): void {
     const { routes } = this;
     const at = place * HTTP_WIDTH;
-    const nowUs = this.#nowUs();
+    const nowUs = this.nowUs();
     const seconds = (nowUs - cameUs) / 1e6;
     const statusClass = Math.floor(status / 100) - 1;
     routes[at + HttpWord.answers + statusClass]!++;
@@ -189,25 +189,21 @@ export class HttpAccounts implements HttpView {
     routes[at + HttpWord.requestBytes]! += requestBytes;
     routes[at + HttpWord.responseBytes]! += responseBytes;
     this.duration.observe(seconds);
-    this.#counted();
+    this.counted();
   }
 }
 
 export class CountedVisit implements HttpVisit {
-  #accounts: HttpAccounts | null;
-
   constructor(
-    accounts: HttpAccounts,
+    private accounts: HttpAccounts | null,
     readonly place: number,
     readonly cameUs: number,
     readonly requestBytes: number,
-  ) {
-    this.#accounts = accounts;
-  }
+  ) {}
 
   done(status: number, responseBytes: number): void {
-    const accounts = this.#accounts;
-    this.#accounts = null;
+    const { accounts } = this;
+    this.accounts = null;
     accounts?.count(this.place, this.cameUs, status, this.requestBytes, responseBytes);
   }
 }
@@ -221,34 +217,31 @@ export interface Ticket {
 const notCounted = (error: unknown): void =>
   logUnexpected("a request ended, and is missing in some of the numbers", error);
 
+function tell(listener: ((outcome: Outcome) => void) | null, outcome: Outcome): void {
+  try {
+    listener?.(outcome);
+  } catch (error) {
+    notCounted(error);
+  }
+}
+
 /** No closure per request: one would hold the request's body as long as the stream lasts. */
 export class CountedOnce implements Ticket {
-  #settled: ((outcome: Outcome) => void) | null;
   #told: ((outcome: Outcome) => void) | null = null;
   #accounting: Pick<Accounting, "stream"> | null = null;
   #visit: HttpVisit | null = null;
   #deadlines: Deadlines | null = null;
   #watched: TimedItem | null = null;
 
-  constructor(settled: (outcome: Outcome) => void) {
-    this.#settled = settled;
-  }
+  constructor(private settled: ((outcome: Outcome) => void) | null) {}
 
   settle(outcome: Outcome): void {
-    const settled = this.#settled;
+    const { settled } = this;
     const told = this.#told;
-    this.#settled = null;
+    this.settled = null;
     this.#told = null;
-    try {
-      settled?.(outcome);
-    } catch (error) {
-      notCounted(error);
-    }
-    try {
-      told?.(outcome);
-    } catch (error) {
-      notCounted(error);
-    }
+    tell(settled, outcome);
+    tell(told, outcome);
     try {
       this.#end();
     } catch (error) {
@@ -272,7 +265,7 @@ export class CountedOnce implements Ticket {
 
   /** The answer is to be complete in time, unless it is; `null`: whenever. */
   within(deadlines: Deadlines | null, answer: TimedItem): void {
-    if (deadlines === null || this.#settled === null) return;
+    if (deadlines === null || this.settled === null) return;
     this.#deadlines = deadlines;
     this.#watched = answer;
     deadlines.watch(answer);
@@ -280,7 +273,7 @@ export class CountedOnce implements Ticket {
 
   /** The answer is an event stream from now on, complete when it is settled, or by now. */
   streams(accounting: Pick<Accounting, "stream">, visit: HttpVisit | null): void {
-    if (this.#settled === null) {
+    if (this.settled === null) {
       visit?.done(200, 0);
       return;
     }

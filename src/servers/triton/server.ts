@@ -84,7 +84,7 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
     kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(kernel) : null),
   };
   const app = tritonApp(around);
-  const http = config.http && new HttpServer(app, listenOptions(kernel, config.http));
+  const http = config.http && new HttpServer(app, evhtpOptions(kernel, config.http));
   // Close all, because a listening server keeps the process alive.
   const closed = async () => void (await Promise.all([http?.stop(true), grpc?.stop(true), openai?.stop(true)]));
   let grpc: Http2Server | null = null;
@@ -93,7 +93,13 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
   const page = pageOf(kernel, around, counts);
   try {
     grpc = config.grpc && grpcServer(kernel, around);
-    if (config.openai) openai = (await import("./triton-openai.ts")).openAiServer(kernel, around, page);
+    if (config.openai)
+      openai = (await import("./triton-openai.ts")).openAiServer(
+        kernel,
+        around,
+        page,
+        listenOptions(kernel, config.openai),
+      );
     metrics = metricsServer(kernel, page);
   } catch (why) {
     await closed();
@@ -101,9 +107,8 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
   }
   const urlOf = (one: { readonly hostname: string; readonly port: number } | null) => one && listenUrl(one);
   const tritonUrl = urlOf(metrics);
-  const url = urlOf(http) ?? urlOf(openai) ?? "";
   return {
-    url,
+    url: urlOf(http) ?? urlOf(openai) ?? "",
     tritonUrl,
     http2Url: null,
     otherUrls: { grpcUrl: urlOf(grpc), openaiUrl: urlOf(openai) },
@@ -178,10 +183,8 @@ const HELD_BYTES = 640 * 2 ** 20;
 const WAITING_BYTES = 2 ** 30;
 
 function grpcServer({ time: { clock }, backend }: OpenAiKernel, around: ServerAround): Http2Server {
-  const {
-    grpc,
-    overGrpc: { tls: grpcTls, keepAlive },
-  } = around.config;
+  const { grpc, overGrpc } = around.config;
+  const { tls: grpcTls, keepAlive } = overGrpc;
   const files = grpcTls && { certfile: grpcTls.cert, keyfile: grpcTls.key, caCerts: grpcTls.root };
   const tls = files && readTls({ ...files, certReqs: files.caCerts === null ? 0 : 2 });
   if (tls && "error" in tls)
@@ -222,36 +225,33 @@ const TLS_FLAGS: Readonly<Record<string, string>> = {
   "--ssl-ca-certs": "--grpc-root-cert",
 };
 
-function listenOptions({ config, time, backend }: OpenAiKernel, at: { host: string; port: number }): ListenOptions {
-  return {
-    hostname: at.host,
-    port: at.port,
-    tls: undefined,
-    reusePort: false,
-    allowedHosts: config.listen.allowedHosts,
-    frontLimits: EVHTP_LIMITS,
-    clock: time.clock,
-    catchUp: backend.catchUp,
-    warn: () => {},
-    epochSeconds: time.epochSeconds,
-    consumed: backend.consumed,
-    crowded: backend.crowded,
-    style: evhtp,
-  };
+/** Returns the options that the ports of HTTP share. */
+const listenOptions = ({ config, time, backend }: OpenAiKernel, at: { host: string; port: number }) => ({
+  hostname: at.host,
+  port: at.port,
+  tls: undefined,
+  reusePort: false,
+  allowedHosts: config.listen.allowedHosts,
+  clock: time.clock,
+  catchUp: backend.catchUp,
+  warn: () => {},
+  epochSeconds: time.epochSeconds,
+});
+
+function evhtpOptions(kernel: OpenAiKernel, at: { host: string; port: number }): ListenOptions {
+  const { consumed, crowded } = kernel.backend;
+  return { ...listenOptions(kernel, at), frontLimits: EVHTP_LIMITS, consumed, crowded, style: evhtp };
 }
 
 function metricsServer({ config, time }: OpenAiKernel, page: () => Promise<string>): HttpServer | null {
   const { listen: at } = config.metrics.triton;
   if (at === null) return null;
   try {
-    const {
-      listen: { allowedHosts },
-    } = config;
     return metricsListener(page, {
       hostname: at.host,
       port: at.port,
       reusePort: false,
-      allowedHosts,
+      allowedHosts: config.listen.allowedHosts,
       clock: time.clock,
       epochSeconds: time.epochSeconds,
     });
@@ -265,19 +265,14 @@ function pageOf(
   { server, faults, config: own }: ServerAround,
   llm: LlmCounts,
 ): () => Promise<string> {
-  const {
-    metrics: { triton: metrics },
-    deployment: { preset },
-  } = config;
-  const profile = findPreset(preset)!;
+  const { triton: metrics } = config.metrics;
+  const profile = findPreset(config.deployment.preset)!;
   const counts = () => server.cache?.counts ?? null;
   const { gpuBytes } = deviceMemory(config, own.memory, live.values.pace.get().timing);
   const facts = gpuFacts(profile.gpu, gpuBytes ?? profile.gpuMemoryBytes);
   const polling = new Polling(metrics.intervalMs, clock.now(), counts(), facts);
-  const {
-    repository: { namespacing },
-    memory: { pinnedBytes },
-  } = own;
+  const { namespacing } = own.repository;
+  const { pinnedBytes } = own.memory;
   return async () => {
     const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await renderer.page("trtllm")).toString();
     const nowUs = clock.now();

@@ -131,7 +131,7 @@ class Answer implements Receiver {
       seed: this.#seed,
       steering: null,
       written: null,
-      salt: firstText(this.#request, "lora_name"),
+      cacheSalt: firstText(this.#request, "lora_name"),
     };
     try {
       this.submission = generateSequence(this.#deps, sequence, this);

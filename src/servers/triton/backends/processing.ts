@@ -7,7 +7,7 @@
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "../behaviours/behaviour.ts";
 import { numbersIn, numberTensor, textsIn, textTensor } from "../behaviours/values.ts";
-import { bytesOf, elementCount, fromBytesText, type Tensor } from "../tensors/datatypes.ts";
+import { bytesOf, elementCount, fromBytesText, LENGTH_BYTES, type Tensor } from "../tensors/datatypes.ts";
 import type { LlmDeps } from "./around.ts";
 import { encodeText, textBytesIn } from "./prompt-text.ts";
 
@@ -85,8 +85,6 @@ function padded(name: string, rows: readonly Uint32Array[], pad: number): Tensor
 export const LIST_WORDS_MOST = 4096;
 /** Most bytes, and most ids, of all words in such a list. Limited because parts of the work are not split into pieces. */
 export const WORD_BYTES_MOST = 65_536;
-/** Size of the length field before each string of a tensor. */
-const LENGTH_BYTES = 4;
 /** Words that are encoded at the same time. The event loop runs between such groups. */
 const WORDS_AT_ONCE = 64;
 

@@ -174,7 +174,7 @@ class BeamGroup {
         seed: beam.seed,
         steering,
         written: this.#made[at]!,
-        salt: "",
+        cacheSalt: "",
       };
       beam.submission = generateSequence(this.deps, sequence, beam);
     }

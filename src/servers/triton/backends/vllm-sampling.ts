@@ -15,28 +15,12 @@ import { fromBytesText } from "../tensors/datatypes.ts";
 import type { LlmDeps } from "./around.ts";
 import { LIST_WORDS_MOST } from "./processing.ts";
 
-export interface VllmSampling {
-  readonly n: number;
-  readonly maxTokens: number;
-  readonly minTokens: number;
-  readonly ignoreEos: boolean;
-  readonly seed: number | null;
-  readonly temperature: number;
-  readonly stop: readonly string[];
-  readonly stopTokenIds: readonly number[];
-  readonly badWords: readonly string[];
-  readonly includeStop: boolean;
-  readonly skipSpecial: boolean;
-  /** Number of candidates in addition to the sampled token. Null: no log probabilities. */
-  readonly logprobs: number | null;
-  readonly structure: Structure | null;
-  readonly lora: string | null;
-}
-
 /** vLLM's default of `max_tokens`. */
 const TOKENS = 16;
 /** vLLM's default of `--max-logprobs`. */
 const LOGPROBS_MOST = 20;
+
+export type VllmSampling = ReturnType<typeof vllmSampling>;
 
 /** Sampling parameters as parsed from JSON. */
 export type SamplingParameters = Readonly<Record<string, unknown>>;
@@ -184,7 +168,7 @@ export function samplingOf(
 }
 
 /** Checks and converts the parameters. Throws with the message of vLLM or Python. */
-function vllmSampling(parameters: SamplingParameters): VllmSampling {
+function vllmSampling(parameters: SamplingParameters) {
   const made: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(parameters)) made[name] = FIELDS.get(name)?.(value);
   const unknown = Object.keys(parameters).find((name) => !FIELDS.has(name));
@@ -203,20 +187,18 @@ function vllmSampling(parameters: SamplingParameters): VllmSampling {
   const stop = stopsIn(made.stop, flag("detokenize", true));
   if (n > 1 && isGreedy(temperature)) throw new Error(`n must be 1 when using greedy sampling, got ${n}.`);
   const seed = number("seed", -1);
-  const logprobs = made.logprobs as number | undefined;
+  const ignoreEos = flag("ignore_eos", false);
   return {
     n,
-    maxTokens,
-    minTokens,
-    ignoreEos: flag("ignore_eos", false),
+    limits: { maxTokens, minTokens, ignoreEos, stopTokenIds: idsIn(made.stop_token_ids) },
     seed: seed === -1 ? null : seed,
     temperature,
     stop,
-    stopTokenIds: idsIn(made.stop_token_ids),
     badWords: wordsIn(made.bad_words),
     includeStop: flag("include_stop_str_in_output", false),
     skipSpecial: flag("skip_special_tokens", true),
-    logprobs: logprobs ?? null,
+    /** Number of candidates in addition to the sampled token. Null: no log probabilities. */
+    logprobs: (made.logprobs as number | undefined) ?? null,
     structure: (made.structured_outputs as Structure | null | undefined) ?? null,
     lora: (made.lora_name ?? null) === null ? null : String(made.lora_name),
   };

@@ -12,7 +12,7 @@ import { imageIds } from "../../openai/request/images.ts";
 import { choiceSeeds, seedOf } from "../../openai/request/sampling.ts";
 import type { Behaviour, ModelHost, ModelRequest, TextStream } from "../behaviours/behaviour.ts";
 import { firstNumber, firstText, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
-import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import { fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { constrained, generateSequence, type LlmDeps, StepNotifier } from "./around.ts";
 import type { LlmCounts, TokenObserver } from "./counts.ts";
 import { decodedText, encodeText, firstTextBytes } from "./prompt-text.ts";
@@ -91,16 +91,13 @@ async function answer(
   const answering = new Answer(request, deps, sampling, outputOptions, seeds, watch);
   for (const [at, choice] of answering.choices.entries()) {
     const sequence = {
-      id: request.id === "" || at > 0 ? "" : request.id,
+      ...sampling.limits,
+      id: at > 0 ? "" : request.id,
       promptIds,
-      maxTokens: sampling.maxTokens,
-      minTokens: sampling.minTokens,
-      ignoreEos: sampling.ignoreEos,
-      stopTokenIds: sampling.stopTokenIds,
       seed: seeds[at]!,
       steering,
       written: made[at]!,
-      salt: sampling.lora ?? "",
+      cacheSalt: sampling.lora ?? "",
       ...(n > 1 ? { choices: siblings } : {}),
     };
     choice.submission = generateSequence(deps, sequence, choice);
@@ -266,7 +263,7 @@ class Choice implements Receiver {
       skipSpecialTokens: sampling.skipSpecial,
       includeStopStrInOutput: sampling.includeStop,
       stop: sampling.stop,
-      minTokens: sampling.minTokens,
+      minTokens: sampling.limits.minTokens,
     });
   }
 
@@ -361,9 +358,5 @@ function hasUnicodeEscape(piece: Uint8Array): boolean {
   return false;
 }
 
-const countTensor = (name: string, values: readonly number[]): Tensor => ({
-  name,
-  datatype: "UINT32",
-  shape: [values.length],
-  data: bytesOf(Uint32Array.from(values)),
-});
+const countTensor = (name: string, values: readonly number[]): Tensor =>
+  numberTensor(name, "UINT32", [values.length], values);

@@ -1,5 +1,5 @@
 /** Reads and creates tensors for behaviours: first elements, strings and numbers. */
-import { bytesOf, type Datatype, elementsOf, packTexts, type Tensor, unpackTexts } from "../tensors/datatypes.ts";
+import { type Datatype, elementsOf, packNumbers, packTexts, type Tensor, unpackTexts } from "../tensors/datatypes.ts";
 import type { ModelOutputs, ModelRequest } from "./behaviour.ts";
 
 /** Returns all elements as numbers. Empty if the input is missing or contains strings. */
@@ -34,13 +34,11 @@ export const textTensor = (name: string, shape: readonly number[], texts: readon
   data: packTexts(texts),
 });
 
-const ARRAYS = { INT32: Int32Array, FP32: Float32Array } as const;
-
 export const numberTensor = (
   name: string,
-  datatype: Extract<Datatype, keyof typeof ARRAYS>,
+  datatype: Exclude<Datatype, "BYTES">,
   shape: readonly number[],
-  values: readonly number[],
-): Tensor => ({ name, datatype, shape, data: bytesOf(ARRAYS[datatype].from(values)) });
+  values: readonly (number | bigint)[],
+): Tensor => ({ name, datatype, shape, data: packNumbers(datatype, values) });
 
 export const outputs = (...made: readonly Tensor[]): ModelOutputs => ({ outputs: made });

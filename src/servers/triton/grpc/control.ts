@@ -115,14 +115,10 @@ function allowed({ config }: ServerAround): void {
   if (!config.memory.clientSharedMemory) throw new TritonError("UNSUPPORTED", DISABLED_MEMORY);
 }
 
-function memoryStatus({ name = "" }: ControlRequest, around: ServerAround): JsonDict {
-  const shown = around.memory.all.filter((region) => name === "" || region.name === name);
-  if (name !== "" && shown.length === 0)
-    throw new TritonError("NOT_FOUND", `Unable to find system shared memory region: '${name}'`);
-  const regions = shown.map(({ name: own, key, offset, bytes }) => [
-    own,
-    { name: own, key, offset: `${offset}`, byte_size: `${bytes}` },
-  ]);
+function memoryStatus({ name }: ControlRequest, around: ServerAround): JsonDict {
+  const regions = around.memory
+    .named(name || null)
+    .map(({ name: own, key, offset, bytes }) => [own, { name: own, key, offset: `${offset}`, byte_size: `${bytes}` }]);
   return { regions: Object.fromEntries(regions) };
 }
 

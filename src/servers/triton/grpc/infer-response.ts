@@ -6,9 +6,9 @@
 import { overwriteEachTurn } from "../../../base/overwritten-buffers.ts";
 import { MESSAGE_HEAD_BYTES } from "../../../wire/grpc/incoming.ts";
 import type { InferParameters, ParameterValue } from "../inference/request.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
+import { LENGTH_BYTES, type Tensor } from "../tensors/datatypes.ts";
 import { Real } from "../tensors/json-nodes.ts";
-import { MessageBuffer, TEXT_LENGTH_BYTES, tag, varintBytes } from "./message-buffer.ts";
+import { MessageBuffer, tag, varintBytes } from "./message-buffer.ts";
 
 const TAG = {
   error: tag(1, 2),
@@ -137,7 +137,7 @@ export class ResponseWriter {
   /** Writes a streamed response with one output that contains one string, after an encoded `before`. */
   streamedText(before: Uint8Array, text: Uint8Array): number {
     const into = this.#into;
-    const bytes = TEXT_LENGTH_BYTES + text.length;
+    const bytes = LENGTH_BYTES + text.length;
     into.begin();
     into.number(TAG.response, before.length + 1 + varintBytes(bytes) + bytes);
     into.raw(before);

@@ -1,6 +1,6 @@
 /** Encodes protobuf messages into a growing buffer. */
 import { MESSAGE_HEAD_BYTES } from "../../../wire/grpc/incoming.ts";
-import { isAscii } from "../tensors/datatypes.ts";
+import { isAscii, LENGTH_BYTES } from "../tensors/datatypes.ts";
 
 /** Returns the tag of a field: its number and its wire type. */
 export const tag = (number: number, kind: 0 | 1 | 2 | 5): number => (number << 3) | kind;
@@ -10,8 +10,6 @@ const FIRST_BYTES = 1024;
 const SHORT_BYTES = 24;
 /** A larger buffer is replaced before the next message. */
 const KEPT_BYTES = 1_048_576;
-/** Size of the length field before each string of a tensor. */
-export const TEXT_LENGTH_BYTES = 4;
 
 /** Returns the number of bytes of a varint below 2^35. */
 export const varintBytes = (value: number): number =>
@@ -72,9 +70,9 @@ export class MessageBuffer {
 
   /** Writes 32 bits, as before a string in a tensor. */
   length(value: number): void {
-    this.#room(TEXT_LENGTH_BYTES);
+    this.#room(LENGTH_BYTES);
     // Bun's `writeUInt32LE` creates a view for every buffer.
-    for (let rest = value, at = 0; at < TEXT_LENGTH_BYTES; rest >>>= 8, at++) this.#buffer[this.#at++] = rest;
+    for (let rest = value, at = 0; at < LENGTH_BYTES; rest >>>= 8, at++) this.#buffer[this.#at++] = rest;
   }
 
   doubleValue(value: number): void {

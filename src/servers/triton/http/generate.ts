@@ -18,7 +18,7 @@ import { versionNumber } from "../inference/version-number.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
 import { invalidArg, TritonError } from "../model-config/status.ts";
 import type { VersionFacts } from "../model-config/versions.ts";
-import { asObject, asString, documentPieces, find, within } from "../tensors/access.ts";
+import { asObject, asString, documentPieces, find, prefixed, within } from "../tensors/access.ts";
 import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { type JsonNode, LongList } from "../tensors/json-nodes.ts";
 import { elementsTexts, isOneElement, rapidText, readElements } from "../tensors/tensor-json.ts";
@@ -125,13 +125,7 @@ function* withinPieces<R>(prefix: string, work: Pieces<R>): Pieces<R> {
   try {
     return yield* work;
   } catch (error) {
-    return within(
-      prefix,
-      () => {
-        throw error;
-      },
-      null,
-    );
+    throw prefixed(prefix, error);
   }
 }
 

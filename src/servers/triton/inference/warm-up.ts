@@ -3,11 +3,11 @@
  * count like other requests. All instances warm up at the same time. Source: `GenerateWarmupData` and `WarmUp` in
  * `backend_model_instance.cc` (2026).
  */
-import { readFileSync, realpathSync, statSync } from "node:fs";
-import { resolve, sep } from "node:path";
+import { existsSync, realpathSync } from "node:fs";
 import { byRuns, type EventLoopTurns, inTurns, type Pieces, Stops } from "../../../base/pieces.ts";
 import { instancesOf, type ModelConfig, maxBatchSize, type WarmupInput } from "../model-config/model-config.ts";
-import { internal, invalidArg, TritonError } from "../model-config/status.ts";
+import { invalidArg, TritonError } from "../model-config/status.ts";
+import { isWithin, missingFile, modelFile } from "../models/labels.ts";
 import { datatypeOf, ELEMENT_BYTES, elementCount, LENGTH_BYTES, shapeText } from "../tensors/datatypes.ts";
 import { type InferInput, type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
 import type { Runner } from "./runner.ts";
@@ -134,15 +134,10 @@ function* dataOf(name: string, input: WarmupInput, { path, random }: WarmupDeps)
 function readData(model: string, name: string): Uint8Array {
   const folder = `${model}/warmup`;
   const file = `${folder}/${name}`;
-  const stats = isWithin(folder, file) ? statSync(file, { throwIfNoEntry: false }) : undefined;
-  if (!stats?.isFile() || !isWithin(realpathSync(model), realpathSync(file)))
-    throw internal(`failed to open text file for read ${file}: No such file or directory`);
-  if (stats.size > FILE_BYTES_MOST)
-    throw invalidArg(`${file} has ${stats.size} bytes: a stand-in takes ${FILE_BYTES_MOST}`);
-  return new Uint8Array(readFileSync(file));
+  const isThere = isWithin(folder, file) && existsSync(file) && isWithin(realpathSync(model), realpathSync(file));
+  if (!isThere) throw missingFile(file);
+  return new Uint8Array(modelFile(file, FILE_BYTES_MOST));
 }
-
-const isWithin = (folder: string, file: string): boolean => resolve(file).startsWith(resolve(folder) + sep);
 
 async function runSamples(
   model: Runner,

@@ -209,8 +209,8 @@ export function passingElements(datatype: Exclude<Datatype, "BYTES">, data: Uint
   return SMALL_VIEWS.get(VIEWS[datatype])!;
 }
 
-/** Encodes a list of numbers as tensor data. */
-export function packNumbers(datatype: "INT32", list: readonly number[]): Uint8Array {
+/** Encodes a list of numbers as tensor data. Types with 64-bit integers take bigints. */
+export function packNumbers(datatype: Exclude<Datatype, "BYTES">, list: readonly (number | bigint)[]): Uint8Array {
   return filledBytes(datatype, list.length, (into) => {
     for (let i = 0; i < list.length; i++) into[i] = list[i]!;
   });

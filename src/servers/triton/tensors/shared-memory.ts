@@ -33,11 +33,14 @@ const FOLDER = "/dev/shm/";
 export class SharedMemory {
   readonly #regions = new Map<string, MemoryRegion>();
 
-  get all(): readonly MemoryRegion[] {
-    return [...this.#regions.values()];
+  /** Returns the regions with this name, or with null all. Like the methods below, throws a `TritonError`. */
+  named(name: string | null): readonly MemoryRegion[] {
+    const named = [...this.#regions.values()].filter((region) => name === null || region.name === name);
+    if (name === null || named.length > 0) return named;
+    throw new TritonError("NOT_FOUND", `Unable to find system shared memory region: '${name}'`);
   }
 
-  /** Registers a region. Like the methods below, throws a `TritonError`. */
+  /** Registers a region. */
   register(name: string, key: string, offset: number, bytes: number): void {
     if (this.#regions.has(name))
       throw new TritonError("ALREADY_EXISTS", `shared memory region '${name}' already in manager`);
@@ -52,7 +55,7 @@ export class SharedMemory {
 
   /** Removes a region; null removes all. Ignores unknown names. */
   unregister(name: string | null): void {
-    for (const region of this.all) {
+    for (const region of this.#regions.values()) {
       if (name !== null && region.name !== name) continue;
       closeSync(region.file);
       this.#regions.delete(region.name);
