@@ -9,9 +9,9 @@ import type { NumberArray, NumberList } from "../../../wire/protobuf/number-list
 import {
   type InferInput,
   type InferParameters,
-  NO_SEQUENCE,
   type ParameterValue,
   type RequestFields,
+  RequestSettings,
 } from "../inference/request.ts";
 import { invalidArg, TritonError } from "../model-config/status.ts";
 import { type Datatype, exactShape, isDatatype, type Numbers, newNumbers, toBytesText } from "../tensors/datatypes.ts";
@@ -90,7 +90,7 @@ export function* wishOf(
 ): Pieces<GrpcWish> {
   const { id = "", inputs: { length: inputCount } = NONE, outputs: { length: outputCount } = NONE } = message;
   const given = message.parameters ?? NO_PARAMETERS;
-  const { parameters: own, priority, timeoutUs, sequence, emptyFinal } = readParameters(given);
+  const { parameters: own, priority, timeoutUs, sequence, flag: emptyFinal } = readParameters(given);
   // One generator for all, because each one takes as long as reading a short tensor.
   const inputs = new InputsReading(message, memory.reader());
   for (let at = 0; at < inputCount; at++) {
@@ -111,14 +111,8 @@ export function* wishOf(
   };
 }
 
-function readParameters(given: Parameters) {
-  const read = {
-    parameters: [] as [string, ParameterValue][],
-    priority: 0,
-    timeoutUs: 0,
-    sequence: NO_SEQUENCE,
-    emptyFinal: false,
-  };
+function readParameters(given: Parameters): RequestSettings {
+  const read = new RequestSettings();
   for (const [name, { parameter_choice: choice }] of given) {
     const wrong = (expected: string) => invalidArg(`invalid value type for '${name}' parameter, expected ${expected}.`);
     if (name === "sequence_id") {
@@ -137,7 +131,7 @@ function readParameters(given: Parameters) {
       read.timeoutUs = Number(BigInt.asUintN(64, choice.value));
     } else if (name === EMPTY_FINAL) {
       if (choice?.case !== "bool_param") throw wrong("bool_param");
-      read.emptyFinal = choice.value;
+      read.flag = choice.value;
     } else if (name.startsWith("triton_"))
       throw invalidArg(
         `parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting with 'triton_' are allowed: ${EMPTY_FINAL}`,

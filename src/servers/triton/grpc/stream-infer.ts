@@ -133,7 +133,7 @@ class StreamInfer implements CallHandler {
     const failed = caught(() => this.#begin(one, read));
     if (one.request === null) read.room.free();
     if (failed) {
-      const error = () => this.#send(failed.message, responseHead("", "", one.id), null);
+      const error = () => this.#send(failed.message, responseHead("", "", one.asked.id), null);
       if (one.decoupled) error();
       else this.#ordered.send(one, error, true);
       this.#ended(one);
@@ -143,8 +143,8 @@ class StreamInfer implements CallHandler {
   #begin(one: StreamRequestEntry, read: InferRead): void {
     const { wish } = read;
     const { around } = this.inference;
-    const version = caught(() => versionNumber(one.version));
-    const found = version instanceof TritonError ? version : caught(() => around.server.find(one.model, version));
+    const version = caught(() => versionNumber(one.asked.version));
+    const found = version instanceof TritonError ? version : caught(() => around.server.find(one.asked.model, version));
     one.decoupled = !(found instanceof TritonError) && isDecoupled(found.config);
     if (!one.decoupled) this.#ordered.enter(one);
     if (found instanceof TritonError) throw found;
@@ -198,7 +198,7 @@ class StreamInfer implements CallHandler {
       this.#stop(() => this.call.end(statusOf(outputs)));
     } else if (outputs === null || outputs instanceof TritonError) {
       if (outputs === null && !(wish.emptyFinal && one.decoupled && final)) return;
-      const head = responseHead(one.model, one.version, one.id);
+      const head = responseHead(one.asked.model, one.asked.version, one.asked.id);
       this.#send(outputs?.message ?? "", head, final);
     } else {
       const { parameters } = given as InferAnswer;
@@ -241,22 +241,15 @@ class StreamInfer implements CallHandler {
 }
 
 const headOf = (one: StreamRequestEntry, { name, version }: ModelVersion): Uint8Array =>
-  (one.head ??= responseHead(name, `${version}`, one.id));
+  (one.head ??= responseHead(name, `${version}`, one.asked.id));
 
 /** A request of a stream. */
 class StreamRequestEntry {
-  readonly model: string;
-  readonly version: string;
-  readonly id: string;
   request: InferRequest | null = null;
   decoupled = false;
   /** Encoded model, version and id of its responses. Null before the first one. */
   head: Uint8Array | null = null;
   responses: AlikeResponses | null = null;
 
-  constructor({ model, version, id }: InferRead) {
-    this.model = model;
-    this.version = version;
-    this.id = id;
-  }
+  constructor(readonly asked: Pick<InferRead, "model" | "version" | "id">) {}
 }

@@ -22,7 +22,7 @@ import { asObject, asString, documentPieces, find, prefixed, within } from "../t
 import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { type JsonNode, LongList } from "../tensors/json-nodes.ts";
 import { elementsTexts, isOneElement, rapidText, readElements } from "../tensors/tensor-json.ts";
-import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
+import { errorText, type HandlerAnswer, type HttpCall, JSON_TYPE, LATER } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
 import { isLargeAnswer } from "./infer-answer.ts";
 import { parameterIn } from "./infer-body.ts";
@@ -44,21 +44,16 @@ export const generateStream = (call: HttpCall): Promise<HandlerAnswer> => handle
 async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> {
   const [name = "", version] = call.found;
   const { server } = call.around;
-  try {
-    const model = server.find(name, versionNumber(version));
-    if ((call.header("content-encoding") ?? "identity") !== "identity")
-      throw invalidArg("Unsupported content-encoding, only 'identity' is supported.");
-    const body = await jsonBody(call);
-    const instead = await disturbed(call, body);
-    if (instead !== null) return instead;
-    const fields = await read(body, model, call);
-    const writer = new Writer(call, streams, fields.id, model);
-    writer.request = server.infer(name, model.version, fields, writer);
-    return LATER;
-  } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
-    return jsonError(error);
-  }
+  const model = server.find(name, versionNumber(version));
+  if ((call.header("content-encoding") ?? "identity") !== "identity")
+    throw invalidArg("Unsupported content-encoding, only 'identity' is supported.");
+  const body = await jsonBody(call);
+  const instead = await disturbed(call, body);
+  if (instead !== null) return instead;
+  const fields = await read(body, model, call);
+  const writer = new Writer(call, streams, fields.id, model);
+  writer.request = server.infer(name, model.version, fields, writer);
+  return LATER;
 }
 
 /** Parses a body, a large one in turns with other work. */
@@ -164,7 +159,6 @@ function* tensorOf(
 }
 
 const STREAM = { "Content-Type": "text/event-stream; charset=utf-8" };
-const WHOLE = { "Content-Type": "application/json" };
 const NOT_ONE =
   "generate expects model to produce exactly 1 response, use generate stream for model that generates various number of responses";
 const FAILED = 400;
@@ -220,7 +214,7 @@ class Writer {
       this.#begun = true;
       const asked = this.call.header("endpoint-load-metrics-format");
       const load = asked === null ? {} : loadMetrics(asked, this.call.around.kvCache());
-      this.call.begin(failed ? FAILED : 200, { ...(this.streams ? STREAM : WHOLE), ...load });
+      this.call.begin(failed ? FAILED : 200, { ...(this.streams ? STREAM : JSON_TYPE), ...load });
     }
     if (text !== null) {
       if (this.streams) this.#write("data: ", text, "\n\n");

@@ -4,7 +4,7 @@ import { type InferAnswer, parameterText } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
 import { classified } from "../tensors/classified.ts";
-import { type Datatype, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import { areSame, type Datatype, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { elementsTexts, rapidText } from "../tensors/tensor-json.ts";
 import type { InferWish, OutputWish } from "./infer-body.ts";
 
@@ -122,10 +122,4 @@ function startOf({ name, datatype, shape }: Tensor): string {
   const text = `{"name":${quotedOf(name)},"datatype":"${datatype}","shape":[${shape.join(",")}]`;
   keep(starts, name, { datatype, shape: [...shape], text });
   return text;
-}
-
-function areSame(a: readonly number[], b: readonly number[]): boolean {
-  if (a.length !== b.length) return false;
-  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
-  return true;
 }

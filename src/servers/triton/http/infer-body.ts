@@ -3,13 +3,7 @@
  * in `http_server.cc` (2026), with their messages and their order.
  */
 import { ITEMS_OF_A_PIECE, type Pieces } from "../../../base/pieces.ts";
-import {
-  type InferInput,
-  type InferParameters,
-  NO_SEQUENCE,
-  type RequestFields,
-  type SequenceFields,
-} from "../inference/request.ts";
+import { type InferInput, type InferParameters, type RequestFields, RequestSettings } from "../inference/request.ts";
 import { invalidArg } from "../model-config/status.ts";
 import type { VersionFacts } from "../model-config/versions.ts";
 import {
@@ -72,17 +66,7 @@ const NO_DATA = new Uint8Array();
 const NO_NAMES: readonly string[] = [];
 const NO_WISHES: ReadonlyMap<string, OutputWish> = new Map();
 
-/** Parameters of a request. */
-interface ParsedParameters {
-  readonly parameters: InferParameters;
-  readonly priority: number;
-  readonly timeoutUs: number;
-  readonly sequence: SequenceFields;
-  readonly binary: boolean;
-}
-const NOTHING: ParsedParameters = { parameters: [], priority: 0, timeoutUs: 0, sequence: NO_SEQUENCE, binary: false };
-
-type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+const NOTHING = new RequestSettings();
 
 export interface InferLimits {
   readonly model: string;
@@ -106,7 +90,7 @@ export function* inferWish(body: Uint8Array, head: number, limits: InferLimits):
   const inputs: InferInput[] = [];
   const rest = isWhole ? NO_DATA : body.subarray(head);
   const read: Reading = { id, inputs, rest, names: null, copy: limits.memory.reader() };
-  const { parameters, priority, timeoutUs, sequence, binary } = asked === undefined ? NOTHING : readParameters(asked);
+  const { parameters, priority, timeoutUs, sequence, flag } = asked === undefined ? NOTHING : readParameters(asked);
   for (const one of fewOf("inputs", arrayIn(document, "inputs"))) {
     const input = inputOf(one, read, limits);
     if (!(input.data instanceof Uint8Array)) input.data = yield* input.data;
@@ -123,7 +107,7 @@ export function* inferWish(body: Uint8Array, head: number, limits: InferLimits):
   const outputs = wished === undefined ? NO_WISHES : readOutputs(wished, limits.memory);
   const names = wished === undefined ? NO_NAMES : [...outputs.keys()];
   const fields = { id, inputs, outputs: names, parameters, priority, timeoutUs, sequence };
-  return { fields, outputs, otherwise: binary ? BINARY_OUTPUT : JSON_OUTPUT };
+  return { fields, outputs, otherwise: flag ? BINARY_OUTPUT : JSON_OUTPUT };
 }
 
 /** Returns the member `name`, whose length is limited. */
@@ -141,27 +125,20 @@ interface Reading {
   names: Set<string> | null;
 }
 
-function readParameters(value: JsonNode): ParsedParameters {
-  const read = {
-    parameters: [] as (readonly [string, InferParameters[number][1]])[],
-    priority: 0,
-    timeoutUs: 0,
-    sequence: { ...NO_SEQUENCE } as Mutable<SequenceFields>,
-    binary: false,
-  };
+function readParameters(value: JsonNode): RequestSettings {
+  const read = new RequestSettings();
   for (const [name, one] of within("failed to get request params.", fewMembers, value)) {
     const unsigned = () => Number(unsignedOf(one, name));
     const boolean = () => within(`Unable to parse '${name}'`, asBoolean, one);
     if (name === "sequence_id") {
       const isText = !isJsonNumber(one) || one instanceof Real || one < 0;
-      read.sequence.id = isText
-        ? within("Unable to parse 'sequence_id'", asShortText, one)
-        : BigInt(one as number | bigint);
-    } else if (name === "sequence_start") read.sequence.start = boolean();
-    else if (name === "sequence_end") read.sequence.end = boolean();
+      const id = isText ? within("Unable to parse 'sequence_id'", asShortText, one) : BigInt(one as number | bigint);
+      read.sequence = { ...read.sequence, id };
+    } else if (name === "sequence_start") read.sequence = { ...read.sequence, start: boolean() };
+    else if (name === "sequence_end") read.sequence = { ...read.sequence, end: boolean() };
     else if (name === "priority") read.priority = unsigned();
     else if (name === "timeout") read.timeoutUs = unsigned();
-    else if (name === "binary_data_output") read.binary = boolean();
+    else if (name === "binary_data_output") read.flag = boolean();
     else if (name.startsWith("triton_"))
       throw invalidArg(
         "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.",

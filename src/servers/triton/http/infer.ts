@@ -89,7 +89,6 @@ function inferUnless(
   try {
     return submitted(asked, head === 0 ? rawWish(body) : atOnce(inferWish(body, head, limits)));
   } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
     return jsonError(error);
   }
 }
@@ -111,7 +110,6 @@ async function inferLarge(
   try {
     return submitted(asked, await call.held.parse(head, read));
   } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
     return jsonError(error);
   }
 }
@@ -222,7 +220,6 @@ function answered(answer: InferAnswer, model: ModelVersion, wish: InferWish, enc
       body: encoding === null ? body : packed(body, encoding),
     };
   } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
     return plainError(error);
   }
 }

@@ -49,9 +49,9 @@ export const grant = (granted: Grants): void => {
 };
 
 /** Formats an exception of a model like the Python backend. `file`: the place that is shown, or null. */
-export function raised(error: unknown, file: string | null): string {
+export function raised(error: unknown, file: string | null, where = "execute"): string {
   const { name = "Error", message = String(error) } = error instanceof Error ? error : {};
-  return `${name}: ${message}${file === null ? "" : `\n\nAt:\n  ${file}(1): execute\n`}`;
+  return `${name}: ${message}${file === null ? "" : `\n\nAt:\n  ${file}(1): ${where}\n`}`;
 }
 
 /** Returns the Python backend's error for a wrong number of responses. */

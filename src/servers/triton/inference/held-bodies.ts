@@ -32,13 +32,14 @@ export class HeldBodies {
   readonly parsed: BodyRoom;
   /** Ends the waits for memory after the limit. Null without timers. */
   readonly late: Deadlines | null;
-  readonly turns: EventLoopTurns;
   /** Small bodies that are parsed in pieces: each may have its objects half made. */
   readonly parsing = new TaskLimiter(PARSED_AT_A_TIME);
 
   /** `most`: bytes of large bodies from the start of reading to the answer. */
-  constructor(turns: EventLoopTurns, most = HELD_BYTES_MOST) {
-    this.turns = turns;
+  constructor(
+    readonly turns: EventLoopTurns,
+    most = HELD_BYTES_MOST,
+  ) {
     this.held = new BodyRoom(most, turns);
     this.parsed = new BodyRoom(PARSED_BYTES_MOST, turns);
     this.late = deadlines(ROOM_WAIT_S, turns);

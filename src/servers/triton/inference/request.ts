@@ -55,6 +55,16 @@ export interface SequenceFields {
 }
 export const NO_SEQUENCE: SequenceFields = { id: 0n, start: false, end: false };
 
+/** The parameters of a request with a meaning for the server, and all others. */
+export class RequestSettings {
+  readonly parameters: [string, ParameterValue][] = [];
+  priority = 0;
+  timeoutUs = 0;
+  sequence = NO_SEQUENCE;
+  /** True if outputs are binary by default (HTTP), or if the final flag is sent even in an empty response (gRPC). */
+  flag = false;
+}
+
 export interface RequestFields {
   readonly id: string;
   readonly inputs: readonly InferInput[];

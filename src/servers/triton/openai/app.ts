@@ -2,17 +2,15 @@
  * Implements the routes of Triton's OpenAI front end (`python/openai`, 2026): a FastAPI application that sends its requests to
  * Triton's models like any client, so that Triton counts them.
  */
-import type { EventLoopTurns } from "../../../base/pieces.ts";
 import { application, type ElysiaApplication } from "../../../wire/http/elysia.ts";
 import { gatheredBody } from "../../../wire/http/gathered-body.ts";
 import { type Handler, routes } from "../../../wire/http/routes.ts";
 import type { Context } from "../../../wire/http/sink.ts";
-import type { WaitingBytes } from "../../../wire/http/waiting-bytes.ts";
 import type { TritonOpenAiConfig } from "../config/triton-config.ts";
+import type { ServerAround } from "../inference/around.ts";
 import { EventQueue } from "../inference/event-queue.ts";
-import { type HeldBodies, HeldBody } from "../inference/held-bodies.ts";
+import { HeldBody } from "../inference/held-bodies.ts";
 import type { InferAnswer, InferInput, InferRequest } from "../inference/request.ts";
-import type { TritonServer } from "../inference/server.ts";
 import { TritonError } from "../model-config/status.ts";
 import { embeddingAnswer, OpenAiAnswer } from "./answer.ts";
 import { CHAT, COMPLETION, EMBEDDING, type OpenAiBody, readOpenAi, Unprocessable } from "./fields.ts";
@@ -20,13 +18,10 @@ import { embeddingInputs, inputsOf } from "./inputs.ts";
 import { OpenAiModels } from "./models.ts";
 import { ClientError, chatAsked, completionAsked, type FrontSettings, type ModelQuery, namedModel } from "./wishes.ts";
 
-export interface OpenAiFront extends FrontSettings, Omit<TritonOpenAiConfig, "host" | "port"> {
-  readonly server: TritonServer;
-  /** Bytes of answers that clients have not read yet. */
-  readonly waiting: WaitingBytes;
-  /** Memory of large bodies. */
-  readonly bodies: HeldBodies;
-  readonly turns: EventLoopTurns;
+export interface OpenAiFront
+  extends FrontSettings,
+    Omit<TritonOpenAiConfig, "host" | "port">,
+    Pick<ServerAround, "server" | "waiting" | "bodies" | "turns"> {
   readonly maxInputBytes: number;
   readonly metrics: () => Promise<string | Uint8Array>;
   /** Seconds since 1970. */

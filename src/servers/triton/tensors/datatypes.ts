@@ -57,6 +57,12 @@ export function elementCount(shape: readonly number[]): number {
   return all;
 }
 
+export function areSame(a: readonly number[], b: readonly number[]): boolean {
+  if (a.length !== b.length) return false;
+  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
+  return true;
+}
+
 /** Prints a shape as `[1,-1]`. */
 export const shapeText = (shape: readonly (number | bigint)[]): string => `[${shape.join(",")}]`;
 
