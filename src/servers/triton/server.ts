@@ -35,7 +35,7 @@ import { TraceSettings } from "./inference/trace-settings.ts";
 import { gpuFacts } from "./metrics/gpus.ts";
 import { metricsPage } from "./metrics/page.ts";
 import { Polling } from "./metrics/polled.ts";
-import { isDecoupled } from "./model-config/model-config.ts";
+import { hasInput, isDecoupled } from "./model-config/model-config.ts";
 import { TRITON_VERSIONS } from "./model-config/versions.ts";
 import { endsBy } from "./models/draining.ts";
 import { SharedMemory } from "./tensors/shared-memory.ts";
@@ -317,7 +317,7 @@ function bannerOf(
 /** Returns an example request to a model that generates text, if there is one. */
 function tryOut(server: TritonServer, url: string): string {
   const all = server.served;
-  const takes = (name: string) => all.find(({ config }) => config.input?.some((input) => input.name === name));
+  const takes = (name: string) => all.find(({ config }) => hasInput(config, name));
   const at = (model: string) => `${url}/v2/models/${model}`;
   const [ensemble, vllm] = [takes("max_tokens"), takes("sampling_parameters")];
   const one = ensemble ?? vllm;

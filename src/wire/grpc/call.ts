@@ -152,9 +152,8 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
 
   #sendPacked(message: Buffer, length: number, encoding: GrpcEncoding): void {
     const packed = packedMessage(message.subarray(MESSAGE_HEAD_BYTES, length), encoding);
-    const head = Buffer.from([1, 0, 0, 0, 0]);
-    head.writeUInt32BE(packed.length, 1);
-    const bytes = Buffer.concat([head, packed]);
+    const bytes = Buffer.concat([Buffer.of(1, 0, 0, 0, 0), packed]);
+    writeUint32(bytes, 1, packed.length);
     if (this.#faults === null) this.stream.write(bytes);
     else this.#faults.message(bytes);
   }

@@ -9,7 +9,7 @@ import { asciiText } from "./ascii-text.ts";
 import { addEntry, LateList, LateMap } from "./late-fields.ts";
 import { MessageRoom, ObjectBytes } from "./message-room.ts";
 import { type ListType, NumberList } from "./number-list.ts";
-import { checkNumbers, integerOf, type NumberSource, readFewIntegers, readNumbers } from "./number-reader.ts";
+import { checkNumbers, integerOf, type NumberSource, readFewIntegers, readNumbers, realOf } from "./number-reader.ts";
 import { type FieldPlan, type MessagePlan, Plans, type WireField } from "./plans.ts";
 import { NotProtobuf, Wire, WireCursor } from "./wire.ts";
 
@@ -282,8 +282,7 @@ class MessageReader implements NumberSource {
 
   #scalar(type: string, end: number): unknown {
     const from = this.from;
-    if (type === "double") return from.view.getFloat64(from.forward(8, end), true);
-    if (type === "float") return from.view.getFloat32(from.forward(4, end), true);
+    if (type === "double" || type === "float") return realOf(type, from, end);
     from.varint(end);
     return integerOf(type, from);
   }

@@ -5,9 +5,7 @@
  */
 import { existsSync } from "node:fs";
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
-import { greedySeed } from "../../../text/answers/answers.ts";
 import { AnswerText } from "../../openai/pipeline/choice.ts";
-import { seedOf } from "../../openai/request/sampling.ts";
 import { reprString } from "../../pydantic/repr.ts";
 import type { Behaviour, ModelHost, ModelRequest } from "../behaviours/behaviour.ts";
 import { firstNumber, firstText, numberTensor, outputs, textTensor } from "../behaviours/values.ts";
@@ -18,6 +16,7 @@ import { fewWords } from "./processing.ts";
 import { decodedText, encodeText, firstTextBytes } from "./prompt-text.ts";
 import { RequestsById } from "./requests-by-id.ts";
 import { perfFacts, timeTensors } from "./trt-perf.ts";
+import { trtSeed } from "./trt-request.ts";
 
 /** Default of `SamplingParams.max_tokens` in TensorRT-LLM. */
 const TOKENS = 32;
@@ -109,9 +108,7 @@ class Answer implements Receiver {
     this.#text = new AnswerText(deps.text.vocabulary, options);
     const excludes = firstNumber(request, "sampling_param_exclude_input_from_output", 0) !== 0;
     this.#sentText = input.streams || excludes ? "" : input.prompt;
-    const seed = firstNumber(request, "sampling_param_seed", -1);
-    const { promptIds } = input;
-    this.#seed = seed < 0 ? greedySeed(promptIds) : seedOf({ seed, temperature: 1 }, promptIds, deps.nextSeed);
+    this.#seed = trtSeed(firstNumber(request, "sampling_param_seed", -1), input.promptIds, deps);
   }
 
   /** Starts the answer. Throws if the engine refuses it. */

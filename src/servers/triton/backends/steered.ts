@@ -29,14 +29,8 @@ export function steeringBy(
   const ends = new IdSet(size, stopTokenIds);
   if (!ignoreEos) ends.add(eosId);
   const forbidden = new IdSet(size, banned);
-  const rules = {
-    only: required.length > 0 ? required : null,
-    never: forbidden,
-    neverAfter: words,
-    ends,
-    endsFrom: minTokens,
-  };
-  return steer(rules, size);
+  const only = required.length > 0 ? required : null;
+  return steer({ only, never: forbidden, neverAfter: words, ends, endsFrom: minTokens }, size);
 }
 
 /** Forbids each word both at the start of a text and after a space, as vLLM does. */
@@ -45,10 +39,6 @@ export async function wordRules(
   { badWords, limits }: { readonly badWords: readonly string[]; readonly limits: TokenLimits },
 ): Promise<Steering | null> {
   const words = await spelled(badWords, deps.text.encoder);
-  return steeringBy(
-    deps,
-    words.filter((word) => word.length > 0),
-    [],
-    limits,
-  );
+  const spellings = words.filter(({ length }) => length > 0);
+  return steeringBy(deps, spellings, [], limits);
 }

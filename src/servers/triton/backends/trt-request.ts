@@ -79,14 +79,9 @@ function sequenceRequestOf(inputs: BatchInputs, row: number, deps: LlmDeps) {
   const minTokens = inputs.numberAt("min_tokens", row, 0);
   const endId = inputs.numberAt("end_id", row, -1);
   const seed = inputs.numberAt("seed", row, -1);
-  // Without a seed the executor always uses the same one. A prompt that will be refused needs no seed: computing it reads all
-  // ids, which may be millions.
+  // A prompt that will be refused needs no seed: computing it reads all ids, which may be millions.
   const isRefused = promptIds.length >= deps.maxModelLen;
-  const first = isRefused
-    ? 0
-    : seed < 0
-      ? greedySeed(promptIds)
-      : seedOf({ seed, temperature: 1 }, promptIds, deps.nextSeed);
+  const first = isRefused ? 0 : trtSeed(seed, promptIds, deps);
   const beams = Math.max(1, inputs.numberAt("beam_width", row, 1));
   const sequences = Math.max(1, inputs.numberAt("num_return_sequences", row, 1));
   const limits = { minTokens, ignoreEos: endId < 0, stopTokenIds: endId < 0 ? [] : [endId] };
@@ -108,6 +103,10 @@ function sequenceRequestOf(inputs: BatchInputs, row: number, deps: LlmDeps) {
     structure: inputs.guide(row),
   };
 }
+
+/** Returns the seed of an answer. Without one (-1) the executor always uses the same. */
+export const trtSeed = (seed: number, promptIds: Uint32Array, { nextSeed }: LlmDeps): number =>
+  seed < 0 ? greedySeed(promptIds) : seedOf({ seed, temperature: 1 }, promptIds, nextSeed);
 
 /** Returns the first `length` ids, without a copy if they are INT32. */
 function idsIn(all: Int32Array | Float32Array | number[], length: number): Uint32Array {

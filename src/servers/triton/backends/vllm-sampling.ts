@@ -176,11 +176,9 @@ function vllmSampling(parameters: SamplingParameters) {
   const number = (name: string, otherwise: number) => (made[name] as number | undefined) ?? otherwise;
   const flag = (name: string, otherwise: boolean) => (made[name] as boolean | undefined) ?? otherwise;
   const n = number("n", 1);
-  const [maxTokens, minTokens, temperature] = [
-    number("max_tokens", TOKENS),
-    number("min_tokens", 0),
-    number("temperature", 1),
-  ];
+  const maxTokens = number("max_tokens", TOKENS);
+  const minTokens = number("min_tokens", 0);
+  const temperature = number("temperature", 1);
   const wrong =
     wrongCount(n) ?? wrongShares(number, temperature) ?? wrongLengths(maxTokens, minTokens) ?? wrongLogprobs(made);
   if (wrong !== undefined) throw new Error(wrong);

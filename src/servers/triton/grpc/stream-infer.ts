@@ -149,18 +149,20 @@ class StreamInfer implements CallHandler {
     if (!one.decoupled) this.#ordered.enter(one);
     if (found instanceof TritonError) throw found;
     if (wish instanceof TritonError) throw wish;
+    one.served = found;
+    one.wish = wish;
     one.request = this.inference.begin(version as VersionNumber, read, {
-      respond: (answer, final) => this.#came(one, found, wish, answer, final),
-      plainText: (output) => (one.decoupled ? this.#plain(one, found, output) : null),
+      respond: (answer, final) => this.#came(one, answer, final),
+      plainText: (output) => (one.decoupled ? this.#plain(one, output) : null),
     });
   }
 
   /** Returns a sink for pieces of text after the first response. Each piece becomes a message without a response object. */
-  #plain(one: StreamRequestEntry, model: ModelVersion, output: string): TextStream {
+  #plain(one: StreamRequestEntry, output: string): TextStream {
     const call = this.call;
     const writer = this.writer;
     const text = { name: output, datatype: "BYTES", shape: [1] } as const;
-    const before = writer.before({ head: headOf(one, model), parameters: [], final: false, outputs: [text] });
+    const before = writer.before({ head: headOf(one), parameters: [], final: false, outputs: [text] });
     return {
       escaped: false,
       get full() {
@@ -173,37 +175,25 @@ class StreamInfer implements CallHandler {
     };
   }
 
-  #came(
-    one: StreamRequestEntry,
-    model: ModelVersion,
-    wish: GrpcWish,
-    answer: InferAnswer | TritonError | null,
-    final: boolean,
-  ): void {
-    if (one.decoupled) this.#answer(one, model, wish, answer, final);
-    else this.#ordered.send(one, () => this.#answer(one, model, wish, answer, final), final);
+  #came(one: StreamRequestEntry, answer: InferAnswer | TritonError | null, final: boolean): void {
+    if (one.decoupled) this.#answer(one, answer, final);
+    else this.#ordered.send(one, () => this.#answer(one, answer, final), final);
     if (final) this.#ended(one);
   }
 
-  #answer(
-    one: StreamRequestEntry,
-    model: ModelVersion,
-    wish: GrpcWish,
-    given: InferAnswer | TritonError | null,
-    final: boolean,
-  ): void {
+  #answer(one: StreamRequestEntry, given: InferAnswer | TritonError | null, final: boolean): void {
     if (this.call.over) return;
-    const outputs = given === null || given instanceof TritonError ? given : sentOutputs(given, wish, model);
+    const outputs = given === null || given instanceof TritonError ? given : sentOutputs(given, one.wish!, one.served!);
     if (outputs instanceof TritonError && this.#strict) {
       this.#stop(() => this.call.end(statusOf(outputs)));
     } else if (outputs === null || outputs instanceof TritonError) {
-      if (outputs === null && !(wish.emptyFinal && one.decoupled && final)) return;
+      if (outputs === null && !(one.wish!.emptyFinal && one.decoupled && final)) return;
       const head = responseHead(one.asked.model, one.asked.version, one.asked.id);
       this.#send(outputs?.message ?? "", head, final);
     } else {
       const { parameters } = given as InferAnswer;
       one.responses ??= new AlikeResponses(this.writer);
-      this.#written(one.responses.write({ head: headOf(one, model), parameters, final, outputs }));
+      this.#written(one.responses.write({ head: headOf(one), parameters, final, outputs }));
     }
   }
 
@@ -240,13 +230,18 @@ class StreamInfer implements CallHandler {
   }
 }
 
-const headOf = (one: StreamRequestEntry, { name, version }: ModelVersion): Uint8Array =>
-  (one.head ??= responseHead(name, `${version}`, one.asked.id));
+function headOf(one: StreamRequestEntry): Uint8Array {
+  one.head ??= responseHead(one.served!.name, `${one.served!.version}`, one.asked.id);
+  return one.head;
+}
 
 /** A request of a stream. */
 class StreamRequestEntry {
   request: InferRequest | null = null;
   decoupled = false;
+  /** The model and the requested outputs. Null before the request begins. */
+  served: ModelVersion | null = null;
+  wish: GrpcWish | null = null;
   /** Encoded model, version and id of its responses. Null before the first one. */
   head: Uint8Array | null = null;
   responses: AlikeResponses | null = null;

@@ -5,6 +5,7 @@
  */
 import { atOnce, ITEMS_OF_A_PIECE, inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
 import type { TextStream } from "../behaviours/behaviour.ts";
+import type { ServerAround } from "../inference/around.ts";
 import { EventQueue } from "../inference/event-queue.ts";
 import {
   type InferAnswer,
@@ -26,16 +27,7 @@ import { errorText, type HandlerAnswer, type HttpCall, JSON_TYPE, LATER } from "
 import { disturbed } from "./disturbed.ts";
 import { isLargeAnswer } from "./infer-answer.ts";
 import { parameterIn } from "./infer-body.ts";
-import {
-  beyond,
-  fewMembers,
-  fewOf,
-  type InputLimits,
-  jsonBody,
-  MEMBERS_MOST,
-  mostInputBytes,
-  shortName,
-} from "./input-limit.ts";
+import { beyond, fewMembers, fewOf, jsonBody, MEMBERS_MOST, mostInputBytes, shortName } from "./input-limit.ts";
 import { loadMetrics } from "./load-metrics.ts";
 
 export const generate = (call: HttpCall): Promise<HandlerAnswer> => handle(call, false);
@@ -57,23 +49,19 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
 }
 
 /** Parses a body, a large one in turns with other work. */
-async function read(body: Uint8Array, model: ModelVersion, { held, around: { server, config, turns } }: HttpCall) {
-  const reading = readGenerate(body, model, server.facts, config.overHttp);
+async function read(body: Uint8Array, model: ModelVersion, { held, around }: HttpCall) {
+  const reading = readGenerate(body, model, around);
   if (!isLarge(body)) return atOnce(reading);
   return held.parse(body.length, async () => {
-    const fields = await inTurns(reading, turns);
+    const fields = await inTurns(reading, around.turns);
     held.free(body);
     return fields;
   });
 }
 
 /** Reads a body of /generate. Throws a `TritonError`. */
-function* readGenerate(
-  body: Uint8Array,
-  model: ModelVersion,
-  facts: VersionFacts,
-  limits: InputLimits,
-): Pieces<RequestFields> {
+function* readGenerate(body: Uint8Array, model: ModelVersion, { server, config }: ServerAround): Pieces<RequestFields> {
+  const { overHttp: limits } = config;
   const document = yield* documentPieces(body);
   const id = find(document, "id");
   const own = id === undefined ? "" : shortName("id", within("Unable to parse 'id'", asString, id));
@@ -90,14 +78,14 @@ function* readGenerate(
         yield* withinPieces("Converting keyword: 'parameters'", add(object, true));
         continue;
       }
-      const config = model.config.input?.find((input) => input.name === readable);
-      if (config === undefined) {
+      const input = model.config.input?.find((tensor) => tensor.name === readable);
+      if (input === undefined) {
         parameters.push([name, parameterIn(name, one)]);
         fewOf("parameters", parameters);
         continue;
       }
-      const datatype = datatypeOf(config.data_type);
-      const tensor = yield* tensorOf(readable, datatype, one, [...batchOf(model), ...config.dims], facts);
+      const datatype = datatypeOf(input.data_type);
+      const tensor = yield* tensorOf(readable, datatype, one, [...batchOf(model), ...input.dims], server.facts);
       const bytes = tensor.data.length;
       if (consumed + bytes > mostInputBytes(limits))
         throw beyond(
@@ -106,7 +94,7 @@ function* readGenerate(
             `request size of ${consumed} bytes with input '${readable}' of size ${bytes} bytes exceeds the maximum allowed input size of ${most}.`,
         );
       consumed += bytes;
-      if (inputs.some((input) => input.name === readable))
+      if (inputs.some((earlier) => earlier.name === readable))
         throw invalidArg(`[request id: ${own || "<id_unknown>"}] input '${readable}' already exists in request`);
       inputs.push(tensor);
     }

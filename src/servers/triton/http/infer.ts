@@ -1,9 +1,9 @@
 /** Implements `POST /v2/models/M/infer`. Source: `HandleInfer` in `http_server.cc` (2026), and answers observed on 2.51. */
 
 import { andThen } from "../../../base/maybe-promise.ts";
-import { atOnce, inTurns, isLarge } from "../../../base/pieces.ts";
+import { atOnce, inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
 import { zlib } from "../../../base/zlib.ts";
-import type { InferAnswer, RequestFields } from "../inference/request.ts";
+import type { RequestFields } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
 import { versionNumber } from "../inference/version-number.ts";
 import { isDecoupled } from "../model-config/model-config.ts";
@@ -21,7 +21,7 @@ import {
   plainError,
 } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
-import { bodyParts, inferBody, isLargeAnswer, wholeBody } from "./infer-answer.ts";
+import { bodyParts, type InferBody, inferBody, isLargeAnswer, wholeBody } from "./infer-answer.ts";
 import { type InferLimits, type InferWish, inferWish, rawWish } from "./infer-body.ts";
 import { declaredBytes, jsonTooLarge, rawTooLarge } from "./input-limit.ts";
 import { unpackedBody } from "./unpacked-body.ts";
@@ -124,8 +124,9 @@ function submitted({ call, name, number, model }: InferCall, wish: InferWish): t
         call.answer(plainError(answer));
         return;
       }
-      if (isLargeAnswer(answer)) void answerInParts(call, answer, model, wish, encoding);
-      else call.answer(answered(answer, model, wish, encoding));
+      const made = inferBody(answer, model, wish);
+      if (isLargeAnswer(answer)) void answerInParts(call, made, encoding);
+      else call.answer(answered(made, encoding));
     },
   });
   return LATER;
@@ -142,15 +143,9 @@ function withForwarded(call: HttpCall, fields: RequestFields): RequestFields {
   return { ...fields, parameters };
 }
 
-async function answerInParts(
-  call: HttpCall,
-  answer: InferAnswer,
-  model: ModelVersion,
-  wish: InferWish,
-  encoding: Encoding,
-): Promise<void> {
+async function answerInParts(call: HttpCall, making: Pieces<InferBody>, encoding: Encoding): Promise<void> {
   try {
-    const made = await inTurns(inferBody(answer, model, wish), call.around.turns);
+    const made = await inTurns(making, call.around.turns);
     const whole = bodyParts(made);
     const parts = encoding === null ? whole : await packedParts(whole, encoding);
     const bytes = parts.reduce((sum, { length }) => sum + length, 0);
@@ -208,9 +203,9 @@ function packed(body: string | Uint8Array, encoding: NonNullable<Encoding>): Uin
   return (encoding === "gzip" ? gzipSync : deflateSync)(typeof body === "string" ? Buffer.from(body, "latin1") : body);
 }
 
-function answered(answer: InferAnswer, model: ModelVersion, wish: InferWish, encoding: Encoding): HttpAnswer {
+function answered(making: Pieces<InferBody>, encoding: Encoding): HttpAnswer {
   try {
-    const made = atOnce(inferBody(answer, model, wish));
+    const made = atOnce(making);
     const { head } = made;
     const body = wholeBody(made);
     if (encoding === null && head === null) return jsonAnswer(body);

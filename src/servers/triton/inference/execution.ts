@@ -1,6 +1,7 @@
 /** Describes one execution of a batch, and computes the times of its requests. */
 import type { ModelHost } from "../behaviours/behaviour.ts";
 import type { Grants } from "../scheduling/rate-limiter.ts";
+import type { BatchRow } from "../scheduling/scheduler.ts";
 import type { ComputeTimes, RequestSpans } from "./infer-counts.ts";
 import type { ModelReporter } from "./reporter.ts";
 import type { InferRequest } from "./request.ts";
@@ -19,6 +20,9 @@ export interface Instance {
 
 export interface Execution {
   readonly instance: Instance;
+  readonly batch: readonly InferRequest[];
+  /** The batch by sequence slot, or null if it has no slots. */
+  readonly rows: readonly BatchRow<InferRequest>[] | null;
   readonly startUs: number;
   /** Time at which the inputs were ready for the behaviour. */
   readonly inferFromUs: number;

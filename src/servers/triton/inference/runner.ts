@@ -164,18 +164,17 @@ export class Runner extends LoadedVersion {
     const late = behaviour.countsAtEnd === true;
     const rows = placed === null || batch === given ? placed : placed.filter((row) => isIn(batch, row));
     const requests = this.#views(batch, rows, instance);
-    const run: Execution = { instance, startUs, inferFromUs: this.shared.clock.now() };
+    const run: Execution = { instance, batch, rows, startUs, inferFromUs: this.shared.clock.now() };
     if (late) for (const request of batch) this.#began.set(request, run);
     else if (instance.gpu !== null) this.shared.gpus.began(instance.gpu, run.inferFromUs);
     try {
       const made = behaviour.execute(requests, instance.host);
       if (late) this.#free(instance);
       else if (made instanceof Promise) {
-        const raised = this.#raised.bind(this, run, batch);
-        made.then(this.#ended.bind(this, run, batch, rows)).catch(raised);
-      } else this.#ended(run, batch, rows, made);
+        made.then(this.#ended.bind(this, run)).catch(this.#raised.bind(this, run));
+      } else this.#ended(run, made);
     } catch (error) {
-      this.#raised(run, batch, error);
+      this.#raised(run, error);
     }
   }
 
@@ -221,15 +220,10 @@ export class Runner extends LoadedVersion {
   }
 
   /** Ends an execution. Sends the results, unless the behaviour sends them itself. */
-  #ended(
-    run: Execution,
-    batch: readonly InferRequest[],
-    rows: readonly BatchRow<InferRequest>[] | null,
-    made: BatchResults,
-  ): void {
+  #ended(run: Execution, made: BatchResults): void {
+    const { instance, batch, rows, startUs } = run;
     const sends = this.options.behaviour.sends === true || isDecoupled(this.config);
     const results = sends ? null : awaitedResults(rows, made);
-    const { instance, startUs } = run;
     if (instance.dead) {
       this.#computed(instance);
       this.#failDead(instance, batch);
@@ -237,11 +231,11 @@ export class Runner extends LoadedVersion {
     }
     const inferToUs = this.shared.clock.now();
     if (results !== null && !Array.isArray(results)) {
-      this.#raised(run, batch, new Error("it gave no list of responses"));
+      this.#raised(run, new Error("it gave no list of responses"));
       return;
     }
     if (results !== null && results.length !== batch.length) {
-      this.#failedBatch(run, batch, miscounted(batch.length, results.length));
+      this.#failedBatch(run, miscounted(batch.length, results.length));
       return;
     }
     const answers = results === null ? null : this.#fit.allChecked(batch, results);
@@ -265,12 +259,12 @@ export class Runner extends LoadedVersion {
     this.#free(instance);
   }
 
-  #raised(run: Execution, batch: readonly InferRequest[], error: unknown): void {
-    this.#failedBatch(run, batch, raised(error, this.config.backend === "python" ? this.options.file : null));
+  #raised(run: Execution, error: unknown): void {
+    this.#failedBatch(run, raised(error, this.config.backend === "python" ? this.options.file : null));
   }
 
-  #failedBatch(run: Execution, batch: readonly InferRequest[], message: string): void {
-    const { instance } = run;
+  #failedBatch(run: Execution, message: string): void {
+    const { instance, batch } = run;
     const nowUs = this.shared.clock.now();
     const of = `${this.shared.facts.instanceWord} '${instance.name}'`;
     const failure = internal(`Failed to process the request(s) for ${of}, message: ${message}`);

@@ -7,16 +7,9 @@ import { HELP } from "../../../metrics/triton/help.ts";
 import { uuidOf } from "../../../metrics/triton/table.ts";
 import type { Row } from "./llm.ts";
 
-/** Properties that are equal for all GPUs. */
-export interface GpuFacts {
-  readonly totalBytes: number;
-  readonly watts: ReturnType<typeof wattsOf>;
-}
-
-export const gpuFacts = (gpu: string, bytes: number): GpuFacts => ({
-  totalBytes: wholeMib(bytes),
-  watts: wattsOf(gpu),
-});
+/** Returns the properties that are equal for all GPUs. */
+export const gpuFacts = (gpu: string, bytes: number) => ({ totalBytes: wholeMib(bytes), watts: wattsOf(gpu) });
+export type GpuFacts = Readonly<ReturnType<typeof gpuFacts>>;
 
 export interface GpuUse {
   readonly gpu: number;

@@ -161,8 +161,10 @@ export interface ModelConfig extends ConfigMessage {
 export const maxBatchSize = (config: ModelConfig): number => config.max_batch_size ?? 0;
 export const isDecoupled = (config: ModelConfig): boolean => config.model_transaction_policy?.decoupled === true;
 /** True for models of TensorRT-LLM's LLM API, whose sampling parameters are separate input tensors. */
-export const isLlmApi = ({ input }: Pick<ModelConfig, "input">): boolean =>
-  input?.some(({ name }) => name === "sampling_param_max_tokens") === true;
+export const isLlmApi = (config: Pick<ModelConfig, "input">): boolean => hasInput(config, "sampling_param_max_tokens");
+/** Reports whether a model declares the input. */
+export const hasInput = ({ input }: Pick<ModelConfig, "input">, wanted: string): boolean =>
+  input?.some(({ name }) => name === wanted) === true;
 export const isCached = (config: ModelConfig): boolean => config.response_cache?.enable === true;
 export const isEnsemble = (config: ModelConfig): boolean => config.platform === "ensemble";
 

@@ -46,17 +46,16 @@ function endOf(pattern: RegExp, text: string, from: number): number {
 }
 
 class Reader {
-  readonly #text: string;
-  readonly #later: boolean;
   #token: Token;
   /** Offset at which the current token ends. */
   #at = 0;
   #values = 0;
 
   /** `later`: accepts fields newer than 2.51. */
-  constructor(text: string, later: boolean) {
-    this.#text = text;
-    this.#later = later;
+  constructor(
+    private readonly text: string,
+    private readonly later: boolean,
+  ) {
     this.#token = this.#read();
   }
 
@@ -75,7 +74,7 @@ class Reader {
     if (++this.#values % VALUES_OF_A_PIECE === 0) yield;
     const { text, at } = this.#expect("word", "identifier");
     const field = fieldNamed(type, text);
-    if (field === undefined || (field.later && !this.#later))
+    if (field === undefined || (field.later && !this.later))
       this.#fail(`Message type "inference.${type}" has no field named "${text}".`, at);
     const isMessage = field.keys !== null || messages.has(field.type);
     if (!this.#take(":") && !isMessage) this.#fail(`Expected ":", found "${this.#token.text}".`);
@@ -220,7 +219,7 @@ class Reader {
   }
 
   #read(): Token {
-    const all = this.#text;
+    const all = this.text;
     const at = endOf(BLANK, all, this.#at);
     if (at === all.length) return { kind: "end", text: "", at };
     const kind = KINDS[all.charCodeAt(at)] ?? "sign";
@@ -231,7 +230,7 @@ class Reader {
   }
 
   #fail(why: string, at: number = this.#token?.at ?? 0): never {
-    const before = this.#text.slice(0, at).split("\n");
+    const before = this.text.slice(0, at).split("\n");
     throw new PbtxtError(`${before.length}:${before.at(-1)!.length + 1}: ${why}`);
   }
 }

@@ -8,21 +8,15 @@ import type { EnsembleStep, ModelConfig, TensorConfig } from "./model-config.ts"
 import { maxBatchSize } from "./model-config.ts";
 import { byName } from "./step-shapes.ts";
 
-/** Type and shape of an ensemble tensor, and the model from which they are inferred. */
-interface InferredTensor {
-  readonly model: string;
-  readonly type: string;
-  readonly dims: readonly number[];
-  /** Dimensions including the batch dimension, if there is one. */
-  readonly whole: readonly number[];
-}
-
-const inferred = (model: string, batched: boolean, type: string, dims: readonly number[]): InferredTensor => ({
+/** Returns type and shape of an ensemble tensor, as they are inferred from this model. */
+const inferred = (model: string, batched: boolean, type: string, dims: readonly number[]) => ({
   model,
   type,
   dims,
+  /** Dimensions including the batch dimension, if there is one. */
   whole: batched ? [-1, ...dims] : dims,
 });
+type InferredTensor = ReturnType<typeof inferred>;
 
 /** Returns the first error, or undefined if all steps fit. `modelOf`: finds a loaded model by name. */
 export function* wrongSteps(

@@ -1,10 +1,10 @@
 /** Converts a request to tensors, for vLLM's backend or for other backends. Source: `engine/utils/triton.py` (2026). */
 import { numberTensor, textTensor } from "../behaviours/values.ts";
 import type { InferInput } from "../inference/request.ts";
-import { maxBatchSize } from "../model-config/model-config.ts";
+import { hasInput, maxBatchSize } from "../model-config/model-config.ts";
 import { type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import type { OpenAiBody } from "./fields.ts";
-import { hasInput, type OpenAiModel } from "./models.ts";
+import type { OpenAiModel } from "./models.ts";
 
 export interface QueryInputs {
   readonly prompt: string;

@@ -75,11 +75,7 @@ export function exactShape(shape: readonly (number | bigint)[]): readonly bigint
   return shape.map((size) => BigInt.asIntN(64, BigInt(size)));
 }
 
-interface SizedInput {
-  readonly shape: readonly number[];
-  readonly exactShape?: readonly bigint[];
-  readonly datatype: Datatype;
-}
+type SizedInput = Omit<Tensor, "name" | "data"> & { readonly exactShape?: readonly bigint[] };
 
 /**
  * Returns the size that an input should have, as exact text: bytes, or for BYTES the number of elements. If `batched`, `batch`

@@ -5,19 +5,16 @@
 import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from "node:fs";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
 
-export interface MemoryRegion {
-  readonly name: string;
-  readonly key: string;
-  readonly offset: number;
-  readonly bytes: number;
-  readonly file: number;
-}
-
 /** A tensor's position in a region. `offset` and `bytes` are in bytes. */
 export interface MemoryPlace {
   readonly name: string;
   readonly offset: number;
   readonly bytes: number;
+}
+
+export interface MemoryRegion extends MemoryPlace {
+  readonly key: string;
+  readonly file: number;
 }
 
 /** Copies a part of a region. Throws a `TritonError`. */
