@@ -107,47 +107,21 @@ const toBoolean = (value: unknown) =>
       : Boolean(value);
 const unchanged = (value: unknown) => value;
 
+type Conversion = (value: unknown) => unknown;
+const each = (convert: Conversion, ...names: readonly string[]) => names.map((name) => [name, convert] as const);
+
 /** Fields of `SamplingParams` and the conversion of each value. */
-const FIELDS: ReadonlyMap<string, (value: unknown) => unknown> = new Map(
-  Object.entries({
-    n: toInteger,
-    top_k: toInteger,
-    max_tokens: toInteger,
-    min_tokens: toInteger,
-    seed: toInteger,
-    logprobs: toInteger,
-    prompt_logprobs: toInteger,
-    stream_interval: toInteger,
-    thinking_token_budget: toInteger,
-    output_text_buffer_length: toInteger,
-    routed_experts_prompt_start: toInteger,
-    presence_penalty: toFloat,
-    frequency_penalty: toFloat,
-    repetition_penalty: toFloat,
-    temperature: toFloat,
-    top_p: toFloat,
-    min_p: toFloat,
-    ignore_eos: toBoolean,
-    flat_logprobs: toBoolean,
-    detokenize: toBoolean,
-    skip_special_tokens: toBoolean,
-    spaces_between_special_tokens: toBoolean,
-    include_stop_str_in_output: toBoolean,
-    skip_clone: toBoolean,
-    stop: unchanged,
-    stop_token_ids: unchanged,
-    logprob_token_ids: unchanged,
-    output_kind: unchanged,
-    structured_outputs: structureIn,
-    logit_bias: unchanged,
-    allowed_token_ids: unchanged,
-    extra_args: unchanged,
-    bad_words: unchanged,
-    skip_reading_prefix_cache: unchanged,
-    repetition_detection: unchanged,
-    lora_name: unchanged,
-  }),
-);
+const FIELDS: ReadonlyMap<string, Conversion> = new Map([
+  ...each(toInteger, "n", "top_k", "max_tokens", "min_tokens", "seed", "logprobs", "prompt_logprobs"),
+  ...each(toInteger, "stream_interval", "thinking_token_budget", "output_text_buffer_length"),
+  ...each(toInteger, "routed_experts_prompt_start"),
+  ...each(toFloat, "presence_penalty", "frequency_penalty", "repetition_penalty", "temperature", "top_p", "min_p"),
+  ...each(toBoolean, "ignore_eos", "flat_logprobs", "detokenize", "skip_special_tokens"),
+  ...each(toBoolean, "spaces_between_special_tokens", "include_stop_str_in_output", "skip_clone"),
+  ...each(structureIn, "structured_outputs"),
+  ...each(unchanged, "stop", "stop_token_ids", "logprob_token_ids", "output_kind", "logit_bias", "allowed_token_ids"),
+  ...each(unchanged, "extra_args", "bad_words", "skip_reading_prefix_cache", "repetition_detection", "lora_name"),
+]);
 
 /**
  * Checks and converts the parameters. Throws the error that a client of this version sees: 2.73 writes the real reason only to

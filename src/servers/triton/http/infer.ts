@@ -36,7 +36,7 @@ export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
   const model = server.find(name, number);
   if (isDecoupled(model.config))
     throw new TritonError("UNSUPPORTED", "HTTP end point doesn't support models with decoupled transaction policy");
-  const asked = { call, name, number, model };
+  const asked = { call, number, model };
   const refused = jsonTooLarge(declaredBytes(call), call.around.config.overHttp);
   // Refuse before the body arrives.
   if (refused !== null && isJsonAlone(call)) return jsonError(refused);
@@ -45,7 +45,6 @@ export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
 
 interface InferCall {
   readonly call: HttpCall;
-  readonly name: string;
   /** -1 means the latest version. */
   readonly number: VersionNumber;
   readonly model: ModelVersion;
@@ -78,13 +77,13 @@ function inferUnless(
   body: Uint8Array,
 ): HandlerAnswer | Promise<HandlerAnswer> {
   if (instead !== null) return instead;
-  const { call, name } = asked;
+  const { call, model } = asked;
   const { server, config, memory } = call.around;
   const { overHttp } = config;
   const head = headLength(call, body.length, server.facts.readsHeaderLength);
   const refused = head === 0 ? rawTooLarge(body.length, overHttp) : jsonTooLarge(head, overHttp);
   if (refused !== null) return jsonError(refused);
-  const limits = { model: name, memory, input: overHttp, facts: server.facts };
+  const limits = { model: model.name, memory, input: overHttp, facts: server.facts };
   if (head > 0 && isLarge(body)) return inferLarge(asked, body, head, limits);
   try {
     return submitted(asked, head === 0 ? rawWish(body) : atOnce(inferWish(body, head, limits)));
@@ -115,9 +114,9 @@ async function inferLarge(
 }
 
 /** Starts the request. Throws a `TritonError`. */
-function submitted({ call, name, number, model }: InferCall, wish: InferWish): typeof LATER {
+function submitted({ call, number, model }: InferCall, wish: InferWish): typeof LATER {
   const encoding = bestEncoding(call.header("accept-encoding"));
-  call.around.server.infer(name, number, withForwarded(call, wish.fields), {
+  call.around.server.infer(model.name, number, withForwarded(call, wish.fields), {
     respond(answer) {
       if (answer === null) return;
       if (answer instanceof TritonError) {

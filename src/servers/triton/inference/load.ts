@@ -160,9 +160,8 @@ export async function loadVersion(
     shared,
     states: config.sequence_batching?.state?.length ? new ImplicitStates(config, path) : null,
   });
-  const { random, turns } = around;
   try {
-    await warmUp(model, { path, random, turns, checksSequenceId: shared.facts.checksSequenceId });
+    await warmUp(model, { ...around, path });
   } catch (error) {
     model.unloaded();
     throw error;

@@ -4,22 +4,17 @@
  * `backend_model_instance.cc` (2026).
  */
 import { existsSync, realpathSync } from "node:fs";
-import { byRuns, type EventLoopTurns, inTurns, type Pieces, Stops } from "../../../base/pieces.ts";
+import { byRuns, inTurns, type Pieces, Stops } from "../../../base/pieces.ts";
 import { instancesOf, type ModelConfig, maxBatchSize, type WarmupInput } from "../model-config/model-config.ts";
 import { invalidArg, TritonError } from "../model-config/status.ts";
 import { isWithin, missingFile, modelFile } from "../models/labels.ts";
 import { datatypeOf, ELEMENT_BYTES, elementCount, LENGTH_BYTES, shapeText } from "../tensors/datatypes.ts";
+import type { ModelLoadDeps } from "./load.ts";
 import { type InferInput, type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
 import type { Runner } from "./runner.ts";
 
-export interface WarmupDeps {
-  /** Folder that contains the folder `warmup`. */
-  readonly path: string;
-  /** Returns a random number from 0 to below 1. */
-  readonly random: () => number;
-  readonly turns: EventLoopTurns;
-  readonly checksSequenceId: boolean;
-}
+/** `path`: the folder that contains the folder `warmup`. */
+type WarmupDeps = Pick<ModelLoadDeps, "random" | "turns" | "shared"> & { readonly path: string };
 
 /** One entry of `model_warmup`. */
 interface WarmupSample {
@@ -55,7 +50,8 @@ function* samplesOf(config: ModelConfig, around: WarmupDeps): Pieces<WarmupSampl
     if (batch === 0) continue;
     for (const [of, input] of Object.entries(inputs)) checkDims(of, input);
     const fields = yield* fieldsOf(config, inputs, around);
-    const request = (receiver: InferReceiver) => new InferRequest(config, fields, receiver, around.checksSequenceId);
+    const request = (receiver: InferReceiver) =>
+      new InferRequest(config, fields, receiver, around.shared.facts.checksSequenceId);
     request(NO_RECEIVER);
     samples.push({ name, count: Math.max(1, count), batch, request });
   }
