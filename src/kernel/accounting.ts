@@ -35,20 +35,8 @@ const NO_HTTP: HttpView = {
 };
 
 /** Counts requests and streams. Each request to a generation route is opened and settled exactly once, however it ends. */
-export interface Accounting {
-  opened(): void;
-  settled(outcome: Outcome): void;
-  /** Counts an event stream that began (1) or ended (-1). */
-  stream(change: 1 | -1): void;
-  /** Adds to the bytes that wait for slow clients. Negative: fewer wait. */
-  held(bytes: number): void;
-  /** Counts a delta or a whole answer that a parser of tool calls has read. */
-  parsed?(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void;
-  /** Counts an answer that a fault acted on, by the id of the fault. */
-  faulted?(id: string): void;
-  /** Counts a request that a limit of the queue refused. */
-  rejected?(by: "requests" | "tokens"): void;
-}
+export type Accounting = Pick<Accounts, "opened" | "settled" | "stream" | "held"> &
+  Partial<Pick<Accounts, "parsed" | "faulted" | "rejected">>;
 
 export class Accounts implements FrontView {
   readonly outcomes: Record<Outcome, number> = { stop: 0, length: 0, abort: 0, refused: 0, error: 0 };
@@ -83,27 +71,32 @@ export class Accounts implements FrontView {
     this.moved();
   }
 
+  /** Counts an event stream that began (1) or ended (-1). */
   stream(change: 1 | -1): void {
     this.streamsOpen += change;
     this.moved();
   }
 
+  /** Adds to the bytes that wait for slow clients. Negative: fewer wait. */
   held(bytes: number): void {
     this.bytesHeld += bytes;
     this.moved();
   }
 
+  /** Counts a request that a limit of the queue refused. */
   rejected(by: "requests" | "tokens"): void {
     if (by === "requests") this.rejectedByRequests++;
     else this.rejectedByTokens++;
     this.moved();
   }
 
+  /** Counts a delta or a whole answer that a parser of tool calls has read. */
   parsed(how: ParsedHow, called: boolean, api: ParsedApi): void {
     this.toolLooks[toolLook(how, called, api)]++;
     this.moved();
   }
 
+  /** Counts an answer that a fault acted on, by the id of the fault. */
   faulted(id: string): void {
     this.faults[id]!++;
     this.moved();
@@ -122,12 +115,6 @@ export class Accounts implements FrontView {
       http,
     };
   }
-}
-
-/** Counts one HTTP request, from its head to the end of its answer. */
-export interface HttpVisit {
-  /** Counts a complete answer; the first call counts. `responseBytes` is 0 for a stream, which has no content-length. */
-  done(status: number, responseBytes: number): void;
 }
 
 /**
@@ -193,7 +180,8 @@ export class HttpAccounts implements HttpView {
   }
 }
 
-export class CountedVisit implements HttpVisit {
+/** Counts one HTTP request, from its head to the end of its answer. */
+export class CountedVisit {
   constructor(
     private accounts: HttpAccounts | null,
     readonly place: number,
@@ -201,17 +189,12 @@ export class CountedVisit implements HttpVisit {
     readonly requestBytes: number,
   ) {}
 
+  /** Counts a complete answer; the first call counts. `responseBytes` is 0 for a stream, which has no content-length. */
   done(status: number, responseBytes: number): void {
     const { accounts } = this;
     this.accounts = null;
     accounts?.count(this.place, this.cameUs, status, this.requestBytes, responseBytes);
   }
-}
-
-/** Takes the outcome of a generation request. */
-export interface Ticket {
-  /** The first call decides. Never throws: an answer must not wait for an end that its counting kept from it. */
-  settle(outcome: Outcome): void;
 }
 
 const notCounted = (error: unknown): void =>
@@ -225,8 +208,12 @@ function tell(listener: ((outcome: Outcome) => void) | null, outcome: Outcome): 
   }
 }
 
+/** Takes the outcome of a generation request. */
+export type Ticket = Pick<CountedOnce, "settle">;
+export type HttpVisit = Pick<CountedVisit, "done">;
+
 /** No closure per request: one would hold the request's body as long as the stream lasts. */
-export class CountedOnce implements Ticket {
+export class CountedOnce {
   #told: ((outcome: Outcome) => void) | null = null;
   #accounting: Pick<Accounting, "stream"> | null = null;
   #visit: HttpVisit | null = null;
@@ -235,6 +222,7 @@ export class CountedOnce implements Ticket {
 
   constructor(private settled: ((outcome: Outcome) => void) | null) {}
 
+  /** The first call decides. Never throws: an answer must not wait for an end that its counting kept from it. */
   settle(outcome: Outcome): void {
     const { settled } = this;
     const told = this.#told;

@@ -9,7 +9,8 @@ import { encodeFields, type HeaderField } from "../http2/hpack.ts";
 import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
 import { ACCEPTED, type GrpcEncoding, packedMessage } from "./compression.ts";
 import type { CallDeadlines } from "./deadlines.ts";
-import { IncomingMessages, type IncomingReceiver, type IncomingShared, MESSAGE_HEAD_BYTES } from "./incoming.ts";
+import type { FaultyMessages } from "./faulty.ts";
+import { IncomingMessages, type IncomingShared, MESSAGE_HEAD_BYTES } from "./incoming.ts";
 import { GRPC_OK, type GrpcStatus, headOf, onlyTrailers, trailersOf } from "./status.ts";
 
 /** The code that answers a call. Gets no further calls after `cancelled`, or after the call was ended. */
@@ -44,17 +45,7 @@ const HEADS: Readonly<Record<GrpcEncoding | "plain", Buffer>> = {
   deflate: headOf(headFields("deflate")),
 };
 
-/** Applies a fault plan to the answer of a call. */
-export interface CallFaults {
-  readonly queued: number;
-  begin(fields: readonly HeaderField[]): void;
-  message(bytes: Buffer): void;
-  end(status: GrpcStatus): void;
-  drained(): void;
-  gone(): void;
-}
-
-export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
+export class GrpcCall implements StreamReceiver, TimedItem {
   /** Compression of answers; null for none. Must be set before the first answer. */
   encoding: GrpcEncoding | null = null;
   readonly #incoming: IncomingMessages;
@@ -62,7 +53,7 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
   #forget: (() => void) | null = null;
   #begun = false;
   #over = false;
-  #faults: CallFaults | null = null;
+  #faults: FaultyMessages | null = null;
   /** True while the handler wants no more messages. */
   #pausedByHandler = false;
   /** True while the next bytes must wait until a message has been read. */
@@ -114,7 +105,7 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
    * Lets a fault plan disturb the answer. Must be called before the answer begins. `make` gets a function to call if nothing more
    * can be sent, and the counter of waiting bytes.
    */
-  disturb(make: (stream: Http2Stream, held: HeldBytes, lost: () => void) => CallFaults): void {
+  disturb(make: (stream: Http2Stream, held: HeldBytes, lost: () => void) => FaultyMessages): void {
     if (this.#over) return;
     this.stream.held = null;
     this.#faults = make(this.stream, this.shared.waiting, () => {
@@ -196,14 +187,17 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
     else this.stream.head(onlyTrailers(status), true);
   }
 
+  /** Takes a message. If it returns a promise, the next message or the end follows when that has resolved. */
   deliver(bytes: Uint8Array): void | Promise<void> {
     return this.#handler?.message(bytes);
   }
 
+  /** Reports that all messages of the client were delivered, and no more will come. */
   allDelivered(): void {
     this.#handler?.halfClosed();
   }
 
+  /** Reports whether further messages wait for one that is being read. */
   waits(isWaiting: boolean): void {
     this.#pausedByReading = isWaiting;
     if (isWaiting) this.stream.pause();

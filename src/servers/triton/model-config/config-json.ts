@@ -123,17 +123,20 @@ function* read(type: string, json: unknown, later: boolean): Pieces<ConfigMessag
       made[field.name] = yield* readMap(field, value, later);
     } else if (field.repeated) {
       made[field.name] = yield* readList(field, Array.isArray(value) ? value : [value], later);
-    } else if (messages.has(field.type)) made[field.name] = yield* read(field.type, value, later);
-    else made[field.name] = readScalar(field, value);
+    } else made[field.name] = yield* readItem(field, value, later);
   }
   return made;
+}
+
+function* readItem(field: ConfigField, json: unknown, later: boolean): Pieces<Value> {
+  return messages.has(field.type) ? yield* read(field.type, json, later) : readScalar(field, json);
 }
 
 function* readMap(field: ConfigField, json: object, later: boolean): Pieces<ConfigMessage> {
   const made: Record<string, Value> = {};
   for (const [at, key] of Object.keys(json).entries()) {
     const item = (json as Record<string, unknown>)[key];
-    setOwn(made, key, messages.has(field.type) ? yield* read(field.type, item, later) : readScalar(field, item));
+    setOwn(made, key, yield* readItem(field, item, later));
     if (at % ITEMS_OF_A_PIECE === 0) yield;
   }
   return made;
@@ -142,7 +145,7 @@ function* readMap(field: ConfigField, json: object, later: boolean): Pieces<Conf
 function* readList(field: ConfigField, json: readonly unknown[], later: boolean): Pieces<readonly Value[]> {
   const made: Value[] = [];
   for (const item of json) {
-    made.push(messages.has(field.type) ? yield* read(field.type, item, later) : readScalar(field, item));
+    made.push(yield* readItem(field, item, later));
     if (made.length % ITEMS_OF_A_PIECE === 0) yield;
   }
   return made;

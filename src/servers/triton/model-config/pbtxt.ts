@@ -2,7 +2,7 @@
  * Parses `config.pbtxt`: protobuf's text format (`text_format.cc`), checked against the fields in `schema.ts`. Accepts lists
  * with and without brackets, `{ }` and `< >`, maps as entries, adjacent strings and comments. Errors use protobuf's wording.
  */
-import { atOnce, type Pieces } from "../../../base/pieces.ts";
+import type { Pieces } from "../../../base/pieces.ts";
 import { type ConfigField, enums, fieldNamed, INTEGER_RANGES, messages } from "./schema.ts";
 
 /** A parsed message. Contains only fields that are set; lists are arrays and maps are objects. */
@@ -96,7 +96,7 @@ class Reader {
         if (++this.#values % VALUES_OF_A_PIECE === 0) yield;
         this.#add(field, into, yield* this.#value(field, depth));
         if (this.#take("]")) break;
-        this.#comma();
+        if (!this.#take(",")) this.#fail(`Expected ",", found "${this.#token.text}".`);
       }
     } else {
       const value = isMessage ? yield* this.#value(field, depth) : this.#single(field.type, field.name);
@@ -116,7 +116,7 @@ class Reader {
 
   *#value({ keys, type, name }: ConfigField, depth: number): Pieces<Value> {
     if (keys !== null) return yield* this.#entry(keys, type, depth);
-    if (messages.has(type)) return yield* this.#block(type, depth);
+    if (messages.has(type)) return yield* this.message(type, this.#opened(), depth + 1);
     return this.#single(type, name);
   }
 
@@ -132,17 +132,13 @@ class Reader {
       this.#next();
       return value;
     }
-    return this.#scalar(type, name);
+    return type === "string" ? this.#strings() : this.#scalar(type, name);
   }
 
   /** Reads an opening bracket. Returns the closing bracket. */
   #opened(): string {
     if (this.#take("{")) return "}";
     return this.#take("<") ? ">" : this.#fail(`Expected "{", found "${this.#token.text}".`);
-  }
-
-  #block(type: string, depth: number): Pieces<ConfigMessage> {
-    return this.message(type, this.#opened(), depth + 1);
   }
 
   /** Reads `{ key: … value: … }` as an object with one member. */
@@ -156,16 +152,15 @@ class Reader {
         this.#fail(`Message type "inference.Entry" has no field named "${text}".`, at);
       this.#take(":");
       if (text === "key") key = String(this.#single(keys, text));
-      else value = messages.has(type) ? yield* this.#block(type, depth + 1) : this.#single(type, text);
+      else value = messages.has(type) ? yield* this.message(type, this.#opened(), depth + 2) : this.#single(type, text);
       if (!this.#take(",")) this.#take(";");
     }
     return { [key]: value };
   }
 
   #scalar(type: string, name: string): Value {
-    const negative = type !== "string" && this.#take("-");
+    const negative = this.#take("-");
     const { kind, text, at } = this.#token;
-    if (type === "string") return this.#strings();
     if (type === "bool") {
       const value = { true: true, t: true, True: true, "1": true, false: false, f: false, False: false, "0": false }[
         text
@@ -201,11 +196,6 @@ class Reader {
     if (token.kind !== kind) this.#fail(`Expected ${what}, got: ${token.text}`);
     this.#next();
     return token;
-  }
-
-  /** Requires a comma between two list items. Fails at any other token, and at the end of the text. */
-  #comma(): void {
-    if (!this.#take(",")) this.#fail(`Expected ",", found "${this.#token.text}".`);
   }
 
   #take(text: string): boolean {
@@ -244,11 +234,9 @@ function unescaped(text: string): string {
   });
 }
 
-/** Parses a message of `type`. `later`: accepts fields newer than 2.51. Throws a `PbtxtError`. */
-export function parsePbtxt(text: string, type: string, later: boolean): ConfigMessage {
-  return atOnce(pbtxtInPieces(text, type, later));
-}
-
-/** Does the work of `parsePbtxt` in pieces, so that a large text does not block other requests. */
+/**
+ * Parses a message of `type` in pieces, so that a large text does not block other requests. `later`: accepts fields newer than
+ * 2.51. Throws a `PbtxtError`.
+ */
 export const pbtxtInPieces = (text: string, type: string, later: boolean): Pieces<ConfigMessage> =>
   new Reader(text, later).message(type, "");
