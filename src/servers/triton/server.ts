@@ -113,7 +113,7 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
     http2Url: null,
     otherUrls: { grpcUrl: urlOf(grpc), openaiUrl: urlOf(openai) },
     banner: (startedMs) =>
-      bannerOf(config, server, { url: urlOf(http) ?? "", grpc, metrics: tritonUrl, openai: urlOf(openai) }, startedMs),
+      bannerOf(config, server, { http: urlOf(http), grpc, metrics: tritonUrl, openai: urlOf(openai) }, startedMs),
     handle: (request) => app.handle(request),
     // The first page takes three times as long as the next.
     idleWork: metrics === null ? [] : [page],
@@ -291,26 +291,21 @@ function pageOf(
 function bannerOf(
   { version: stoodFor, repository: { folders: repositories } }: TritonServerConfig,
   server: TritonServer,
-  at: {
-    readonly url: string;
-    readonly grpc: Http2Server | null;
-    readonly metrics: string | null;
-    readonly openai: string | null;
-  },
+  at: { readonly grpc: Http2Server | null } & Readonly<Record<"http" | "metrics" | "openai", string | null>>,
   startedMs: number,
 ): string {
-  const { url, grpc, metrics, openai } = at;
+  const { http, grpc, metrics, openai } = at;
   const models = server.served.map(({ name, version: of }) => `${name}:${of}`);
   return [
     `understudy ${version} stands in for Triton ${server.facts.version} (--triton-version ${stoodFor})`,
     `  repository  ${repositories.join(", ")}`,
     `  models      ${models.length > 0 ? models.join(", ") : "none"}`,
-    `  listening   ${url || openai || "nowhere"} after ${Math.round(startedMs)} ms`,
+    `  listening   ${http ?? openai ?? "nowhere"} after ${Math.round(startedMs)} ms`,
     ...(grpc === null ? [] : [`  grpc        ${hostAndPort(grpc)}`]),
     ...(metrics === null ? [] : [`  metrics     ${metrics}/metrics`]),
     ...(openai === null ? [] : [`  openai      ${openai}/v1`]),
-    ...(url === "" || models.length === 0 ? [] : [`  try         curl ${tryOut(server, url)}`]),
-    ...(url === "" && openai !== null ? [`  try         curl ${openai}/v1/models`] : []),
+    ...(http === null || models.length === 0 ? [] : [`  try         curl ${tryOut(server, http)}`]),
+    ...(http === null && openai !== null ? [`  try         curl ${openai}/v1/models`] : []),
   ].join("\n");
 }
 

@@ -3,11 +3,8 @@ import { type Datatype, elementsOf, packNumbers, packTexts, type Tensor, unpackT
 import type { ModelOutputs, ModelRequest } from "./behaviour.ts";
 
 /** Returns all elements as numbers. Empty if the input is missing or contains strings. */
-export function numbersIn(request: ModelRequest, name: string): readonly number[] {
-  const tensor = request.inputs.get(name);
-  if (tensor === undefined || tensor.datatype === "BYTES") return [];
-  return Array.from(elementsOf(tensor.datatype, tensor.data) as unknown as ArrayLike<number | bigint>, Number);
-}
+export const numbersIn = (request: ModelRequest, name: string): readonly number[] =>
+  Array.from((elementsIn(request, name) ?? []) as ArrayLike<number | bigint>, Number);
 
 export const firstNumber = (request: ModelRequest, name: string, otherwise: number): number =>
   numbersIn(request, name)[0] ?? otherwise;

@@ -1,6 +1,5 @@
 /** Defines what a handler of Triton's HTTP API receives and returns. */
 
-import { gatheredBody } from "../../../wire/http/gathered-body.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, FaultOrder, HeldBytes, HttpFront, SinkEvents } from "../../../wire/http/sink.ts";
 import { DrainGate, sendParts } from "../../openai/front/send-parts.ts";
@@ -113,9 +112,7 @@ export class HttpCall {
    * rejects if the client leaves.
    */
   body(): Uint8Array | Promise<Uint8Array> {
-    const most = this.around.config.overHttp.maxBodyBytes;
-    if (Number(this.header("content-length") ?? 0) > most) throw tooLarge(most);
-    return this.#front.body(this.#request) ?? gatheredBody(this.#request, this.held, most, tooLarge, this.around.turns);
+    return this.held.read(this.#front, this.around.config.overHttp.maxBodyBytes, tooLarge);
   }
 
   /** Sends the answer and frees the body's memory. A handler with a stream calls `held.leave` instead. */

@@ -3,6 +3,7 @@
 import { andThen } from "../../../base/maybe-promise.ts";
 import { atOnce, inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
 import { zlib } from "../../../base/zlib.ts";
+import { type GrpcEncoding, isEncoding, packedMessage } from "../../../wire/grpc/compression.ts";
 import type { RequestFields } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
 import { versionNumber } from "../inference/version-number.ts";
@@ -22,7 +23,7 @@ import {
 } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
 import { bodyParts, type InferBody, inferBody, isLargeAnswer, wholeBody } from "./infer-answer.ts";
-import { type InferLimits, type InferWish, inferWish, rawWish } from "./infer-body.ts";
+import { type InferWish, inferWish, rawWish } from "./infer-body.ts";
 import { declaredBytes, jsonTooLarge, rawTooLarge } from "./input-limit.ts";
 import { unpackedBody } from "./unpacked-body.ts";
 
@@ -57,7 +58,7 @@ function isJsonAlone(call: HttpCall): boolean {
 function unlessDisturbed(given: Uint8Array, asked: InferCall): HandlerAnswer | Promise<HandlerAnswer> {
   const { call } = asked;
   const encoding = call.header("content-encoding") ?? "identity";
-  if (encoding !== "identity" && encoding !== "gzip" && encoding !== "deflate") {
+  if (encoding !== "identity" && !isEncoding(encoding)) {
     const headers = { "Accept-Encoding": "gzip, deflate", "Content-Type": "text/plain" };
     return { ...plain(errorText("Unsupported compression type"), HTTP_STATUS.UNSUPPORTED), headers };
   }
@@ -78,30 +79,24 @@ function inferUnless(
 ): HandlerAnswer | Promise<HandlerAnswer> {
   if (instead !== null) return instead;
   const { call, model } = asked;
-  const { server, config, memory } = call.around;
+  const { server, config } = call.around;
   const { overHttp } = config;
   const head = headLength(call, body.length, server.facts.readsHeaderLength);
   const refused = head === 0 ? rawTooLarge(body.length, overHttp) : jsonTooLarge(head, overHttp);
   if (refused !== null) return jsonError(refused);
-  const limits = { model: model.name, memory, input: overHttp, facts: server.facts };
-  if (head > 0 && isLarge(body)) return inferLarge(asked, body, head, limits);
+  if (head > 0 && isLarge(body)) return inferLarge(asked, body, head);
   try {
-    return submitted(asked, head === 0 ? rawWish(body) : atOnce(inferWish(body, head, limits)));
+    return submitted(asked, head === 0 ? rawWish(body) : atOnce(inferWish(body, head, model.name, call.around)));
   } catch (error) {
     return jsonError(error);
   }
 }
 
 /** Handles a large body. `head`: bytes of JSON at its start. */
-async function inferLarge(
-  asked: InferCall,
-  body: Uint8Array,
-  head: number,
-  limits: InferLimits,
-): Promise<HandlerAnswer> {
-  const { call } = asked;
+async function inferLarge(asked: InferCall, body: Uint8Array, head: number): Promise<HandlerAnswer> {
+  const { call, model } = asked;
   const read = async () => {
-    const wish = await inTurns(inferWish(body, head, limits), call.around.turns);
+    const wish = await inTurns(inferWish(body, head, model.name, call.around), call.around.turns);
     // Binary tensors are views of the body, so that it must stay.
     if (head === body.length) call.held.free(body);
     return wish;
@@ -181,7 +176,7 @@ function headLength(call: HttpCall, bytes: number, strict: boolean): number {
   return length;
 }
 
-type Encoding = "gzip" | "deflate" | null;
+type Encoding = GrpcEncoding | null;
 
 /** Returns the supported encoding with the largest weight. */
 function bestEncoding(accepted: string | null): Encoding {
@@ -191,16 +186,13 @@ function bestEncoding(accepted: string | null): Encoding {
     const [name = "", ...settings] = one.split(";").map((part) => part.trim());
     const weight = Number(settings.find((part) => part.startsWith("q="))?.slice(2) ?? 1);
     if (!(weight > best.weight)) continue;
-    if (name === "gzip" || name === "deflate") best = { name, weight };
+    if (isEncoding(name)) best = { name, weight };
     else if (name === "identity") best = { name: null, weight };
   }
   return best.name;
 }
 
-function packed(body: string | Uint8Array, encoding: NonNullable<Encoding>): Uint8Array {
-  const { gzipSync, deflateSync } = zlib();
-  return (encoding === "gzip" ? gzipSync : deflateSync)(typeof body === "string" ? Buffer.from(body, "latin1") : body);
-}
+const bytesOf = (body: string | Uint8Array) => (typeof body === "string" ? Buffer.from(body, "latin1") : body);
 
 function answered(making: Pieces<InferBody>, encoding: Encoding): HttpAnswer {
   try {
@@ -211,7 +203,7 @@ function answered(making: Pieces<InferBody>, encoding: Encoding): HttpAnswer {
     return {
       status: 200,
       headers: headersOf(head, encoding),
-      body: encoding === null ? body : packed(body, encoding),
+      body: encoding === null ? body : packedMessage(bytesOf(body), encoding),
     };
   } catch (error) {
     return plainError(error);

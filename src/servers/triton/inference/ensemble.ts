@@ -9,7 +9,7 @@ import { insertAnswer, withRequestedOutputs } from "./cached.ts";
 import { AnswerFit } from "./fitting.ts";
 import { LoadedVersion } from "./loaded-version.ts";
 import { type InferAnswer, type InferInput, type InferParameters, InferRequest } from "./request.ts";
-import { type ModelVersion, type SharedParts, sendResponse, type VersionParts } from "./served.ts";
+import type { ModelVersion, SharedParts, VersionParts } from "./served.ts";
 
 /** Returns the sequence parameters that every answer of an ensemble contains. The correlation id is signed here. */
 function sequenceOf({ sequence: { id, start, end } }: InferRequest): InferParameters {
@@ -210,8 +210,7 @@ class EnsembleRun {
   }
 
   #send(answer: InferAnswer | null, final: boolean): void {
-    const requested = answer && withRequestedOutputs(this.request, answer);
-    sendResponse(this.request, this.options.statistics, this.options.shared.clock, requested, final);
+    this.ensemble.send(this.request, answer && withRequestedOutputs(this.request, answer), final);
   }
 
   /** Sends the error. Counts two failures for one request, one for the response and one for the report, as observed on 2.51. */
@@ -222,7 +221,6 @@ class EnsembleRun {
     const nowUs = shared.clock.now();
     statistics.failed("OTHER", nowUs - this.request.startUs, 2);
     this.ended();
-    const error = new TritonError(code, `in ensemble '${this.ensemble.name}', ${message}`);
-    sendResponse(this.request, statistics, shared.clock, error, true);
+    this.ensemble.send(this.request, new TritonError(code, `in ensemble '${this.ensemble.name}', ${message}`), true);
   }
 }

@@ -1,6 +1,7 @@
 /** A loaded model version: accepts a request unless the response cache answers it. */
-import { HIT, lookUp } from "./cached.ts";
-import type { InferRequest } from "./request.ts";
+import type { TritonError } from "../model-config/status.ts";
+import { lookUp } from "./cached.ts";
+import type { InferAnswer, InferRequest } from "./request.ts";
 import type { ModelVersion, SharedParts, VersionParts } from "./served.ts";
 
 export abstract class LoadedVersion implements ModelVersion {
@@ -28,8 +29,18 @@ export abstract class LoadedVersion implements ModelVersion {
     const nowUs = this.shared.clock.now();
     request.startUs ||= nowUs;
     request.queuedUs = nowUs;
-    const key = lookUp(this, request, this.shared);
-    if (key !== HIT) this.accept(request, key, nowUs);
+    const found = lookUp(this, request, this.shared);
+    if (found === null || typeof found === "string") this.accept(request, found, nowUs);
+    else this.send(request, found, true);
+  }
+
+  /** Sends a response to the receiver. Counts the first response of a request. */
+  send(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
+    if (answer !== null && !request.responded) {
+      request.responded = true;
+      this.statistics.reporter.responded(this.shared.clock.now() - request.startUs);
+    }
+    request.receiver.respond(answer, final);
   }
 
   /** Takes a request that the cache does not answer. `key`: the key for its answer in the cache, or null. */

@@ -15,7 +15,7 @@ import type { ModelReporter } from "./reporter.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import { RequestView } from "./request-view.ts";
 import { sequenceInputs } from "./sequence-inputs.ts";
-import { type SharedParts, sendResponse, type VersionParts } from "./served.ts";
+import type { SharedParts, VersionParts } from "./served.ts";
 
 /** Time that the real server waits for a dead process, for each batch. */
 const DEAD_US = 1_000_000;
@@ -186,10 +186,10 @@ export class Runner extends LoadedVersion {
   ): readonly RequestView[] {
     const views: RequestView[] = [];
     if (rows === null)
-      for (const request of batch) views.push(new RequestView(request, true, request.inputs, this.#send));
+      for (const request of batch) views.push(new RequestView(request, true, request.inputs, this.#respond));
     else
       for (const row of rows)
-        views.push(new RequestView(row.request, row.ready, this.#inputs(row, instance), this.#send));
+        views.push(new RequestView(row.request, row.ready, this.#inputs(row, instance), this.#respond));
     return views;
   }
 
@@ -313,7 +313,7 @@ export class Runner extends LoadedVersion {
     this.#pump();
   }
 
-  readonly #send = (request: InferRequest, response: ModelResponse | null, final: boolean): void => {
+  readonly #respond = (request: InferRequest, response: ModelResponse | null, final: boolean): void => {
     const answer = response === null ? null : this.#fit.checked(request, response);
     if (final && response?.uncounted !== true) this.#countAtEnd(request, answer);
     if (final) this.#last(request, answer);
@@ -353,6 +353,6 @@ export class Runner extends LoadedVersion {
   }
 
   #sendNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
-    sendResponse(request, this.statistics, this.shared.clock, answer && requestedPart(request, answer), final);
+    this.send(request, answer && requestedPart(request, answer), final);
   }
 }

@@ -38,8 +38,8 @@ const NO_RECEIVER: InferReceiver = { respond() {} };
 export async function warmUp(model: Runner, around: WarmupDeps): Promise<void> {
   const samples = await inTurns(samplesOf(model.config, around), around.turns);
   if (samples.length === 0) return;
-  const instances = instancesOf(model.config);
-  const ends = await Promise.allSettled(instances.map(({ name }, at) => runSamples(model, at, name, samples, around)));
+  const instances = instancesOf(model.config).map(({ name }, at) => ({ name, at }));
+  const ends = await Promise.allSettled(instances.map((instance) => runSamples(model, instance, samples, around)));
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }
 
@@ -135,17 +135,21 @@ function readData(model: string, name: string): Uint8Array {
   return new Uint8Array(modelFile(file, FILE_BYTES_MOST));
 }
 
+interface WarmedInstance {
+  readonly name: string;
+  readonly at: number;
+}
+
 async function runSamples(
   model: Runner,
-  at: number,
-  instance: string,
+  instance: WarmedInstance,
   samples: readonly WarmupSample[],
   around: WarmupDeps,
 ) {
   const stops = new Stops(around.turns);
   for (const sample of samples)
     for (let left = sample.count; left > 0; left--) {
-      const errors = await run(model, at, instance, sample);
+      const errors = await run(model, instance, sample);
       if (errors.length > 0)
         throw invalidArg(
           `failed to run warmup sample '${sample.name}': ${errors.map((error) => `${error}; `).join("")}`,
@@ -155,16 +159,12 @@ async function runSamples(
 }
 
 /** Runs one batch of a sample on an instance. Returns the errors of its responses. */
-async function run(
-  model: Runner,
-  at: number,
-  instance: string,
-  { batch, request }: WarmupSample,
-): Promise<readonly string[]> {
+async function run(model: Runner, { name, at }: WarmedInstance, sample: WarmupSample): Promise<readonly string[]> {
+  const { batch, request } = sample;
   const most = maxBatchSize(model.config);
   // Backends reject such a batch. A model without batching accepts one request.
   if (batch > Math.max(1, most))
-    return new Array(Math.min(batch, SAID_MOST)).fill(`batch size ${batch} for '${instance}', max allowed is ${most}`);
+    return new Array(Math.min(batch, SAID_MOST)).fill(`batch size ${batch} for '${name}', max allowed is ${most}`);
   const errors: string[] = [];
   const ended: Promise<void>[] = [];
   const requests = Array.from({ length: batch }, () => {

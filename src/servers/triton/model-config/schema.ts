@@ -120,16 +120,16 @@ export interface ConfigField extends WireField {
   readonly later: boolean;
 }
 
-/** Parses lines of `NAME = WORDS`. A line with deeper indentation continues the line before it. */
+/** Parses lines of `NAMES = WORDS`: the same words for each name. A line with deeper indentation continues the line before it. */
 export function definitions(text: string): Map<string, string[]> {
   const joined = text
     .trim()
     .replaceAll(/\n {4}/g, " ")
     .split("\n");
   return new Map(
-    joined.map((line) => {
-      const [name = "", words = ""] = line.split("=");
-      return [name.trim(), words.trim().split(" ").filter(Boolean)];
+    joined.flatMap((line) => {
+      const [names = [], words = []] = line.split("=").map((part) => part.split(" ").filter(Boolean));
+      return names.map((name) => [name, words] as const);
     }),
   );
 }

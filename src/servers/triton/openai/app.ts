@@ -3,7 +3,6 @@
  * Triton's models like any client, so that Triton counts them.
  */
 import { application, type ElysiaApplication } from "../../../wire/http/elysia.ts";
-import { gatheredBody } from "../../../wire/http/gathered-body.ts";
 import { type Handler, routes } from "../../../wire/http/routes.ts";
 import type { Context } from "../../../wire/http/sink.ts";
 import type { TritonOpenAiConfig } from "../config/triton-config.ts";
@@ -105,26 +104,18 @@ function withBody(front: OpenAiFront, handle: (context: Context, body: Uint8Arra
   return guarded(async (context) => {
     const held = new HeldBody(context.request, front.bodies);
     try {
-      return await handle(context, await bodyOf(context, held, front));
+      return await handle(context, await held.read(context.front, front.maxInputBytes, tooLarge));
     } finally {
       held.leave();
     }
   });
 }
 
-/** Reads the body. Rejects with `TooLarge`, or with a `TritonError` if there is no room for it in time. */
-async function bodyOf(context: Context, held: HeldBody, { maxInputBytes, turns }: OpenAiFront): Promise<Uint8Array> {
-  const { request } = context;
-  const tooLarge = () =>
-    new TooLarge(
-      `Request content size exceeds the maximum allowed input size of ${maxInputBytes} bytes. Use --http-max-input-size to increase the limit.`,
-    );
-  const said = Number(request.headers.get("content-length") ?? 0);
-  if (said > maxInputBytes) throw tooLarge();
-  const whole = context.front.body(request);
-  if (whole !== null) return whole;
-  return gatheredBody(request, held, maxInputBytes, tooLarge, turns);
-}
+/** The error for a body that is too large. */
+const tooLarge = (most: number) =>
+  new TooLarge(
+    `Request content size exceeds the maximum allowed input size of ${most} bytes. Use --http-max-input-size to increase the limit.`,
+  );
 
 /** Turns exceptions into answers: client errors 400, schema errors 422, others 500. */
 function guarded(handle: Handler): Handler {
@@ -144,22 +135,20 @@ function guarded(handle: Handler): Handler {
   };
 }
 
-/** Sends a request to a model. `respond`: see `InferReceiver`. Throws a `TritonError`. */
-function ask(
-  { server }: OpenAiFront,
-  model: string,
-  inputs: readonly InferInput[],
-  respond: (answer: InferAnswer | TritonError | null, final: boolean) => void,
-): InferRequest {
-  const fields = { id: "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
-  return server.infer(model, -1, fields, { respond });
-}
+type Respond = (answer: InferAnswer | TritonError | null, final: boolean) => void;
+type Asking = (respond: Respond) => InferRequest;
+
+/** Returns a function that sends a request to a model. `respond`: see `InferReceiver`. Throws a `TritonError`. */
+const asking =
+  ({ server }: OpenAiFront, model: string, inputs: readonly InferInput[]): Asking =>
+  (respond) =>
+    server.infer(model, -1, { id: "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 }, { respond });
 
 /** Sends a request and resolves with its only response. Rejects with a `TritonError`. */
-function only(front: OpenAiFront, model: string, inputs: readonly InferInput[]): Promise<InferAnswer> {
+function only(ask: Asking): Promise<InferAnswer> {
   return new Promise((resolve, reject) => {
     const all: InferAnswer[] = [];
-    ask(front, model, inputs, (answer, final) => {
+    ask((answer, final) => {
       if (answer instanceof TritonError) reject(answer);
       else if (answer !== null) all.push(answer);
       if (!final) return;
@@ -171,24 +160,17 @@ function only(front: OpenAiFront, model: string, inputs: readonly InferInput[]):
 
 async function generated(context: Context, front: OpenAiFront, asked: ModelQuery, chat: boolean): Promise<Response> {
   const { model, wish } = asked;
-  const { name } = model.served;
-  const inputs = inputsOf(model, wish);
+  const ask = asking(front, model.served.name, inputsOf(model, wish));
   // A version 1 UUID contains the time; this one is entirely random.
   const [a, b, c, d, e] = [4, 2, 2, 2, 6].map((bytes) => front.newId(bytes));
   const id = `cmpl-${a}-${b}-1${c!.slice(1)}-${d}-${e}`;
   const answer = new OpenAiAnswer({ id, created: Math.floor(front.epochSeconds()), asked, chat });
-  if (wish.body.stream !== true) return give(context, 200, answer.whole((await only(front, name, inputs)).outputs));
-  return streamed(context, front, name, inputs, answer);
+  if (wish.body.stream !== true) return give(context, 200, answer.whole((await only(ask)).outputs));
+  return streamed(context, front, ask, answer);
 }
 
 /** Streams an answer. The header is sent at once; an error of the model resets the stream. */
-function streamed(
-  context: Context,
-  front: OpenAiFront,
-  model: string,
-  inputs: readonly InferInput[],
-  answer: OpenAiAnswer,
-): Response {
+function streamed(context: Context, front: OpenAiFront, ask: Asking, answer: OpenAiAnswer): Response {
   const http = context.front;
   const { request: http1 } = context;
   let asked: InferRequest | null = null;
@@ -202,7 +184,7 @@ function streamed(
   const begun = http.begin(http1, 200, SSE);
   write(answer.first());
   try {
-    asked = ask(front, model, inputs, (response, final) => {
+    asked = ask((response, final) => {
       if (response instanceof TritonError) return events.reset();
       if (response !== null || final) write(answer.chunk(response?.outputs ?? [], final));
       if (!final) return;
@@ -224,6 +206,6 @@ async function embedded(
 ): Promise<Response> {
   const model = namedModel(body, models.find(String(body.model)));
   if (model.format !== "vllm") throw new Error("Embedding request is not supported for TRT-LLM backend");
-  const { outputs } = await only(front, model.served.name, embeddingInputs(body));
+  const { outputs } = await only(asking(front, model.served.name, embeddingInputs(body)));
   return give(context, 200, embeddingAnswer(outputs, body.model, body.encoding_format === "base64"));
 }
