@@ -1,7 +1,8 @@
 /**
- * Measures the CPU time of Triton's HTTP. A request to `/infer` (16 integers) is compared with a request that the same front end
- * answers at once. A token of `generate_stream` is compared with a token of our OpenAI stream. Both run in turn, and the median
- * of the turns counts.
+ * Measures the CPU time of Triton's HTTP. Requests to `/infer` with two tensors of 1 to 256 integers are compared with requests
+ * of the same bytes that the same front end answers at once. Each is fitted as a + b · elements, so `a` is the cost of a
+ * request and `b` that of an element of each tensor. A token of `generate_stream` is compared with a token of our OpenAI
+ * stream. Both run in turn, and the median of the turns counts.
  *
  * The client of unstreamed requests never sleeps, because waking a client costs the server half a bare answer, and a slower
  * server wakes it more often.
@@ -11,11 +12,11 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { median } from "./lib/numbers.ts";
+import { fitted, median } from "./lib/numbers.ts";
 import { number, rejectUnknown } from "./lib/options.ts";
 import { finelyOf, onOneProcessor, pinned, SERVER_CORE } from "./lib/process.ts";
 import { read } from "./lib/reader.ts";
-import { bar, progress, table } from "./lib/report.ts";
+import { bar, figure, progress, table } from "./lib/report.ts";
 import { save } from "./lib/results.ts";
 
 rejectUnknown(["--rounds", "--requests", "--tokens", "--realtime", "--no-save", "--results"]);
@@ -69,14 +70,19 @@ async function costOf(server: RunningServer, path: string, body: object, streams
   return (finelyOf(server.pid) - beforeUs) / units;
 }
 
-const DATA = Array.from({ length: 16 }, (_, at) => at);
-const INFER = {
-  inputs: ["INPUT0", "INPUT1"].map((name) => ({ name, shape: [1, 16], datatype: "INT32", data: DATA })),
-};
-/** Configuration of Triton's example model `simple`, which takes 16 integers and batches of up to 8. */
+/** Elements of each tensor. */
+const ELEMENTS = [1, 4, 16, 64, 256] as const;
+
+const inferOf = (length: number) => ({
+  inputs: ["INPUT0", "INPUT1"].map((name) => ({
+    ...{ name, shape: [1, length], datatype: "INT32" },
+    data: Array.from({ length }, (_, at) => at % 16),
+  })),
+});
+/** Configuration of Triton's example model `simple`, for any number of integers. It takes batches of up to 8. */
 const SIMPLE = `backend: "python" max_batch_size: 8 dynamic_batching { } instance_group [ { kind: KIND_CPU } ]
-input [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ 16 ] }, { name: "INPUT1" data_type: TYPE_INT32 dims: [ 16 ] } ]
-output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 16 ] }, { name: "OUTPUT1" data_type: TYPE_INT32 dims: [ 16 ] } ]`;
+input [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "INPUT1" data_type: TYPE_INT32 dims: [ -1 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "OUTPUT1" data_type: TYPE_INT32 dims: [ -1 ] } ]`;
 const repository = mkdtempSync(join(tmpdir(), "bench-triton-"));
 mkdirSync(join(repository, "simple/1"), { recursive: true });
 writeFileSync(join(repository, "simple/config.pbtxt"), SIMPLE);
@@ -93,57 +99,61 @@ const run = async (flags: readonly string[]) => {
   servers.push(server);
   return server;
 };
-const costs: Record<"bare" | "infer" | "openai" | "generate", number[]> = {
-  bare: [],
-  infer: [],
-  openai: [],
-  generate: [],
-};
+type Work = "openai" | "generate" | `${"bare" | "infer"} ${(typeof ELEMENTS)[number]}`;
+const costs = new Map<Work, number[]>();
 try {
-  const triton = await run([
-    "--role",
-    "triton",
-    ...models,
-    ...ports,
-    "--allow-client-shm=true",
-    TIMING,
-    "--max-num-seqs=256",
-  ]);
+  const flags = ["--allow-client-shm=true", TIMING, "--max-num-seqs=256"];
+  const triton = await run(["--role", "triton", ...models, ...ports, ...flags]);
   const openai = await run(["--port", "0", "--served-model-name", "m", TIMING, "--disable-uvicorn-access-log"]);
   const each = requests / CONNECTIONS;
-  const works = {
-    bare: () => costOf(triton, "/v2/systemsharedmemory/unregister", INFER, CONNECTIONS, each, requests),
-    infer: () => costOf(triton, "/v2/models/simple/infer", INFER, CONNECTIONS, each, requests),
-    openai: () => costOf(openai, "/v1/completions", COMPLETION, STREAMS, 1, STREAMS * tokens),
-    generate: () => costOf(triton, "/v2/models/vllm_model/generate_stream", GENERATE, STREAMS, 1, STREAMS * tokens),
-  };
-  const turns = async (names: readonly (keyof typeof costs)[], warm: number, count: number) => {
+  const unary = (path: string, length: number) => () =>
+    costOf(triton, path, inferOf(length), CONNECTIONS, each, requests);
+  const bare = "/v2/systemsharedmemory/unregister";
+  const unaries = ELEMENTS.flatMap((length): [Work, () => Promise<number>][] => [
+    [`bare ${length}`, unary(bare, length)],
+    [`infer ${length}`, unary("/v2/models/simple/infer", length)],
+  ]);
+  const streamed = (server: RunningServer, path: string, body: object) => () =>
+    costOf(server, path, body, STREAMS, 1, STREAMS * tokens);
+  const streams: [Work, () => Promise<number>][] = [
+    ["openai", streamed(openai, "/v1/completions", COMPLETION)],
+    ["generate", streamed(triton, "/v2/models/vllm_model/generate_stream", GENERATE)],
+  ];
+  const turns = async (works: readonly [Work, () => Promise<number>][], warm: number, count: number) => {
     for (let round = -warm; round < count; round++) {
-      progress(`triton: ${names.join(" and ")}, round ${round + 1} of ${count}`);
-      for (const name of names) {
-        const us = await works[name]();
-        if (round >= 0) costs[name].push(us);
+      progress(`triton: ${works.map(([name]) => name).join(", ")}, round ${round + 1} of ${count}`);
+      for (const [name, work] of works) {
+        const us = await work();
+        if (round >= 0) costs.set(name, [...(costs.get(name) ?? []), us]);
       }
     }
   };
-  await turns(["bare", "infer"], WARM, rounds);
-  await turns(["openai", "generate"], 2, Math.ceil(rounds / 8));
+  await turns(unaries, WARM, rounds);
+  await turns(streams, 2, Math.ceil(rounds / 8));
 } finally {
   for (const server of servers) await server.stop();
   rmSync(repository, { recursive: true, force: true });
 }
 
-const ratioOf = (name: keyof typeof costs, to: keyof typeof costs) =>
-  median(costs[name].map((us, i) => us / costs[to][i]!));
-const infer = ratioOf("infer", "bare");
+const usOf = (name: Work) => median(costs.get(name)!);
+const ratioOf = (name: Work, to: Work) => median(costs.get(name)!.map((us, i) => us / costs.get(to)![i]!));
+const lines = (["bare", "infer"] as const).map((name) => {
+  const us = ELEMENTS.map((length) => usOf(`${name} ${length}`));
+  return { name, ...fitted(ELEMENTS.map((length, i) => [length, us[i]!])), us };
+});
+const [bare, infer] = [lines[0]!, lines[1]!];
 const stream = ratioOf("generate", "openai");
-table(`${requests} requests on ${CONNECTIONS} connections; ${STREAMS} streams of ${tokens} tokens`, [
-  ["CPU time of the server", "us", "ratio"],
-  ["a bare answer of the front end", median(costs.bare), 1],
-  ["/infer, 16 integers", median(costs.infer), infer],
-  ["a token of our OpenAI stream", median(costs.openai), 1],
-  ["a token of generate_stream", median(costs.generate), stream],
+table(`CPU time of a request, µs, as a + b · elements of each tensor, and for some numbers of elements`, [
+  ["", "a", "b", ...ELEMENTS.map(String)],
+  ...lines.map(({ name, a, b, us }) => [name, figure(a), figure(b), ...us.map(figure)]),
+  ["times", "", "", ...ELEMENTS.map((length) => ratioOf(`infer ${length}`, `bare ${length}`).toFixed(2))],
 ]);
-console.log(`  ${bar("/infer ÷ a bare answer", infer, BARS.infer, "times")}`);
+table(`${STREAMS} streams of ${tokens} tokens`, [
+  ["CPU time of the server", "us", "ratio"],
+  ["a token of our OpenAI stream", usOf("openai"), 1],
+  ["a token of generate_stream", usOf("generate"), stream],
+]);
+console.log(`  ${bar("a of /infer ÷ a of a bare answer", infer.a / bare.a, BARS.infer, "times")}`);
 console.log(`  ${bar("a token of generate_stream ÷ one of our OpenAI stream", stream, BARS.stream, "times")}`);
-save("triton", { requests, connections: CONNECTIONS, streams: STREAMS, tokens, costs, infer, stream });
+const all = Object.fromEntries(costs);
+save("triton", { requests, connections: CONNECTIONS, streams: STREAMS, tokens, costs: all, lines, stream });

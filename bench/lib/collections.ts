@@ -19,16 +19,38 @@ export class Collections {
     return { env: { BUN_JSC_logGC: "1" }, complaints: this.#file };
   }
 
+  /** Returns the collections that ended since the last call. */
+  since(): Collection[] {
+    const text = readFileSync(this.#file, "latin1").slice(this.#readChars);
+    // The rest is part of a line, or of a collection.
+    const end = text.lastIndexOf("ms END]") + 1;
+    this.#readChars += end;
+    const fresh = text.slice(0, end);
+    this.#heap ??= /\[GC<(\w+)>/.exec(fresh)?.[1] ?? null;
+    const ended: Collection[] = [];
+    let full = false;
+    let pausesMs: number[] = [];
+    for (const line of fresh.split("\n")) {
+      if (!line.startsWith(`[GC<${this.#heap}>`)) continue;
+      const [, kind] = /=> (Full|Eden)Collection/.exec(line) ?? [];
+      if (kind !== undefined) [full, pausesMs] = [kind === "Full", []];
+      for (const [, ms] of line.matchAll(/ p=([\d.]+)ms/g)) pausesMs.push(Number(ms));
+      const [, cycleMs] = /, cycle ([\d.]+)ms/.exec(line) ?? [];
+      if (cycleMs !== undefined) ended.push({ full, pausesMs, lastedMs: Number(cycleMs) });
+    }
+    return ended;
+  }
+
   /** Returns the longest pause since the last call, in milliseconds. */
   longestMs(): number {
-    const text = readFileSync(this.#file, "latin1");
-    const fresh = text.slice(this.#readChars);
-    this.#readChars = text.length;
-    this.#heap ??= /\[GC<(\w+)>/.exec(fresh)?.[1] ?? null;
-    let longest = 0;
-    for (const line of fresh.split("\n"))
-      if (line.startsWith(`[GC<${this.#heap}>`))
-        for (const [, ms] of line.matchAll(/ p=([\d.]+)ms/g)) longest = Math.max(longest, Number(ms));
-    return longest;
+    return Math.max(0, ...this.since().flatMap(({ pausesMs }) => pausesMs));
   }
+}
+
+export interface Collection {
+  readonly full: boolean;
+  /** Lengths of the times in which the thread stood still. */
+  readonly pausesMs: readonly number[];
+  /** Length of the whole collection, with the times in which it worked beside the thread. */
+  readonly lastedMs: number;
 }

@@ -33,8 +33,11 @@ export interface Clock {
    * event loop.
    */
   catchUp?(): void;
-  /** Calls `run` in the next turn of the event loop, after sockets have been served. */
-  turn(run: () => void): void;
+  /**
+   * Calls `run` in the next turn of the event loop, after sockets have been served. `isDue`: `run` is late already, and
+   * `nextUs` says so until it runs. Otherwise long work could take its place, because no callback of `at` waits.
+   */
+  turn(run: () => void, isDue?: boolean): void;
   /** Calls `run` at the end of the current turn, before any other event. */
   soon(run: () => void): void;
   /** Drops all pending callbacks. */
@@ -185,6 +188,8 @@ export class WallClock extends ClosedByUsing implements Clock {
   #alarmDeaths = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #armedUs = Number.POSITIVE_INFINITY;
+  /** Number of callbacks of `turn` that are late. */
+  #lateTurns = 0;
   #spinning = false;
   #waking = false;
   #closed = false;
@@ -213,7 +218,7 @@ export class WallClock extends ClosedByUsing implements Clock {
   }
 
   nextUs(): number {
-    return this.#pending.dueUs;
+    return this.#lateTurns > 0 ? Math.min(wallUs(), this.#pending.dueUs) : this.#pending.dueUs;
   }
 
   catchUp(): void {
@@ -221,8 +226,9 @@ export class WallClock extends ClosedByUsing implements Clock {
     this.#wakeFirst();
   }
 
-  turn(run: () => void): void {
-    setImmediate(this.#attempt, run);
+  turn(run: () => void, isDue = false): void {
+    if (isDue) this.#lateTurns++;
+    setImmediate(isDue ? this.#attemptLate : this.#attempt, run);
   }
 
   soon(run: () => void): void {
@@ -292,6 +298,11 @@ export class WallClock extends ClosedByUsing implements Clock {
     for (let us = nowUs; us < untilUs && this.#about.dueUs <= us; us = wallUs()) this.#wake(this.#about);
   }
 
+  readonly #attemptLate = (run: () => void): void => {
+    this.#lateTurns--;
+    this.#attempt(run);
+  };
+
   readonly #attempt = (run: () => void): void => {
     try {
       run();
@@ -353,8 +364,8 @@ export abstract class WrappedClock implements Clock {
     return this.whole.nextUs();
   }
 
-  turn(run: () => void): void {
-    this.whole.turn(this.wrapped(run));
+  turn(run: () => void, isDue?: boolean): void {
+    this.whole.turn(this.wrapped(run), isDue);
   }
 
   soon(run: () => void): void {

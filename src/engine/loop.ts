@@ -141,7 +141,8 @@ export class Loop {
       return;
     }
     if (this.#stopped) return;
-    if (this.#isFree(dueUs) || dueUs <= clock.now()) clock.turn(this.#end);
+    if (this.#isFree(dueUs)) clock.turn(this.#end);
+    else if (dueUs <= clock.now()) clock.turn(this.#end, true);
     else this.#waiting = clock.at(dueUs, this.#end);
   }
 

@@ -134,7 +134,7 @@ export async function createKernel<C extends KernelConfig>(
     lanes: streamWrites.lanes,
     broke: options.broke ?? throwUncaught,
     loopObservers: [
-      { updating: (nowUs) => pages.beforeUpdate(nowUs) },
+      { updating: (nowUs) => pages.beforeUpdate(nowUs), stepped: ({ rows }) => gaps.garbage.wrote(rows) },
       ...(place ? [{ moved: (idle: boolean) => pages.shown?.moved(idle) }] : []),
     ],
   });

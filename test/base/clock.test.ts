@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { WallClock } from "../../src/base/clock.ts";
 import { createAlarm } from "../../src/base/time/alarm.ts";
+import { SpareTime } from "../../src/base/time/spare-time.ts";
 
 const clocks = [
   ["with its alarm", () => new WallClock(createAlarm)],
@@ -48,4 +49,24 @@ test.each(clocks)("%s: nextUs() ignores timers of `about` and cancelled timers",
   clock.at(dueUs, () => {})();
   clock.at(dueUs + 1, () => {});
   expect(clock.nextUs()).toBe(dueUs + 1);
+});
+
+test.each(clocks)("%s: nextUs() says that a late callback of `turn` is due until it runs", async (_, made) => {
+  using clock = made();
+  const seen: number[] = [];
+  const ran = Promise.withResolvers<void>();
+  clock.turn(() => seen.push(clock.nextUs()), true);
+  clock.turn(ran.resolve);
+  expect(clock.nextUs()).toBeLessThanOrEqual(clock.now());
+  await ran.promise;
+  expect(seen).toEqual([Number.POSITIVE_INFINITY]);
+});
+
+test("long work that waits for a gap lets a late callback run first", async () => {
+  using clock = new WallClock();
+  const order: string[] = [];
+  const work = new SpareTime(clock, 1000, 1_000_000).pass().then((found) => order.push(`work ${found}`));
+  clock.turn(() => order.push("step"), true);
+  await work;
+  expect(order).toEqual(["step", "work true"]);
 });

@@ -98,6 +98,19 @@ test("256 streams that were read and opened order a young collection", () => {
   expect(collected).toEqual([0, 0, 0].map((atUs) => [atUs, "young"]));
 });
 
+test("131,072 written tokens order a young collection, in a gap between steps", async () => {
+  const { garbage, collected, pass, streams } = collecting();
+  for (let step = 0; step < 2; step++) garbage.wrote(65_000);
+  expect(collected).toEqual([]);
+  garbage.wrote(2000);
+  expect(collected).toEqual([[0, "young"]]);
+  streams();
+  await pass(10_000, 1000);
+  garbage.wrote(131_072);
+  await pass(30_000, 1000);
+  expect(collected.length).toBe(2);
+});
+
 test("a burst of requests orders young collections before the first stream is opened", () => {
   const { garbage, collected } = collecting();
   for (let i = 0; i < 2000; i++) garbage.read();

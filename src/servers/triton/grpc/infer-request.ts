@@ -9,9 +9,10 @@ import type { NumberArray, NumberList } from "../../../wire/protobuf/number-list
 import {
   type InferInput,
   type InferParameters,
+  noSettings,
   type ParameterValue,
   type RequestFields,
-  RequestSettings,
+  type RequestSettings,
 } from "../inference/request.ts";
 import { invalidArg, TritonError } from "../model-config/status.ts";
 import { type Datatype, exactShape, isDatatype, type Numbers, newNumbers, toBytesText } from "../tensors/datatypes.ts";
@@ -112,7 +113,7 @@ export function* wishOf(
 }
 
 function readParameters(given: Parameters): RequestSettings {
-  const read = new RequestSettings();
+  const read = noSettings();
   for (const [name, { parameter_choice: choice }] of given) {
     const wrong = (expected: string) => invalidArg(`invalid value type for '${name}' parameter, expected ${expected}.`);
     if (name === "sequence_id") {

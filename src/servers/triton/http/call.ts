@@ -14,6 +14,8 @@ export interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array;
+  /** True if the body is a string that is known to be ASCII. */
+  readonly ascii?: boolean;
 }
 /** Result of a handler that answers later, or with a stream. */
 export const LATER = Symbol("later");
@@ -116,9 +118,9 @@ export class HttpCall {
   }
 
   /** Sends the answer and frees the body's memory. A handler with a stream calls `held.leave` instead. */
-  answer({ status, headers, body }: HttpAnswer): void {
+  answer({ status, headers, body, ascii = false }: HttpAnswer): void {
     this.held.leave();
-    const isShort = typeof body === "string" && body.length <= SHORT && isAscii(body);
+    const isShort = typeof body === "string" && body.length <= SHORT && (ascii || isAscii(body));
     const sent = isShort || typeof body !== "string" ? body : Buffer.from(body, "latin1");
     this.#begun(this.#front.answer(this.#request, status, headers, sent, body.length));
   }

@@ -4,7 +4,7 @@ import { type InferAnswer, parameterText } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
 import { classified } from "../tensors/classified.ts";
-import { areSame, type Datatype, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import { areSame, type Datatype, isAscii, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { elementsTexts, rapidText } from "../tensors/tensor-json.ts";
 import type { InferWish, OutputWish } from "./infer-body.ts";
 
@@ -19,36 +19,38 @@ export interface InferBody {
   readonly binary: readonly Uint8Array[];
   /** Bytes of JSON, or null if the whole body is JSON. */
   readonly head: number | null;
+  /** True if `text` is known to be ASCII, which saves looking at each character. */
+  readonly ascii: boolean;
 }
 
 const shownOutput = (output: Tensor, { classes }: OutputWish, { config, labels }: AnsweredModel): Tensor =>
   classes > 0 ? classified(output, classes, maxBatchSize(config) > 0, labels.get(output.name)) : output;
 
 /** Returns the JSON before the first output. */
-function beginning(answer: InferAnswer, { name, version }: AnsweredModel, id: string): string {
+function beginning(answer: InferAnswer, model: AnsweredModel, id: string): string {
+  const named = namedBeginning(model);
+  if (id === "" && answer.parameters.length === 0) return named;
   const idText = id === "" ? "" : `"id":${rapidText(toBytesText(id))},`;
-  return `{${idText}"model_name":${quotedOf(name)},"model_version":"${version}",${parametersText(answer)}"outputs":[`;
+  return `{${idText}${named.slice(1, -OUTPUTS.length)}${parametersText(answer)}${OUTPUTS}`;
 }
 
 /** Formats an answer in pieces. Throws a `TritonError` if an output cannot be sent in the requested form. */
 export function* inferBody(answer: InferAnswer, model: AnsweredModel, wish: InferWish): Pieces<InferBody> {
   const binary: Uint8Array[] = [];
   const texts: Uint8Array[] = [];
-  let text = beginning(answer, model, wish.fields.id);
+  const { id } = wish.fields;
+  let text = beginning(answer, model, id);
   let head = 0;
   let mark = "";
+  let ascii = id === "" && answer.parameters.length === 0 && isAscii(model.name);
   for (const output of answer.outputs) {
     const how = wish.outputs.get(output.name) ?? wish.otherwise;
     const shown = shownOutput(output, how, model);
     const { data } = shown;
-    text += mark + startOf(shown);
-    mark = ",";
-    if (how.kind === "memory") how.put!(data);
-    else if (how.kind === "binary") {
-      binary.push(data);
-      text += `,"parameters":{"binary_data_size":${data.length}}`;
-    } else {
-      text += ',"data":[';
+    const start = startOf(shown);
+    ascii &&= start.ascii && shown.datatype !== "BYTES";
+    if (how.kind === "json") {
+      text += `${mark}${start.text},"data":[`;
       for (const elements of elementsTexts(shown)) {
         text += elements;
         if (text.length >= PART_BYTES) {
@@ -56,15 +58,21 @@ export function* inferBody(answer: InferAnswer, model: AnsweredModel, wish: Infe
           texts.push(Buffer.from(text, "latin1"));
           text = "";
         }
-        yield;
+        if (data.length > SHORT_BYTES || text === "") yield;
       }
-      text += "]";
+      text += "]}";
+    } else if (how.kind === "memory") {
+      how.put!(data);
+      text += `${mark}${start.text}}`;
+    } else {
+      binary.push(data);
+      text += `${mark}${start.text},"parameters":{"binary_data_size":${data.length}}}`;
     }
-    text += "}";
+    mark = ",";
   }
   text += "]}";
   const isJson = binary.every(({ length }) => length === 0);
-  return { texts, text, binary, head: isJson ? null : head + text.length };
+  return { texts, text, binary, head: isJson ? null : head + text.length, ascii };
 }
 
 /** Returns a short body. A string, with one character per byte, if it is only JSON. */
@@ -81,6 +89,8 @@ export function bodyParts({ texts, text, binary }: InferBody): readonly Uint8Arr
 
 /** Approximate size of the parts of a large answer, in bytes. */
 const PART_BYTES = 65_536;
+/** An output of at most this many bytes is written without an interruption of its own. */
+const SHORT_BYTES = 1024;
 
 /** Reports whether an answer is large enough to be sent in parts. */
 export function isLargeAnswer({ outputs }: InferAnswer): boolean {
@@ -94,32 +104,37 @@ function parametersText({ parameters }: InferAnswer): string {
   return `"parameters":{${parameters.map(([name, value]) => `${rapidText(name)}:${parameterText(value)}`).join(",")}},`;
 }
 
-/** JSON of recent names of models and outputs, because they recur in every answer. */
-const quoted = new Map<string, string>();
-const starts = new Map<
-  string,
-  { readonly datatype: Datatype; readonly shape: readonly number[]; readonly text: string }
->();
+/** Beginnings of recent answers and outputs, by the name of the model or output, because they recur in every answer. */
+const beginnings = new Map<string, { readonly version: number; readonly text: string }>();
+const starts = new Map<string, OutputStart>();
 const KEPT_MOST = 256;
+const OUTPUTS = '"outputs":[';
 
-function keep<T>(kept: Map<string, T>, name: string, made: T): void {
+function keep<T>(kept: Map<string, T>, name: string, made: T): T {
   if (kept.size >= KEPT_MOST) kept.clear();
   kept.set(name, made);
-}
-
-function quotedOf(name: string): string {
-  const known = quoted.get(name);
-  if (known !== undefined) return known;
-  const made = rapidText(toBytesText(name));
-  keep(quoted, name, made);
   return made;
 }
 
-/** Returns the JSON of an output up to and including its shape. */
-function startOf({ name, datatype, shape }: Tensor): string {
+/** Returns the beginning of an answer without an id and parameters. */
+function namedBeginning({ name, version }: AnsweredModel): string {
+  const known = beginnings.get(name);
+  if (known !== undefined && known.version === version) return known.text;
+  const text = `{"model_name":${rapidText(toBytesText(name))},"model_version":"${version}",${OUTPUTS}`;
+  return keep(beginnings, name, { version, text }).text;
+}
+
+/** The JSON of an output up to and including its shape. */
+interface OutputStart {
+  readonly datatype: Datatype;
+  readonly shape: readonly number[];
+  readonly text: string;
+  readonly ascii: boolean;
+}
+
+function startOf({ name, datatype, shape }: Tensor): OutputStart {
   const known = starts.get(name);
-  if (known !== undefined && known.datatype === datatype && areSame(known.shape, shape)) return known.text;
-  const text = `{"name":${quotedOf(name)},"datatype":"${datatype}","shape":[${shape.join(",")}]`;
-  keep(starts, name, { datatype, shape: [...shape], text });
-  return text;
+  if (known !== undefined && known.datatype === datatype && areSame(known.shape, shape)) return known;
+  const text = `{"name":${rapidText(toBytesText(name))},"datatype":"${datatype}","shape":[${shape.join(",")}]`;
+  return keep(starts, name, { datatype, shape: [...shape], text, ascii: isAscii(text) });
 }

@@ -4,7 +4,13 @@
  */
 import { ITEMS_OF_A_PIECE, type Pieces } from "../../../base/pieces.ts";
 import type { ServerAround } from "../inference/around.ts";
-import { type InferInput, type InferParameters, type RequestFields, RequestSettings } from "../inference/request.ts";
+import {
+  type InferInput,
+  type InferParameters,
+  noSettings,
+  type RequestFields,
+  type RequestSettings,
+} from "../inference/request.ts";
 import { invalidArg } from "../model-config/status.ts";
 import {
   arrayIn,
@@ -66,7 +72,7 @@ const NO_DATA = new Uint8Array();
 const NO_NAMES: readonly string[] = [];
 const NO_WISHES: ReadonlyMap<string, OutputWish> = new Map();
 
-const NOTHING = new RequestSettings();
+const NOTHING = noSettings();
 
 export type InferDeps = Pick<ServerAround, "memory" | "config" | "server">;
 
@@ -136,7 +142,7 @@ interface Reading {
 }
 
 function readParameters(value: JsonNode): RequestSettings {
-  const read = new RequestSettings();
+  const read = noSettings();
   for (const [name, one] of within("failed to get request params.", fewMembers, value)) {
     const unsigned = () => Number(unsignedOf(one, name));
     const boolean = () => within(`Unable to parse '${name}'`, asBoolean, one);

@@ -15,7 +15,7 @@ import {
   type HandlerAnswer,
   type HttpAnswer,
   type HttpCall,
-  jsonAnswer,
+  JSON_TYPE,
   jsonError,
   LATER,
   plain,
@@ -197,9 +197,9 @@ const bytesOf = (body: string | Uint8Array) => (typeof body === "string" ? Buffe
 function answered(making: Pieces<InferBody>, encoding: Encoding): HttpAnswer {
   try {
     const made = atOnce(making);
-    const { head } = made;
+    const { head, ascii } = made;
     const body = wholeBody(made);
-    if (encoding === null && head === null) return jsonAnswer(body);
+    if (encoding === null && head === null) return { status: 200, headers: JSON_TYPE, body, ascii };
     return {
       status: 200,
       headers: headersOf(head, encoding),

@@ -55,15 +55,16 @@ export interface SequenceFields {
 }
 export const NO_SEQUENCE: SequenceFields = { id: 0n, start: false, end: false };
 
-/** The parameters of a request with a meaning for the server, and all others. */
-export class RequestSettings {
-  readonly parameters: [string, ParameterValue][] = [];
-  priority = 0;
-  timeoutUs = 0;
-  sequence = NO_SEQUENCE;
+/** Returns the parameters of a request without any, to be filled: those with a meaning for the server, and all others. */
+export const noSettings = () => ({
+  parameters: [] as [string, ParameterValue][],
+  priority: 0,
+  timeoutUs: 0,
+  sequence: NO_SEQUENCE,
   /** True if outputs are binary by default (HTTP), or if the final flag is sent even in an empty response (gRPC). */
-  flag = false;
-}
+  flag: false,
+});
+export type RequestSettings = ReturnType<typeof noSettings>;
 
 export interface RequestFields {
   readonly id: string;
@@ -90,7 +91,9 @@ export class InferRequest implements SequenceRequest {
   readonly inputs: ReadonlyMap<string, Tensor>;
   /** Batch size, or 0 if the model does not batch. */
   readonly batch: number;
-  readonly likeness: string;
+  readonly #config: ModelConfig;
+  readonly #given: readonly InferInput[];
+  #likeness: string | null = null;
   sequence: SequenceFields;
   /** True if a fault plan has reported an error to the client, so that the request counts as failed. */
   broken = false;
@@ -119,10 +122,16 @@ export class InferRequest implements SequenceRequest {
     for (const input of checker.checkedInputs) inputs.set(input.name, input);
     if (fields.overrides !== undefined) for (const input of fields.overrides) inputs.set(input.name, input);
     this.inputs = inputs;
-    const batched = config.dynamic_batching || config.sequence_batching;
-    this.likeness = batched ? likenessOf(config, given, this.batch) : "";
+    this.#config = config;
+    this.#given = given;
     this.sequence = fields.sequence ?? NO_SEQUENCE;
     if (checksSequenceId) this.#checkSequence(config);
+  }
+
+  /** Key of the requests that may share a batch with this one. Made when a second request waits. */
+  get likeness(): string {
+    this.#likeness ??= likenessOf(this.#config, this.#given, this.batch);
+    return this.#likeness;
   }
 
   get cancelled(): boolean {
@@ -375,8 +384,7 @@ function misfit(shape: readonly number[], from: number, dims: readonly number[])
 
 /** Returns a key for requests that may share a batch: the same optional inputs are present, and variable shapes are equal. */
 function likenessOf({ input = [] }: ModelConfig, given: readonly InferInput[], batch: number): string {
-  let optional = false;
-  let varies = false;
+  let [optional, varies] = [false, false];
   for (const one of input) {
     optional ||= one.optional === true;
     varies ||= one.allow_ragged_batch !== true && one.dims.includes(-1);

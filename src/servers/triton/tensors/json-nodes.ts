@@ -6,26 +6,30 @@ export class Real {
 }
 
 export class JsonMembers {
-  /** Names and values in turn. */
-  readonly #list: JsonNode[] = [];
+  /** Names and values in turn. Not a `#` field, because every object of a body would pay for its initializer. */
+  private readonly list: JsonNode[];
+
+  constructor() {
+    this.list = [];
+  }
 
   add(name: string, value: JsonNode): void {
-    this.#list.push(name, value);
+    this.list.push(name, value);
   }
 
   /** Number of members. Counts every occurrence of a repeated name. */
   get size(): number {
-    return this.#list.length / 2;
+    return this.list.length / 2;
   }
 
   /** Returns all members in document order. A repeated name occurs several times. */
   get members(): (readonly [string, JsonNode])[] {
-    const list = this.#list;
+    const list = this.list;
     return Array.from({ length: list.length / 2 }, (_, at) => [list[2 * at] as string, list[2 * at + 1]!]);
   }
 
   get(name: string): JsonNode | undefined {
-    const list = this.#list;
+    const list = this.list;
     const { length } = name;
     for (let at = 0; at < list.length; at += 2) {
       const own = list[at] as string;
