@@ -3,11 +3,11 @@
 import { Finish } from "../../src/engine/interface/types.ts";
 import type { Kernel } from "../../src/kernel/kernel.ts";
 import { onePort } from "../../src/kernel/one-port.ts";
+import { plainGeneration } from "../../src/kernel/plain-generation.ts";
 import type { Server } from "../../src/kernel/server.ts";
 import { metricsRoutes } from "../../src/kernel/shared-routes.ts";
 import { type RouteTable, routes } from "../../src/wire/http/routes.ts";
 import type { Context } from "../../src/wire/http/sink.ts";
-import { plainGeneration } from "./plain-generation.ts";
 
 export const fourth: Server = { options: [], start: async (kernel) => onePort(kernel, routesOf) };
 

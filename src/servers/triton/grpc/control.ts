@@ -8,8 +8,8 @@ import type { TritonLogSettings } from "../config/triton-config.ts";
 import type { ServerAround } from "../inference/around.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../inference/described.ts";
 import { TRACE_NAMES, traceChanges } from "../inference/trace-settings.ts";
-import { versionNumber } from "../inference/version-number.ts";
 import { invalidArg, TritonError } from "../model-config/status.ts";
+import { versionNumber } from "../models/version-number.ts";
 import { DISABLED_MEMORY } from "../tensors/shared-memory.ts";
 
 type JsonNode = string | number | boolean | null | readonly JsonNode[] | JsonDict;

@@ -10,7 +10,6 @@ import {
   type InferInput,
   type InferParameters,
   noSettings,
-  type ParameterValue,
   type RequestFields,
   type RequestSettings,
 } from "../inference/request.ts";
@@ -18,6 +17,7 @@ import { invalidArg, TritonError } from "../model-config/status.ts";
 import { type Datatype, exactShape, isDatatype, type Numbers, newNumbers, toBytesText } from "../tensors/datatypes.ts";
 import { Real } from "../tensors/json-nodes.ts";
 import type { MemoryReader, SharedMemory } from "../tensors/shared-memory.ts";
+import type { ParameterValue } from "../tensors/tensor-json.ts";
 import { readMessage } from "./reading.ts";
 
 type Choice =

@@ -5,9 +5,10 @@
 
 import { overwriteEachTurn } from "../../../base/overwritten-buffers.ts";
 import { MESSAGE_HEAD_BYTES } from "../../../wire/grpc/incoming.ts";
-import type { InferParameters, ParameterValue } from "../inference/request.ts";
+import type { InferParameters } from "../inference/request.ts";
 import { LENGTH_BYTES, type Tensor } from "../tensors/datatypes.ts";
 import { Real } from "../tensors/json-nodes.ts";
+import type { ParameterValue } from "../tensors/tensor-json.ts";
 import { MessageBuffer, tag, varintBytes } from "./message-buffer.ts";
 
 const TAG = {

@@ -3,26 +3,21 @@
  * object or an event. Source: `HandleGenerate` in `http_server.cc` (2026). As in 2.51, errors of an accepted request have
  * status 400.
  */
+
 import { atOnce, ITEMS_OF_A_PIECE, inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
 import type { TextStream } from "../behaviours/behaviour.ts";
 import type { ServerAround } from "../inference/around.ts";
 import { EventQueue } from "../inference/event-queue.ts";
-import {
-  type InferAnswer,
-  type InferInput,
-  type InferRequest,
-  parameterText,
-  type RequestFields,
-} from "../inference/request.ts";
+import type { InferAnswer, InferInput, InferRequest, RequestFields } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
-import { versionNumber } from "../inference/version-number.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
 import { invalidArg, TritonError } from "../model-config/status.ts";
 import type { VersionFacts } from "../model-config/versions.ts";
+import { versionNumber } from "../models/version-number.ts";
 import { asObject, asString, documentPieces, find, prefixed, within } from "../tensors/access.ts";
 import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { type JsonNode, LongList } from "../tensors/json-nodes.ts";
-import { elementsTexts, isOneElement, rapidText, readElements } from "../tensors/tensor-json.ts";
+import { elementsTexts, isOneElement, parameterText, rapidText, readElements } from "../tensors/tensor-json.ts";
 import { errorText, type HandlerAnswer, type HttpCall, JSON_TYPE, LATER } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
 import { isLargeAnswer } from "./infer-answer.ts";

@@ -1,11 +1,12 @@
 /** Formats answers of `/infer`: JSON, then the binary tensors. Source: `FinalizeResponse` in `http_server.cc`. */
+
 import type { Pieces } from "../../../base/pieces.ts";
-import { type InferAnswer, parameterText } from "../inference/request.ts";
+import type { InferAnswer } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
 import { classified } from "../tensors/classified.ts";
 import { areSame, type Datatype, isAscii, type Tensor, toBytesText } from "../tensors/datatypes.ts";
-import { elementsTexts, rapidText } from "../tensors/tensor-json.ts";
+import { elementsTexts, parameterText, rapidText } from "../tensors/tensor-json.ts";
 import type { InferWish, OutputWish } from "./infer-body.ts";
 
 type AnsweredModel = Pick<ModelVersion, "name" | "version" | "config" | "labels">;

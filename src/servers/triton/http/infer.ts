@@ -6,10 +6,10 @@ import { zlib } from "../../../base/zlib.ts";
 import { type GrpcEncoding, isEncoding, packedMessage } from "../../../wire/grpc/compression.ts";
 import type { RequestFields } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
-import { versionNumber } from "../inference/version-number.ts";
 import { isDecoupled } from "../model-config/model-config.ts";
 import { HTTP_STATUS, internal, invalidArg, TritonError } from "../model-config/status.ts";
 import type { VersionNumber } from "../models/table.ts";
+import { versionNumber } from "../models/version-number.ts";
 import {
   errorText,
   type HandlerAnswer,

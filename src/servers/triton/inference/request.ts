@@ -19,13 +19,9 @@ import {
   shapeText,
   type Tensor,
 } from "../tensors/datatypes.ts";
-import { doubleText } from "../tensors/double-text.ts";
-import { Real } from "../tensors/json-nodes.ts";
-import { rapidText } from "../tensors/tensor-json.ts";
+import { type ParameterValue, parameterText, rapidText } from "../tensors/tensor-json.ts";
 import type { ComputeTimes } from "./infer-counts.ts";
 
-/** A parameter's value. Strings have one character per byte. */
-export type ParameterValue = string | boolean | number | bigint | Real;
 export type InferParameters = readonly (readonly [string, ParameterValue])[];
 
 export interface InferAnswer {
@@ -197,11 +193,6 @@ export class InferRequest implements SequenceRequest {
     const text = ([name, value]: InferParameters[number]) => `${rapidText(name)}:${parameterText(value)}`;
     return `{${this.fields.parameters.map(text).join(",")}}`;
   }
-}
-
-export function parameterText(value: ParameterValue): string {
-  if (typeof value === "string") return rapidText(value);
-  return value instanceof Real ? doubleText(value.value) : `${value}`;
 }
 
 const SHAPE_NOTE =

@@ -5,7 +5,7 @@
 import { wattsOf } from "../../../metrics/ensemble/gpu-power.ts";
 import { HELP } from "../../../metrics/triton/help.ts";
 import { uuidOf } from "../../../metrics/triton/table.ts";
-import type { Row } from "./llm.ts";
+import type { PageRow } from "./llm.ts";
 
 /** Returns the properties that are equal for all GPUs. */
 export const gpuFacts = (gpu: string, bytes: number) => ({ totalBytes: wholeMib(bytes), watts: wattsOf(gpu) });
@@ -49,8 +49,8 @@ export function pollGpus(
 type GpuName = Extract<keyof typeof HELP, `nv_gpu_${string}` | "nv_energy_consumption">;
 
 /** Returns the metric rows. `gpus`: all GPUs to list. A GPU that was never polled shows 0. */
-export function gpuRows(gpus: readonly number[], polled: readonly PolledGpu[], facts: GpuFacts): readonly Row[] {
-  const row = (name: GpuName, type: "counter" | "gauge", read: (gpu: PolledGpu) => number): Row => {
+export function gpuRows(gpus: readonly number[], polled: readonly PolledGpu[], facts: GpuFacts): readonly PageRow[] {
+  const row = (name: GpuName, type: "counter" | "gauge", read: (gpu: PolledGpu) => number): PageRow => {
     const value = (gpu: number) => {
       const polledGpu = polled.find((candidate) => candidate.gpu === gpu);
       return polledGpu === undefined ? 0 : read(polledGpu);

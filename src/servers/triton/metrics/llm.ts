@@ -16,12 +16,12 @@ export interface LabelledModel {
 
 type Type = "counter" | "gauge" | "histogram" | "summary";
 /** A metric family: its name, its type, its help text and its samples. */
-export type Row = readonly [name: string, type: Type, help: string, values: readonly Sample[]];
+export type PageRow = readonly [name: string, type: Type, help: string, values: readonly Sample[]];
 
 const keyOf = ({ name, version }: LabelledModel) => `${name}/${version}`;
 
 /** Returns the rows in the order in which the backends register them. */
-export function llmRows(models: readonly LabelledModel[], { vllm, trtllm }: LlmCounts): readonly Row[] {
+export function llmRows(models: readonly LabelledModel[], { vllm, trtllm }: LlmCounts): readonly PageRow[] {
   const ofVllm = counted(models, vllm);
   const ofTrtllm = counted(models, trtllm);
   return [
@@ -45,8 +45,8 @@ export function llmRows(models: readonly LabelledModel[], { vllm, trtllm }: LlmC
 }
 
 /** Returns how late the engine's steps are, as on vLLM's page. Empty before the first step. */
-export function latenessRows(loop: LoopView): readonly Row[] {
-  return LATENESS.flatMap(([name, help, key]): Row[] => {
+export function latenessRows(loop: LoopView): readonly PageRow[] {
+  return LATENESS.flatMap(([name, help, key]): PageRow[] => {
     const { bounds, buckets, sum, count } = loop[key];
     return count === 0 ? [] : [[name, "histogram", help, histogramSamples(name, {}, bounds, Array.from(buckets), sum)]];
   });
@@ -74,14 +74,19 @@ const counted = <T extends VllmCounts | TrtllmCounts>(
       : [[{ model: model.name, version: `${model.version}` }, modelCounts] as const];
   });
 
-const counter = <T>(name: string, help: string, of: CountsByLabels<T>, read: (counts: T) => number): Row => [
+const counter = <T>(name: string, help: string, of: CountsByLabels<T>, read: (counts: T) => number): PageRow => [
   name,
   "counter",
   help,
   of.map(([labels, one]) => ({ labels, value: read(one) })),
 ];
 
-const histogram = <T>(name: string, help: string, of: CountsByLabels<T>, read: (counts: T) => HistogramView): Row => [
+const histogram = <T>(
+  name: string,
+  help: string,
+  of: CountsByLabels<T>,
+  read: (counts: T) => HistogramView,
+): PageRow => [
   name,
   "histogram",
   help,

@@ -18,7 +18,14 @@ import type { ModelReporter } from "../inference/reporter.ts";
 import type { ModelVersion } from "../inference/served.ts";
 import type { TritonServer } from "../inference/server.ts";
 import { type GpuFacts, gpuRows } from "./gpus.ts";
-import { executorFamilies, type LabelledModel, latenessRows, llmRows, type PrintedFamily, type Row } from "./llm.ts";
+import {
+  executorFamilies,
+  type LabelledModel,
+  latenessRows,
+  llmRows,
+  type PageRow,
+  type PrintedFamily,
+} from "./llm.ts";
 import type { MachineValues } from "./polled.ts";
 
 export interface PageSettings {
@@ -58,7 +65,7 @@ export function metricsPage(server: TritonServer, polled: MachineValues, setting
   const shown = [...loaded, ...onGpus];
   const { facts } = server;
   const gpus = gpuRows(settings.gpus ?? [], polled.gpus, settings.gpuFacts);
-  const rows: readonly Row[] = [
+  const rows: readonly PageRow[] = [
     ...counters(models, shown, metrics.counters),
     gauge("nv_inference_pending_request_count", shown, ({ pending }) => pending),
     ...(facts.loadDuration ? [gauge("nv_model_load_duration_secs", shown, ({ loadS }) => loadS)] : []),
@@ -107,7 +114,7 @@ type ReadNumber = (reporter: ModelReporter) => number;
 const each = (shown: readonly ReportedModel[], read: ReadNumber) =>
   shown.map(({ labels, reporter }) => ({ labels, value: read(reporter) }));
 
-const gauge = (name: FamilyName, shown: readonly ReportedModel[], read: ReadNumber): Row => [
+const gauge = (name: FamilyName, shown: readonly ReportedModel[], read: ReadNumber): PageRow => [
   name,
   "gauge",
   HELP[name],
@@ -130,8 +137,8 @@ function counters(
   models: readonly (readonly [CountedModel, Labels])[],
   shown: readonly ReportedModel[],
   on: boolean,
-): Row[] {
-  const number = (name: FamilyName, read: ReadNumber): Row => [
+): PageRow[] {
+  const number = (name: FamilyName, read: ReadNumber): PageRow => [
     name,
     "counter",
     HELP[name],
@@ -154,15 +161,15 @@ function counters(
       ? [
           ...SPANS.map((span, at) => number(`nv_inference_${span}_duration_us`, ({ spans }) => spans[at]!)),
           ...CACHE_COUNTERS.map(
-            ([name, help, read]): Row => [`nv_cache_${name}_per_model`, "counter", help, each(cached, read)],
+            ([name, help, read]): PageRow => [`nv_cache_${name}_per_model`, "counter", help, each(cached, read)],
           ),
         ]
       : []),
   ];
 }
 
-function machine({ polled, host }: MachineValues, gpus: readonly Row[], settings: PageSettings): Row[] {
-  const one = (name: FamilyName, value: number): Row => [name, "gauge", HELP[name], [{ labels: {}, value }]];
+function machine({ polled, host }: MachineValues, gpus: readonly PageRow[], settings: PageSettings): PageRow[] {
+  const one = (name: FamilyName, value: number): PageRow => [name, "gauge", HELP[name], [{ labels: {}, value }]];
   return [
     one("nv_pinned_memory_pool_total_bytes", polled ? settings.pinnedBytes : 0),
     one("nv_pinned_memory_pool_used_bytes", 0),
@@ -177,8 +184,8 @@ function machine({ polled, host }: MachineValues, gpus: readonly Row[], settings
   ];
 }
 
-function cacheGauges(cache: CacheCounts): Row[] {
-  const one = (name: string, help: string, value: number): Row => [name, "gauge", help, [{ labels: {}, value }]];
+function cacheGauges(cache: CacheCounts): PageRow[] {
+  const one = (name: string, help: string, value: number): PageRow => [name, "gauge", help, [{ labels: {}, value }]];
   const { hits, misses } = cache;
   return [
     one("nv_cache_util", "Cache utilization [0.0 - 1.0]", cache.usedBytes / cache.sizeBytes),
@@ -192,7 +199,7 @@ function cacheGauges(cache: CacheCounts): Row[] {
   ];
 }
 
-function firstResponse(shown: readonly ReportedModel[]): Row {
+function firstResponse(shown: readonly ReportedModel[]): PageRow {
   const name = "nv_inference_first_response_histogram_ms";
   const values = shown.flatMap(({ labels, reporter: { firstResponse: numbers, firstResponseMs: bounds } }) =>
     histogramSamples(name, labels, bounds, [...numbers].slice(0, -1), numbers.at(-1)!),
@@ -201,7 +208,7 @@ function firstResponse(shown: readonly ReportedModel[]): Row {
 }
 
 /** Returns the summaries. Models with a response cache have none for whole requests. */
-function summaries(shown: readonly ReportedModel[], { metrics, nowUs }: PageSettings): Row[] {
+function summaries(shown: readonly ReportedModel[], { metrics, nowUs }: PageSettings): PageRow[] {
   const cached = shown.filter(({ reporter }) => reporter.cached);
   const row = (
     name: string,
@@ -210,7 +217,7 @@ function summaries(shown: readonly ReportedModel[], { metrics, nowUs }: PageSett
     span: number,
     count: ReadNumber,
     sum: ReadNumber,
-  ): Row => {
+  ): PageRow => {
     const values = of.flatMap(({ labels, reporter }): Sample[] => {
       const quantiles = reporter.quantiles[span]!;
       quantiles.rotate(nowUs);

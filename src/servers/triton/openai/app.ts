@@ -136,16 +136,16 @@ function guarded(handle: Handler): Handler {
 }
 
 type Respond = (answer: InferAnswer | TritonError | null, final: boolean) => void;
-type Asking = (respond: Respond) => InferRequest;
+type ModelSender = (respond: Respond) => InferRequest;
 
 /** Returns a function that sends a request to a model. `respond`: see `InferReceiver`. Throws a `TritonError`. */
 const asking =
-  ({ server }: OpenAiFront, model: string, inputs: readonly InferInput[]): Asking =>
+  ({ server }: OpenAiFront, model: string, inputs: readonly InferInput[]): ModelSender =>
   (respond) =>
     server.infer(model, -1, { id: "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 }, { respond });
 
 /** Sends a request and resolves with its only response. Rejects with a `TritonError`. */
-function only(ask: Asking): Promise<InferAnswer> {
+function only(ask: ModelSender): Promise<InferAnswer> {
   return new Promise((resolve, reject) => {
     const all: InferAnswer[] = [];
     ask((answer, final) => {
@@ -170,7 +170,7 @@ async function generated(context: Context, front: OpenAiFront, asked: ModelQuery
 }
 
 /** Streams an answer. The header is sent at once; an error of the model resets the stream. */
-function streamed(context: Context, front: OpenAiFront, ask: Asking, answer: OpenAiAnswer): Response {
+function streamed(context: Context, front: OpenAiFront, ask: ModelSender, answer: OpenAiAnswer): Response {
   const http = context.front;
   const { request: http1 } = context;
   let asked: InferRequest | null = null;

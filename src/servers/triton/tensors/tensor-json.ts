@@ -23,7 +23,7 @@ import {
   writeText,
 } from "./datatypes.ts";
 import { doubleText } from "./double-text.ts";
-import { type JsonNode, LongList, LongText, NumberPart } from "./json-nodes.ts";
+import { type JsonNode, LongList, LongText, NumberPart, Real } from "./json-nodes.ts";
 
 /** Triton's limit for the nesting depth of lists. */
 const DEPTH_MOST = 100;
@@ -265,6 +265,15 @@ export function rapidText(text: string): string {
   const json = JSON.stringify(text);
   if (!json.includes("\\u")) return json;
   return json.replaceAll(/\\(?:u.{4}|.)/g, (code) => (code.length > 2 ? `\\u${code.slice(2).toUpperCase()}` : code));
+}
+
+/** A parameter's value. Strings have one character per byte. */
+export type ParameterValue = string | boolean | number | bigint | Real;
+
+/** Returns a parameter's value as JSON. */
+export function parameterText(value: ParameterValue): string {
+  if (typeof value === "string") return rapidText(value);
+  return value instanceof Real ? doubleText(value.value) : `${value}`;
 }
 
 /** Returns the result of `elementsText` in parts of about 16 KiB. */

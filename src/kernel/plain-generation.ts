@@ -1,7 +1,7 @@
 /** Makes the generation of a request that brings a prompt and a limit of tokens, and asks for nothing else. */
 
-import type { Generation } from "../../src/engine/interface/types.ts";
-import type { Kernel } from "../../src/kernel/kernel.ts";
+import type { Generation } from "../engine/interface/types.ts";
+import type { Kernel } from "./kernel.ts";
 
 /**
  * `promptIds`: at least one. `maxTokens`: at least 1; with the prompt at most `config.engine.maxModelLen`. The answer may end
