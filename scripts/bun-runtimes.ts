@@ -53,11 +53,22 @@ export const TARGETS: Readonly<Record<string, Target>> = {
 /** An error that the user can correct. The message is one line. */
 export class CompileError extends Error {}
 
-/** Returns the path of Bun's program for a platform. Downloads the program if it is missing. Throws a `CompileError`. */
+/**
+ * Returns the path of Bun's program for a platform: for this platform the running one, for others the packaged one. Throws a
+ * `CompileError`.
+ */
 export async function runtimeOf(name: string): Promise<string> {
   const target = TARGETS[name]!;
   const isOwn = target.platform === process.platform && target.arch === process.arch;
-  if (isOwn && !isForMusl(headOf(process.execPath))) return process.execPath;
+  return isOwn && !isForMusl(headOf(process.execPath)) ? process.execPath : packagedRuntime(name);
+}
+
+/**
+ * Returns the path of the program in the npm package for a platform, the same on every machine. Downloads the package if it is
+ * missing. Throws a `CompileError`.
+ */
+export async function packagedRuntime(name: string): Promise<string> {
+  const target = TARGETS[name]!;
   const installed = `${root}node_modules/${target.package}/bin/bun`;
   if (existsSync(installed)) return installed;
   const folder = `${root}build/runtimes/${target.package.split("/")[1]}-${BUN_VERSION}`;

@@ -5,13 +5,13 @@
  *
  * The file gets its final name only when it is complete. NOTICE, with the licences of all its parts, is written next to it.
  */
-import { chmodSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { BUN_VERSION, CompileError, checkRuntime, checkWhole, runtimeOf, TARGETS } from "./bun-runtimes.ts";
 import { bundled, executable } from "./bundles.ts";
 import { putInterpreterLast } from "./executable-size.ts";
-import { noticeOf } from "./packed-notice.ts";
+import { writeNotice } from "./packed-notice.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 const OPTIONS = { target: { type: "string" }, out: { type: "string" }, runtime: { type: "string" } } as const;
@@ -45,7 +45,7 @@ async function compile(): Promise<void> {
     if (TARGETS[target]!.platform === "linux") putInterpreterLast(partial);
     checkWhole(partial);
     chmodSync(partial, 0o755);
-    writeFileSync(`${folder}/NOTICE`, noticeOf("understudy", [...bundled], true, true));
+    writeNotice(folder, "understudy", { bundled: [...bundled], hasVocabulary: true, hasRuntime: true });
     renameSync(`${folder}/NOTICE`, `${out}/NOTICE`);
     renameSync(partial, file);
   } catch (error) {

@@ -6,7 +6,7 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { BUILT, bundled, commonJs, esModules, program } from "./bundles.ts";
-import { noticeOf } from "./packed-notice.ts";
+import { writeNotice } from "./packed-notice.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 const out = `${root}build/npm`;
@@ -114,7 +114,7 @@ async function stageEngine(to: string): Promise<void> {
   await commonJs({ index: entries.index }, `${to}/dist`, { minify: true });
   declarations(Object.values(entries), `${to}/types`);
   copy(to, "build/core.wasm", "build/answers.bin", "LICENSE");
-  writeFileSync(`${to}/NOTICE`, noticeOf("llm-understudy-engine", [...bundled], false));
+  writeNotice(to, "llm-understudy-engine", { bundled: [...bundled] });
   writeFileSync(`${to}/README.md`, engineReadme());
   writeManifest(to, {
     name: "llm-understudy-engine",
@@ -158,7 +158,7 @@ async function stageServer(to: string): Promise<void> {
   copy(to, ...BUILT.map((name) => `build/${name}`), "LICENSE");
   documents(to);
   command(to);
-  writeFileSync(`${to}/NOTICE`, noticeOf("llm-understudy", [...bundled], true));
+  writeNotice(to, "llm-understudy", { bundled: [...bundled], hasVocabulary: true });
   // Module resolvers that ignore `exports` look for a folder of that name.
   for (const name of ["testing", "vitest"]) {
     mkdirSync(`${to}/${name}`);

@@ -41,6 +41,7 @@ export const SIZED: Readonly<Record<string, SizedTest>> = {
   golden: { paths: ["test/golden/mutants.test.ts", "test/golden/trtllm/golden.recorded.test.ts"], options: [] },
   leaving: { paths: ["test/conformance/lifecycle.test.ts"], options: [] },
   pack: { paths: ["test/pack.test.ts", "test/single-file.test.ts"], options: [] },
+  release: { paths: ["test/scripts/release.test.ts"], options: [] },
   workers: { paths: ["test/conformance/workers.test.ts"], options: [] },
   prometheus: { paths: ["test/prometheus"], options: [] },
   schedules: { paths: ["test/schedules"], options: ["seeds", "from", "failures"] },

@@ -51,6 +51,6 @@ export interface Collection {
   readonly full: boolean;
   /** Lengths of the times in which the thread stood still. */
   readonly pausesMs: readonly number[];
-  /** Length of the whole collection, with the times in which it worked beside the thread. */
+  /** Duration of the whole collection, including the time in which the thread continued. */
   readonly lastedMs: number;
 }

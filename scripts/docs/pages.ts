@@ -17,6 +17,7 @@ import { faultsMarkdown } from "../../src/faults/markdown.ts";
 import { bugsTable } from "./bugs.ts";
 import { clientsTable } from "./clients.ts";
 import { differencesMarkdown } from "./differences.ts";
+import { exitCodesTable } from "./exit-codes.ts";
 import { lawsMarkdown } from "./laws.ts";
 import { limitsMarkdown } from "./limits.ts";
 import { metricsTables } from "./metrics.ts";
@@ -47,6 +48,7 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/reference/triton-options.md": () => ({ options: optionsMarkdown(tritonServerOptions) }),
   "docs/reference/command-options.md": () =>
     Object.fromEntries(Object.entries(COMMANDS).map(([name, table]) => [name, withoutEmptyGroup(table)])),
+  "docs/reference/exit-codes.md": () => ({ "exit-codes": exitCodesTable() }),
   "docs/reference/parameters.md": () => ({ parameters: parametersMarkdown() }),
   "docs/reference/metrics.md": metricsTables,
   "docs/reference/laws.md": () => ({ laws: lawsMarkdown() }),

@@ -41,7 +41,7 @@ const YOUNG_BURST_US = 50_000;
  * Growth of resident memory, in bytes, after which a whole collection waits neither for `WHOLE_PART` nor for a gap between
  * steps.
  */
-const GROWTH_BYTES = 48 * 2 ** 20;
+const GROWTH_BYTES = 24 * 2 ** 20;
 
 export interface Collector {
   /** Collects the garbage of objects created since the last collection of any kind. Returns its duration in microseconds. */

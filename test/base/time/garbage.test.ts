@@ -119,7 +119,7 @@ test("a burst of requests orders young collections before the first stream is op
   expect(collected).toHaveLength(7);
 });
 
-test("if steps leave no gap, growth by 48 MiB orders a concurrent collection", async () => {
+test("if steps leave no gap, growth by 24 MiB orders a concurrent collection", async () => {
   const { garbage, resident, collected, kinds, pass, streams } = collecting();
   const end = streams();
   const found: number[] = [];
@@ -130,7 +130,7 @@ test("if steps leave no gap, growth by 48 MiB orders a concurrent collection", a
     if (collected.at(-1)![1] === "concurrent") found.push(mib);
   }
   // Growth counts from the memory in the first round.
-  expect(found).toEqual([49, 97]);
+  expect(found).toEqual([25, 49, 73, 97]);
   // A whole collection would stop all streams, so it comes after them. A concurrent one returns no memory to the system.
   expect(kinds()).not.toContain("whole");
   end();
@@ -144,7 +144,7 @@ test("a runtime without concurrent collections makes whole ones instead", async 
   for (let round = 0; round < 3; round++) {
     for (let i = 0; i < 1024; i++) garbage.opened();
     await pass(3 * SECOND_US);
-    resident.bytes += 48 * MIB;
+    resident.bytes += 24 * MIB;
   }
   expect(kinds().filter((kind) => kind !== "young")).toEqual(["whole", "whole"]);
 });
@@ -155,7 +155,7 @@ test("growth by bodies orders no whole collection if steps leave no gap", async 
   for (let round = 0; round < 10; round++) {
     garbage.add(4 * MIB);
     await pass(3 * SECOND_US);
-    resident.bytes += 48 * MIB;
+    resident.bytes += 24 * MIB;
   }
   expect(new Set(kinds())).toEqual(new Set(["young"]));
 });
@@ -176,7 +176,7 @@ test("whole collections take at most a fiftieth of the time at any rate of strea
   );
 });
 
-test("a whole collection does not wait for its share of the time if memory has grown by 48 MiB", async () => {
+test("a whole collection does not wait for its share of the time if memory has grown by 24 MiB", async () => {
   const { garbage, resident, kinds, pass } = collecting({ wholeUs: SECOND_US });
   const wholes = async (grownMib: number) => {
     resident.bytes += grownMib * MIB;
@@ -185,7 +185,7 @@ test("a whole collection does not wait for its share of the time if memory has g
     return kinds().filter((kind) => kind === "whole").length;
   };
   expect(await wholes(0)).toBe(1);
-  expect(await wholes(47)).toBe(1);
+  expect(await wholes(23)).toBe(1);
   expect(await wholes(1)).toBe(2);
 });
 

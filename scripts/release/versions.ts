@@ -1,0 +1,43 @@
+/**
+ * Lists the places that name the version of Understudy. A release has the same version in all of them. To move a version,
+ * change these places and CHANGELOG.md.
+ */
+import { readFileSync } from "node:fs";
+
+interface VersionedPlace {
+  /** Part that has the version, for messages. */
+  readonly part: string;
+  /** Path from the root of the repository. It may have wildcards. */
+  readonly path: string;
+  /** Matches the texts with the version, which is the first group. Each file needs at least one unless the path has wildcards. */
+  readonly pattern: RegExp;
+  /** True if every release must have the file. Otherwise a repository without the file has no such part. */
+  readonly isRequired: boolean;
+}
+
+export const CHART = "deploy/helm/understudy";
+const IMAGE = /\bimage: *["']?llm-understudy:([^\s"']+)/g;
+
+export const VERSIONED: readonly VersionedPlace[] = [
+  { part: "package", path: "package.json", pattern: /^ {2}"version": "([^"]*)"/gm, isRequired: true },
+  { part: "chart", path: `${CHART}/Chart.yaml`, pattern: /^version: *["']?([^\s"']+)/gm, isRequired: false },
+  { part: "chart's app", path: `${CHART}/Chart.yaml`, pattern: /^appVersion: *["']?([^\s"']+)/gm, isRequired: false },
+  { part: "image", path: "Dockerfile", pattern: /^ARG VERSION=["']?([^\s"']+)/gm, isRequired: false },
+  { part: "image in Compose", path: "deploy/compose.yaml", pattern: IMAGE, isRequired: false },
+  { part: "image in Kubernetes", path: "deploy/kubernetes/**/*.yaml", pattern: IMAGE, isRequired: false },
+  { part: "action", path: "action.yml", pattern: /^ *default: *["']?(\d+\.\d+\.\d[^\s"']*)/gm, isRequired: false },
+];
+
+/** Returns a part of a sentence for each file under `root` that does not name the version. */
+export function otherVersions(version: string, root: string): string[] {
+  return VERSIONED.flatMap(({ part, path, pattern, isRequired }) => {
+    const files = [...new Bun.Glob(path).scanSync(root)].sort();
+    if (files.length === 0) return isRequired ? [`${path} is missing`] : [];
+    return files.flatMap((file) => {
+      const found = [...readFileSync(`${root}/${file}`, "utf8").matchAll(pattern)].map(([, named]) => named!);
+      if (found.length === 0) return file === path ? [`${file} names no version (${part})`] : [];
+      const other = found.find((named) => named !== version);
+      return other === undefined ? [] : [`${file} names ${other} (${part})`];
+    });
+  });
+}

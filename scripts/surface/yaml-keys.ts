@@ -1,0 +1,65 @@
+/**
+ * Returns the keys that users write in files of fixtures, of fault plans and of scripts. A reader of these files refuses an
+ * unknown key and names the keys that it takes, so each part of a file is read once with an unknown key.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openFaultRules } from "../../src/text/canned/fixtures/fault-rules.ts";
+import { readFixtures } from "../../src/text/canned/fixtures/form.ts";
+import { SCRIPT_KEYS, SEQUENCE_KEYS } from "../../src/text/canned/script.ts";
+
+const UNKNOWN = { "": 1 };
+/** Fixtures with an unknown key in one part, by the name of the part. */
+const FIXTURES: Readonly<Record<string, object>> = {
+  fixture: UNKNOWN,
+  "fixture, match": { match: UNKNOWN, answer: "x" },
+  "fixture, match.user": { match: { user: UNKNOWN }, answer: "x" },
+  "fixture, match.messages[]": { match: { messages: [UNKNOWN] }, answer: "x" },
+  "fixture, match.body": { match: { body: { x: { present: true, ...UNKNOWN } } }, answer: "x" },
+  "fixture, answer": { answer: UNKNOWN },
+  "fixture, answer.error": { answer: { error: UNKNOWN } },
+};
+
+/** Returns the keys in the refusal of an unknown key. Throws if there is no such refusal. */
+function keysIn(part: string, read: () => unknown): string[] {
+  try {
+    read();
+  } catch (error) {
+    const [, keys] = /not known; it takes (.*)$/.exec((error as Error).message) ?? [];
+    if (keys !== undefined) return keys.split(", ");
+    throw error;
+  }
+  throw new Error(`${part}: an unknown key is accepted`);
+}
+
+function faultRuleKeys(): string[] {
+  const folder = mkdtempSync(join(tmpdir(), "understudy-keys-"));
+  const file = join(folder, "faults.yaml");
+  try {
+    writeFileSync(file, JSON.stringify({ faults: [UNKNOWN] }));
+    return keysIn("fault plan", () =>
+      openFaultRules(
+        file,
+        () => 0,
+        () => {},
+      ),
+    );
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+export function yamlKeys(): [name: string, meaning: string][] {
+  const fixtures = Object.entries(FIXTURES).map(([part, fixture]) => {
+    const read = () => readFixtures(JSON.stringify(fixture), { vocabularySize: 100, plays: [] });
+    return [part, keysIn(part, read)] as const;
+  });
+  const parts = [
+    ...fixtures,
+    ["fault plan", faultRuleKeys()] as const,
+    ["script", SCRIPT_KEYS] as const,
+    ["script, sequences[]", SEQUENCE_KEYS] as const,
+  ];
+  return parts.flatMap(([part, keys]) => keys.map((key) => [`${part}: ${key}`, "accepted"] as [string, string]));
+}
