@@ -3,7 +3,7 @@
  * of versions.
  */
 
-import type { KeepAlive } from "../../../wire/http2/server.ts";
+import type { KeepAlive } from "../../../wire/http2/pings.ts";
 
 export const TRITON_VERSION_NAMES = ["2.51", "2.73"] as const;
 export type TritonVersion = (typeof TRITON_VERSION_NAMES)[number];
