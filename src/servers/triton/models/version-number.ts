@@ -1,6 +1,6 @@
 /** Parses a model version like `std::stoll`. Source: `GetModelVersionFromString` in `http_server.cc` and `grpc_server.cc`. */
 import { invalidArg } from "../model-config/status.ts";
-import type { VersionNumber } from "../models/table.ts";
+import type { VersionNumber } from "./table.ts";
 
 const LARGEST = 2n ** 63n - 1n;
 /** Numbers of at most this many characters fit in 64 bits. */
