@@ -371,3 +371,10 @@ export const object: Type<PythonDict> = {
   check: (value, state) =>
     isDict(value) ? value : state.fail("dict_type", "Input should be a valid dictionary", value),
 };
+
+// Types that are usual in tables of fields.
+export const words = nullable(text);
+export const flag = nullable(bool);
+export const number = nullable(float);
+export const integer = nullable(int());
+export const tokenIds = nullable(list(int()));
