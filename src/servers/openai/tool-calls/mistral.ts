@@ -5,7 +5,6 @@
 
 import { pythonDumps } from "../../pydantic/dumps.ts";
 import { get, isDict, isList, type PythonValue } from "../../pydantic/value.ts";
-import { overlap } from "./hermes.ts";
 import { readPrefix } from "./json-prefix.ts";
 import {
   type CallDelta,
@@ -16,6 +15,7 @@ import {
   type ToolParser,
   type ToolUse,
 } from "./output.ts";
+import { noCalls, overlap } from "./parser-parts.ts";
 
 export const TAG = "[TOOL_CALLS]";
 
@@ -182,13 +182,12 @@ export class MistralParser implements ToolParser {
   }
 
   extract(text: string): ExtractedCalls {
-    const nothing = { called: false, calls: [], content: text };
-    if (this.use.choice === "none" && this.use.tools.length > 0) return nothing;
+    if (this.use.choice === "none" && this.use.tools.length > 0) return noCalls(text);
     const [before, ...segments] = text.split(TAG);
-    if (segments.length === 0 && !forced(this.use)) return nothing;
+    if (segments.length === 0 && !forced(this.use)) return noCalls(text);
     const list = segments.length === 0 ? text.trim() : (segments.map((segment) => segment.trim()).find(Boolean) ?? "");
     const calls = callsOf(list).map(([name, args]): ToolCall => ({ id: this.newId(), name, arguments: args }));
-    if (calls.length === 0) return { called: false, calls: [], content: list };
+    if (calls.length === 0) return noCalls(list);
     return { called: true, calls, content: segments.length > 0 && before!.trim() !== "" ? before! : null };
   }
 }
