@@ -37,10 +37,10 @@ export const asJson = (schema: JsonSchema) => ({ "application/json": { schema } 
 export const answer = (description: string, schema?: JsonSchema): ResponseObject =>
   schema === undefined ? { description } : { description, content: asJson(schema) };
 
-/** Returns the schema of a body with these fields. `parameterOf`: returns the limits and the effect of a field. */
-export function bodySchema(title: string, fields: Fields, parameterOf: (name: string) => Parameter): JsonSchema {
+/** Returns the schema of a body with these fields. `parameters`: limits and effects of the fields. */
+export function bodySchema(title: string, fields: Fields, parameters: Readonly<Record<string, Parameter>>): JsonSchema {
   const properties = Object.entries(fields).map(([name, { type, default: value }]) => {
-    const { limits, bounds, effect } = parameterOf(name);
+    const { limits, bounds, effect } = parameters[name]!;
     const description = [limits && `${capital(limits)}.`, `${capital(effectText(effect))}.`].filter(Boolean).join(" ");
     return [name, { ...type.schema, ...bounds, ...(value === undefined ? {} : { default: value }), description }];
   });

@@ -3,7 +3,7 @@
 import { union } from "../../pydantic/structures.ts";
 import * as t from "../../pydantic/types.ts";
 import { field } from "../../pydantic/validate.ts";
-import type { Int } from "../../pydantic/value.ts";
+import { get, type Int, type PlainDict, type PythonDict } from "../../pydantic/value.ts";
 
 /** Most stop strings of a request: vLLM's VLLM_MAX_STOP_STRINGS. */
 const MAX_STOP_STRINGS = 4;
@@ -33,3 +33,9 @@ export const transfer = {
   kv_transfer_params: field(t.nullable(t.object), null),
   ec_transfer_params: field(t.nullable(t.object), null),
 } as const;
+
+/** Returns the members of a tool that are left out if null, so that the prompt lacks them. */
+export function optionalMembers(tool: PythonDict): PlainDict {
+  const members = ["strict", "defer_loading"].map((name) => [name, get(tool, name) ?? null] as const);
+  return Object.fromEntries(members.filter(([, value]) => value !== null));
+}

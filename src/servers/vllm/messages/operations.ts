@@ -20,7 +20,7 @@ const ERRORS = {
 };
 const body = (title: string, fields: Fields) => ({
   required: true,
-  content: asJson(bodySchema(title, fields, (name) => messagesParameters[name as keyof typeof messagesParameters])),
+  content: asJson(bodySchema(title, fields, messagesParameters)),
 });
 const message = titled("AnthropicMessagesResponse", {
   id: text,

@@ -1,7 +1,7 @@
 /** Types of single fields that have their own rules. Source: vLLM 0.33, `sampling_params.py` and `generate/base/protocol.py`. */
 
 import { checkOneConstraint, type StructuredOutputs } from "../../openai/request/constraints.ts";
-import { validationRefusal } from "../../openai/request/errors.ts";
+import { refuseValue } from "../../openai/request/errors.ts";
 import { str } from "../../pydantic/repr.ts";
 import { dataclass, model, optional, record, required, union } from "../../pydantic/structures.ts";
 import * as t from "../../pydantic/types.ts";
@@ -18,7 +18,7 @@ export const thinkingTokenBudget: t.Type<Int | null> = {
     if (value === -1) return null;
     if ((typeof value === "number" || typeof value === "bigint") && value >= 0) return value;
     const message = "`thinking_token_budget` must be a non-negative integer or -1 for unlimited.";
-    throw validationRefusal(message, "thinking_token_budget", str(value));
+    refuseValue(message, "thinking_token_budget", str(value));
   },
 };
 
@@ -46,12 +46,12 @@ export const repetitionDetection: t.Type<ReadonlyMap<string, unknown>> = datacla
     const largest = size("max_pattern_size");
     const smallest = size("min_pattern_size");
     if (largest < 0 || smallest < 0 || smallest > largest)
-      throw validationRefusal(
+      refuseValue(
         "max_pattern_size, min_pattern_size must be >=0, with min_pattern_size <= max_pattern_size. " +
           "Set both to 0 to disable repetitive pattern detection.",
       );
     if (largest > 0 && size("min_count") < 2)
-      throw validationRefusal(
+      refuseValue(
         "min_count must be >= 2 to detect repetitive patterns in engine output. " +
           "If you do not wish to detect repetitive patterns, set max_pattern_size to 0.",
       );

@@ -17,7 +17,8 @@ import { detokenizeBody } from "./tokens.ts";
 
 function bodyOf(kind: ChatKind, title: string): JsonSchema {
   const fields = kind === "chat" ? chatFields : completionFields;
-  return bodySchema(title, fields, (name) => parameterOf(kind, name as keyof typeof openaiParameters));
+  const names = Object.keys(fields) as (keyof typeof openaiParameters)[];
+  return bodySchema(title, fields, Object.fromEntries(names.map((name) => [name, parameterOf(kind, name)])));
 }
 
 // ---- answers

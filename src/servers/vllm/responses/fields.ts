@@ -2,7 +2,7 @@
  * The fields of requests of OpenAI's Responses API. Of the items of `input` only the members that are used are checked, because
  * their union has some forty types. Sources: vLLM 0.33, `entrypoints/openai/responses/protocol.py`, and openai 3.52.
  */
-import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
+import { badRequest, refuseValue } from "../../openai/request/errors.ts";
 import {
   effort,
   freeArguments,
@@ -13,7 +13,7 @@ import {
   topLogprobs,
   transfer,
 } from "../../openai/request/shared-fields.ts";
-import { RefusedRequest } from "../../pydantic/refusals.ts";
+import { refuse } from "../../pydantic/refusals.ts";
 import { model, optional, required, union } from "../../pydantic/structures.ts";
 import * as t from "../../pydantic/types.ts";
 import { field } from "../../pydantic/validate.ts";
@@ -126,7 +126,7 @@ const toolChoice = union<string | PythonDict>(
   model("ToolChoiceFunction", { name: required(t.text), type: required(t.literal("function")) }),
 );
 
-const penalty: t.Type<t.number | null> = {
+const penalty: t.Type<number | null> = {
   name: "number from -2 to 2, null",
   schema: { anyOf: [{ type: "number", minimum: -2, maximum: 2 }, { type: "null" }] },
   check(value, state) {
@@ -229,25 +229,25 @@ export const responsesFields = {
 /** Applies vLLM's validators of the raw body, in reverse order of definition. They may change it. Throws `RefusedRequest`. */
 export function applyResponsesRules(body: PythonDict): void {
   checkTools(body);
-  if (truthy(get(body, "prompt"))) throw validationRefusal("prompt template is not supported", "prompt");
+  if (truthy(get(body, "prompt"))) refuseValue("prompt template is not supported", "prompt");
   if (truthy(get(body, "background")) && !truthy(get(body, "store") ?? true))
-    throw validationRefusal("background can only be used when `store` is true", "background");
+    refuseValue("background can only be used when `store` is true", "background");
 }
 
 function checkTools(body: PythonDict): void {
   const tools = get(body, "tools");
   if (!isList(tools) && tools !== undefined && tools !== null && typeof tools !== "string" && !isDict(tools))
-    throw new RefusedRequest(badRequest(`object of type '${typeName(tools)}' has no len()`));
+    refuse(badRequest(`object of type '${typeName(tools)}' has no len()`));
   const choice = get(body, "tool_choice") ?? "auto";
   const named = isDict(choice) && get(choice, "type") === "function";
-  const missing = () => validationRefusal("Tool choice 'function' not found in 'tools' parameter.", "tool_choice");
+  const missing = (): never => refuseValue("Tool choice 'function' not found in 'tools' parameter.", "tool_choice");
   if (!isList(tools) || tools.length === 0) {
     if (choice === "auto" || choice === "none") set(body, "tool_choice", "none");
     else if (choice === "required")
-      throw validationRefusal("Tool choice 'required' must be specified with 'tools' parameter.", "tool_choice");
-    else if (named) throw missing();
+      refuseValue("Tool choice 'required' must be specified with 'tools' parameter.", "tool_choice");
+    else if (named) missing();
   } else if (named) {
     const name = get(choice as PythonDict, "name");
-    if (!tools.some((tool) => isDict(tool) && get(tool, "name") === name) || !truthy(name)) throw missing();
+    if (!tools.some((tool) => isDict(tool) && get(tool, "name") === name) || !truthy(name)) missing();
   }
 }

@@ -33,13 +33,7 @@ export const responsesOperations: Operations = {
     summary: "Create a response",
     requestBody: {
       required: true,
-      content: asJson(
-        bodySchema(
-          "ResponsesRequest",
-          responsesFields,
-          (name) => responsesParameters[name as keyof typeof responsesParameters],
-        ),
-      ),
+      content: asJson(bodySchema("ResponsesRequest", responsesFields, responsesParameters)),
     },
     responses: {
       "200": streamed(
