@@ -5,6 +5,7 @@
  */
 
 import { type ErrorAnswer, refuse } from "../pydantic/refusals.ts";
+import type { LineError } from "../pydantic/types.ts";
 import {
   get,
   isDict,
@@ -17,7 +18,7 @@ import {
   set,
   truthy,
 } from "../pydantic/value.ts";
-import { bodyError, flatError, type SchemaError, schemaErrors } from "./errors.ts";
+import { bodyError, flatError, schemaErrors } from "./errors.ts";
 import { useSampling } from "./sampling.ts";
 
 /** Fields with the same meaning in chats and completions. */
@@ -107,7 +108,7 @@ function usePrompt(body: PythonDict): void {
   if (prompt === "") set(body, "prompt", [""]);
 }
 
-function noPrompt(type: string): SchemaError {
+function noPrompt(type: string): LineError {
   return { type: `${type}_type`, loc: ["body", "prompt"], message: `Input should be a valid ${type}`, input: null };
 }
 

@@ -4,13 +4,13 @@
  * stream and the items of the output are the same as in vLLM.
  */
 
+import { quotedJson } from "../../text/tokens/vocabulary.ts";
 import type { Ending } from "../openai/pipeline/context.ts";
 import type { Limits } from "../openai/request/request.ts";
 import { type ErrorAnswer, refuse } from "../pydantic/refusals.ts";
 import { get, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../pydantic/value.ts";
 import type { ResponsesHabits } from "../vllm/responses/habits.ts";
 import type { BodyFacts, Item } from "../vllm/responses/items.ts";
-import { quotedJson } from "../vllm/responses/repeated.ts";
 import type { Status } from "../vllm/responses/store.ts";
 import { asTrtllm, bodyError, flatError, uncaught, wrongFields } from "./errors.ts";
 import { checkNames } from "./fields.ts";

@@ -4,7 +4,7 @@
  */
 
 import type { Ids } from "../../../base/random.ts";
-import { escapeJson } from "../../../text/tokens/vocabulary.ts";
+import { orNull, quotedJson } from "../../../text/tokens/vocabulary.ts";
 import { type AnswerContext, type Ending, endingOf } from "../../openai/pipeline/context.ts";
 import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../openai/pipeline/form.ts";
 import { paused, pausedInChatStream } from "../../openai/request/errors.ts";
@@ -12,7 +12,6 @@ import type { CallDelta } from "../../openai/tool-calls/output.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { anthropicError } from "./errors.ts";
 
-const quoted = (text: string) => `"${escapeJson(text)}"`;
 const event = (name: string, data: string) => `event: ${name}\ndata: ${data}\n\n`;
 
 const encoder = new TextEncoder();
@@ -55,7 +54,7 @@ export class MessagesForm implements Form {
 
   opening(): readonly string[] {
     const { id, model, prompts } = this.#context;
-    const message = `{"id":${quoted(id)},"type":"message","role":"assistant","content":[],"model":${quoted(model)},"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":${prompts[0]!.tokens},"output_tokens":0}}`;
+    const message = `{"id":${quotedJson(id)},"type":"message","role":"assistant","content":[],"model":${quotedJson(model)},"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":${prompts[0]!.tokens},"output_tokens":0}}`;
     return [event("message_start", `{"type":"message_start","message":${message}}`)];
   }
 
@@ -65,12 +64,12 @@ export class MessagesForm implements Form {
     const events: string[] = [];
     if (reasoning) {
       if (this.#block?.type !== "thinking") this.#open(events, "thinking", '{"type":"thinking","thinking":""}', null);
-      events.push(this.#delta(`{"type":"thinking_delta","thinking":${quoted(reasoning)}}`));
+      events.push(this.#delta(`{"type":"thinking_delta","thinking":${quotedJson(reasoning)}}`));
     }
     if (content && this.#block?.type === "tool_use") this.#pending += content;
     else if (content) {
       if (this.#block?.type !== "text") this.#open(events, "text", '{"type":"text","text":""}', null);
-      events.push(this.#delta(`{"type":"text_delta","text":${quoted(content)}}`));
+      events.push(this.#delta(`{"type":"text_delta","text":${quotedJson(content)}}`));
     }
     for (const call of calls) this.#call(events, call);
     return events;
@@ -112,18 +111,18 @@ export class MessagesForm implements Form {
     const [reason, stop] = stopReason(ending, called, called);
     const blocks: string[] = [];
     if (reasoning)
-      blocks.push(`{"type":"thinking","thinking":${quoted(reasoning)},"signature":"${this.#context.newId(16)}"}`);
-    if (content) blocks.push(`{"type":"text","text":${quoted(content)}}`);
+      blocks.push(`{"type":"thinking","thinking":${quotedJson(reasoning)},"signature":"${this.#context.newId(16)}"}`);
+    if (content) blocks.push(`{"type":"text","text":${quotedJson(content)}}`);
     for (const { id: callId, name, arguments: json } of calls) {
       const input = JSON.stringify(JSON.parse(json));
-      blocks.push(`{"type":"tool_use","id":${quoted(callId)},"name":${quoted(name)},"input":${input}}`);
+      blocks.push(`{"type":"tool_use","id":${quotedJson(callId)},"name":${quotedJson(name)},"input":${input}}`);
     }
     if (blocks.length === 0) blocks.push('{"type":"text","text":""}');
     const ends = [
       reason === null ? "" : `"stop_reason":"${reason}",`,
-      stop === null ? "" : `"stop_sequence":${quoted(stop)},`,
+      stop === null ? "" : `"stop_sequence":${quotedJson(stop)},`,
     ];
-    return `{"id":${quoted(id)},"type":"message","role":"assistant","content":[${blocks}],"model":${quoted(model)},${ends.join("")}"usage":${this.#usage(ending)}}`;
+    return `{"id":${quotedJson(id)},"type":"message","role":"assistant","content":[${blocks}],"model":${quotedJson(model)},${ends.join("")}"usage":${this.#usage(ending)}}`;
   }
 
   refused(error: ErrorAnswer): ErrorAnswer {
@@ -142,13 +141,13 @@ export class MessagesForm implements Form {
       if (this.#block?.id !== id && name !== undefined) {
         this.#called = true;
         this.#arguments = "";
-        const start = `{"type":"tool_use","id":${quoted(id)},"name":${quoted(name)},"input":{}}`;
+        const start = `{"type":"tool_use","id":${quotedJson(id)},"name":${quotedJson(name)},"input":{}}`;
         this.#open(events, "tool_use", start, id);
       }
     }
     if (!more || this.#block === null || this.#block.id !== (id ?? this.#callIds.get(index) ?? "")) return;
     this.#arguments += more;
-    events.push(this.#delta(`{"type":"input_json_delta","partial_json":${quoted(more)}}`));
+    events.push(this.#delta(`{"type":"input_json_delta","partial_json":${quotedJson(more)}}`));
   }
 
   #delta(delta: string): string {
@@ -170,7 +169,7 @@ export class MessagesForm implements Form {
     this.#pending = "";
     if (text === "") return;
     this.#open(events, "text", '{"type":"text","text":""}', null);
-    events.push(this.#delta(`{"type":"text_delta","text":${quoted(text)}}`));
+    events.push(this.#delta(`{"type":"text_delta","text":${quotedJson(text)}}`));
     this.#closeBlock(events);
   }
 
@@ -184,8 +183,6 @@ export class MessagesForm implements Form {
     this.#blocks++;
   }
 }
-
-const orNull = (text: string | null) => (text === null ? "null" : quoted(text));
 
 /** Returns `stop_reason` and `stop_sequence`. A stop string inside a tool call is the reason, because the call must not run. */
 function stopReason({ finish, stop }: Ending, called: boolean, complete: boolean): [string | null, string | null] {
