@@ -3,6 +3,7 @@
  * vLLM 0.33 (`parser/mistral.py`), it sends arguments as they come and the type with each delta. Ids have nine characters.
  */
 
+import { parsedJson } from "../../../base/json-object.ts";
 import { pythonDumps } from "../../pydantic/dumps.ts";
 import { get, isDict, isList, type PythonValue } from "../../pydantic/value.ts";
 import { readPrefix } from "./json-prefix.ts";
@@ -193,13 +194,7 @@ export class MistralParser implements ToolParser {
 }
 
 /** Resolves the escapes of a JSON string. Returns it unchanged if they are invalid. */
-function unescaped(raw: string): string {
-  try {
-    return JSON.parse(`"${raw}"`);
-  } catch {
-    return raw;
-  }
-}
+const unescaped = (raw: string) => (parsedJson(`"${raw}"`) ?? raw) as string;
 
 /** Returns name and arguments of each call in a whole text. */
 function callsOf(text: string): [string, string][] {

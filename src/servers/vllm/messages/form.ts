@@ -3,6 +3,7 @@
  * messages_full_converter).
  */
 
+import { parsedJson } from "../../../base/json-object.ts";
 import type { Ids } from "../../../base/random.ts";
 import { orNull, quotedJson } from "../../../text/tokens/vocabulary.ts";
 import { type AnswerContext, type Ending, endingOf } from "../../openai/pipeline/context.ts";
@@ -85,7 +86,7 @@ export class MessagesForm implements Form {
     const ending = endingOf(this.#context, choice!);
     const events: string[] = [];
     this.#close(events);
-    const complete = this.#called && isJson(this.#arguments);
+    const complete = this.#called && parsedJson(this.#arguments) !== undefined;
     const [reason, stop] = stopReason(ending, this.#called, complete);
     events.push(
       event(
@@ -191,13 +192,4 @@ function stopReason({ finish, stop }: Ending, called: boolean, complete: boolean
   if (complete) return ["tool_use", null];
   if (typeof stop === "string") return ["stop_sequence", stop];
   return [called ? "tool_use" : "end_turn", null];
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
