@@ -5,7 +5,7 @@
 
 import { goDurationUs } from "../../base/go-duration.ts";
 import { jsonObjectIn, parsedJson } from "../../base/json-object.ts";
-import { orError } from "../../base/or-error.ts";
+import { resultOrError } from "../../base/result-or-error.ts";
 
 /** A number, or a waveform over time. */
 type Wave = number | Waveform;
@@ -88,7 +88,7 @@ const NUMBERS_MOST = 100_000;
 export function parseFakeMetrics(text: string): FakeMetrics | { readonly error: string } {
   const parsed = jsonObjectIn(text);
   if (parsed === null) return { error: 'takes a JSON object, as in {"running-requests": 16}' };
-  const metrics = orError(FakeMetricsError, () => read(parsed));
+  const metrics = resultOrError(FakeMetricsError, () => read(parsed));
   return metrics instanceof FakeMetricsError ? { error: metrics.message } : metrics;
 }
 

@@ -369,8 +369,8 @@ export const object: Type<PythonDict> = {
 };
 
 // Types that are usual in tables of fields.
-export const words = nullable(text);
-export const flag = nullable(bool);
-export const number = nullable(float);
-export const integer = nullable(int());
+export const textOrNull = nullable(text);
+export const boolOrNull = nullable(bool);
+export const floatOrNull = nullable(float);
+export const intOrNull = nullable(int());
 export const tokenIds = nullable(list(int()));

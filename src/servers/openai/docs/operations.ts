@@ -33,6 +33,13 @@ export const titled = (title: string, properties: Readonly<Record<string, JsonSc
 });
 /** Returns the `content` of a JSON body. */
 export const asJson = (schema: JsonSchema) => ({ "application/json": { schema } });
+/** Returns the body of a request in JSON. */
+export const bodyInJson = (schema: JsonSchema) => ({ required: true, content: asJson(schema) });
+/** Returns a response that is JSON or a stream of events. */
+export const streamable = (description: string, schema: JsonSchema): ResponseObject => ({
+  description,
+  content: { ...asJson(schema), "text/event-stream": { schema: {} } },
+});
 /** Returns a response with or without a JSON body. */
 export const answer = (description: string, schema?: JsonSchema): ResponseObject =>
   schema === undefined ? { description } : { description, content: asJson(schema) };

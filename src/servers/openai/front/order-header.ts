@@ -1,6 +1,6 @@
 /** Reads the header by which a request orders its answer (docs/how-to/scripts.md). */
 
-import { orError } from "../../../base/or-error.ts";
+import { resultOrError } from "../../../base/result-or-error.ts";
 import { BrokenScript, type Order, parseOrder } from "../../../text/canned/script.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
 import { requestOrdersOf } from "../request/request-orders.ts";
@@ -30,6 +30,6 @@ export function mayRelease({ config, text: { canned } }: OpenAiKernel): boolean 
 }
 
 function read(text: string): Order | BrokenScript {
-  if (last?.text !== text) last = { text, order: orError(BrokenScript, () => parseOrder(text)) };
+  if (last?.text !== text) last = { text, order: resultOrError(BrokenScript, () => parseOrder(text)) };
   return last.order;
 }

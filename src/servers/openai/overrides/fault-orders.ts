@@ -3,7 +3,7 @@
  * comes first, then that of a rule in `--fault-plan`, then one fault by chance (`--fault-rate`). Loads the code of faults at the
  * first use.
  */
-import { orError } from "../../../base/or-error.ts";
+import { resultOrError } from "../../../base/result-or-error.ts";
 import type { SubstituteAnswer } from "../../../faults/instead.ts";
 import type { FaultCarrier, Plan } from "../../../faults/plan/types.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
@@ -130,7 +130,7 @@ export class FaultOrders {
       const { faultRate = 0, faultTypes = [] } = live.values.faults.get();
       return planByChance(faultRate / 100, faultTypes, config.engine.seed, key, over === "grpc" ? "grpc" : "1.1");
     };
-    const plan = orError(BrokenPlan, () =>
+    const plan = resultOrError(BrokenPlan, () =>
       typeof ordered === "string" ? parsePlan(ordered) : (ordered ?? byChance()),
     );
     if (plan instanceof BrokenPlan) return badRequest(`understudy: ${plan.message}`, "understudy");

@@ -1,5 +1,5 @@
 /** Finds out two properties of a chat template by rendering test messages. Like vLLM, does so once, when first needed. */
-import { orError } from "../../../base/or-error.ts";
+import { resultOrError } from "../../../base/result-or-error.ts";
 import { type RenderChat, TemplateRefusal } from "../../../text/tokens/chat-template.ts";
 import type { ReadingHost } from "./dialect.ts";
 
@@ -26,7 +26,7 @@ export function templateHabits(
 function refusesInlineSystem(renderChat: RenderChat): boolean {
   const message = (role: string) => ({ role, content: "t" });
   const messages = ["system", "user", "system", "user"].map(message);
-  return orError(TemplateRefusal, () => renderChat(messages, false, false, null)) instanceof TemplateRefusal;
+  return resultOrError(TemplateRefusal, () => renderChat(messages, false, false, null)) instanceof TemplateRefusal;
 }
 
 const EFFORTS = ["low", "medium", "high", "xhigh", "max"];
@@ -36,7 +36,7 @@ function ignoresEffort(renderChat: RenderChat): boolean {
   const rendered = (effort: string): string | null => {
     const names = { reasoning_effort: effort, enable_thinking: effort !== "none" };
     const messages = [{ role: "user", content: "Hi" }];
-    const parts = orError(TemplateRefusal, () => renderChat(messages, true, false, null, names));
+    const parts = resultOrError(TemplateRefusal, () => renderChat(messages, true, false, null, names));
     return parts instanceof TemplateRefusal ? null : JSON.stringify(parts);
   };
   const without = rendered("none");

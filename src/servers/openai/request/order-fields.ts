@@ -1,13 +1,13 @@
 /** Reads the fields of a body that order how the answer goes or ends: `understudy` and `repetition_detection`. */
 
-import { orError } from "../../../base/or-error.ts";
+import { resultOrError } from "../../../base/result-or-error.ts";
 import { BrokenScript, readOrder } from "../../../text/canned/script.ts";
 import { type Int, type PythonValue, toPlain } from "../../pydantic/value.ts";
 import type { CommonRequest, Repetition } from "./request.ts";
 
 /** Reads the field `understudy`. `exact`: the value comes from the exact parser. */
 export function orderOf(value: PythonValue, exact: boolean): CommonRequest["order"] {
-  const order = orError(BrokenScript, () => readOrder(exact ? toPlain(value) : value));
+  const order = resultOrError(BrokenScript, () => readOrder(exact ? toPlain(value) : value));
   return order instanceof BrokenScript ? { broken: order.message } : order;
 }
 

@@ -8,8 +8,8 @@ import { get, type Int, type PlainDict, type PythonDict } from "../../pydantic/v
 /** Most stop strings of a request: vLLM's VLLM_MAX_STOP_STRINGS. */
 const MAX_STOP_STRINGS = 4;
 
-export const INT64 = { ge: -(2n ** 63n), le: 2n ** 63n - 1n };
-export const seed = t.nullable(t.int(INT64));
+export const INT64_RANGE = { ge: -(2n ** 63n), le: 2n ** 63n - 1n };
+export const seed = t.nullable(t.int(INT64_RANGE));
 export const stopStrings = t.list(t.text, MAX_STOP_STRINGS);
 export const stop = t.nullable(union<string | string[]>(t.text, stopStrings));
 export const effort = t.literal("none", "minimal", "low", "medium", "high", "xhigh", "max");
@@ -21,13 +21,13 @@ export const freeArguments = t.nullable(t.dict(union<unknown>(scalar, t.list(sca
 /** `top_logprobs`, in which null means 0. */
 export const topLogprobs: t.Type<Int> = {
   name: "integer, null",
-  schema: t.integer.schema,
+  schema: t.intOrNull.schema,
   check: (value, state) => (value === null ? 0 : t.int().check(value, state)),
 };
 
 export const media = {
   mm_payload: field<string>(t.literal("tensors", "none"), "tensors"),
-  return_mm_kwargs: field(t.flag, null),
+  return_mm_kwargs: field(t.boolOrNull, null),
 } as const;
 export const transfer = {
   kv_transfer_params: field(t.nullable(t.object), null),

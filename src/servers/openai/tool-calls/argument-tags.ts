@@ -3,7 +3,7 @@
  * `parser/minimax_m2.py`, `parser/glm47_moe.py`, `parser/deepseek_v4.py`.
  */
 import type { PythonValue } from "../../pydantic/value.ts";
-import { jsonIn } from "./parser-parts.ts";
+import { pythonJsonIn } from "./parser-parts.ts";
 
 type Match = RegExpExecArray | RegExpMatchArray;
 
@@ -93,12 +93,12 @@ export function dsmlArguments(raw: string, open: boolean): Map<string, PythonVal
   const members = new Map<string, PythonValue>();
   let end = 0;
   for (const match of raw.matchAll(DSML)) {
-    members.set(match[1]!, match[2] === "true" ? match[3]! : (jsonIn(match[3]!) ?? match[3]!));
+    members.set(match[1]!, match[2] === "true" ? match[3]! : (pythonJsonIn(match[3]!) ?? match[3]!));
     end = match.index + match[0].length;
   }
   const rest = open ? DSML_OPEN.exec(raw.slice(end)) : null;
   if (rest === null) return members;
-  const value = rest[2] === "true" ? rest[3]! : jsonIn(rest[3]!);
+  const value = rest[2] === "true" ? rest[3]! : pythonJsonIn(rest[3]!);
   if (value !== undefined) members.set(rest[1]!, value);
   return members;
 }

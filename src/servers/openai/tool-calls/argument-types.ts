@@ -4,7 +4,7 @@
  */
 import { pythonDumps } from "../../pydantic/dumps.ts";
 import { get, isDict, isList, keysOf, PythonFloat, type PythonValue, toInt } from "../../pydantic/value.ts";
-import { jsonIn } from "./parser-parts.ts";
+import { pythonJsonIn } from "./parser-parts.ts";
 
 /** JSON schemas by property. */
 export type Properties = Readonly<Record<string, unknown>>;
@@ -89,7 +89,7 @@ function float(text: string): PythonValue | undefined {
 }
 
 function json(text: string): PythonValue | undefined {
-  const value = jsonIn(text);
+  const value = pythonJsonIn(text);
   return value !== undefined && allFinite(value) ? value : undefined;
 }
 

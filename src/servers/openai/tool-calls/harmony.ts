@@ -5,7 +5,7 @@
  */
 import { pythonDumps } from "../../pydantic/dumps.ts";
 import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser } from "./output.ts";
-import { addCall, jsonIn, overlap } from "./parser-parts.ts";
+import { addCall, overlap, pythonJsonIn } from "./parser-parts.ts";
 
 const CHANNEL = "<|channel|>";
 const MESSAGE = "<|message|>";
@@ -104,6 +104,6 @@ function partsOf(text: string): Part[] {
 
 /** Returns JSON in Python's notation. Returns other text unchanged. */
 function normalize(text: string): string {
-  const value = jsonIn(text);
+  const value = pythonJsonIn(text);
   return value === undefined ? text : pythonDumps(value);
 }

@@ -6,7 +6,7 @@
 import { pythonDumps } from "../../pydantic/dumps.ts";
 import { get, isDict } from "../../pydantic/value.ts";
 import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser } from "./output.ts";
-import { jsonIn, noCalls, overlap } from "./parser-parts.ts";
+import { noCalls, overlap, pythonJsonIn } from "./parser-parts.ts";
 
 const START = "<tool_call>";
 const END = "</tool_call>";
@@ -128,7 +128,7 @@ export class HermesParser implements ToolParser {
 
 /** Reads a complete call. Returns null if it is malformed. */
 function callOf(json: string, newId: () => string): ToolCall | null {
-  const value = jsonIn(json);
+  const value = pythonJsonIn(json);
   if (!isDict(value)) return null;
   const name = get(value, "name");
   const args = get(value, "arguments");
@@ -149,5 +149,5 @@ function isJson(text: string): boolean {
     } else if (unit === 0x7b) depth++;
     else if (unit === 0x7d) depth--;
   }
-  return depth === 0 && jsonIn(text) !== undefined;
+  return depth === 0 && pythonJsonIn(text) !== undefined;
 }

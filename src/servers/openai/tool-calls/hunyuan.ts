@@ -6,7 +6,7 @@ import { dumpsString, pythonDumps } from "../../pydantic/dumps.ts";
 import { PythonFloat, type PythonValue, toInt } from "../../pydantic/value.ts";
 import { isPlain } from "./growing-text.ts";
 import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser, ToolUse } from "./output.ts";
-import { jsonIn, noCalls, propertiesOf } from "./parser-parts.ts";
+import { noCalls, propertiesOf, pythonJsonIn } from "./parser-parts.ts";
 import { parseValue } from "./poolside.ts";
 
 const BLOCK_START = "<tool_calls>";
@@ -168,7 +168,7 @@ export class HunyuanParser implements ToolParser {
     if (types.has("number") && /[.eE]/.test(text) && text.trim() !== "" && Number.isFinite(Number(text)))
       return new PythonFloat(Number(text));
     const isOpen = [...types].some((type) => !["string", "boolean", "integer", "number"].includes(type));
-    const value = isOpen ? jsonIn(text) : undefined;
+    const value = isOpen ? pythonJsonIn(text) : undefined;
     // Text that is not JSON may be a string.
     if (value !== undefined) return value;
     return types.has("string") ? text : parseValue(text);

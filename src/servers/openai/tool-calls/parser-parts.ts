@@ -29,7 +29,7 @@ export function overlap(text: string, tag: string): number {
 }
 
 /** Parses JSON. Returns undefined if it is malformed. */
-export function jsonIn(text: string): PythonValue | undefined {
+export function pythonJsonIn(text: string): PythonValue | undefined {
   try {
     return parsePython(text);
   } catch {

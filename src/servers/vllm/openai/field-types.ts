@@ -26,14 +26,14 @@ export const structuredOutputs: t.Type<StructuredOutputs> = dataclass(
   "StructuredOutputsParams",
   {
     json: optional(t.nullable(union<unknown>(t.text, t.object))),
-    regex: optional(t.words),
+    regex: optional(t.textOrNull),
     choice: optional(t.nullable(t.list(t.text))),
-    grammar: optional(t.words),
-    json_object: optional(t.flag),
+    grammar: optional(t.textOrNull),
+    json_object: optional(t.boolOrNull),
     disable_any_whitespace: optional(t.bool),
     disable_additional_properties: optional(t.bool),
-    whitespace_pattern: optional(t.words),
-    structural_tag: optional(t.words),
+    whitespace_pattern: optional(t.textOrNull),
+    structural_tag: optional(t.textOrNull),
   },
   checkOneConstraint,
 );
@@ -86,9 +86,9 @@ export const responseFormat: t.Type<PythonDict> = union<PythonDict>(
       t.nullable(
         model("JsonSchemaResponseFormat", {
           name: required(t.text),
-          description: optional(t.words),
+          description: optional(t.textOrNull),
           json_schema: optional(t.nullable(t.object), "schema"),
-          strict: optional(t.flag),
+          strict: optional(t.boolOrNull),
         }),
       ),
     ),
@@ -98,8 +98,8 @@ export const responseFormat: t.Type<PythonDict> = union<PythonDict>(
 );
 
 export const streamOptions: t.Type<ReadonlyMap<string, unknown>> = record("StreamOptions", {
-  include_usage: optional(t.flag),
-  continuous_usage_stats: optional(t.flag),
+  include_usage: optional(t.boolOrNull),
+  continuous_usage_stats: optional(t.boolOrNull),
 });
 
 export const tool: t.Type<PythonDict> = model("ChatCompletionToolsParam", {
@@ -107,13 +107,13 @@ export const tool: t.Type<PythonDict> = model("ChatCompletionToolsParam", {
   function: required(
     model("FunctionDefinition", {
       name: required(t.text),
-      description: optional(t.words),
+      description: optional(t.textOrNull),
       parameters: optional(t.nullable(t.object)),
-      strict: optional(t.flag),
-      defer_loading: optional(t.flag),
+      strict: optional(t.boolOrNull),
+      defer_loading: optional(t.boolOrNull),
     }),
   ),
-  defer_loading: optional(t.flag),
+  defer_loading: optional(t.boolOrNull),
 });
 
 /**

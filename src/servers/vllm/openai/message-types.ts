@@ -63,7 +63,7 @@ const promptEmbedsPart = typedDict("ChatCompletionContentPartPromptEmbedsParam",
   type: required(t.literal("prompt_embeds")),
 });
 
-const uuid: Members = { uuid: optional(t.words) };
+const uuid: Members = { uuid: optional(t.textOrNull) };
 const embeds = optional(
   t.nullable(union<unknown>(t.text, t.dict(union<unknown>(t.text, t.list(union<unknown>(t.int(), t.float)))))),
 );
@@ -95,7 +95,7 @@ const anyPart = union<unknown>(
       image_pil: optional(t.nullable(model("PILImage", { image_pil: required(picture) }))),
       ...uuid,
     }),
-    typedDict("CustomChatCompletionContentSimpleImageParam", { image_url: optional(t.words), ...uuid }),
+    typedDict("CustomChatCompletionContentSimpleImageParam", { image_url: optional(t.textOrNull), ...uuid }),
     typedDict("ChatCompletionContentPartImageEmbedsParam", {
       image_embeds: embeds,
       type: required(t.literal("image_embeds")),
@@ -113,8 +113,8 @@ const anyPart = union<unknown>(
       ...uuid,
     }),
     promptEmbedsPart,
-    typedDict("CustomChatCompletionContentSimpleAudioParam", { audio_url: optional(t.words) }),
-    typedDict("CustomChatCompletionContentSimpleVideoParam", { video_url: optional(t.words), ...uuid }),
+    typedDict("CustomChatCompletionContentSimpleAudioParam", { audio_url: optional(t.textOrNull) }),
+    typedDict("CustomChatCompletionContentSimpleVideoParam", { video_url: optional(t.textOrNull), ...uuid }),
     typedDict("CustomChatCompletionContentToolReferenceParam", {
       name: optional(t.text),
       type: optional(t.literal("tool_reference")),
@@ -185,7 +185,7 @@ export const SHAPES: readonly Shape[] = [
         t.nullable(typedDict("FunctionCall", { arguments: required(t.text), name: required(t.text) })),
       ),
       name: optional(t.text),
-      refusal: optional(t.words),
+      refusal: optional(t.textOrNull),
       tool_calls: optional(toolCalls),
     },
     { parts: assistantParts.item, calls: toolCalls.item },
@@ -196,7 +196,7 @@ export const SHAPES: readonly Shape[] = [
     { parts: textPart },
   ),
   shape("ChatCompletionFunctionMessageParam", {
-    content: required(t.words),
+    content: required(t.textOrNull),
     name: required(t.text),
     role: required(t.literal("function")),
   }),
@@ -204,7 +204,7 @@ export const SHAPES: readonly Shape[] = [
     role: required(t.text),
     content: optional(union<unknown>(t.text, t.list(anyPart))),
     name: optional(t.text),
-    tool_call_id: optional(t.words),
+    tool_call_id: optional(t.textOrNull),
     tool_calls: optional(t.nullable(t.list(functionCall))),
     reasoning: optional(t.nullable(union<unknown>(t.text, labelled(promptEmbedsPart)))),
     tools: optional(
@@ -216,7 +216,7 @@ export const SHAPES: readonly Shape[] = [
                 name: required(t.text),
                 description: optional(t.text),
                 parameters: optional(t.object),
-                strict: optional(t.flag),
+                strict: optional(t.boolOrNull),
               }),
             ),
             type: required(t.literal("function")),
@@ -224,7 +224,7 @@ export const SHAPES: readonly Shape[] = [
         ),
       ),
     ),
-    task: optional(t.words),
+    task: optional(t.textOrNull),
   }),
   {
     label: "Message",
@@ -232,13 +232,13 @@ export const SHAPES: readonly Shape[] = [
       author: required(
         model("Author", {
           role: required(t.enumeration("user", "assistant", "system", "developer", "tool")),
-          name: optional(t.words),
+          name: optional(t.textOrNull),
         }),
       ),
       content: optional(t.list(model("Content", {}))),
-      channel: optional(t.words),
-      recipient: optional(t.words),
-      content_type: optional(t.words),
+      channel: optional(t.textOrNull),
+      recipient: optional(t.textOrNull),
+      content_type: optional(t.textOrNull),
     }),
   },
 ];

@@ -6,7 +6,7 @@ import { badRequest, refuseValue } from "../../openai/request/errors.ts";
 import {
   effort,
   freeArguments,
-  INT64,
+  INT64_RANGE,
   media,
   seed,
   stop,
@@ -52,7 +52,7 @@ const ITEMS: Readonly<Record<string, t.Type<PythonDict>>> = {
   reasoning: model("ResponseReasoningItem", {
     summary: required(t.list(model("Summary", { text: required(t.text) }))),
     content: optional(t.nullable(t.list(model("Content", { text: required(t.text) })))),
-    encrypted_content: optional(t.words),
+    encrypted_content: optional(t.textOrNull),
   }),
 };
 const message = model("EasyInputMessageParam", {
@@ -78,7 +78,7 @@ const reasoning = model("Reasoning", {
   context: optional(t.nullable(t.literal("auto", "current_turn", "all_turns"))),
   effort: optional(t.nullable(effort)),
   generate_summary: summary,
-  mode: optional(t.words),
+  mode: optional(t.textOrNull),
   summary,
 });
 
@@ -88,8 +88,8 @@ const format = union<PythonDict>(
     name: required(t.text),
     schema_: required(t.object, "schema"),
     type: required(t.literal("json_schema")),
-    description: optional(t.words),
-    strict: optional(t.flag),
+    description: optional(t.textOrNull),
+    strict: optional(t.boolOrNull),
   }),
   model("ResponseFormatJSONObject", { type: required(t.literal("json_object")) }),
 );
@@ -101,9 +101,9 @@ const textConfig = model("ResponseTextConfig", {
 const functionTool = model("FunctionTool", {
   name: required(t.text),
   parameters: optional(t.nullable(t.object)),
-  strict: optional(t.flag),
+  strict: optional(t.boolOrNull),
   type: required(t.literal("function")),
-  description: optional(t.words),
+  description: optional(t.textOrNull),
 });
 const tool: t.Type<PythonDict> = {
   name: "tool",
@@ -130,7 +130,7 @@ const penalty: t.Type<number | null> = {
   name: "number from -2 to 2, null",
   schema: { anyOf: [{ type: "number", minimum: -2, maximum: 2 }, { type: "null" }] },
   check(value, state) {
-    const result = t.number.check(value, state);
+    const result = t.floatOrNull.check(value, state);
     if (result === t.FAIL || result === null) return result;
     if (result < -2)
       return state.fail("greater_than_equal", "Input should be greater than or equal to -2", value, {
@@ -145,7 +145,7 @@ const penalty: t.Type<number | null> = {
 };
 
 export const responsesFields = {
-  background: field(t.flag, false),
+  background: field(t.boolOrNull, false),
   include: field(
     t.nullable(
       t.list(
@@ -162,61 +162,61 @@ export const responsesFields = {
     null,
   ),
   input: { type: union<string | PythonDict[]>(t.text, t.list(item)) },
-  instructions: field(t.words, null),
-  max_output_tokens: field(t.integer, null),
-  max_tool_calls: field(t.integer, null),
+  instructions: field(t.textOrNull, null),
+  max_output_tokens: field(t.intOrNull, null),
+  max_tool_calls: field(t.intOrNull, null),
   metadata: field(t.nullable(t.dict(t.text)), null),
-  model: field(t.words, null),
+  model: field(t.textOrNull, null),
   logit_bias: field(t.nullable(t.dict(t.float)), null),
-  parallel_tool_calls: field(t.flag, true),
-  previous_response_id: field(t.words, null),
+  parallel_tool_calls: field(t.boolOrNull, true),
+  previous_response_id: field(t.textOrNull, null),
   prompt: field(t.nullable(t.object), null),
   reasoning: field(t.nullable(reasoning), null),
   include_reasoning: field(t.bool, true),
   service_tier: field<string>(t.literal("auto", "default", "flex", "scale", "priority"), "auto"),
-  store: field(t.flag, true),
-  stream: field(t.flag, false),
-  temperature: field(t.number, null),
+  store: field(t.boolOrNull, true),
+  stream: field(t.boolOrNull, false),
+  temperature: field(t.floatOrNull, null),
   text: field(t.nullable(textConfig), null),
   tool_choice: field<string | PythonDict>(toolChoice, "auto"),
   tools: field<PythonDict[]>(t.list(tool), []),
   top_logprobs: field(topLogprobs, 0),
-  top_p: field(t.number, null),
-  top_k: field(t.integer, null),
-  min_p: field(t.number, null),
+  top_p: field(t.floatOrNull, null),
+  top_k: field(t.intOrNull, null),
+  min_p: field(t.floatOrNull, null),
   truncation: field<string | null>(t.nullable(t.literal("auto", "disabled")), "disabled"),
-  user: field(t.words, null),
-  skip_special_tokens: field(t.flag, null),
+  user: field(t.textOrNull, null),
+  skip_special_tokens: field(t.boolOrNull, null),
   spaces_between_special_tokens: field(t.bool, true),
   include_stop_str_in_output: field(t.bool, false),
   presence_penalty: field(penalty, null),
   frequency_penalty: field(penalty, null),
-  prompt_cache_key: field(t.words, null),
+  prompt_cache_key: field(t.textOrNull, null),
   prompt_cache_options: field(
     t.nullable(
       model("PromptCacheOptionsParam", {
         mode: optional(t.literal("implicit", "explicit")),
         ttl: optional(t.literal("30m")),
-        comparison_response_id: optional(t.words),
-        prewarm: optional(t.flag),
+        comparison_response_id: optional(t.textOrNull),
+        prewarm: optional(t.boolOrNull),
       }),
     ),
     null,
   ),
   prompt_cache_retention: field(t.nullable(t.literal("in_memory", "24h", "in-memory")), null),
-  safety_identifier: field(t.words, null),
-  watermarking: field(t.flag, null),
+  safety_identifier: field(t.textOrNull, null),
+  watermarking: field(t.boolOrNull, null),
   request_id: field<string | null>(t.text, null),
-  session_id: field(t.words, null),
+  session_id: field(t.textOrNull, null),
   media_io_kwargs: field(t.nullable(t.dict(t.object)), null),
   mm_processor_kwargs: field(t.nullable(t.object), null),
-  priority: field<Int>(t.int(INT64), 0),
+  priority: field<Int>(t.int(INT64_RANGE), 0),
   ...media,
-  cache_salt: field(t.words, null),
+  cache_salt: field(t.textOrNull, null),
   enable_response_messages: field(t.bool, false),
   previous_input_messages: field(t.nullable(t.list(t.object)), null),
   structured_outputs: field(t.nullable(t.object), null),
-  repetition_penalty: field(t.number, null),
+  repetition_penalty: field(t.floatOrNull, null),
   seed: field(seed, null),
   stop: field<string | string[] | null>(stop, []),
   stop_token_ids: field<Int[] | null>(t.tokenIds, []),
