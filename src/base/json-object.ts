@@ -19,11 +19,14 @@ export function shownJson(value: unknown): string {
   }
 }
 
-/** Returns the object in a JSON text. Returns null if the text is not JSON or contains another type of value. */
-export function jsonObjectIn(text: string | null): LooseObject | null {
+/** Returns the value of a JSON text, or undefined if the text is not JSON. */
+export function parsedJson(text: string): unknown {
   try {
-    return looseObject(JSON.parse(text ?? ""));
+    return JSON.parse(text);
   } catch {
-    return null;
+    return undefined;
   }
 }
+
+/** Returns the object in a JSON text. Returns null if the text is not JSON or contains another type of value. */
+export const jsonObjectIn = (text: string | null): LooseObject | null => looseObject(parsedJson(text ?? ""));
