@@ -17,8 +17,8 @@ function outsideCode(text: string, change: (part: string) => string): string {
 }
 
 /**
- * Changes the relative links of a page. `path`: the page's path from the root of the repository. `to` receives the path to which
- * a link leads, and returns the new address, or null to keep the link.
+ * Changes the relative links of a page. `path`: the page's path from the root of the repository. `to` receives the path to
+ * which a link leads, and returns the new address, or null to keep the link.
  */
 export function relinked(text: string, path: string, to: (target: string) => string | null): string {
   return outsideCode(text, (part) =>

@@ -1,6 +1,6 @@
 /**
- * Writes README, docs and changelog as static pages to build/site: `npx bun run site`. `--base /path/` is for a host that serves
- * the site below that path.
+ * Writes README, docs and changelog as static pages to build/site: `npx bun run site`. `--base /path/` is for a host that
+ * serves the site below that path.
  */
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, relative } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Settings with which the generator reads the pages as GitHub does: no HTML except line breaks, so that `<NAME>` stays text, and
- * no templates in `{{ … }}`.
+ * Settings with which the generator reads the pages as GitHub does: no HTML except line breaks, so that `<NAME>` stays text,
+ * and no templates in `{{ … }}`.
  */
 import type { MarkdownOptions } from "vitepress";
 import { anchorOf } from "../page-links.ts";

@@ -1,6 +1,6 @@
 /**
- * Gives each KV block of the picture to a request. The engine reports only how many blocks are in use. This map chooses the blocks
- * as vLLM does: it takes them from the front of a queue of free blocks, and returns them to its end.
+ * Gives each KV block of the picture to a request. The engine reports only how many blocks are in use. This map chooses the
+ * blocks as vLLM does: it takes them from the front of a queue of free blocks, and returns them to its end.
  */
 
 /** Number in `owners` of a block without an owner. */

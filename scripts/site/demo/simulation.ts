@@ -178,8 +178,8 @@ export class Simulation {
   }
 
   /**
-   * Shares the blocks in use among the running requests. A request that generates holds blocks for all its tokens; requests whose
-   * prompts are being computed hold the rest.
+   * Shares the blocks in use among the running requests. A request that generates holds blocks for all its tokens; requests
+   * whose prompts are being computed hold the rest.
    */
   #share(running: number, blocksUsed: number): void {
     let rest = blocksUsed;

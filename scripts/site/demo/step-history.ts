@@ -19,7 +19,10 @@ const NAMES = [
   ...(["plannedUs", "endUs", "prefill", "decode", "tokens"] as const),
   ...(["preemptions", "running", "waiting", "blocksUsed"] as const),
 ];
-/** Number of steps that are kept. A window of 20 s has at most 4,000, because no step of the preset takes less than 5 ms. */
+/**
+ * Number of steps that are kept. The charts show 15 s: at most 3,000 steps, because no step of the preset takes less than 5
+ * ms.
+ */
 const STEPS = 4096;
 
 export class StepHistory {

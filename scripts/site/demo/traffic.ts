@@ -13,8 +13,8 @@ const WAVE_US = 9e6;
 const WAVE_HEIGHT = 0.7;
 
 /**
- * Means of log-normal lengths, and their spread. Longer ones are cut off, so that each request fits into the smallest cache with
- * the highest watermark.
+ * Means of log-normal lengths, and their spread. Longer ones are cut off, so that each request fits into the smallest cache
+ * with the highest watermark.
  */
 const PROMPT = { mean: 420, sigma: 0.8, most: 2000 };
 const OUTPUT = { mean: 180, sigma: 0.6, most: 800 };

@@ -77,7 +77,9 @@ export class Charts {
     ]);
   }
 
-  /** Draws the tokens of each step with a square-root scale, because a step with a prompt has many times the tokens of others. */
+  /**
+   * Draws the tokens of each step with a square-root scale, because a step with a prompt has many times the tokens of others.
+   */
   drawTokens(surface: Surface, palette: Palette, budget: number): void {
     const { answer, tokens, count } = this.#columns;
     const { context, width, height } = surface;

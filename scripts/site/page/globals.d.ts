@@ -1,4 +1,6 @@
-/** Types for code that a browser runs: the library's sources also use Bun's members of Worker, and the theme imports a style. */
+/**
+ * Types for code that a browser runs: the library's sources also use Bun's members of Worker, and the theme imports a style.
+ */
 interface Worker {
   ref(): void;
   unref(): void;

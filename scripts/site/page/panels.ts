@@ -33,8 +33,8 @@ const PLACES_LEAST = 48;
 const TOKENS_MOST = 2000;
 
 /**
- * Draws a bar for each running request. From its lower end: the prompt, of which the computed part is pale, and the answer so far.
- * Heights have a square-root scale.
+ * Draws a bar for each running request. From its lower end: the prompt, of which the computed part is pale, and the answer so
+ * far. Heights have a square-root scale.
  */
 export function drawRunning({ context, width, height }: Surface, { places }: Simulation, palette: Palette): void {
   context.clearRect(0, 0, width, height);
