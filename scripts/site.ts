@@ -39,7 +39,8 @@ async function run(command: readonly string[], env: Readonly<Record<string, stri
 const base = baseOf(process.argv.slice(2));
 if (!existsSync(`${root}build/core.wasm`)) await run([process.execPath, "scripts/build.ts"]);
 for (const folder of [stage, out]) rmSync(folder, { recursive: true, force: true });
-for (const { path, text } of sitePages()) write(path, text);
+const pages = sitePages();
+for (const { path, text } of pages) write(path, text);
 for (const path of PICTURES) cpSync(root + path, `${stage}/${path}`);
 cpSync(`${root}scripts/site/favicon.svg`, `${stage}/public/favicon.svg`);
 await bundleDemo(`${stage}/public/demo`);
@@ -55,3 +56,4 @@ for (const [name, file] of [
 const env = { SITE_PAGES: stage, SITE_OUT: out, SITE_BASE: base };
 // Under Bun 1.4.5 the generator sometimes does not end after its work.
 await run(["node", "node_modules/vitepress/bin/vitepress.js", "build", stage], env);
+console.log(`build/site: ${pages.length} pages. Any web server can serve this folder.`);

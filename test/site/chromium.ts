@@ -22,8 +22,8 @@ interface Message {
 export interface Tab {
   /** Console errors, exceptions and failed requests since the last `open`. */
   readonly errors: string[];
-  /** Addresses that the page requested since the last `open`. */
-  readonly requests: string[];
+  /** Addresses that all pages of the tab requested. */
+  readonly requests: ReadonlySet<string>;
   /** Opens an address and waits until it has loaded and shows nothing new for two frames. */
   open(url: string): Promise<void>;
   /** Evaluates an expression in the page and returns its value, awaited. Throws if it throws. */
@@ -118,7 +118,7 @@ async function addressIn(output: ReadableStream<Uint8Array>): Promise<string> {
 
 function tabOf(call: Tab["call"], on: Tab["on"]): Tab {
   const errors: string[] = [];
-  const requests: string[] = [];
+  const requests = new Set<string>();
   let loaded = Promise.withResolvers<void>();
   on("Page.loadEventFired", () => loaded.resolve());
   on("Runtime.exceptionThrown", (params) => errors.push(JSON.stringify(params)));
@@ -131,7 +131,7 @@ function tabOf(call: Tab["call"], on: Tab["on"]): Tab {
   on("Network.loadingFailed", (params) => {
     if (params.canceled !== true) errors.push(JSON.stringify(params));
   });
-  on("Network.requestWillBeSent", (params) => requests.push(String((params.request as Params).url)));
+  on("Network.requestWillBeSent", (params) => requests.add(String((params.request as Params).url)));
   const evaluate = async <T>(expression: string): Promise<T> => {
     const { result, exceptionDetails } = await call("Runtime.evaluate", {
       ...{ expression, awaitPromise: true, returnByValue: true },
@@ -142,7 +142,7 @@ function tabOf(call: Tab["call"], on: Tab["on"]): Tab {
   return {
     ...{ errors, requests, evaluate, call, on },
     async open(url) {
-      errors.length = requests.length = 0;
+      errors.length = 0;
       loaded = Promise.withResolvers();
       await call("Page.navigate", { url });
       await loaded.promise;
