@@ -67,7 +67,8 @@ export class Browser {
   }
 
   async close(): Promise<void> {
-    this.child.kill();
+    // A signal would end only the first process at once, while others still write into the profile.
+    await this.#call("Browser.close", {});
     await this.child.exited;
     rmSync(this.profile, { recursive: true, force: true, maxRetries: 5 });
   }
