@@ -81,7 +81,7 @@ export function optionsOfChart(role: RoleName): ReadonlySet<string> {
   return new Set(names);
 }
 
-/** Returns the options of a role that values may set. */
+/** Returns the options of the server's role (`--role`) that the chart's values may set. */
 export function optionsOfValues(role: RoleName): Readonly<Record<string, OptionRow>> {
   const own = optionsOfChart(role);
   const left = NOT_IN_ROLE[role] ?? [];

@@ -127,9 +127,10 @@ export class Garbage {
     this.#count(bytes);
   };
 
-  /** Counts the first half of a stream, whose request has been read. */
+  /** Counts the garbage of reading a request for a stream, which is about half of what opening a stream leaves. */
   readonly read = (): void => this.#half();
 
+  /** Counts the other half, which the opening of the stream leaves. */
   readonly opened = (): void => {
     this.#half();
     this.#count(STREAM_BYTES);

@@ -75,7 +75,10 @@ type Misfit<Row> = Row extends { readonly lands: infer Path extends string }
       ? never
       : "needs lands, feeds or outside";
 
-/** Path of the member to which a row's value goes, from `lands` or `feeds`. */
+/**
+ * Path of the configuration's member that an option sets. A row of the option table states it as `lands` if the value is copied,
+ * and as `feeds` if the member is computed from it.
+ */
 export type DestinationOf<Row> = Row extends { readonly lands: infer Path extends string }
   ? Path
   : Row extends { readonly feeds: infer Path extends string }

@@ -156,8 +156,8 @@ function withErrors({ read, pieces }: BodyReader): BodyReader {
 }
 
 /**
- * Returns the kernel with the habits of trtllm-serve. It notices once a second that clients have left, and ignores the sampling
- * defaults of the model.
+ * Changes the shared parts of the process for trtllm-serve. It notices once a second that clients have left, and ignores the
+ * sampling defaults of the model.
  */
 function kernelOf(given: OpenAiKernel): OpenAiKernel {
   const kernel = withImages(given);

@@ -93,7 +93,7 @@ abstract class TrtllmForm extends ChunkedForm {
     return this.context.output.includeUsage ? [`${this.head(0)}],"usage":${this.usageOf(choices)}}\n\n`] : [];
   }
 
-  /** Returns null, because the real server's handler fails and closes the connection without a last event. */
+  /** Returns the events that report an error in a stream: null, because the real server closes the connection without one. */
   failed(): null {
     return null;
   }
