@@ -5,8 +5,8 @@
  * passed, N failed".
  */
 import { existsSync, readFileSync, rmSync } from "node:fs";
+import { provenance } from "../bench/lib/bench.ts";
 import { addLine } from "../bench/lib/kept-lines.ts";
-import { provenance } from "../bench/lib/results.ts";
 import { filesOf, root, run, testFiles } from "./test-lanes.ts";
 import { SIZED } from "./test-sizes.ts";
 

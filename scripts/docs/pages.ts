@@ -1,7 +1,7 @@
 /** Generates text of the docs from tables of the code, for `scripts/docs.ts` and its test. */
 import { readFileSync } from "node:fs";
 import { lastRun, sections } from "../../bench/certify/page.ts";
-import { pooledMarkdown, ratiosMarkdown } from "../../bench/lib/measured-tables.ts";
+import { pooledMarkdown, ratiosMarkdown } from "../../bench/lib/measured.ts";
 import { checkOptions } from "../../src/cli/check/check-options.ts";
 import { healthOptions } from "../../src/cli/health/health-options.ts";
 import { loadOptions } from "../../src/cli/load/load-options.ts";
