@@ -14,6 +14,7 @@ import { stressOptions } from "../../src/cli/stress/stress-options.ts";
 import { timingOptions } from "../../src/cli/timing/timing-options.ts";
 import { truthOptions } from "../../src/cli/truth/truth-options.ts";
 import { faultsMarkdown } from "../../src/faults/markdown.ts";
+import { benchesTable } from "./benches.ts";
 import { bugsTable } from "./bugs.ts";
 import { clientsTable } from "./clients.ts";
 import { differencesMarkdown } from "./differences.ts";
@@ -23,6 +24,7 @@ import { lawsMarkdown } from "./laws.ts";
 import { limitsMarkdown } from "./limits.ts";
 import { metricsTables } from "./metrics.ts";
 import { migratingTable } from "./migrating.ts";
+import { pageIndex } from "./page-index.ts";
 import { parametersMarkdown } from "./parameters.ts";
 import { knownVerdicts, verdictsMarkdown } from "./verdicts.ts";
 
@@ -45,6 +47,7 @@ export const SLOW_PAGE = "docs/explanation/timing.md";
 
 /** Functions that generate the texts of a page, by the path of the page. */
 export const PAGES: Readonly<Record<string, () => Texts>> = {
+  "docs/README.md": () => ({ pages: pageIndex() }),
   "docs/reference/options.md": () => ({ options: optionsMarkdown() }),
   "docs/reference/triton-options.md": () => ({ options: optionsMarkdown(tritonServerOptions) }),
   "docs/reference/command-options.md": () =>
@@ -62,6 +65,7 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/how-to/kubernetes.md": kubernetesTables,
   "docs/how-to/migrating.md": () => ({ keys: migratingTable() }),
   "docs/explanation/measuring.md": () => sections(lastRun()),
+  "docs/internals/benches.md": () => ({ benches: benchesTable() }),
   [SLOW_PAGE]: () => ({ measured: ratiosMarkdown(), pools: pooledMarkdown() }),
 };
 
