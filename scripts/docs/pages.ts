@@ -26,6 +26,7 @@ import { metricsTables } from "./metrics.ts";
 import { migratingTable } from "./migrating.ts";
 import { pageIndex } from "./page-index.ts";
 import { parametersMarkdown } from "./parameters.ts";
+import { truthTables } from "./truth-fields.ts";
 import { knownVerdicts, verdictsMarkdown } from "./verdicts.ts";
 
 /** Generated texts, by the name of their markers in the page. */
@@ -59,6 +60,7 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/reference/faults.md": () => ({ faults: faultsMarkdown() }),
   "docs/reference/limits.md": () => ({ limits: limitsMarkdown() }),
   "docs/reference/differences.md": () => ({ differences: differencesMarkdown() }),
+  "docs/reference/truth-log.md": truthTables,
   "docs/reference/bug-modes.md": () => ({ bugs: bugsTable() }),
   "docs/reference/clients.md": () => ({ clients: clientsTable() }),
   "docs/reference/client-verdicts.md": () => ({ verdicts: verdictsMarkdown(knownVerdicts()) }),
