@@ -27,8 +27,8 @@ const isOpen = (path: string): boolean =>
   OPEN.includes(path.slice(path.lastIndexOf(".") + 1)) || path.endsWith("server_metrics.timeseries");
 
 /**
- * Lines of `GET /understudy/requests` that a truth log has, too. Their types have a file of their own, and some of their keys
- * depend on the load of the machine.
+ * Types of lines of `GET /understudy/requests` whose keys are not recorded here. `surface.ts` takes them from the types of the
+ * truth log, because some keys are present only on a busy machine.
  */
 const TRUTH_LINES = ["header", "step", "request"];
 

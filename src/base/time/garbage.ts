@@ -127,7 +127,7 @@ export class Garbage {
     this.#count(bytes);
   };
 
-  /** Counts the garbage of reading a request for a stream, which is about half of what opening a stream leaves. */
+  /** Counts half a stream, because its request has been read. `opened` counts the other half when the answer begins. */
   readonly read = (): void => this.#half();
 
   /** Counts the other half, which the opening of the stream leaves. */

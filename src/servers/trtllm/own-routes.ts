@@ -32,7 +32,7 @@ interface OwnRouteParts {
   readonly chat: Handler;
 }
 
-/** Returns the handlers of these routes, by method and path. */
+/** Returns the handlers of the routes outside OpenAI's API, by method and path. */
 export function ownHandlers(parts: OwnRouteParts): Record<string, Handler> {
   const { http, facts } = parts;
   const { config, engines, time } = parts.kernel;
