@@ -10,6 +10,9 @@ const HOW_TO: Readonly<Record<string, readonly string[]>> = {
   "How-to: measure": ["check", "fit-timing", "load", "prometheus", "property-tests", "replay"],
 };
 
+/** The page that a new reader should read first. Other pages are in alphabetical order. */
+const FIRST = "first-stream.md";
+
 /** Headings of the other folders, in the order of the index. */
 const FOLDERS: Readonly<Record<string, string>> = {
   tutorial: "Tutorials",
@@ -17,7 +20,7 @@ const FOLDERS: Readonly<Record<string, string>> = {
   servers: "Servers",
   reference: "Reference",
   explanation: "Explanation",
-  internals: "Internals, for those who change the code",
+  internals: "Internals",
 };
 
 /** Returns the title of a page, which is its first line. */
@@ -38,7 +41,7 @@ export function pageIndex(): string {
     .flatMap(([folder, heading]) => {
       const pages = readdirSync(docs + folder)
         .filter((name) => name.endsWith(".md"))
-        .sort();
+        .sort((a, b) => Number(b === FIRST) - Number(a === FIRST) || (a < b ? -1 : 1));
       if (folder !== "how-to")
         return [
           group(
