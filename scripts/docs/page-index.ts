@@ -3,59 +3,51 @@ import { readdirSync, readFileSync } from "node:fs";
 
 const docs = new URL("../../docs/", import.meta.url).pathname;
 
-/** Pages of `docs/how-to/` by group. A page that no list names is in the group "How-to: run it". */
-const HOW_TO: Readonly<Record<string, readonly string[]>> = {
-  "How-to: answers": ["dataset", "fixtures", "lengths", "reasoning", "scripts", "structured-output", "tools"],
-  "How-to: faults and limits": ["admission", "bug-modes", "faults", "record", "stress"],
-  "How-to: measure": ["check", "fit-timing", "load", "prometheus", "property-tests", "replay"],
-};
+type Group = readonly [heading: string, paths: readonly string[]];
+
+const howTo = (heading: string, ...names: readonly string[]): Group => [
+  `How-to: ${heading}`,
+  names.map((name) => `how-to/${name}.md`),
+];
+/** Groups of pages in `docs/how-to/`. A page that no group names is in the group "How-to: run it". */
+const HOW_TO = [
+  howTo("answers", "dataset", "fixtures", "lengths", "reasoning", "scripts", "structured-output", "tools"),
+  howTo("faults and limits", "admission", "bug-modes", "faults", "record", "stress"),
+  howTo("measure", "check", "fit-timing", "load", "prometheus", "property-tests", "replay"),
+];
 
 /** The page that a new reader should read first. Other pages are in alphabetical order. */
-const FIRST = "first-stream.md";
+const FIRST = "tutorial/first-stream.md";
 
-/** Headings of the other folders, in the order of the index. */
-const FOLDERS: Readonly<Record<string, string>> = {
-  tutorial: "Tutorials",
-  "how-to": "How-to: run it",
-  servers: "Servers",
-  reference: "Reference",
-  explanation: "Explanation",
-  internals: "Internals",
-};
+/** Returns the paths of the pages in a folder of `docs/`. */
+const pagesIn = (folder: string) =>
+  readdirSync(docs + folder)
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => `${folder}/${name}`)
+    .sort((a, b) => Number(b === FIRST) - Number(a === FIRST) || (a < b ? -1 : 1));
 
 /** Returns the title of a page, which is its first line. */
 const titleOf = (path: string) =>
   readFileSync(docs + path, "utf8")
     .split("\n")[0]!
-    .replace(/^# /, "");
+    .slice("# ".length);
 
-function group(heading: string, paths: readonly string[]): string {
+function groupTable([heading, paths]: Group): string {
   const rows = paths.map((path) => `| [${path.split("/")[1]}](${path}) | ${titleOf(path)} |`);
   return [`**${heading}**`, "", "| Page | Title |", "|---|---|", ...rows].join("\n");
 }
 
-/** Returns one table per group, as Markdown. */
+/** Returns a table for each group, as Markdown. */
 export function pageIndex(): string {
-  const grouped = new Set(Object.values(HOW_TO).flat());
-  return Object.entries(FOLDERS)
-    .flatMap(([folder, heading]) => {
-      const pages = readdirSync(docs + folder)
-        .filter((name) => name.endsWith(".md"))
-        .sort((a, b) => Number(b === FIRST) - Number(a === FIRST) || (a < b ? -1 : 1));
-      if (folder !== "how-to")
-        return [
-          group(
-            heading,
-            pages.map((name) => `${folder}/${name}`),
-          ),
-        ];
-      const rest = pages.map((name) => name.slice(0, -".md".length)).filter((name) => !grouped.has(name));
-      return Object.entries({ ...HOW_TO, [heading]: rest }).map(([title, names]) =>
-        group(
-          title,
-          names.map((name) => `${folder}/${name}.md`),
-        ),
-      );
-    })
-    .join("\n\n");
+  const grouped = HOW_TO.flatMap(([, paths]) => paths);
+  const groups: readonly Group[] = [
+    ["Tutorials", pagesIn("tutorial")],
+    ...HOW_TO,
+    ["How-to: run it", pagesIn("how-to").filter((path) => !grouped.includes(path))],
+    ["Servers", pagesIn("servers")],
+    ["Reference", pagesIn("reference")],
+    ["Explanation", pagesIn("explanation")],
+    ["Internals", pagesIn("internals")],
+  ];
+  return groups.map(groupTable).join("\n\n");
 }
