@@ -73,7 +73,7 @@ export function optionsOfChart(role: RoleName): ReadonlySet<string> {
   const facts = Object.values(chartRoles).filter(({ set }) => set.role === role);
   const names = facts.flatMap(({ listeners, set, tls, keys }) => [
     ...Object.values(listeners).flatMap(({ port, address }) => (address ? [port, address] : [port])),
-    // The command reads the role before it knows the table.
+    // The tables lack `role`, because the command reads it to choose a table.
     ...Object.keys(set).filter((name) => name !== "openai" && Object.hasOwn(OPTION_TABLES[role], name)),
     ...Object.keys(tls?.options ?? {}),
     ...(keys ? ["api-key", "admin-key"] : []),

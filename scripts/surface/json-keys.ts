@@ -64,7 +64,7 @@ const fromLines = (name: string, text: string) => {
   }
 };
 
-/** Returns what a command prints. */
+/** Returns the standard output of a command. */
 async function printed(run: () => unknown): Promise<string> {
   const [print, lines] = [console.log, [] as string[]];
   console.log = (text: string) => lines.push(text);

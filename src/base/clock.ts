@@ -34,8 +34,8 @@ export interface Clock {
    */
   catchUp?(): void;
   /**
-   * Calls `run` in the next turn of the event loop, after sockets have been served. `isDue`: `run` is late already, and
-   * `nextUs` says so until it runs. Otherwise long work could take its place, because no callback of `at` waits.
+   * Calls `run` in the next turn of the event loop, after sockets have been served. `isDue`: true if `run` is already late.
+   * Until it runs, `nextUs` then returns a past time. Otherwise long work would see no due callback and run first.
    */
   turn(run: () => void, isDue?: boolean): void;
   /** Calls `run` at the end of the current turn, before any other event. */
