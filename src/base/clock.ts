@@ -35,7 +35,7 @@ export interface Clock {
   catchUp?(): void;
   /**
    * Calls `run` in the next turn of the event loop, after sockets have been served. `isDue`: true if `run` is already late.
-   * Until it runs, `nextUs` then returns a past time. Otherwise long work would see no due callback and run first.
+   * Until it runs, `nextUs` then returns the present or an earlier time. Otherwise long work would see no due callback and run first.
    */
   turn(run: () => void, isDue?: boolean): void;
   /** Calls `run` at the end of the current turn, before any other event. */
