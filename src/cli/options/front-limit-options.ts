@@ -28,29 +28,23 @@ export const frontLimitOptions = {
       lands: "listen.tls.keyfile",
       ...freeText("FILE", "the path of a PEM file"),
       initial: null,
-      default: "none",
       about: "Private key of --ssl-certfile.",
     },
     "ssl-certfile": {
       lands: "listen.tls.certfile",
       ...freeText("FILE", "the path of a PEM file"),
-      default: "none",
       about: "Serve HTTPS with this certificate and its chain. The file may also hold the private key.",
     },
     "self-signed-certs": {
       feeds: "listen.tls",
       ...toggle,
-      default: "false",
       about: "Serve HTTPS with a certificate made at the start. Each worker process makes its own.",
       ours: true,
     },
-  }),
-  ...serveGroup("Server", {
     "ssl-ca-certs": {
       lands: "listen.tls.caCerts",
       ...freeText("FILE", "the path of a PEM file"),
       initial: null,
-      default: "none",
       about: "Certificate authorities whose client certificates are accepted.",
     },
     "ssl-cert-reqs": {
@@ -108,7 +102,6 @@ export const frontLimitOptions = {
     "retry-after": {
       lands: "listen.frontLimits.retryAfter.seconds",
       ...number(0, 86_400),
-      default: "none",
       about: "Seconds after which a client should retry, sent with refusals because the server is full.",
     },
     "retry-after-form": {

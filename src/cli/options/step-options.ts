@@ -51,7 +51,6 @@ export const stepOptions = ourServeGroup("Stand-in", {
       "share=X,alpha=Y, as in share=0.01,alpha=2; a share above 0 to 1, an exponent above 1 to 100",
       tailOf,
     ),
-    default: "none",
     about: "Multiply this share of the steps by a Pareto factor (1 to 1000) with exponent alpha.",
   },
   "slow-steps": {
@@ -62,7 +61,6 @@ export const stepOptions = ourServeGroup("Stand-in", {
       "every=TIME,for=TIME, as in every=10s,for=200ms; up to an hour, the pause shorter than its interval",
       pauseOf,
     ),
-    default: "none",
     about: "Pause the engine at regular intervals: the step that runs then takes this much longer.",
   },
   speed: {

@@ -6,7 +6,7 @@
 import { TRTLLM_SERVE as ROLE } from "../../app/config/roles.ts";
 import { REQUESTS_MOST } from "../../base/core-limits.ts";
 import { CAPACITY_POLICIES, CHUNKING_POLICIES, TRTLLM_DEFAULTS } from "../../engine/config/trtllm.ts";
-import { initially, ourServeGroup } from "./landing.ts";
+import { initially, offAtStart, onAtStart, ourServeGroup } from "./landing.ts";
 import { choice, humanInteger, integer, number, onlyOn, toggle } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
 
@@ -68,27 +68,23 @@ export const trtllmOptions = ourServeGroup("TensorRT-LLM's scheduler", {
   },
   "enable-partial-reuse": {
     lands: "engine.trtllm.enablePartialReuse",
-    ...toggle,
-    ...initially(true),
+    ...onAtStart,
     about: "Also reuse the matching beginning of a block that differs later.",
   },
   "copy-on-partial-reuse": {
     lands: "engine.trtllm.copyOnPartialReuse",
-    ...toggle,
-    ...initially(true),
+    ...onAtStart,
     about: "Also partially reuse blocks that are in use or have successors, by copying them.",
   },
   "enable-prefix-aware-scheduling": {
     lands: "engine.trtllm.enablePrefixAwareScheduling",
-    ...toggle,
-    ...initially(true),
+    ...onAtStart,
     about: "Let requests wait for blocks that other requests will compute, and count cached blocks at admission.",
   },
   "disable-overlap-scheduler": {
     lands: "engine.asyncScheduling",
     as: (disabled: boolean) => !disabled,
     ...onlyOn,
-    default: "false",
     about: "Schedule an iteration after the previous one has ended, not while it runs.",
   },
   "waiting-queue-policy": {
@@ -109,8 +105,7 @@ export const trtllmServeOptions = ourServeGroup("TensorRT-LLM's server (--role t
   },
   "return-perf-metrics": {
     lands: "iterations.returnPerfMetrics",
-    ...toggle,
-    ...initially(false),
+    ...offAtStart,
     about: "Serve /prometheus/metrics, and record times of requests for /perf_metrics.",
   },
   "perf-metrics-max-requests": {
@@ -121,14 +116,12 @@ export const trtllmServeOptions = ourServeGroup("TensorRT-LLM's server (--role t
   },
   "enable-iter-perf-stats": {
     lands: "iterations.enableIterPerfStats",
-    ...toggle,
-    ...initially(false),
+    ...offAtStart,
     about: "Record statistics of each iteration for /metrics and /prometheus/metrics.",
   },
   "enable-iter-req-stats": {
     lands: "iterations.enableIterReqStats",
-    ...toggle,
-    ...initially(false),
+    ...offAtStart,
     about: "Also report each request of each iteration on /metrics. Needs --enable-iter-perf-stats.",
   },
   "iter-stats-max-iterations": {
