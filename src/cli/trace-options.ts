@@ -2,12 +2,9 @@
 
 import { TIMESTAMP_UNITS } from "../workloads/timestamps.ts";
 import type { TraceOptions } from "../workloads/trace.ts";
-import { choice, integer, one, type PlainRow } from "./options/option.ts";
+import { choice, commaList, integer, type PlainRow } from "./options/option.ts";
 
-const names = one<readonly string[]>("NAMES", "names with commas between them, or all", (text) => {
-  const found = text.split(",").map((name) => name.trim());
-  return found.includes("") ? undefined : found;
-});
+const names = commaList("NAMES", "names with commas between them, or all");
 
 export const traceOptions = {
   "timestamp-unit": {

@@ -3,13 +3,13 @@
 import { laws } from "../../tools/check/index.ts";
 import { isVersion } from "../../tools/check/pages/versions.ts";
 import {
+  commaList,
   freeText,
   inGroup,
   integer,
   number,
   type Option,
   type OptionRow,
-  one,
   onlyOn,
   seconds,
   toggle,
@@ -18,10 +18,7 @@ import { optionsHelp, type ValuesOf } from "../options/take-options.ts";
 
 const duration = seconds(0.01, 86_400, "a duration from 10ms to 24h, as in 500ms, 1s or 2m");
 
-const names = one<readonly string[]>("NAME,…", "names with commas between them", (written) => {
-  const all = written.split(",").map((name) => name.trim());
-  return all.every(Boolean) ? all : undefined;
-});
+const names = commaList("NAME,…", "names with commas between them");
 
 const lawIds: Option<readonly string[]> = {
   ...names,
@@ -33,15 +30,11 @@ const lawIds: Option<readonly string[]> = {
   },
 };
 
-const engineVersions: Option<readonly string[]> = {
-  ...names,
-  accepts: "versions of vLLM, TensorRT-LLM or Triton with commas between them, as in V0, 0.10.2, 1.1 or 23.10",
-  metavar: "VERSION,…",
-  read: (texts) => {
-    const versions = names.read(texts);
-    return versions?.every(isVersion) ? versions : undefined;
-  },
-};
+const engineVersions = commaList(
+  "VERSION,…",
+  "versions of vLLM, TensorRT-LLM or Triton with commas between them, as in V0, 0.10.2, 1.1 or 23.10",
+  isVersion,
+);
 
 const file = freeText("FILE", "a path to write");
 

@@ -3,7 +3,7 @@
 import { FRONT_LIMITS, RETRY_AFTER_FORMS } from "../../wire/http/front-limits.ts";
 import { isHostPattern } from "../../wire/http/host-check.ts";
 import { initially, ourServeGroup, serveGroup } from "./landing.ts";
-import { choice, freeText, integer, namesOf, number, type Option, toggle } from "./option.ts";
+import { choice, firstGiven, freeText, integer, namesOf, number, type Option, toggle } from "./option.ts";
 
 const certReqs: Option<0 | 2> = {
   ...integer(0, 2),
@@ -122,13 +122,11 @@ type Values = { readonly [K in keyof typeof frontLimitOptions]?: ReturnType<(typ
 export function wrongTls(values: Values, at: (option: string) => string): string | undefined {
   const { "ssl-certfile": certfile, "ssl-ca-certs": caCerts, "ssl-cert-reqs": certReqs = 0 } = values;
   if (values["self-signed-certs"]) {
-    const conflicting = (["ssl-certfile", "ssl-keyfile", "ssl-ca-certs"] as const).find(
-      (name) => values[name] !== undefined,
-    );
+    const conflicting = firstGiven(values, ["ssl-certfile", "ssl-keyfile", "ssl-ca-certs"]);
     return conflicting && `${at(conflicting)}: not possible with --self-signed-certs`;
   }
   if (certfile === undefined) {
-    const lonely = (["ssl-keyfile", "ssl-ca-certs"] as const).find((name) => values[name] !== undefined);
+    const lonely = firstGiven(values, ["ssl-keyfile", "ssl-ca-certs"]);
     const needing = lonely ?? (certReqs === 0 ? undefined : "ssl-cert-reqs");
     return needing && `${at(needing)}: needs --ssl-certfile, without which there is no TLS`;
   }

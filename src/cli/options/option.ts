@@ -46,6 +46,10 @@ export function ownValue<T>(table: Readonly<Record<string, T>>, name: string): T
 /** A row before it is put under a heading. */
 export type PlainRow = Omit<OptionRow, "group" | "default"> & { readonly default?: string };
 
+/** Returns the first of the names that has a value. */
+export const firstGiven = <N extends string>(values: { readonly [K in N]?: unknown }, names: readonly N[]) =>
+  names.find((name) => values[name] !== undefined);
+
 type Rows = Readonly<Record<string, PlainRow>>;
 type WithShared<R extends Rows, Shared> = {
   readonly [Name in keyof R]: R[Name] & Shared & { readonly default: string };
@@ -125,6 +129,18 @@ export function namesOf<const T extends string>(values: readonly T[]): Option<re
       return known.length === texts.length ? known : undefined;
     },
   };
+}
+
+/** Makes an option that takes names with commas between them. `isKnown`: accepts a name; by default any name that is not "". */
+export function commaList<T extends string = string>(
+  metavar: string,
+  accepts: string,
+  isKnown: (name: string) => boolean = Boolean,
+): Option<readonly T[]> {
+  return one(metavar, accepts, (text) => {
+    const names = text.split(",").map((name) => name.trim());
+    return names.every(isKnown) ? (names as T[]) : undefined;
+  });
 }
 
 export function freeText(metavar: string, accepts: string): Option<string> {

@@ -4,7 +4,7 @@ import type { StepNoise } from "../../engine/config/step-times.ts";
 import { durations, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
 import { DEFAULT_PRESET } from "../../engine/timing/presets.ts";
 import { ourServeGroup } from "./landing.ts";
-import { freeText, number, readable } from "./option.ts";
+import { firstGiven, freeText, number, readable } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
 
 function tailOf(written: string): StepNoise["tail"] {
@@ -79,6 +79,6 @@ const NEEDS_STEP_TIMES = ["jitter", "overhead-jitter", "jitter-tail", "slow-step
  * place where the user set an option.
  */
 export function strayingNothing(values: ServeValues, at: (option: string) => string): string | undefined {
-  const asked = NEEDS_STEP_TIMES.find((name) => values[name] !== undefined);
+  const asked = firstGiven(values, NEEDS_STEP_TIMES);
   return asked && `${at(asked)}: no effect with --timing none, whose steps take no time; choose another --timing`;
 }

@@ -7,7 +7,7 @@ import { TRTLLM_SERVE as ROLE } from "../../app/config/roles.ts";
 import { REQUESTS_MOST } from "../../base/core-limits.ts";
 import { CAPACITY_POLICIES, CHUNKING_POLICIES, TRTLLM_DEFAULTS } from "../../engine/config/trtllm.ts";
 import { initially, offAtStart, onAtStart, ourServeGroup } from "./landing.ts";
-import { choice, humanInteger, integer, number, onlyOn, toggle } from "./option.ts";
+import { choice, firstGiven, humanInteger, integer, number, onlyOn, toggle } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
 
 /** Default of --iter-stats-max-iterations, which is also the limit of TensorRT-LLM's C++ executor. */
@@ -161,9 +161,7 @@ export function asTrtllmServe(values: ServeValues): ServeValues {
  */
 export function unfitForRole(values: ServeValues, at: (option: string) => string): string | undefined {
   if (values.role !== ROLE) {
-    const lone = (Object.keys(trtllmServeOptions) as (keyof typeof trtllmServeOptions)[]).find(
-      (name) => values[name] !== undefined,
-    );
+    const lone = firstGiven<string>(values, Object.keys(trtllmServeOptions));
     return lone && `${at(lone)}: needs --role ${ROLE}`;
   }
   for (const name of ["workers", "data-parallel-size"] as const)
@@ -201,12 +199,10 @@ const OF_VLLM = {
  */
 export function mixedSchedulers(values: ServeValues, at: (option: string) => string): string | undefined {
   if (values[SWITCH] === undefined) {
-    const lone = (Object.keys(trtllmOptions) as (keyof typeof trtllmOptions)[]).find(
-      (name) => values[name] !== undefined,
-    );
+    const lone = firstGiven<string>(values, Object.keys(trtllmOptions));
     return lone && `${at(lone)}: needs --${SWITCH} (${CAPACITY_POLICIES.join(", ")})`;
   }
-  const other = (Object.keys(OF_VLLM) as (keyof typeof OF_VLLM)[]).find((name) => values[name] !== undefined);
+  const other = firstGiven(values, Object.keys(OF_VLLM) as (keyof typeof OF_VLLM)[]);
   if (other === undefined) return undefined;
   const instead = OF_VLLM[other];
   return `${at(other)}: only for vLLM's scheduler; ${instead ? `with --${SWITCH} use --${instead}` : `--${SWITCH} has no such limit`}`;

@@ -1,5 +1,6 @@
 /** Options of requests and answers: tokenizer, prepared answers, faults, CORS, limits of the queue, and fields of answers. */
 
+import { parsedJson } from "../../base/json-object.ts";
 import { durations } from "../../engine/timing/parse-timing.ts";
 import { FAILURE_TYPES, type FailureType } from "../../faults/failure-types.ts";
 import { isFaultName } from "../../faults/ids.ts";
@@ -14,12 +15,8 @@ import { choice, freeText, integer, jsonObject, namesOf, number, type Option, on
 /** Makes an option for a JSON list of strings, the form in which vLLM's options take lists. */
 const jsonTexts = (what: string) =>
   one<readonly string[]>("JSON", `a JSON list of ${what}, as ["*"]`, (given) => {
-    try {
-      const value: unknown = JSON.parse(given);
-      return Array.isArray(value) && value.every((text) => typeof text === "string") ? value : undefined;
-    } catch {
-      return undefined;
-    }
+    const value = parsedJson(given);
+    return Array.isArray(value) && value.every((text) => typeof text === "string") ? value : undefined;
   });
 
 const faultNames: Option<readonly string[]> = {
