@@ -146,7 +146,6 @@ export class Load {
       });
     } finally {
       client.close();
-      data.close();
     }
   }
 
@@ -228,12 +227,8 @@ export class Load {
     const { metricsUrl, metricsIntervalS, url } = this.settings;
     if (metricsUrl === null) return null;
     const isSameHost = new URL(metricsUrl).hostname === url.hostname;
-    return new ServerMetrics(
-      metricsUrl,
-      metricsIntervalS,
-      isSameHost ? options : { ...options, headers: {} },
-      this.deps.clock,
-    );
+    const own = isSameHost ? options : { ...options, headers: {} };
+    return new ServerMetrics(metricsUrl, metricsIntervalS, own, this.deps.clock);
   }
 
   /** Opens the source of truth. Throws a TraceError if the server does not offer it. */
