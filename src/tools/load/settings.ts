@@ -38,6 +38,7 @@ export interface Settings extends BodySettings {
   readonly metrics: readonly FlatMetric[];
   readonly percentiles: readonly number[];
 
+  /** Share of requests that are cancelled, from 0 to 1. `slowShare`: share of slow readers. */
   readonly cancelShare: number;
   readonly cancelAfterS: number;
   readonly slowShare: number;

@@ -3,18 +3,15 @@
 import { firstLatency, lateSends, type SendPacing } from "./late-sends.ts";
 import { CHUNKS_KEPT } from "./many-gaps.ts";
 import { isGoodAnswer, isIncomplete, saysTokens } from "./measures.ts";
-import { DIALECTS, generates, type LoadDialect } from "./requests/dialects.ts";
+import { DIALECTS, generates } from "./requests/dialects.ts";
 import type { RequestRecord } from "./requests/types.ts";
+import type { RunFacts } from "./result.ts";
+import type { Settings } from "./settings.ts";
 
-export interface Evidence {
+export interface Evidence extends Pick<RunFacts, "cpuShare" | "measuredS">, Pick<Settings, "stream" | "dialect"> {
   readonly records: readonly RequestRecord[];
   readonly warmUp: readonly RequestRecord[];
   readonly pace: SendPacing;
-  /** Share of one core that the thread of the event loop used during the measurement. */
-  readonly cpuShare: number;
-  readonly measuredS: number;
-  readonly stream: boolean;
-  readonly dialect: LoadDialect;
   /** True if requests state an output length and answers state how many tokens they have. */
   readonly asksLength: boolean;
   /** Number of bad lines in the dataset. `droppedTurns`: turns that were left out after a failure. */
