@@ -8,6 +8,7 @@ import type { Environment } from "../options/environment.ts";
 import { type Flags, parseFlags } from "../options/flags.ts";
 import { type OptionInput, optionInput, type UsageError, wrongValue } from "../options/given.ts";
 import { lookup } from "../options/lookup.ts";
+import { splitAtEquals } from "../options/option.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
 import { Latencies } from "./llm-d-live.ts";
 import { compatTiming, durationOf, type KeyInput, orError, unreadable } from "./llm-d-timing.ts";
@@ -158,8 +159,7 @@ function fromEnv(env: Environment): [string, KeyInput][] {
 }
 
 function split(token: string): [string, string | undefined] {
-  const equals = token.indexOf("=");
-  return equals < 0 || !token.startsWith("-") ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
+  return token.startsWith("-") ? splitAtEquals(token) : [token, undefined];
 }
 
 /** Reports whether the values turn an option on: a value is not false, zero or empty. */

@@ -131,6 +131,12 @@ export function namesOf<const T extends string>(values: readonly T[]): Option<re
   };
 }
 
+/** Splits `--flag=value` into flag and value. The value is undefined if the argument has none. */
+export function splitAtEquals(token: string): [written: string, attached: string | undefined] {
+  const equals = token.indexOf("=");
+  return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
+}
+
 /** Makes an option that takes names with commas between them. `isKnown`: accepts a name; by default any name that is not "". */
 export function commaList<T extends string = string>(
   metavar: string,
