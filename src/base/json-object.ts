@@ -4,8 +4,11 @@
 export type LooseObject = Record<string, any>;
 
 /** Returns the value if it is an object. Returns null for every other value, including lists. */
-export const looseObject = (value: unknown): LooseObject | null =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as LooseObject) : null;
+export const looseObject = (value: unknown): LooseObject | null => (isObject(value) ? value : null);
+
+/** Returns true if the value is an object, and not a list. */
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Returns the value if it is a list. Returns an empty list for every other value. */
 export const looseList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
