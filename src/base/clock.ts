@@ -124,7 +124,7 @@ const ABOUT_US = 300;
 /** Microseconds by which a callback must be overdue so that `catchUp` runs it. Other callbacks wait for the end of the turn. */
 const OVERDUE_US = 1000;
 
-/** Number of alarm threads after whose unexpected end the clock uses timers instead. */
+/** After this many alarm threads have ended unexpectedly, the clock uses timers instead. */
 export const ALARMS_MAX = 3;
 
 /** Throws an error of a callback as an uncaught exception, whose handler decides its effect. */

@@ -1,4 +1,4 @@
-/** Returns the result of `run`, or the error of this class that it throws. Other errors are thrown. */
+/** Returns the result of `run`, or the error that `run` throws if it is of the class `kind`. Throws other errors. */
 export function resultOrError<T, E extends Error>(kind: new (...values: never[]) => E, run: () => T): T | E {
   try {
     return run();
